@@ -1,0 +1,87 @@
+# One room is one folder under src/, one static library and one test program.
+
+# fettle_room(NAME [DEPS room…] [LIBS library…] [TEST_LIBS library…] [OPTIONS flag…] [PCH | PCH_HEADERS header…])
+#   src/NAME/**/*.cpp, but for *_test.cpp and main.cpp  →  library fettle_NAME
+#   src/NAME/**/*_test.cpp                              →  program bin/test_NAME, each gtest case a CTest entry
+# DEPS are rooms before this one; LIBS are fettle::llvm and the like; OPTIONS are further compiler flags.
+# PCH takes the shared precompiled header of fmt, JSON and the common std headers.
+function(fettle_room name)
+  cmake_parse_arguments(ARG "PCH" "" "DEPS;LIBS;TEST_LIBS;OPTIONS;PCH_HEADERS" ${ARGN})
+  set(folder ${CMAKE_SOURCE_DIR}/src/${name})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
+
+  set(deps fmt::fmt nlohmann_json::nlohmann_json tl::expected Threads::Threads)
+  foreach(dep IN LISTS ARG_DEPS)
+    list(APPEND deps fettle_${dep})
+  endforeach()
+
+  if(sources)
+    add_library(fettle_${name} STATIC ${sources})
+    target_include_directories(fettle_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
+      ${CMAKE_BINARY_DIR}/generated)
+    target_compile_options(fettle_${name} PRIVATE ${ARG_OPTIONS})
+    target_link_libraries(fettle_${name} PUBLIC ${deps} ${ARG_LIBS})
+    if(ARG_PCH)
+      fettle_use_common_pch(fettle_${name})
+    elseif(ARG_PCH_HEADERS)
+      target_precompile_headers(fettle_${name} PRIVATE ${ARG_PCH_HEADERS})
+    endif()
+  else()
+    # A room of headers alone, or one still empty.
+    add_library(fettle_${name} INTERFACE)
+    target_include_directories(fettle_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
+      ${CMAKE_BINARY_DIR}/generated)
+    target_link_libraries(fettle_${name} INTERFACE ${deps} ${ARG_LIBS})
+  endif()
+
+  if(tests)
+    fettle_test_program(test_${name} SOURCES ${tests} LIBS fettle_${name} ${ARG_TEST_LIBS} OPTIONS ${ARG_OPTIONS})
+  endif()
+endfunction()
+
+# fettle_test_program(test_NAME SOURCES file… LIBS library… [OPTIONS flag…]): a gtest program whose cases CTest runs
+# one by one, in the root of the source tree. FETTLE_SOURCE_DIR and FETTLE_BINARY_DIR are strings in its code.
+function(fettle_test_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;OPTIONS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
+    ${CMAKE_BINARY_DIR}/generated)
+  target_compile_definitions(${name} PRIVATE FETTLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    FETTLE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    PROPERTIES TIMEOUT 120)
+endfunction()
+
+# fettle_program(NAME SOURCES file… DEPS room… [LIBS library…])  →  bin/NAME
+function(fettle_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  set(deps)
+  foreach(dep IN LISTS ARG_DEPS)
+    list(APPEND deps fettle_${dep})
+  endforeach()
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
+    ${CMAKE_BINARY_DIR}/generated)
+  target_link_libraries(${name} PRIVATE ${deps} ${ARG_LIBS})
+endfunction()
+
+# One precompiled header for all rooms that ask for it.
+function(fettle_use_common_pch target)
+  if(NOT TARGET fettle_pch)
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/pch.cpp CONTENT "// holds the precompiled header\n")
+    add_library(fettle_pch OBJECT ${CMAKE_BINARY_DIR}/generated/pch.cpp)
+    target_link_libraries(fettle_pch PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected Threads::Threads)
+    target_compile_options(fettle_pch PRIVATE -fpch-preprocess)
+    target_precompile_headers(fettle_pch PRIVATE <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp>
+      <algorithm> <map> <memory> <optional> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+  endif()
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  target_precompile_headers(${target} REUSE_FROM fettle_pch)
+endfunction()
+
+include(GoogleTest)

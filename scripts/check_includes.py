@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Checks that the rooms of src/ include each other as the architecture says.
+
+The order is the list FETTLE_ROOMS in CMakeLists.txt: a room includes itself and the rooms before it, less what
+FORBIDDEN takes away. `rt` includes no other room, and of the standard library only what a freestanding
+implementation has. Prints each offending line and exits with 1 if there is one.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What the order allows and the architecture does not: room -> rooms it must not include.
+FORBIDDEN = {
+    "graph": {"database", "measure", "cost", "tune"},
+    "frontend": {"database", "measure", "cost", "tune"},
+}
+# Rooms that see these and nothing else.
+ONLY = {
+    "base": set(),
+    "rt": set(),
+    "runtime": {"base", "rt"},
+}
+# Headers that a freestanding C++ implementation provides; <*.h> of the C library is allowed too.
+FREESTANDING = {
+    "atomic", "bit", "cfloat", "climits", "compare", "concepts", "cstdarg", "cstddef", "cstdint", "cstdlib",
+    "initializer_list", "limits", "new", "numbers", "type_traits", "utility", "version",
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def rooms_in_order():
+    text = (ROOT / "CMakeLists.txt").read_text()
+    return re.search(r"set\(FETTLE_ROOMS\s+([^)]*)\)", text).group(1).split()
+
+
+def check_file(path, rooms, problems):
+    relative = path.relative_to(ROOT / "src")
+    room = relative.parts[0]
+    is_test = path.stem.endswith("_test")
+    allowed = ONLY.get(room)
+    if allowed is None:
+        allowed = set(rooms[: rooms.index(room)]) - FORBIDDEN.get(room, set())
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        kind, name = match.groups()
+        where = f"src/{relative}:{number}"
+        if kind == "<":
+            if room == "rt" and not is_test and not name.endswith(".h") and name not in FREESTANDING:
+                problems.append(f"{where}: rt is freestanding and may not include <{name}>")
+            continue
+        if not (ROOT / "src" / name).exists():
+            if (path.parent / name).exists():
+                problems.append(f'{where}: write "{(path.parent / name).relative_to(ROOT / "src")}", not "{name}"')
+            continue  # public headers and generated ones
+        other = name.split("/")[0]
+        if other != room and other not in allowed:
+            problems.append(f"{where}: {room} may not include {other} ({name})")
+
+
+def main():
+    rooms = rooms_in_order()
+    problems = []
+    count = 0
+    for path in sorted((ROOT / "src").rglob("*")):
+        if path.suffix not in (".h", ".cpp", ".inc", ".c"):
+            continue
+        room = path.relative_to(ROOT / "src").parts[0]
+        if room not in rooms:
+            problems.append(f"src/{room}: not in FETTLE_ROOMS of CMakeLists.txt")
+            continue
+        count += 1
+        check_file(path, rooms, problems)
+    for problem in problems:
+        print(problem)
+    print(f"{count} files, {len(problems)} forbidden includes")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
