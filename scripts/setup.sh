@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Installs what Fettle is built with: Debian packages (root, or sudo) and a Python environment in build/python.
+# Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+lists=(scripts/packages-debian.txt)
+for argument in "$@"; do
+  case "$argument" in
+    --dev) lists+=(scripts/packages-debian-dev.txt) ;;
+    *) echo "usage: scripts/setup.sh [--dev]" >&2; exit 2 ;;
+  esac
+done
+
+fail() {
+  echo "setup: $1" >&2
+  if [ "${2:-}" ]; then tail -n 15 "$2" | sed 's/^/  /' >&2; fi
+  exit 1
+}
+
+mkdir -p build
+exec 9>build/.setup.lock
+flock 9  # two makes at once set up once
+
+# --- Debian packages ---------------------------------------------------------------------------------------------
+
+# Prints the packages that are absent or out of bounds, one a line, as "name reason".
+missing_packages() {
+  local -A version=()
+  local names name status installed bounds bound
+  names=$(sed 's/#.*//' "${lists[@]}" | awk 'NF {print $1}')
+  while read -r name status installed; do
+    [ "$status" = ii ] && version[$name]=$installed
+  done < <(dpkg-query -W -f '${Package} ${db:Status-Abbrev} ${Version}\n' $names 2>/dev/null)
+  while read -r name bounds; do
+    if [ -z "${version[$name]:-}" ]; then
+      echo "$name is not installed"
+      continue
+    fi
+    for bound in $bounds; do
+      case "$bound" in
+        '>='*) dpkg --compare-versions "${version[$name]}" ge "${bound#>=}" ;;
+        '<'*) dpkg --compare-versions "${version[$name]}" lt "${bound#<}" ;;
+      esac || echo "$name ${version[$name]} is not $bound"
+    done
+  done < <(sed 's/#.*//' "${lists[@]}" | awk 'NF')
+}
+
+command -v dpkg-query >/dev/null ||
+  fail "this is not a Debian system; install the counterparts of ${lists[*]}, then run cmake --preset release"
+
+missing=$(missing_packages)
+if [ -n "$missing" ]; then
+  packages=$(awk '{print $1}' <<<"$missing" | sort -u)
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null ||
+      fail "these packages are missing, and neither root nor sudo is at hand: $(echo $packages)"
+    as_root=(sudo)
+  fi
+  echo "setup: installing $(echo $packages)"
+  log=build/setup-apt.log
+  apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+  # Package lists may be absent or stale: fetch them and try again before giving up.
+  "${apt[@]}" install -y --no-install-recommends $packages >"$log" 2>&1 ||
+    { "${apt[@]}" update >"$log" 2>&1 && "${apt[@]}" install -y --no-install-recommends $packages >>"$log" 2>&1; } ||
+    fail "apt-get could not install them ($log):" "$log"
+  missing=$(missing_packages)
+  [ -z "$missing" ] || fail "packages are still not as needed: ${missing//$'\n'/; }"
+fi
+
+# --- Python environment ------------------------------------------------------------------------------------------
+
+env=build/python
+stamp=$env/.requirements.sha256
+system_python=/usr/bin/python3
+wanted=$({ sha256sum <scripts/requirements.txt; readlink -f $system_python; pwd; } | sha256sum)
+if [ ! -e "$stamp" ] || [ "$(<"$stamp")" != "$wanted" ]; then
+  echo "setup: making the Python environment $env"
+  log=build/setup-pip.log
+  rm -rf $env
+  $system_python -m venv $env >"$log" 2>&1 || fail "python3 -m venv failed ($log):" "$log"
+  $env/bin/python -m pip install -q --disable-pip-version-check --no-input --retries 5 \
+    -r scripts/requirements.txt >>"$log" 2>&1 || fail "pip could not install scripts/requirements.txt ($log):" "$log"
+  echo "$wanted" >"$stamp"
+fi
