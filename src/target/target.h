@@ -1,0 +1,62 @@
+#pragma once
+// What a machine is: features, registers, caches, threads, memory scopes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+
+namespace fettle {
+
+/// A memory scope as a target declares it. verify and barrier insertion know scopes by this alone.
+struct MemoryScope {
+  std::string name;             // "global", "register", "shared", …
+  std::string parent;           // empty for the outermost
+  int64_t capacity_bytes = 0;   // 0: unlimited
+  int alignment_bytes = 1;
+  /// The kind of loop whose iterations share one copy: "" (all), "thread", "block", …
+  std::string shared_by;
+};
+
+struct CacheLevel {
+  int64_t size_bytes = 0;
+  int ways = 0;
+  int line_bytes = 64;
+  int shared_by_threads = 1;
+};
+
+struct Target {
+  std::string kind = "llvm";          // "llvm", "c", "opencl", "cuda", "dae"
+  std::string cpu = "x86-64-v4";      // LLVM's name of the CPU or level
+  std::string features;               // LLVM's feature string: "+avx512f,+avx512vnni,…", sorted
+  int vector_bits = 512;              // widest legal vector register
+  int vector_registers = 32;
+  int fma_per_cycle = 2;              // full-width vector FMAs that can start in a cycle
+  int fma_latency_cycles = 4;
+  double frequency_ghz = 3.0;         // nominal; peaks are measured (cost room)
+  std::vector<CacheLevel> caches;     // L1 data first
+  int threads = 1;                    // that a kernel may use
+  std::vector<MemoryScope> scopes;
+
+  int vector_lanes(int element_bytes) const { return vector_bits / 8 / element_bytes; }
+  const MemoryScope* find_scope(std::string_view name) const;
+  bool has_feature(std::string_view llvm_name) const;   // "avx512vnni"
+
+  /// What generated code depends on: kind, cpu features, vector width (not caches, frequency or threads).
+  std::string feature_key() const;
+  /// feature_key plus caches, so what timings depend on; threads are a field of their own in records.
+  Digest fingerprint() const;
+};
+
+/// This machine, with `threads` (0: as many as the process may use: affinity mask and container quota).
+Target detect_host(int threads = 0);
+/// "host", "x86-64-avx512" or "x86-64-avx2" (generic caches, for cross compilation and tests). E709.
+Result<Target> parse_target(std::string_view text);
+/// Threads that this process may use: affinity mask and cgroup CPU quota, rounded up.
+int available_threads();
+/// One line: "x86-64 AVX-512, 32 registers, L1 32 KiB, L2 1 MiB, L3 32 MiB, 2 threads".
+std::string describe(const Target& target);
+
+}  // namespace fettle
