@@ -1,0 +1,31 @@
+#pragma once
+// The few things asked of the system and the processor. For rt's own sources.
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>  // header only: no symbol of libstdc++ is needed for lock-free types
+
+namespace fettle::rt {
+
+inline int64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+inline void cpu_relax() { __builtin_ia32_pause(); }
+
+/// Sleeps while *word == expected, until woken; may return for no reason.
+inline void futex_wait(std::atomic<uint32_t>* word, uint32_t expected) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+}
+
+inline void futex_wake_one(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace fettle::rt
