@@ -1,0 +1,55 @@
+# The commands of everyday. CMake does the building; this file only remembers how to call it.
+#   make PRESET=asan test    builds and tests in build/asan; without PRESET, a release build in build/
+
+PRESET ?=
+BUILD  := build$(if $(PRESET),/$(PRESET))
+JOBS   ?= $(shell nproc)
+PYTHON := build/python/bin/python
+SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
+
+.DEFAULT_GOAL := build
+.PHONY: build setup configure test models demo bench-core bench-model format lint clean distclean help
+
+build: configure ## Build everything (the default); binaries are in build/bin
+	@cmake --build $(BUILD) -j $(JOBS)
+
+setup: ## Install what is missing: Debian packages, Python environment
+	@scripts/setup.sh
+
+configure: setup
+	@mkdir -p $(BUILD); test -e $(BUILD)/build.ninja || cmake --preset $(or $(PRESET),release) -B $(BUILD) > $(BUILD)/configure.log 2>&1 \
+	  || { tail -n 20 $(BUILD)/configure.log >&2; rm -f $(BUILD)/build.ninja; exit 1; }
+
+models: setup ## Fetch the real models that tests, demo and benchmarks use
+	@scripts/fetch_models.py
+
+test: build models ## Build, then run every test
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+
+demo: build models ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers
+	@scripts/demo.sh
+
+bench-core: build ## Kernels against the peak of this machine and oneDNN
+	@$(BUILD)/bin/bench-core
+
+bench-model: build models ## A whole model against ONNX Runtime and OpenVINO
+	@$(BUILD)/bin/bench-model
+
+format: ## Format every source file
+	@scripts/setup.sh --dev
+	@clang-format-19 -i $(SOURCES)
+
+lint: configure ## Check format, includes, and what clang-tidy has to say
+	@scripts/setup.sh --dev
+	@scripts/check_includes.py
+	@clang-format-19 --dry-run -Werror $(SOURCES)
+	@run-clang-tidy-19 -quiet -p $(BUILD) -j $(JOBS) -extra-arg=-Wno-unknown-warning-option '/(src|tests|benchmarks)/.*\.cpp$$'
+
+clean: ## Delete what was compiled; keep the Python environment and models
+	@test ! -e $(BUILD)/build.ninja || cmake --build $(BUILD) --target clean
+
+distclean: ## Delete everything that is not source
+	@rm -rf build demo
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
