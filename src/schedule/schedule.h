@@ -1,0 +1,79 @@
+#pragma once
+// Schedule: a program and the trace that led to it. A value; copying shares everything.
+//
+// A loop is known by its variable and a block by its name, so that a reference stays good while other parts of the
+// tree change; a loop that a primitive consumed is found no more (E206).
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arith/analyzer.h"
+#include "schedule/primitive.h"
+#include "schedule/trace.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// address → decision: what a search edits and a replay reuses.
+using DecisionMap = std::map<std::string, Decision>;
+
+class Schedule {
+ public:
+  /// `seed` keys the random decisions; those found in `decisions` under their address are reused where still valid.
+  explicit Schedule(Func func, uint64_t seed = 0, std::shared_ptr<const DecisionMap> decisions = nullptr);
+
+  const Func& func() const { return func_; }
+  const Trace& trace() const { return trace_; }
+  /// The target is part of what a rule may ask; null unless set.
+  const Target* target() const { return target_.get(); }
+  void set_target(std::shared_ptr<const Target> target) { target_ = std::move(target); }
+
+  /// Applies one step and records it; on an error nothing has changed. Returns the step's number.
+  template <class Args>
+  Result<int> step(const PrimitiveDef& def, const Args& args) {
+    return step_erased(def, std::make_shared<const Args>(args));
+  }
+  Result<int> step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args);
+
+  // Results of a step.
+  std::vector<LoopRef> loops_of(int step) const;
+  std::vector<BlockRef> blocks_of(int step) const;
+  std::vector<ValueRef> values_of(int step) const;
+
+  // What references stand for, now. E206 / E225.
+  Result<Stmt> loop(LoopRef ref) const;         // a ForNode
+  Result<Stmt> block(BlockRef ref) const;       // a BlockNode
+  Result<Var> loop_var(LoopRef ref) const;      // even if consumed
+  Result<int64_t> value(const IntRef& ref) const;
+
+  // --- decisions ---
+  /// Names what is sampled from here on: addresses are "<prefix>/<name>", with "#2" and so on where one repeats.
+  void set_address_prefix(std::string prefix) { address_prefix_ = std::move(prefix); }
+  const std::string& address_prefix() const { return address_prefix_; }
+  /// The address that the next sampling step called `name` gets.
+  std::string next_address(const std::string& name) const;
+  /// The decision remembered under `address`, or null.
+  const Decision* remembered(const std::string& address) const;
+  /// A stream keyed by the schedule's seed and the address.
+  RandomStream stream(const std::string& address) const;
+  uint64_t seed() const { return seed_; }
+  /// All decisions of the trace, by address.
+  DecisionMap decisions() const;
+
+ private:
+  Func func_;
+  Trace trace_;
+  uint64_t seed_ = 0;
+  std::shared_ptr<const DecisionMap> decisions_;
+  std::shared_ptr<const Target> target_;
+  std::string address_prefix_;
+};
+
+// --- for those who write primitives (edit.h has more) -----------------------------------------------------------
+
+/// A copy of s.func() with another body, well-formed by construction.
+Func with_body(const Func& func, Stmt body);
+
+}  // namespace fettle
