@@ -58,10 +58,3 @@ function(fettle_onnx_proto)
   target_link_libraries(fettle_onnx_proto PUBLIC fettle::protobuf)
   add_library(fettle::onnx_proto ALIAS fettle_onnx_proto)
 endfunction()
-
-# fettle::onednn: the vendor library that benchmarks race against, from the tree's Python environment. No part of
-# Fettle itself links it.
-function(fettle_onednn)
-  fettle_import(onednn HEADER oneapi/dnnl/dnnl.hpp LIBRARIES dnnl HINTS ${FETTLE_PYTHON_ENV}
-    PACKAGE "none, but onednn-devel-cpu-gomp in scripts/requirements.txt")
-endfunction()
