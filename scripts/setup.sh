@@ -78,9 +78,12 @@ wanted=$({ sha256sum <scripts/requirements.txt; readlink -f $system_python; pwd;
 if [ ! -e "$stamp" ] || [ "$(<"$stamp")" != "$wanted" ]; then
   echo "setup: making the Python environment $env"
   log=build/setup-pip.log
+  # pip trusts the authorities that this system trusts, not only its own list.
+  export PIP_CERT=${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}
   rm -rf $env
   $system_python -m venv $env >"$log" 2>&1 || fail "python3 -m venv failed ($log):" "$log"
   $env/bin/python -m pip install -q --disable-pip-version-check --no-input --retries 5 \
-    -r scripts/requirements.txt >>"$log" 2>&1 || fail "pip could not install scripts/requirements.txt ($log):" "$log"
+    -r scripts/requirements.txt >>"$log" 2>&1 ||
+    fail "pip could not install scripts/requirements.txt; is there a network? ($log):" "$log"
   echo "$wanted" >"$stamp"
 fi
