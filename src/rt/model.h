@@ -3,7 +3,9 @@
 
 #include "rt/abi.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Makes an instance of the model: checks the processor, starts threads, takes the arena. options null: all defaults.
 /// Null on failure; then fettle_rt_model_error(null) has the reason.
@@ -20,4 +22,7 @@ void fettle_rt_model_destroy(FettleModel* model);
 
 /// One sentence on the last failure of this instance, or, for null, of the last failed creation; "" if there was none.
 const char* fettle_rt_model_error(const FettleModel* model);
+
+#ifdef __cplusplus
 }
+#endif

@@ -1,0 +1,40 @@
+#pragma once
+// Where a model's time goes, kernel by kernel.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/model.h"
+
+namespace fettle {
+
+struct KernelTime {
+  std::string name;
+  int64_t calls = 0;
+  int64_t total_ns = 0;
+  int64_t min_ns = 0;  // of one call
+};
+
+/// Collects the times of a model's kernels from its making to its end. The model must outlive it and must not move.
+class Profiler {
+ public:
+  explicit Profiler(Model& model);
+  ~Profiler();
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+
+  /// By index of the kernel, with kernels that were never called.
+  const std::vector<KernelTime>& times() const { return times_; }
+
+  /// A table, the largest total first: share, total, calls, fastest call, name. Times in microseconds.
+  std::string to_string() const;
+
+ private:
+  static void record(void* self, int32_t kernel, int64_t begin_ns, int64_t end_ns);
+
+  Model& model_;
+  std::vector<KernelTime> times_;
+};
+
+}  // namespace fettle
