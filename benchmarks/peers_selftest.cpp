@@ -1,4 +1,5 @@
-// Prints how fast the peer library runs each operator of the core benchmark, against this machine's peak in the same run.
+// Prints how fast the peer library runs each operator of the core benchmark, against this machine's peak in the same
+// run.
 //   peers_selftest [--threads N] [--seconds S]
 
 #include <fmt/format.h>
@@ -22,7 +23,8 @@ int main(int argc, char** argv) {
   }
   PeakMeter peak(threads);
   fmt::print("oneDNN {}, {} thread(s), vectors of {}\n", onednn_version(), threads, peak_isa());
-  fmt::print("{:<22} {:>9} {:>8} {:>7} {:>6} {:>7} {:>7}  {}\n", "shape", "ms", "GFLOP/s", "% peak", "+-%", "peak", "rounds", "kernel");
+  fmt::print("{:<22} {:>9} {:>8} {:>7} {:>6} {:>7} {:>7}  {}\n", "shape", "ms", "GFLOP/s", "% peak", "+-%", "peak",
+             "rounds", "kernel");
   bool failed = false;
   for (const Shape& shape : core_shapes()) {
     auto op = shape.conv ? OnednnOp::convolution(*shape.conv, threads) : OnednnOp::matmul(*shape.matmul, threads);

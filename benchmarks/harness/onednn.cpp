@@ -144,8 +144,9 @@ Result<OnednnOp> OnednnOp::convolution(const ConvProblem& p, int threads) {
     state->flops = bench::flops(p);
     const Dims source{p.batch, p.channels_in, p.height, p.width};
     const bool grouped = p.groups != 1;
-    const Dims weights = grouped ? Dims{p.groups, p.channels_out / p.groups, p.channels_in / p.groups, p.kernel, p.kernel}
-                                 : Dims{p.channels_out, p.channels_in, p.kernel, p.kernel};
+    const Dims weights = grouped
+                             ? Dims{p.groups, p.channels_out / p.groups, p.channels_in / p.groups, p.kernel, p.kernel}
+                             : Dims{p.channels_out, p.channels_in, p.kernel, p.kernel};
     const Dims destination{p.batch, p.channels_out, p.height_out(), p.width_out()};
     const Dims strides{p.stride, p.stride};
     const Dims padding{p.padding, p.padding};
@@ -169,8 +170,8 @@ Result<OnednnOp> OnednnOp::convolution(const ConvProblem& p, int threads) {
     return OnednnOp(std::move(state));
   } catch (const dnnl::error& error) {
     return fail(ErrorCode::E708, error.what(),
-                fmt::format("oneDNN convolution {}x{}x{} -> {}, {}x{}/{}", p.channels_in, p.height, p.width, p.channels_out,
-                            p.kernel, p.kernel, p.stride));
+                fmt::format("oneDNN convolution {}x{}x{} -> {}, {}x{}/{}", p.channels_in, p.height, p.width,
+                            p.channels_out, p.kernel, p.kernel, p.stride));
   }
 }
 

@@ -42,8 +42,9 @@ struct ConvProblem {
 double flops(const MatmulProblem& problem);
 double flops(const ConvProblem& problem);
 
-/// One operator of oneDNN, ready to run. oneDNN chooses every layout (`format_tag::any`); what brings the plain tensors into
-/// its layouts and back happens in `load` and `store` and is not part of a run. Weights are constant: reordered once.
+/// One operator of oneDNN, ready to run. oneDNN chooses every layout (`format_tag::any`); what brings the plain tensors
+/// into its layouts and back happens in `load` and `store` and is not part of a run. Weights are constant: reordered
+/// once.
 class OnednnOp {
  public:
   /// threads: of OpenMP; each run sets the number, so operators of different counts can live together.

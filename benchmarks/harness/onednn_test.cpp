@@ -65,7 +65,8 @@ void check_conv(const ConvProblem& p) {
           }
         }
         if (p.relu) sum = std::max(sum, 0.0F);
-        ASSERT_EQ(out[static_cast<std::size_t>((o * p.height_out() + y) * p.width_out() + x)], sum) << o << "," << y << "," << x;
+        ASSERT_EQ(out[static_cast<std::size_t>((o * p.height_out() + y) * p.width_out() + x)], sum)
+            << o << "," << y << "," << x;
       }
     }
   }

@@ -23,16 +23,6 @@ Result<double> time_batch(const Contender& contender, int runs) {
   return ns_since(start) / runs;
 }
 
-Result<void> run_untimed(const Contender& contender) {
-  if (contender.timed) {
-    FETTLE_TRY(const double ignored, contender.timed(1));
-    static_cast<void>(ignored);
-  } else {
-    contender.run();
-  }
-  return {};
-}
-
 /// Time of one warm run, roughly: the best of three after a first one, or the first if that takes long.
 Result<double> rough_time(const Contender& contender) {
   FETTLE_TRY(double best, time_batch(contender, 1));
@@ -138,7 +128,7 @@ Result<PairedResult> time_paired(std::span<const Contender> contenders, PeakMete
     for (std::size_t turn = 0; turn < count; ++turn) {
       const std::size_t i = (turn + static_cast<std::size_t>(done)) % count;
       result.idle &= quiesce();
-      if (warm[i]) FETTLE_TRY_VOID(run_untimed(contenders[i]));
+      if (warm[i] && !contenders[i].timed) contenders[i].run();
       FETTLE_TRY(round.time_ns[i], time_batch(contenders[i], result.runs_a_batch[i]));
       result.idle &= quiesce();
       const double after = peak.slice(options.peak_slice_ns);

@@ -18,8 +18,8 @@ struct Contender {
   std::function<void()> run;
   /// Floating-point operations of one run, nominal; 0 if rates mean nothing here.
   double flops = 0;
-  /// In place of `run` where the work is timed elsewhere (another process): does it `runs` times, warm, and returns the
-  /// mean time of one in ns.
+  /// In place of `run` where the work is timed elsewhere (another process): does it once untimed, then `runs` times,
+  /// and returns the mean time of one of these in ns.
   std::function<Result<double>(int runs)> timed = nullptr;
 };
 
@@ -32,11 +32,13 @@ struct PairedOptions {
   double warm_below_ns = 2e7;
   int min_rounds = 15;
   int max_rounds = 400;
-  /// No round begins after this many seconds, once min_rounds are done; nor, whatever is done, after five times as many.
+  /// No round begins after this many seconds, once min_rounds are done; nor, whatever is done, after five times as
+  /// many.
   double time_limit_s = 3;
   /// Ends early once every time's and every ratio's half-width is at most this (0.003 = 0.3 %).
   double half_width = 0.003;
-  /// A round in which some slice of peak work fell below this share of its usual best was disturbed, and is discarded ...
+  /// A round in which some slice of peak work fell below this share of its usual best was disturbed, and is discarded
+  /// ...
   double peak_floor = 0.97;
   /// ... as long as this many rounds are left; else the least disturbed ones are kept.
   int min_kept = 10;
@@ -71,14 +73,15 @@ struct PairedResult {
   double gflops(std::size_t contender) const;
 };
 
-/// The rounds whose lowest peak is at least floor times the 90 % quantile of all rounds' lowest peaks; if these are fewer than min_kept, the
-/// min_kept rounds with the highest. Order is kept.
+/// The rounds whose lowest peak is at least floor times the 90 % quantile of all rounds' lowest peaks; if these are
+/// fewer than min_kept, the min_kept rounds with the highest. Order is kept.
 std::vector<Round> quiet_rounds(const std::vector<Round>& rounds, double floor, int min_kept);
 
-/// Times the contenders in rounds: a slice of peak work, then for each contender (in an order that rotates from round to
-/// round) a wait until other threads sleep, an untimed run, a timed batch, and a slice of peak work. Comparing within a
-/// round cancels slow drift of a shared machine; rounds in which the peak itself fell are left out.
-/// Errors: those of a contender's `timed`.
-Result<PairedResult> time_paired(std::span<const Contender> contenders, PeakMeter& peak, const PairedOptions& options = {});
+/// Times the contenders in rounds: a slice of peak work, then for each contender (in an order that rotates from round
+/// to round) a wait until other threads sleep, an untimed run, a timed batch, and a slice of peak work. Comparing
+/// within a round cancels slow drift of a shared machine; rounds in which the peak itself fell are left out. Errors:
+/// those of a contender's `timed`.
+Result<PairedResult> time_paired(std::span<const Contender> contenders, PeakMeter& peak,
+                                 const PairedOptions& options = {});
 
 }  // namespace fettle::bench

@@ -75,7 +75,8 @@ TEST(TimePaired, BatchesRemoteWorkAndComparesIt) {
   std::vector<int> asked_a;
   std::vector<int> asked_b;
   const Contender contenders[] = {remote(1e5, &asked_a), remote(2e5, &asked_b)};
-  const auto result = time_paired(contenders, peak, {.batch_ns = 1e6, .min_rounds = 8, .max_rounds = 8, .time_limit_s = 60});
+  const auto result =
+      time_paired(contenders, peak, {.batch_ns = 1e6, .min_rounds = 8, .max_rounds = 8, .time_limit_s = 60});
   ASSERT_TRUE(result) << result.error().to_string();
   EXPECT_EQ(result->runs_a_batch, (std::vector<int>{10, 5}));
   EXPECT_EQ(result->speed_over(0, 1).median, 2);
@@ -88,7 +89,8 @@ TEST(TimePaired, RunsLocalWorkInEveryRound) {
   PeakMeter peak(2);
   int runs = 0;
   const Contender contenders[] = {{.name = "local", .run = [&] { ++runs; }, .flops = 1}};
-  const auto result = time_paired(contenders, peak, {.batch_ns = 1e4, .peak_slice_ns = 1e4, .min_rounds = 3, .max_rounds = 3});
+  const auto result =
+      time_paired(contenders, peak, {.batch_ns = 1e4, .peak_slice_ns = 1e4, .min_rounds = 3, .max_rounds = 3});
   ASSERT_TRUE(result);
   EXPECT_GE(runs, 3 * (result->runs_a_batch[0] + 1));
   EXPECT_GT(result->time_ns(0).min, 0);

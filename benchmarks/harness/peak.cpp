@@ -16,7 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Each loop keeps 12 independent accumulators (latency 4, two units: 8 would do) in registers: `asm` pins every one of
-// them, so that nothing is folded away, merged or spilled. acc = acc * x + y converges, so no value overflows or gets denormal.
+// them, so that nothing is folded away, merged or spilled. acc = acc * x + y converges, so no value overflows or gets
+// denormal.
 constexpr int kAccumulators = 12;
 
 __attribute__((target("avx512f"))) void fma_avx512(std::int64_t steps) {

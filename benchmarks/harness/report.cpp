@@ -33,7 +33,8 @@ void Report::add(std::string what, double value, std::string unit, std::optional
 }
 
 bool Report::all_hold() const {
-  return std::all_of(rows_.begin(), rows_.end(), [](const Row& row) { return !row.bound || row.bound->holds(row.value); });
+  return std::all_of(rows_.begin(), rows_.end(),
+                     [](const Row& row) { return !row.bound || row.bound->holds(row.value); });
 }
 
 std::string Report::table() const {

@@ -36,7 +36,8 @@ class Report {
   /// The aligned table, one line a figure, with "ok" or "MISSED" where there is a bound.
   std::string table() const;
 
-  /// A list of {"what", "value", "unit", "bound", "holds"}; bound and holds are null where there is none, value is for NaN.
+  /// A list of {"what", "value", "unit", "bound", "holds"}; bound and holds are null where there is none, value is for
+  /// NaN.
   std::string json() const;
 
   /// Writes json() to folder/NAME.json, which appears whole or not at all; the folder is made if missing.

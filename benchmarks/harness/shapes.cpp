@@ -14,7 +14,8 @@ Shape matmul(std::int64_t m, std::int64_t n, std::int64_t k, double hand_of_peak
 }
 
 /// A square image with the padding that keeps its size but for the stride.
-Shape conv(std::int64_t size, std::int64_t channels_in, std::int64_t channels_out, std::int64_t kernel, std::int64_t stride) {
+Shape conv(std::int64_t size, std::int64_t channels_in, std::int64_t channels_out, std::int64_t kernel,
+           std::int64_t stride) {
   const std::string strided = stride == 1 ? "" : fmt::format("/{}", stride);
   return {.name = fmt::format("conv {}x{}{} {}^2 {}->{}", kernel, kernel, strided, size, channels_in, channels_out),
           .matmul = {},
@@ -33,10 +34,9 @@ double Shape::flops() const { return matmul ? bench::flops(*matmul) : bench::flo
 
 const std::vector<Shape>& core_shapes() {
   static const std::vector<Shape> shapes = {
-      matmul(512, 512, 512, 97),   matmul(1024, 1024, 1024, 97), matmul(2048, 2048, 2048, 95),
-      matmul(197, 768, 768, 96),   matmul(40, 6625, 120, 96),    matmul(77, 768, 3072, 96),
-      conv(56, 64, 64, 3, 1),      conv(28, 128, 128, 3, 1),     conv(14, 256, 256, 3, 1),
-      conv(7, 512, 512, 3, 1),     conv(56, 64, 256, 1, 1),      conv(224, 3, 64, 7, 2),
+      matmul(512, 512, 512, 97), matmul(1024, 1024, 1024, 97), matmul(2048, 2048, 2048, 95), matmul(197, 768, 768, 96),
+      matmul(40, 6625, 120, 96), matmul(77, 768, 3072, 96),    conv(56, 64, 64, 3, 1),       conv(28, 128, 128, 3, 1),
+      conv(14, 256, 256, 3, 1),  conv(7, 512, 512, 3, 1),      conv(56, 64, 256, 1, 1),      conv(224, 3, 64, 7, 2),
   };
   return shapes;
 }
