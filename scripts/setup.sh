@@ -63,7 +63,7 @@ if [ -n "$missing" ]; then
   apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
   # Package lists may be absent or stale: fetch them and try again before giving up.
   "${apt[@]}" install -y --no-install-recommends $packages >"$log" 2>&1 ||
-    { "${apt[@]}" update >"$log" 2>&1 && "${apt[@]}" install -y --no-install-recommends $packages >>"$log" 2>&1; } ||
+    { "${apt[@]}" update >"$log" 2>&1 || true; "${apt[@]}" install -y --no-install-recommends $packages >>"$log" 2>&1; } ||
     fail "apt-get could not install them ($log):" "$log"
   missing=$(missing_packages)
   [ -z "$missing" ] || fail "packages are still not as needed: ${missing//$'\n'/; }"
