@@ -32,3 +32,18 @@ ${ARG_SYMBOL}_end:
   add_library(${library} STATIC ${out}.S)
   target_include_directories(${library} PUBLIC ${CMAKE_BINARY_DIR}/generated)
 endfunction()
+
+# fettle_embed_text(FROM file SYMBOL symbol)
+# "SYMBOL.h" (generated) holds the file's text: inline constexpr std::string_view fettle::SYMBOL.
+function(fettle_embed_text)
+  cmake_parse_arguments(ARG "" "FROM;SYMBOL" "" ${ARGN})
+  file(READ ${ARG_FROM} text)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARG_FROM})
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/${ARG_SYMBOL}.h @ONLY CONTENT "// Written by fettle_embed_text.
+#pragma once
+#include <string_view>
+namespace fettle {
+inline constexpr std::string_view ${ARG_SYMBOL} = R\"__(${text})__\";
+}
+")
+endfunction()

@@ -25,7 +25,7 @@ typedef struct FettleContext {
  * Returns a FettleStatus.
  *
  * The host program of a model gets: buffers = inputs, outputs, the arena, constants; ints = null.
- * Inputs and outputs are aligned to their element only; arena and constants to a page. */
+ * Inputs and outputs are aligned to their element only; the arena to a page; constants to 64 bytes, from 64 KiB on to a page. */
 typedef int32_t (*FettleKernel)(FettleContext* context, void** buffers, const int64_t* ints);
 
 typedef void (*FettleBody)(void* closure, int64_t i);

@@ -45,6 +45,14 @@ typedef struct FettleTensor {
   int32_t dtype; /* a FettleDtype */
 } FettleTensor;
 
+/* Bytes of the tensor's data. */
+static inline int64_t fettle_tensor_bytes(const FettleTensor* tensor) {
+  static const int8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+  int64_t bytes = elem_bytes[tensor->dtype];
+  for (int32_t d = 0; d < tensor->rank; ++d) bytes *= tensor->shape[d];
+  return bytes;
+}
+
 /* Threads that the host program owns, in place of a team made by the model.
  * parallel_for calls body(closure, i) once for each i in [0, n), on any threads and in any order, and returns when
  * all calls have. It may be called from inside a body; then it may simply loop. */

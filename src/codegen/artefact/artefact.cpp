@@ -1,0 +1,162 @@
+#include "codegen/artefact/artefact.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "codegen/artefact/elf_writer.h"
+#include "codegen/artefact/link.h"
+#include "rt/cpu.h"
+#include "rt_object.h"
+
+namespace fettle {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLargeSection = 0x10000000;  // SHF_X86_64_LARGE, which elf.h of 2.36 lacks
+constexpr uint64_t kLarge = 64 << 10;  // constants from this size on start a page
+
+/// Builds the object that holds the model's description and constants.
+///   strings, shapes → .rodata · structs with pointers → .data.rel.ro · constants → .lrodata, which lld places so that its size
+///   does not come between code and the data it addresses
+class Describer {
+ public:
+  explicit Describer(const Artefact& artefact)
+      : artefact_(artefact),
+        text_(object_.add_section({.name = ".rodata.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC, .alignment = 8})),
+        tables_(object_.add_section(
+            {.name = ".data.rel.ro.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC | SHF_WRITE, .alignment = 8})),
+        constants_(object_.add_section({.name = ".lrodata.fettle",
+                                        .type = SHT_PROGBITS,
+                                        .flags = SHF_ALLOC | kLargeSection,
+                                        .alignment = kPage})) {}
+
+  ObjectBuilder build() {
+    FettleModelInfo info{};
+    info.magic = FETTLE_MAGIC;
+    info.abi_version = FETTLE_ABI_VERSION;
+    info.n_inputs = static_cast<int32_t>(artefact_.inputs.size());
+    info.n_outputs = static_cast<int32_t>(artefact_.outputs.size());
+    info.n_kernels = static_cast<int32_t>(artefact_.kernel_names.size());
+    info.n_constants = static_cast<int32_t>(artefact_.constants.size());
+    info.default_threads = artefact_.default_threads;
+    info.arena_bytes = artefact_.arena_bytes;
+    const uint64_t at = add_table(&info, sizeof info);
+    object_.define("fettle_artefact", tables_, at, sizeof info);
+    point_to_string(at + offsetof(FettleModelInfo, name), artefact_.name);
+    point_to_string(at + offsetof(FettleModelInfo, compiler), artefact_.compiler);
+    point_to_string(at + offsetof(FettleModelInfo, target_cpu), artefact_.target_cpu);
+    point_to_string(at + offsetof(FettleModelInfo, target_features), artefact_.target_features);
+    point_to_table(at + offsetof(FettleModelInfo, inputs), add_tensors(artefact_.inputs));
+    point_to_table(at + offsetof(FettleModelInfo, outputs), add_tensors(artefact_.outputs));
+    point_to_table(at + offsetof(FettleModelInfo, kernel_names), add_kernel_names());
+    point_to_table(at + offsetof(FettleModelInfo, constants), add_constants());
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, entry), artefact_.entry);
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, create), "fettle_artefact_create_with");
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, run), "fettle_rt_model_run");
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, profile), "fettle_rt_model_profile");
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, destroy), "fettle_rt_model_destroy");
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, error), "fettle_rt_model_error");
+    return std::move(object_);
+  }
+
+ private:
+  uint64_t add_table(const void* data, size_t bytes) {
+    std::string& table = object_.section(tables_).bytes;
+    const uint64_t at = table.size();
+    table.append(static_cast<const char*>(data), bytes);
+    table.resize((table.size() + 7) / 8 * 8);
+    return at;
+  }
+  uint64_t add_text(const void* data, size_t bytes) {
+    std::string& text = object_.section(text_).bytes;
+    const uint64_t at = text.size();
+    text.append(static_cast<const char*>(data), bytes);
+    text.resize((text.size() + 7) / 8 * 8);
+    return at;
+  }
+  void point_to_table(uint64_t at, uint64_t target) { object_.point(tables_, at, tables_, target); }
+  void point_to_string(uint64_t at, const std::string& text) {
+    object_.point(tables_, at, text_, add_text(text.c_str(), text.size() + 1));
+  }
+
+  /// An array of FettleTensor without data.
+  uint64_t add_tensors(const std::vector<ArtefactTensor>& tensors) {
+    const std::vector<FettleTensor> blank(tensors.size());
+    const uint64_t at = add_table(blank.data(), blank.size() * sizeof(FettleTensor));
+    for (size_t i = 0; i < tensors.size(); ++i) fill_tensor(at + i * sizeof(FettleTensor), tensors[i]);
+    return at;
+  }
+  void fill_tensor(uint64_t at, const ArtefactTensor& tensor) {
+    FettleTensor filled{};
+    filled.rank = static_cast<int32_t>(tensor.shape.size());
+    filled.dtype = tensor.dtype;
+    object_.section(tables_).bytes.replace(at, sizeof filled, reinterpret_cast<const char*>(&filled), sizeof filled);
+    point_to_string(at + offsetof(FettleTensor, name), tensor.name);
+    object_.point(tables_, at + offsetof(FettleTensor, shape), text_,
+                  add_text(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t)));
+  }
+  uint64_t add_kernel_names() {
+    const std::vector<const char*> blank(artefact_.kernel_names.size());
+    const uint64_t at = add_table(blank.data(), blank.size() * sizeof(char*));
+    for (size_t i = 0; i < blank.size(); ++i) point_to_string(at + i * sizeof(char*), artefact_.kernel_names[i]);
+    return at;
+  }
+  uint64_t add_constants() {
+    std::vector<ArtefactTensor> tensors;
+    for (const ArtefactConstant& constant : artefact_.constants) tensors.push_back(constant.tensor);
+    const uint64_t at = add_tensors(tensors);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const std::span<const std::byte> bytes = artefact_.constants[i].bytes;
+      const uint64_t offset = object_.section(constants_).add_blob(bytes, bytes.size() >= kLarge ? kPage : 64);
+      object_.point(tables_, at + i * sizeof(FettleTensor) + offsetof(FettleTensor, data), constants_, offset);
+    }
+    return at;
+  }
+
+  const Artefact& artefact_;
+  ObjectBuilder object_;
+  int text_, tables_, constants_;
+};
+
+struct ExportedFunction {
+  const char* suffix;
+  const char* symbol;
+};
+constexpr ExportedFunction kExports[] = {
+    {"create", "fettle_artefact_create"},   {"create_with", "fettle_artefact_create_with"},
+    {"run", "fettle_rt_model_run"},         {"profile", "fettle_rt_model_profile"},
+    {"destroy", "fettle_rt_model_destroy"}, {"error", "fettle_rt_model_error"},
+    {"info", "fettle_artefact_info"},
+};
+
+}  // namespace
+
+Result<> check_artefact(const Artefact& artefact) {
+  const std::string& prefix = artefact.prefix;
+  bool identifier = !prefix.empty() && std::isdigit(static_cast<unsigned char>(prefix[0])) == 0;
+  for (const char c : prefix) identifier = identifier && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_');
+  if (!identifier) return fail(ErrorCode::E303, fmt::format("the prefix '{}' is not a C identifier", prefix));
+  if (prefix == "fettle_artefact" || prefix.starts_with("fettle_rt"))
+    return fail(ErrorCode::E303, fmt::format("the prefix '{}' is taken", prefix));
+  char unknown[32];
+  if (fettle_cpu_check(artefact.target_features.c_str(), unknown, sizeof unknown) == 2)
+    return fail(ErrorCode::E303, fmt::format("the CPU feature '{}' is not known to rt", unknown));
+  return {};
+}
+
+Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out) {
+  FETTLE_TRY_VOID(check_artefact(artefact));
+  LinkRequest request;
+  for (const std::string& object : artefact.objects) request.objects.push_back(object);
+  request.objects.emplace_back(reinterpret_cast<const char*>(rt_object_begin),
+                               static_cast<size_t>(rt_object_end - rt_object_begin));
+  request.writers.push_back([&](int fd) { return Describer(artefact).build().write(fd); });
+  request.exports.emplace_back("fettle_artefact", "fettle_artefact");
+  for (const ExportedFunction& function : kExports)
+    request.exports.emplace_back(artefact.prefix + "_" + function.suffix, function.symbol);
+  return link_shared_library(request, out);
+}
+
+}  // namespace fettle

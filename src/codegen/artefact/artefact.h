@@ -1,0 +1,59 @@
+#pragma once
+// A compiled model as a file: OUT.so, which needs libc only, and OUT.h, with which C programs use it.
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "rt/model_api.h"
+
+namespace fettle {
+
+struct ArtefactTensor {
+  std::string name;
+  FettleDtype dtype = FETTLE_F32;
+  std::vector<int64_t> shape;
+};
+
+/// Data that the file carries as they are: mapped when used, shared between processes, never written to.
+struct ArtefactConstant {
+  ArtefactTensor tensor;
+  std::span<const std::byte> bytes;  // must live until write_artefact returns
+};
+
+/// All that goes into an artefact.
+struct Artefact {
+  std::string name;                     // of the model
+  std::string prefix = "fettle_model";  // of the exported functions; a C identifier
+  std::string compiler = "fettle";      // with its version
+  std::string target_cpu;
+  std::string target_features;  // those the code needs, as rt/cpu.h has them: "avx2,fma"
+  std::vector<ArtefactTensor> inputs;
+  std::vector<ArtefactTensor> outputs;
+  std::vector<ArtefactConstant> constants;
+  std::vector<std::string> kernel_names;  // by the index that the host program gives to fettle_call_kernel
+  std::vector<std::string> objects;       // relocatable ELF objects
+  std::string entry;                      // symbol of the host program, a FettleKernel (rt/abi.h has its buffers)
+  int32_t default_threads = 1;
+  int64_t arena_bytes = 0;
+};
+
+/// Whether the prefix is a C identifier that is free, and rt knows all features. E303.
+Result<> check_artefact(const Artefact& artefact);
+
+/// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_create, _create_with, _run, _profile,
+/// _destroy, _error and _info, and the data `fettle_artefact` by which runtime/library.h knows it.
+/// Errors: E303 objects do not link, or the prefix or a feature's name is none · E702 `out` cannot be written.
+Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out);
+
+/// The text of OUT.h: C, self-contained, documented with the model's inputs and outputs. E303 as above.
+Result<std::string> artefact_header(const Artefact& artefact);
+
+/// Writes it, whole or not at all. Errors: E303, E702.
+Result<> write_artefact_header(const Artefact& artefact, const std::filesystem::path& out);
+
+}  // namespace fettle

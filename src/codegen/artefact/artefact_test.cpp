@@ -1,0 +1,314 @@
+#include "codegen/artefact/artefact.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <sstream>
+
+namespace fettle {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A host program by hand: y = two * x, by a parallel region, with the arena between.
+constexpr const char* kDoubler = R"(
+#include "rt/abi.h"
+struct closure { const float* x; float* y; const float* factor; };
+static void body(void* c, int64_t i) {
+  struct closure* k = c;
+  k->y[i] = k->x[i] * k->factor[0];
+}
+static int32_t scale(FettleContext* context, void** buffers, const int64_t* ints) {
+  struct closure c = {buffers[0], buffers[1], buffers[2]};
+  fettle_parallel_for(context->team, 8, body, &c);
+  return ints ? (int32_t)ints[0] : FETTLE_OK;
+}
+int32_t host(FettleContext* context, void** buffers, const int64_t* ints) {
+  void* inner[] = {buffers[0], buffers[2], buffers[3]};
+  int32_t status = fettle_call_kernel(context, 0, scale, inner, ints);
+  if (status != FETTLE_OK) return status;
+  void* scratch = fettle_scratch_acquire(context, 100000);
+  if (!scratch) return FETTLE_OUT_OF_MEMORY;
+  __builtin_memcpy(scratch, buffers[2], 32);
+  __builtin_memcpy(buffers[1], scratch, 32);
+  fettle_scratch_release(context, scratch);
+  return FETTLE_OK;
+}
+)";
+
+/// What a command prints; its exit status must be 0.
+std::string shell(const std::string& command) {
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  std::string text;
+  char chunk[4096];
+  for (size_t got; (got = std::fread(chunk, 1, sizeof chunk, pipe)) > 0;) text.append(chunk, got);
+  EXPECT_EQ(::pclose(pipe), 0) << command << "\n" << text;
+  return text;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class ArtefactTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder = fs::path(testing::TempDir()) /
+             ("fettle_artefact_" + std::to_string(::getpid()) + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder);
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  /// Compiles C to an object without the C library's start files or headers beyond the compiler's.
+  std::string object(const std::string& source) {
+    std::ofstream(folder / "source.c") << source;
+    shell(std::string(FETTLE_CC) + " -std=c11 -O2 -fPIC -fno-stack-protector -I " FETTLE_SOURCE_DIR "/src -c " +
+          (folder / "source.c").string() + " -o " + (folder / "source.o").string());
+    return read_file(folder / "source.o");
+  }
+
+  Artefact doubler() {
+    Artefact artefact;
+    artefact.name = "doubler";
+    artefact.target_cpu = "x86-64";
+    artefact.target_features = "sse2";
+    artefact.inputs = {{"x", FETTLE_F32, {2, 4}}};
+    artefact.outputs = {{"y", FETTLE_F32, {8}}};
+    artefact.constants = {{{"factor", FETTLE_F32, {1}}, std::as_bytes(std::span(&factor, 1))}};
+    artefact.kernel_names = {"scale"};
+    artefact.objects = {object(kDoubler)};
+    artefact.entry = "host";
+    artefact.arena_bytes = 4096;
+    return artefact;
+  }
+
+  float factor = 2;
+  fs::path folder;
+};
+
+/// An artefact loaded for a test.
+struct Loaded {
+  std::shared_ptr<void> handle;
+  const FettleModelInfo* info = nullptr;
+
+  explicit Loaded(const fs::path& path) {
+    handle.reset(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL), [](void* h) {
+      if (h != nullptr) ::dlclose(h);
+    });
+    if (handle == nullptr) {
+      ADD_FAILURE() << ::dlerror();
+      return;
+    }
+    info = static_cast<const FettleModelInfo*>(::dlsym(handle.get(), "fettle_artefact"));
+  }
+  void* symbol(const char* name) const { return ::dlsym(handle.get(), name); }
+
+  std::vector<float> run(std::vector<float> x, int32_t threads = 1) const {
+    FettleOptions options{};
+    options.threads = threads;
+    FettleModel* model = info->create(&options);
+    EXPECT_NE(model, nullptr) << info->error(nullptr);
+    std::vector<float> y(x.size());
+    const void* inputs[] = {x.data()};
+    void* outputs[] = {y.data()};
+    EXPECT_EQ(info->run(model, inputs, outputs), FETTLE_OK) << info->error(model);
+    info->destroy(model);
+    return y;
+  }
+};
+
+const std::vector<float> kX = {1, 2, 3, 4, 5, 6, 7, 8};
+const std::vector<float> kTwiceX = {2, 4, 6, 8, 10, 12, 14, 16};
+
+TEST_F(ArtefactTest, LinksLoadsAndRuns) {
+  const fs::path out = folder / "model.so";
+  const auto written = write_artefact(doubler(), out);
+  ASSERT_TRUE(written) << written.error().to_string();
+  const Loaded loaded(out);
+  ASSERT_NE(loaded.info, nullptr);
+  EXPECT_EQ(loaded.info->magic, FETTLE_MAGIC);
+  EXPECT_STREQ(loaded.info->name, "doubler");
+  EXPECT_STREQ(loaded.info->target_features, "sse2");
+  ASSERT_EQ(loaded.info->n_inputs, 1);
+  EXPECT_STREQ(loaded.info->inputs[0].name, "x");
+  EXPECT_EQ(loaded.info->inputs[0].rank, 2);
+  EXPECT_EQ(loaded.info->inputs[0].shape[1], 4);
+  EXPECT_EQ(fettle_tensor_bytes(&loaded.info->inputs[0]), 32);
+  EXPECT_STREQ(loaded.info->outputs[0].name, "y");
+  EXPECT_STREQ(loaded.info->kernel_names[0], "scale");
+  EXPECT_STREQ(loaded.info->constants[0].name, "factor");
+  EXPECT_EQ(*static_cast<const float*>(loaded.info->constants[0].data), 2);
+  for (const int32_t threads : {1, 2, 5}) EXPECT_EQ(loaded.run(kX, threads), kTwiceX);
+}
+
+TEST_F(ArtefactTest, NeedsLibcOnlyAndExportsItsFunctionsOnly) {
+  const fs::path out = folder / "model.so";
+  Artefact artefact = doubler();
+  artefact.prefix = "twice";
+  ASSERT_TRUE(write_artefact(artefact, out));
+  const std::string dynamic = shell("readelf -dW " + out.string());
+  EXPECT_NE(dynamic.find("Shared library: [libc.so.6]"), std::string::npos) << dynamic;
+  EXPECT_EQ(dynamic.find("(NEEDED)"), dynamic.rfind("(NEEDED)")) << dynamic;
+  EXPECT_EQ(dynamic.find("TEXTREL"), std::string::npos);
+  EXPECT_EQ(dynamic.find("(INIT)"), std::string::npos) << "no code runs when it is loaded";
+  EXPECT_EQ(dynamic.find("INIT_ARRAY"), std::string::npos);
+  std::set<std::string> exported;
+  std::istringstream lines(shell("nm -D --defined-only " + out.string()));
+  for (std::string address, kind, name; lines >> address >> kind >> name;) exported.insert(name);
+  EXPECT_EQ(exported, (std::set<std::string>{"fettle_artefact", "twice_create", "twice_create_with", "twice_run",
+                                             "twice_profile", "twice_destroy", "twice_error", "twice_info"}));
+}
+
+TEST_F(ArtefactTest, ModelsWithTheSameNamesLiveSideBySide) {
+  ASSERT_TRUE(write_artefact(doubler(), folder / "a.so"));
+  factor = 3;
+  ASSERT_TRUE(write_artefact(doubler(), folder / "b.so"));
+  const Loaded a(folder / "a.so");
+  const Loaded b(folder / "b.so");
+  EXPECT_EQ(a.run({1, 1, 1, 1, 1, 1, 1, 1})[0], 2);
+  EXPECT_EQ(b.run({1, 1, 1, 1, 1, 1, 1, 1})[0], 3);
+  using Info = const FettleModelInfo* (*)();
+  EXPECT_EQ(reinterpret_cast<Info>(a.symbol("fettle_model_info"))(), a.info);
+  EXPECT_EQ(reinterpret_cast<Info>(b.symbol("fettle_model_info"))(), b.info);
+}
+
+TEST_F(ArtefactTest, ConstantsAreMappedReadOnlyAndAligned) {
+  Artefact artefact = doubler();
+  std::vector<std::string> blobs;
+  for (size_t bytes : {100000, 3, 70000, 0, 64, 5000000}) {
+    blobs.emplace_back(bytes, '\0');
+    for (size_t i = 0; i < bytes; ++i) blobs.back()[i] = static_cast<char>(i * 31 + bytes);
+  }
+  for (const std::string& blob : blobs) {
+    artefact.constants.push_back({{"blob", FETTLE_U8, {static_cast<int64_t>(blob.size())}},
+                                  std::as_bytes(std::span(blob.data(), blob.size()))});
+  }
+  ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
+  const Loaded loaded(folder / "model.so");
+  ASSERT_EQ(loaded.info->n_constants, 7);
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    const FettleTensor& constant = loaded.info->constants[i + 1];
+    const auto address = reinterpret_cast<uintptr_t>(constant.data);
+    EXPECT_EQ(address % (blobs[i].size() >= 65536 ? 4096 : 64), 0u);
+    EXPECT_EQ(std::memcmp(constant.data, blobs[i].data(), blobs[i].size()), 0);
+    std::ifstream maps("/proc/self/maps");
+    bool found = false;
+    for (std::string line; std::getline(maps, line);) {
+      unsigned long begin = 0, end = 0;
+      char mode[5] = {};
+      ASSERT_EQ(std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, mode), 3);
+      if (begin > address || address >= end) continue;
+      found = true;
+      EXPECT_STREQ(mode, "r--p") << line;
+      EXPECT_NE(line.find("model.so"), std::string::npos) << line;
+    }
+    EXPECT_TRUE(found || blobs[i].empty());
+  }
+  EXPECT_EQ(loaded.run(kX), kTwiceX);
+}
+
+TEST_F(ArtefactTest, WhatLibcLacksIsRefusedAndNothingIsLeft) {
+  Artefact artefact = doubler();
+  artefact.objects.push_back(object("float expf(float); float f(float x) { return expf(x); }"));
+  artefact.objects[0] = object("float f(float); int host(void* c, float** b) { b[1][0] = f(b[0][0]); return 0; }");
+  const fs::path out = folder / "model.so";
+  std::ofstream(out) << "what was there before";
+  const auto written = write_artefact(artefact, out);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::E303);
+  EXPECT_NE(written.error().message.find("undefined symbol: expf"), std::string::npos) << written.error().message;
+  EXPECT_EQ(read_file(out), "what was there before");
+  for (const auto& entry : fs::directory_iterator(folder))
+    EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << entry.path();
+}
+
+TEST_F(ArtefactTest, MissingEntryAndBrokenObjectsAreRefused) {
+  Artefact artefact = doubler();
+  artefact.entry = "nowhere";
+  auto written = write_artefact(artefact, folder / "model.so");
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("undefined symbol: nowhere"), std::string::npos) << written.error().message;
+  artefact = doubler();
+  artefact.objects.push_back(artefact.objects[0]);
+  written = write_artefact(artefact, folder / "model.so");
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("duplicate symbol: host"), std::string::npos) << written.error().message;
+  artefact = doubler();
+  artefact.objects.push_back(artefact.objects[0].substr(0, 300));
+  EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().code, ErrorCode::E303);
+  artefact.objects.back() = "not an object";
+  EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().code, ErrorCode::E303);
+  EXPECT_FALSE(fs::exists(folder / "model.so"));
+  const auto good = write_artefact(doubler(), folder / "model.so");
+  EXPECT_TRUE(good) << "linking works again: " << good.error().to_string();
+}
+
+TEST_F(ArtefactTest, UnwritableOutputsAreToldAsSuch) {
+  const Artefact artefact = doubler();
+  EXPECT_EQ(write_artefact(artefact, folder / "no_such_folder" / "model.so").error().code, ErrorCode::E702);
+  EXPECT_EQ(write_artefact(artefact, folder).error().code, ErrorCode::E702);
+  EXPECT_EQ(write_artefact_header(artefact, folder / "no_such_folder" / "model.h").error().code, ErrorCode::E702);
+  EXPECT_EQ(write_artefact_header(artefact, folder).error().code, ErrorCode::E702);
+}
+
+TEST_F(ArtefactTest, BadNamesAreRefused) {
+  for (const char* prefix : {"", "1st", "a-b", "a b", "fettle_artefact"}) {
+    Artefact artefact = doubler();
+    artefact.prefix = prefix;
+    EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().code, ErrorCode::E303) << prefix;
+    EXPECT_EQ(artefact_header(artefact).error().code, ErrorCode::E303) << prefix;
+  }
+  Artefact artefact = doubler();
+  artefact.target_features = "sse2,avx9000";
+  EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().message,
+            "the CPU feature 'avx9000' is not known to rt");
+}
+
+TEST_F(ArtefactTest, ManyLinksInOneProcess) {
+  const Artefact artefact = doubler();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
+  EXPECT_EQ(Loaded(folder / "model.so").run(kX), kTwiceX);
+}
+
+TEST_F(ArtefactTest, HeaderIsCAndCPlusPlus) {
+  Artefact artefact = doubler();
+  artefact.name = "a */ name \\";
+  artefact.inputs[0].name = "x\n*/ #error";
+  ASSERT_TRUE(write_artefact_header(artefact, folder / "model.h"));
+  artefact.prefix = "other";
+  ASSERT_TRUE(write_artefact_header(artefact, folder / "other.h"));
+  const std::string both = "#include \"model.h\"\n#include \"other.h\"\n#include \"model.h\"\n"
+                           "int main(void) { return fettle_model_create == other_create; }\n";
+  std::ofstream(folder / "both.c") << both;
+  const std::string arguments = " -Wall -Wextra -pedantic -Werror -c " + (folder / "both.c").string() + " -o " +
+                                (folder / "both.o").string();
+  shell(std::string(FETTLE_CC) + " -std=c99" + arguments);
+  shell(std::string(FETTLE_CC) + " -std=c11" + arguments);
+  shell(std::string(FETTLE_CC) + " -x c++ -std=c++11" + arguments);
+}
+
+TEST_F(ArtefactTest, TheExampleInCRunsIt) {
+  const Artefact artefact = doubler();
+  ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
+  ASSERT_TRUE(write_artefact_header(artefact, folder / "model.h"));
+  const std::string at = folder.string();
+  shell(std::string(FETTLE_CC) + " -Wall -Wextra -Werror -I " + at + " " FETTLE_SOURCE_DIR "/examples/c/run_model.c " + at +
+        "/model.so -Wl,-rpath,'$ORIGIN' -o " + at + "/run_model");
+  std::ofstream(folder / "x.raw", std::ios::binary).write(reinterpret_cast<const char*>(kX.data()), 32);
+  shell(at + "/run_model " + at + "/x.raw > " + at + "/y.raw");
+  const std::string y = read_file(folder / "y.raw");
+  ASSERT_EQ(y.size(), 32u);
+  EXPECT_EQ(std::memcmp(y.data(), kTwiceX.data(), 32), 0);
+  EXPECT_NE(shell("ldd " + at + "/model.so").find("libc.so.6"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fettle
