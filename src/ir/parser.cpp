@@ -1,0 +1,681 @@
+// Declarations and statements of the text form.
+#include "ir/parser.h"
+
+#include <charconv>
+
+#include <fmt/core.h>
+
+#include "ir/text.h"
+#include "ir/text_rules.h"
+
+namespace fettle::text {
+
+// --- tokens -----------------------------------------------------------------------------------------------------
+
+tl::unexpected<Diagnostic> Parser::error(std::string message) const {
+  const Token& t = token();
+  switch (t.kind) {
+    case TokenKind::kNewline: message += ", but the line ends"; break;
+    case TokenKind::kIndent: message += ", but the line is indented further"; break;
+    case TokenKind::kDedent: message += ", but the indentation ends"; break;
+    case TokenKind::kEnd: message += ", but the text ends"; break;
+    default: message += fmt::format(", at '{}'", t.text); break;
+  }
+  return fail(ErrorCode::E101, std::move(message), fmt::format("line {}, column {}", t.line, t.column));
+}
+
+tl::unexpected<Diagnostic> Parser::ill_formed(std::string message) const {
+  return fail(ErrorCode::E102, std::move(message), fmt::format("line {}, column {}", token().line, token().column));
+}
+
+bool Parser::take_symbol(std::string_view text) {
+  if (!is_symbol(text)) return false;
+  ++at_;
+  return true;
+}
+
+bool Parser::take_word(std::string_view text) {
+  if (!is_word(text)) return false;
+  ++at_;
+  return true;
+}
+
+Result<> Parser::expect_symbol(std::string_view text) {
+  if (!take_symbol(text)) return error(fmt::format("'{}' was expected", text));
+  return {};
+}
+
+Result<> Parser::expect_word(std::string_view text) {
+  if (!take_word(text)) return error(fmt::format("'{}' was expected", text));
+  return {};
+}
+
+Result<> Parser::expect(TokenKind kind, std::string_view what) {
+  if (token().kind != kind) return error(fmt::format("{} was expected", what));
+  ++at_;
+  return {};
+}
+
+Result<std::string> Parser::name(std::string_view what) {
+  const Token& t = token();
+  if (t.kind == TokenKind::kQuoted || (t.kind == TokenKind::kName && !is_reserved(t.text))) {
+    ++at_;
+    return t.text;
+  }
+  return error(fmt::format("{} was expected", what));
+}
+
+Result<std::string> Parser::string() {
+  const Token& t = token();
+  FETTLE_TRY_VOID(expect(TokenKind::kString, "a text in quotes"));
+  return t.text;
+}
+
+Result<int64_t> Parser::integer() {
+  const bool negative = take_symbol("-");
+  const Token& t = token();
+  if (t.kind != TokenKind::kInt || !t.suffix.empty()) return error("an integer was expected");
+  int64_t value = 0;
+  const std::string digits = negative ? "-" + t.text : t.text;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (parsed.ec != std::errc{}) return error("the number is out of range");
+  ++at_;
+  return value;
+}
+
+Result<DType> Parser::dtype() {
+  if (token().kind == TokenKind::kName)
+    if (Result<DType> type = parse_dtype(token().text)) {
+      ++at_;
+      return type;
+    }
+  return error("a type was expected");
+}
+
+// --- scopes -----------------------------------------------------------------------------------------------------
+
+Result<Var> Parser::find_var(const std::string& name) {
+  const auto found = vars_.find(name);
+  if (found != vars_.end() && !found->second.empty()) return found->second.back();
+  if (mode_ == Mode::kStrict) return ill_formed(fmt::format("there is no variable '{}' here", name));
+  Var var = make_var(name);
+  vars_[name].insert(vars_[name].begin(), var);  // outermost
+  found_.ints.push_back({.var = var});
+  return var;
+}
+
+Result<Buffer> Parser::find_buffer(const std::string& name, size_t rank) {
+  const auto found = buffers_.find(name);
+  if (found != buffers_.end() && !found->second.empty()) return found->second.back();
+  if (mode_ == Mode::kStrict) return ill_formed(fmt::format("there is no buffer '{}' here", name));
+  Buffer buffer = make_buffer(name, std::vector<Expr>(rank, Expr(0)));
+  buffers_[name].push_back(buffer);
+  found_.guessed.push_back(buffer);
+  return buffer;
+}
+
+// --- declarations -----------------------------------------------------------------------------------------------
+
+Result<Buffer> Parser::buffer_declaration(std::string* buffer_name, Param* param) {
+  auto buffer = make_ref<BufferNode>();
+  FETTLE_TRY(buffer->name, name("a buffer's name"));
+  FETTLE_TRY_VOID(expect_symbol(":"));
+  FETTLE_TRY(buffer->dtype, dtype());
+  FETTLE_TRY_VOID(expect_symbol("["));
+  FETTLE_TRY(buffer->shape, exprs_until("]"));
+  while (true) {
+    if (take_word("strides")) {
+      FETTLE_TRY_VOID(expect_symbol("["));
+      FETTLE_TRY(buffer->strides, exprs_until("]"));
+    } else if (take_symbol("@")) {
+      FETTLE_TRY(buffer->scope, name("a memory scope"));
+    } else if (take_word("align")) {
+      FETTLE_TRY_VOID(expect_symbol("("));
+      FETTLE_TRY(const int64_t alignment, integer());
+      FETTLE_TRY_VOID(expect_symbol(")"));
+      if (alignment < 1 || alignment > 1 << 30 || (alignment & (alignment - 1)) != 0)
+        return ill_formed("an alignment is a power of two");
+      buffer->alignment_bytes = static_cast<int>(alignment);
+    } else if (is_word("layout")) {
+      FETTLE_TRY(buffer->layout, layout());
+    } else if (param && take_word("output")) {
+      param->kind = ParamKind::kOutput;
+    } else if (param && take_word("constant")) {
+      param->kind = ParamKind::kConstant;
+    } else if (param && take_word("free_layout")) {
+      param->free_layout = true;
+    } else {
+      break;
+    }
+  }
+  *buffer_name = buffer->name;
+  Buffer result = buffer;
+  if (param) param->buffer = result;
+  return result;
+}
+
+// layout(n: 1, c: 64 -> n, c // 16, c % 16)
+Result<Ref<const Layout>> Parser::layout() {
+  ++at_;
+  auto result = make_ref<Layout>();
+  FETTLE_TRY_VOID(expect_symbol("("));
+  std::vector<std::string> names;
+  while (!is_symbol("->")) {
+    if (!names.empty()) FETTLE_TRY_VOID(expect_symbol(","));
+    FETTLE_TRY(std::string input, name("a logical index"));
+    FETTLE_TRY_VOID(expect_symbol(":"));
+    FETTLE_TRY(Expr extent, expr());
+    result->logical_shape.push_back(std::move(extent));
+    result->to_physical.inputs.push_back(make_var(input));
+    names.push_back(std::move(input));
+  }
+  ++at_;
+  for (size_t i = 0; i < names.size(); ++i) bind(names[i], result->to_physical.inputs[i]);
+  FETTLE_TRY(result->to_physical.outputs, exprs_until(")"));
+  for (const std::string& input : names) unbind(input);
+  return Ref<const Layout>(result);
+}
+
+// After "name:": i64 in 1..64 % 4
+Result<IntParam> Parser::int_param(std::string param_name) {
+  IntParam param;
+  FETTLE_TRY(const DType type, dtype());
+  if (!type.is_int() || type.is_vector()) return ill_formed("an integer parameter has an integer type");
+  param.var = make_var(std::move(param_name), type);
+  if (take_word("in")) {
+    FETTLE_TRY(param.min, integer());
+    FETTLE_TRY_VOID(expect_symbol(".."));
+    if (token().kind == TokenKind::kInt || is_symbol("-")) {
+      FETTLE_TRY(param.max, integer());
+    }
+  }
+  if (take_symbol("%")) {
+    FETTLE_TRY(param.multiple_of, integer());
+    if (param.multiple_of < 1) return ill_formed("a number of which another is a multiple is at least 1");
+  }
+  if (param.min > param.max) return ill_formed("the range of an integer parameter is empty");
+  return param;
+}
+
+// Binds the integer parameters of a list, up to its closing bracket, before the buffers' shapes speak of them.
+Result<> Parser::declare_int_params() {
+  const size_t start = at_;
+  int depth = 0;
+  for (bool begins = true; token().kind != TokenKind::kEnd && !(depth == 0 && is_symbol(")")); ++at_) {
+    if (begins && depth == 0 && at_ + 3 < tokens_.size() && tokens_[at_ + 1].text == ":" &&
+        tokens_[at_ + 3].text != "[") {
+      const Token& t = token();
+      const size_t at = at_;
+      FETTLE_TRY(std::string param_name, name("a parameter"));
+      ++at_;
+      FETTLE_TRY(IntParam param, int_param(t.text));
+      bind(param_name, param.var);
+      found_.ints.push_back(std::move(param));
+      at_ = at;
+    }
+    if (token().kind == TokenKind::kSymbol) {
+      const std::string& symbol = token().text;
+      if (symbol == "(" || symbol == "[" || symbol == "{") ++depth;
+      if (symbol == ")" || symbol == "]" || symbol == "}") --depth;
+      begins = symbol == ",";
+    } else {
+      begins = false;
+    }
+  }
+  at_ = start;
+  return {};
+}
+
+Result<Attribute> Parser::attribute() {
+  if (token().kind == TokenKind::kString) {
+    FETTLE_TRY(std::string value, string());
+    return Attribute(std::move(value));
+  }
+  if (take_symbol("[")) {
+    FETTLE_TRY(std::vector<int64_t> values, integers_until("]"));
+    return Attribute(std::move(values));
+  }
+  const size_t number_at = is_symbol("-") ? at_ + 1 : at_;
+  if (tokens_[number_at].kind == TokenKind::kInt) {
+    FETTLE_TRY(const int64_t value, integer());
+    return Attribute(value);
+  }
+  if (tokens_[number_at].kind == TokenKind::kFloat && tokens_[number_at].suffix.empty()) tokens_[number_at].suffix = "f64";
+  FETTLE_TRY(const Expr value, unary());
+  const auto* imm = value.as<FloatImmNode>();
+  if (!imm) return error("a number, a text or a list of integers was expected");
+  return Attribute(imm->value);
+}
+
+// {key = value, …}, or nothing
+Result<Annotations> Parser::annotations() {
+  Annotations result;
+  if (!take_symbol("{")) return result;
+  while (!take_symbol("}")) {
+    if (!result.entries.empty()) FETTLE_TRY_VOID(expect_symbol(","));
+    FETTLE_TRY(std::string key, name("a key"));
+    FETTLE_TRY_VOID(expect_symbol("="));
+    FETTLE_TRY(Attribute value, attribute());
+    if (result.find(key)) return ill_formed(fmt::format("the key '{}' occurs twice", key));
+    result.set(std::move(key), std::move(value));
+  }
+  return result;
+}
+
+Result<Range> Parser::range() {
+  FETTLE_TRY(Expr min, expr());
+  if (!take_symbol("+:")) return Range{std::move(min), Expr(1)};
+  FETTLE_TRY(Expr extent, expr());
+  return Range{std::move(min), std::move(extent)};
+}
+
+Result<std::vector<Region>> Parser::regions() {
+  std::vector<Region> list;
+  do {
+    Region region;
+    const size_t start = at_;
+    FETTLE_TRY(const std::string buffer, name("a buffer"));
+    FETTLE_TRY_VOID(expect_symbol("["));
+    if (!take_symbol("]")) {
+      do {
+        FETTLE_TRY(Range r, range());
+        region.ranges.push_back(std::move(r));
+      } while (take_symbol(","));
+      FETTLE_TRY_VOID(expect_symbol("]"));
+    }
+    const size_t end = std::exchange(at_, start);
+    FETTLE_TRY(region.buffer, find_buffer(buffer, region.ranges.size()));
+    at_ = end;
+    list.push_back(std::move(region));
+  } while (take_symbol(","));
+  FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+  return list;
+}
+
+// --- functions --------------------------------------------------------------------------------------------------
+
+Result<Func> Parser::func() {
+  auto result = make_ref<FuncNode>();
+  const bool lowered = take_word("lowered");
+  FETTLE_TRY_VOID(expect_word("func"));
+  FETTLE_TRY(result->name, name("the function's name"));
+  FETTLE_TRY_VOID(expect_symbol("("));
+  vars_.clear();
+  buffers_.clear();
+  found_.ints.clear();
+  FETTLE_TRY_VOID(declare_int_params());
+  result->int_params = found_.ints;
+  size_t ints = 0;
+  for (bool first = true; !take_symbol(")"); first = false) {
+    if (!first) FETTLE_TRY_VOID(expect_symbol(","));
+    if (at_ + 3 < tokens_.size() && tokens_[at_ + 1].text == ":" && tokens_[at_ + 3].text != "[") {
+      FETTLE_TRY(std::string param_name, name("a parameter"));
+      ++at_;
+      FETTLE_TRY_VOID(int_param(std::move(param_name)).map([](const IntParam&) {}));
+      ++ints;
+      continue;
+    }
+    if (ints > 0) return error("buffers come before integers");
+    Param param;
+    std::string buffer;
+    FETTLE_TRY_VOID(buffer_declaration(&buffer, &param).map([](const Buffer&) {}));
+    if (buffers_.contains(buffer)) return ill_formed(fmt::format("two parameters are named '{}'", buffer));
+    bind(buffer, param.buffer);
+    result->params.push_back(std::move(param));
+  }
+  FETTLE_TRY(result->annotations, annotations());
+  FETTLE_TRY_VOID(expect_symbol(":"));
+  if (lowered) {
+    FETTLE_TRY(result->body, suite());
+    return Func(result);
+  }
+  auto root = make_ref<BlockNode>();
+  root->name = "root";
+  if (token().kind == TokenKind::kNewline) {
+    ++at_;
+    FETTLE_TRY_VOID(expect(TokenKind::kIndent, "an indented body"));
+    if (take_word("root")) {
+      FETTLE_TRY(root->annotations, annotations());
+      FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+    }
+    std::vector<std::string> allocated;
+    FETTLE_TRY_VOID(block_parts(*root, allocated));
+    FETTLE_TRY(root->body, statements_until_dedent());
+  } else {
+    FETTLE_TRY(root->body, suite());
+  }
+  result->body = Stmt(root);
+  return Func(result);
+}
+
+Result<IrModule> Parser::module() {
+  IrModule result;
+  while (token().kind != TokenKind::kEnd) {
+    const bool entry = take_word("entry");
+    FETTLE_TRY(Func f, func());
+    if (entry) {
+      if (!result.entry.empty()) return ill_formed("a module has one entry");
+      result.entry = f->name;
+    }
+    if (result.funcs.contains(f->name)) return ill_formed(fmt::format("two functions are named '{}'", f->name));
+    result.funcs[f->name] = f;
+  }
+  return result;
+}
+
+Result<Func> Parser::only_func() {
+  FETTLE_TRY(Func result, func());
+  if (token().kind != TokenKind::kEnd) return error("one function was expected");
+  return result;
+}
+
+Result<Expr> Parser::whole_expr() {
+  FETTLE_TRY(Expr result, expr());
+  if (token().kind == TokenKind::kNewline) ++at_;
+  if (token().kind != TokenKind::kEnd) return error("the end of the expression was expected");
+  return result;
+}
+
+Result<Stmt> Parser::bare_statements() {
+  while (token_after().kind == TokenKind::kSymbol && token_after().text == ":" &&
+         (token().kind == TokenKind::kQuoted || (token().kind == TokenKind::kName && !is_reserved(token().text)))) {
+    if (at_ + 3 < tokens_.size() && tokens_[at_ + 3].text != "[") {
+      FETTLE_TRY(std::string param_name, name("a parameter"));
+      ++at_;
+      FETTLE_TRY(IntParam param, int_param(param_name));
+      bind(param_name, param.var);
+      found_.ints.push_back(std::move(param));
+    } else {
+      Param param;
+      std::string buffer;
+      FETTLE_TRY_VOID(buffer_declaration(&buffer, &param).map([](const Buffer&) {}));
+      bind(buffer, param.buffer);
+      found_.declared.push_back(std::move(param));
+    }
+    FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+  }
+  FETTLE_TRY(Stmt body, statements_until_dedent());
+  if (token().kind != TokenKind::kEnd) return error("the end of the program was expected");
+  return body;
+}
+
+// --- statements -------------------------------------------------------------------------------------------------
+
+// After a colon: statements on the next lines, indented, or one on the same line.
+Result<Stmt> Parser::suite() {
+  if (token().kind == TokenKind::kNewline) {
+    ++at_;
+    FETTLE_TRY_VOID(expect(TokenKind::kIndent, "an indented body"));
+    return statements_until_dedent();
+  }
+  bool takes_rest = false;
+  FETTLE_TRY(Stmt s, statement(&takes_rest));
+  if (takes_rest) return error("a let or allocate on the line of a colon needs a colon of its own");
+  return s;
+}
+
+Result<Stmt> Parser::statements_until_dedent() {
+  if (++depth_ > 1000) return error("statements are nested too deeply");
+  std::vector<Stmt> stmts;
+  bool done = false;
+  while (!done && token().kind != TokenKind::kDedent && token().kind != TokenKind::kEnd) {
+    FETTLE_TRY(Stmt s, statement(&done));
+    stmts.push_back(std::move(s));
+  }
+  // A let or an allocation without a colon has taken the rest, and the end.
+  if (!done && token().kind == TokenKind::kDedent) ++at_;
+  --depth_;
+  return seq(std::move(stmts));
+}
+
+Result<Stmt> Parser::statement(bool* takes_rest) {
+  const Token& t = token();
+  if (t.kind == TokenKind::kName) {
+    if (t.text == "for") return for_loop();
+    if (t.text == "block") return block();
+    if (t.text == "let" || t.text == "allocate") return let_or_allocate(takes_rest);
+    if (take_word("if")) {
+      FETTLE_TRY(Expr condition, expr());
+      if (condition.dtype() != kBool) return ill_formed("a condition must be a bool");
+      FETTLE_TRY_VOID(expect_symbol(":"));
+      FETTLE_TRY(Stmt then_body, suite());
+      Stmt else_body;
+      if (take_word("else")) {
+        FETTLE_TRY_VOID(expect_symbol(":"));
+        FETTLE_TRY(else_body, suite());
+      }
+      return if_then(std::move(condition), std::move(then_body), std::move(else_body));
+    }
+    if (take_word("while")) {
+      FETTLE_TRY(Expr condition, expr());
+      if (condition.dtype() != kBool) return ill_formed("a condition must be a bool");
+      FETTLE_TRY_VOID(expect_symbol(":"));
+      FETTLE_TRY(Stmt body, suite());
+      return Stmt(make_ref<WhileNode>(std::move(condition), std::move(body)));
+    }
+    if (take_word("call")) {
+      FETTLE_TRY(std::string callee, name("a function"));
+      FETTLE_TRY_VOID(expect_symbol("("));
+      FETTLE_TRY(std::vector<Expr> args, exprs_until(")"));
+      FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+      return call_func(std::move(callee), std::move(args));
+    }
+    if (take_word("issue")) {
+      FETTLE_TRY(std::string queue, string());
+      FETTLE_TRY_VOID(expect_symbol(":"));
+      FETTLE_TRY(Stmt body, suite());
+      return Stmt(make_ref<AsyncNode>(AsyncKind::kIssue, std::move(queue), nullptr, std::move(body)));
+    }
+    if (take_word("wait")) {
+      FETTLE_TRY(std::string queue, string());
+      FETTLE_TRY_VOID(expect_word("pending"));
+      FETTLE_TRY(Expr pending, expr());
+      FETTLE_TRY_VOID(expect_symbol(":"));
+      FETTLE_TRY(Stmt body, suite());
+      return Stmt(make_ref<AsyncNode>(AsyncKind::kWait, std::move(queue), std::move(pending), std::move(body)));
+    }
+    if (take_word("pass")) {
+      FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+      return Stmt();
+    }
+  }
+  return store_or_evaluate();
+}
+
+Result<Stmt> Parser::for_loop() {
+  ++at_;
+  FETTLE_TRY(const std::string var_name, name("the loop variable"));
+  DType type = kI64;
+  if (take_symbol(":")) {
+    FETTLE_TRY(type, dtype());
+  }
+  FETTLE_TRY_VOID(expect_word("in"));
+  FETTLE_TRY(Expr extent, expr());
+  Expr min = constant(0, type);
+  if (take_symbol("+:")) {
+    min = std::move(extent);
+    FETTLE_TRY(extent, expr());
+  }
+  auto loop = make_ref<ForNode>(make_var(var_name, type), std::move(min), std::move(extent), Stmt());
+  if (take_word("parallel")) loop->loop_kind = ForKind::kParallel;
+  else if (take_word("vectorized")) loop->loop_kind = ForKind::kVectorized;
+  else if (take_word("unrolled")) loop->loop_kind = ForKind::kUnrolled;
+  else if (take_word("thread")) loop->loop_kind = ForKind::kThreadBinding;
+  if (take_word("axis")) {
+    FETTLE_TRY_VOID(expect_symbol("("));
+    FETTLE_TRY(loop->thread_axis, string());
+    FETTLE_TRY_VOID(expect_symbol(")"));
+  }
+  if (take_word("tail")) {
+    FETTLE_TRY_VOID(expect_symbol("("));
+    if (!find_tail(token().text, &loop->tail)) return error("a kind of tail was expected");
+    ++at_;
+    FETTLE_TRY_VOID(expect_symbol(")"));
+  }
+  FETTLE_TRY(loop->annotations, annotations());
+  FETTLE_TRY_VOID(expect_symbol(":"));
+  bind(var_name, loop->var);
+  FETTLE_TRY(loop->body, suite());
+  unbind(var_name);
+  return Stmt(loop);
+}
+
+// With a colon the body is indented, without one it is the rest of the suite.
+Result<Stmt> Parser::let_or_allocate(bool* takes_rest) {
+  const auto body = [this, takes_rest]() -> Result<Stmt> {
+    if (take_symbol(":")) return suite();
+    *takes_rest = true;
+    FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+    return statements_until_dedent();
+  };
+  if (take_word("allocate")) {
+    std::string buffer_name;
+    FETTLE_TRY(Buffer buffer, buffer_declaration(&buffer_name, nullptr));
+    bind(buffer_name, buffer);
+    FETTLE_TRY(Stmt inner, body());
+    unbind_buffer(buffer_name);
+    return allocate(std::move(buffer), std::move(inner));
+  }
+  ++at_;
+  FETTLE_TRY(const std::string var_name, name("a variable"));
+  std::optional<DType> type;
+  if (take_symbol(":")) {
+    FETTLE_TRY(type, dtype());
+  }
+  FETTLE_TRY_VOID(expect_symbol("="));
+  FETTLE_TRY(Expr value, expr());
+  Var var = make_var(var_name, type.value_or(value.dtype()));
+  bind(var_name, var);
+  FETTLE_TRY(Stmt inner, body());
+  unbind(var_name);
+  return let(std::move(var), std::move(value), std::move(inner));
+}
+
+Result<Stmt> Parser::block() {
+  ++at_;
+  auto result = make_ref<BlockNode>();
+  FETTLE_TRY(result->name, name("the block's name"));
+  FETTLE_TRY_VOID(expect_symbol("("));
+  std::vector<std::string> names;
+  while (!take_symbol(")")) {
+    if (!names.empty()) FETTLE_TRY_VOID(expect_symbol(","));
+    IterVar iter;
+    FETTLE_TRY(std::string iter_name, name("an iterator"));
+    FETTLE_TRY_VOID(expect_symbol(":"));
+    if (!find_iter_kind(token().text, &iter.kind)) return error("spatial, reduce, scan or opaque was expected");
+    ++at_;
+    FETTLE_TRY_VOID(expect_symbol("["));
+    FETTLE_TRY(iter.extent, expr());
+    FETTLE_TRY_VOID(expect_symbol("]"));
+    DType type = kI64;
+    if (!is_symbol("=")) {
+      FETTLE_TRY(type, dtype());
+    }
+    FETTLE_TRY_VOID(expect_symbol("="));
+    FETTLE_TRY(iter.binding, expr());
+    iter.var = make_var(iter_name, type);
+    result->iters.push_back(std::move(iter));
+    names.push_back(std::move(iter_name));
+  }
+  if (take_word("where")) {
+    FETTLE_TRY(result->predicate, expr());
+    if (result->predicate.dtype() != kBool) return ill_formed("a predicate must be a bool");
+  }
+  FETTLE_TRY(result->annotations, annotations());
+  FETTLE_TRY_VOID(expect_symbol(":"));
+  for (size_t i = 0; i < names.size(); ++i) bind(names[i], result->iters[i].var);
+  std::vector<std::string> allocated;
+  if (token().kind == TokenKind::kNewline) {
+    ++at_;
+    FETTLE_TRY_VOID(expect(TokenKind::kIndent, "an indented body"));
+    FETTLE_TRY_VOID(block_parts(*result, allocated));
+    FETTLE_TRY(result->body, statements_until_dedent());
+  } else {
+    FETTLE_TRY(result->body, suite());
+  }
+  for (const std::string& iter : names) unbind(iter);
+  for (const std::string& buffer : allocated) unbind_buffer(buffer);
+  return Stmt(result);
+}
+
+// alloc, reads, writes and init, in any order.
+Result<> Parser::block_parts(BlockNode& result, std::vector<std::string>& allocated) {
+  while (true) {
+    if (take_word("alloc")) {
+      std::string buffer_name;
+      FETTLE_TRY(Buffer buffer, buffer_declaration(&buffer_name, nullptr));
+      FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+      bind(buffer_name, buffer);
+      allocated.push_back(buffer_name);
+      result.allocations.push_back(std::move(buffer));
+    } else if (take_word("reads")) {
+      FETTLE_TRY(result.reads, regions());
+    } else if (take_word("writes")) {
+      FETTLE_TRY(result.writes, regions());
+    } else if (take_word("init")) {
+      FETTLE_TRY_VOID(expect_symbol(":"));
+      FETTLE_TRY(result.init, suite());
+    } else {
+      return {};
+    }
+  }
+}
+
+// B[i] = value, B[i] += value (also *= min= max=), or an expression for its effect.
+Result<Stmt> Parser::store_or_evaluate() {
+  FETTLE_TRY(Expr left, expr());
+  std::optional<BinaryOp> op;
+  bool is_store = false;
+  if (take_symbol("=")) is_store = true;
+  else if (take_symbol("+=")) op = BinaryOp::kAdd;
+  else if (take_symbol("*=")) op = BinaryOp::kMul;
+  else if ((is_word("min") || is_word("max")) && token_after().text == "=") {
+    op = is_word("min") ? BinaryOp::kMin : BinaryOp::kMax;
+    at_ += 2;
+  } else {
+    FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+    return evaluate(std::move(left));
+  }
+  is_store |= op.has_value();
+  const auto* place = left.as<LoadNode>();
+  if (!place) return error("only elements of buffers can be assigned");
+  FETTLE_TRY(Expr value, expr());
+  if (op) {
+    FETTLE_TRY(value, combine(*op, left, std::move(value)));
+  }
+  if (const int64_t* literal = as_int(value); literal && value.dtype() == kI64 && value.kind() == ExprKind::kIntImm &&
+                                              left.dtype() != kI64 && (left.dtype().is_int() || left.dtype().is_float()))
+    value = constant(static_cast<double>(*literal), left.dtype());
+  if (value.dtype() != left.dtype())
+    return ill_formed(fmt::format("a value of type {} is stored in '{}', which holds {}", value.dtype().to_string(),
+                                  place->buffer->name, left.dtype().to_string()));
+  FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+  Stmt result = store(place->buffer, place->indices, std::move(value), place->mask);
+  if (op) found_.accumulations[result.get()] = *op;
+  return result;
+}
+
+}  // namespace fettle::text
+
+namespace fettle {
+
+Result<Func> parse_func(std::string_view source) {
+  FETTLE_TRY(auto tokens, text::tokenize(source));
+  FETTLE_TRY(Func func, text::Parser(std::move(tokens), text::Parser::Mode::kStrict).only_func());
+  FETTLE_TRY_VOID(check_well_formed(func));
+  return func;
+}
+
+Result<IrModule> parse_module(std::string_view source) {
+  FETTLE_TRY(auto tokens, text::tokenize(source));
+  FETTLE_TRY(IrModule module, text::Parser(std::move(tokens), text::Parser::Mode::kStrict).module());
+  for (const auto& [name, func] : module.funcs) FETTLE_TRY_VOID(check_well_formed(func));
+  return module;
+}
+
+Result<Expr> parse_expr(std::string_view source) {
+  FETTLE_TRY(auto tokens, text::tokenize(source));
+  return text::Parser(std::move(tokens), text::Parser::Mode::kFreeVars).whole_expr();
+}
+
+}  // namespace fettle
