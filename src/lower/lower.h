@@ -1,0 +1,39 @@
+#pragma once
+// Scheduled program → code ready to print: flat accesses, vectors, register kernels as functions of their own.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/func.h"
+#include "target/target.h"
+
+namespace fettle {
+
+struct LoweredKernel {
+  /// The entry (a Func of flat accesses) and the atoms that it calls. Its parameters are those of the scheduled program,
+  /// in order; then, as kConstant parameters, the packed buffers that the prologue makes.
+  IrModule kernel;
+  /// What depends on constants alone, to be run once when the program is compiled: an entry whose parameters are
+  /// the constants that it reads, then the packed buffers (kOutput). Null entry name: there is none.
+  IrModule prologue;
+  /// The scheduled parameters (multi-dimensional shapes, layouts) of both, in order.
+  std::vector<Param> kernel_params;
+  std::vector<Param> prologue_params;
+  std::vector<IntParam> int_params;
+};
+
+struct LowerOptions {
+  /// Register kernels become functions of their own. Off: everything inline.
+  bool outline_atoms = true;
+  /// Schedules' notes (vectorize, unroll, parallel) are obeyed. Off: plain serial loops, the reference.
+  bool obey_notes = true;
+};
+
+/// E301 where a construct has no lowering.
+Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options = {});
+
+/// The reference: no note is obeyed, nothing is packed or outlined.
+Result<LoweredKernel> lower_plain(const Func& scheduled, const Target& target);
+
+}  // namespace fettle

@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "arith/analyzer.h"
+#include "arith/linear.h"
+#include "ir/compare.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+struct Access {
+  std::vector<Expr> indices;
+  std::vector<const ForNode*> loops;  // around it, outermost first
+};
+
+struct Use {
+  std::vector<Stmt> common;  // path from the body to the lowest statement that encloses all accesses so far
+  std::vector<Access> accesses;
+};
+
+// Finds, for each allocation, all of its accesses and their lowest common ancestor.
+class UseFinder : public Visitor {
+ public:
+  explicit UseFinder(const std::vector<Buffer>& allocations) {
+    for (const Buffer& buffer : allocations) uses_[buffer.get()];
+  }
+  using Visitor::visit;
+
+  void visit(const Stmt& s) override {
+    if (!s) return;
+    path_.push_back(s);
+    const auto* loop = s.as<ForNode>();
+    if (loop) loops_.push_back(loop);
+    if (const auto* target = s.as<StoreNode>()) note(target->buffer, target->indices);
+    Visitor::visit(s);
+    if (loop) loops_.pop_back();
+    path_.pop_back();
+  }
+  void visit(const Expr& e) override {
+    if (!e) return;
+    if (const auto* source = e.as<LoadNode>()) note(source->buffer, source->indices);
+    if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer, pointer->indices);
+    Visitor::visit(e);
+  }
+
+  std::unordered_map<const BufferNode*, Use>& uses() { return uses_; }
+
+ private:
+  void note(const Buffer& buffer, const std::vector<Expr>& indices) {
+    const auto found = uses_.find(buffer.get());
+    if (found == uses_.end()) return;
+    Use& use = found->second;
+    if (use.accesses.empty()) {
+      use.common = path_;
+    } else {
+      size_t same = 0;
+      while (same < use.common.size() && same < path_.size() && use.common[same] == path_[same]) ++same;
+      use.common.resize(same);
+    }
+    use.accesses.push_back({indices, loops_});
+  }
+
+  std::unordered_map<const BufferNode*, Use> uses_;
+  std::vector<Stmt> path_;
+  std::vector<const ForNode*> loops_;
+};
+
+// What one iteration of the surroundings touches in one dimension: [base, base + extent).
+struct Window {
+  Expr base;
+  int64_t extent = 0;
+};
+
+// The window of dimension `d`, or a null base where the accesses have no common one.
+Window find_window(const Use& use, size_t d, size_t outer_loops) {
+  std::vector<LinearForm> outer_parts;
+  std::vector<Interval> inner_bounds;
+  for (const Access& access : use.accesses) {
+    std::unordered_set<const VarNode*> inner;
+    Analyzer analyzer;
+    for (size_t i = 0; i < access.loops.size(); ++i) {
+      analyzer.bind(access.loops[i]->var, access.loops[i]->min, access.loops[i]->extent);
+      if (i >= outer_loops) inner.insert(access.loops[i]->var.get());
+    }
+    const LinearForm form = analyzer.linear(access.indices[d]);
+    LinearForm outer, inside(form.constant);
+    for (const auto& term : form.terms) {
+      bool is_inner = false, is_outer = false;
+      for (const Var& var : collect_vars(term.expr)) (inner.count(var.get()) ? is_inner : is_outer) = true;
+      if (is_inner && is_outer) return {};
+      (is_inner ? inside : outer).terms.push_back(term);
+    }
+    outer_parts.push_back(outer);
+    const Interval bounds = analyzer.int_bounds(inside);
+    if (!bounds.is_bounded()) return {};
+    inner_bounds.push_back(bounds);
+  }
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  Analyzer plain;
+  const Expr base = to_expr(outer_parts.front());
+  for (size_t i = 0; i < outer_parts.size(); ++i) {
+    const Expr distance = plain.simplify(to_expr(outer_parts[i]) - base);
+    if (!is_zero(distance)) return {};
+    low = std::min(low, inner_bounds[i].min);
+    high = std::max(high, inner_bounds[i].max);
+  }
+  return {base + low, high - low + 1};
+}
+
+class Rebaser : public Mutator {
+ public:
+  struct Change {
+    Buffer buffer;
+    std::vector<Expr> base;
+  };
+  std::unordered_map<const BufferNode*, Change> changes;
+  // statement → allocations to place around it
+  std::unordered_map<const StmtNode*, std::vector<Buffer>> placed;
+
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    if (const auto* source = e.as<LoadNode>())
+      if (const auto found = changes.find(source->buffer.get()); found != changes.end())
+        return load(found->second.buffer, rebase(source->indices, found->second), rewrite(source->mask));
+    if (const auto* pointer = e.as<AddressNode>())
+      if (const auto found = changes.find(pointer->buffer.get()); found != changes.end())
+        return address_of(found->second.buffer, rebase(pointer->indices, found->second));
+    return Mutator::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    if (!s) return s;
+    Stmt result;
+    const auto* target = s.as<StoreNode>();
+    const auto change = target ? changes.find(target->buffer.get()) : changes.end();
+    if (change != changes.end())
+      result = store(change->second.buffer, rebase(target->indices, change->second), rewrite(target->value),
+                     rewrite(target->mask));
+    else
+      result = Mutator::rewrite(s);
+    if (const auto found = placed.find(s.get()); found != placed.end()) {
+      // Inside a loop that is the lowest common ancestor, the buffer belongs to one iteration.
+      const auto* loop = result.as<ForNode>();
+      Stmt body = loop ? loop->body : result;
+      for (const Buffer& buffer : found->second) body = allocate(buffer, body);
+      result = loop ? with(*loop, [&](ForNode& f) { f.body = body; }) : body;
+    }
+    return result;
+  }
+
+ private:
+  std::vector<Expr> rebase(const std::vector<Expr>& indices, const Change& change) {
+    std::vector<Expr> result;
+    for (size_t d = 0; d < indices.size(); ++d) result.push_back(rewrite(indices[d]) - change.base[d]);
+    return result;
+  }
+};
+
+}  // namespace
+
+Func compact_buffers(const Func& func) {
+  const BlockNode& root = func.root();
+  UseFinder finder(root.allocations);
+  finder.visit(root.body);
+  Rebaser rebaser;
+  std::vector<Buffer> unplaced;
+  for (const Buffer& buffer : root.allocations) {
+    Use& use = finder.uses()[buffer.get()];
+    if (use.accesses.empty()) continue;
+    const Stmt& ancestor = use.common.back();
+    size_t outer_loops = 0;
+    for (const Stmt& s : use.common) outer_loops += s.as<ForNode>() != nullptr;
+    std::vector<Expr> shape, base;
+    for (size_t d = 0; d < buffer->shape.size(); ++d) {
+      Window window = find_window(use, d, outer_loops);
+      const int64_t* full = as_int(buffer->shape[d]);
+      const bool keeps = !window.base || (full && buffer->scope != kScopeRegister && window.extent >= *full);
+      base.push_back(keeps ? Expr(0) : window.base);
+      shape.push_back(keeps ? buffer->shape[d] : Expr(window.extent));
+    }
+    Buffer fresh = edited(buffer, [&](BufferNode& b) {
+      b.shape = shape;
+      b.strides.clear();
+      b.layout = nullptr;
+    });
+    rebaser.changes[buffer.get()] = {fresh, base};
+    rebaser.placed[ancestor.get()].push_back(fresh);
+  }
+  Stmt body = rebaser.rewrite(root.body);
+  return with(func, [&](FuncNode& f) { f.body = body; });
+}
+
+}  // namespace fettle

@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "arith/analyzer.h"
+#include "arith/linear.h"
+#include "ir/compare.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+constexpr int kMaxDepth = 8;
+constexpr int kMaxCopies = 16;
+
+// Variables bound inside a register kernel, by the kind of loop.
+struct InnerVars {
+  std::unordered_map<const VarNode*, ForKind> kinds;
+};
+
+InnerVars inner_vars(const Stmt& kernel) {
+  InnerVars vars;
+  walk(kernel, [&](const Stmt& s) {
+    if (const auto* loop = s.as<ForNode>()) vars.kinds[loop->var.get()] = loop->loop_kind;
+    if (const auto* bind = s.as<LetNode>()) vars.kinds[bind->var.get()] = ForKind::kSerial;
+    return true;
+  });
+  return vars;
+}
+
+// Replaces every occurrence of an expression, structurally.
+class ExprReplacer : public Mutator {
+ public:
+  ExprReplacer(Expr from, Expr to) : from_(std::move(from)), to_(std::move(to)) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    if (e && e.kind() == from_.kind() && structural_equal(e, from_)) return to_;
+    return Mutator::rewrite(e);
+  }
+
+ private:
+  Expr from_, to_;
+};
+
+// Resolves the kernel's guards as far as the analyzer's facts allow.
+class GuardSimplifier : public Mutator {
+ public:
+  explicit GuardSimplifier(Analyzer& analyzer) : analyzer_(analyzer) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    if (const auto* choice = e.as<SelectNode>()) {
+      Expr condition = analyzer_.simplify(choice->condition);
+      if (const int64_t* known = as_int(condition)) return rewrite(*known ? choice->if_true : choice->if_false);
+      return select(condition, rewrite(choice->if_true), rewrite(choice->if_false));
+    }
+    return Mutator::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    if (!s) return s;
+    if (const auto* loop = s.as<ForNode>()) {
+      auto scope = analyzer_.enter();
+      analyzer_.bind(loop->var, loop->min, loop->extent);
+      return Mutator::rewrite(s);
+    }
+    if (const auto* choice = s.as<IfNode>()) {
+      Expr condition = analyzer_.simplify(choice->condition);
+      if (const int64_t* known = as_int(condition)) return *known ? rewrite(choice->then_body) : rewrite(choice->else_body);
+      Stmt then_body = rewrite(choice->then_body), else_body = rewrite(choice->else_body);
+      if (!then_body && !else_body) return nullptr;
+      if (!then_body) return if_then(logical_not(condition), else_body);
+      return if_then(condition, then_body, else_body);
+    }
+    return Mutator::rewrite(s);
+  }
+
+ private:
+  Analyzer& analyzer_;
+};
+
+class Dispatcher : public Mutator {
+ public:
+  explicit Dispatcher(const Func& func) : int_params_(func->int_params) { analyzer_.bind_params(func); }
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    if (!s) return s;
+    if (const auto* loop = s.as<ForNode>()) {
+      auto scope = analyzer_.enter();
+      analyzer_.bind(loop->var, loop->min, loop->extent);
+      outer_.push_back(loop);
+      Stmt result = Mutator::rewrite(s);
+      outer_.pop_back();
+      return result;
+    }
+    if (const auto* alloc = s.as<AllocateNode>(); alloc && alloc->buffer->scope == kScopeRegister) {
+      copies_ = 1;
+      Stmt result = specialise(s, 0);
+      return result;
+    }
+    return Mutator::rewrite(s);
+  }
+
+ private:
+  // The comparisons of `kernel` in program order, those of guards and of selections' conditions.
+  static void collect_comparisons(const Stmt& kernel, std::vector<Expr>& found) {
+    const auto from_condition = [&](const Expr& condition) {
+      walk(condition, [&](const Expr& e) {
+        const auto* c = e.as<BinaryNode>();
+        if (c && (c->op == BinaryOp::kLt || c->op == BinaryOp::kLe || c->op == BinaryOp::kEq || c->op == BinaryOp::kNe) &&
+            c->a.dtype() == kI64)
+          found.push_back(e);
+        return true;
+      });
+    };
+    walk(kernel, [&](const Stmt& s) {
+      if (const auto* choice = s.as<IfNode>()) from_condition(choice->condition);
+      return true;
+    }, [&](const Expr& e) {
+      if (const auto* choice = e.as<SelectNode>()) from_condition(choice->condition);
+      return true;
+    });
+  }
+
+  // Tails that the schedule asked to mask or pad stay guards on lanes.
+  bool is_lane_guard(const Expr& comparison, const InnerVars& inner) const {
+    bool lanes = false, masked = false;
+    for (const Var& var : collect_vars(comparison)) {
+      const auto found = inner.kinds.find(var.get());
+      if (found != inner.kinds.end() && found->second == ForKind::kVectorized) lanes = true;
+      for (const ForNode* loop : outer_)
+        if (loop->var == var && (loop->tail == Tail::kMask || loop->tail == Tail::kPad || loop->tail == Tail::kGuard))
+          masked = true;
+    }
+    return lanes && masked;
+  }
+
+  struct Question {
+    Expr predicate;      // in outer variables only
+    Expr substitute;     // where it fails, this outer expression …
+    Expr value;          // … has this one value (may be null)
+  };
+
+  // A predicate over the outer variables that decides `comparison` in one of its cases.
+  std::optional<Question> ask(const Expr& comparison, const InnerVars& inner) {
+    const auto* c = comparison.as<BinaryNode>();
+    bool uses_inner = false, uses_serial = false, uses_outer = false;
+    for (const Var& var : collect_vars(comparison)) {
+      const auto found = inner.kinds.find(var.get());
+      if (found == inner.kinds.end()) uses_outer = true;
+      else {
+        uses_inner = true;
+        uses_serial |= found->second == ForKind::kSerial;
+      }
+    }
+    if (!uses_outer) return std::nullopt;
+    if (!uses_inner) return Question{comparison, nullptr, nullptr};
+    if (uses_serial || is_lane_guard(comparison, inner)) return std::nullopt;
+    // A condition inside, over outer variables alone: (i0 < r ? 14 : 13).
+    std::optional<Question> nested;
+    walk(comparison, [&](const Expr& e) {
+      if (const auto* choice = e.as<SelectNode>(); choice && !nested) {
+        bool outer_only = true;
+        for (const Var& var : collect_vars(choice->condition)) outer_only &= !inner.kinds.count(var.get());
+        if (outer_only) nested = Question{choice->condition, nullptr, nullptr};
+      }
+      return !nested;
+    });
+    if (nested) return nested;
+    if (c->op != BinaryOp::kLt && c->op != BinaryOp::kLe) return std::nullopt;
+    // outer + inside < 0 for all lanes of the unrolled loops  ⇔  outer + max(inside) < 0
+    LinearForm form = analyzer_.linear(c->a - c->b + (c->op == BinaryOp::kLe ? -1 : 0));
+    LinearForm outer(form.constant), inside;
+    for (const LinearTerm& term : form.terms) {
+      bool in = false, out = false;
+      for (const Var& var : collect_vars(term.expr)) (inner.kinds.count(var.get()) ? in : out) = true;
+      if (in && out) return std::nullopt;
+      (in ? inside : outer).terms.push_back(term);
+    }
+    const Interval inside_bounds = analyzer_.int_bounds(inside);
+    if (!inside_bounds.is_bounded()) return std::nullopt;
+    LinearForm highest = outer;
+    highest.add_constant(inside_bounds.max);
+    Expr all_true = analyzer_.simplify(lt(to_expr(highest), 0));
+    // The only value of a single outer term for which it fails, if there is only one.
+    Question question{all_true, nullptr, nullptr};
+    if (outer.terms.size() == 1) {
+      const LinearTerm& term = outer.terms.front();
+      const Interval range = analyzer_.int_bounds(term.expr);
+      if (range.is_bounded()) {
+        // Fails where coeff * t >= -highest.constant.
+        const int64_t limit = -highest.constant;
+        int64_t low = range.min, high = range.max;
+        if (term.coeff > 0) low = std::max(low, -floordiv_int(-limit, term.coeff));
+        else high = std::min(high, floordiv_int(-limit, -term.coeff));
+        if (low > high) return std::nullopt;  // never fails: the analyzer missed it
+        if (low == high) {
+          question.substitute = term.expr;
+          question.value = Expr(low);
+        } else if (is_zero(all_true) || high - low < 4) {
+          // Several values: one at a time, from the end that the failing range touches.
+          const int64_t value = term.coeff > 0 ? high : low;
+          if (is_zero(all_true)) {
+            question.predicate = ne(term.expr, Expr(value));
+            question.substitute = term.expr;
+            question.value = Expr(value);
+          }
+        }
+      }
+    }
+    if (as_int(question.predicate)) return std::nullopt;
+    return question;
+  }
+
+  Stmt specialise(const Stmt& kernel, int depth) {
+    Stmt simple;
+    {
+      auto scope = analyzer_.enter();
+      simple = GuardSimplifier(analyzer_).rewrite(kernel);
+    }
+    if (!simple) return nullptr;
+    if (depth >= kMaxDepth || copies_ >= kMaxCopies) return simple;
+    const InnerVars inner = inner_vars(simple);
+    std::vector<Expr> comparisons;
+    collect_comparisons(simple, comparisons);
+    for (const Expr& comparison : comparisons) {
+      auto scope = analyzer_.enter();
+      bind_inner(simple);
+      std::optional<Question> question = ask(comparison, inner);
+      if (!question) continue;
+      ++copies_;
+      Stmt when_true, when_false;
+      {
+        auto assumed = analyzer_.assume(question->predicate);
+        when_true = specialise(simple, depth + 1);
+      }
+      {
+        auto assumed = analyzer_.assume(logical_not(question->predicate));
+        Stmt other = simple;
+        if (question->substitute) {
+          if (const auto* var = question->substitute.as<VarNode>()) other = substitute(other, {{var, question->value}});
+          else other = ExprReplacer(question->substitute, question->value).rewrite(other);
+        }
+        when_false = specialise(rename_bound(other), depth + 1);
+      }
+      if (!when_true && !when_false) return nullptr;
+      if (!when_true) return if_then(logical_not(question->predicate), when_false);
+      return if_then(question->predicate, when_true, when_false);
+    }
+    return simple;
+  }
+
+  // Ranges of all loops inside, for bounds of the inner part of a comparison.
+  void bind_inner(const Stmt& kernel) {
+    walk(kernel, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ForNode>()) analyzer_.bind(loop->var, loop->min, loop->extent);
+      return true;
+    });
+  }
+
+  Analyzer analyzer_;
+  std::vector<IntParam> int_params_;
+  std::vector<const ForNode*> outer_;
+  int copies_ = 0;
+};
+
+}  // namespace
+
+Func dispatch_register_kernels(const Func& func) {
+  Dispatcher dispatcher(func);
+  Stmt body = dispatcher.rewrite(func->body);
+  return with(func, [&](FuncNode& f) { f.body = body; });
+}
+
+}  // namespace fettle

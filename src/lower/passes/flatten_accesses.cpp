@@ -1,0 +1,89 @@
+#include <unordered_map>
+
+#include "arith/analyzer.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+class Flattener : public Mutator {
+ public:
+  explicit Flattener(const Func& func) { analyzer_.bind_params(func); }
+  using Mutator::rewrite;
+
+  Buffer rewrite(const Buffer& buffer) override {
+    Buffer& flat = flat_[buffer.get()];
+    if (!flat) {
+      flat = edited(buffer, [&](BufferNode& b) {
+        Expr size = element_count(*buffer);
+        if (!buffer->strides.empty()) {
+          // The last element's offset, plus one.
+          std::vector<Expr> last;
+          for (const Expr& extent : buffer->shape) last.push_back(extent - 1);
+          size = flat_index(*buffer, last) + 1;
+        }
+        b.shape = {analyzer_.simplify(size)};
+        b.strides.clear();
+        b.layout = nullptr;
+      });
+      kept_.push_back(buffer);
+    }
+    return flat;
+  }
+
+  Expr rewrite(const Expr& e) override {
+    if (const auto* source = e.as<LoadNode>())
+      return load(rewrite(source->buffer), {flat_offset(source->buffer, source->indices)}, rewrite(source->mask));
+    if (const auto* pointer = e.as<AddressNode>())
+      return address_of(rewrite(pointer->buffer), {flat_offset(pointer->buffer, pointer->indices)});
+    if (e && e.dtype() == kI64 && e.kind() == ExprKind::kBinary) {
+      Expr inner = Mutator::rewrite(e);
+      return analyzer_.simplify(inner);
+    }
+    return Mutator::rewrite(e);
+  }
+
+  Stmt rewrite(const Stmt& s) override {
+    if (!s) return s;
+    if (const auto* loop = s.as<ForNode>()) {
+      Expr min = rewrite(loop->min), extent = rewrite(loop->extent);
+      analyzer_.bind(loop->var, min, extent);
+      Stmt body = rewrite(loop->body);
+      return with(*loop, [&](ForNode& f) {
+        f.min = analyzer_.simplify(min);
+        f.extent = analyzer_.simplify(extent);
+        f.body = body;
+      });
+    }
+    if (const auto* target = s.as<StoreNode>())
+      return store(rewrite(target->buffer), {flat_offset(target->buffer, target->indices)}, rewrite(target->value),
+                   rewrite(target->mask));
+    if (const auto* choice = s.as<IfNode>()) {
+      Expr condition = analyzer_.simplify(rewrite(choice->condition));
+      if (const int64_t* known = as_int(condition)) return *known ? rewrite(choice->then_body) : rewrite(choice->else_body);
+      return if_then(condition, rewrite(choice->then_body), rewrite(choice->else_body));
+    }
+    return Mutator::rewrite(s);
+  }
+
+ private:
+  Expr flat_offset(const Buffer& buffer, const std::vector<Expr>& indices) {
+    std::vector<Expr> rewritten;
+    for (const Expr& index : indices) rewritten.push_back(rewrite(index));
+    return analyzer_.simplify(flat_index(*buffer, rewritten));
+  }
+
+  Analyzer analyzer_;
+  std::unordered_map<const BufferNode*, Buffer> flat_;
+  std::vector<Buffer> kept_;
+};
+
+}  // namespace
+
+Func flatten_accesses(const Func& func) {
+  Flattener flattener(func);
+  return flattener.Mutator::rewrite(func);
+}
+
+}  // namespace fettle

@@ -1,0 +1,247 @@
+#include <deque>
+#include <unordered_map>
+
+#include <fmt/core.h>
+
+#include "arith/analyzer.h"
+#include "arith/linear.h"
+#include "base/check.h"
+#include "ir/compare.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+/// Coefficients up to this many elements belong to the atom (tile and panel widths); larger ones are strides of the
+/// buffer at hand and become arguments.
+constexpr int64_t kLargestConstantStride = 64;
+
+class AtomBuilder : public Mutator {
+ public:
+  explicit AtomBuilder(const Stmt& kernel) {
+    walk(kernel, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ForNode>()) inner_[loop->var.get()] = loop->loop_kind;
+      if (const auto* bind = s.as<LetNode>()) inner_[bind->var.get()] = ForKind::kSerial;
+      if (const auto* alloc = s.as<AllocateNode>()) local_[alloc->buffer.get()] = true;
+      if (const auto* target = s.as<StoreNode>()) written_[target->buffer.get()] = true;
+      return true;
+    });
+  }
+  using Mutator::rewrite;
+
+  Expr rewrite(const Expr& e) override {
+    if (!e) return e;
+    if (e.dtype() == kI64 || e.dtype().is_bool()) {
+      if (as_int(e)) return e;
+      if (is_outer(e)) return e.dtype() == kI64 ? argument(e) : ne(argument(select(e, Expr(1), Expr(0))), Expr(0));
+      if (e.dtype() == kI64) {
+        // Sums pass their outer part as one argument.
+        const LinearForm form = linear_form(e);
+        if (form.terms.size() > 1 || (form.terms.size() == 1 && !structural_equal(form.terms[0].expr, e))) {
+          LinearForm outer;
+          Expr inside = Expr(form.constant);
+          for (const LinearTerm& term : form.terms) {
+            if (is_outer(term.expr)) outer.add_term(term.expr, term.coeff);
+            else inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
+          }
+          return outer.terms.empty() ? inside : inside + argument(to_expr(outer));
+        }
+      }
+    }
+    if (const auto* source = e.as<LoadNode>(); source && !local_.count(source->buffer.get())) {
+      auto [buffer, index] = access(source->buffer, source->indices[0]);
+      return load(buffer, {index}, rewrite(source->mask));
+    }
+    FETTLE_CHECK(e.kind() != ExprKind::kAddress);
+    return Mutator::rewrite(e);
+  }
+
+  Stmt rewrite(const Stmt& s) override {
+    if (!s) return s;
+    if (const auto* target = s.as<StoreNode>(); target && !local_.count(target->buffer.get())) {
+      auto [buffer, index] = access(target->buffer, target->indices[0]);
+      Expr value = rewrite(target->value);
+      return store(buffer, {index}, value, rewrite(target->mask));
+    }
+    if (const auto* loop = s.as<ForNode>()) {
+      if (loop->loop_kind == ForKind::kSerial) {
+        // Trip counts are arguments; the first index moves into the base pointers.
+        Expr extent = is_outer(loop->extent) ? argument(loop->extent) : rewrite(loop->extent);
+        Expr min = rewrite(loop->min);
+        if (!as_int(loop->min) || *as_int(loop->min) != 0) {
+          Var fresh = make_var(loop->var->name);
+          inner_[fresh.get()] = ForKind::kSerial;
+          Stmt body = rewrite(substitute(loop->body, {{loop->var.get(), Expr(fresh) + loop->min}}));
+          return make_for(fresh, Expr(0), extent, body);
+        }
+        Stmt body = rewrite(loop->body);
+        return with(*loop, [&](ForNode& f) {
+          f.min = min;
+          f.extent = extent;
+          f.body = body;
+        });
+      }
+    }
+    return Mutator::rewrite(s);
+  }
+
+  Func finish(Stmt body) {
+    auto func = make_ref<FuncNode>();
+    // Names must not tell calls apart: parameters are numbered.
+    for (const Group& group : groups_)
+      func->params.push_back({group.param, group.written ? ParamKind::kOutput : ParamKind::kInput, false});
+    for (const auto& [expr, var] : arguments_) func->int_params.push_back({var, INT64_MIN, INT64_MAX, 1});
+    func->annotations.set("atom", int64_t{1});
+    func->body = std::move(body);
+    func->name = "atom";
+    const std::string name = "uk_" + canonical_hash(Func(func)).hex().substr(0, 16);
+    func->name = name;
+    return Func(func);
+  }
+
+  Stmt make_call(const std::string& name) const {
+    std::vector<Expr> args;
+    for (const Group& group : groups_) args.push_back(address_of(group.buffer, {group.base}));
+    for (const auto& [expr, var] : arguments_) args.push_back(expr);
+    return call_func(name, std::move(args));
+  }
+
+ private:
+  struct Group {
+    Buffer buffer;  // of the caller
+    Expr base;      // its element that the parameter points at
+    LinearForm outer;
+    int64_t constant = 0;
+    Buffer param;
+    bool written = false;
+    std::vector<std::pair<int64_t, Var>> strides;
+  };
+
+  bool is_outer(const Expr& e) const {
+    bool outer = true;
+    walk(e, [&](const Expr& x) {
+      if (const auto* var = x.as<VarNode>()) outer &= !inner_.count(var) && !is_argument(var);
+      if (x.as<LoadNode>()) outer = false;
+      return outer;
+    });
+    return outer;
+  }
+  bool is_argument(const VarNode* var) const {
+    for (const auto& [expr, known] : arguments_)
+      if (known.get() == var) return true;
+    return false;
+  }
+
+  Expr argument(const Expr& e) {
+    for (const auto& [expr, var] : arguments_)
+      if (structural_equal(expr, e)) return Expr(var);
+    arguments_.push_back({e, make_var(fmt::format("n{}", arguments_.size()))});
+    return Expr(arguments_.back().second);
+  }
+
+  // A term that is opaque to linear forms and not outer: its children are rewritten.
+  Expr rewrite_term(const Expr& e) { return e.kind() == ExprKind::kVar ? e : Mutator::rewrite(e); }
+
+  std::pair<Buffer, Expr> access(const Buffer& buffer, const Expr& index) {
+    const LinearForm form = linear_form(index);
+    LinearForm outer, inside;
+    for (const LinearTerm& term : form.terms) (is_outer(term.expr) ? outer : inside).terms.push_back(term);
+    Group& group = find_group(buffer, outer, form.constant);
+    Expr result = Expr(form.constant - group.constant);
+    for (const LinearTerm& term : inside.terms) {
+      Expr factor = rewrite_term(term.expr);
+      const int64_t size = term.coeff < 0 ? -term.coeff : term.coeff;
+      result = (size <= kLargestConstantStride ? factor * Expr(term.coeff) : factor * stride(group, term.coeff)) + result;
+    }
+    return {group.param, result};
+  }
+
+  // A stride is an argument of its own for each buffer, so that equal numbers by chance don't make another atom.
+  Expr stride(Group& group, int64_t coeff) {
+    for (const auto& [known, var] : group.strides)
+      if (known == coeff) return Expr(var);
+    Var var = make_var(fmt::format("s{}", arguments_.size()));
+    group.strides.push_back({coeff, var});
+    arguments_.push_back({Expr(coeff), var});
+    return Expr(var);
+  }
+
+  Group& find_group(const Buffer& buffer, const LinearForm& outer, int64_t constant) {
+    for (Group& group : groups_) {
+      if (group.buffer != buffer) continue;
+      LinearForm distance = outer;
+      distance.add(group.outer, -1);
+      if (distance.is_zero()) return group;
+    }
+    Group group;
+    group.buffer = buffer;
+    group.outer = outer;
+    group.constant = constant;
+    group.base = to_expr(outer) + constant;
+    group.written = written_.count(buffer.get()) > 0;
+    group.param = edited(buffer, [&](BufferNode& b) {
+      b.name = fmt::format("p{}", groups_.size());
+      b.shape = {Expr(INT64_MAX / 16)};
+      b.alignment_bytes = b.dtype.element_bytes();
+    });
+    groups_.push_back(group);
+    return groups_.back();
+  }
+
+  std::unordered_map<const VarNode*, ForKind> inner_;
+  std::unordered_map<const BufferNode*, bool> local_, written_;
+  std::deque<Group> groups_;  // references stay good while it grows
+  std::vector<std::pair<Expr, Var>> arguments_;
+};
+
+class Outliner : public Mutator {
+ public:
+  explicit Outliner(IrModule& module) : module_(module) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* alloc = s.as<AllocateNode>();
+    if (!alloc || alloc->buffer->scope != kScopeRegister || !can_outline(s)) return Mutator::rewrite(s);
+    AtomBuilder builder(s);
+    Stmt body = builder.rewrite(s);
+    Func atom = builder.finish(body);
+    const auto [entry, fresh] = module_.funcs.emplace(atom->name, atom);
+    if (!fresh && !structural_equal(entry->second, atom)) {
+      // Two atoms of one hash: the second takes a name of its own.
+      atom = with(atom, [&](FuncNode& f) { f.name += fmt::format("_{}", module_.funcs.size()); });
+      module_.funcs.emplace(atom->name, atom);
+    }
+    return builder.make_call(atom->name);
+  }
+
+ private:
+  static bool can_outline(const Stmt& kernel) {
+    bool possible = true;
+    walk(kernel, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ForNode>()) possible &= loop->loop_kind != ForKind::kParallel;
+      if (const auto* alloc = s.as<AllocateNode>()) possible &= alloc->buffer->scope == kScopeRegister;
+      possible &= !s.as<CallFuncNode>() && !s.as<AsyncNode>() && !s.as<WhileNode>() && !s.as<EvaluateNode>();
+      return possible;
+    }, [&](const Expr& e) {
+      possible &= !e.as<AddressNode>();
+      return possible;
+    });
+    return possible;
+  }
+
+  IrModule& module_;
+};
+
+}  // namespace
+
+IrModule outline_atoms(const Func& func) {
+  IrModule module;
+  module.entry = func->name;
+  Outliner outliner(module);
+  Stmt body = outliner.rewrite(func->body);
+  module.funcs[func->name] = with(func, [&](FuncNode& f) { f.body = body; });
+  return module;
+}
+
+}  // namespace fettle

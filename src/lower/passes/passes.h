@@ -1,0 +1,62 @@
+#pragma once
+// The steps of lowering, in the order in which pipeline.cpp runs them. Each is a function from program to program.
+
+#include "base/result.h"
+#include "ir/func.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// Splits off the nests of the root block that depend on constant parameters alone.
+///   B' = pack(B const); C = A @ B'   →   prologue: B' = pack(B);   main: C = A @ B' (const)
+struct PrologueSplit {
+  Func main;
+  Func prologue;  // null: nothing depends on constants alone
+};
+PrologueSplit split_prologue(const Func& func);
+
+/// Blocks give way to their bodies: iterators are replaced by bindings, a predicate becomes an If, an init runs where
+/// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left.
+Func flatten_blocks(const Func& func);
+
+/// A guard inside a reduction whose other value changes nothing becomes a guard around it:
+///   C = C + select(p, a, 0) * b   →   if p: C = C + a * b        (the same for max and min with the lowest / highest)
+/// b is taken to be finite.
+Func annihilate_guards(const Func& func);
+
+/// Moves each conjunct of a guard outwards to the innermost loop that it depends on, and turns guards into bounds:
+///   for k in n: if k < b: S   →   for k in min(n, b): S
+/// Unrolled and vectorized loops keep constant bounds.
+Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params);
+
+/// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
+/// there touches; indices are rebased.
+Func compact_buffers(const Func& func);
+
+/// A guard on a store to a register buffer goes where all that it reads is in bounds without it: surplus lanes are
+/// computed and never stored.
+Func drop_private_guards(const Func& func);
+
+/// Multi-dimensional accesses become flat ones; buffers and parameters become one-dimensional. Indices are simplified.
+Func flatten_accesses(const Func& func);
+
+/// Guards inside a register kernel that depend on outer loops and on unrolled loops are decided outside of it:
+///   kernel(guards of (i0, i1))   →   if i0 < 14: kernel(all true) else: kernel(i0 = 14)
+/// so that every copy has constant guards. What cannot be decided in a few copies stays a guard.
+Func dispatch_register_kernels(const Func& func);
+
+/// Register kernels become Funcs ("atoms"): base pointers, strides above 64 elements and trip counts are arguments;
+/// tile, unrolling and epilogue are constants. Equal atoms are one Func, named by its canonical hash: "uk_<hash>".
+IrModule outline_atoms(const Func& func);
+
+/// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
+/// serially.
+Stmt vectorize_loops(const Stmt& body);
+
+/// Unrolled loops are replicated; guards that became constant are resolved.
+Stmt unroll_loops(const Stmt& body);
+
+/// Resolves guards that are constant, drops loops without iterations and loops of one.
+Stmt fold_control(const Stmt& body);
+
+}  // namespace fettle

@@ -1,0 +1,86 @@
+// Lowering, step by step: this file is the table of contents.
+
+#include "ir/visit.h"
+#include "lower/lower.h"
+#include "lower/passes/passes.h"
+#include "lower/passes/vector_math.h"
+
+namespace fettle {
+namespace {
+
+// Plain loops: what vectorize, unroll and parallel asked for is forgotten, registers are memory.
+class NoteRemover : public Mutator {
+ public:
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return Mutator::rewrite(e); }
+  Stmt rewrite(const Stmt& s) override {
+    Stmt result = Mutator::rewrite(s);
+    const auto* loop = result.as<ForNode>();
+    if (!loop || loop->loop_kind == ForKind::kSerial) return result;
+    return with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
+  }
+  Buffer rewrite(const Buffer& buffer) override {
+    if (buffer->scope != kScopeRegister) return buffer;
+    Buffer& plain = plain_[buffer.get()];
+    if (!plain) plain = edited(buffer, [](BufferNode& b) { b.scope = kScopeGlobal; });
+    return plain;
+  }
+
+ private:
+  std::unordered_map<const BufferNode*, Buffer> plain_;
+};
+
+template <class Pass>
+Func on_body(const Func& func, Pass pass) {
+  Stmt body = pass(func->body);
+  return with(func, [&](FuncNode& f) { f.body = body; });
+}
+
+IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
+  Func func = flatten_blocks(scheduled);
+  if (!options.obey_notes) func = NoteRemover().Mutator::rewrite(func);
+  func = annihilate_guards(func);
+  func = compact_buffers(func);
+  const auto tighten = [&](const Stmt& body) { return tighten_loops(body, scheduled->int_params); };
+  if (options.obey_notes) func = drop_private_guards(func);
+  func = on_body(func, tighten);
+  func = flatten_accesses(func);
+  IrModule module;
+  module.entry = func->name;
+  if (options.obey_notes && options.outline_atoms) {
+    func = dispatch_register_kernels(func);
+    func = on_body(func, tighten);
+    func = on_body(func, fold_control);
+    module = outline_atoms(func);
+  } else {
+    module.funcs[func->name] = func;
+  }
+  for (auto& [name, f] : module.funcs) {
+    f = on_body(f, vectorize_loops);
+    f = on_body(f, unroll_loops);
+    f = expand_vector_math(f);
+  }
+  return module;
+}
+
+
+}  // namespace
+
+Result<LoweredKernel> lower(const Func& scheduled, const Target&, const LowerOptions& options) {
+  PrologueSplit split = options.obey_notes ? split_prologue(scheduled) : PrologueSplit{scheduled, nullptr};
+  LoweredKernel result;
+  result.kernel = lower_func(split.main, options);
+  result.kernel_params = split.main->params;
+  result.int_params = scheduled->int_params;
+  if (split.prologue) {
+    result.prologue = lower_func(split.prologue, options);
+    result.prologue_params = split.prologue->params;
+  }
+  return result;
+}
+
+Result<LoweredKernel> lower_plain(const Func& scheduled, const Target& target) {
+  return lower(scheduled, target, {.outline_atoms = false, .obey_notes = false});
+}
+
+}  // namespace fettle
