@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "arith/analyzer.h"
+#include "ir/visit.h"
 #include "schedule/schedule.h"
 
 namespace fettle {

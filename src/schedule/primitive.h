@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <variant>
@@ -28,7 +29,9 @@ using Decision = std::vector<int64_t>;
 struct Applied {
   Func func;
   std::vector<StepOutput> outputs;
-  std::optional<Decision> decision;  // sampling steps only: what was drawn or reused
+  // Sampling steps only (see sampling.h): what was drawn or reused, and the address that it is kept under.
+  std::optional<Decision> decision = std::nullopt;
+  std::string address = {};
 };
 
 template <class Struct, class Member>
@@ -51,6 +54,7 @@ struct PrimitiveDef {
   std::string_view name;
   int version;
   bool samples;  // draws a decision, kept under an address
+  bool queries;  // leaves the program as it is and decides nothing: may be left out where nothing uses its results
   Result<Applied> (*apply)(const Schedule&, const void* args);
   std::vector<NamedArg> (*to_args)(const void* args);
   /// Missing fields keep their defaults; E224 for unknown or mistyped ones.
@@ -88,10 +92,19 @@ Result<std::shared_ptr<const void>> fields_from_args(std::span<const NamedArg> l
 
 /// `constinit const PrimitiveDef split_def = define_primitive<SplitArgs, apply_split>("split", 1);`
 template <class Args, Result<Applied> (*Apply)(const Schedule&, const Args&)>
-constexpr PrimitiveDef define_primitive(std::string_view name, int version, bool samples = false) {
-  return {name, version, samples,
+constexpr PrimitiveDef define_primitive(std::string_view name, int version, bool samples = false,
+                                        bool queries = false) {
+  return {name, version, samples, queries,
           [](const Schedule& s, const void* args) { return Apply(s, *static_cast<const Args*>(args)); },
           &detail::fields_to_args<Args>, &detail::fields_from_args<Args>};
+}
+template <class Args, Result<Applied> (*Apply)(const Schedule&, const Args&)>
+constexpr PrimitiveDef define_sampling(std::string_view name, int version) {
+  return define_primitive<Args, Apply>(name, version, true, false);
+}
+template <class Args, Result<Applied> (*Apply)(const Schedule&, const Args&)>
+constexpr PrimitiveDef define_query(std::string_view name, int version) {
+  return define_primitive<Args, Apply>(name, version, false, true);
 }
 
 /// Every primitive, from the listing of schedule/primitives/.

@@ -36,6 +36,10 @@ class Schedule {
     return step_erased(def, std::make_shared<const Args>(args));
   }
   Result<int> step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args);
+  /// As above, for a sampling step that was recorded: it gets this address and must choose this decision (E223 where
+  /// that is no longer among its choices); an empty decision is drawn.
+  Result<int> step_recorded(const PrimitiveDef& def, std::shared_ptr<const void> args, const std::string& address,
+                            const Decision& decision);
 
   // Results of a step.
   std::vector<LoopRef> loops_of(int step) const;
@@ -56,6 +60,8 @@ class Schedule {
   std::string next_address(const std::string& name) const;
   /// The decision remembered under `address`, or null.
   const Decision* remembered(const std::string& address) const;
+  /// While step_recorded runs: the decision that must be taken; null otherwise.
+  const Decision* prescribed() const { return prescribed_decision_; }
   /// A stream keyed by the schedule's seed and the address.
   RandomStream stream(const std::string& address) const;
   uint64_t seed() const { return seed_; }
@@ -69,11 +75,18 @@ class Schedule {
   std::shared_ptr<const DecisionMap> decisions_;
   std::shared_ptr<const Target> target_;
   std::string address_prefix_;
+  const std::string* prescribed_address_ = nullptr;
+  const Decision* prescribed_decision_ = nullptr;
 };
 
 // --- for those who write primitives (edit.h has more) -----------------------------------------------------------
 
 /// A copy of s.func() with another body, well-formed by construction.
 Func with_body(const Func& func, Stmt body);
+/// What a step's output is now: its loop or block. E206 / E225.
+Result<Stmt> resolve(const Schedule& s, StepRef ref);
+
+/// The diagnostic's sentence and, where it knows its program, that program printed with the place marked.
+std::string explain(const Diagnostic& diagnostic);
 
 }  // namespace fettle

@@ -1,0 +1,25 @@
+#include "schedule/primitives/annotate.h"
+
+#include "schedule/edit.h"
+
+namespace fettle {
+namespace {
+
+Result<Applied> apply_annotate(const Schedule& s, const AnnotateArgs& args) {
+  FETTLE_TRY(const Stmt stmt, resolve(s, args.target));
+  const auto note = [&](auto& node) { node.annotations.set(args.key, args.value); };
+  const auto* loop = stmt.as<ForNode>();
+  const Stmt noted = loop ? with(*loop, note) : with(*stmt.as<BlockNode>(), note);
+  return Applied{replace_in(s.func(), stmt.get(), noted), {}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef annotate_def = define_primitive<AnnotateArgs, apply_annotate>("annotate", 1);
+
+Result<> annotate(Schedule& s, const AnnotateArgs& args) {
+  FETTLE_TRY_VOID(s.step(annotate_def, args));
+  return {};
+}
+
+}  // namespace fettle

@@ -1,0 +1,24 @@
+#include "schedule/primitives/get_loops.h"
+
+#include "schedule/edit.h"
+
+namespace fettle {
+namespace {
+
+Result<Applied> apply_get_loops(const Schedule& s, const GetLoopsArgs& args) {
+  FETTLE_TRY(const Stmt block, s.block(args.block));
+  Applied applied;
+  for (const ForNode* loop : loops_around(s.func(), block.get())) applied.outputs.emplace_back(loop->var);
+  return applied;
+}
+
+}  // namespace
+
+constinit const PrimitiveDef get_loops_def = define_query<GetLoopsArgs, apply_get_loops>("get_loops", 1);
+
+Result<std::vector<LoopRef>> get_loops(Schedule& s, const GetLoopsArgs& args) {
+  FETTLE_TRY(const int step, s.step(get_loops_def, args));
+  return s.loops_of(step);
+}
+
+}  // namespace fettle

@@ -1,0 +1,30 @@
+#include "schedule/primitives/set_scope.h"
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+
+namespace fettle {
+namespace {
+
+Result<Applied> apply_set_scope(const Schedule& s, const SetScopeArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.block(args.block));
+  const auto& block = *stmt.as<BlockNode>();
+  FETTLE_TRY(const Buffer buffer, write_buffer(block, args.index));
+  FETTLE_TRY_VOID(check_scope(s, args.scope, &block, "set_scope"));
+  if (is_param(s.func(), buffer.get()))
+    return fail_at(ErrorCode::E218, s.func(), &block, "buffer " + buffer->name + " is a parameter", {});
+  if (buffer->scope == args.scope) return Applied{s.func(), {}};
+  const Buffer moved = edited(buffer, [&](BufferNode& b) { b.scope = args.scope; });
+  return Applied{with_body(s.func(), substitute_buffers(s.func()->body, {{buffer.get(), moved}})), {}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef set_scope_def = define_primitive<SetScopeArgs, apply_set_scope>("set_scope", 1);
+
+Result<> set_scope(Schedule& s, const SetScopeArgs& args) {
+  FETTLE_TRY_VOID(s.step(set_scope_def, args));
+  return {};
+}
+
+}  // namespace fettle

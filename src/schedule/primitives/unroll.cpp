@@ -1,0 +1,21 @@
+#include "schedule/primitives/unroll.h"
+
+#include "schedule/nest.h"
+
+namespace fettle {
+namespace {
+
+Result<Applied> apply_unroll(const Schedule& s, const UnrollArgs& args) {
+  return with_loop_kind(s, args.loop, ForKind::kUnrolled, /*constant=*/true, /*independent=*/false);
+}
+
+}  // namespace
+
+constinit const PrimitiveDef unroll_def = define_primitive<UnrollArgs, apply_unroll>("unroll", 1);
+
+Result<> unroll(Schedule& s, const UnrollArgs& args) {
+  FETTLE_TRY_VOID(s.step(unroll_def, args));
+  return {};
+}
+
+}  // namespace fettle

@@ -1,0 +1,205 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "ir/text.h"
+
+namespace fettle {
+namespace {
+
+// Pre-order search by hand: steps look up a loop or a block each, and most of a trace's time would go into walk().
+template <class Match>
+const Stmt* find_stmt(const Stmt& s, const Match& match) {
+  if (!s) return nullptr;
+  if (match(s)) return &s;
+  switch (s.kind()) {
+    case StmtKind::kFor: return find_stmt(s.as<ForNode>()->body, match);
+    case StmtKind::kSeq:
+      for (const Stmt& child : s.as<SeqNode>()->stmts)
+        if (const Stmt* found = find_stmt(child, match)) return found;
+      return nullptr;
+    case StmtKind::kIf: {
+      const Stmt* found = find_stmt(s.as<IfNode>()->then_body, match);
+      return found ? found : find_stmt(s.as<IfNode>()->else_body, match);
+    }
+    case StmtKind::kLet: return find_stmt(s.as<LetNode>()->body, match);
+    case StmtKind::kBlock: {
+      const Stmt* found = find_stmt(s.as<BlockNode>()->init, match);
+      return found ? found : find_stmt(s.as<BlockNode>()->body, match);
+    }
+    case StmtKind::kAllocate: return find_stmt(s.as<AllocateNode>()->body, match);
+    case StmtKind::kWhile: return find_stmt(s.as<WhileNode>()->body, match);
+    case StmtKind::kAsync: return find_stmt(s.as<AsyncNode>()->body, match);
+    case StmtKind::kStore:
+    case StmtKind::kEvaluate:
+    case StmtKind::kCallFunc: return nullptr;
+  }
+  FETTLE_UNREACHABLE();
+}
+
+Result<const StepOutput*> output_of(const Trace& trace, StepRef ref) {
+  if (ref.step < 0 || static_cast<size_t>(ref.step) >= trace.size())
+    return fail(ErrorCode::E225, "step " + std::to_string(ref.step) + " does not exist");
+  const auto& outputs = trace.steps[static_cast<size_t>(ref.step)]->outputs;
+  if (ref.output < 0 || static_cast<size_t>(ref.output) >= outputs.size())
+    return fail(ErrorCode::E225, "step " + std::to_string(ref.step) + " has " + std::to_string(outputs.size()) +
+                                     " results, no number " + std::to_string(ref.output));
+  return &outputs[static_cast<size_t>(ref.output)];
+}
+
+tl::unexpected<Diagnostic> wrong_kind(StepRef ref, const char* expected) {
+  return fail(ErrorCode::E225, "result " + std::to_string(ref.output) + " of step " + std::to_string(ref.step) +
+                                   " is no " + expected);
+}
+
+Result<Stmt> find_loop(const Func& func, const Var& var) {
+  const Stmt* found = find_stmt(func->body, [&](const Stmt& s) {
+    const auto* loop = s.as<ForNode>();
+    return loop && loop->var == var;
+  });
+  if (!found) return fail(ErrorCode::E206, "loop " + var->name + " is no longer there");
+  return *found;
+}
+
+Result<Stmt> find_named_block(const Func& func, const std::string& name) {
+  const Stmt* found = find_stmt(func->body, [&](const Stmt& s) {
+    const auto* block = s.as<BlockNode>();
+    return block && block->name == name;
+  });
+  if (!found) return fail(ErrorCode::E206, "block " + name + " is no longer there");
+  return *found;
+}
+
+template <class Ref, class Output>
+std::vector<Ref> refs_of(const Trace& trace, int step) {
+  FETTLE_CHECK(step >= 0 && static_cast<size_t>(step) < trace.size());
+  const auto& outputs = trace.steps[static_cast<size_t>(step)]->outputs;
+  std::vector<Ref> refs;
+  refs.reserve(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (std::holds_alternative<Output>(outputs[i])) refs.emplace_back(StepRef{step, static_cast<int32_t>(i)});
+  return refs;
+}
+
+}  // namespace
+
+Schedule::Schedule(Func func, uint64_t seed, std::shared_ptr<const DecisionMap> decisions)
+    : func_(std::move(func)), seed_(seed), decisions_(std::move(decisions)) {}
+
+Result<int> Schedule::step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args) {
+  Result<Applied> applied = def.apply(*this, args.get());
+  if (!applied) {
+    Diagnostic diagnostic = std::move(applied).error();
+    if (diagnostic.where.empty()) diagnostic.where = def.name;
+    return tl::unexpected<Diagnostic>(std::move(diagnostic));
+  }
+  FETTLE_CHECK_MSG(def.samples == applied->decision.has_value(), def.name);
+  auto step = make_ref<Step>();
+  step->def = &def;
+  step->args = std::move(args);
+  step->outputs = std::move(applied->outputs);
+  step->address = std::move(applied->address);
+  if (applied->decision) step->decision = std::move(*applied->decision);
+  if (applied->func) func_ = std::move(applied->func);
+  trace_.steps.push_back(std::move(step));
+  return static_cast<int>(trace_.size()) - 1;
+}
+
+Result<int> Schedule::step_recorded(const PrimitiveDef& def, std::shared_ptr<const void> args,
+                                    const std::string& address, const Decision& decision) {
+  if (!address.empty()) prescribed_address_ = &address;
+  if (!decision.empty()) prescribed_decision_ = &decision;
+  Result<int> step = step_erased(def, std::move(args));
+  prescribed_address_ = nullptr;
+  prescribed_decision_ = nullptr;
+  return step;
+}
+
+std::vector<LoopRef> Schedule::loops_of(int step) const { return refs_of<LoopRef, Var>(trace_, step); }
+std::vector<BlockRef> Schedule::blocks_of(int step) const { return refs_of<BlockRef, std::string>(trace_, step); }
+std::vector<ValueRef> Schedule::values_of(int step) const { return refs_of<ValueRef, int64_t>(trace_, step); }
+
+Result<Var> Schedule::loop_var(LoopRef ref) const {
+  FETTLE_TRY(const StepOutput* output, output_of(trace_, ref));
+  const Var* var = std::get_if<Var>(output);
+  if (!var) return wrong_kind(ref, "loop");
+  return *var;
+}
+
+Result<Stmt> Schedule::loop(LoopRef ref) const {
+  FETTLE_TRY(const Var var, loop_var(ref));
+  return find_loop(func_, var);
+}
+
+Result<Stmt> Schedule::block(BlockRef ref) const {
+  FETTLE_TRY(const StepOutput* output, output_of(trace_, ref));
+  const auto* name = std::get_if<std::string>(output);
+  if (!name) return wrong_kind(ref, "block");
+  return find_named_block(func_, *name);
+}
+
+Result<Stmt> resolve(const Schedule& s, StepRef ref) {
+  FETTLE_TRY(const StepOutput* output, output_of(s.trace(), ref));
+  if (const Var* var = std::get_if<Var>(output)) return find_loop(s.func(), *var);
+  if (const auto* name = std::get_if<std::string>(output)) return find_named_block(s.func(), *name);
+  return wrong_kind(ref, "loop or block");
+}
+
+Result<int64_t> Schedule::value(const IntRef& ref) const {
+  int64_t product = ref.literal;
+  for (const ValueRef& factor : ref.factors) {
+    FETTLE_TRY(const StepOutput* output, output_of(trace_, factor));
+    const auto* value = std::get_if<int64_t>(output);
+    if (!value) return wrong_kind(factor, "integer");
+    if (__builtin_mul_overflow(product, *value, &product))
+      return fail(ErrorCode::E224, "a product of integers does not fit into 64 bits");
+  }
+  return product;
+}
+
+std::string Schedule::next_address(const std::string& name) const {
+  if (prescribed_address_) return *prescribed_address_;
+  const std::string base = address_prefix_.empty() ? name : address_prefix_ + "/" + name;
+  const auto taken = [&](const std::string& address) {
+    return std::ranges::any_of(trace_.steps, [&](const auto& step) { return step->address == address; });
+  };
+  if (!taken(base)) return base;
+  int number = 2;
+  std::string address;
+  do {
+    address = base + "#" + std::to_string(number++);
+  } while (taken(address));
+  return address;
+}
+
+const Decision* Schedule::remembered(const std::string& address) const {
+  if (!decisions_) return nullptr;
+  const auto found = decisions_->find(address);
+  return found == decisions_->end() ? nullptr : &found->second;
+}
+
+RandomStream Schedule::stream(const std::string& address) const { return RandomStream{seed_, hash_bytes(address)}; }
+
+DecisionMap Schedule::decisions() const {
+  DecisionMap map;
+  for (const auto& step : trace_.steps)
+    if (step->def->samples) map[step->address] = step->decision;
+  return map;
+}
+
+Func with_body(const Func& func, Stmt body) {
+  return with(func, [&](FuncNode& f) { f.body = std::move(body); });
+}
+
+std::string explain(const Diagnostic& diagnostic) {
+  std::string text = diagnostic.to_string();
+  if (const auto* func = dynamic_cast<const FuncNode*>(diagnostic.program.get())) {
+    PrintOptions options;
+    options.marked = static_cast<const StmtNode*>(diagnostic.place);
+    text.append("\n").append(to_text(Func(Ref<const FuncNode>(func)), options));
+  }
+  return text;
+}
+
+}  // namespace fettle
