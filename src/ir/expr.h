@@ -235,3 +235,6 @@ int64_t floordiv_int(int64_t a, int64_t b);
 int64_t floormod_int(int64_t a, int64_t b);
 
 }  // namespace fettle
+
+// LoadNode and AddressNode own references to buffers, whose type must be complete where they are used.
+#include "ir/buffer.h"  // IWYU pragma: export
