@@ -14,8 +14,8 @@ typedef struct FettleScratch FettleScratch;
 
 /* What every kernel is given. Compiled code reads `team` (offset 0) and hands the whole on; it reads no other field. */
 typedef struct FettleContext {
-  FettleTeam* team;       /* null: one thread */
-  FettleScratch* scratch; /* null: scratch blocks come from the system each time */
+  FettleTeam* team;           /* null: one thread */
+  FettleScratch* scratch;     /* null: scratch blocks come from the system each time */
   FettleKernelHook on_kernel; /* null: nobody asks */
   void* on_kernel_user;
 } FettleContext;
@@ -25,14 +25,16 @@ typedef struct FettleContext {
  * Returns a FettleStatus.
  *
  * The host program of a model gets: buffers = inputs, outputs, the arena, constants; ints = null.
- * Inputs and outputs are aligned to their element only; the arena to a page; constants to 64 bytes, from 64 KiB on to a page. */
+ * Inputs and outputs are aligned to their element only; the arena to a page; constants to 64 bytes, from 64 KiB on to a
+ * page. */
 typedef int32_t (*FettleKernel)(FettleContext* context, void** buffers, const int64_t* ints);
 
 typedef void (*FettleBody)(void* closure, int64_t i);
 
-/* Calls body(closure, i) for each i in [0, n): each thread gets one contiguous share, ascending; the shares are given in order
- * and differ by at most one, the first being the caller's. Returns when all have returned; what they wrote is then visible to the caller. A call from inside a body, or while another thread uses the
- * team, runs serially on the calling thread. n <= 0 does nothing. */
+/* Calls body(closure, i) for each i in [0, n): each thread gets one contiguous share, ascending; the shares are given
+ * in order and differ by at most one, the first being the caller's. Returns when all have returned; what they wrote is
+ * then visible to the caller. A call from inside a body, or while another thread uses the team, runs serially on the
+ * calling thread. n <= 0 does nothing. */
 void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* closure);
 
 /* Threads of the team, the caller included; 1 for null. */
@@ -42,8 +44,9 @@ int32_t fettle_team_size(const FettleTeam* team);
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
                            const int64_t* ints);
 
-/* A block of at least `bytes` bytes, aligned to 64, contents undefined; null when there is no memory. Blocks are kept and
- * given again, the last used by this thread first. May be called from bodies. Release exactly once, with the same context. */
+/* A block of at least `bytes` bytes, aligned to 64, contents undefined; null when there is no memory. Blocks are kept
+ * and given again, the last used by this thread first. May be called from bodies. Release exactly once, with the same
+ * context. */
 void* fettle_scratch_acquire(FettleContext* context, int64_t bytes);
 void fettle_scratch_release(FettleContext* context, void* block);
 

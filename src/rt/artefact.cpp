@@ -1,4 +1,5 @@
-// The functions of an artefact that know its model. Linked into artefacts only: the description comes from the compiler.
+// The functions of an artefact that know its model. Linked into artefacts only: the description comes from the
+// compiler.
 
 #include "rt/model.h"
 

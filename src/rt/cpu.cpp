@@ -6,7 +6,12 @@ namespace fettle::rt {
 namespace {
 
 enum Register : uint8_t { kEax, kEbx, kEcx, kEdx };
-enum State : uint8_t { kNone, kAvx, kAvx512, kAmx };  // registers that the system must save for the feature to be usable
+enum State : uint8_t {
+  kNone,
+  kAvx,
+  kAvx512,
+  kAmx
+};  // registers that the system must save for the feature to be usable
 
 struct Feature {
   char name[20];

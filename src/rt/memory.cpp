@@ -60,7 +60,8 @@ void* fettle_pages_alloc(int64_t bytes, int32_t huge) {
   const int64_t size = mapped_bytes(bytes, huge);
   const bool align = wants_huge(bytes, huge);
   const int64_t reserve = align ? size + kHugePage : size;
-  void* mapped = mmap(nullptr, static_cast<size_t>(reserve), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped =
+      mmap(nullptr, static_cast<size_t>(reserve), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   if (!align) return mapped;
   char* begin = static_cast<char*>(mapped);
@@ -110,7 +111,8 @@ void* fettle_scratch_acquire(FettleContext* context, int64_t bytes) {
     }
   }
   if (too_small != nullptr) {
-    // A block that fits takes the place of one that does not, so the pool never holds more blocks than were in use at once.
+    // A block that fits takes the place of one that does not, so the pool never holds more blocks than were in use at
+    // once.
     if (block == nullptr)
       free_block(too_small);
     else

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "rt/context.h"
+
 namespace {
 
 TEST(Pages, AreAlignedAndZero) {
@@ -108,6 +110,15 @@ TEST(ScratchWithoutPool, ComesFromTheSystem) {
   ASSERT_NE(block, nullptr);
   std::memset(block, 1, 100);
   fettle_scratch_release(&context, block);
+}
+
+TEST(OwnedContext, HasATeamAndScratch) {
+  fettle::rt::OwnedContext context(3);
+  EXPECT_EQ(context.threads(), 3);
+  void* block = fettle_scratch_acquire(context.get(), 100);
+  EXPECT_NE(block, nullptr);
+  fettle_scratch_release(context.get(), block);
+  EXPECT_NE(context.get()->scratch, nullptr);
 }
 
 }  // namespace

@@ -49,11 +49,16 @@ void report_create_error(const Text& text) {
 
 const char* status_text(int32_t status) {
   switch (status) {
-    case FETTLE_INVALID_ARGUMENT: return "an argument is invalid";
-    case FETTLE_OUT_OF_MEMORY: return "memory ran out";
-    case FETTLE_UNSUPPORTED_CPU: return "the processor is not supported";
-    case FETTLE_BUSY: return "the model is in use";
-    default: return "compiled code failed";
+    case FETTLE_INVALID_ARGUMENT:
+      return "an argument is invalid";
+    case FETTLE_OUT_OF_MEMORY:
+      return "memory ran out";
+    case FETTLE_UNSUPPORTED_CPU:
+      return "the processor is not supported";
+    case FETTLE_BUSY:
+      return "the model is in use";
+    default:
+      return "compiled code failed";
   }
 }
 
@@ -135,8 +140,8 @@ FettleModel* fettle_rt_model_create(const FettleModelInfo* info, const FettleOpt
                              << ", which this one lacks; compile it again on this machine");
     return nullptr;
   }
-  if (options->threads < 0 || (options->host_team != nullptr && (options->host_team->size == nullptr ||
-                                                                options->host_team->parallel_for == nullptr))) {
+  if (options->threads < 0 || (options->host_team != nullptr &&
+                               (options->host_team->size == nullptr || options->host_team->parallel_for == nullptr))) {
     report_create_error(options->threads < 0 ? text << "the number of threads is negative"
                                              : text << "a callback of the host's team is a null pointer");
     return nullptr;

@@ -64,17 +64,18 @@ typedef struct FettleHostTeam {
 
 /* How a model is to run. Zero everything, then set what matters: zero is the default of every field. */
 typedef struct FettleOptions {
-  int32_t threads;              /* including the caller; 0: what the model was compiled for, within what the machine has */
-  int32_t pin;                  /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
-  int32_t spin_us;              /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
-  int32_t huge_pages;           /* 1: ask for huge pages for the arena */
+  int32_t threads;    /* including the caller; 0: what the model was compiled for, within what the machine has */
+  int32_t pin;        /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
+  int32_t spin_us;    /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
+  int32_t huge_pages; /* 1: ask for huge pages for the arena */
   const FettleHostTeam* host_team; /* not null: use these threads; threads, pin and spin_us are then ignored. Copied */
 } FettleOptions;
 
 typedef struct FettleModel FettleModel;
 struct FettleContext;
 
-/* Told after each kernel of a run: its index in kernel_names, and monotonic nanoseconds. Called on the thread that runs. */
+/* Told after each kernel of a run: its index in kernel_names, and monotonic nanoseconds. Called on the thread that
+ * runs. */
 typedef void (*FettleKernelHook)(void* user, int32_t kernel, int64_t begin_ns, int64_t end_ns);
 
 /* All that is known of a compiled model without running any of its code. */

@@ -29,8 +29,8 @@ struct Patience {
   int64_t yield_after_ns = 0;
 };
 
-/// One direction of a handshake: a word that one thread advances and one other waits for. The sleeper marks the word itself, so
-/// that advancing it by one exchange also tells whether anyone must be woken.
+/// One direction of a handshake: a word that one thread advances and one other waits for. The sleeper marks the word
+/// itself, so that advancing it by one exchange also tells whether anyone must be woken.
 struct Signal {
   std::atomic<uint32_t> word{0};
 
@@ -68,7 +68,8 @@ struct Job {
   int32_t participants = 0;
 };
 
-/// Three cache lines: what the parent writes, what the worker writes, and what never changes. So a round moves two lines.
+/// Three cache lines: what the parent writes, what the worker writes, and what never changes. So a round moves two
+/// lines.
 struct Worker {
   struct alignas(64) {
     Signal go;

@@ -17,7 +17,8 @@ struct FettleTeamOptions {
 /// Returns null when there is no memory or threads < 0.
 FettleTeam* fettle_team_create(const FettleTeamOptions* options);
 
-/// A team whose regions run on threads of the host program. `host` is copied. Null: no memory, or a callback is missing.
+/// A team whose regions run on threads of the host program. `host` is copied. Null: no memory, or a callback is
+/// missing.
 FettleTeam* fettle_team_wrap(const FettleHostTeam* host);
 
 /// Ends and joins the workers. Nothing may be running on the team. Null is fine.

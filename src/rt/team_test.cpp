@@ -30,8 +30,7 @@ Team make_team(int threads, int spin_us = 0, int pin = 0) {
 /// Runs a C++ callable as a parallel region.
 template <typename F>
 void parallel_for(FettleTeam* team, int64_t n, F f) {
-  fettle_parallel_for(
-      team, n, [](void* closure, int64_t i) { (*static_cast<F*>(closure))(i); }, &f);
+  fettle_parallel_for(team, n, [](void* closure, int64_t i) { (*static_cast<F*>(closure))(i); }, &f);
 }
 
 TEST(Team, RunsEachIndexOnce) {
@@ -151,9 +150,7 @@ TEST(Team, NullIsOneThread) {
 
 TEST(Team, NegativeThreadsAreRefused) { EXPECT_EQ(make_team(-1), nullptr); }
 
-TEST(Team, ZeroThreadsMeansTheUsableCpus) {
-  EXPECT_EQ(fettle_team_size(make_team(0).get()), fettle_usable_cpus());
-}
+TEST(Team, ZeroThreadsMeansTheUsableCpus) { EXPECT_EQ(fettle_team_size(make_team(0).get()), fettle_usable_cpus()); }
 
 TEST(Team, PinnedWorkersStayOnOneCpu) {
   const Team team = make_team(2, 0, 1);

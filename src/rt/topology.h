@@ -5,14 +5,15 @@
 
 namespace fettle::rt {
 
-/// Writes up to `capacity` numbers of usable CPUs in the order in which a pinned team takes them: rising, one of each core first,
-/// then their hardware siblings. Returns how many; 0 if the affinity mask cannot be read.
+/// Writes up to `capacity` numbers of usable CPUs in the order in which a pinned team takes them: rising, one of each
+/// core first, then their hardware siblings. Returns how many; 0 if the affinity mask cannot be read.
 int32_t usable_cores(int32_t* cpus, int32_t capacity);
 
 /// Binds the calling thread to one CPU; where the system refuses, nothing changes.
 void bind_this_thread(int32_t cpu);
 
-/// CPU quota of the cgroup that the text of a file `cpu.max` ("max 100000", "150000 100000") states, rounded up; 0: none.
+/// CPU quota of the cgroup that the text of a file `cpu.max` ("max 100000", "150000 100000") states, rounded up; 0:
+/// none.
 int32_t quota_cpus(const char* cpu_max);
 
 }  // namespace fettle::rt

@@ -47,8 +47,8 @@ Result<std::shared_ptr<const FettleModelInfo>> load_library(const fs::path& path
   }
   char missing[32];
   if (fettle_cpu_check(info->target_features, missing, sizeof missing) != 0) {
-    return fail(ErrorCode::E707, fmt::format("this machine lacks {}; the model was compiled for {}", missing,
-                                             info->target_cpu),
+    return fail(ErrorCode::E707,
+                fmt::format("this machine lacks {}; the model was compiled for {}", missing, info->target_cpu),
                 path.string());
   }
   return std::shared_ptr<const FettleModelInfo>(library, info);

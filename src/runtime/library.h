@@ -9,9 +9,9 @@
 
 namespace fettle {
 
-/// Loads an artefact and checks that it is one, of this version, for a processor like this. The library stays loaded as long as
-/// the returned pointer or a copy of it lives.
-/// Errors: E701 unreadable · E706 no artefact, or of another version · E707 this processor lacks a feature.
+/// Loads an artefact and checks that it is one, of this version, for a processor like this. The library stays loaded as
+/// long as the returned pointer or a copy of it lives. Errors: E701 unreadable · E706 no artefact, or of another
+/// version · E707 this processor lacks a feature.
 Result<std::shared_ptr<const FettleModelInfo>> load_library(const std::filesystem::path& path);
 
 }  // namespace fettle

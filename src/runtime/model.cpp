@@ -41,8 +41,8 @@ Result<> match(const char* what, std::span<const FettleTensor> expected, std::sp
   for (size_t i = 0; i < expected.size(); ++i) {
     const auto found = std::ranges::find_if(given, [&](const auto& named) { return named.name == expected[i].name; });
     if (found == given.end()) {
-      return fail(ErrorCode::E704, fmt::format("{} '{}' {} is missing", what, expected[i].name,
-                                               tensor_type_to_string(expected[i])));
+      return fail(ErrorCode::E704,
+                  fmt::format("{} '{}' {} is missing", what, expected[i].name, tensor_type_to_string(expected[i])));
     }
     FETTLE_TRY_VOID(check_type(what, expected[i], found->tensor));
     take(i, *found);

@@ -176,8 +176,7 @@ Result<Tensor> read_npy(const fs::path& path) {
   const int64_t bytes = *count * dtype_bytes(dtype);
   const auto size = static_cast<int64_t>(fs::file_size(path, error));
   const int64_t available = error ? 0 : size - std::ftell(file.handle);
-  if (available < bytes)
-    return refuse(path, fmt::format("the data are cut short: {} of {} bytes", available, bytes));
+  if (available < bytes) return refuse(path, fmt::format("the data are cut short: {} of {} bytes", available, bytes));
   FETTLE_TRY(Tensor tensor, Tensor::make(dtype, header.shape));
   if (std::fread(tensor.data(), 1, static_cast<size_t>(bytes), file.handle) != static_cast<size_t>(bytes))
     return fail(ErrorCode::E701, "reading stopped early", path.string());

@@ -29,12 +29,13 @@ std::string Profiler::to_string() const {
     total_ns += time.total_ns;
   }
   std::ranges::stable_sort(order, std::greater{}, &KernelTime::total_ns);
-  std::string text = fmt::format("{:>6} {:>12} {:>8} {:>12}  {}\n", "share", "total us", "calls", "fastest us", "kernel");
+  std::string text =
+      fmt::format("{:>6} {:>12} {:>8} {:>12}  {}\n", "share", "total us", "calls", "fastest us", "kernel");
   for (const KernelTime* time : order) {
-    text += fmt::format("{:>5.1f}% {:>12.1f} {:>8} {:>12.2f}  {}\n",
-                        100.0 * static_cast<double>(time->total_ns) / static_cast<double>(std::max<int64_t>(total_ns, 1)),
-                        static_cast<double>(time->total_ns) / 1e3, time->calls, static_cast<double>(time->min_ns) / 1e3,
-                        time->name);
+    text += fmt::format(
+        "{:>5.1f}% {:>12.1f} {:>8} {:>12.2f}  {}\n",
+        100.0 * static_cast<double>(time->total_ns) / static_cast<double>(std::max<int64_t>(total_ns, 1)),
+        static_cast<double>(time->total_ns) / 1e3, time->calls, static_cast<double>(time->min_ns) / 1e3, time->name);
   }
   return text;
 }

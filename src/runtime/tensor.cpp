@@ -31,8 +31,8 @@ Result<Tensor> Tensor::make(FettleDtype dtype, std::vector<int64_t> shape) {
   if (elem_bytes == 0) return fail(ErrorCode::E709, fmt::format("{} is the number of no element type", int{dtype}));
   const std::optional<int64_t> count = count_elems(shape);
   if (!count) {
-    return fail(ErrorCode::E709, fmt::format("shape {} has a negative extent or more than 2^40 elements",
-                                             shape_to_string(shape)));
+    return fail(ErrorCode::E709,
+                fmt::format("shape {} has a negative extent or more than 2^40 elements", shape_to_string(shape)));
   }
   Tensor tensor;
   tensor.dtype_ = dtype;

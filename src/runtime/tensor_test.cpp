@@ -14,7 +14,8 @@ TEST(Tensor, IsZeroedAndAligned) {
     EXPECT_EQ(tensor->n_elems(), 15);
     EXPECT_EQ(tensor->n_bytes(), 15 * dtype_bytes(dtype));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->data()) % 64, 0u);
-    for (const uint8_t byte : std::span(static_cast<const uint8_t*>(tensor->data()), static_cast<size_t>(tensor->n_bytes())))
+    for (const uint8_t byte :
+         std::span(static_cast<const uint8_t*>(tensor->data()), static_cast<size_t>(tensor->n_bytes())))
       EXPECT_EQ(byte, 0);
   }
 }

@@ -15,16 +15,17 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLargeSection = 0x10000000;  // SHF_X86_64_LARGE, which elf.h of 2.36 lacks
-constexpr uint64_t kLarge = 64 << 10;  // constants from this size on start a page
+constexpr uint64_t kLarge = 64 << 10;           // constants from this size on start a page
 
 /// Builds the object that holds the model's description and constants.
-///   strings, shapes → .rodata · structs with pointers → .data.rel.ro · constants → .lrodata, which lld places so that its size
-///   does not come between code and the data it addresses
+///   strings, shapes → .rodata · structs with pointers → .data.rel.ro · constants → .lrodata, which lld places so that
+///   its size does not come between code and the data it addresses
 class Describer {
  public:
   explicit Describer(const Artefact& artefact)
       : artefact_(artefact),
-        text_(object_.add_section({.name = ".rodata.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC, .alignment = 8})),
+        text_(
+            object_.add_section({.name = ".rodata.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC, .alignment = 8})),
         tables_(object_.add_section(
             {.name = ".data.rel.ro.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC | SHF_WRITE, .alignment = 8})),
         constants_(object_.add_section({.name = ".lrodata.fettle",

@@ -45,9 +45,9 @@ struct Artefact {
 /// Whether the prefix is a C identifier that is free, and rt knows all features. E303.
 Result<> check_artefact(const Artefact& artefact);
 
-/// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_create, _create_with, _run, _profile,
-/// _destroy, _error and _info, and the data `fettle_artefact` by which runtime/library.h knows it.
-/// Errors: E303 objects do not link, or the prefix or a feature's name is none · E702 `out` cannot be written.
+/// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_create, _create_with, _run,
+/// _profile, _destroy, _error and _info, and the data `fettle_artefact` by which runtime/library.h knows it. Errors:
+/// E303 objects do not link, or the prefix or a feature's name is none · E702 `out` cannot be written.
 Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out);
 
 /// The text of OUT.h: C, self-contained, documented with the model's inputs and outputs. E303 as above.

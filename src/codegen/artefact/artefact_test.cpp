@@ -61,8 +61,8 @@ std::string read_file(const fs::path& path) {
 class ArtefactTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder = fs::path(testing::TempDir()) /
-             ("fettle_artefact_" + std::to_string(::getpid()) + testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder = fs::path(testing::TempDir()) / ("fettle_artefact_" + std::to_string(::getpid()) +
+                                             testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(folder);
   }
   void TearDown() override { fs::remove_all(folder); }
@@ -188,8 +188,8 @@ TEST_F(ArtefactTest, ConstantsAreMappedReadOnlyAndAligned) {
     for (size_t i = 0; i < bytes; ++i) blobs.back()[i] = static_cast<char>(i * 31 + bytes);
   }
   for (const std::string& blob : blobs) {
-    artefact.constants.push_back({{"blob", FETTLE_U8, {static_cast<int64_t>(blob.size())}},
-                                  std::as_bytes(std::span(blob.data(), blob.size()))});
+    artefact.constants.push_back(
+        {{"blob", FETTLE_U8, {static_cast<int64_t>(blob.size())}}, std::as_bytes(std::span(blob.data(), blob.size()))});
   }
   ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
   const Loaded loaded(folder / "model.so");
@@ -285,11 +285,12 @@ TEST_F(ArtefactTest, HeaderIsCAndCPlusPlus) {
   ASSERT_TRUE(write_artefact_header(artefact, folder / "model.h"));
   artefact.prefix = "other";
   ASSERT_TRUE(write_artefact_header(artefact, folder / "other.h"));
-  const std::string both = "#include \"model.h\"\n#include \"other.h\"\n#include \"model.h\"\n"
-                           "int main(void) { return fettle_model_create == other_create; }\n";
+  const std::string both =
+      "#include \"model.h\"\n#include \"other.h\"\n#include \"model.h\"\n"
+      "int main(void) { return fettle_model_create == other_create; }\n";
   std::ofstream(folder / "both.c") << both;
-  const std::string arguments = " -Wall -Wextra -pedantic -Werror -c " + (folder / "both.c").string() + " -o " +
-                                (folder / "both.o").string();
+  const std::string arguments =
+      " -Wall -Wextra -pedantic -Werror -c " + (folder / "both.c").string() + " -o " + (folder / "both.o").string();
   shell(std::string(FETTLE_CC) + " -std=c99" + arguments);
   shell(std::string(FETTLE_CC) + " -std=c11" + arguments);
   shell(std::string(FETTLE_CC) + " -x c++ -std=c++11" + arguments);
@@ -300,8 +301,8 @@ TEST_F(ArtefactTest, TheExampleInCRunsIt) {
   ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
   ASSERT_TRUE(write_artefact_header(artefact, folder / "model.h"));
   const std::string at = folder.string();
-  shell(std::string(FETTLE_CC) + " -Wall -Wextra -Werror -I " + at + " " FETTLE_SOURCE_DIR "/examples/c/run_model.c " + at +
-        "/model.so -Wl,-rpath,'$ORIGIN' -o " + at + "/run_model");
+  shell(std::string(FETTLE_CC) + " -Wall -Wextra -Werror -I " + at + " " FETTLE_SOURCE_DIR "/examples/c/run_model.c " +
+        at + "/model.so -Wl,-rpath,'$ORIGIN' -o " + at + "/run_model");
   std::ofstream(folder / "x.raw", std::ios::binary).write(reinterpret_cast<const char*>(kX.data()), 32);
   shell(at + "/run_model " + at + "/x.raw > " + at + "/y.raw");
   const std::string y = read_file(folder / "y.raw");

@@ -185,8 +185,7 @@ Result<> ObjectBuilder::write(int fd) {
     table += bytes_of(make_symbol(0, ELF64_ST_INFO(STB_LOCAL, STT_SECTION), static_cast<uint16_t>(i + 1), 0, 0));
   for (const Symbol& symbol : symbols_) {
     const bool defined = symbol.section >= 0;
-    table += bytes_of(make_symbol(names.add(symbol.name),
-                                  ELF64_ST_INFO(STB_GLOBAL, defined ? STT_OBJECT : STT_NOTYPE),
+    table += bytes_of(make_symbol(names.add(symbol.name), ELF64_ST_INFO(STB_GLOBAL, defined ? STT_OBJECT : STT_NOTYPE),
                                   static_cast<uint16_t>(symbol.section + 1), symbol.offset, symbol.bytes));
   }
   std::map<int, std::string> relocations;  // by section

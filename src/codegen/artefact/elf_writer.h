@@ -33,8 +33,8 @@ struct ElfSection {
   uint64_t add_blob(std::span<const std::byte> blob, uint64_t blob_alignment);
 };
 
-/// Writes a file of type ET_REL or ET_DYN to a file descriptor open for writing. The null section and the table of section
-/// names are added: sections[i] gets number i + 1. Errors: E702.
+/// Writes a file of type ET_REL or ET_DYN to a file descriptor open for writing. The null section and the table of
+/// section names are added: sections[i] gets number i + 1. Errors: E702.
 Result<> write_elf(int fd, uint16_t type, std::vector<ElfSection> sections);
 
 /// Puts together a relocatable object: sections, symbols and 64-bit absolute relocations.

@@ -129,16 +129,30 @@ Result<> link_shared_library(const LinkRequest& request, const fs::path& out) {
     errno = EISDIR;
     return unwritable(out);
   }
-  // Made before linking, so that a place that cannot be written to is told as such. Modes follow the umask, as for any file.
+  // Made before linking, so that a place that cannot be written to is told as such. Modes follow the umask, as for any
+  // file.
   TemporaryFile temporary{out.string() + fmt::format(".tmp{}", ::getpid())};
   const int fd = ::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0777);
   if (fd < 0) return unwritable(out);
   ::close(fd);
 
-  std::vector<std::string> arguments = {
-      "ld.lld", "-shared", "-o", temporary.path.string(), fmt::format("-soname={}", out.filename().string()),
-      "-Bsymbolic", "--no-undefined", "--gc-sections", "--hash-style=gnu", "--build-id=none", "--threads=1",
-      "-z", "relro", "-z", "now", "-z", "noexecstack"};
+  std::vector<std::string> arguments = {"ld.lld",
+                                        "-shared",
+                                        "-o",
+                                        temporary.path.string(),
+                                        fmt::format("-soname={}", out.filename().string()),
+                                        "-Bsymbolic",
+                                        "--no-undefined",
+                                        "--gc-sections",
+                                        "--hash-style=gnu",
+                                        "--build-id=none",
+                                        "--threads=1",
+                                        "-z",
+                                        "relro",
+                                        "-z",
+                                        "now",
+                                        "-z",
+                                        "noexecstack"};
   for (const auto& [name, symbol] : request.exports)
     if (name != symbol) arguments.push_back(fmt::format("--defsym={}={}", name, symbol));
   std::vector<MemoryFile> files;

@@ -21,10 +21,10 @@ struct LinkRequest {
   std::vector<std::pair<std::string, std::string>> exports;
 };
 
-/// Links with lld, in this process and without files but the output, which appears whole or not at all: it is written under a
-/// temporary name beside `out` and renamed. What `exports` does not reach is left out; other symbols are local. Depends on
-/// libc.so.6 and nothing else; libc's development files are not needed. One link at a time; further callers wait.
-/// Errors: E303 an undefined or doubly defined symbol, or no object · E702 `out` cannot be written.
+/// Links with lld, in this process and without files but the output, which appears whole or not at all: it is written
+/// under a temporary name beside `out` and renamed. What `exports` does not reach is left out; other symbols are local.
+/// Depends on libc.so.6 and nothing else; libc's development files are not needed. One link at a time; further callers
+/// wait. Errors: E303 an undefined or doubly defined symbol, or no object · E702 `out` cannot be written.
 Result<> link_shared_library(const LinkRequest& request, const std::filesystem::path& out);
 
 }  // namespace fettle
