@@ -2,6 +2,7 @@
 // Analyzer: what is known of variables, and what follows from it. No solver: intervals, congruences, linear forms and
 // a few steps of substitution, so that an index expression costs microseconds.
 
+#include <optional>
 #include <vector>
 
 #include "arith/interval.h"
@@ -49,9 +50,9 @@ class Analyzer {
   // --- questions ---
   /// Bounds of an i64 expression.
   Interval int_bounds(const Expr& e);
-  Interval int_bounds(const LinearForm& form);
+  Interval int_bounds(const LinearForm& form) const;
   Modular modular(const Expr& e);
-  Modular modular(const LinearForm& form);
+  Modular modular(const LinearForm& form) const;
 
   /// An expression equal to `e` in canonical form. Integers: sums of coefficient * term, larger coefficients first,
   /// then variables in the order they were bound; divisions, remainders, min, max and comparisons resolved as far as
@@ -61,7 +62,7 @@ class Analyzer {
   /// The canonical linear form of an i64 expression.
   LinearForm linear(const Expr& e);
   /// form as a canonical expression (terms sorted).
-  Expr to_expr(LinearForm form);
+  Expr to_expr(LinearForm form) const;
 
   /// True only if the bool expression holds in every case.
   bool can_prove(const Expr& condition);
@@ -69,10 +70,11 @@ class Analyzer {
   /// form >= 0 in every case.
   bool can_prove_nonnegative(const LinearForm& form);
   /// The value, if `e` can have only one.
-  const int64_t* constant_value(const Expr& e);
+  std::optional<int64_t> constant_value(const Expr& e);
 
  private:
   friend class Simplifier;
+  friend int compare_terms(const Analyzer&, const Expr&, const Expr&);
   struct VarFacts {
     Var var;
     Interval range;
@@ -86,17 +88,20 @@ class Analyzer {
     VarFacts before;
   };
 
-  VarFacts* find(const VarNode* var);
+  int rank(const VarNode* var) const;  // index in vars_, or -1
   void set_facts(VarFacts facts);
   void constrain(const LinearForm& nonnegative);
   void tighten(const VarNode* var, Interval range);
+  Interval plain_bounds(const LinearForm& form) const;
+  Interval term_bounds(const Expr& term) const;
+  Modular term_modular(const Expr& term) const;
 
   std::vector<const VarNode*> keys_;   // of vars_, for a quick search
   std::vector<VarFacts> vars_;
   std::vector<Change> changes_;        // earlier facts of variables that a scope changed
   std::vector<LinearForm> constraints_;  // each >= 0
   std::vector<Expr> truths_;           // opaque conditions that hold
-  int64_t constant_value_ = 0;
+  uint64_t epoch_ = 0;                 // counts changes of the facts
 };
 
 /// simplify with no facts but the constants in `e`.

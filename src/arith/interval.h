@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "ir/expr.h"
+#include "ir/buffer.h"
 
 namespace fettle {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/compare.h"
-#include "ir/expr.h"
+#include "ir/buffer.h"
 
 namespace fettle {
 
