@@ -150,7 +150,8 @@ Result<> check_artefact(const Artefact& artefact) {
 Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out) {
   FETTLE_TRY_VOID(check_artefact(artefact));
   LinkRequest request;
-  for (const std::string& object : artefact.objects) request.objects.push_back(object);
+  for (const std::vector<uint8_t>& object : artefact.objects)
+    request.objects.emplace_back(reinterpret_cast<const char*>(object.data()), object.size());
   request.objects.emplace_back(reinterpret_cast<const char*>(rt_object_begin),
                                static_cast<size_t>(rt_object_end - rt_object_begin));
   request.writers.push_back([&](int fd) { return Describer(artefact).build().write(fd); });

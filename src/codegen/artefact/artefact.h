@@ -35,9 +35,9 @@ struct Artefact {
   std::vector<ArtefactTensor> inputs;
   std::vector<ArtefactTensor> outputs;
   std::vector<ArtefactConstant> constants;
-  std::vector<std::string> kernel_names;  // by the index that the host program gives to fettle_call_kernel
-  std::vector<std::string> objects;       // relocatable ELF objects
-  std::string entry;                      // symbol of the host program, a FettleKernel (rt/abi.h has its buffers)
+  std::vector<std::string> kernel_names;      // by the index that the host program gives to fettle_call_kernel
+  std::vector<std::vector<uint8_t>> objects;  // relocatable ELF objects
+  std::string entry;                          // symbol of the host program, a FettleKernel (rt/abi.h has its buffers)
   int32_t default_threads = 1;
   int64_t arena_bytes = 0;
 };

@@ -68,11 +68,12 @@ class ArtefactTest : public testing::Test {
   void TearDown() override { fs::remove_all(folder); }
 
   /// Compiles C to an object without the C library's start files or headers beyond the compiler's.
-  std::string object(const std::string& source) {
+  std::vector<uint8_t> object(const std::string& source) {
     std::ofstream(folder / "source.c") << source;
     shell(std::string(FETTLE_CC) + " -std=c11 -O2 -fPIC -fno-stack-protector -I " FETTLE_SOURCE_DIR "/src -c " +
           (folder / "source.c").string() + " -o " + (folder / "source.o").string());
-    return read_file(folder / "source.o");
+    const std::string bytes = read_file(folder / "source.o");
+    return {bytes.begin(), bytes.end()};
   }
 
   Artefact doubler() {
@@ -242,9 +243,10 @@ TEST_F(ArtefactTest, MissingEntryAndBrokenObjectsAreRefused) {
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().message.find("duplicate symbol: host"), std::string::npos) << written.error().message;
   artefact = doubler();
-  artefact.objects.push_back(artefact.objects[0].substr(0, 300));
+  artefact.objects.push_back(artefact.objects[0]);
+  artefact.objects.back().resize(300);
   EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().code, ErrorCode::E303);
-  artefact.objects.back() = "not an object";
+  artefact.objects.back() = {'n', 'o', 'n', 'e'};
   EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().code, ErrorCode::E303);
   EXPECT_FALSE(fs::exists(folder / "model.so"));
   const auto good = write_artefact(doubler(), folder / "model.so");
