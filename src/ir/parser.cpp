@@ -409,23 +409,28 @@ Result<Stmt> Parser::suite() {
     return statements_until_dedent();
   }
   bool takes_rest = false;
-  FETTLE_TRY(Stmt s, statement(&takes_rest));
+  FETTLE_TRY(Stmt s, nested_statement(&takes_rest));
   if (takes_rest) return error("a let or allocate on the line of a colon needs a colon of its own");
   return s;
 }
 
 Result<Stmt> Parser::statements_until_dedent() {
-  if (++depth_ > 1000) return error("statements are nested too deeply");
   std::vector<Stmt> stmts;
   bool done = false;
   while (!done && token().kind != TokenKind::kDedent && token().kind != TokenKind::kEnd) {
-    FETTLE_TRY(Stmt s, statement(&done));
+    FETTLE_TRY(Stmt s, nested_statement(&done));
     stmts.push_back(std::move(s));
   }
   // A let or an allocation without a colon has taken the rest, and the end.
   if (!done && token().kind == TokenKind::kDedent) ++at_;
-  --depth_;
   return seq(std::move(stmts));
+}
+
+Result<Stmt> Parser::nested_statement(bool* takes_rest) {
+  if (++stmt_depth_ > 1200) return error("statements are nested too deeply");
+  Result<Stmt> result = statement(takes_rest);
+  --stmt_depth_;
+  return result;
 }
 
 Result<Stmt> Parser::statement(bool* takes_rest) {

@@ -94,6 +94,7 @@ class Parser {
   Result<Func> func();
   Result<Stmt> suite();
   Result<Stmt> statements_until_dedent();
+  Result<Stmt> nested_statement(bool* takes_rest);
   Result<Stmt> statement(bool* takes_rest);
   Result<Stmt> for_loop();
   Result<Stmt> let_or_allocate(bool* takes_rest);
@@ -104,8 +105,9 @@ class Parser {
   std::vector<Token> tokens_;
   Mode mode_;
   size_t at_ = 0;
-  int depth_ = 0;
-  int height_ = 0;  // of the expression parsed last
+  int depth_ = 0;       // of nested expressions
+  int stmt_depth_ = 0;
+  int height_ = 0;      // of the expression parsed last
   std::unordered_map<std::string, std::vector<Var>> vars_;
   std::unordered_map<std::string, std::vector<Buffer>> buffers_;
   Found found_;

@@ -1,0 +1,75 @@
+#include "ir/region_union.h"
+
+#include <algorithm>
+
+#include "ir/compare.h"
+
+namespace fettle {
+namespace {
+
+// index = base + offset, where base has no constant at the top of its sum (null: no base).
+Expr split_offset(const Expr& index, int64_t* offset) {
+  if (const int64_t* value = as_int(index)) return *offset += *value, nullptr;
+  if (const auto* n = index.as<BinaryNode>()) {
+    if (n->op == BinaryOp::kAdd) {
+      Expr a = split_offset(n->a, offset);
+      Expr b = split_offset(n->b, offset);
+      if (!a || !b) return a ? a : b;
+      return a == n->a && b == n->b ? index : a + b;
+    }
+    if (n->op == BinaryOp::kSub && as_int(n->b)) {
+      *offset -= *as_int(n->b);
+      return split_offset(n->a, offset);
+    }
+  }
+  return index;
+}
+
+Expr joined(const Expr& base, int64_t offset) {
+  if (!base) return offset;
+  return offset < 0 ? base - Expr(-offset) : base + Expr(offset);
+}
+
+}  // namespace
+
+Expr shifted(const Expr& e, int64_t by) {
+  if (e.dtype() != kI64) return e + int_imm(by, e.dtype());
+  Expr base = split_offset(e, &by);
+  return joined(base, by);
+}
+
+void RegionUnion::add(const Buffer& buffer, const std::vector<Expr>& indices) {
+  std::vector<Dimension> fresh;
+  for (const Expr& index : indices) {
+    int64_t offset = 0;
+    Expr base = split_offset(index, &offset);
+    fresh.push_back({std::move(base), offset, offset});
+  }
+  for (Entry& entry : entries_) {
+    if (entry.buffer != buffer) continue;
+    bool fits = true;
+    for (size_t d = 0; d < fresh.size(); ++d) fits &= structural_equal(entry.dimensions[d].base, fresh[d].base);
+    if (!fits) continue;
+    for (size_t d = 0; d < fresh.size(); ++d) {
+      entry.dimensions[d].low = std::min(entry.dimensions[d].low, fresh[d].low);
+      entry.dimensions[d].high = std::max(entry.dimensions[d].high, fresh[d].high);
+    }
+    return;
+  }
+  entries_.push_back({buffer, std::move(fresh)});
+}
+
+std::vector<Region> RegionUnion::take() {
+  std::vector<Region> regions;
+  for (const Entry& entry : entries_) {
+    Region region{entry.buffer, {}};
+    for (const Dimension& d : entry.dimensions) {
+      region.ranges.push_back({joined(d.base, d.low), Expr(d.high - d.low + 1)});
+    }
+    regions.push_back(std::move(region));
+  }
+  entries_.clear();
+  return regions;
+}
+
+}  // namespace fettle
