@@ -22,6 +22,8 @@ struct Feature {
   State state;
 };
 
+// Those that a compiler chooses by itself. What takes an explicit request (random numbers, cache control) has no place
+// here.
 constexpr Feature kFeatures[] = {
     {"sse2", 1, 0, kEdx, 26, kNone},
     {"sse3", 1, 0, kEcx, 0, kNone},
@@ -62,6 +64,11 @@ constexpr Feature kFeatures[] = {
     {"avxifma", 7, 1, kEax, 23, kAvx},
     {"avxvnniint8", 7, 1, kEdx, 4, kAvx},
     {"lzcnt", 0x80000001, 0, kEcx, 5, kNone},
+    {"sse4a", 0x80000001, 0, kEcx, 6, kNone},
+    {"prfchw", 0x80000001, 0, kEcx, 8, kNone},
+    {"xop", 0x80000001, 0, kEcx, 11, kAvx},
+    {"fma4", 0x80000001, 0, kEcx, 16, kAvx},
+    {"tbm", 0x80000001, 0, kEcx, 21, kNone},
 };
 
 bool cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "codegen/artefact/elf_writer.h"
@@ -133,6 +134,22 @@ constexpr ExportedFunction kExports[] = {
 };
 
 }  // namespace
+
+std::string needed_features(std::string_view llvm_features) {
+  std::string needed;
+  while (!llvm_features.empty()) {
+    const size_t end = std::min(llvm_features.find(','), llvm_features.size());
+    std::string_view name = llvm_features.substr(0, end);
+    llvm_features.remove_prefix(std::min(end + 1, llvm_features.size()));
+    if (name.starts_with('-')) continue;
+    if (name.starts_with('+')) name.remove_prefix(1);
+    char ignored[2];
+    if (name.empty() || fettle_cpu_check(std::string(name).c_str(), ignored, sizeof ignored) == 2) continue;
+    needed += needed.empty() ? "" : ",";
+    needed += name;
+  }
+  return needed;
+}
 
 Result<> check_artefact(const Artefact& artefact) {
   const std::string& prefix = artefact.prefix;

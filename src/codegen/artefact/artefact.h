@@ -42,6 +42,11 @@ struct Artefact {
   int64_t arena_bytes = 0;
 };
 
+/// What code compiled for LLVM's feature string needs of a processor, in the form of Artefact::target_features: without
+/// what is switched off, and without instructions that no compiler chooses by itself.
+///   "+avx2,+clzero,-avx512f,+fma"  →  "avx2,fma"
+std::string needed_features(std::string_view llvm_features);
+
 /// Whether the prefix is a C identifier that is free, and rt knows all features. E303.
 Result<> check_artefact(const Artefact& artefact);
 

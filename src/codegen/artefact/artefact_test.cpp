@@ -274,6 +274,13 @@ TEST_F(ArtefactTest, BadNamesAreRefused) {
             "the CPU feature 'avx9000' is not known to rt");
 }
 
+TEST(NeededFeatures, AreThoseThatCompilersChoose) {
+  EXPECT_EQ(needed_features("+avx2,+clzero,-avx512f,+fma"), "avx2,fma");
+  EXPECT_EQ(needed_features("+64bit,+avx512bf16"), "avx512bf16");
+  EXPECT_EQ(needed_features(""), "");
+  EXPECT_EQ(needed_features("-sse2,,+"), "");
+}
+
 TEST_F(ArtefactTest, ManyLinksInOneProcess) {
   const Artefact artefact = doubler();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
