@@ -1,0 +1,27 @@
+#pragma once
+// ONNX models → graphs.
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace fettle {
+
+/// The oldest opset that is read; the newest is what the ONNX package at hand describes.
+inline constexpr int kMinOpset = 7;
+inline constexpr int kMaxOpset = 27;
+
+/// Reads the model at `path`: operators normalised to the newest opset, initializers as constants (mapped, not copied,
+/// where their bytes lie raw in an external file), provenance = the names of nodes. Types are inferred by the passes.
+/// E601 cannot be read · E602 not ONNX, truncated · E603 unsupported operators, all of them listed · E605, E606 a node,
+/// tensor or attribute is inconsistent · E607 external data · E608 a limit · E609 opset
+Result<Graph> import_onnx(const std::string& path);
+
+/// The same from bytes in memory; external data lie beneath `folder`.
+Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder,
+                                const std::string& label = "model");
+
+}  // namespace fettle

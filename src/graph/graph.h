@@ -1,0 +1,162 @@
+#pragma once
+// The model as a graph in SSA form: values made once, by a node, as an input or as a constant.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/constant.h"
+#include "graph/dim.h"
+
+namespace fettle {
+
+struct Node;
+struct OpDef;
+
+struct TensorType {
+  DType dtype;
+  Shape shape;
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+  std::string to_string() const;  // "f32[N, 3, 48, 320]"
+};
+
+/// One tensor of the model.
+struct Value {
+  std::string name;                        // unique in its graph
+  std::optional<TensorType> type;          // unknown until shapes are inferred
+  std::optional<ConstantTensor> constant;  // the content, where it is known before the model runs
+  /// The elements of a small integer tensor (rank 0 or 1) that is not fully constant: shape arithmetic over symbols.
+  std::optional<std::vector<Dim>> content;
+  Node* producer = nullptr;                // null for inputs and constants
+  int producer_output = 0;                 // index among the producer's outputs
+  std::vector<Node*> users;                // one entry for each use; kept by Graph
+
+  bool is_constant() const { return constant.has_value(); }
+  bool is_static() const { return type && fettle::is_static(type->shape); }
+  DType dtype() const { return type->dtype; }
+  const Shape& shape() const { return type->shape; }
+  int rank() const { return static_cast<int>(type->shape.size()); }
+  /// Extent d (negative: from the end) as a number; the dim must be one.
+  int64_t extent(int d) const { return type->shape[static_cast<size_t>(d < 0 ? d + rank() : d)].value(); }
+  /// All extents; is_static() must hold.
+  std::vector<int64_t> extents() const;
+};
+
+using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<std::string>, ConstantTensor>;
+
+/// Attributes of a node, sorted by name. The names and meanings are ONNX's, of the newest opset that Fettle knows.
+struct Attrs {
+  std::vector<std::pair<std::string, AttrValue>> entries;
+
+  const AttrValue* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  void set(std::string name, AttrValue value);
+  bool erase(std::string_view name);
+
+  // The attribute, or `otherwise` where it is missing (or of another type: validate() reports that).
+  int64_t get_int(std::string_view name, int64_t otherwise) const;
+  double get_float(std::string_view name, double otherwise) const;
+  std::string get_string(std::string_view name, std::string otherwise) const;
+  std::vector<int64_t> get_ints(std::string_view name, std::vector<int64_t> otherwise = {}) const;
+  const ConstantTensor* get_tensor(std::string_view name) const;
+
+  friend bool operator==(const Attrs&, const Attrs&) = default;
+};
+
+/// One operation. Inputs that an operator leaves out are null.
+struct Node {
+  std::string name;             // unique in its graph
+  const OpDef* op = nullptr;    // op.h
+  Attrs attrs;
+  std::vector<Value*> inputs;   // change through Graph::set_input only
+  std::vector<Value*> outputs;
+  /// Names of the model's nodes that this one does the work of; passes merge the lists.
+  std::vector<std::string> provenance;
+  bool erased = false;          // no longer in the graph; freed by the next sort()
+
+  Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
+  Value* output(size_t i = 0) const { return outputs[i]; }
+};
+
+struct GraphOutput {
+  std::string name;  // the model's name for it, which survives passes
+  Value* value = nullptr;
+};
+
+/// Owns its nodes and values: pointers stay good until the node or value is erased and sort() is called. Moves, does
+/// not copy; see clone().
+class Graph {
+ public:
+  Graph() = default;
+  explicit Graph(std::string name) : name_(std::move(name)) {}
+  Graph(Graph&&) = default;
+  Graph& operator=(Graph&&) = default;
+
+  const std::string& name() const { return name_; }
+  const std::vector<Value*>& inputs() const { return inputs_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  /// In topological order after sort(); until then what was added last is last, erased nodes included.
+  const std::vector<Node*>& nodes() const { return nodes_; }
+  Value* find_value(std::string_view name) const;
+  Value* find_input(std::string_view name) const;
+
+  // Names that are taken get a suffix (".1").
+  Value* add_input(std::string name, TensorType type);
+  Value* add_constant(std::string name, ConstantTensor data);
+  /// The outputs are named after the node ("conv1", "split.1") unless names are given; their types are unknown.
+  Node* add_node(const OpDef* op, std::string name, std::vector<Value*> inputs, Attrs attrs = {},
+                 std::vector<std::string> output_names = {}, size_t n_outputs = 1);
+  void add_output(std::string name, Value* value);
+
+  void set_input(Node* node, size_t i, Value* value);
+  /// Drops inputs from `count` on.
+  void resize_inputs(Node* node, size_t count);
+  /// Every use of `from`, as a graph output too, becomes one of `to`.
+  void replace_uses(Value* from, Value* to);
+  /// `from`'s node does the work of `to`'s now: replaces the uses, erases the node if nothing else of it is used, and
+  /// adds its provenance to `by`'s (may be null).
+  void replace_node(Node* node, Value* by);
+  /// The value must have no users; it is removed from its uses' lists.
+  void erase(Node* node);
+  bool is_output(const Value* value) const;
+  /// Uses by nodes and as graph outputs.
+  size_t use_count(const Value* value) const;
+
+  /// Sorts nodes topologically (stable in the order of insertion), frees erased nodes and values that nothing uses.
+  void sort();
+  Graph clone() const;
+
+ private:
+  std::string unique_name(std::string name);
+
+  std::string name_;
+  std::vector<Value*> inputs_;
+  std::vector<GraphOutput> outputs_;
+  std::vector<Node*> nodes_;
+  std::vector<std::unique_ptr<Node>> node_store_;
+  std::vector<std::unique_ptr<Value>> value_store_;
+  // Owned names, so that the graph moves freely.
+  struct Names;
+  std::shared_ptr<Names> names_;
+};
+
+/// Appends the names of `from` that `to` lacks.
+void merge_provenance(Node* to, const Node* from);
+
+/// Checks what every pass must keep: topological order, producers and users that agree, unique names, numbers of
+/// inputs and outputs as the operators say; with `typed`, that every value has a type and that shapes agree with the
+/// operators' rules. E605.
+Result<> validate(const Graph& graph, bool typed);
+
+/// One line a node: "conv1: f32[1, 16, 24, 160] = Conv(x, w, b) {group=1, …}".
+std::string to_text(const Graph& graph);
+/// "Conv 38, Mul 20, …", most frequent first.
+std::string histogram(const Graph& graph);
+
+}  // namespace fettle

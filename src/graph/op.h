@@ -1,0 +1,78 @@
+#pragma once
+// Operators: what a node computes. The vocabulary is ONNX's operator set, newest opset; a few operators of Fettle's
+// own (HardSwish variants, fused patterns) have names that ONNX does not use.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "ir/func.h"
+#include "te/te.h"
+
+namespace fettle {
+
+/// How an operator may be fused with its neighbours, weakest bond first.
+enum class FusionKind : uint8_t {
+  kElementwise,         // out[i] depends on in[i]
+  kBroadcast,           // out[i] depends on in[f(i)], f drops axes
+  kInjective,           // out[i] depends on in[f(i)]: transpose, slice, concat, …
+  kReduction,           // pooling, sums, softmax, norms
+  kComplexOutFusable,   // convolution, matmul: elementwise consumers may join the output
+  kOpaque,              // not fused
+};
+std::string_view to_string(FusionKind kind);
+
+/// An input whose content must be, or may be, known at compile time. Shape inference turns a constant one into the
+/// attribute `attr` and drops the input ("Reshape(x, shape)" → "Reshape(x) {shape=…}"), so that afterwards every
+/// input left is data for a kernel.
+struct ParamInput {
+  int index;
+  std::string_view attr;
+  enum class Kind : uint8_t { kInts, kInt, kFloat, kFloats, kTensor } kind;
+};
+
+struct OpDef {
+  std::string_view name;
+  FusionKind fusion;
+  int min_inputs;
+  int max_inputs;  // -1: any number
+  /// Types of the outputs from the inputs' types, attributes and known contents. Output dtypes included.
+  /// E604 a content that is needed is unknown · E605 types do not agree · E606 attributes are invalid
+  Result<std::vector<TensorType>> (*infer)(const Node& node);
+  /// The outputs as tensor expressions over `inputs` (one a non-null node input, in order; null inputs give an
+  /// undefined tensor). All shapes must be static and the outputs typed.
+  Result<std::vector<te::Tensor>> (*meaning)(const Node& node, std::span<const te::Tensor> inputs);
+  std::span<const ParamInput> params = {};
+  /// Outputs; -1: as many as the node has.
+  int n_outputs = 1;
+  /// Elements of a small integer output from its inputs' contents, for shape arithmetic; null: none known.
+  std::optional<std::vector<Dim>> (*content)(const Node& node) = nullptr;
+};
+
+/// Operators of one kind: one file in graph/ops/.
+struct OpFamily {
+  std::string_view name;
+  std::span<const OpDef> ops;
+};
+
+/// Every family, from the listing of graph/ops/.
+std::span<const OpFamily* const> op_families();
+/// The operator named `name` ("Conv"), or null.
+const OpDef* find_op(std::string_view name);
+
+/// The fusion kind of this node: a Broadcast operator whose inputs all have the output's shape is Elementwise, and
+/// what only renames elements of a tensor (Reshape, …) is Injective.
+FusionKind fusion_kind(const Node& node);
+
+/// The node's outputs as tensor expressions: node.op->meaning with static shapes checked first. E604.
+Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const te::Tensor> inputs);
+/// A placeholder of the value's type, named after it. The shape must be static.
+te::Tensor placeholder_for(const Value& value);
+/// The node alone as a program: parameters are its non-null inputs in order (each value once), then its outputs.
+/// Inputs that are constants have ParamKind::kConstant.
+Result<Func> node_func(const Node& node);
+
+}  // namespace fettle

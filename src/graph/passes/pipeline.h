@@ -1,0 +1,42 @@
+#pragma once
+// The list of passes from an imported model to the graph that is planned.
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/evaluate.h"
+#include "graph/graph.h"
+
+namespace fettle {
+
+struct PassContext {
+  /// Runs what constant folding meets; the interpreter unless the driver gives something faster.
+  Executor run = interpreter_executor();
+  /// Constants larger than this are not made by folding operators that enlarge (Expand, Tile, ConstantOfShape).
+  int64_t max_folded_bytes = int64_t{64} << 20;
+};
+
+/// A pass rewrites the graph and leaves it valid; it need not sort it.
+struct GraphPass {
+  std::string_view name;
+  Result<> (*run)(Graph& graph, const PassContext& context);
+};
+
+/// Fixes the shapes of inputs (--shape). A symbol that one input fixes is fixed everywhere.
+/// E704 no such input · E605 rank differs, or a fixed dim differs, or a symbol gets two values
+Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
+
+/// The passes in order.
+std::span<const GraphPass> graph_passes();
+
+/// Runs them all; after each, sorts and validates the graph. Afterwards every value is typed, and every input of a
+/// node is data for a kernel. Symbols may be left where inputs have them; see require_static.
+Result<> optimize(Graph& graph, const PassContext& context = {});
+
+/// E604 with the inputs' unknown dims, where a shape is not static.
+Result<> require_static(const Graph& graph);
+
+}  // namespace fettle
