@@ -215,7 +215,7 @@ void Analyzer::add_assumption(const Expr& condition) {
   }
   if (const auto* call = condition.as<CallNode>(); call && call->name == "likely") return add_assumption(call->args[0]);
   ++epoch_;
-  truths_.push_back(simplify(condition));
+  truths_.push_back(condition);
 }
 
 // --- bounds and congruences -------------------------------------------------------------------------------------
@@ -231,7 +231,10 @@ Interval Analyzer::term_bounds(const Expr& term) const {
       const auto* n = term.as<BinaryNode>();
       switch (n->op) {
         case BinaryOp::kAdd:
-        case BinaryOp::kSub: return int_bounds(linear_form(term));
+        case BinaryOp::kSub: {
+          const LinearForm form = linear_form(term);
+          return within_constraint_ ? plain_bounds(form) : int_bounds(form);
+        }
         case BinaryOp::kMul: return term_bounds(n->a) * term_bounds(n->b);
         case BinaryOp::kFloorDiv: return floordiv(term_bounds(n->a), term_bounds(n->b));
         case BinaryOp::kFloorMod: return floormod(term_bounds(n->a), term_bounds(n->b));
@@ -270,7 +273,8 @@ Interval Analyzer::plain_bounds(const LinearForm& form) const {
 
 Interval Analyzer::int_bounds(const LinearForm& form) const {
   Interval bounds = plain_bounds(form);
-  if (form.terms.empty()) return bounds;
+  if (form.terms.empty() || constraints_.empty()) return bounds;
+  const bool nested = std::exchange(within_constraint_, true);
   for (const LinearForm& c : constraints_) {
     // form = k c + rest with c >= 0, so form >= rest where k > 0 and form <= rest where k < 0
     for (const LinearTerm& t : c.terms) {
@@ -285,6 +289,7 @@ Interval Analyzer::int_bounds(const LinearForm& form) const {
       break;
     }
   }
+  within_constraint_ = nested;
   return bounds;
 }
 

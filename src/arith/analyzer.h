@@ -42,7 +42,8 @@ class Analyzer {
     size_t vars_, changes_, constraints_, truths_;
   };
   [[nodiscard]] Scope enter() { return Scope(this); }
-  /// `condition` holds until the scope ends. Null counts as true.
+  /// `condition` holds until the scope ends. Null counts as true. Conditions that are no comparisons of integers are
+  /// known again only in the form that simplify gives them.
   [[nodiscard]] Scope assume(const Expr& condition);
   /// As assume, until the enclosing scope ends.
   void add_assumption(const Expr& condition);
@@ -102,6 +103,8 @@ class Analyzer {
   std::vector<LinearForm> constraints_;  // each >= 0
   std::vector<Expr> truths_;           // opaque conditions that hold
   uint64_t epoch_ = 0;                 // counts changes of the facts
+  bool proving_ = false;               // no proof is begun within a proof
+  mutable bool within_constraint_ = false;  // constraints are not applied to what remains of applying one
 };
 
 /// simplify with no facts but the constants in `e`.

@@ -62,7 +62,7 @@ TEST_F(Loops, KernelAndChannelSplit) {
 TEST_F(Loops, MinMaxSelectCompare) {
   const Var i = loop("i", 10), j = loop("j", 5);
   EXPECT_EQ(a.simplify(min(Expr(i), 20)), Expr(i));
-  EXPECT_EQ(a.simplify(max(Expr(i) + 5, j)), a.simplify(Expr(i) + 5));
+  EXPECT_EQ(simplified(max(Expr(i) + 5, j)), "i + 5");
   EXPECT_EQ(simplified(min(min(Expr(i), 7), 3)), to_text(min(Expr(i), 3)));
   EXPECT_EQ(simplified(select(lt(i, 10), Expr(i), Expr(0))), "i");
   EXPECT_TRUE(is_true(a.simplify(logical_and(lt(i, 10), le(0, j)))));
@@ -254,7 +254,7 @@ TEST(Random, NothingFalseIsProven) {
       holds = holds && value;
       return !::testing::Test::HasFailure();
     });
-    if (says) EXPECT_TRUE(holds) << to_text(claim) << " given " << to_text(fact);
+    EXPECT_TRUE(holds || !says) << to_text(claim) << " given " << to_text(fact);
     ASSERT_FALSE(HasFailure());
     proven += says;
     held += holds;

@@ -57,12 +57,11 @@ bool Simplifier::prove(const Expr& condition) {
 }
 
 bool Simplifier::prove_nonnegative(const LinearForm& form, int budget) {
-  const int saved = steps_left_;
-  steps_left_ = saved > 0 ? std::min(saved, budget) : budget;
-  const int given = steps_left_;
+  if (a_.proving_) return a_.int_bounds(form).min >= 0;
+  a_.proving_ = true;
+  steps_left_ = budget;
   const bool proven = prove_step(form, 0);
-  const int used = given - steps_left_;
-  steps_left_ = saved > 0 ? saved - used : 0;
+  a_.proving_ = false;
   return proven;
 }
 
@@ -91,7 +90,7 @@ bool Simplifier::prove_by_constraints(const LinearForm& form, int depth) {
       if (rest.terms.size() > form.terms.size() + 1) continue;
       recombine(rest);
       if (a_.int_bounds(rest).min >= 0) return true;
-      if (rest.terms.size() < form.terms.size() && prove_step(rest, depth + 1)) return true;
+      if (rest.terms.size() <= form.terms.size() && prove_step(rest, depth + 1)) return true;
     }
   }
   return false;
