@@ -17,18 +17,29 @@ class GuardDropper : public Mutator {
       return Mutator::rewrite(s);
     }
     if (const auto* choice = s.as<IfNode>(); choice && !choice->else_body) {
-      const auto* target = innermost_store(choice->then_body);
-      if (target && target->buffer->scope == kScopeRegister && in_bounds(target->buffer, target->indices) &&
-          reads_in_bounds(target->value)) {
-        return rewrite(choice->then_body);
-      }
+      const auto* target = choice->then_body.as<StoreNode>();
+      if (target && target->buffer->scope == kScopeRegister) return if_needed(*choice, *target);
     }
     return Mutator::rewrite(s);
   }
 
  private:
-  // The store that is all there is below nested guards, or null.
-  static const StoreNode* innermost_store(const Stmt& s) { return s.as<StoreNode>(); }
+  // Keeps the conjuncts without which something would be out of bounds.
+  Stmt if_needed(const IfNode& choice, const StoreNode& target) {
+    std::vector<Expr> conjuncts;
+    split_conjuncts(choice.condition, conjuncts);
+    for (size_t i = conjuncts.size(); i-- > 0;) {
+      Expr others;
+      for (size_t j = 0; j < conjuncts.size(); ++j)
+        if (j != i) others = logical_and(others, conjuncts[j]);
+      auto scope = analyzer_.assume(others);
+      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value))
+        conjuncts.erase(conjuncts.begin() + static_cast<ptrdiff_t>(i));
+    }
+    Expr condition;
+    for (const Expr& conjunct : conjuncts) condition = logical_and(condition, conjunct);
+    return is_true(condition) ? choice.then_body : if_then(condition, choice.then_body);
+  }
 
   bool in_bounds(const Buffer& buffer, const std::vector<Expr>& indices) {
     for (size_t d = 0; d < indices.size(); ++d)

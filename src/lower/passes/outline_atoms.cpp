@@ -49,6 +49,20 @@ class AtomBuilder : public Mutator {
         }
       }
     }
+    if (const auto* c = e.as<BinaryNode>();
+        c && (c->op == BinaryOp::kLt || c->op == BinaryOp::kLe) && c->a.dtype() == kI64) {
+      // inside + outer < 0  →  inside < argument
+      const LinearForm form = linear_form(c->a - c->b);
+      LinearForm outer(form.constant);
+      Expr inside = 0;
+      for (const LinearTerm& term : form.terms) {
+        if (is_outer(term.expr)) outer.add_term(term.expr, term.coeff);
+        else inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
+      }
+      outer.scale(-1);
+      Expr limit = outer.terms.empty() ? Expr(outer.constant) : argument(to_expr(outer));
+      return binary(c->op, inside, limit);
+    }
     if (const auto* source = e.as<LoadNode>(); source && !local_.count(source->buffer.get())) {
       auto [buffer, index] = access(source->buffer, source->indices[0]);
       return load(buffer, {index}, rewrite(source->mask));

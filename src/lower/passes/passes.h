@@ -56,6 +56,9 @@ Stmt vectorize_loops(const Stmt& body);
 /// Unrolled loops are replicated; guards that became constant are resolved.
 Stmt unroll_loops(const Stmt& body);
 
+/// The parts of a conjunction, in order.
+void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
+
 /// Resolves guards that are constant, drops loops without iterations and loops of one.
 Stmt fold_control(const Stmt& body);
 

@@ -6,16 +6,6 @@
 namespace fettle {
 namespace {
 
-void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts) {
-  const auto* both = condition.as<BinaryNode>();
-  if (both && both->op == BinaryOp::kAnd) {
-    split_conjuncts(both->a, conjuncts);
-    split_conjuncts(both->b, conjuncts);
-  } else {
-    conjuncts.push_back(condition);
-  }
-}
-
 Expr join(const std::vector<Expr>& conjuncts) {
   Expr all;
   for (const Expr& c : conjuncts) all = logical_and(all, c);

@@ -53,6 +53,16 @@ class Unroller : public Mutator {
 
 }  // namespace
 
+void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts) {
+  const auto* both = condition.as<BinaryNode>();
+  if (both && both->op == BinaryOp::kAnd) {
+    split_conjuncts(both->a, conjuncts);
+    split_conjuncts(both->b, conjuncts);
+  } else {
+    conjuncts.push_back(condition);
+  }
+}
+
 Stmt fold_control(const Stmt& body) { return Folder().rewrite(body); }
 
 Stmt unroll_loops(const Stmt& body) {

@@ -65,6 +65,8 @@ class LaneRewriter {
           vector |= indices.back().dtype().lanes > 1;
         }
         Expr mask = rewrite(n->mask);
+        // Register lanes can always be read; what is off is not stored.
+        if (n->buffer->scope == kScopeRegister && indices.size() == 1) return load(n->buffer, std::move(indices));
         if (!vector) {
           if (mask && mask.dtype().lanes > 1) failed = true;
           // One element for all lanes: read where any lane is on. A mask may protect it, so it is kept per lane.
