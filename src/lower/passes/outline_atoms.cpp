@@ -82,8 +82,7 @@ class AtomBuilder : public Mutator {
       if (loop->loop_kind == ForKind::kSerial) {
         // Trip counts are arguments; the first index moves into the base pointers.
         Expr extent = is_outer(loop->extent) ? argument(loop->extent) : rewrite(loop->extent);
-        Expr min = rewrite(loop->min);
-        if (!as_int(loop->min) || *as_int(loop->min) != 0) {
+        if (!is_zero(loop->min)) {
           Var fresh = make_var(loop->var->name);
           inner_[fresh.get()] = ForKind::kSerial;
           Stmt body = rewrite(substitute(loop->body, {{loop->var.get(), Expr(fresh) + loop->min}}));
@@ -91,7 +90,6 @@ class AtomBuilder : public Mutator {
         }
         Stmt body = rewrite(loop->body);
         return with(*loop, [&](ForNode& f) {
-          f.min = min;
           f.extent = extent;
           f.body = body;
         });
