@@ -9,8 +9,8 @@
 #include <fmt/core.h>
 
 #include "ir/compare.h"
+#include "ir/fold.h"
 #include "ir/parser.h"
-#include "ir/region_union.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 
@@ -18,20 +18,6 @@ namespace fettle {
 namespace {
 
 tl::unexpected<Diagnostic> unsupported(std::string message) { return fail(ErrorCode::E102, std::move(message)); }
-
-// Folds what the parser left as it was written.
-class Folder : public Mutator {
- public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override {
-    if (const auto* n = e.as<BinaryNode>()) {
-      const Expr folded = binary(n->op, rewrite(n->a), rewrite(n->b));
-      const bool sum = n->op == BinaryOp::kAdd || n->op == BinaryOp::kSub;
-      return sum && folded.dtype() == kI64 ? shifted(folded, 0) : folded;
-    }
-    return Mutator::rewrite(e);
-  }
-};
 
 // First and last value of an expression over the loops, as expressions free of loop variables.
 struct Bounds {

@@ -1,17 +1,25 @@
 #pragma once
-// Collects accesses into regions.
+// Small arithmetic that needs no proof: constants joined, accesses collected into regions.
 
 #include <vector>
 
-#include "ir/buffer.h"
+#include "ir/visit.h"
 
 namespace fettle {
 
 /// e + by, joining constants at the top of its sums:  shifted(n - 1, 1) = n.
 Expr shifted(const Expr& e, int64_t by);
 
+/// Rebuilds expressions with their constants folded and joined.
+class Folder : public Mutator {
+ public:
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override;
+};
+
 /// Accesses of one buffer whose indices differ by constants become one rectangular region; others stay apart.
-///   A[i - 1, j], A[i + 1, j]   →   A[i - 1 +: 3, j]
+/// An index that depends on data reaches the whole dimension.
+///   A[i - 1, j], A[i + 1, j]   →   A[i - 1 +: 3, j]        T[I[i], j]   →   T[0 +: rows, j]
 class RegionUnion {
  public:
   void add(const Buffer& buffer, const std::vector<Expr>& indices);
@@ -22,6 +30,7 @@ class RegionUnion {
   struct Dimension {
     Expr base;  // null: zero
     int64_t low, high;
+    bool whole;
   };
   struct Entry {
     Buffer buffer;

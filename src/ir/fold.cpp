@@ -1,4 +1,4 @@
-#include "ir/region_union.h"
+#include "ir/fold.h"
 
 #include <algorithm>
 
@@ -38,19 +38,36 @@ Expr shifted(const Expr& e, int64_t by) {
   return joined(base, by);
 }
 
+Expr Folder::rewrite(const Expr& e) {
+  const auto* n = e.as<BinaryNode>();
+  if (!n) return Mutator::rewrite(e);
+  const Expr folded = binary(n->op, rewrite(n->a), rewrite(n->b));
+  const bool sum = n->op == BinaryOp::kAdd || n->op == BinaryOp::kSub;
+  return sum && folded.dtype() == kI64 ? shifted(folded, 0) : folded;
+}
+
 void RegionUnion::add(const Buffer& buffer, const std::vector<Expr>& indices) {
   std::vector<Dimension> fresh;
   for (const Expr& index : indices) {
+    bool data = false;
+    walk(index, [&](const Expr& e) {
+      data |= e.kind() == ExprKind::kLoad;
+      return !data;
+    });
     int64_t offset = 0;
-    Expr base = split_offset(index, &offset);
-    fresh.push_back({std::move(base), offset, offset});
+    Expr base = data ? Expr() : split_offset(index, &offset);
+    fresh.push_back({std::move(base), offset, offset, data});
   }
   for (Entry& entry : entries_) {
     if (entry.buffer != buffer) continue;
     bool fits = true;
-    for (size_t d = 0; d < fresh.size(); ++d) fits &= structural_equal(entry.dimensions[d].base, fresh[d].base);
+    for (size_t d = 0; d < fresh.size(); ++d) {
+      const bool whole = entry.dimensions[d].whole || fresh[d].whole;
+      fits &= whole || structural_equal(entry.dimensions[d].base, fresh[d].base);
+    }
     if (!fits) continue;
     for (size_t d = 0; d < fresh.size(); ++d) {
+      entry.dimensions[d].whole |= fresh[d].whole;
       entry.dimensions[d].low = std::min(entry.dimensions[d].low, fresh[d].low);
       entry.dimensions[d].high = std::max(entry.dimensions[d].high, fresh[d].high);
     }
@@ -63,8 +80,10 @@ std::vector<Region> RegionUnion::take() {
   std::vector<Region> regions;
   for (const Entry& entry : entries_) {
     Region region{entry.buffer, {}};
-    for (const Dimension& d : entry.dimensions) {
-      region.ranges.push_back({joined(d.base, d.low), Expr(d.high - d.low + 1)});
+    for (size_t d = 0; d < entry.dimensions.size(); ++d) {
+      const Dimension& dim = entry.dimensions[d];
+      region.ranges.push_back(dim.whole ? Range{0, entry.buffer->shape[d]}
+                                        : Range{joined(dim.base, dim.low), Expr(dim.high - dim.low + 1)});
     }
     regions.push_back(std::move(region));
   }

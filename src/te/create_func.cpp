@@ -1,0 +1,309 @@
+#include "te/create_func.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+#include "ir/compare.h"
+#include "ir/fold.h"
+#include "ir/text.h"
+
+namespace fettle::te {
+namespace {
+
+// Puts real buffers and fresh iterators in the place of those of the ops.
+class Instantiate : public Folder {
+ public:
+  using Folder::rewrite;
+  Expr rewrite(const Expr& e) override {
+    if (const auto* var = e.as<VarNode>()) {
+      const auto found = vars.find(var);
+      return found == vars.end() ? e : found->second;
+    }
+    return Folder::rewrite(e);
+  }
+  Buffer rewrite(const Buffer& buffer) override {
+    const auto found = buffers.find(buffer.get());
+    return found == buffers.end() ? buffer : found->second;
+  }
+
+  VarMap vars;
+  BufferMap buffers;
+};
+
+class Builder {
+ public:
+  explicit Builder(const FuncOptions& options) : options_(options) {}
+
+  Func build(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+    auto func = make_ref<FuncNode>();
+    func->name = std::move(name);
+    func->int_params = options_.int_params;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto kind = i < options_.input_kinds.size() ? options_.input_kinds[i] : ParamKind::kInput;
+      Buffer buffer = real_buffer(inputs[i].name(), {inputs[i].shape(), inputs[i].dtype()});
+      FETTLE_CHECK_MSG(instantiate_.buffers.emplace(inputs[i].get(), buffer).second, "an input is given twice");
+      func->params.push_back({buffer, kind, free_layout(i)});
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor& t = outputs[i];
+      FETTLE_CHECK_MSG(t.get()->op, "output " + t.name() + " is a placeholder");
+      Buffer buffer = real_buffer(t.name(), {t.shape(), t.dtype()});
+      FETTLE_CHECK_MSG(instantiate_.buffers.emplace(t.get(), buffer).second, "an output is given twice, or an input");
+      output_buffers_[{t.get()->op.get(), t.get()->output}] = buffer;
+      func->params.push_back({buffer, ParamKind::kOutput, free_layout(inputs.size() + i)});
+    }
+    for (const Tensor& t : outputs) visit(t.get()->op.get());
+
+    auto root = make_ref<BlockNode>();
+    root->name = "root";
+    root->allocations = allocations_;
+    root->body = seq(stmts_);
+    func->body = Stmt(root);
+    collect_int_params(*func);
+    Func result(func);
+    const Result<> status = check_well_formed(result);
+    FETTLE_CHECK_MSG(status.has_value(), status.error().to_string() + "\n" + to_text(result));
+    return result;
+  }
+
+ private:
+  struct Iter {
+    Var old;
+    Expr extent;
+    IterKind kind;
+  };
+
+  bool free_layout(size_t i) const { return i < options_.free_layout.size() && options_.free_layout[i]; }
+
+  Buffer real_buffer(const std::string& name, const OutputSpec& spec) {
+    std::vector<Expr> shape;
+    for (const Expr& extent : spec.shape) shape.push_back(Folder().rewrite(extent));
+    return make_buffer(unique(buffer_names_, name), std::move(shape), spec.dtype);
+  }
+
+  static std::string unique(std::unordered_set<std::string>& taken, const std::string& name) {
+    std::string text = name;
+    for (int n = 1; !taken.insert(text).second; ++n) text = fmt::format("{}_{}", name, n);
+    return text;
+  }
+
+  void visit_expr(const Expr& e) {
+    walk(e, [&](const Expr& x) {
+      const BufferNode* buffer = nullptr;
+      if (const auto* read = x.as<LoadNode>()) buffer = read->buffer.get();
+      if (const auto* place = x.as<AddressNode>()) buffer = place->buffer.get();
+      if (buffer) visit_buffer(buffer);
+      return true;
+    });
+  }
+
+  void visit_buffer(const BufferNode* buffer) {
+    if (instantiate_.buffers.contains(buffer) && !is_output(buffer)) return;
+    const auto* tensor = dynamic_cast<const TensorNode*>(buffer);
+    FETTLE_CHECK_MSG(tensor, "an access to a buffer that is no tensor: " + buffer->name);
+    if (own_states_.contains(buffer)) return;
+    FETTLE_CHECK_MSG(tensor->op, "placeholder " + buffer->name + " is not among the inputs");
+    visit(tensor->op.get());
+    instantiate_.buffers.emplace(buffer, op_buffers_.at(tensor->op.get())[static_cast<size_t>(tensor->output)]);
+  }
+
+  bool is_output(const BufferNode* buffer) const {
+    const auto* tensor = dynamic_cast<const TensorNode*>(buffer);
+    return tensor && output_buffers_.contains({tensor->op.get(), tensor->output});
+  }
+
+  // Producers first.
+  void visit(const OpNode* op) {
+    if (op_buffers_.contains(op)) return;
+    op_buffers_[op] = {};
+    for (const Buffer& state : op->states) own_states_.insert(state.get());
+    for (const std::vector<Body>* list : {&op->init, &op->body})
+      for (const Body& body : *list) {
+        for (const Expr& e : body.values) visit_expr(e);
+        if (!body.reduction) continue;
+        for (const Expr& e : body.reduction->sources) visit_expr(e);
+        for (const Expr& e : body.reduction->identity) visit_expr(e);
+        for (const Expr& e : body.reduction->combined) visit_expr(e);
+      }
+    for (const Tensor& input : op->inputs) visit_buffer(input.get());
+
+    std::vector<Buffer> buffers;
+    for (size_t k = 0; k < op->outputs.size(); ++k) {
+      const auto given = output_buffers_.find({op, static_cast<int>(k)});
+      if (given != output_buffers_.end()) {
+        buffers.push_back(given->second);
+      } else {
+        const std::string name = op->outputs.size() == 1 ? op->name : fmt::format("{}.v{}", op->name, k);
+        buffers.push_back(real_buffer(name, op->outputs[k]));
+        allocations_.push_back(buffers.back());
+      }
+    }
+    for (size_t k = 0; k < op->states.size(); ++k) instantiate_.buffers[op->states[k].get()] = buffers[k];
+    op_buffers_[op] = buffers;
+    switch (op->kind) {
+      case OpNode::Kind::kCompute: {
+        std::vector<Iter> iters;
+        std::vector<Expr> place;
+        spatial(*op, 0, iters, place);
+        stmts_.push_back(nest(op->name, iters, op->body[0], buffers, place));
+        return;
+      }
+      case OpNode::Kind::kScan: return scan(*op, buffers);
+      case OpNode::Kind::kOpaque: return opaque(*op, buffers);
+    }
+  }
+
+  static void spatial(const OpNode& op, size_t first, std::vector<Iter>& iters, std::vector<Expr>& place) {
+    for (size_t d = 0; d < op.axes.size(); ++d) {
+      iters.push_back({op.axes[d], op.outputs[0].shape[first + d], IterKind::kSpatial});
+      place.push_back(op.axes[d]);
+    }
+  }
+
+  void scan(const OpNode& op, const std::vector<Buffer>& buffers) {
+    std::vector<Iter> iters;
+    std::vector<Expr> place = {0};
+    spatial(op, 1, iters, place);
+    stmts_.push_back(nest(op.name + "_init", iters, op.init[0], buffers, place));
+    iters.insert(iters.begin(), {op.step, shifted(op.outputs[0].shape[0], -1), IterKind::kScan});
+    place[0] = shifted(op.step, 1);
+    stmts_.push_back(nest(op.name, iters, op.body[0], buffers, place));
+  }
+
+  void opaque(const OpNode& op, const std::vector<Buffer>& buffers) {
+    auto block = make_ref<BlockNode>();
+    block->name = unique(block_names_, op.name);
+    const auto whole = [](const Buffer& buffer) {
+      Region region{buffer, {}};
+      for (const Expr& extent : buffer->shape) region.ranges.push_back({0, extent});
+      return region;
+    };
+    block->body = rename_bound(instantiate_.rewrite(op.statement));
+    std::unordered_set<const BufferNode*> read;
+    walk(block->body, [](const Stmt&) { return true; },
+         [&](const Expr& e) {
+           if (const auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
+           if (const auto* n = e.as<AddressNode>()) read.insert(n->buffer.get());
+           return true;
+         });
+    for (const Tensor& input : op.inputs)
+      if (const Buffer buffer = instantiate_.rewrite(input.buffer()); read.contains(buffer.get()))
+        block->reads.push_back(whole(buffer));
+    for (const Buffer& buffer : buffers) {
+      if (read.contains(buffer.get())) block->reads.push_back(whole(buffer));
+      block->writes.push_back(whole(buffer));
+    }
+    stmts_.push_back(Stmt(block));
+  }
+
+  // Loops over `iters` and the reduction's axes around one block that stores the body to buffers[…][place].
+  Stmt nest(const std::string& name, std::vector<Iter> iters, const Body& body, const std::vector<Buffer>& buffers,
+            const std::vector<Expr>& place) {
+    if (body.reduction)
+      for (const ReduceAxis& axis : body.reduction->axes) iters.push_back({axis.var, axis.extent, IterKind::kReduce});
+    auto block = make_ref<BlockNode>();
+    block->name = unique(block_names_, name);
+    std::unordered_set<std::string> names;
+    std::vector<Var> loops;
+    for (const Iter& iter : iters) {
+      const std::string text = unique(names, iter.old->name);
+      IterVar fresh;
+      fresh.var = make_var(text, iter.old->dtype);
+      fresh.extent = Folder().rewrite(iter.extent);
+      fresh.kind = iter.kind;
+      loops.push_back(make_var(text.starts_with('v') && text.size() > 1 ? text.substr(1) : text, iter.old->dtype));
+      fresh.binding = loops.back();
+      instantiate_.vars[iter.old.get()] = fresh.var;
+      block->iters.push_back(std::move(fresh));
+    }
+    std::vector<Expr> indices;
+    for (const Expr& e : place) indices.push_back(instantiate_.rewrite(e));
+
+    std::vector<Expr> values;
+    if (body.reduction) {
+      const Reduction& r = *body.reduction;
+      std::vector<Stmt> init;
+      for (size_t k = 0; k < buffers.size(); ++k) {
+        init.push_back(store(buffers[k], indices, instantiate_.rewrite(r.identity[k])));
+        instantiate_.vars[r.left[k].get()] = load(buffers[k], indices);
+        instantiate_.vars[r.right[k].get()] = instantiate_.rewrite(r.sources[k]);
+      }
+      block->init = seq(std::move(init));
+      for (const Expr& e : r.combined) values.push_back(instantiate_.rewrite(e));
+    } else {
+      for (const Expr& e : body.values) values.push_back(instantiate_.rewrite(e));
+    }
+
+    RegionUnion reads, writes;
+    for (const Buffer& buffer : buffers) writes.add(buffer, indices);
+    const auto state = [&](const LoadNode& read) {
+      return block->init && std::find(buffers.begin(), buffers.end(), read.buffer) != buffers.end() &&
+             same_place(read.indices, indices);
+    };
+    for (const Expr& value : values)
+      walk(value, [&](const Expr& e) {
+        if (const auto* read = e.as<LoadNode>(); read && !state(*read)) reads.add(read->buffer, read->indices);
+        return true;
+      });
+    block->reads = reads.take();
+    block->writes = writes.take();
+
+    // Several states change together: all values are known before the first is stored.
+    std::vector<Stmt> stores;
+    std::vector<Var> lets;
+    for (size_t k = 0; k < values.size(); ++k) {
+      lets.push_back(make_var(fmt::format("value{}", k), values[k].dtype()));
+      stores.push_back(store(buffers[k], indices, values.size() == 1 ? values[k] : Expr(lets[k])));
+    }
+    block->body = seq(std::move(stores));
+    if (values.size() > 1)
+      for (size_t k = values.size(); k-- > 0;) block->body = let(lets[k], values[k], block->body);
+
+    Stmt result(block);
+    for (size_t d = loops.size(); d-- > 0;)
+      result = make_for(loops[d], constant(0, loops[d]->dtype), block->iters[d].extent, result);
+    return result;
+  }
+
+  static bool same_place(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+    for (size_t d = 0; d < a.size(); ++d)
+      if (!structural_equal(a[d], b[d])) return false;
+    return true;
+  }
+
+  // Variables of shapes that nobody has declared.
+  void collect_int_params(FuncNode& func) {
+    std::unordered_set<const VarNode*> known;
+    for (const IntParam& param : func.int_params) known.insert(param.var.get());
+    const auto note = [&](const Buffer& buffer) {
+      for (const Expr& extent : buffer->shape)
+        for (const Var& var : collect_vars(extent))
+          if (known.insert(var.get()).second) func.int_params.push_back({.var = var});
+    };
+    for (const Param& param : func.params) note(param.buffer);
+    for (const Buffer& buffer : allocations_) note(buffer);
+  }
+
+  const FuncOptions& options_;
+  Instantiate instantiate_;
+  std::map<std::pair<const OpNode*, int>, Buffer> output_buffers_;
+  std::unordered_map<const OpNode*, std::vector<Buffer>> op_buffers_;
+  std::unordered_set<const BufferNode*> own_states_;
+  std::unordered_set<std::string> buffer_names_, block_names_{"root"};
+  std::vector<Buffer> allocations_;
+  std::vector<Stmt> stmts_;
+};
+
+}  // namespace
+
+Func create_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                 const FuncOptions& options) {
+  return Builder(options).build(std::move(name), inputs, outputs);
+}
+
+}  // namespace fettle::te

@@ -1,0 +1,205 @@
+#include "te/tensor.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+#include "ir/fold.h"
+
+namespace fettle::te {
+namespace {
+
+std::vector<Var> make_axes(size_t rank, const std::vector<std::string>& names) {
+  std::vector<Var> axes;
+  for (size_t d = 0; d < rank; ++d) axes.push_back(make_var("v" + (d < names.size() ? names[d] : fmt::format("i{}", d))));
+  return axes;
+}
+
+std::vector<Tensor> outputs_of(const Ref<const OpNode>& op) {
+  std::vector<Tensor> tensors;
+  for (size_t k = 0; k < op->outputs.size(); ++k) {
+    auto node = make_ref<TensorNode>();
+    node->name = op->outputs.size() == 1 ? op->name : fmt::format("{}.v{}", op->name, k);
+    node->shape = op->outputs[k].shape;
+    node->dtype = op->outputs[k].dtype;
+    node->op = op;
+    node->output = static_cast<int>(k);
+    tensors.emplace_back(Ref<const TensorNode>(node));
+  }
+  return tensors;
+}
+
+Tensor placeholder_node(std::vector<Expr> shape, DType dtype, std::string name) {
+  auto node = make_ref<TensorNode>();
+  node->name = std::move(name);
+  node->shape = std::move(shape);
+  node->dtype = dtype;
+  return Tensor(Ref<const TensorNode>(node));
+}
+
+Reduction simple(BinaryOp op, Expr source, Expr identity, std::vector<ReduceAxis> axes) {
+  return reduce({std::move(source)}, {std::move(identity)},
+                [op](const std::vector<Expr>& state, const std::vector<Expr>& value) {
+                  return std::vector<Expr>{binary(op, state[0], value[0])};
+                },
+                std::move(axes));
+}
+
+Reduction arg_extreme(Expr index, Expr value, std::vector<ReduceAxis> axes, bool greatest) {
+  Expr worst = greatest ? lowest(value.dtype()) : highest(value.dtype());
+  Expr first = highest(index.dtype());
+  return reduce({std::move(index), std::move(value)}, {std::move(first), std::move(worst)},
+                [greatest](const std::vector<Expr>& s, const std::vector<Expr>& x) {
+                  const Expr better = greatest ? gt(x[1], s[1]) : lt(x[1], s[1]);
+                  const Expr wins = logical_or(better, logical_and(eq(x[1], s[1]), lt(x[0], s[0])));
+                  return std::vector<Expr>{select(wins, x[0], s[0]), select(wins, x[1], s[1])};
+                },
+                std::move(axes));
+}
+
+}  // namespace
+
+Expr Tensor::at(std::vector<Expr> indices) const {
+  FETTLE_CHECK_MSG(indices.size() == shape().size(), "tensor " + name() + ": wrong number of indices");
+  return load(node_, std::move(indices));
+}
+
+ReduceAxis reduce_axis(Expr extent, std::string name) { return {make_var("v" + name), std::move(extent)}; }
+
+Expr lowest(DType type) {
+  if (type.is_float()) return float_imm(-std::numeric_limits<double>::infinity(), type);
+  if (type.is_bool() || type.code == TypeCode::kUInt) return int_imm(0, type);
+  return int_imm(std::numeric_limits<int64_t>::min() >> (64 - type.bits), type);
+}
+
+Expr highest(DType type) {
+  if (type.is_float()) return float_imm(std::numeric_limits<double>::infinity(), type);
+  if (type.code == TypeCode::kUInt) return int_imm(static_cast<int64_t>(~uint64_t{0} >> (64 - type.bits)), type);
+  return int_imm(type.is_bool() ? 1 : ~*as_int(lowest(type)), type);
+}
+
+Reduction reduce(std::vector<Expr> sources, std::vector<Expr> identity, const Combiner& combine,
+                 std::vector<ReduceAxis> axes) {
+  FETTLE_CHECK(!sources.empty() && sources.size() == identity.size());
+  Reduction result;
+  std::vector<Expr> left, right;
+  for (size_t k = 0; k < sources.size(); ++k) {
+    FETTLE_CHECK(identity[k].dtype() == sources[k].dtype());
+    result.left.push_back(make_var("left", sources[k].dtype()));
+    result.right.push_back(make_var("right", sources[k].dtype()));
+    left.push_back(result.left.back());
+    right.push_back(result.right.back());
+  }
+  result.combined = combine(left, right);
+  FETTLE_CHECK(result.combined.size() == sources.size());
+  result.sources = std::move(sources);
+  result.identity = std::move(identity);
+  result.axes = std::move(axes);
+  return result;
+}
+
+Reduction sum(Expr source, std::vector<ReduceAxis> axes) {
+  Expr zero = constant(0, source.dtype());
+  return simple(BinaryOp::kAdd, std::move(source), std::move(zero), std::move(axes));
+}
+Reduction prod(Expr source, std::vector<ReduceAxis> axes) {
+  Expr one = constant(1, source.dtype());
+  return simple(BinaryOp::kMul, std::move(source), std::move(one), std::move(axes));
+}
+Reduction max(Expr source, std::vector<ReduceAxis> axes) {
+  Expr low = lowest(source.dtype());
+  return simple(BinaryOp::kMax, std::move(source), std::move(low), std::move(axes));
+}
+Reduction min(Expr source, std::vector<ReduceAxis> axes) {
+  Expr high = highest(source.dtype());
+  return simple(BinaryOp::kMin, std::move(source), std::move(high), std::move(axes));
+}
+Reduction argmax(Expr index, Expr value, std::vector<ReduceAxis> axes) {
+  return arg_extreme(std::move(index), std::move(value), std::move(axes), true);
+}
+Reduction argmin(Expr index, Expr value, std::vector<ReduceAxis> axes) {
+  return arg_extreme(std::move(index), std::move(value), std::move(axes), false);
+}
+
+Tensor placeholder(std::vector<Expr> shape, DType dtype, std::string name) {
+  return placeholder_node(std::move(shape), dtype, std::move(name));
+}
+
+std::vector<Tensor> compute_many(std::vector<Expr> shape, const ElementFn& element, std::string name,
+                                 std::vector<std::string> axis_names) {
+  auto op = make_ref<OpNode>();
+  op->name = std::move(name);
+  op->axes = make_axes(shape.size(), axis_names);
+  op->body.push_back(element(op->axes));
+  for (size_t k = 0; k < op->body[0].outputs(); ++k) op->outputs.push_back({shape, op->body[0].dtype(k)});
+  FETTLE_CHECK(!op->outputs.empty());
+  return outputs_of(op);
+}
+
+Tensor compute(std::vector<Expr> shape, const ElementFn& element, std::string name,
+               std::vector<std::string> axis_names) {
+  std::vector<Tensor> outputs = compute_many(std::move(shape), element, std::move(name), std::move(axis_names));
+  FETTLE_CHECK_MSG(outputs.size() == 1, "compute: several values; use compute_many");
+  return outputs[0];
+}
+
+std::vector<Tensor> scan(Expr steps, std::vector<Expr> shape, const ElementFn& init, const StepFn& update,
+                         std::string name, std::vector<std::string> axis_names) {
+  auto op = make_ref<OpNode>();
+  op->kind = OpNode::Kind::kScan;
+  op->name = std::move(name);
+  op->axes = make_axes(shape.size(), axis_names);
+  op->step = make_var("vt");
+  op->init.push_back(init(op->axes));
+  FETTLE_CHECK_MSG(!op->init[0].reduction, "scan: the initial state is no reduction");
+  std::vector<Expr> full = {steps};
+  full.insert(full.end(), shape.begin(), shape.end());
+  std::vector<Tensor> states;
+  for (size_t k = 0; k < op->init[0].outputs(); ++k) {
+    op->outputs.push_back({full, op->init[0].dtype(k)});
+    states.push_back(placeholder_node(full, op->init[0].dtype(k), op->name));
+    op->states.push_back(states.back().buffer());
+  }
+  op->body.push_back(update(states, shifted(op->step, 1), op->axes));
+  FETTLE_CHECK_MSG(op->body[0].outputs() == op->outputs.size(), "scan: init and update differ in number");
+  for (size_t k = 0; k < op->outputs.size(); ++k) FETTLE_CHECK(op->body[0].dtype(k) == op->outputs[k].dtype);
+  return outputs_of(op);
+}
+
+std::vector<Tensor> opaque(std::vector<Tensor> inputs, std::vector<OutputSpec> outputs,
+                           const std::function<Stmt(const std::vector<Buffer>&)>& body, std::string name) {
+  auto op = make_ref<OpNode>();
+  op->kind = OpNode::Kind::kOpaque;
+  op->name = std::move(name);
+  op->inputs = std::move(inputs);
+  op->outputs = std::move(outputs);
+  for (const OutputSpec& output : op->outputs)
+    op->states.push_back(placeholder_node(output.shape, output.dtype, op->name).buffer());
+  op->statement = body(op->states);
+  return outputs_of(op);
+}
+
+Tensor pad(const Tensor& t, const std::vector<Expr>& before, const std::vector<Expr>& after, Expr value,
+           std::string name) {
+  FETTLE_CHECK(before.size() == t.shape().size() && after.size() == t.shape().size());
+  std::vector<Expr> shape;
+  for (size_t d = 0; d < before.size(); ++d) shape.push_back(before[d] + t.shape()[d] + after[d]);
+  return compute(
+      shape,
+      [&](const std::vector<Var>& i) -> Body {
+        std::vector<Expr> indices;
+        Expr inside;
+        for (size_t d = 0; d < before.size(); ++d) {
+          if (!is_zero(before[d])) inside = logical_and(inside, le(before[d], i[d]));
+          if (!is_zero(after[d])) inside = logical_and(inside, lt(i[d], before[d] + t.shape()[d]));
+          indices.push_back(i[d] - before[d]);
+        }
+        if (is_true(inside)) return t(indices);
+        return select(call("likely", {inside}, kBool), t(indices), value);
+      },
+      std::move(name));
+}
+
+}  // namespace fettle::te

@@ -1,0 +1,155 @@
+#pragma once
+// Tensor expressions: what each element of a tensor is, without a word on how it is computed.
+//
+//   Tensor a = te::placeholder({n, k}, kF32, "A"), b = te::placeholder({k, m}, kF32, "B");
+//   ReduceAxis r = te::reduce_axis(k, "k");
+//   Tensor c = te::compute({n, m}, [&](const auto& i) { return te::sum(a(i[0], r) * b(r, i[1]), {r}); }, "C");
+//   Func f = te::create_func("matmul", {a, b}, {c});        // create_func.h
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/buffer.h"
+#include "ir/stmt.h"
+
+namespace fettle::te {
+
+struct OpNode;
+
+/// A tensor is a buffer that knows how it is computed (op null: a placeholder).
+struct TensorNode : BufferNode {
+  Ref<const OpNode> op;
+  int output = 0;  // which of the op's outputs
+};
+
+/// A shared handle.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(Ref<const TensorNode> node) : node_(std::move(node)) {}
+
+  const std::string& name() const { return node_->name; }
+  const std::vector<Expr>& shape() const { return node_->shape; }
+  const Expr& dim(int d) const { return node_->shape[static_cast<size_t>(d)]; }
+  int rank() const { return node_->rank(); }
+  DType dtype() const { return node_->dtype; }
+  Buffer buffer() const { return node_; }
+  const TensorNode* get() const { return node_.get(); }
+  explicit operator bool() const { return static_cast<bool>(node_); }
+  friend bool operator==(const Tensor&, const Tensor&) = default;
+
+  /// An element; one index a dimension.
+  Expr at(std::vector<Expr> indices) const;
+  Expr operator()(const std::vector<Var>& indices) const { return at({indices.begin(), indices.end()}); }
+  Expr operator()(std::vector<Expr> indices) const { return at(std::move(indices)); }
+  template <class... Index>
+    requires(std::is_convertible_v<Index, Expr> && ...)
+  Expr operator()(const Index&... indices) const {
+    return at(std::vector<Expr>{Expr(indices)...});
+  }
+
+ private:
+  Ref<const TensorNode> node_;
+};
+
+/// The range of a reduction.
+struct ReduceAxis {
+  Var var;
+  Expr extent;
+  operator Expr() const { return var; }
+};
+ReduceAxis reduce_axis(Expr extent, std::string name = "k");
+
+inline Expr operator+(const ReduceAxis& a, Expr b) { return Expr(a) + std::move(b); }
+inline Expr operator+(Expr a, const ReduceAxis& b) { return std::move(a) + Expr(b); }
+inline Expr operator-(Expr a, const ReduceAxis& b) { return std::move(a) - Expr(b); }
+inline Expr operator*(const ReduceAxis& a, Expr b) { return Expr(a) * std::move(b); }
+
+/// state := combine(state, source) over all points of the axes, starting from `identity`. The states are as many
+/// as the sources, each of its source's type.
+struct Reduction {
+  std::vector<Expr> sources;
+  std::vector<Expr> identity;
+  std::vector<Var> left, right;  // stand for a state and a source
+  std::vector<Expr> combined;    // of left and right
+  std::vector<ReduceAxis> axes;
+};
+using Combiner = std::function<std::vector<Expr>(const std::vector<Expr>& state, const std::vector<Expr>& source)>;
+
+Reduction sum(Expr source, std::vector<ReduceAxis> axes);
+Reduction prod(Expr source, std::vector<ReduceAxis> axes);
+Reduction max(Expr source, std::vector<ReduceAxis> axes);
+Reduction min(Expr source, std::vector<ReduceAxis> axes);
+/// Two states: the index (of its type) and the value; the first of equal values wins.
+Reduction argmax(Expr index, Expr value, std::vector<ReduceAxis> axes);
+Reduction argmin(Expr index, Expr value, std::vector<ReduceAxis> axes);
+Reduction reduce(std::vector<Expr> sources, std::vector<Expr> identity, const Combiner& combine,
+                 std::vector<ReduceAxis> axes);
+/// The least and the greatest value of a type (infinities for floats).
+Expr lowest(DType dtype);
+Expr highest(DType dtype);
+
+/// What a compute's function returns: one value, several, or a reduction.
+struct Body {
+  std::vector<Expr> values;
+  std::optional<Reduction> reduction;
+  Body(Expr value) : values{std::move(value)} {}
+  Body(std::vector<Expr> v) : values(std::move(v)) {}
+  Body(Reduction r) : reduction(std::move(r)) {}
+  size_t outputs() const { return reduction ? reduction->sources.size() : values.size(); }
+  DType dtype(size_t output) const {
+    return reduction ? reduction->sources[output].dtype() : values[output].dtype();
+  }
+};
+using ElementFn = std::function<Body(const std::vector<Var>&)>;
+
+Tensor placeholder(std::vector<Expr> shape, DType dtype = kF32, std::string name = "placeholder");
+/// axis_names: of the loops; i0, i1, … where they are missing.
+Tensor compute(std::vector<Expr> shape, const ElementFn& element, std::string name = "compute",
+               std::vector<std::string> axis_names = {});
+/// As compute, for a function of several values: tensors of one shape, computed together, named name.v0, name.v1, …
+std::vector<Tensor> compute_many(std::vector<Expr> shape, const ElementFn& element, std::string name = "compute",
+                                 std::vector<std::string> axis_names = {});
+
+/// State along a first dimension of `steps`:
+///   state[0, i…] = init(i…)        state[t, i…] = update(state, t, i…) for t in [1, steps)
+/// `update` may read the states at any earlier step. Several states share one shape.
+using StepFn = std::function<Body(const std::vector<Tensor>& states, const Expr& t, const std::vector<Var>& indices)>;
+std::vector<Tensor> scan(Expr steps, std::vector<Expr> shape, const ElementFn& init, const StepFn& update,
+                         std::string name = "scan", std::vector<std::string> axis_names = {});
+
+/// Outputs by statements of one's own, for what no element function can say. `body` gets the outputs' buffers and
+/// reads inputs as usual; nothing is known of its order, so it stays one opaque block.
+struct OutputSpec {
+  std::vector<Expr> shape;
+  DType dtype = kF32;
+};
+std::vector<Tensor> opaque(std::vector<Tensor> inputs, std::vector<OutputSpec> outputs,
+                           const std::function<Stmt(const std::vector<Buffer>& outputs)>& body,
+                           std::string name = "opaque");
+
+/// `t` surrounded by `value`: output extent before[d] + t.dim(d) + after[d].
+///   select(likely(in bounds), t[i - before], value)
+Tensor pad(const Tensor& t, const std::vector<Expr>& before, const std::vector<Expr>& after, Expr value,
+           std::string name = "pad");
+
+/// How the tensors of one op are computed.
+struct OpNode : RefCounted {
+  enum class Kind : uint8_t { kCompute, kScan, kOpaque };
+  Kind kind = Kind::kCompute;
+  std::string name;
+  std::vector<OutputSpec> outputs;
+  std::vector<Var> axes;  // of the outputs' dimensions; kScan: without the first
+  std::vector<Body> body;  // one; kOpaque: none
+  // kScan
+  std::vector<Body> init;      // one
+  Var step;                    // t - 1
+  std::vector<Buffer> states;  // stand for the outputs inside the body; kOpaque too
+  // kOpaque
+  std::vector<Tensor> inputs;
+  Stmt statement;
+};
+
+}  // namespace fettle::te
