@@ -1,0 +1,75 @@
+#include "schedule/primitives/parallel.h"
+
+#include "schedule/primitives/split.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kRowSum = R"(
+func row_sum(A: f32[6, 8], B: f32[6] output):
+  for i in 6:
+    for k in 8:
+      block B(vi: spatial[6] = i, vk: reduce[8] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)";
+
+TEST(Parallel, SpatialLoop) {
+  auto s = schedule_from(kRowSum);
+  ASSERT_OK(parallel(s, {s.loop("i")}));
+  EXPECT_EQ(s.loop(s.loop("i"))->as<ForNode>()->loop_kind, ForKind::kParallel);
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Parallel, PartOfASplitLoop) {
+  auto s = schedule_from(kRowSum);
+  auto loops = split(s, {s.loop("i"), {kInfer, 4}, Tail::kMask});
+  ASSERT_OK(loops);
+  ASSERT_OK(parallel(s, {(*loops)[1]}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Parallel, E201Twice) {
+  auto s = schedule_from(kRowSum);
+  ASSERT_OK(parallel(s, {s.loop("i")}));
+  EXPECT_ERROR(parallel(s, {s.loop("i")}), E201);
+}
+
+TEST(Parallel, E206ConsumedLoop) {
+  auto s = schedule_from(kRowSum);
+  const LoopRef i = s.loop("i");
+  ASSERT_OK(split(s, {i, {2, 3}}));
+  EXPECT_ERROR(parallel(s, {i}), E206);
+}
+
+TEST(Parallel, E210Reduction) {
+  auto s = schedule_from(kRowSum);
+  const auto refused = parallel(s, {s.loop("k")});
+  EXPECT_ERROR(refused, E210);
+  EXPECT_NE(explain(refused.error()).find("^^^"), std::string::npos);  // the place is marked in the program
+}
+
+TEST(Parallel, E210SameElementsInEachIteration) {
+  auto s = schedule_from(R"(
+func again(A: f32[4], B: f32[4] output):
+  for t in 3:
+    for i in 4:
+      block B(vi: spatial[4] = i):
+        reads A[vi]
+        writes B[vi]
+        B[vi] = A[vi]
+)");
+  EXPECT_ERROR(parallel(s, {s.loop("t")}), E210);
+}
+
+}  // namespace
+}  // namespace fettle

@@ -1,0 +1,102 @@
+#include "schedule/primitives/reorder.h"
+
+#include "schedule/primitives/split.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = R"(
+func matmul(A: f32[6, 7], B: f32[7, 9], C: f32[6, 9] output):
+  for i in 6:
+    for j in 9:
+      for k in 7:
+        block C(vi: spatial[6] = i, vj: spatial[9] = j, vk: reduce[7] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+)";
+
+std::string nest_of(const Func& func) {
+  std::string names;
+  walk(func->body, [&](const Stmt& s) {
+    if (const auto* loop = s.as<ForNode>()) names += (names.empty() ? "" : " ") + loop->var->name;
+    return true;
+  });
+  return names;
+}
+
+TEST(Reorder, KeepsPlacesOfOthers) {
+  auto s = schedule_from(kMatmul);
+  ASSERT_OK(reorder(s, {{s.loop("k"), s.loop("i")}}));
+  EXPECT_EQ(nest_of(s.func()), "k j i");
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Reorder, TiledNest) {
+  auto s = schedule_from(kMatmul);
+  auto i = split(s, {s.loop("i"), {kInfer, 4}, Tail::kGuard});
+  auto j = split(s, {s.loop("j"), {kInfer, 4}, Tail::kPartition});
+  ASSERT_OK(i);
+  ASSERT_OK(j);
+  ASSERT_OK(reorder(s, {{(*i)[0], (*j)[0], s.loop("k"), (*i)[1], (*j)[1]}}));
+  EXPECT_EQ(nest_of(s.func()), "i_0 j_0 k i_1 j_1");
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Reorder, OrderAsItIsChangesNothing) {
+  auto s = schedule_from(kMatmul);
+  const Func before = s.func();
+  ASSERT_OK(reorder(s, {{s.loop("i"), s.loop("k")}}));
+  EXPECT_EQ(s.func(), before);
+}
+
+TEST(Reorder, E207NotOnOnePath) {
+  auto s = schedule_from("for i in 4: B[i] = A[i]\nfor j in 4: C[j] = B[j]");
+  EXPECT_ERROR(reorder(s, {{s.loop("i"), s.loop("j")}}), E207);
+  EXPECT_ERROR(reorder(s, {{s.loop("i"), s.loop("i")}}), E207);
+  EXPECT_ERROR(reorder(s, {{}}), E207);
+}
+
+TEST(Reorder, E206NoSuchLoop) {
+  auto s = schedule_from(kMatmul);
+  const LoopRef i = s.loop("i"), j = s.loop("j");
+  ASSERT_OK(split(s, {i, {2, 3}}));
+  EXPECT_ERROR(reorder(s, {{j, i}}), E206);
+}
+
+TEST(Reorder, E208BoundsWouldMoveOutside) {
+  auto s = schedule_from(R"(
+func triangle(A: f32[5, 5], B: f32[5, 5] output):
+  for i in 5:
+    for j in i + 1:
+      block B(vi: spatial[5] = i, vj: spatial[5] = j):
+        reads A[vi, vj]
+        writes B[vi, vj]
+        B[vi, vj] = A[vi, vj]
+)");
+  EXPECT_ERROR(reorder(s, {{s.loop("j"), s.loop("i")}}), E208);
+}
+
+TEST(Reorder, E210OrderOfAScan) {
+  auto s = schedule_from(R"(
+func sum(A: f32[8, 4], B: f32[8, 4] output):
+  for t in 8:
+    for j in 4:
+      block B(vt: scan[8] = t, vj: spatial[4] = j):
+        reads A[vt, vj], B[vt - 1, vj]
+        writes B[vt, vj]
+        B[vt, vj] = A[vt, vj] + select(vt < 1, 0.0, B[vt - 1, vj])
+)");
+  EXPECT_ERROR(reorder(s, {{s.loop("j"), s.loop("t")}}), E210);
+}
+
+}  // namespace
+}  // namespace fettle

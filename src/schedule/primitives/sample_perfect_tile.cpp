@@ -1,0 +1,99 @@
+#include "schedule/primitives/sample_perfect_tile.h"
+
+#include "schedule/edit.h"
+#include "schedule/sampling.h"
+
+namespace fettle {
+namespace {
+
+std::vector<int64_t> divisors_of(int64_t x) {
+  std::vector<int64_t> low, high;
+  for (int64_t d = 1; d <= x / d; ++d) {
+    if (x % d != 0) continue;
+    low.push_back(d);
+    if (d != x / d) high.push_back(x / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+// In how many ways x is a product of `parts` ordered factors: for each prime with exponent a, C(a + parts - 1, a).
+uint64_t count_factorisations(int64_t x, int64_t parts) {
+  if (parts == 0) return x == 1;
+  uint64_t ways = 1;
+  const auto spread = [&](int64_t exponent) {
+    uint64_t choices = 1;
+    for (int64_t i = 1; i <= exponent; ++i)
+      choices = choices * static_cast<uint64_t>(parts - 1 + i) / static_cast<uint64_t>(i);
+    ways *= choices;
+  };
+  for (int64_t prime = 2; prime <= x / prime; ++prime) {
+    int64_t exponent = 0;
+    for (; x % prime == 0; x /= prime) ++exponent;
+    spread(exponent);
+  }
+  if (x > 1) spread(1);
+  return ways;
+}
+
+Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfectTileArgs& args) {
+  constexpr int64_t kMaxParts = 16, kMaxExtent = int64_t{1} << 40;  // keep counts and divisors within bounds
+  FETTLE_TRY(const Stmt loop, s.loop(args.loop));
+  if (args.n < 1 || args.n > kMaxParts) return fail(ErrorCode::E202, "n is " + std::to_string(args.n) + ", not 1 to 16");
+  if (args.max_innermost < 0) return fail(ErrorCode::E202, "max_innermost is negative");
+  const int64_t* constant = as_int(loop.as<ForNode>()->extent);
+  if (!constant || *constant < 1 || *constant > kMaxExtent)
+    return fail_at(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from", {});
+  const int64_t extent = *constant;
+  const auto n = static_cast<size_t>(args.n);
+  const int64_t limit = n == 1 || args.max_innermost == 0 ? extent : args.max_innermost;
+
+  const auto valid = [&](const Decision& d) {
+    if (d.size() != n || d.back() > limit) return false;
+    int64_t left = extent;
+    for (int64_t factor : d) {
+      if (factor < 1 || left % factor != 0) return false;
+      left /= factor;
+    }
+    return left == 1;
+  };
+  // From the innermost outwards, each factor with the weight of how many ways there are to go on.
+  const auto draw = [&](RandomStream& stream) {
+    Decision decision(n, 1);
+    int64_t left = extent;
+    for (size_t k = n - 1; k > 0; --k) {
+      uint64_t total = 0;
+      std::vector<std::pair<int64_t, uint64_t>> options;
+      for (int64_t factor : divisors_of(left)) {
+        if (k == n - 1 && factor > limit) break;
+        const uint64_t ways = count_factorisations(left / factor, static_cast<int64_t>(k));
+        options.emplace_back(factor, ways);
+        total += ways;
+      }
+      uint64_t at = stream.below(total);
+      size_t i = 0;
+      while (at >= options[i].second) at -= options[i++].second;
+      decision[k] = options[i].first;
+      left /= decision[k];
+    }
+    decision[0] = left;
+    return decision;
+  };
+  FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
+  Applied applied{nullptr, {drawn.decision.begin(), drawn.decision.end()}};
+  applied.decision = std::move(drawn.decision);
+  applied.address = std::move(drawn.address);
+  return applied;
+}
+
+}  // namespace
+
+constinit const PrimitiveDef sample_perfect_tile_def =
+    define_sampling<SamplePerfectTileArgs, apply_sample_perfect_tile>("sample_perfect_tile", 1);
+
+Result<std::vector<ValueRef>> sample_perfect_tile(Schedule& s, const SamplePerfectTileArgs& args) {
+  FETTLE_TRY(const int step, s.step(sample_perfect_tile_def, args));
+  return s.values_of(step);
+}
+
+}  // namespace fettle
