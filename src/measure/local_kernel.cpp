@@ -1,0 +1,184 @@
+#include "measure/local_kernel.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "codegen/llvm/jit_module.h"
+#include "measure/builder.h"
+#include "measure/fill.h"
+#include "measure/relayout.h"
+#include "rt/context.h"
+
+namespace fettle {
+namespace {
+
+// All buffers in one block of pages. Starts are staggered, so that equal indices of two buffers do not share a cache
+// set, and kept apart by a guard of one page.
+int64_t place_buffers(std::span<const int64_t> sizes, std::vector<int64_t>& offsets) {
+  constexpr int64_t kPage = 4096, kStagger = 5 * 64;
+  int64_t end = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t start = (end + kPage - 1) / kPage * kPage + (static_cast<int64_t>(i) * kStagger) % kPage;
+    offsets.push_back(start);
+    end = start + sizes[i] + kPage;
+  }
+  return end;
+}
+
+}  // namespace
+
+struct LocalKernel::State {
+  explicit State(int threads) : context(threads) {}
+  ~State() { fettle_pages_free(memory, memory_bytes, huge); }
+
+  BuiltKernel built;
+  std::vector<JitModule> modules;  // the kernel, perhaps the prologue
+  FettleKernel kernel = nullptr;
+  FettleKernel prologue = nullptr;
+  rt::OwnedContext context;
+  size_t n_scheduled_params = 0;
+  std::vector<Relayout> layouts;         // one a kernel parameter
+  std::vector<void*> buffers, prologue_buffers;
+  std::vector<int64_t> ints;
+  void* memory = nullptr;
+  int64_t memory_bytes = 0;
+  int32_t huge = 0;
+};
+
+LocalKernel::LocalKernel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+LocalKernel::LocalKernel(LocalKernel&&) noexcept = default;
+LocalKernel& LocalKernel::operator=(LocalKernel&&) noexcept = default;
+LocalKernel::~LocalKernel() = default;
+
+Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& target, const LocalKernelOptions& options) {
+  auto state = std::make_unique<State>(options.threads);
+  LocalBuilder builder(options.cache ? options.cache : std::make_shared<ObjectCache>(), {.plain = options.plain});
+  FETTLE_TRY(state->built, builder.build(scheduled, target));
+  const BuiltKernel& built = state->built;
+  state->n_scheduled_params = scheduled->params.size();
+
+  const auto load = [&](const std::vector<NamedObject>& named, const std::string& entry) -> Result<FettleKernel> {
+    std::vector<std::vector<uint8_t>> objects;
+    for (const NamedObject& object : named) objects.push_back(*object.bytes);
+    FETTLE_TRY(JitModule module, JitModule::load(objects));
+    const auto function = reinterpret_cast<FettleKernel>(module.lookup(entry));
+    state->modules.push_back(std::move(module));
+    if (!function) return fail(ErrorCode::E303, "the object does not define " + entry);
+    return function;
+  };
+  FETTLE_TRY(state->kernel, load(built.objects, built.entry));
+  if (!built.prologue_entry.empty()) {
+    FETTLE_TRY(state->prologue, load(built.prologue_objects, built.prologue_entry));
+  }
+
+  IntBindings ints;
+  if (options.ints.size() > built.int_params.size())
+    return fail(ErrorCode::E709, "there are fewer integer parameters than values for them");
+  for (size_t i = 0; i < built.int_params.size(); ++i) {
+    const IntParam& param = built.int_params[i];
+    const int64_t value = i < options.ints.size() ? options.ints[i] : param.max;
+    if (value < param.min || value > param.max || value % param.multiple_of != 0 || value == INT64_MAX)
+      return fail(ErrorCode::E709, fmt::format("{} cannot be the value of {}", value, param.var->name));
+    ints[param.var.get()] = value;
+    state->ints.push_back(value);
+  }
+
+  std::vector<int64_t> sizes, offsets;
+  for (const Param& param : built.kernel_params) {
+    FETTLE_TRY(Relayout layout, Relayout::make(*param.buffer, ints));
+    sizes.push_back(layout.physical_bytes());
+    state->layouts.push_back(std::move(layout));
+  }
+  state->memory_bytes = place_buffers(sizes, offsets);
+  state->huge = options.huge_pages ? 1 : 0;
+  state->memory = fettle_pages_alloc(state->memory_bytes, state->huge);
+  if (!state->memory)
+    return fail(ErrorCode::E710, fmt::format("no memory for {} MiB of buffers", state->memory_bytes >> 20));
+  std::unordered_map<const BufferNode*, void*> address;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    state->buffers.push_back(static_cast<char*>(state->memory) + offsets[i]);
+    address[built.kernel_params[i].buffer.get()] = state->buffers.back();
+  }
+  for (const Param& param : built.prologue_params) {
+    const auto found = address.find(param.buffer.get());
+    if (found == address.end()) return fail(ErrorCode::E302, param.buffer->name + " of the prologue is unknown");
+    state->prologue_buffers.push_back(found->second);
+  }
+
+  LocalKernel kernel(std::move(state));
+  State& s = *kernel.state_;
+  std::vector<std::byte> values;
+  for (size_t i = 0; i < s.buffers.size(); ++i) {
+    const Param& param = s.built.kernel_params[i];
+    if (i < s.n_scheduled_params && param.kind != ParamKind::kOutput) {
+      values.resize(static_cast<size_t>(s.layouts[i].logical_bytes()));
+      fill_random(values.data(), s.layouts[i].logical_elems(), param.buffer->dtype, options.seed, i);
+      s.layouts[i].to_physical(values.data(), s.buffers[i]);
+    } else {
+      std::memset(s.buffers[i], 0, static_cast<size_t>(s.layouts[i].physical_bytes()));  // touches every page
+    }
+  }
+  FETTLE_TRY_VOID(kernel.run_prologue());
+  return kernel;
+}
+
+int32_t LocalKernel::call() { return state_->kernel(state_->context.get(), state_->buffers.data(), state_->ints.data()); }
+
+Result<> LocalKernel::run() {
+  if (const int32_t status = call(); status != FETTLE_OK)
+    return fail(ErrorCode::E710, fmt::format("the kernel returned {}", status));
+  return {};
+}
+
+Result<> LocalKernel::run_prologue() {
+  if (!state_->prologue) return {};
+  const int32_t status = state_->prologue(state_->context.get(), state_->prologue_buffers.data(), state_->ints.data());
+  if (status != FETTLE_OK) return fail(ErrorCode::E710, fmt::format("the prologue returned {}", status));
+  return {};
+}
+
+int LocalKernel::n_params() const { return static_cast<int>(state_->n_scheduled_params); }
+
+const Param& LocalKernel::param(int index) const {
+  FETTLE_CHECK(index >= 0 && index < n_params());
+  return state_->built.kernel_params[static_cast<size_t>(index)];
+}
+
+std::span<const int64_t> LocalKernel::logical_shape(int index) const {
+  return state_->layouts.at(static_cast<size_t>(index)).logical_shape();
+}
+
+int64_t LocalKernel::logical_elems(int index) const {
+  return state_->layouts.at(static_cast<size_t>(index)).logical_elems();
+}
+
+void* LocalKernel::physical(int index) { return state_->buffers.at(static_cast<size_t>(index)); }
+
+int64_t LocalKernel::physical_bytes(int index) const {
+  return state_->layouts.at(static_cast<size_t>(index)).physical_bytes();
+}
+
+void LocalKernel::set_logical_bytes(int index, std::span<const std::byte> data) {
+  const Relayout& layout = state_->layouts.at(static_cast<size_t>(index));
+  FETTLE_CHECK(data.size() == static_cast<size_t>(layout.logical_bytes()));
+  layout.to_physical(data.data(), physical(index));
+}
+
+std::vector<std::byte> LocalKernel::logical_bytes(int index) const {
+  const Relayout& layout = state_->layouts.at(static_cast<size_t>(index));
+  std::vector<std::byte> data(static_cast<size_t>(layout.logical_bytes()));
+  layout.to_logical(state_->buffers[static_cast<size_t>(index)], data.data());
+  return data;
+}
+
+int LocalKernel::threads() const { return state_->context.threads(); }
+
+int64_t LocalKernel::code_bytes() const {
+  int64_t bytes = 0;
+  for (const JitModule& module : state_->modules) bytes += module.size_bytes();
+  return bytes;
+}
+
+}  // namespace fettle

@@ -1,0 +1,81 @@
+#pragma once
+// A scheduled program compiled into this process, with buffers of its own: for benchmarks, tests and `fettle bench`.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/result.h"
+#include "ir/func.h"
+#include "measure/object_cache.h"
+#include "target/target.h"
+
+namespace fettle {
+
+struct LocalKernelOptions {
+  int threads = 1;              // of the team; the calling thread is one of them
+  uint64_t seed = 0;            // of what inputs and constants hold at first (fill.h)
+  std::vector<int64_t> ints;    // the integer parameters, in order; each missing one takes its largest value
+  bool plain = false;           // compiled as the reference: lower_plain
+  bool huge_pages = false;      // ask for huge pages
+  std::shared_ptr<ObjectCache> cache;  // of atoms; null: none is kept
+};
+
+/// Lowered, compiled, linked; its constants' prologue has run; all buffers are filled, touched and ready.
+/// Used by one thread at a time.
+class LocalKernel {
+ public:
+  /// Errors: those of lowering and compiling (E301, E302, E303) · E709 an integer parameter or extent does not fit ·
+  /// E710 no memory.
+  static Result<LocalKernel> build(const Func& scheduled, const Target& target, const LocalKernelOptions& options = {});
+
+  LocalKernel(LocalKernel&&) noexcept;
+  LocalKernel& operator=(LocalKernel&&) noexcept;
+  ~LocalKernel();
+
+  /// One call. E710 where the kernel reports a failure.
+  Result<> run();
+  /// As run, without a Result: 0 is success.
+  int32_t call();
+  /// Once more the work on constants alone, after set_logical on one of them. E710.
+  Result<> run_prologue();
+
+  // --- the parameters of the scheduled program, by their index
+  int n_params() const;
+  const Param& param(int index) const;
+  /// Of the caller's order: dense, row-major.
+  std::span<const int64_t> logical_shape(int index) const;
+  int64_t logical_elems(int index) const;
+  /// The buffer itself, in its own layout. A constant that only the prologue reads does not enter call().
+  void* physical(int index);
+  int64_t physical_bytes(int index) const;
+
+  /// Sets a parameter from, or gets it in, the caller's order; `data` holds all of the elements.
+  void set_logical_bytes(int index, std::span<const std::byte> data);
+  std::vector<std::byte> logical_bytes(int index) const;
+  template <class T>
+  void set_logical(int index, std::span<const T> data) {
+    set_logical_bytes(index, std::as_bytes(data));
+  }
+  template <class T>
+  std::vector<T> logical(int index) const {
+    const std::vector<std::byte> bytes = logical_bytes(index);
+    FETTLE_CHECK(bytes.size() == static_cast<size_t>(logical_elems(index)) * sizeof(T));
+    const T* data = reinterpret_cast<const T*>(bytes.data());
+    return {data, data + logical_elems(index)};
+  }
+
+  /// Threads of the team.
+  int threads() const;
+  /// Bytes of machine code.
+  int64_t code_bytes() const;
+
+ private:
+  struct State;
+  explicit LocalKernel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fettle

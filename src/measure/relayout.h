@@ -1,0 +1,48 @@
+#pragma once
+// Tensors between the caller's order (dense row-major over the logical shape) and a buffer's own layout.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/buffer.h"
+#include "measure/int_eval.h"
+
+namespace fettle {
+
+/// How the elements of one buffer lie. Both directions are made once, from the buffer's layout and strides.
+///   nchw [1, 60, 14, 14] → nChw16c [1, 4, 14, 14, 16]: channels 60 to 63 are pad lanes, which are zero
+class Relayout {
+ public:
+  /// `ints` gives the integer parameters that shapes use. E301 where an extent has no value; E709 where a shape is
+  /// negative or a logical element lies outside the physical shape.
+  static Result<Relayout> make(const BufferNode& buffer, const IntBindings& ints = {});
+
+  const std::vector<int64_t>& logical_shape() const { return logical_shape_; }
+  const std::vector<int64_t>& physical_shape() const { return physical_shape_; }
+  int64_t logical_elems() const { return logical_elems_; }
+  /// Elements from the first to the last that the buffer may touch, strides included.
+  int64_t physical_elems() const { return physical_elems_; }
+  int element_bytes() const { return element_bytes_; }
+  int64_t logical_bytes() const { return logical_elems_ * element_bytes_; }
+  int64_t physical_bytes() const { return physical_elems_ * element_bytes_; }
+
+  /// Copies logical_bytes() to physical_bytes(); pad lanes become zero.
+  void to_physical(const void* logical, void* physical) const;
+  /// Copies back; pad lanes are dropped.
+  void to_logical(const void* physical, void* logical) const;
+
+ private:
+  template <class T>
+  void copy(const T* from, T* to, bool gather) const;
+
+  std::vector<int64_t> logical_shape_, physical_shape_;
+  int64_t logical_elems_ = 1, physical_elems_ = 1;
+  int element_bytes_ = 4;
+  bool identity_ = false;
+  /// Separable maps: offset of (i0, i1, …) = Σ tables_[d][i_d]. Else offsets_ has one entry a logical element.
+  std::vector<std::vector<int64_t>> tables_;
+  std::vector<int64_t> offsets_;
+};
+
+}  // namespace fettle
