@@ -1,0 +1,92 @@
+#include "target/target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "target/cpu.h"
+
+namespace fettle {
+
+const MemoryScope* Target::find_scope(std::string_view name) const {
+  for (const MemoryScope& scope : scopes)
+    if (scope.name == name) return &scope;
+  return nullptr;
+}
+
+bool Target::has_feature(std::string_view llvm_name) const {
+  const std::string_view all = features;
+  for (size_t at = 0; at < all.size();) {
+    const size_t end = std::min(all.find(',', at), all.size());
+    std::string_view one = all.substr(at, end - at);
+    if (one.substr(0, 1) == "+" && one.substr(1) == llvm_name) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+std::string Target::feature_key() const {
+  return fmt::format("{} {} {} v{}x{}", kind, cpu, features, vector_bits, vector_registers);
+}
+
+Digest Target::fingerprint() const {
+  std::string text = feature_key();
+  for (const CacheLevel& cache : caches)
+    text += fmt::format(";{}/{}/{}/{}", cache.size_bytes, cache.ways, cache.line_bytes, cache.shared_by_threads);
+  return digest_bytes(text);
+}
+
+std::string describe(const Target& target) {
+  std::string isa = target.has_feature("avx512f") ? "AVX-512" : target.has_feature("avx2") ? "AVX2" : "SSE2";
+  if (target.has_feature("avx512vnni")) isa += " VNNI";
+  if (target.has_feature("avx512bf16")) isa += " BF16";
+  std::string text = fmt::format("x86-64 {}, {} registers", isa, target.vector_registers);
+  for (size_t i = 0; i < target.caches.size(); ++i) {
+    const int64_t bytes = target.caches[i].size_bytes;
+    text += bytes % (1 << 20) == 0 ? fmt::format(", L{} {} MiB", i + 1, bytes >> 20)
+                                   : fmt::format(", L{} {} KiB", i + 1, bytes >> 10);
+  }
+  return text + fmt::format(", {} thread{}", target.threads, target.threads == 1 ? "" : "s");
+}
+
+namespace {
+
+// Sorted; what the two levels (x86-64-v3 and -v4 of the psABI) have for sure.
+constexpr const char* kAvx2Features =
+    "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3";
+constexpr const char* kAvx512Features =
+    "+avx,+avx2,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,"
+    "+sse2,+sse3,+sse4.1,+sse4.2,+ssse3";
+
+}  // namespace
+
+/// The scopes of a CPU: memory, and the vector registers, which belong to one thread.
+std::vector<MemoryScope> cpu_scopes(const Target& target) {
+  return {{.name = "global", .parent = "", .capacity_bytes = 0, .alignment_bytes = 64, .shared_by = ""},
+          {.name = "register",
+           .parent = "global",
+           .capacity_bytes = int64_t{target.vector_registers} * target.vector_bits / 8,
+           .alignment_bytes = target.vector_bits / 8,
+           .shared_by = "thread"}};
+}
+
+Result<Target> parse_target(std::string_view text) {
+  if (text == "host") return detect_host();
+  Target target;
+  target.caches = {{32 << 10, 8, 64, 1}, {1 << 20, 16, 64, 1}, {32 << 20, 16, 64, 2}};
+  if (text == "x86-64-avx512") {
+    target.features = kAvx512Features;
+  } else if (text == "x86-64-avx2") {
+    target.cpu = "x86-64-v3";
+    target.features = kAvx2Features;
+    target.vector_bits = 256;
+    target.vector_registers = 16;
+  } else {
+    return fail(ErrorCode::E709, fmt::format("there is no target '{}'; known are host, x86-64-avx512, x86-64-avx2", text),
+                "target");
+  }
+  target.scopes = cpu_scopes(target);
+  return target;
+}
+
+}  // namespace fettle
