@@ -16,7 +16,7 @@ struct PrologueSplit {
 PrologueSplit split_prologue(const Func& func);
 
 /// Blocks give way to their bodies: iterators are replaced by bindings, a predicate becomes an If, an init runs where
-/// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left.
+/// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are dropped.
 Func flatten_blocks(const Func& func);
 
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:

@@ -1,0 +1,172 @@
+#include "hand_schedules.h"
+
+#include <map>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+#include "operators.h"
+#include "schedule/primitives/cache_inplace.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+
+namespace fettle::bench {
+namespace {
+
+using Loops = std::vector<LoopRef>;
+
+IndexMap index_map(const std::string& text) {
+  IndexMap map;
+  FETTLE_CHECK_MSG(from_arg(ArgValue{text}, map), text);
+  return map;
+}
+
+Result<> unroll_all(Schedule& s, std::initializer_list<LoopRef> loops) {
+  for (LoopRef loop : loops) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  return {};
+}
+
+}  // namespace
+
+Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threads) {
+  FETTLE_TRY(BlockRef c, get_block(s, {.name = "C"}));
+  const int64_t width = t.vectors * lanes;
+
+  // B in panels of `width` columns: what depends on constants alone moves to compile time.
+  FETTLE_TRY(BlockRef panels, cache_read(s, {.block = c, .read_index = 1}));
+  FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .buffer_index = 0, .buffer_kind = "write",
+                                       .index_map = index_map(fmt::format("(k, n) -> (n // {0}, k, n % {0})", width))}));
+  BlockRef rows;
+  if (t.pack_a) {
+    FETTLE_TRY(rows, cache_read(s, {.block = c, .read_index = 0}));
+    FETTLE_TRY_VOID(transform_layout(s, {.block = rows, .buffer_index = 0, .buffer_kind = "write",
+                                         .index_map = index_map(fmt::format("(m, k) -> (m // {0}, k, m % {0})", t.rows))}));
+  }
+  FETTLE_TRY(BlockRef back, cache_write(s, {.block = c, .write_index = 0, .scope = kScopeRegister}));
+
+  FETTLE_TRY(Loops loops, get_loops(s, {.block = c}));
+  FETTLE_TRY(Loops i, split(s, {.loop = loops[0], .factors = {kInfer, t.rows}, .tail = t.row_tail}));
+  FETTLE_TRY(Loops j, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
+  LoopRef depth = loops[2];
+  if (t.depth > 0) {
+    FETTLE_TRY(Loops k, split(s, {.loop = depth, .factors = {kInfer, t.depth}, .tail = Tail::kPartition}));
+    depth = k[1];
+    FETTLE_TRY_VOID(t.rows_outside ? reorder(s, {.loops = {k[0], i[0], j[0], depth, i[1], j[1], j[2]}})
+                                   : reorder(s, {.loops = {k[0], j[0], i[0], depth, i[1], j[1], j[2]}}));
+  } else {
+    FETTLE_TRY_VOID(t.rows_outside ? reorder(s, {.loops = {i[0], j[0], depth, i[1], j[1], j[2]}})
+                                   : reorder(s, {.loops = {j[0], i[0], depth, i[1], j[1], j[2]}}));
+  }
+  const LoopRef tile = t.rows_outside ? j[0] : i[0];
+  FETTLE_TRY_VOID(unroll_all(s, {i[1], j[1]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = j[2]}));
+
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
+  FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
+  FETTLE_TRY(Loops columns, split(s, {.loop = out.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY_VOID(unroll_all(s, {out[out.size() - 2], columns[0]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
+
+  FETTLE_TRY(BlockRef init, decompose_reduction(s, {.block = c, .loop = depth}));
+  (void)init;
+  if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = t.rows_outside ? i[0] : j[0]}));
+  return {};
+}
+
+Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles& t, int64_t lanes, int threads) {
+  FETTLE_TRY(BlockRef o, get_block(s, {.name = "O"}));
+  const int64_t width = t.vectors * lanes;
+  const std::string blocked = fmt::format("(n, c, h, w) -> (n, c // {0}, h, w, c % {0})", lanes);
+  if (p.padding > 0) {
+    FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
+    FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index = 0, .buffer_kind = "read",
+                                         .index_map = index_map(blocked)}));
+    FETTLE_TRY_VOID(compute_inline(s, {.block = padded}));
+  } else {
+    FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_kind = "read",
+                                         .index_map = index_map(blocked)}));
+  }
+  FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_kind = "write",
+                                       .index_map = index_map(blocked)}));
+  FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
+  FETTLE_TRY_VOID(transform_layout(
+      s, {.block = panels, .buffer_index = 0, .buffer_kind = "write",
+          .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, i // {1}, h, w, i % {1}, o % {0})", width, lanes))}));
+  FETTLE_TRY(BlockRef back, cache_write(s, {.block = o, .write_index = 0, .scope = kScopeRegister}));
+
+  FETTLE_TRY(Loops loops, get_loops(s, {.block = o}));  // n oc oh ow ic kh kw
+  FETTLE_TRY(Loops oc, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
+  FETTLE_TRY(Loops ic, split(s, {.loop = loops[4], .factors = {kInfer, lanes}, .tail = Tail::kPartition}));
+  LoopRef row = loops[2], pixel = loops[3];
+  LoopRef tile;
+  if (t.flat) {
+    FETTLE_TRY(pixel, fuse(s, {.loops = {row, pixel}}));
+  }
+  FETTLE_TRY(Loops ow, split(s, {.loop = pixel, .factors = {kInfer, t.pixels}, .tail = t.pixel_tail}));
+  tile = ow[0];
+  if (t.flat)
+    FETTLE_TRY_VOID(reorder(s, {.loops = {loops[0], oc[0], ow[0], ic[0], loops[5], loops[6], ic[1], ow[1], oc[1], oc[2]}}));
+  else
+    FETTLE_TRY_VOID(
+        reorder(s, {.loops = {loops[0], oc[0], row, ow[0], ic[0], loops[5], loops[6], ic[1], ow[1], oc[1], oc[2]}}));
+  FETTLE_TRY_VOID(unroll_all(s, {ow[1], oc[1]}));
+  if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
+
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
+  FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
+  // The block's own loops are the last: n, oc, oh, ow of one tile (or n, oc and the pixels where the tile is flat).
+  const size_t own = t.flat ? 3 : 4;
+  const Loops last(out.end() - static_cast<ptrdiff_t>(own), out.end());
+  FETTLE_TRY(Loops channels, split(s, {.loop = last[1], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  Loops order = {channels[0]};
+  for (size_t d = 2; d < last.size(); ++d) order.push_back(last[d]);
+  order.push_back(channels[1]);
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  FETTLE_TRY_VOID(unroll_all(s, {channels[0], last.back()}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = channels[1]}));
+
+  FETTLE_TRY(BlockRef init, decompose_reduction(s, {.block = o, .loop = ic[0]}));
+  (void)init;
+  if (threads > 1) {
+    if (t.flat) FETTLE_TRY_VOID(parallel(s, {.loop = oc[0]}));
+    else FETTLE_TRY_VOID(parallel(s, {.loop = row}));
+  }
+  return {};
+}
+
+Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int threads) {
+  const int64_t lanes = target.vector_lanes(4);
+  if (shape.matmul) {
+    const MatmulProblem& p = *shape.matmul;
+    Schedule s(matmul_func(p));
+    s.set_target(std::make_shared<const Target>(target));
+    GemmTiles tiles;
+    if (p.m == 40) tiles.rows = 8;
+    FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
+    return s;
+  }
+  const ConvProblem& p = *shape.conv;
+  Schedule s(convolution_func(p));
+  s.set_target(std::make_shared<const Target>(target));
+  ConvTiles tiles;
+  tiles.flat = p.kernel == 1 && p.stride == 1;
+  if (p.width_out() == 7) tiles = {.pixels = 7, .vectors = 3};
+  FETTLE_TRY_VOID(schedule_convolution(s, p, tiles, lanes, threads));
+  return s;
+}
+
+}  // namespace fettle::bench

@@ -1,0 +1,41 @@
+#pragma once
+// Cost models: from a candidate's description to a prediction that ranks it.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fettle {
+
+/// What a cost model sees of a candidate.
+struct CandidateFeatures {
+  std::vector<float> values;      // as named by feature_names()
+  double predicted_seconds = 0;   // by the atom table and traffic, or the analytic model (predict.h)
+};
+
+/// A model that learns from measurements. Decisions depend on logical time only: `update` takes whole batches, and
+/// `predict` uses what earlier updates brought.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  virtual std::string name() const = 0;
+  /// One batch: features and measured seconds (infinity for what failed).
+  virtual Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) = 0;
+  /// Predicted seconds, to be used for ranking; the same order as the candidates.
+  virtual std::vector<double> predict(std::span<const CandidateFeatures> candidates) = 0;
+  virtual Result<> save(const std::string& path) const = 0;
+  virtual Result<> load(const std::string& path) = 0;
+};
+
+/// Boosted trees (XGBoost) on the residual: log(measured / predicted_seconds), so that with no data at all the
+/// prediction is that of the atom table.
+std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed);
+/// No learning: predicted_seconds as they are.
+std::unique_ptr<CostModel> make_prediction_only();
+/// Ranks at random, the baseline that every model must beat.
+std::unique_ptr<CostModel> make_random_model(uint64_t seed);
+
+}  // namespace fettle
