@@ -1,0 +1,208 @@
+// Loads and stores: of memory, contiguous, strided or scattered, with and without a mask; and of register buffers.
+#include "base/check.h"
+#include "codegen/llvm/function_emitter.h"
+
+namespace fettle::llvm_backend {
+
+using namespace llvm;
+
+bool as_lane_index(const Expr& e, LaneIndex& out) {
+  out.lanes = e.dtype().lanes;
+  if (out.lanes == 1) {
+    out.base = e;
+    out.stride = int_imm(0);
+    return true;
+  }
+  if (const auto* node = e.as<RampNode>()) {
+    out.base = node->base;
+    out.stride = node->stride;
+    return true;
+  }
+  if (const auto* node = e.as<BroadcastNode>()) {
+    out.base = node->value;
+    out.stride = int_imm(0);
+    return out.base.dtype().lanes == 1;
+  }
+  const auto* binary = e.as<BinaryNode>();
+  if (!binary || e.dtype().element() != kI64) return false;
+  LaneIndex a, b;
+  if (!as_lane_index(binary->a, a) || !as_lane_index(binary->b, b)) return false;
+  switch (binary->op) {
+    case BinaryOp::kAdd:
+      out.base = a.base + b.base;
+      out.stride = a.stride + b.stride;
+      return true;
+    case BinaryOp::kSub:
+      out.base = a.base - b.base;
+      out.stride = a.stride - b.stride;
+      return true;
+    case BinaryOp::kMul:
+      if (is_zero(a.stride)) std::swap(a, b);
+      if (!is_zero(b.stride)) return false;
+      out.base = a.base * b.base;
+      out.stride = a.stride * b.base;
+      return true;
+    default: return false;
+  }
+}
+
+FunctionEmitter::MemoryBuffer* FunctionEmitter::memory(const BufferNode* buffer) {
+  const auto found = buffers_.find(buffer);
+  if (found != buffers_.end()) return &found->second;
+  fail(ErrorCode::E301, "buffer " + buffer->name + " is neither a parameter nor allocated around its use",
+       Type::getInt32Ty(vb_.context()));
+  MemoryBuffer& made = buffers_[buffer];
+  made.pointer = PoisonValue::get(PointerType::get(vb_.context(), 0));
+  return &made;
+}
+
+Value* FunctionEmitter::finish_access(Instruction* access, const BufferNode* buffer) {
+  buffers_[buffer].accesses.push_back(access);
+  return access;
+}
+
+/// The mask as i1 lanes; null where it is absent or all true.
+Value* FunctionEmitter::memory_mask(const Expr& mask) {
+  if (is_true(mask)) return nullptr;
+  Value* value = emit(mask);
+  const auto* constant = dyn_cast<Constant>(value);
+  return constant && constant->isAllOnesValue() ? nullptr : value;
+}
+
+Value* FunctionEmitter::gather_pointers(const BufferNode* buffer, const Expr& index) {
+  Value* lanes = emit(index);
+  Type* element = memory_type_of(buffer->dtype.element());
+  return vb_.pure(GetElementPtrInst::Create(element, memory(buffer)->pointer, {lanes}));
+}
+
+Value* FunctionEmitter::emit_load(const LoadNode& node) {
+  if (node.indices.size() != 1) return fail(ErrorCode::E301, "an access of " + node.buffer->name + " is not flat", type_of(node.dtype));
+  const BufferNode* buffer = node.buffer.get();
+  const Expr& index = node.indices[0];
+  Value* mask = memory_mask(node.mask);
+  Value* value = nullptr;
+  if (registers_.has(buffer)) {
+    value = read_register(registers_.find(buffer, index, forms_));
+    return mask ? vb_.select(mask, value, Constant::getNullValue(value->getType())) : value;
+  }
+  Type* type = memory_type_of(node.dtype);
+  const int lanes = index.dtype().lanes;
+  if (lanes == 1 && mask) {
+    value = emit_select(node.mask, load(node.buffer, {index}), constant(0, node.dtype));
+    return value;
+  }
+  if (lanes > 1 && lane_mask_ && cast<FixedVectorType>(lane_mask_->getType())->getNumElements() == static_cast<unsigned>(lanes))
+    mask = mask ? vb_.binary(Instruction::And, mask, lane_mask_) : lane_mask_;
+  value = load_lanes(buffer, index, mask, type);
+  if (node.dtype.is_bool()) value = vb_.compare(CmpInst::ICMP_NE, value, Constant::getNullValue(value->getType()));
+  return value;
+}
+
+Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
+  const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
+  const auto plain = [&](Value* pointer, Type* what) -> Value* {
+    auto* made = new LoadInst(what, pointer, "", false, align);
+    Value* value = vb_.read(made, memory(buffer)->state);
+    return value == made ? finish_access(made, buffer) : value;
+  };
+  const auto masked = [&](Intrinsic::ID id, Value* pointer) -> Value* {
+    auto* bytes = ConstantInt::get(Type::getInt32Ty(vb_.context()), align.value());
+    Function* callee = Intrinsic::getDeclaration(&state_.module, id, {type, pointer->getType()});
+    auto* made = CallInst::Create(callee, {pointer, bytes, mask, Constant::getNullValue(type)});
+    Value* value = vb_.read(made, memory(buffer)->state);
+    return value == made ? finish_access(made, buffer) : value;
+  };
+  const int lanes = index.dtype().lanes;
+  if (lanes == 1) return plain(address(buffer, index), type);
+  LaneIndex run;
+  if (!as_lane_index(index, run)) {
+    if (!mask) mask = Constant::getAllOnesValue(type_of(kBool.with_lanes(lanes)));
+    return masked(Intrinsic::masked_gather, gather_pointers(buffer, index));
+  }
+  if (is_one(run.stride)) {
+    Value* pointer = address(buffer, run.base);
+    if (!mask) return plain(pointer, type);
+    // The same lanes read whole before are as good.
+    auto* whole = new LoadInst(type, pointer, "", false, align);
+    if (Value* known = vb_.find(whole, memory(buffer)->state)) return known;
+    return masked(Intrinsic::masked_load, pointer);
+  }
+  if (is_zero(run.stride) && !mask) return vb_.splat(plain(address(buffer, run.base), type->getScalarType()), lanes);
+  if (mask) return masked(Intrinsic::masked_gather, gather_pointers(buffer, index));
+  Value* vector = PoisonValue::get(type);
+  for (int i = 0; i < lanes; ++i)
+    vector = vb_.insert(vector, plain(address(buffer, run.base + run.stride * Expr(i)), type->getScalarType()), i);
+  return vector;
+}
+
+void FunctionEmitter::emit_store(const StoreNode& node) {
+  const BufferNode* buffer = node.buffer.get();
+  if (node.indices.size() != 1) {
+    fail(ErrorCode::E301, "an access of " + buffer->name + " is not flat", Type::getInt32Ty(vb_.context()));
+    return;
+  }
+  const Expr& index = node.indices[0];
+  Value* mask = memory_mask(node.mask);
+  if (registers_.has(buffer)) {
+    const RegisterAccess access = registers_.find(buffer, index, forms_);
+    Value* value = emit(node.value);
+    write_register(access, mask ? vb_.select(mask, value, read_register(access)) : value);
+    return;
+  }
+  if (mask && index.dtype().lanes == 1) {
+    emit_if(IfNode(node.mask, store(node.buffer, node.indices, node.value), nullptr));
+    return;
+  }
+  Value* value = emit(node.value);
+  if (node.value.dtype().is_bool()) value = vb_.cast(Instruction::ZExt, value, memory_type_of(node.value.dtype()));
+  store_lanes(buffer, index, value, mask);
+  memory(buffer)->state = ++next_state_;
+}
+
+void FunctionEmitter::store_lanes(const BufferNode* buffer, const Expr& index, Value* value, Value* mask) {
+  const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
+  const int lanes = index.dtype().lanes;
+  auto& b = vb_.here();
+  const auto plain = [&](Value* what, Value* pointer) { finish_access(b.CreateAlignedStore(what, pointer, align), buffer); };
+  LaneIndex run;
+  const bool is_run = as_lane_index(index, run);
+  if (lanes == 1) {
+    plain(value, address(buffer, index));
+  } else if (is_run && is_one(run.stride)) {
+    Value* pointer = address(buffer, run.base);
+    if (mask)
+      finish_access(b.CreateMaskedStore(value, pointer, align, mask), buffer);
+    else
+      plain(value, pointer);
+  } else if (is_run && !mask) {
+    for (int i = 0; i < lanes; ++i) plain(vb_.extract(value, i), address(buffer, run.base + run.stride * Expr(i)));
+  } else {
+    if (!mask) mask = Constant::getAllOnesValue(type_of(kBool.with_lanes(lanes)));
+    finish_access(b.CreateMaskedScatter(value, gather_pointers(buffer, index), align, mask), buffer);
+  }
+}
+
+// --- registers ---
+
+Value* FunctionEmitter::read_register(const RegisterAccess& access) {
+  const RegisterSlot& slot = registers_.slots()[static_cast<size_t>(access.slot)];
+  Value* whole = slot_values_[static_cast<size_t>(access.slot)];
+  if (access.lanes == slot.lanes) return whole;
+  if (access.lanes == 1) return vb_.extract(whole, access.lane);
+  SmallVector<int, 64> lanes;
+  for (int i = 0; i < access.lanes; ++i) lanes.push_back(access.lane + i);
+  return vb_.shuffle(whole, PoisonValue::get(whole->getType()), lanes);
+}
+
+void FunctionEmitter::write_register(const RegisterAccess& access, Value* value) {
+  const RegisterSlot& slot = registers_.slots()[static_cast<size_t>(access.slot)];
+  Value*& whole = slot_values_[static_cast<size_t>(access.slot)];
+  if (access.lanes == slot.lanes) {
+    whole = value;
+    return;
+  }
+  for (int i = 0; i < access.lanes; ++i)
+    whole = vb_.insert(whole, access.lanes == 1 ? value : vb_.extract(value, i), access.lane + i);
+}
+
+}  // namespace fettle::llvm_backend

@@ -1,0 +1,469 @@
+// Expressions: arithmetic, comparisons, selections, casts, calls. What they mean is the interpreter's (ir/interpret.h).
+#include "base/check.h"
+#include "codegen/llvm/function_emitter.h"
+#include "ir/visit.h"
+
+namespace fettle::llvm_backend {
+
+using namespace llvm;
+
+namespace {
+
+bool is_bf16(DType type) { return type.code == TypeCode::kBFloat; }
+
+bool contains_load(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    found |= x.kind() == ExprKind::kLoad;
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace
+
+// --- types ---
+
+Type* FunctionEmitter::memory_type_of(DType type) const {
+  LLVMContext& c = vb_.context();
+  Type* element = nullptr;
+  switch (type.code) {
+    case TypeCode::kInt:
+    case TypeCode::kUInt: element = Type::getIntNTy(c, type.bits); break;
+    case TypeCode::kBool: element = Type::getInt8Ty(c); break;
+    case TypeCode::kBFloat: element = Type::getInt16Ty(c); break;
+    case TypeCode::kHandle: element = PointerType::get(c, 0); break;
+    case TypeCode::kFloat:
+      element = type.bits == 64 ? Type::getDoubleTy(c) : type.bits == 16 ? Type::getHalfTy(c) : Type::getFloatTy(c);
+      break;
+  }
+  return type.lanes == 1 ? element : FixedVectorType::get(element, type.lanes);
+}
+
+Type* FunctionEmitter::type_of(DType type) const {
+  if (!type.is_bool()) return memory_type_of(type);
+  Type* bit = Type::getInt1Ty(vb_.context());
+  return type.lanes == 1 ? bit : FixedVectorType::get(bit, type.lanes);
+}
+
+Constant* FunctionEmitter::int_constant(DType type, int64_t value) const {
+  return ConstantInt::get(type_of(type), static_cast<uint64_t>(value), true);
+}
+
+// --- dispatch ---
+
+Value* FunctionEmitter::emit(const Expr& e) {
+  if (const auto* imm = e.as<IntImmNode>()) return int_constant(e.dtype(), imm->value);
+  if (const auto* var = e.as<VarNode>()) {
+    const auto found = vars_.find(var);
+    if (found != vars_.end()) return found->second;
+    return fail(ErrorCode::E301, "variable " + var->name + " is not bound", type_of(e.dtype()));
+  }
+  if (const auto found = memo_.find(e.get()); found != memo_.end()) return found->second.value;
+  Value* value = emit_uncached(e);
+  memo_[e.get()] = {e, value};
+  return value;
+}
+
+Value* FunctionEmitter::emit_uncached(const Expr& e) {
+  switch (e.kind()) {
+    case ExprKind::kFloatImm: {
+      const double value = e.as<FloatImmNode>()->value;
+      if (!is_bf16(e.dtype())) return ConstantFP::get(type_of(e.dtype()), value);
+      return narrow(ConstantFP::get(Type::getFloatTy(vb_.context()), value), e.dtype());
+    }
+    case ExprKind::kBinary: return emit_binary(*e.as<BinaryNode>());
+    case ExprKind::kNot: {
+      Value* a = emit(e.as<NotNode>()->a);
+      return vb_.binary(Instruction::Xor, a, Constant::getAllOnesValue(a->getType()));
+    }
+    case ExprKind::kSelect: {
+      const auto* node = e.as<SelectNode>();
+      return emit_select(node->condition, node->if_true, node->if_false);
+    }
+    case ExprKind::kCast: return emit_cast(*e.as<CastNode>());
+    case ExprKind::kLoad: return emit_load(*e.as<LoadNode>());
+    case ExprKind::kAddress: {
+      const auto* node = e.as<AddressNode>();
+      if (node->indices.size() != 1) return fail(ErrorCode::E301, "an address is not flat", type_of(kHandle));
+      return address(node->buffer.get(), node->indices[0]);
+    }
+    case ExprKind::kCall: return emit_math(*e.as<CallNode>());
+    case ExprKind::kRamp: {
+      const auto* node = e.as<RampNode>();
+      const int lanes = e.dtype().lanes;
+      Type* element = type_of(e.dtype().element());
+      SmallVector<Constant*, 64> numbers;
+      for (int i = 0; i < lanes; ++i) numbers.push_back(ConstantInt::get(element, static_cast<uint64_t>(i)));
+      Value* steps = vb_.binary(Instruction::Mul, ConstantVector::get(numbers), vb_.splat(emit(node->stride), lanes));
+      return vb_.binary(Instruction::Add, vb_.splat(emit(node->base), lanes), steps);
+    }
+    case ExprKind::kBroadcast: return vb_.splat(emit(e.as<BroadcastNode>()->value), e.dtype().lanes);
+    case ExprKind::kShuffle: {
+      const auto* node = e.as<ShuffleNode>();
+      const int width = node->vectors[0].dtype().lanes;
+      if (node->lanes.size() == 1) {
+        Value* from = emit(node->vectors[static_cast<size_t>(node->lanes[0] / width)]);
+        return width == 1 ? from : vb_.extract(from, node->lanes[0] % width);
+      }
+      if (width == 1) {
+        Value* out = PoisonValue::get(type_of(e.dtype()));
+        for (size_t i = 0; i < node->lanes.size(); ++i)
+          out = vb_.insert(out, emit(node->vectors[static_cast<size_t>(node->lanes[i])]), static_cast<int>(i));
+        return out;
+      }
+      if (node->vectors.size() <= 2) {
+        Value* a = emit(node->vectors[0]);
+        Value* b = node->vectors.size() == 2 ? emit(node->vectors[1]) : PoisonValue::get(a->getType());
+        return vb_.shuffle(a, b, node->lanes);
+      }
+      // Joined pairwise; the last is doubled as often as that takes.
+      SmallVector<Value*, 16> parts;
+      for (const Expr& vector : node->vectors) parts.push_back(emit(vector));
+      int lanes = width;
+      while (parts.size() > 1) {
+        SmallVector<int, 64> all(static_cast<size_t>(2 * lanes));
+        for (int i = 0; i < 2 * lanes; ++i) all[static_cast<size_t>(i)] = i;
+        SmallVector<Value*, 16> joined;
+        for (size_t i = 0; i < parts.size(); i += 2)
+          joined.push_back(vb_.shuffle(parts[i], i + 1 < parts.size() ? parts[i + 1] : parts[i], all));
+        parts = joined;
+        lanes *= 2;
+      }
+      return vb_.shuffle(parts[0], PoisonValue::get(parts[0]->getType()), node->lanes);
+    }
+    default: return fail(ErrorCode::E301, "an expression of unknown kind", type_of(e.dtype()));
+  }
+}
+
+// --- arithmetic ---
+
+/// bf16 values are held as their 16 bits and computed with as f32.
+Value* FunctionEmitter::widen(Value* value, DType type) {
+  if (!is_bf16(type)) return value;
+  Type* i32 = type_of(kI32.with_lanes(type.lanes));
+  Value* bits = vb_.binary(Instruction::Shl, vb_.cast(Instruction::ZExt, value, i32), ConstantInt::get(i32, 16));
+  return vb_.cast(Instruction::BitCast, bits, type_of(kF32.with_lanes(type.lanes)));
+}
+
+/// f32 → bf16, to nearest even; NaNs stay NaNs.
+Value* FunctionEmitter::narrow(Value* value, DType type) {
+  if (!is_bf16(type)) return value;
+  Type* i32 = type_of(kI32.with_lanes(type.lanes));
+  Value* bits = vb_.cast(Instruction::BitCast, value, i32);
+  Value* high = vb_.binary(Instruction::LShr, bits, ConstantInt::get(i32, 16));
+  Value* odd = vb_.binary(Instruction::And, high, ConstantInt::get(i32, 1));
+  Value* rounded = vb_.binary(Instruction::Add, vb_.binary(Instruction::Add, bits, ConstantInt::get(i32, 0x7fff)), odd);
+  rounded = vb_.binary(Instruction::LShr, rounded, ConstantInt::get(i32, 16));
+  Value* quiet = vb_.binary(Instruction::Or, high, ConstantInt::get(i32, 0x40));
+  Value* is_nan = vb_.compare(CmpInst::FCMP_UNO, value, value);
+  return vb_.cast(Instruction::Trunc, vb_.select(is_nan, quiet, rounded), type_of(type));
+}
+
+/// a*b + c, a*b - c and c - a*b in one rounding; null if `node` is none of these.
+Value* FunctionEmitter::emit_contracted(const BinaryNode& node) {
+  const DType type = node.dtype;
+  if (!contract_ || type.code != TypeCode::kFloat || type.bits < 32) return nullptr;
+  if (node.op != BinaryOp::kAdd && node.op != BinaryOp::kSub) return nullptr;
+  const auto product = [](const Expr& e) {
+    const auto* binary = e.as<BinaryNode>();
+    return binary && binary->op == BinaryOp::kMul ? binary : nullptr;
+  };
+  const auto negated = [&](Value* v) { return vb_.pure(UnaryOperator::CreateFNeg(v)); };
+  const bool subtract = node.op == BinaryOp::kSub;
+  const auto fma = [&](Value* a, Value* b, Value* c) { return vb_.intrinsic(Intrinsic::fma, {a->getType()}, {a, b, c}); };
+  if (const auto* right = product(node.b)) {
+    Value* c = emit(node.a);
+    Value* a = emit(right->a);
+    return fma(subtract ? negated(a) : a, emit(right->b), c);
+  }
+  if (const auto* left = product(node.a)) {
+    Value* c = emit(node.b);
+    Value* a = emit(left->a);
+    return fma(a, emit(left->b), subtract ? negated(c) : c);
+  }
+  return nullptr;
+}
+
+Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
+  const DType type = node.a.dtype();
+  if (type.is_float()) {
+    if (Value* contracted = emit_contracted(node)) return contracted;
+    Value* a = emit(node.a);
+    Value* b = emit(node.b);
+    return emit_float_binary(node.op, widen(a, type), widen(b, type), type);
+  }
+  if (type.is_vector() && (node.op == BinaryOp::kLt || node.op == BinaryOp::kLe)) {
+    if (Value* lanes = emit_lane_compare(node)) return lanes;
+  }
+  if ((node.op == BinaryOp::kAnd || node.op == BinaryOp::kOr) && !type.is_vector() && may_trap(node.b)) {
+    return node.op == BinaryOp::kAnd ? emit_select(node.a, node.b, bool_imm(false))
+                                     : emit_select(node.a, bool_imm(true), node.b);
+  }
+  Value* a = emit(node.a);
+  Value* b = emit(node.b);
+  return emit_int_binary(node.op, type, a, b);
+}
+
+/// Operands are widened; the result is narrowed. Minimum and maximum: a < b ? a : b and a < b ? b : a, so that the first operand
+/// comes out where either is NaN.
+Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType type) {
+  switch (op) {
+    case BinaryOp::kAdd: return narrow(vb_.binary(Instruction::FAdd, a, b), type);
+    case BinaryOp::kSub: return narrow(vb_.binary(Instruction::FSub, a, b), type);
+    case BinaryOp::kMul: return narrow(vb_.binary(Instruction::FMul, a, b), type);
+    case BinaryOp::kDiv: return narrow(vb_.binary(Instruction::FDiv, a, b), type);
+    case BinaryOp::kMin: return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), a, b), type);
+    case BinaryOp::kMax: return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), b, a), type);
+    case BinaryOp::kEq: return vb_.compare(CmpInst::FCMP_OEQ, a, b);
+    case BinaryOp::kNe: return vb_.compare(CmpInst::FCMP_UNE, a, b);
+    case BinaryOp::kLt: return vb_.compare(CmpInst::FCMP_OLT, a, b);
+    case BinaryOp::kLe: return vb_.compare(CmpInst::FCMP_OLE, a, b);
+    default: return fail(ErrorCode::E301, "an integer operation on floats", a->getType());
+  }
+}
+
+Value* FunctionEmitter::emit_int_binary(BinaryOp op, DType type, Value* a, Value* b) {
+  const bool is_signed = type.code == TypeCode::kInt;
+  const auto compare = [&](CmpInst::Predicate when_signed, CmpInst::Predicate otherwise) {
+    return vb_.compare(is_signed ? when_signed : otherwise, a, b);
+  };
+  switch (op) {
+    case BinaryOp::kAdd: return vb_.binary(Instruction::Add, a, b);
+    case BinaryOp::kSub: return vb_.binary(Instruction::Sub, a, b);
+    case BinaryOp::kMul: return vb_.binary(Instruction::Mul, a, b);
+    case BinaryOp::kMin: return vb_.intrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, {a->getType()}, {a, b});
+    case BinaryOp::kMax: return vb_.intrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, {a->getType()}, {a, b});
+    case BinaryOp::kEq: return vb_.compare(CmpInst::ICMP_EQ, a, b);
+    case BinaryOp::kNe: return vb_.compare(CmpInst::ICMP_NE, a, b);
+    case BinaryOp::kLt: return compare(CmpInst::ICMP_SLT, CmpInst::ICMP_ULT);
+    case BinaryOp::kLe: return compare(CmpInst::ICMP_SLE, CmpInst::ICMP_ULE);
+    case BinaryOp::kAnd:
+    case BinaryOp::kBitAnd: return vb_.binary(Instruction::And, a, b);
+    case BinaryOp::kOr:
+    case BinaryOp::kBitOr: return vb_.binary(Instruction::Or, a, b);
+    case BinaryOp::kBitXor: return vb_.binary(Instruction::Xor, a, b);
+    case BinaryOp::kShl: return vb_.binary(Instruction::Shl, a, b);
+    case BinaryOp::kShr: return vb_.binary(is_signed ? Instruction::AShr : Instruction::LShr, a, b);
+    case BinaryOp::kFloorDiv:
+    case BinaryOp::kFloorMod: break;
+    default: return fail(ErrorCode::E301, "a float operation on integers", a->getType());
+  }
+  const bool quotient = op == BinaryOp::kFloorDiv;
+  if (!is_signed) return vb_.binary(quotient ? Instruction::UDiv : Instruction::URem, a, b);
+  const auto* divisor = dyn_cast<Constant>(b);
+  if (divisor && divisor->getType()->isVectorTy()) divisor = divisor->getSplatValue();
+  const auto* known = divisor ? dyn_cast<ConstantInt>(divisor) : nullptr;
+  if (known && known->getValue().isStrictlyPositive() && known->getValue().isPowerOf2()) {
+    if (quotient) {
+      auto* shift = ConstantInt::get(a->getType(), static_cast<uint64_t>(known->getValue().logBase2()));
+      return vb_.binary(Instruction::AShr, a, shift);
+    }
+    return vb_.binary(Instruction::And, a, ConstantInt::get(a->getType(), known->getValue() - 1));
+  }
+  // Truncating division, corrected where a remainder is left and the signs differ.
+  Value* zero = Constant::getNullValue(a->getType());
+  Value* q = vb_.binary(Instruction::SDiv, a, b);
+  Value* r = vb_.binary(Instruction::Sub, a, vb_.binary(Instruction::Mul, q, b));
+  Value* wrong;
+  if (known && known->getValue().isStrictlyPositive()) {
+    wrong = vb_.compare(CmpInst::ICMP_SLT, r, zero);
+  } else {
+    wrong = vb_.binary(Instruction::And, vb_.compare(CmpInst::ICMP_NE, r, zero),
+                       vb_.compare(CmpInst::ICMP_SLT, vb_.binary(Instruction::Xor, r, b), zero));
+  }
+  if (quotient) return vb_.binary(Instruction::Sub, q, vb_.cast(Instruction::ZExt, wrong, a->getType()));
+  return vb_.binary(Instruction::Add, r, vb_.select(wrong, b, zero));
+}
+
+/// base + lane < bound, on 64-bit lanes, as a comparison of lane numbers with one clamped scalar; null if it is not of that kind.
+Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
+  LaneIndex a, b;
+  if (node.a.dtype().element() != kI64 || !as_lane_index(node.a, a) || !as_lane_index(node.b, b)) return nullptr;
+  const int64_t* stride_a = as_int(a.stride);
+  const int64_t* stride_b = as_int(b.stride);
+  if (!stride_a || !stride_b || (*stride_a - *stride_b != 1 && *stride_a - *stride_b != -1)) return nullptr;
+  const int lanes = node.dtype.lanes;
+  Type* i64 = Type::getInt64Ty(vb_.context());
+  const auto number = [&](int64_t x) { return ConstantInt::get(i64, static_cast<uint64_t>(x)); };
+  Value* room = vb_.binary(Instruction::Sub, emit(b.base), emit(a.base));
+  if (node.op == BinaryOp::kLe) room = vb_.binary(Instruction::Add, room, number(1));
+  // Lanes are on where lane < room, or -lane < room.
+  const bool rising = *stride_a - *stride_b == 1;
+  if (!rising) room = vb_.binary(Instruction::Sub, number(0), room);  // lane > -room
+  room = vb_.intrinsic(Intrinsic::smax, {i64}, {room, number(rising ? 0 : -1)});
+  room = vb_.intrinsic(Intrinsic::smin, {i64}, {room, number(lanes)});
+  const unsigned bits = lanes <= 16 ? 32 : lanes <= 32 ? 16 : 8;
+  Type* narrow_type = Type::getIntNTy(vb_.context(), bits);
+  SmallVector<Constant*, 64> numbers;
+  for (int i = 0; i < lanes; ++i) numbers.push_back(ConstantInt::get(narrow_type, static_cast<uint64_t>(i)));
+  Value* bound = vb_.splat(vb_.cast(Instruction::Trunc, room, narrow_type), lanes);
+  return vb_.compare(rising ? CmpInst::ICMP_SLT : CmpInst::ICMP_SGT, ConstantVector::get(numbers), bound);
+}
+
+/// True for what must not be computed where it is not asked for: scalar reads of memory, and divisions by what may be zero.
+bool FunctionEmitter::may_trap(const Expr& e) const {
+  bool traps = false;
+  walk(e, [&](const Expr& x) {
+    if (const auto* load = x.as<LoadNode>()) traps |= !registers_.has(load->buffer.get()) && !load->mask;
+    if (const auto* binary = x.as<BinaryNode>();
+        binary && (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod)) {
+      const int64_t* divisor = as_int(binary->b);
+      traps |= !divisor || *divisor == 0 || *divisor == -1;
+    }
+    return !traps;
+  });
+  return traps;
+}
+
+Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false) {
+  Value* chosen = emit(condition);
+  if (const auto* constant = dyn_cast<Constant>(chosen)) {
+    if (constant->isAllOnesValue()) return emit(if_true);
+    if (constant->isZeroValue()) return emit(if_false);
+  }
+  if (chosen->getType()->isVectorTy()) {
+    // Reads below a side touch only the lanes that the side is chosen for.
+    const auto side = [&](const Expr& e, bool when) {
+      if (!contains_load(e)) return emit(e);
+      Value* mask = chosen;
+      if (!when) mask = vb_.binary(Instruction::Xor, mask, Constant::getAllOnesValue(mask->getType()));
+      if (lane_mask_ && lane_mask_->getType() == mask->getType()) mask = vb_.binary(Instruction::And, lane_mask_, mask);
+      const auto memo = memo_;
+      Value* outer = std::exchange(lane_mask_, mask);
+      Value* value = emit(e);
+      lane_mask_ = outer;
+      memo_ = memo;
+      return value;
+    };
+    Value* a = side(if_true, true);
+    Value* b = side(if_false, false);
+    return vb_.select(chosen, a, b);
+  }
+  if (!may_trap(if_true) && !may_trap(if_false)) return vb_.select(chosen, emit(if_true), emit(if_false));
+
+  BasicBlock* on_true = vb_.new_block();
+  BasicBlock* on_false = vb_.new_block();
+  BasicBlock* merge = vb_.new_block();
+  BasicBlock* from = vb_.here().GetInsertBlock();
+  vb_.here().CreateCondBr(chosen, on_true, on_false);
+  auto* phi = PHINode::Create(type_of(if_true.dtype()), 2);
+  const auto side = [&](BasicBlock* block, const Expr& e) {
+    vb_.here().SetInsertPoint(from);
+    const auto memo = memo_;
+    vb_.open(false, block);
+    Value* value = emit(e);
+    phi->addIncoming(value, vb_.here().GetInsertBlock());
+    vb_.here().CreateBr(merge);
+    vb_.close(merge);
+    memo_ = memo;
+  };
+  side(on_true, if_true);
+  side(on_false, if_false);
+  vb_.here().Insert(phi);
+  return vb_.made_here(phi);
+}
+
+// --- casts ---
+
+Value* FunctionEmitter::emit_cast(const CastNode& node) {
+  const DType from = node.a.dtype(), to = node.dtype;
+  Value* a = emit(node.a);
+  if (from == to) return a;
+  Type* type = type_of(to);
+  if (from.code == TypeCode::kHandle || to.code == TypeCode::kHandle)
+    return fail(ErrorCode::E301, "a cast of a pointer", type);
+  const bool signed_from = from.code == TypeCode::kInt;
+  if (to.is_bool()) {
+    if (from.is_float()) {
+      Value* wide = widen(a, from);
+      return vb_.compare(CmpInst::FCMP_UNE, wide, Constant::getNullValue(wide->getType()));
+    }
+    return vb_.compare(CmpInst::ICMP_NE, a, Constant::getNullValue(a->getType()));
+  }
+  if (to.is_int()) {
+    if (from.is_float()) {
+      Value* wide = widen(a, from);
+      return vb_.intrinsic(to.code == TypeCode::kInt ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat,
+                           {type, wide->getType()}, {wide});
+    }
+    const unsigned bits = from.is_bool() ? 1 : from.bits;
+    if (bits > to.bits) return vb_.cast(Instruction::Trunc, a, type);
+    return vb_.cast(signed_from ? Instruction::SExt : Instruction::ZExt, a, type);  // none where bits are equal
+  }
+  const DType wide_to = is_bf16(to) ? kF32.with_lanes(to.lanes) : to;
+  Type* wide_type = type_of(wide_to);
+  if (!from.is_float()) {
+    return narrow(vb_.cast(signed_from ? Instruction::SIToFP : Instruction::UIToFP, a, wide_type), to);
+  }
+  Value* wide = widen(a, from);
+  const unsigned have = wide->getType()->getScalarSizeInBits(), want = wide_type->getScalarSizeInBits();
+  if (have > want) wide = vb_.cast(Instruction::FPTrunc, wide, wide_type);
+  if (have < want) wide = vb_.cast(Instruction::FPExt, wide, wide_type);
+  return narrow(wide, to);
+}
+
+// --- calls ---
+
+Value* FunctionEmitter::emit_math(const CallNode& node) {
+  const std::string_view name = node.name;
+  const DType type = node.dtype;
+  if (name == "likely") return emit(node.args[0]);
+  if (name.substr(0, 5) == "llvm.") return emit_intrinsic(node, false);
+  SmallVector<Value*, 4> args;
+  for (const Expr& arg : node.args) args.push_back(widen(emit(arg), arg.dtype()));
+  Type* wide = args.empty() ? nullptr : args[0]->getType();
+  const auto one = [&](Intrinsic::ID id) { return narrow(vb_.intrinsic(id, {wide}, args), type); };
+  if (name == "isnan" && args.size() == 1) return vb_.compare(CmpInst::FCMP_UNO, args[0], args[0]);
+  if (name == "abs" && args.size() == 1) {
+    if (type.is_float()) return one(Intrinsic::fabs);
+    return vb_.intrinsic(Intrinsic::abs, {wide}, {args[0], ConstantInt::getFalse(vb_.context())});
+  }
+  if (type.is_float()) {
+    if (name == "fma" && args.size() == 3) return one(Intrinsic::fma);
+    if (args.size() == 1) {
+      if (name == "sqrt") return one(Intrinsic::sqrt);
+      if (name == "floor") return one(Intrinsic::floor);
+      if (name == "ceil") return one(Intrinsic::ceil);
+      if (name == "trunc") return one(Intrinsic::trunc);
+      if (name == "round") return one(Intrinsic::roundeven);
+    }
+  }
+  return fail(ErrorCode::E301, "no code is known for " + node.name, type_of(type));
+}
+
+/// A machine intrinsic by LLVM's name. Arguments and result may differ from LLVM's types in anything but size.
+Value* FunctionEmitter::emit_intrinsic(const CallNode& node, bool has_effects) {
+  const Intrinsic::ID id = Function::lookupIntrinsicID(node.name);
+  if (id == Intrinsic::not_intrinsic || Intrinsic::isOverloaded(id))
+    return fail(ErrorCode::E301, "no intrinsic " + node.name, type_of(node.dtype));
+  Function* callee = Intrinsic::getDeclaration(&state_.module, id);
+  FunctionType* type = callee->getFunctionType();
+  if (type->getNumParams() != node.args.size())
+    return fail(ErrorCode::E301, node.name + " takes " + std::to_string(type->getNumParams()) + " arguments",
+                type_of(node.dtype));
+  const DataLayout& layout = state_.module.getDataLayout();
+  SmallVector<Value*, 6> args;
+  for (unsigned i = 0; i < node.args.size(); ++i) {
+    Value* arg = emit(node.args[i]);
+    Type* wanted = type->getParamType(i);
+    if (arg->getType() != wanted) {
+      if (auto* constant = dyn_cast<ConstantInt>(arg); constant && wanted->isIntegerTy()) {
+        arg = ConstantInt::get(wanted, constant->getZExtValue());
+      } else if (layout.getTypeSizeInBits(arg->getType()) == layout.getTypeSizeInBits(wanted)) {
+        arg = vb_.cast(Instruction::BitCast, arg, wanted);
+      } else {
+        return fail(ErrorCode::E301, "an argument of " + node.name + " has the wrong size", type_of(node.dtype));
+      }
+    }
+    args.push_back(arg);
+  }
+  if (has_effects) return vb_.here().CreateCall(callee, args);
+  const bool reads = !callee->doesNotAccessMemory();
+  auto* call = CallInst::Create(callee, args);
+  Value* result = reads ? vb_.read(call, ++next_state_) : vb_.pure(call);
+  Type* wanted = type_of(node.dtype);
+  return result->getType() == wanted ? result : vb_.cast(Instruction::BitCast, result, wanted);
+}
+
+}  // namespace fettle::llvm_backend

@@ -1,0 +1,212 @@
+#pragma once
+// One Func (or the body of one parallel loop) → one LLVM function. The parts:
+//   function_emitter.cpp  signatures, statements        emit_loops.cpp    loops, branches, register values through them
+//   emit_expr.cpp         arithmetic, casts, calls      emit_access.cpp   loads and stores
+//   addresses.cpp         pointers, strength reduction  registers.cpp     which registers there are
+#include <llvm/IR/Module.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "codegen/llvm/index_form.h"
+#include "codegen/llvm/llvm_codegen.h"
+#include "codegen/llvm/registers.h"
+#include "codegen/llvm/value_builder.h"
+#include "ir/func.h"
+
+namespace fettle::llvm_backend {
+
+/// What the functions of one module share while it is emitted.
+struct ModuleState {
+  const IrModule& ir;
+  const Target& target;
+  const LlvmOptions& options;
+  llvm::Module& module;
+  /// Funcs that need the FettleContext: parallel loops, scratch blocks, or calls of such.
+  std::set<std::string> needs_context;
+  int parallel_bodies = 0;
+  /// The first error; emission goes on with poison after one.
+  Diagnostic error;
+
+  void fail_with(ErrorCode code, std::string message) {
+    if (error.code == ErrorCode::kNone) error = Diagnostic(code, std::move(message));
+  }
+  /// Attributes every generated function has.
+  void set_attributes(llvm::Function* function) const;
+  llvm::FunctionCallee runtime_function(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> params);
+};
+
+/// Fills state.needs_context.
+void find_context_users(ModuleState& state);
+/// Linkage name of the body behind the entry's exported wrapper.
+std::string body_name(const std::string& func_name);
+/// Emits `func` as NAME(ptr…, i64…), with the context first (and a status as its result) where it is needed.
+llvm::Function* emit_function(ModuleState& state, const Func& func, const std::string& name, bool exported);
+/// Emits the exported wrapper `name` around `body`: int32_t (FettleContext*, void**, const int64_t*).
+void emit_entry(ModuleState& state, const Func& func, const std::string& name, llvm::Function* body);
+
+class FunctionEmitter {
+ public:
+  FunctionEmitter(ModuleState& state, const FuncNode& func, llvm::Function* function, const Stmt& body);
+
+  /// Parameters, before emit_body.
+  void bind_buffer(const BufferNode* buffer, llvm::Value* pointer);
+  void bind_var(const VarNode* var, llvm::Value* value);
+  void set_context(llvm::Value* context, llvm::Value* status) {
+    context_ = context;
+    status_ = status;
+  }
+  llvm::Value* make_status();
+  ValueBuilder& values() { return vb_; }
+  void emit_body();
+
+ private:
+  /// Memory that no other memory of the function overlaps.
+  struct MemoryBuffer {
+    llvm::Value* pointer = nullptr;
+    uint64_t state = 0;  // numbers the content: two reads under one number see the same
+    llvm::MDNode* scope = nullptr;  // alias scope of its accesses
+    std::vector<llvm::Instruction*> accesses;
+  };
+  /// How the rows of one array, run-time strides apart, share few pointers (addresses.cpp).
+  struct RowFamily {
+    Monomial stride;
+    int64_t first = 0, step = 1;  // multiples of the stride that occur: first + n*step
+  };
+  struct RowKey {
+    const BufferNode* buffer;
+    IndexForm slope, rest;  // rest: without constant and without the family's own term
+    friend auto operator<=>(const RowKey&, const RowKey&) = default;
+  };
+  struct PointerPhi {
+    llvm::PHINode* phi;
+    llvm::Value* bump_bytes;
+  };
+  struct PointerKey {
+    const BufferNode* buffer;
+    IndexForm slope, start;
+    friend auto operator<=>(const PointerKey&, const PointerKey&) = default;
+  };
+  /// An open serial loop; the first stands for the function itself.
+  struct Loop {
+    const VarNode* var = nullptr;
+    int level = 0;
+    llvm::BasicBlock* header = nullptr;
+    IndexForm first;          // of the variable
+    bool has_calls = false;
+    std::map<std::pair<const BufferNode*, IndexForm>, std::set<Monomial>> row_strides;
+    std::map<RowKey, RowFamily> families;
+    std::map<PointerKey, PointerPhi> pointers;
+  };
+  /// What a statement changes.
+  struct Effects {
+    std::set<int> slots;
+    std::set<const BufferNode*> buffers;
+    bool calls = false;
+  };
+
+  // function_emitter.cpp
+  void emit(const Stmt& stmt);
+  void emit_store(const StoreNode& node);
+  void emit_let(const LetNode& node);
+  void emit_allocate(const AllocateNode& node);
+  void emit_call(const CallFuncNode& node);
+  void emit_evaluate(const EvaluateNode& node);
+  void emit_parallel(const ForNode& node);
+  void note_failure(llvm::Value* failed_status);
+  Effects effects_of(const Stmt& stmt);
+  void forget(const Effects& effects);
+  llvm::Value* fail(ErrorCode code, std::string message, llvm::Type* type);
+
+  // emit_loops.cpp
+  void emit_for(const ForNode& node);
+  void emit_while(const WhileNode& node);
+  void emit_if(const IfNode& node);
+  bool provably_positive(const Expr& e) const;
+  struct SlotPhi {
+    int slot;
+    llvm::PHINode* phi;
+    llvm::Value* before;
+  };
+  std::vector<SlotPhi> carry_slots(const Effects& effects, llvm::BasicBlock* from);
+  void finish_slots(const std::vector<SlotPhi>& carried, llvm::BasicBlock* latch, llvm::BasicBlock* skipped_from);
+
+  // emit_expr.cpp
+  llvm::Value* emit(const Expr& e);
+  llvm::Value* emit_uncached(const Expr& e);
+  llvm::Value* emit_binary(const BinaryNode& node);
+  llvm::Value* emit_float_binary(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type);
+  llvm::Value* emit_int_binary(BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_contracted(const BinaryNode& node);
+  llvm::Value* emit_lane_compare(const BinaryNode& node);
+  llvm::Value* emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false);
+  llvm::Value* emit_cast(const CastNode& node);
+  llvm::Value* emit_math(const CallNode& node);
+  llvm::Value* emit_intrinsic(const CallNode& node, bool has_effects);
+  llvm::Value* widen(llvm::Value* value, DType type);    // bf16 → f32; others as they are
+  llvm::Value* narrow(llvm::Value* value, DType type);   // f32 → bf16
+  bool may_trap(const Expr& e) const;
+  llvm::Type* type_of(DType type) const;         // as a value
+  llvm::Type* memory_type_of(DType type) const;  // as stored
+  llvm::Constant* int_constant(DType type, int64_t value) const;
+
+  // emit_access.cpp
+  llvm::Value* emit_load(const LoadNode& node);
+  llvm::Value* load_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
+  void store_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);
+  llvm::Value* memory_mask(const Expr& mask);
+  llvm::Value* gather_pointers(const BufferNode* buffer, const Expr& index);
+  llvm::Value* finish_access(llvm::Instruction* access, const BufferNode* buffer);
+  llvm::Value* read_register(const RegisterAccess& access);
+  void write_register(const RegisterAccess& access, llvm::Value* value);
+
+  // addresses.cpp
+  llvm::Value* address(const BufferNode* buffer, const Expr& index);
+  llvm::Value* pointer_at(llvm::Value* base, const IndexForm& form, int64_t element_bytes);
+  llvm::Value* bytes_of(const IndexForm& form, int64_t element_bytes);
+  llvm::Value* stay_offset(llvm::Value* pointer, llvm::Value* bytes);
+  int level_of(const Monomial& monomial);
+  int level_of_indeterminate(int indeterminate);
+  void split_form(const IndexForm& form, const Loop& loop, IndexForm& slope, IndexForm& fixed, IndexForm& moving);
+  void plan_rows(Loop& loop, const Stmt& body);
+  llvm::Value* start_pointer(Loop& loop, const BufferNode* buffer, const IndexForm& slope, const IndexForm& start);
+
+  MemoryBuffer* memory(const BufferNode* buffer);
+  void attach_alias_scopes();
+  friend llvm::Function* emit_function(ModuleState&, const Func&, const std::string&, bool);
+
+  ModuleState& state_;
+  const FuncNode& func_;
+  Stmt body_;
+  ValueBuilder vb_;
+  bool contract_;
+  IndexForms forms_;
+  Registers registers_;
+  std::vector<llvm::Value*> slot_values_;
+  std::unordered_map<const VarNode*, llvm::Value*> vars_;
+  std::unordered_map<const VarNode*, int64_t> var_minimum_;
+  std::unordered_map<const BufferNode*, MemoryBuffer> buffers_;
+  struct Remembered {
+    Expr expr;  // kept alive, so that no other takes its address
+    llvm::Value* value;
+  };
+  std::unordered_map<const ExprNode*, Remembered> memo_;  // within one statement
+  std::vector<Loop> loops_;
+  llvm::Value* lane_mask_ = nullptr;  // vector loads below touch only these lanes
+  llvm::Value* context_ = nullptr;
+  llvm::Value* status_ = nullptr;  // pointer to an i32
+  uint64_t next_state_ = 1;
+};
+
+/// One flat index as base + lane * stride, if it is of that form.
+struct LaneIndex {
+  Expr base, stride;
+  int lanes = 1;
+};
+bool as_lane_index(const Expr& e, LaneIndex& out);
+
+}  // namespace fettle::llvm_backend

@@ -1,0 +1,35 @@
+#pragma once
+// Lowered loop programs → x86-64 machine code, through LLVM 19. No LLVM type appears here.
+// What a lowered program is, and how it becomes fast code: README.md.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/func.h"
+#include "target/target.h"
+
+namespace fettle {
+
+struct LlvmOptions {
+  /// a*b+c on floats is one rounding (fma). A Func's annotation "contract" (0 or 1) overrides it.
+  bool contract = true;
+  /// The exported name of the module's entry; empty: the entry Func's own name.
+  std::string entry_name;
+};
+
+/// A relocatable, position-independent ELF object. Exports
+///   - the module's entry (if it names one) as `int32_t NAME(FettleContext*, void** buffers, const int64_t* ints)`,
+///   - every other Func that needs no context, such as atoms, as `void NAME(void*…, int64_t…)`: buffers, then integers.
+/// A CallFunc to a name that is not in the module becomes a call of such an external function.
+/// Errors: E301 a construct that is not lowered or not known here · E302 LLVM refused.
+Result<std::vector<uint8_t>> compile_object(const IrModule& module, const Target& target,
+                                            const LlvmOptions& options = {});
+/// The same as assembly text (Intel syntax), for people to read.
+Result<std::string> emit_assembly(const IrModule& module, const Target& target, const LlvmOptions& options = {});
+/// LLVM's own text form of what the code generator is given.
+Result<std::string> emit_llvm_ir(const IrModule& module, const Target& target, const LlvmOptions& options = {});
+
+}  // namespace fettle

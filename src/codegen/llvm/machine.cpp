@@ -1,0 +1,82 @@
+#include "codegen/llvm/machine.h"
+
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Target/TargetOptions.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace fettle::llvm_backend {
+
+using namespace llvm;
+
+namespace {
+
+constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
+
+/// LLVM has some switches only as options of its command line.
+void set_option(const char* name, const char* value) {
+  auto& options = cl::getRegisteredOptions();
+  if (const auto found = options.find(name); found != options.end()) found->second->addOccurrence(1, name, value);
+}
+
+void initialize() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    // Pointers are in final form (addresses.cpp): LLVM's own loop strength reduction would choose others.
+    set_option("disable-lsr", "true");
+    set_option("x86-asm-syntax", "intel");
+  });
+}
+
+/// One TargetMachine for each target that this thread has compiled for.
+Result<TargetMachine*> machine_for(const Target& target) {
+  initialize();
+  static thread_local std::map<std::pair<std::string, std::string>, std::unique_ptr<TargetMachine>> machines;
+  auto& machine = machines[{target.cpu, target.features}];
+  if (!machine) {
+    std::string error;
+    const auto* description = TargetRegistry::lookupTarget(kTriple, error);
+    if (!description) return fail(ErrorCode::E302, error);
+    TargetOptions options;
+    options.AllowFPOpFusion = FPOpFusion::Standard;
+    machine.reset(description->createTargetMachine(kTriple, target.cpu, target.features, options, Reloc::PIC_,
+                                                   CodeModel::Small, CodeGenOptLevel::Default));
+    if (!machine) return fail(ErrorCode::E302, "LLVM has no machine " + target.cpu);
+  }
+  return machine.get();
+}
+
+}  // namespace
+
+Result<> set_machine(Module& module, const Target& target) {
+  FETTLE_TRY(TargetMachine * machine, machine_for(target));
+  module.setTargetTriple(kTriple);
+  module.setDataLayout(machine->createDataLayout());
+  return {};
+}
+
+Result<std::vector<uint8_t>> emit_machine_code(Module& module, const Target& target, bool as_text) {
+  FETTLE_TRY(TargetMachine * machine, machine_for(target));
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream out(bytes);
+  legacy::PassManager passes;
+  const auto kind = as_text ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
+  machine->Options.MCOptions.AsmVerbose = false;
+  if (machine->addPassesToEmitFile(passes, out, nullptr, kind, /*DisableVerify=*/true))
+    return fail(ErrorCode::E302, "LLVM cannot emit code for " + target.cpu);
+  passes.run(module);
+  return std::vector<uint8_t>(bytes.begin(), bytes.end());
+}
+
+}  // namespace fettle::llvm_backend

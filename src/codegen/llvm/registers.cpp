@@ -1,0 +1,129 @@
+#include "codegen/llvm/registers.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "ir/visit.h"
+
+namespace fettle::llvm_backend {
+namespace {
+
+/// Constant run of elements, or lanes == 0.
+struct Run {
+  int64_t first = 0;
+  int lanes = 0;
+};
+
+Run constant_run(const Expr& index, IndexForms& forms) {
+  if (const auto* ramp = index.as<RampNode>()) {
+    const IndexForm base = forms.form(ramp->base);
+    if (!base.is_constant() || !is_one(ramp->stride)) return {};
+    return {base.constant, ramp->dtype.lanes};
+  }
+  if (index.dtype().lanes != 1) return {};
+  const IndexForm form = forms.form(index);
+  return form.is_constant() ? Run{form.constant, 1} : Run{};
+}
+
+/// Such a value is that of the place where it is read, and must not be read again elsewhere.
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    found |= x.kind() == ExprKind::kLoad;
+    return !found;
+  });
+  return found;
+}
+
+/// Collects the runs of every register buffer.
+class Accesses : public Visitor {
+ public:
+  explicit Accesses(IndexForms& forms) : forms_(forms) {}
+
+  std::map<const BufferNode*, std::map<int64_t, int>> runs;  // first → most lanes
+  std::vector<const BufferNode*> order;
+  std::unordered_map<const BufferNode*, bool> unfit;
+
+  void visit(const Expr& e) override {
+    if (const auto* load = e.as<LoadNode>()) note(load->buffer.get(), load->indices);
+    if (const auto* address = e.as<AddressNode>(); address && is_register(address->buffer.get()))
+      unfit[address->buffer.get()] = true;
+    Visitor::visit(e);
+  }
+
+  void visit(const Stmt& s) override {
+    if (const auto* store = s.as<StoreNode>()) note(store->buffer.get(), store->indices);
+    if (const auto* let = s.as<LetNode>(); let && let->var->dtype == kI64 && !reads_memory(let->value))
+      forms_.define(let->var.get(), forms_.form(let->value));
+    if (const auto* allocation = s.as<AllocateNode>()) home_[allocation->buffer.get()] = parallel_;
+    if (const auto* loop = s.as<ForNode>(); loop && loop->loop_kind == ForKind::kParallel) {
+      const ForNode* outer = std::exchange(parallel_, loop);
+      Visitor::visit(s);
+      parallel_ = outer;
+      return;
+    }
+    Visitor::visit(s);
+  }
+
+ private:
+  static bool is_register(const BufferNode* buffer) { return buffer->scope == kScopeRegister; }
+
+  void note(const BufferNode* buffer, const std::vector<Expr>& indices) {
+    if (!is_register(buffer)) return;
+    if (runs.find(buffer) == runs.end()) order.push_back(buffer);
+    auto& mine = runs[buffer];
+    const Run run = indices.size() == 1 ? constant_run(indices[0], forms_) : Run{};
+    const auto home = home_.find(buffer);
+    if (run.lanes == 0 || home == home_.end() || home->second != parallel_) {
+      unfit[buffer] = true;
+      return;
+    }
+    int& lanes = mine[run.first];
+    lanes = std::max(lanes, run.lanes);
+  }
+
+  IndexForms& forms_;
+  const ForNode* parallel_ = nullptr;
+  std::unordered_map<const BufferNode*, const ForNode*> home_;
+};
+
+}  // namespace
+
+Registers::Registers(const Stmt& body, IndexForms& forms) {
+  Accesses accesses(forms);
+  accesses.visit(body);
+  for (const BufferNode* buffer : accesses.order) {
+    if (accesses.unfit.count(buffer)) continue;
+    std::vector<RegisterSlot> slots;
+    bool fits = true;
+    for (const auto& [first, lanes] : accesses.runs[buffer]) {
+      if (!slots.empty() && first < slots.back().first + slots.back().lanes) {
+        fits &= first + lanes <= slots.back().first + slots.back().lanes;
+      } else {
+        slots.push_back({buffer, first, lanes});
+      }
+    }
+    if (!fits) continue;
+    auto& mine = by_buffer_[buffer];
+    for (const RegisterSlot& slot : slots) {
+      mine.push_back(static_cast<int>(slots_.size()));
+      slots_.push_back(slot);
+    }
+  }
+}
+
+RegisterAccess Registers::find(const BufferNode* buffer, const Expr& index, IndexForms& forms) const {
+  const Run run = constant_run(index, forms);
+  const auto& mine = by_buffer_.at(buffer);
+  const auto after = std::upper_bound(mine.begin(), mine.end(), run.first, [this](int64_t first, int slot) {
+    return first < slots_[static_cast<size_t>(slot)].first;
+  });
+  FETTLE_CHECK(after != mine.begin());
+  const int slot = *std::prev(after);
+  const int lane = static_cast<int>(run.first - slots_[static_cast<size_t>(slot)].first);
+  FETTLE_CHECK(lane + run.lanes <= slots_[static_cast<size_t>(slot)].lanes);
+  return {slot, lane, run.lanes};
+}
+
+}  // namespace fettle::llvm_backend
