@@ -273,6 +273,22 @@ Interval Analyzer::plain_bounds(const LinearForm& form) const {
 
 Interval Analyzer::int_bounds(const LinearForm& form) const {
   Interval bounds = plain_bounds(form);
+  if (form.terms.size() > 1 && !within_constraint_) {
+    // x - min(x, y) and the like: an argument of the min may cancel more than its bounds do.
+    bool has_min_or_max = false;
+    for (const LinearTerm& t : form.terms) {
+      const auto* n = t.expr.as<BinaryNode>();
+      has_min_or_max |= n && (n->op == BinaryOp::kMin || n->op == BinaryOp::kMax);
+    }
+    if (has_min_or_max) {
+      std::vector<LinearForm> alternatives;
+      expand_bound(form, true, alternatives);
+      for (const LinearForm& f : alternatives) bounds.max = std::min(bounds.max, plain_bounds(f).max);
+      alternatives.clear();
+      expand_bound(form, false, alternatives);
+      for (const LinearForm& f : alternatives) bounds.min = std::max(bounds.min, plain_bounds(f).min);
+    }
+  }
   if (form.terms.empty() || constraints_.empty()) return bounds;
   const bool nested = std::exchange(within_constraint_, true);
   for (const LinearForm& c : constraints_) {

@@ -1,0 +1,233 @@
+#include "arith/affine_map.h"
+
+#include "arith/mixed_radix.h"
+#include "base/check.h"
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+struct Use {
+  int source;
+  int64_t lower;
+  Expr extent;
+  bool top;
+  size_t binding;
+};
+
+// Every digit in use: those of the bindings, and those that make up each composite in use.
+std::vector<Use> all_uses(const std::vector<Source>& sources, const std::vector<DigitSum>& sums) {
+  std::vector<Use> uses;
+  std::vector<char> seen(sources.size(), 0);
+  std::vector<int> pending;
+  const auto use = [&](const Digit& d, size_t binding) {
+    if (is_one(d.extent)) return;
+    uses.push_back({d.source, d.lower, d.extent, d.top, binding});
+    if (!seen[static_cast<size_t>(d.source)]) pending.push_back(d.source);
+    seen[static_cast<size_t>(d.source)] = 1;
+  };
+  for (size_t k = 0; k < sums.size(); ++k)
+    for (const SumTerm& t : sums[k].terms) use(t.digit, k);
+  while (!pending.empty()) {
+    const int id = pending.back();
+    pending.pop_back();
+    // Parts of a composite count as one user of their own.
+    for (const SumTerm& t : sources[static_cast<size_t>(id)].parts)
+      use(t.digit, sums.size() + static_cast<size_t>(id));
+  }
+  std::stable_sort(uses.begin(), uses.end(), [](const Use& x, const Use& y) {
+    return x.source != y.source ? x.source < y.source : x.lower < y.lower;
+  });
+  return uses;
+}
+
+// How the digits in use make up one source.
+struct Makeup {
+  bool disjoint = true;
+  bool complete = true;  // they determine the source's value
+  bool ragged = false;   // not all combinations of them occur
+};
+
+Makeup makeup_of(const Source& source, const Use* begin, const Use* end, Analyzer& analyzer) {
+  Makeup m;
+  int64_t reached = 1;  // the product of the digits below
+  for (const Use* u = begin; u != end; ++u) {
+    if (reached == 0 || u->lower % reached != 0) {
+      m.disjoint = m.complete = false;
+      return m;
+    }
+    if (u->lower != reached) m.complete = false;
+    if (u->top) {
+      if (end - begin > 1 && !analyzer.modular(source.extent).divisible_by(u->lower)) m.ragged = true;
+      reached = 0;  // nothing may lie above
+    } else {
+      reached = u->lower * *as_int(u->extent);
+    }
+  }
+  if (reached != 0) {
+    // No top digit: complete only if what lies above is a single value.
+    const Interval extent = analyzer.int_bounds(source.extent);
+    if (extent.max > reached) m.complete = false;
+    if (extent.min < reached) m.ragged = true;
+  }
+  return m;
+}
+
+}  // namespace
+
+AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
+                            const std::vector<VarDomain>& loops, const Expr& predicate, Analyzer& analyzer) {
+  FETTLE_CHECK(bindings.size() == extents.size());
+  AffineMap map;
+  const auto scope = analyzer.enter();
+  // Loops are taken to start at 0: x → x + min.
+  std::vector<VarDomain> domains;
+  domains.reserve(loops.size());
+  VarMap shifted;
+  for (const VarDomain& d : loops) {
+    Expr extent = d.range.extent, first = d.range.min;
+    if (!shifted.empty()) {
+      extent = substitute(extent, shifted);
+      first = substitute(first, shifted);
+    }
+    if (!is_zero(first)) shifted[d.var.get()] = Expr(d.var) + first;
+    extent = analyzer.simplify(extent);
+    analyzer.bind(d.var, 0, extent);
+    domains.push_back({d.var, {0, extent}});
+  }
+  const auto prepared = [&](const Expr& e) {
+    return analyzer.simplify(shifted.empty() ? e : substitute(e, shifted));
+  };
+
+  MixedRadix radix(domains, analyzer);
+  for (const VarDomain& d : domains) {
+    if (!radix.uses_loops(d.range.extent)) continue;
+    map.reason = "the extent of loop " + d.var->name + " depends on another loop";
+    return map;
+  }
+  if (predicate) radix.set_predicate(prepared(predicate));
+
+  std::vector<DigitSum> sums;
+  map.covers = map.injective = true;
+  for (size_t k = 0; k < bindings.size(); ++k) {
+    auto sum = radix.parse(prepared(bindings[k]));
+    const auto range = sum ? radix.range_of(*sum, true) : std::nullopt;
+    if (!range) {
+      map = {};
+      map.reason = "binding " + std::to_string(k) + " is not quasi-affine in the loops";
+      return map;
+    }
+    BindingInfo info;
+    info.min = analyzer.simplify(analyzer.to_expr(sum->base) + range->low);
+    info.extent = range->extent;
+    info.dense = range->dense;
+    info.injective = range->injective;
+    map.injective &= info.injective;
+    const bool reached = info.dense && analyzer.can_prove(le(info.min, 0)) &&
+                         analyzer.can_prove(le(extents[k], info.min + info.extent));
+    if (!reached && map.covers) {
+      map.covers = false;
+      map.reason = "binding " + std::to_string(k) + " does not reach its whole domain";
+    }
+    map.bindings.push_back(std::move(info));
+    sums.push_back(std::move(*sum));
+  }
+  map.affine = map.independent = true;
+  for (const RadixCondition& c : radix.conditions()) {
+    if (c.used) continue;
+    if (map.covers) map.reason = "a condition of the predicate bounds no binding";
+    map.covers = false;
+  }
+
+  const std::vector<Use> uses = all_uses(radix.sources(), sums);
+  std::vector<char> used(radix.sources().size(), 0);
+  for (size_t i = 0; i < uses.size();) {
+    size_t j = i;
+    while (j < uses.size() && uses[j].source == uses[i].source) ++j;
+    const auto at = static_cast<size_t>(uses[i].source);
+    used[at] = 1;
+    const Makeup m = makeup_of(radix.sources()[at], &uses[i], &uses[i] + (j - i), analyzer);
+    if (!m.disjoint) {
+      map.independent = map.covers = map.injective = false;
+      map.reason = "two bindings use the same part of a loop";
+    }
+    if (!m.complete) map.injective = false;
+    if (m.ragged) {
+      if (map.covers) map.reason = "a split that leaves a remainder goes to different bindings";
+      map.covers = map.independent = false;
+    }
+    i = j;
+  }
+  // A loop that no binding uses repeats every instance.
+  for (size_t i = 0; i < domains.size(); ++i)
+    if (!used[i] && !is_one(domains[i].range.extent)) map.injective = false;
+  return map;
+}
+
+Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& shape, Analyzer& analyzer) {
+  FETTLE_CHECK(map.inputs.size() == shape.size());
+  const auto scope = analyzer.enter();
+  std::vector<VarDomain> domains;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    domains.push_back({map.inputs[i], {0, analyzer.simplify(shape[i])}});
+    analyzer.bind(map.inputs[i], 0, domains.back().range.extent);
+  }
+  MixedRadix radix(domains, analyzer);
+  IndexMapInverse result;
+  std::vector<DigitSum> sums;
+  for (size_t k = 0; k < map.outputs.size(); ++k) {
+    auto sum = radix.parse(analyzer.simplify(map.outputs[k]));
+    const auto range = sum ? radix.range_of(*sum, false) : std::nullopt;
+    if (!range || !range->dense || !range->injective || !sum->base.is_zero())
+      return fail(ErrorCode::E217, "output " + std::to_string(k) + " of the index map is no dense number of its inputs");
+    result.physical_shape.push_back(range->extent);
+    result.inverse.inputs.push_back(make_var("p" + std::to_string(k)));
+    analyzer.bind(result.inverse.inputs.back(), 0, range->extent);
+    sums.push_back(std::move(*sum));
+  }
+  const std::vector<Use> uses = all_uses(radix.sources(), sums);
+  std::vector<char> used(radix.sources().size(), 0);
+  std::vector<char> ragged(radix.sources().size(), 0);
+  for (size_t i = 0; i < uses.size();) {
+    size_t j = i;
+    while (j < uses.size() && uses[j].source == uses[i].source) ++j;
+    const auto at = static_cast<size_t>(uses[i].source);
+    used[at] = 1;
+    const Makeup m = makeup_of(radix.sources()[at], &uses[i], &uses[i] + (j - i), analyzer);
+    if (!m.disjoint || !m.complete)
+      return fail(ErrorCode::E217, "the outputs do not determine " + (at < domains.size()
+                                                                          ? "input " + domains[at].var->name
+                                                                          : std::string("a fused input")));
+    ragged[at] = m.ragged;
+    i = j;
+  }
+  for (size_t i = 0; i < domains.size(); ++i)
+    if (!used[i] && !is_one(domains[i].range.extent))
+      return fail(ErrorCode::E217, "no output uses input " + domains[i].var->name);
+
+  // Values of the sources: sums of lower * digit, a digit being (number / scale) % extent of the output or of the
+  // composite that holds it. A composite comes after its parts, so from the last to the first.
+  std::vector<Expr> values(radix.sources().size(), Expr(0));
+  const auto take_apart = [&](const Expr& number, const std::vector<SumTerm>& terms) {
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const SumTerm& t = terms[i];
+      if (is_one(t.digit.extent)) continue;
+      Expr digit = floordiv(number, Expr(t.scale));
+      if (i + 1 < terms.size()) digit = floormod(digit, t.digit.extent);
+      Expr& value = values[static_cast<size_t>(t.digit.source)];
+      value = value + digit * Expr(t.digit.lower);
+    }
+  };
+  for (size_t k = 0; k < sums.size(); ++k) take_apart(result.inverse.inputs[k], sums[k].terms);
+  for (size_t s = radix.sources().size(); s-- > 0;) {
+    values[s] = analyzer.simplify(values[s]);
+    if (ragged[s]) result.valid = logical_and(result.valid, lt(values[s], radix.sources()[s].extent));
+    take_apart(values[s], radix.sources()[s].parts);
+  }
+  for (size_t i = 0; i < domains.size(); ++i) result.inverse.outputs.push_back(values[i]);
+  if (result.valid) result.valid = analyzer.simplify(result.valid);
+  if (is_true(result.valid)) result.valid = nullptr;
+  return result;
+}
+
+}  // namespace fettle
