@@ -10,7 +10,7 @@ Result<Applied> apply_set_scope(const Schedule& s, const SetScopeArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.block(args.block));
   const auto& block = *stmt.as<BlockNode>();
   FETTLE_TRY(const Buffer buffer, write_buffer(block, args.index));
-  FETTLE_TRY_VOID(check_scope(s, args.scope, &block, "set_scope"));
+  FETTLE_TRY_VOID(check_scope(s, args.scope, &block));
   if (is_param(s.func(), buffer.get()))
     return fail_at(ErrorCode::E218, s.func(), &block, "buffer " + buffer->name + " is a parameter", {});
   if (buffer->scope == args.scope) return Applied{s.func(), {}};

@@ -1,0 +1,232 @@
+#include "schedule/dataflow.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "ir/visit.h"
+
+namespace fettle {
+
+std::vector<const BlockNode*> blocks_under(const Stmt& s) {
+  std::vector<const BlockNode*> blocks;
+  walk(s, [&](const Stmt& x) {
+    const auto* block = x.as<BlockNode>();
+    if (block) blocks.push_back(block);
+    return block == nullptr;
+  });
+  return blocks;
+}
+
+std::vector<const BlockNode*> blocks_of(const BlockNode& scope) { return blocks_under(scope.body); }
+
+namespace {
+
+const Region* region_of(const std::vector<Region>& regions, const BufferNode* buffer) {
+  for (const Region& region : regions)
+    if (region.buffer.get() == buffer) return &region;
+  return nullptr;
+}
+
+}  // namespace
+
+const Region* read_region(const BlockNode& block, const BufferNode* buffer) { return region_of(block.reads, buffer); }
+const Region* write_region(const BlockNode& block, const BufferNode* buffer) { return region_of(block.writes, buffer); }
+
+std::vector<const BlockNode*> producers_of(const BlockNode& scope, const BufferNode* buffer) {
+  std::vector<const BlockNode*> found = blocks_of(scope);
+  std::erase_if(found, [&](const BlockNode* b) {
+    return !write_region(*b, buffer) || b->annotations.find(kClearsPadLanes);
+  });
+  return found;
+}
+
+std::vector<const BlockNode*> consumers_of(const BlockNode& scope, const BufferNode* buffer) {
+  std::vector<const BlockNode*> found = blocks_of(scope);
+  std::erase_if(found, [&](const BlockNode* b) { return write_region(*b, buffer) || !read_region(*b, buffer); });
+  return found;
+}
+
+std::string why_not_complete(const BlockNode& block, const BlockNode& scope, bool reduction_too) {
+  if (block.init && !reduction_too) return "it has a reduction that is not closed";
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind == IterKind::kSpatial || (reduction_too && block.init && iter.kind == IterKind::kReduce)) continue;
+    return fmt::format("iterator {} is not spatial", iter.var->name);
+  }
+  if (block.writes.empty()) return "it writes nothing";
+  for (const Region& region : block.writes) {
+    if (producers_of(scope, region.buffer.get()).size() != 1)
+      return fmt::format("it is not alone in writing {}", region.buffer->name);
+    if (!block.init && read_region(block, region.buffer.get()))
+      return fmt::format("it reads {}, which it writes", region.buffer->name);
+  }
+  return {};
+}
+
+bool is_complete(const BlockNode& block, const BlockNode& scope) { return why_not_complete(block, scope, false).empty(); }
+
+bool is_reduction(const BlockNode& block, const BlockNode& scope) {
+  return block.init && why_not_complete(block, scope, true).empty();
+}
+
+bool is_param(const Func& func, const BufferNode* buffer) { return func.find_param(buffer) != nullptr; }
+
+std::vector<std::vector<Expr>> loads_of(const Stmt& s, const BufferNode* buffer) {
+  std::vector<std::vector<Expr>> found;
+  walk(s, [](const Stmt&) { return true; },
+       [&](const Expr& e) {
+         if (const auto* access = e.as<LoadNode>(); access && access->buffer.get() == buffer)
+           found.push_back(access->indices);
+         return true;
+       });
+  return found;
+}
+
+std::vector<std::vector<Expr>> stores_of(const Stmt& s, const BufferNode* buffer) {
+  std::vector<std::vector<Expr>> found;
+  walk(s, [&](const Stmt& x) {
+    if (const auto* access = x.as<StoreNode>(); access && access->buffer.get() == buffer)
+      found.push_back(access->indices);
+    return true;
+  });
+  return found;
+}
+
+const StoreNode* single_store(const BlockNode& block) { return block.body.as<StoreNode>(); }
+
+Range hull_of(const Range& a, const Range& b, const Expr& whole, Analyzer& analyzer) {
+  LinearForm apart = analyzer.linear(b.min);
+  apart.add(analyzer.linear(a.min), -1);
+  if (apart.is_zero() && structural_equal(a.extent, b.extent)) return a;
+  const int64_t* a_extent = as_int(a.extent);
+  const int64_t* b_extent = as_int(b.extent);
+  if (!apart.is_constant() || !a_extent || !b_extent) return {int_imm(0), whole};
+  const int64_t shift = apart.constant;
+  const int64_t end = std::max(*a_extent, shift + *b_extent);
+  if (shift >= 0) return {a.min, int_imm(end)};
+  return {b.min, int_imm(std::max(*b_extent, *a_extent - shift))};
+}
+
+namespace {
+
+struct Accesses {
+  std::vector<Region> regions;
+  void add(const Buffer& buffer, const std::vector<Expr>& indices, Analyzer& analyzer) {
+    for (Region& region : regions) {
+      if (!(region.buffer == buffer)) continue;
+      for (size_t d = 0; d < indices.size(); ++d)
+        region.ranges[d] = hull_of(region.ranges[d], {indices[d], int_imm(1)}, buffer->shape[d], analyzer);
+      return;
+    }
+    Region fresh{buffer, {}};
+    for (const Expr& index : indices) fresh.ranges.push_back({analyzer.simplify(index), int_imm(1)});
+    regions.push_back(std::move(fresh));
+  }
+};
+
+// Those buffers that `before` lists come in its order, then the others.
+std::vector<Region> in_order_of(const std::vector<Region>& before, std::vector<Region> now) {
+  std::vector<Region> result;
+  for (const Region& old : before)
+    for (Region& region : now)
+      if (region.buffer && region.buffer == old.buffer) result.push_back(std::exchange(region, Region{}));
+  for (Region& region : now)
+    if (region.buffer) result.push_back(std::move(region));
+  return result;
+}
+
+}  // namespace
+
+void infer_regions(BlockNode& block, Analyzer& analyzer) {
+  Accesses reads, writes;
+  const auto scan = [&](const Stmt& s, bool count_reads) {
+    walk(s,
+         [&](const Stmt& x) {
+           if (const auto* access = x.as<StoreNode>()) writes.add(access->buffer, access->indices, analyzer);
+           return true;
+         },
+         [&](const Expr& e) {
+           const auto* access = e.as<LoadNode>();
+           if (access && count_reads) reads.add(access->buffer, access->indices, analyzer);
+           return true;
+         });
+  };
+  scan(block.init, true);
+  scan(block.body, true);
+  std::erase_if(reads.regions, [&](const Region& region) {
+    if (read_region(block, region.buffer.get())) return false;
+    const Region* written = region_of(writes.regions, region.buffer.get());
+    if (!written) return false;
+    for (size_t d = 0; d < region.ranges.size(); ++d)
+      if (!structural_equal(region.ranges[d].min, written->ranges[d].min) ||
+          !structural_equal(region.ranges[d].extent, written->ranges[d].extent))
+        return false;
+    return true;
+  });
+  block.reads = in_order_of(block.reads, std::move(reads.regions));
+  block.writes = in_order_of(block.writes, std::move(writes.regions));
+}
+
+const StmtNode* anchor_of(const BlockNode& scope, const BlockNode* block, const std::vector<const BlockNode*>& others) {
+  const std::vector<Stmt> path = path_to(scope.body, block);
+  FETTLE_CHECK(!path.empty());
+  // Index of the first statement on the path that no other block is below.
+  size_t first = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? 1 : 0;
+  for (const BlockNode* other : others) {
+    if (other == block) continue;
+    const std::vector<Stmt> other_path = path_to(scope.body, other);
+    size_t common = 0;
+    while (common < path.size() && common < other_path.size() && path[common] == other_path[common]) ++common;
+    first = std::max(first, common);
+  }
+  FETTLE_CHECK(first < path.size());
+  return path[first].get();
+}
+
+Func edit_scope(const Func& func, const std::string& scope, const ScopeEdit& edit) {
+  Stmt body = func->body;
+  if (edit.anchor) {
+    const std::vector<Stmt> path = path_to(body, edit.anchor);
+    FETTLE_CHECK(!path.empty());
+    const Stmt middle = edit.replacement ? edit.replacement : path.back();
+    body = replace_stmt(body, edit.anchor, seq({edit.before, middle, edit.after}));
+  }
+  if (!edit.allocate.empty() || !edit.release.empty()) {
+    const BlockNode* block = find_block(body, scope);
+    FETTLE_CHECK(block);
+    body = replace_stmt(body, block, with(*block, [&](BlockNode& b) {
+      std::erase_if(b.allocations, [&](const Buffer& buffer) {
+        return std::ranges::find(edit.release, buffer.get()) != edit.release.end();
+      });
+      b.allocations.insert(b.allocations.end(), edit.allocate.begin(), edit.allocate.end());
+    }));
+  }
+  return with_body(func, body);
+}
+
+std::vector<const ForNode*> loops_between(const Stmt& top, const StmtNode* node) {
+  std::vector<const ForNode*> loops;
+  const std::vector<Stmt> path = path_to(top, node);
+  for (const Stmt& s : path)
+    if (const auto* loop = s.as<ForNode>(); loop && loop != node) loops.push_back(loop);
+  return loops;
+}
+
+Result<> check_scope(const Schedule& schedule, const std::string& memory_scope, const BlockNode* block) {
+  if (memory_scope == kScopeGlobal || memory_scope == kScopeRegister) return {};
+  if (schedule.target() && schedule.target()->find_scope(memory_scope)) return {};
+  return fail_at(ErrorCode::E219, schedule.func(), block, fmt::format("scope \"{}\"", memory_scope), {});
+}
+
+std::vector<Expr> conjuncts(const Expr& condition) {
+  if (is_true(condition)) return {};
+  if (const auto* both = condition.as<BinaryNode>(); both && both->op == BinaryOp::kAnd) {
+    std::vector<Expr> left = conjuncts(both->a), right = conjuncts(both->b);
+    left.insert(left.end(), right.begin(), right.end());
+    return left;
+  }
+  return {condition};
+}
+
+}  // namespace fettle

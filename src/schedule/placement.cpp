@@ -1,0 +1,125 @@
+#include "schedule/placement.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+
+namespace fettle {
+
+size_t Move::index(const BlockNode* b) const {
+  return static_cast<size_t>(std::ranges::find(order, b) - order.begin());
+}
+
+bool Move::is_inside(const BlockNode* b) const { return std::ranges::find(inside, b) != inside.end(); }
+
+Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopRef& loop_ref) {
+  FETTLE_TRY(const Stmt block_stmt, s.block(block_ref));
+  FETTLE_TRY(const Stmt loop_stmt, s.loop(loop_ref));
+  const Func& func = s.func();
+  Move move;
+  move.block = block_stmt.as<BlockNode>();
+  move.loop = loop_stmt.as<ForNode>();
+  move.scope = enclosing_block(func, move.block);
+  if (move.loop->loop_kind == ForKind::kVectorized)
+    return fail_at(ErrorCode::E201, func, move.loop, fmt::format("loop {} is vectorized", move.loop->var->name), {});
+  if (!move.scope || enclosing_block(func, move.loop) != move.scope)
+    return fail_at(ErrorCode::E207, func, move.loop,
+                   fmt::format("loop {} and block {} are in different blocks", move.loop->var->name, move.block->name), {});
+  move.order = blocks_of(*move.scope);
+  move.inside = blocks_under(move.loop->body);
+  if (move.is_inside(move.block))
+    return fail_at(ErrorCode::E207, func, move.loop,
+                   fmt::format("loop {} encloses block {} already", move.loop->var->name, move.block->name), {});
+  if (const std::string why = why_not_complete(*move.block, *move.scope, true); !why.empty())
+    return fail_at(ErrorCode::E211, func, move.block, fmt::format("block {}: {}", move.block->name, why), {});
+  if (!predicate_only_bounds(func, *move.block))
+    return fail_at(ErrorCode::E211, func, move.block,
+                   fmt::format("the predicate of block {} does more than bound its iterators", move.block->name), {});
+  return move;
+}
+
+Stmt nest_around(const BlockNode& block, std::vector<std::pair<Var, Range>> loops, const std::vector<IterPlace>& places,
+                 Expr predicate, bool preserve_unit_loops, Analyzer& analyzer) {
+  FETTLE_CHECK(places.size() == block.iters.size());
+  const auto scope = analyzer.enter();
+  for (const auto& [var, range] : loops) analyzer.bind(var, range.min, range.extent);
+  auto moved = make_ref<BlockNode>(block);
+  Expr bounds;
+  for (size_t i = 0; i < places.size(); ++i) {
+    IterVar& iter = moved->iters[i];
+    if (places[i].binding) {
+      iter.binding = analyzer.simplify(places[i].binding);
+    } else if (const Range& range = places[i].range; is_one(range.extent) && !preserve_unit_loops) {
+      iter.binding = analyzer.simplify(range.min);
+    } else {
+      Var loop = make_var("ax" + std::to_string(loops.size()));
+      analyzer.bind(loop, int_imm(0), range.extent);
+      loops.push_back({loop, {int_imm(0), range.extent}});
+      iter.binding = analyzer.simplify(range.min + loop);
+    }
+    bounds = logical_and(bounds, bounds_predicate(analyzer, iter.binding, iter.extent));
+  }
+  // What the predicate says already need not be said again.
+  for (const Expr& condition : conjuncts(bounds)) {
+    const auto known = analyzer.assume(predicate);
+    if (!analyzer.can_prove(condition)) predicate = logical_and(predicate, condition);
+  }
+  moved->predicate = is_true(predicate) ? Expr() : predicate;
+  return wrap_loops(loops, moved);
+}
+
+const ForNode* find_loop(const Stmt& s, const VarNode* var) {
+  const ForNode* found = nullptr;
+  walk(s, [&](const Stmt& x) {
+    if (const auto* loop = x.as<ForNode>(); loop && loop->var.get() == var) found = loop;
+    return !found;
+  });
+  return found;
+}
+
+Func move_nest(const Func& func, const Move& move, const Stmt& nest, const BlockNode* before) {
+  // `before` is the only node that is looked up by its name afterwards: its identity may change with the removal.
+  const std::string before_name = before ? before->name : std::string();
+  const Func without = replace_in(func, move.block, nullptr);
+  const ForNode* loop = find_loop(without->body, move.loop->var.get());
+  FETTLE_CHECK(loop);
+  if (!before) {
+    const Stmt body = seq({loop->body, nest});
+    return replace_in(without, loop, with(*loop, [&](ForNode& f) { f.body = body; }));
+  }
+  const std::vector<Stmt> path = path_to(loop->body, find_block(loop->body, before_name));
+  const StmtNode* at = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1].get() : path[0].get();
+  const Stmt body = replace_stmt(loop->body, at, seq({nest, path_to(loop->body, at).back()}));
+  return replace_in(without, loop, with(*loop, [&](ForNode& f) { f.body = body; }));
+}
+
+bool unify(const Expr& pattern, const Expr& target, const std::vector<const VarNode*>& free, VarMap& solved) {
+  if (const auto* var = pattern.as<VarNode>(); var && std::ranges::find(free, var) != free.end()) {
+    const auto [at, fresh] = solved.try_emplace(var, target);
+    return fresh || structural_equal(at->second, target);
+  }
+  const auto* p = pattern.as<BinaryNode>();
+  const auto* t = target.as<BinaryNode>();
+  if (p && t && p->op == t->op) return unify(p->a, t->a, free, solved) && unify(p->b, t->b, free, solved);
+  return structural_equal(pattern, target);
+}
+
+bool unify(const std::vector<Expr>& pattern, const std::vector<Expr>& target, const std::vector<const VarNode*>& free,
+           VarMap& solved) {
+  if (pattern.size() != target.size()) return false;
+  for (size_t d = 0; d < pattern.size(); ++d)
+    if (!unify(pattern[d], target[d], free, solved)) return false;
+  return true;
+}
+
+std::vector<const VarNode*> iter_vars(const BlockNode& block) {
+  std::vector<const VarNode*> vars;
+  for (const IterVar& iter : block.iters) vars.push_back(iter.var.get());
+  return vars;
+}
+
+}  // namespace fettle

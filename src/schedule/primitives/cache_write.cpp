@@ -1,0 +1,82 @@
+#include "schedule/primitives/cache_write.h"
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/staging.h"
+
+namespace fettle {
+namespace {
+
+// The nest that copies what `block` writes below `top`: with no loop around, the hull of it; below a loop, or where the
+// hull might reach into pad lanes, the instances that run there.
+Stmt copy_back(const Func& func, const std::string& name, const BlockNode& block, const Stmt& top, const Buffer& cache,
+               const Buffer& buffer) {
+  const std::vector<const ForNode*> outer = loops_around(func, top.get());
+  const std::vector<const ForNode*> inner = loops_between(top, &block);
+  const Region& region = *write_region(block, buffer.get());
+  if (outer.empty() && !buffer->layout) {
+    Footprint footprint(func, outer, inner);
+    VarMap bindings;
+    for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+    std::vector<Range> ranges;
+    for (size_t d = 0; d < buffer->shape.size(); ++d) {
+      const Range& written = region.ranges[d];
+      const auto found = footprint.of(Range{substitute(written.min, bindings), substitute(written.extent, bindings)});
+      ranges.push_back(found ? clipped(*found, buffer->shape[d]) : Range{int_imm(0), buffer->shape[d]});
+    }
+    return copy_nest(name, cache, buffer, std::move(ranges), footprint.analyzer());
+  }
+  const Tile tile = tile_of(func, block, outer, inner);
+  auto copy = make_ref<BlockNode>();
+  copy->name = name;
+  VarMap renamed;
+  for (size_t i = 0; i < tile.iters.size(); ++i) {
+    Var fresh = make_var(tile.iters[i]->var->name);
+    renamed[tile.iters[i]->var.get()] = fresh;
+    copy->iters.push_back({fresh, tile.iters[i]->extent, IterKind::kSpatial, tile.bindings[i]});
+  }
+  copy->predicate = tile.predicate;
+  std::vector<Range> points;
+  std::vector<Expr> indices;
+  for (const Range& range : region.ranges) {
+    indices.push_back(substitute(range.min, renamed));
+    points.push_back({indices.back(), int_imm(1)});
+  }
+  copy->reads = {{cache, points}};
+  copy->writes = {{buffer, points}};
+  copy->body = store(buffer, indices, load(cache, indices));
+  return wrap_loops(tile.loops, copy);
+}
+
+Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.block(args.block));
+  const Func& func = s.func();
+  const auto* block = stmt.as<BlockNode>();
+  FETTLE_TRY(const Buffer buffer, write_buffer(*block, args.write_index));
+  FETTLE_TRY_VOID(check_scope(s, args.scope, block));
+  const BlockNode* scope = enclosing_block(func, block);
+  if (const std::string why = why_not_complete(*block, *scope, true); !why.empty())
+    return fail_at(ErrorCode::E211, func, block, fmt::format("block {}: {}", block->name, why), {});
+
+  const StmtNode* anchor = anchor_of(*scope, block, consumers_of(*scope, buffer.get()));
+  const Stmt top = path_to(scope->body, anchor).back();
+  const Buffer cache = cache_buffer(func, buffer, args.scope);
+  const std::string name = unique_block_name(func, buffer->name + "_" + args.scope);
+  const Stmt copy = copy_back(func, name, *block, top, cache, buffer);
+  Func result = edit_scope(func, scope->name, {.anchor = anchor, .after = copy, .allocate = {cache}});
+  result = replace_in(result, block, with_buffer(*block, buffer, cache));
+  return Applied{result, {name}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef cache_write_def = define_primitive<CacheWriteArgs, apply_cache_write>("cache_write", 1);
+
+Result<BlockRef> cache_write(Schedule& s, const CacheWriteArgs& args) {
+  FETTLE_TRY(const int step, s.step(cache_write_def, args));
+  return s.blocks_of(step).front();
+}
+
+}  // namespace fettle

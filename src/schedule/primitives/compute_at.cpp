@@ -1,0 +1,131 @@
+#include "schedule/primitives/compute_at.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/placement.h"
+#include "schedule/staging.h"
+
+namespace fettle {
+namespace {
+
+// The hull of what `readers` need of `buffer` in one iteration of the loop, a range for each dimension.
+std::vector<Range> needed_of(const Func& func, const Move& move, const std::vector<const BlockNode*>& readers,
+                             const Buffer& buffer) {
+  std::vector<const ForNode*> outer = loops_around(func, move.loop);
+  outer.push_back(move.loop);
+  std::vector<Range> hull;
+  for (const BlockNode* reader : readers) {
+    Footprint footprint(func, outer, loops_between(move.loop->body, reader));
+    VarMap bindings;
+    for (const IterVar& iter : reader->iters) bindings[iter.var.get()] = iter.binding;
+    for (const Region& region : reader->reads) {
+      if (!(region.buffer == buffer)) continue;
+      const bool first = hull.empty();
+      for (size_t d = 0; d < buffer->shape.size(); ++d) {
+        const Range& read = region.ranges[d];
+        const Range whole{int_imm(0), buffer->shape[d]};
+        const auto found = footprint.of(Range{substitute(read.min, bindings), substitute(read.extent, bindings)});
+        const Range range = found ? *found : whole;
+        if (first) hull.push_back(range);
+        else hull[d] = hull_of(hull[d], range, buffer->shape[d], footprint.analyzer());
+      }
+    }
+  }
+  return hull;
+}
+
+// What an iterator of the block must run over so that the written indices cover `needed`: where it is an index itself, the
+// range of that dimension; where it is split over two (v // c, v % c), c times the range of the first.
+Range range_of_iter(const IterVar& iter, const std::vector<Expr>& written, const std::vector<Range>& needed,
+                    Analyzer& analyzer) {
+  const Range whole{int_imm(0), iter.extent};
+  for (size_t d = 0; d < written.size(); ++d) {
+    if (written[d].get() == iter.var.get()) {
+      const int64_t* extent = as_int(needed[d].extent);
+      const int64_t* limit = as_int(iter.extent);
+      return extent && limit && *extent >= *limit ? whole : clipped(needed[d], iter.extent);
+    }
+  }
+  for (size_t d = 0; d < written.size(); ++d) {
+    const auto* op = written[d].as<BinaryNode>();
+    if (op && op->op == BinaryOp::kFloorDiv && op->a.get() == iter.var.get() && as_int(op->b)) {
+      const Range range{analyzer.simplify(needed[d].min * op->b), analyzer.simplify(needed[d].extent * op->b)};
+      const int64_t* extent = as_int(range.extent);
+      const int64_t* limit = as_int(iter.extent);
+      return extent && limit && *extent >= *limit ? whole : clipped(range, iter.extent);
+    }
+  }
+  return whole;
+}
+
+Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
+  FETTLE_TRY(const Move move, plan_move(s, args.block, args.loop));
+  const Func& func = s.func();
+  const BlockNode* first_reader = nullptr;
+  for (const Region& write : move.block->writes) {
+    if (is_param(func, write.buffer.get()))
+      return fail_at(ErrorCode::E213, func, move.block, fmt::format("{} is an output", write.buffer->name), {});
+    for (const BlockNode* reader : consumers_of(*move.scope, write.buffer.get())) {
+      if (!move.is_inside(reader))
+        return fail_at(ErrorCode::E215, func, reader,
+                       fmt::format("block {} reads {} outside of loop {}", reader->name, write.buffer->name,
+                                   move.loop->var->name), {});
+      if (!first_reader || move.index(reader) < move.index(first_reader)) first_reader = reader;
+    }
+  }
+  if (!first_reader)
+    return fail_at(ErrorCode::E215, func, move.block, fmt::format("nothing reads what block {} writes", move.block->name), {});
+  const std::vector<Stmt> path = path_to(move.loop->body, first_reader);
+  const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
+  const BlockNode* first_in_part = blocks_under(part).front();
+  for (const Region& read : move.block->reads)
+    for (const BlockNode* producer : producers_of(*move.scope, read.buffer.get()))
+      if (producer != move.block && move.index(producer) >= move.index(first_in_part))
+        return fail_at(ErrorCode::E215, func, producer,
+                       fmt::format("block {} writes what block {} reads, and would run after it", producer->name,
+                                   move.block->name), {});
+
+  std::vector<const ForNode*> outer = loops_around(func, move.loop);
+  outer.push_back(move.loop);
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  bind_loops(analyzer, outer);
+  std::vector<IterPlace> places(move.block->iters.size());
+  for (const Region& write : move.block->writes) {
+    const auto stores = stores_of(move.block->body, write.buffer.get());
+    const bool one_place = stores.size() == 1 || std::ranges::all_of(stores, [&](const std::vector<Expr>& indices) {
+      return std::ranges::equal(indices, stores.front(),
+                                [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+    });
+    if (!one_place || stores.empty())
+      return fail_at(ErrorCode::E216, func, move.block,
+                     fmt::format("block {} writes {} in several places", move.block->name, write.buffer->name), {});
+    const std::vector<Range> needed = needed_of(func, move, consumers_of(*move.scope, write.buffer.get()), write.buffer);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const IterVar& iter = move.block->iters[i];
+      Range range{int_imm(0), iter.extent};
+      if (iter.kind == IterKind::kSpatial && !needed.empty())
+        range = range_of_iter(iter, stores.front(), needed, analyzer);
+      else if (iter.kind == IterKind::kSpatial)
+        continue;  // a further output that nothing reads
+      places[i].range = places[i].range.min ? hull_of(places[i].range, range, iter.extent, analyzer) : range;
+    }
+  }
+  const Stmt nest = nest_around(*move.block, {}, places, nullptr, args.preserve_unit_loops, analyzer);
+  return Applied{move_nest(func, move, nest, first_in_part), {}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef compute_at_def = define_primitive<ComputeAtArgs, apply_compute_at>("compute_at", 1);
+
+Result<> compute_at(Schedule& s, const ComputeAtArgs& args) {
+  FETTLE_TRY_VOID(s.step(compute_at_def, args));
+  return {};
+}
+
+}  // namespace fettle

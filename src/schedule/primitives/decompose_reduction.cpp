@@ -1,0 +1,97 @@
+#include "schedule/primitives/decompose_reduction.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/footprint.h"
+
+namespace fettle {
+namespace {
+
+bool spatial_use(const BlockNode& block, const ForNode& loop) {
+  return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
+    return iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop.var.get());
+  });
+}
+
+// The nest that runs the init of `block` for all that `loops` cover.
+Stmt init_nest(const std::string& name, const BlockNode& block, const std::vector<const ForNode*>& loops,
+               const std::vector<const ForNode*>& carried) {
+  VarMap loop_vars, iter_vars;
+  std::vector<const ForNode*> repeated;
+  for (const ForNode* loop : loops) {
+    if (!spatial_use(block, *loop)) continue;
+    repeated.push_back(loop);
+    loop_vars[loop->var.get()] = make_var(loop->var->name);
+  }
+  auto init = make_ref<BlockNode>();
+  init->name = name;
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::kSpatial) continue;
+    Var fresh = make_var(iter.var->name);
+    iter_vars[iter.var.get()] = fresh;
+    init->iters.push_back({fresh, iter.extent, IterKind::kSpatial, substitute(iter.binding, loop_vars)});
+  }
+  for (const Expr& condition : conjuncts(block.predicate)) {
+    const bool on_reduction = std::ranges::any_of(
+        carried, [&](const ForNode* loop) { return !spatial_use(block, *loop) && uses_var(condition, loop->var.get()); });
+    if (!on_reduction) init->predicate = logical_and(init->predicate, substitute(condition, loop_vars));
+  }
+  init->body = substitute(block.init, iter_vars);
+  Analyzer analyzer;
+  infer_regions(*init, analyzer);
+  Stmt nest = init;
+  for (size_t i = repeated.size(); i-- > 0;)
+    nest = with(*repeated[i], [&](ForNode& f) {
+      f.var = Var(loop_vars[f.var.get()].as<VarNode>());
+      f.min = substitute(f.min, loop_vars);
+      f.extent = substitute(f.extent, loop_vars);
+      f.body = nest;
+    });
+  return nest;
+}
+
+Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeReductionArgs& args) {
+  FETTLE_TRY(const Stmt block_stmt, s.block(args.block));
+  FETTLE_TRY(const Stmt loop_stmt, s.loop(args.loop));
+  const Func& func = s.func();
+  const auto* block = block_stmt.as<BlockNode>();
+  const auto* loop = loop_stmt.as<ForNode>();
+  const BlockNode* scope = enclosing_block(func, block);
+  if (!block->init) return fail_at(ErrorCode::E212, func, block, fmt::format("block {} has no init", block->name), {});
+  if (const std::string why = why_not_complete(*block, *scope, true); !why.empty())
+    return fail_at(ErrorCode::E212, func, block, fmt::format("block {}: {}", block->name, why), {});
+
+  const std::vector<const ForNode*> around = loops_around(func, block);
+  const auto at = std::ranges::find(around, loop);
+  if (at == around.end())
+    return fail_at(ErrorCode::E207, func, loop,
+                   fmt::format("loop {} does not enclose block {}", loop->var->name, block->name), {});
+  const std::vector<const ForNode*> carried = carried_loops(*block, around);
+  const std::vector<const ForNode*> outer(around.begin(), at), inner(at, around.end());
+  for (const ForNode* other : outer)
+    if (std::ranges::find(carried, other) != carried.end())
+      return fail_at(ErrorCode::E227, func, other,
+                     fmt::format("reduction loop {} lies outside of loop {}", other->var->name, loop->var->name), {});
+
+  const std::string name = unique_block_name(func, block->name + "_init");
+  const Stmt init = init_nest(name, *block, inner, carried);
+  const Stmt update = with(*block, [](BlockNode& b) { b.init = nullptr; });
+  const Stmt nest = replace_stmt(loop_stmt, block, update);
+  return Applied{replace_in(func, loop, seq({init, nest})), {name}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef decompose_reduction_def =
+    define_primitive<DecomposeReductionArgs, apply_decompose_reduction>("decompose_reduction", 1);
+
+Result<BlockRef> decompose_reduction(Schedule& s, const DecomposeReductionArgs& args) {
+  FETTLE_TRY(const int step, s.step(decompose_reduction_def, args));
+  return s.blocks_of(step).front();
+}
+
+}  // namespace fettle

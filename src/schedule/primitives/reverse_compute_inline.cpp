@@ -1,0 +1,151 @@
+#include "schedule/primitives/reverse_compute_inline.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/inlining.h"
+#include "schedule/placement.h"
+
+namespace fettle {
+namespace {
+
+tl::unexpected<Diagnostic> not_inlinable(const Func& func, const BlockNode* block, const std::string& why) {
+  return fail_at(ErrorCode::E214, func, block, fmt::format("block {}: {}", block->name, why), {});
+}
+
+// The last block before `block` that writes something it reads.
+const BlockNode* last_producer(const std::vector<const BlockNode*>& order, const BlockNode* block) {
+  const BlockNode* last = nullptr;
+  for (const BlockNode* other : order) {
+    if (other == block) break;
+    for (const Region& write : other->writes)
+      if (read_region(*block, write.buffer.get()) && !other->annotations.find(kClearsPadLanes)) last = other;
+  }
+  return last;
+}
+
+// True if what `solved` gives the block's iterators, over all instances of the producer, is all of their domain, once.
+bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap& solved, Analyzer& analyzer) {
+  Expr instances = int_imm(1), points = int_imm(1);
+  for (const IterVar& iter : producer.iters)
+    if (iter.kind == IterKind::kSpatial) instances = instances * iter.extent;
+  for (const IterVar& iter : block.iters) {
+    points = points * iter.extent;
+    const Expr& value = solved.at(iter.var.get());
+    if (!analyzer.can_prove(ge(value, int_imm(0))) || !analyzer.can_prove(lt(value, iter.extent))) return false;
+  }
+  // Within the domain, and solved from a read that determines the iterators: equal counts make it a bijection.
+  return analyzer.can_prove_equal(instances, points);
+}
+
+// Checks that whatever else the block reads is ready where the producer runs: a loop that the other writer shares with the
+// producer must be around the block, too.
+Result<> check_others_ready(const Func& func, const BlockNode& scope, const BlockNode* block, const BlockNode* producer) {
+  const std::vector<const BlockNode*> order = blocks_of(scope);
+  const std::vector<const ForNode*> around_block = loops_around(func, block);
+  const std::vector<const ForNode*> around_producer = loops_around(func, producer);
+  for (const Region& read : block->reads)
+    for (const BlockNode* other : producers_of(scope, read.buffer.get())) {
+      if (other == producer) continue;
+      bool ready = std::ranges::find(order, other) < std::ranges::find(order, producer);
+      for (const ForNode* loop : loops_around(func, other))
+        if (std::ranges::find(around_producer, loop) != around_producer.end())
+          ready &= std::ranges::find(around_block, loop) != around_block.end();
+      if (!ready)
+        return fail_at(ErrorCode::E227, func, other,
+                       fmt::format("block {} writes {}, which is not ready where block {} runs", other->name,
+                                   read.buffer->name, producer->name), {});
+    }
+  return {};
+}
+
+Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseComputeInlineArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.block(args.block));
+  const Func& func = s.func();
+  const auto* block = stmt.as<BlockNode>();
+  const BlockNode* scope = enclosing_block(func, block);
+  if (!scope) return not_inlinable(func, block, "it is the root");
+  if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
+    return not_inlinable(func, block, why);
+  const BlockNode* producer = last_producer(blocks_of(*scope), block);
+  if (!producer) return fail_at(ErrorCode::E211, func, block, fmt::format("block {} has no producer", block->name), {});
+  if (const std::string why = why_not_inlinable(func, *producer, *scope, true); !why.empty())
+    return fail_at(ErrorCode::E211, func, producer, fmt::format("block {}: {}", producer->name, why), {});
+  const StoreNode* target = single_store(*producer);
+  const StoreNode* output = single_store(*block);
+  const BufferNode* between = target->buffer.get();
+  if (is_param(func, between))
+    return fail_at(ErrorCode::E213, func, producer, fmt::format("{} is an output", between->name), {});
+  if (takes_address(scope->body, between)) return not_inlinable(func, block, "an address of its input is taken");
+  FETTLE_TRY_VOID(check_others_ready(func, *scope, block, producer));
+
+  // How the block's iterators follow from the producer's.
+  Analyzer analyzer = analyzer_in(func, *producer);
+  const auto reads = loads_of(block->body, between);
+  if (reads.empty()) return not_inlinable(func, block, fmt::format("it does not load from {}", between->name));
+  for (const auto& read : reads)
+    if (!std::ranges::equal(read, reads.front(), [](const Expr& a, const Expr& b) { return structural_equal(a, b); }))
+      return not_inlinable(func, block, fmt::format("it reads several elements of {}", between->name));
+  const auto solved = solve(block->iters, reads.front(), target->indices, analyzer);
+  if (!solved || !one_to_one(*block, *producer, *solved, analyzer))
+    return not_inlinable(func, block, fmt::format("it is not elementwise on all of {}", between->name));
+
+  Expr last;
+  for (const IterVar& iter : producer->iters)
+    if (iter.kind == IterKind::kScan) last = logical_and(last, eq(iter.var, iter.extent - 1));
+  if (last && output->buffer->dtype != target->buffer->dtype)
+    return not_inlinable(func, block, fmt::format("{} cannot take over from {}: their types differ", output->buffer->name,
+                                                  between->name));
+
+  const auto element = [&](const VarMap& at, Analyzer& known) {
+    std::vector<Expr> indices = output->indices;
+    for (Expr& index : indices) index = known.simplify(substitute(index, at));
+    return indices;
+  };
+  Expr value = replace_loads(output->value, between, [&](const std::vector<Expr>&) { return target->value; });
+  value = analyzer.simplify(substitute(value, *solved));
+  if (!is_true(last)) value = select(last, value, target->value);
+  auto fresh = make_ref<BlockNode>(*producer);
+  fresh->body = store(output->buffer, element(*solved, analyzer), value);
+  infer_regions(*fresh, analyzer);
+  Func result = replace_in(func, producer, fresh);
+
+  // Further readers: only those that load the accumulator again.
+  for (const BlockNode* reader : consumers_of(*scope, between)) {
+    if (reader == block) continue;
+    if (is_true(last))
+      return not_inlinable(func, block, fmt::format("block {} reads {}, too", reader->name, between->name));
+    Analyzer known = analyzer_in(func, *reader);
+    bool solved_all = true;
+    auto moved = make_ref<BlockNode>(*reader);
+    moved->body = replace_loads(reader->body, between, [&](const std::vector<Expr>& indices) -> Expr {
+      const auto at = solve(block->iters, reads.front(), indices, known);
+      if (!at) {
+        solved_all = false;
+        return load(target->buffer, indices);
+      }
+      return load(output->buffer, element(*at, known));
+    });
+    if (!solved_all)
+      return not_inlinable(func, block, fmt::format("block {} reads {} in another way", reader->name, between->name));
+    infer_regions(*moved, known);
+    result = replace_in(result, reader, moved);
+  }
+  result = replace_in(result, find_block(result->body, block->name), nullptr);
+  return Applied{edit_scope(result, scope->name, {.release = {between}}), {}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef reverse_compute_inline_def =
+    define_primitive<ReverseComputeInlineArgs, apply_reverse_compute_inline>("reverse_compute_inline", 1);
+
+Result<> reverse_compute_inline(Schedule& s, const ReverseComputeInlineArgs& args) {
+  FETTLE_TRY_VOID(s.step(reverse_compute_inline_def, args));
+  return {};
+}
+
+}  // namespace fettle
