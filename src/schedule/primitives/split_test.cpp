@@ -50,7 +50,7 @@ TEST(Split, EveryTailKeepsTheResult) {
   for (Tail tail : {Tail::kGuard, Tail::kPartition, Tail::kBalance, Tail::kMask, Tail::kPad}) {
     for (const char* loop : {"i", "j", "k"}) {
       auto s = schedule_from(kMatmul);
-      auto loops = split(s, {s.loop(loop), {kInfer, 4}, tail});
+      auto loops = split(s, {s.loop(loop), {kInfer, 5}, tail});
       ASSERT_OK(loops);
       const auto* outer = s.loop((*loops)[0])->as<ForNode>();
       const auto* inner = s.loop((*loops)[1])->as<ForNode>();
