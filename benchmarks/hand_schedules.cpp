@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "operators.h"
-#include "schedule/primitives/cache_inplace.h"
+
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -47,12 +47,12 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
 
   // B in panels of `width` columns: what depends on constants alone moves to compile time.
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = c, .read_index = 1}));
-  FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .buffer_index = 0, .buffer_kind = "write",
+  FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
                                        .index_map = index_map(fmt::format("(k, n) -> (n // {0}, k, n % {0})", width))}));
   BlockRef rows;
   if (t.pack_a) {
     FETTLE_TRY(rows, cache_read(s, {.block = c, .read_index = 0}));
-    FETTLE_TRY_VOID(transform_layout(s, {.block = rows, .buffer_index = 0, .buffer_kind = "write",
+    FETTLE_TRY_VOID(transform_layout(s, {.block = rows, .buffer_index = 0, .buffer_index_type = "write",
                                          .index_map = index_map(fmt::format("(m, k) -> (m // {0}, k, m % {0})", t.rows))}));
   }
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = c, .write_index = 0, .scope = kScopeRegister}));
@@ -92,18 +92,18 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   const std::string blocked = fmt::format("(n, c, h, w) -> (n, c // {0}, h, w, c % {0})", lanes);
   if (p.padding > 0) {
     FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
-    FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index = 0, .buffer_kind = "read",
+    FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index = 0, .buffer_index_type = "read",
                                          .index_map = index_map(blocked)}));
     FETTLE_TRY_VOID(compute_inline(s, {.block = padded}));
   } else {
-    FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_kind = "read",
+    FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_index_type = "read",
                                          .index_map = index_map(blocked)}));
   }
-  FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_kind = "write",
+  FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_index_type = "write",
                                        .index_map = index_map(blocked)}));
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
   FETTLE_TRY_VOID(transform_layout(
-      s, {.block = panels, .buffer_index = 0, .buffer_kind = "write",
+      s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
           .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, i // {1}, h, w, i % {1}, o % {0})", width, lanes))}));
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = o, .write_index = 0, .scope = kScopeRegister}));
 
