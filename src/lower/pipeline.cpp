@@ -3,7 +3,6 @@
 #include "ir/visit.h"
 #include "lower/lower.h"
 #include "lower/passes/passes.h"
-#include "lower/passes/vector_math.h"
 
 namespace fettle {
 namespace {
@@ -58,7 +57,6 @@ IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
   for (auto& [name, f] : module.funcs) {
     f = on_body(f, vectorize_loops);
     f = on_body(f, unroll_loops);
-    f = expand_vector_math(f);
   }
   return module;
 }
