@@ -32,24 +32,23 @@ func matmul(A: f32[12, 20], B: f32[20, 33] constant, C: f32[12, 33] output):
 // The same, with B packed into panels of 16 columns; pack depends on a constant alone.
 constexpr std::string_view kPacked = R"(
 func matmul(A: f32[12, 20], B: f32[20, 33] constant, C: f32[12, 33] output):
-  block root():
-    alloc P: f32[3, 20, 16]
-    for p in 3:
+  alloc P: f32[3, 20, 16]
+  for p in 3:
+    for k in 20:
+      for l in 16:
+        block P(vp: spatial[3] = p, vk: spatial[20] = k, vl: spatial[16] = l):
+          reads B[vk, vp * 16 + vl]
+          writes P[vp, vk, vl]
+          P[vp, vk, vl] = select(vp * 16 + vl < 33, B[vk, vp * 16 + vl], 0.0)
+  for i in 12:
+    for j in 33:
       for k in 20:
-        for l in 16:
-          block P(vp: spatial[3] = p, vk: spatial[20] = k, vl: spatial[16] = l):
-            reads B[vk, vp * 16 + vl]
-            writes P[vp, vk, vl]
-            P[vp, vk, vl] = select(vp * 16 + vl < 33, B[vk, vp * 16 + vl], 0.0)
-    for i in 12:
-      for j in 33:
-        for k in 20:
-          block C(vi: spatial[12] = i, vj: spatial[33] = j, vk: reduce[20] = k):
-            reads A[vi, vk], P[vj // 16, vk, vj % 16]
-            writes C[vi, vj]
-            init:
-              C[vi, vj] = 0.0
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * P[vj // 16, vk, vj % 16]
+        block C(vi: spatial[12] = i, vj: spatial[33] = j, vk: reduce[20] = k):
+          reads A[vi, vk], P[vj // 16, vk, vj % 16]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * P[vj // 16, vk, vj % 16]
 )";
 
 std::vector<float> product(const std::vector<float>& a, const std::vector<float>& b, int m, int n, int k) {
@@ -102,7 +101,7 @@ TEST(LocalKernel, SeedsDecideTheInputs) {
 TEST(LocalKernel, MultiThreadedEqualsSingle) {
   Func func = parsed(R"(
 func twice(A: f32[64, 50], B: f32[64, 50] output):
-  parallel i in 64:
+  for i in 64 parallel:
     for j in 50:
       block B(vi: spatial[64] = i, vj: spatial[50] = j):
         reads A[vi, vj]

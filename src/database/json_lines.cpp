@@ -1,0 +1,72 @@
+#include "database/json_lines.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <tuple>
+
+namespace fettle {
+
+Result<int64_t> export_records(Database& database, const std::filesystem::path& path) {
+  const std::filesystem::path temporary = path.string() + fmt::format(".{}.tmp", ::getpid());
+  std::error_code ignored;
+  const auto cannot = [&](std::string why) {
+    std::filesystem::remove(temporary, ignored);
+    return fail(ErrorCode::E702, std::move(why), path.string());
+  };
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  if (!file) return cannot(std::strerror(errno));
+  int64_t count = 0;
+  auto status = database.for_each([&](const Record& record) -> Result<> {
+    file << to_json_line(record) << '\n';
+    ++count;
+    if (!file) return fail(ErrorCode::E702, std::strerror(errno), path.string());
+    return {};
+  });
+  file.close();
+  if (status && !file) status = fail(ErrorCode::E702, std::strerror(errno), path.string());
+  if (!status) {
+    std::filesystem::remove(temporary, ignored);
+    return fail(std::move(status.error()));
+  }
+  std::error_code error;
+  std::filesystem::rename(temporary, path, error);
+  if (error) return cannot(error.message());
+  return count;
+}
+
+Result<int64_t> import_records(Database& database, const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::E701, std::strerror(errno), path.string());
+
+  using Identity = std::tuple<Digest, Digest, int, std::string, std::string, int64_t>;
+  const auto identity = [](const Record& r) {
+    return Identity(r.task.workload.hash, r.task.fingerprint, r.task.threads, r.task.versions, r.trace, r.created_ns);
+  };
+  std::set<Identity> known;
+  FETTLE_TRY_VOID(database.for_each([&](const Record& r) -> Result<> {
+    known.insert(identity(r));
+    return {};
+  }));
+
+  std::vector<Record> fresh;
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    auto record = record_from_json(line);
+    if (!record) {
+      record.error().where = fmt::format("{}, line {}", path.string(), number);
+      return fail(std::move(record.error()));
+    }
+    if (known.insert(identity(*record)).second) fresh.push_back(std::move(*record));
+  }
+  if (file.bad()) return fail(ErrorCode::E701, "reading stopped early", path.string());
+  FETTLE_TRY_VOID(database.add_all(fresh));
+  return static_cast<int64_t>(fresh.size());
+}
+
+}  // namespace fettle

@@ -1,0 +1,54 @@
+#pragma once
+// One measurement: what was tried, what came of it, and how it was found.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/result.h"
+#include "database/workload.h"
+
+namespace fettle {
+
+struct Record {
+  TaskKey task;
+  std::string trace;                                      // its text form
+  std::map<std::string, std::vector<int64_t>> decisions;  // address → decision
+
+  // The outcome. kNone: it was measured; E401 … E405: it failed so, with a message and, for a crash, a signal.
+  ErrorCode error = ErrorCode::kNone;
+  int signal = 0;
+  std::string message;
+  double median_s = 0;
+  double min_s = 0;
+  double half_width = 0;   // of the 95 % interval of the median, relative to it
+  int64_t repeats = 0;
+  bool raced_out = false;  // stopped early, being plainly slower than the best: median_s is rough
+
+  // How and where.
+  std::string machine;     // Target in one line
+  int64_t created_ns = 0;  // since 1970
+  uint64_t seed = 0;
+  int64_t generation = 0;
+  int64_t candidate = 0;
+
+  bool ok() const { return error == ErrorCode::kNone; }
+};
+
+/// One JSON object without line breaks: a line of an exported file.
+std::string to_json_line(const Record& record);
+/// E506: no JSON, of another format version, a field is missing or mistyped, a number is not finite, or the workload is
+/// no program. The workload's hash is computed anew.
+Result<Record> record_from_json(std::string_view line);
+
+std::string decisions_to_json(const std::map<std::string, std::vector<int64_t>>& decisions);
+/// E506.
+Result<std::map<std::string, std::vector<int64_t>>> decisions_from_json(std::string_view json);
+
+/// Nanoseconds since 1970, now.
+int64_t now_ns();
+
+}  // namespace fettle

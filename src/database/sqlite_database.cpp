@@ -1,0 +1,320 @@
+#include "database/sqlite_database.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "database/schema.h"
+#include "database/sqlite.h"
+
+namespace fettle {
+namespace {
+
+using sqlite::Connection;
+using sqlite::Statement;
+using sqlite::Transaction;
+
+// A whole check reads the file once; beyond this, damage is found when it is met.
+constexpr std::uintmax_t kCheckBytes = 64 << 20;
+
+constexpr const char* kColumns =
+    "features, fingerprint, threads, versions, trace, decisions, error, signal, message, median_s, min_s, half_width, "
+    "repeats, raced_out, machine, created_ns, seed, generation, candidate";
+
+constexpr const char* kOfTask = "workload = ?1 AND features = ?2 AND fingerprint = ?3 AND threads = ?4 AND versions = ?5";
+
+std::string hash_of(std::string_view trace) { return digest_bytes(trace).hex(); }
+
+void bind_task(Statement& s, int64_t workload, const TaskKey& task) {
+  s.bind(1, workload);
+  s.bind(2, task.target_features);
+  s.bind(3, task.fingerprint.hex());
+  s.bind(4, static_cast<int64_t>(task.threads));
+  s.bind(5, task.versions);
+}
+
+Digest digest_from_hex(const std::string& hex) {
+  if (hex.size() != 32) return {};
+  return {std::strtoull(hex.substr(0, 16).c_str(), nullptr, 16), std::strtoull(hex.substr(16).c_str(), nullptr, 16)};
+}
+
+// A row of kColumns.
+Result<Record> read_record(const Statement& row, const Workload& workload, const std::string& where) {
+  Record r;
+  int column = 0;
+  r.task.workload = workload;
+  r.task.target_features = row.text(column++);
+  r.task.fingerprint = digest_from_hex(row.text(column++));
+  r.task.threads = static_cast<int>(row.integer(column++));
+  r.task.versions = row.text(column++);
+  r.trace = row.text(column++);
+  auto decisions = decisions_from_json(row.text(column++));
+  if (!decisions) return fail(ErrorCode::E503, decisions.error().message, where);
+  r.decisions = std::move(*decisions);
+  const std::string error = row.text(column++);
+  if (!error.empty()) {
+    const ErrorInfo* info = find_error(error);
+    if (!info) return fail(ErrorCode::E503, "a record has the unknown error " + error, where);
+    r.error = info->code;
+  }
+  r.signal = static_cast<int>(row.integer(column++));
+  r.message = row.text(column++);
+  r.median_s = row.real(column++);
+  r.min_s = row.real(column++);
+  r.half_width = row.real(column++);
+  r.repeats = row.integer(column++);
+  r.raced_out = row.integer(column++) != 0;
+  r.machine = row.text(column++);
+  r.created_ns = row.integer(column++);
+  r.seed = static_cast<uint64_t>(row.integer(column++));
+  r.generation = row.integer(column++);
+  r.candidate = row.integer(column++);
+  return r;
+}
+
+std::vector<double> numbers_from(std::string_view blob) {
+  std::vector<double> numbers(blob.size() / sizeof(double));
+  if (!numbers.empty()) std::memcpy(numbers.data(), blob.data(), numbers.size() * sizeof(double));
+  return numbers;
+}
+
+class SqliteDatabase : public Database {
+ public:
+  explicit SqliteDatabase(Connection connection) : connection_(std::move(connection)) {}
+
+  Result<> add(const Record& record) override { return add_all({&record, 1}); }
+
+  Result<> add_all(std::span<const Record> records) override {
+    if (records.empty()) return {};
+    auto status = insert(records);
+    if (!status) workloads_.clear();  // it may hold numbers of rows that were rolled back
+    return status;
+  }
+
+  Result<std::vector<Record>> best(const TaskKey& task, int k) override {
+    return query(task,
+                 fmt::format("SELECT {0} FROM (SELECT *, row_number() OVER (PARTITION BY trace ORDER BY raced_out, "
+                             "created_ns DESC, id DESC) AS place FROM records WHERE {1} AND error = '') "
+                             "WHERE place = 1 ORDER BY raced_out, median_s, id LIMIT {2}",
+                             kColumns, kOfTask, std::max(k, 0)));
+  }
+
+  Result<std::vector<Record>> records(const TaskKey& task) override {
+    return query(task, fmt::format("SELECT {} FROM records WHERE {} ORDER BY id", kColumns, kOfTask));
+  }
+
+  Result<bool> contains(const TaskKey& task, std::string_view trace) override {
+    FETTLE_TRY(const int64_t workload, find_workload(task.workload));
+    if (workload == 0) return false;
+    FETTLE_TRY(Statement s, connection_.prepare(fmt::format(
+                                "SELECT 1 FROM records WHERE {} AND trace_hash = ?6 AND trace = ?7 LIMIT 1", kOfTask)));
+    bind_task(s, workload, task);
+    s.bind(6, hash_of(trace));
+    s.bind(7, trace);
+    return s.step();
+  }
+
+  Result<> for_each(const std::function<Result<>(const Record&)>& visit) override {
+    std::unordered_map<int64_t, Workload> workloads;
+    {
+      FETTLE_TRY(Statement s, connection_.prepare("SELECT id, hash, text FROM workloads"));
+      for (;;) {
+        FETTLE_TRY(const bool row, s.step());
+        if (!row) break;
+        workloads[s.integer(0)] = {s.text(2), digest_from_hex(s.text(1))};
+      }
+    }
+    // In pages, so that no lock is held, and nothing else refused, while `visit` works.
+    constexpr int64_t kPage = 256;
+    for (int64_t after = 0;;) {
+      std::vector<Record> page;
+      FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 "
+                                                              "ORDER BY id LIMIT {}", kColumns, kPage)));
+      s.bind(1, after);
+      for (;;) {
+        FETTLE_TRY(const bool row, s.step());
+        if (!row) break;
+        const auto workload = workloads.find(s.integer(19));
+        if (workload == workloads.end())
+          return fail(ErrorCode::E503, "a record's workload is missing", connection_.where());
+        FETTLE_TRY(Record record, read_record(s, workload->second, connection_.where()));
+        page.push_back(std::move(record));
+        after = s.integer(20);
+      }
+      s.reset();
+      for (const Record& record : page) FETTLE_TRY_VOID(visit(record));
+      if (static_cast<int64_t>(page.size()) < kPage) return {};
+    }
+  }
+
+  Result<std::optional<std::vector<double>>> fact(std::string_view machine, std::string_view key) override {
+    FETTLE_TRY(Statement s, connection_.prepare("SELECT numbers FROM facts WHERE machine = ?1 AND key = ?2"));
+    s.bind(1, machine);
+    s.bind(2, key);
+    FETTLE_TRY(const bool row, s.step());
+    if (!row) return std::nullopt;
+    return numbers_from(s.blob(0));
+  }
+
+  Result<> set_fact(std::string_view machine, std::string_view key, std::span<const double> values) override {
+    FETTLE_TRY(Statement s, connection_.prepare("INSERT OR REPLACE INTO facts (machine, key, numbers) VALUES (?1, ?2, ?3)"));
+    s.bind(1, machine);
+    s.bind(2, key);
+    s.bind_blob(3, values.data(), values.size_bytes());
+    FETTLE_TRY([[maybe_unused]] const bool row, s.step());
+    return {};
+  }
+
+  Result<std::vector<std::pair<std::string, std::vector<double>>>> facts(std::string_view machine,
+                                                                         std::string_view prefix) override {
+    FETTLE_TRY(Statement s, connection_.prepare("SELECT key, numbers FROM facts WHERE machine = ?1 AND "
+                                                "substr(key, 1, length(?2)) = ?2 ORDER BY key"));
+    s.bind(1, machine);
+    s.bind(2, prefix);
+    std::vector<std::pair<std::string, std::vector<double>>> result;
+    for (;;) {
+      FETTLE_TRY(const bool row, s.step());
+      if (!row) return result;
+      result.emplace_back(s.text(0), numbers_from(s.blob(1)));
+    }
+  }
+
+ private:
+  // The number of the equal workload's row, or 0.
+  Result<int64_t> find_workload(const Workload& workload) {
+    if (const auto known = workloads_.find(workload.text); known != workloads_.end()) return known->second;
+    FETTLE_TRY(Statement s, connection_.prepare("SELECT id, text FROM workloads WHERE hash = ?1 ORDER BY id"));
+    s.bind(1, workload.hash.hex());
+    for (;;) {
+      FETTLE_TRY(const bool row, s.step());
+      if (!row) return 0;
+      if (!same_workload({s.text(1), workload.hash}, workload)) continue;
+      workloads_[workload.text] = s.integer(0);
+      return s.integer(0);
+    }
+  }
+
+  Result<std::vector<Record>> query(const TaskKey& task, const std::string& sql) {
+    FETTLE_TRY(const int64_t workload, find_workload(task.workload));
+    std::vector<Record> result;
+    if (workload == 0) return result;
+    Workload stored{{}, task.workload.hash};
+    {
+      FETTLE_TRY(Statement s, connection_.prepare("SELECT text FROM workloads WHERE id = ?1"));
+      s.bind(1, workload);
+      FETTLE_TRY(const bool row, s.step());
+      if (!row) return fail(ErrorCode::E503, "a workload has gone", connection_.where());
+      stored.text = s.text(0);
+    }
+    FETTLE_TRY(Statement s, connection_.prepare(sql));
+    bind_task(s, workload, task);
+    for (;;) {
+      FETTLE_TRY(const bool row, s.step());
+      if (!row) return result;
+      FETTLE_TRY(Record record, read_record(s, stored, connection_.where()));
+      result.push_back(std::move(record));
+    }
+  }
+
+  Result<> insert(std::span<const Record> records) {
+    FETTLE_TRY(Transaction transaction, Transaction::begin(connection_));
+    {
+      FETTLE_TRY(Statement s,
+                 connection_.prepare(fmt::format("INSERT INTO records (workload, {}, trace_hash) VALUES (?1, ?2, ?3, "
+                                                 "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
+                                                 "?18, ?19, ?20, ?21)", kColumns)));
+      for (const Record& r : records) {
+        FETTLE_TRY(int64_t workload, find_workload(r.task.workload));
+        if (workload == 0) {
+          FETTLE_TRY(workload, insert_workload(r.task.workload));
+        }
+        bind_task(s, workload, r.task);
+        int index = 6;
+        s.bind(index++, r.trace);
+        s.bind(index++, decisions_to_json(r.decisions));
+        s.bind(index++, r.ok() ? std::string_view() : error_info(r.error).name);
+        s.bind(index++, static_cast<int64_t>(r.signal));
+        s.bind(index++, r.message);
+        s.bind(index++, r.median_s);
+        s.bind(index++, r.min_s);
+        s.bind(index++, r.half_width);
+        s.bind(index++, r.repeats);
+        s.bind(index++, static_cast<int64_t>(r.raced_out));
+        s.bind(index++, r.machine);
+        s.bind(index++, r.created_ns);
+        s.bind(index++, static_cast<int64_t>(r.seed));
+        s.bind(index++, r.generation);
+        s.bind(index++, r.candidate);
+        s.bind(index++, hash_of(r.trace));
+        FETTLE_TRY([[maybe_unused]] const bool row, s.step());
+        s.reset();
+      }
+    }
+    return transaction.commit();
+  }
+
+  Result<int64_t> insert_workload(const Workload& workload) {
+    FETTLE_TRY(Statement s, connection_.prepare("INSERT INTO workloads (hash, text) VALUES (?1, ?2)"));
+    s.bind(1, workload.hash.hex());
+    s.bind(2, workload.text);
+    FETTLE_TRY([[maybe_unused]] const bool row, s.step());
+    return workloads_[workload.text] = connection_.last_row();
+  }
+
+  Connection connection_;
+  std::unordered_map<std::string, int64_t> workloads_;  // text → row
+};
+
+Result<Connection> open_checked(const std::filesystem::path& path, const SqliteOptions& options) {
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(path, error);
+  if (!is_file && std::filesystem::exists(path, error))
+    return fail(ErrorCode::E501, "it is no regular file", path.string());
+  const std::uintmax_t size_bytes = is_file ? std::filesystem::file_size(path, error) : 0;
+  if (options.read_only && !is_file) return fail(ErrorCode::E501, "there is no such file", path.string());
+
+  FETTLE_TRY(Connection connection,
+             Connection::open(path.string(), options.read_only ? Connection::Mode::kReadOnly : Connection::Mode::kReadWrite,
+                              options.busy_timeout_ms));
+  FETTLE_TRY(const int64_t tables, connection.integer("SELECT count(*) FROM sqlite_master"));
+  FETTLE_TRY(const int64_t application, connection.integer("PRAGMA application_id"));
+  FETTLE_TRY(const int64_t version, connection.integer("PRAGMA user_version"));
+  const bool empty = tables == 0 && application == 0 && version == 0;
+  if (!(empty && !options.read_only) && application != sqlite::kApplicationId)
+    return fail(ErrorCode::E503, "it is not a database of Fettle", path.string());
+  if (version > sqlite::schema_version())
+    return fail(ErrorCode::E504,
+                fmt::format("its version is {}, this program knows {}", version, sqlite::schema_version()), path.string());
+  if (size_bytes <= kCheckBytes) {
+    FETTLE_TRY(Statement check, connection.prepare("PRAGMA quick_check(1)"));
+    FETTLE_TRY(const bool row, check.step());
+    if (!row || check.text(0) != "ok")
+      return fail(ErrorCode::E503, row ? check.text(0) : "it cannot be checked", path.string());
+  }
+  if (!options.read_only) FETTLE_TRY_VOID(connection.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL"));
+  if (version == sqlite::schema_version()) return connection;
+  if (!options.read_only) {
+    FETTLE_TRY_VOID(sqlite::migrate(connection));
+    return connection;
+  }
+  FETTLE_TRY(Connection copy, Connection::open(path.string(), Connection::Mode::kMemory, options.busy_timeout_ms));
+  FETTLE_TRY_VOID(copy.copy_from(connection));
+  FETTLE_TRY_VOID(sqlite::migrate(copy));
+  FETTLE_TRY_VOID(copy.execute("PRAGMA query_only = 1"));
+  return copy;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> open_sqlite_database(const std::filesystem::path& path, const SqliteOptions& options) {
+  auto connection = open_checked(path, options);
+  if (!connection) {
+    Diagnostic& diagnostic = connection.error();
+    if (diagnostic.code == ErrorCode::E505) diagnostic.code = ErrorCode::E501;  // nothing was to be recorded yet
+    return fail(std::move(diagnostic));
+  }
+  return std::make_unique<SqliteDatabase>(std::move(*connection));
+}
+
+}  // namespace fettle

@@ -1,0 +1,53 @@
+#pragma once
+// For this room's tests.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/check.h"
+#include "database/record.h"
+#include "ir/text.h"
+
+namespace fettle::testing {
+
+/// A folder that goes with its owner.
+struct TempFolder {
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "fettle_test_XXXXXX").string();
+    FETTLE_CHECK(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path path;
+};
+
+/// A copy of n numbers, for a machine that does not exist.
+inline TaskKey task(int n) {
+  auto func = parse_func(fmt::format("func copy(A: f32[{0}], B: f32[{0}] output):\n"
+                                     "  for i in {0}:\n"
+                                     "    block B(v: spatial[{0}] = i):\n"
+                                     "      reads A[v]\n"
+                                     "      writes B[v]\n"
+                                     "      B[v] = A[v]\n",
+                                     n));
+  FETTLE_CHECK(func.has_value());
+  return {make_workload(*func), "llvm x86-64 +avx", {1, 2}, 1, "lower 1"};
+}
+
+inline Record record(int n, std::string trace, double seconds) {
+  Record r;
+  r.task = task(n);
+  r.trace = std::move(trace);
+  r.median_s = r.min_s = seconds;
+  r.machine = "a machine";
+  r.created_ns = 1234567890;
+  return r;
+}
+
+}  // namespace fettle::testing
