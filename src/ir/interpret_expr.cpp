@@ -343,6 +343,12 @@ ExprPtr Compiler::call(const CallNode& n) {
         return of_int(x.i < 0 && wrap.is_signed ? wrap(uint64_t{0} - static_cast<uint64_t>(x.i)) : x.i);
       });
   }
+  if (name == "bitcast" && args.size() == 1 && n.args[0].dtype().bits == type.bits)
+    return unary(std::move(args[0]), [from = storage_of(n.args[0].dtype()), to = storage_of(type)](Value x) {
+      char bytes[8];
+      write(from, bytes, x);
+      return read(to, bytes);
+    });
   if (args.size() == 1 && floats) {
     if (name == "isnan") return unary(std::move(args[0]), [](Value x) { return of_int(std::isnan(x.f)); });
     ExprPtr& a = args[0];

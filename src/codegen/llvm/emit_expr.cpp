@@ -410,6 +410,8 @@ Value* FunctionEmitter::emit_math(const CallNode& node) {
   const DType type = node.dtype;
   if (name == "likely") return emit(node.args[0]);
   if (name.substr(0, 5) == "llvm.") return emit_intrinsic(node, false);
+  if (name == "bitcast" && node.args.size() == 1 && !type.is_bool() && node.args[0].dtype().bits == type.bits)
+    return vb_.cast(Instruction::BitCast, emit(node.args[0]), type_of(type));
   SmallVector<Value*, 4> args;
   for (const Expr& arg : node.args) args.push_back(widen(emit(arg), arg.dtype()));
   Type* wide = args.empty() ? nullptr : args[0]->getType();

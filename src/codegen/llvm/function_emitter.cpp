@@ -32,7 +32,8 @@ bool on_stack(const BufferNode& buffer) {
 }
 
 bool uses_context(const ModuleState& state, const Func& func) {
-  bool needed = false;
+  bool needed = func->annotations.get_int("host", 0) != 0;
+  if (!func->body) return needed;
   walk(func->body, [&](const Stmt& s) {
     if (const auto* loop = s.as<ForNode>()) needed |= loop->loop_kind == ForKind::kParallel;
     if (const auto* allocation = s.as<AllocateNode>())
@@ -261,6 +262,7 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
 }
 
 void FunctionEmitter::emit_call(const CallFuncNode& node) {
+  if (func_.annotations.get_int("host", 0) != 0) return emit_kernel_call(node);
   auto& b = vb_.here();
   const auto callee_ir = state_.ir.funcs.find(node.name);
   const bool needs_context = state_.needs_context.count(node.name) != 0;

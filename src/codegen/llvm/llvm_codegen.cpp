@@ -6,6 +6,7 @@
 
 #include "codegen/llvm/function_emitter.h"
 #include "codegen/llvm/machine.h"
+#include "lower/passes/vector_math.h"
 
 namespace fettle {
 namespace {
@@ -26,8 +27,10 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
   FETTLE_TRY_VOID(set_machine(*out.module, target));
   ModuleState state{ir, target, options, *out.module, {}, 0, {}};
   find_context_users(state);
-  for (const auto& [name, func] : ir.funcs) {
-    if (!func || func->name != name) return fail(ErrorCode::E301, "the module lists " + name + " under another name");
+  for (const auto& [name, unexpanded] : ir.funcs) {
+    if (!unexpanded || unexpanded->name != name)
+      return fail(ErrorCode::E301, "the module lists " + name + " under another name");
+    const Func func = expand_vector_math(unexpanded);
     if (name == ir.entry) {
       llvm::Function* body = emit_function(state, func, body_name(name), false);
       if (state.error.code == ErrorCode::kNone)

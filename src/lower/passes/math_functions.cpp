@@ -1,0 +1,308 @@
+#include "lower/passes/math_functions.h"
+
+#include <bit>
+#include <initializer_list>
+#include <span>
+
+#include "base/check.h"
+
+// Polynomials are minimax fits over the stated interval, relative to the function; coefficients lowest degree first.
+
+namespace fettle {
+namespace {
+
+constexpr double kExp32[] = {0.4999999403953552, 0.1666652262210846, 0.04166829213500023, 0.008368533104658127,
+                             0.0013818306615576148};  // (e^r - 1 - r) / r², |r| <= ln2 / 2
+constexpr double kExpm32[] = {0.5, 0.1666666567325592, 0.04166649281978607, 0.008333547040820122, 0.0013932313304394484,
+                              0.00019760946452151984};  // the same, relative to e^r - 1
+constexpr double kLog32[] = {0.3333333134651184,  -0.2500081956386566,  0.2000124156475067,   -0.166234090924263,
+                             0.14201579988002777, -0.13159610331058502, 0.12762217223644257, -0.07636439055204391};
+// (ln(1+f) - f + f²/2) / f³, sqrt(1/2) <= 1+f <= sqrt(2)
+constexpr double kErfSmall32[] = {0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
+                                  0.005187162198126316, -0.0007997853099368513, 7.806903158780187e-05};  // erf(x)/x - 1 in x², |x| <= 1
+constexpr double kErfLarge32[] = {-0.0003415223036427051, -1.1270891427993774,  -0.6381450295448303,  -0.10310644656419754,
+                                  0.021837832406163216,   -0.0029474575742483712, 0.00018636738241184503};
+// ln(erfc(a)), 1 <= a <= 4
+
+constexpr double kExp64[] = {0.5, 0.1666666666666667, 0.04166666666666667, 0.00833333333332612, 0.0013888888888883737,
+                             0.00019841269874873975, 2.480158732558584e-05, 2.755725533255441e-06, 2.7557273594799413e-07,
+                             2.510524515390137e-08, 2.0914707069612355e-09};
+constexpr double kAtanh64[] = {0.3333333333333333, 0.20000000000000467, 0.14285714285384377, 0.11111111199790642,
+                               0.09090897401602048, 0.07693142511079702, 0.0663378242159887, 0.06549603138521289};
+// (atanh(s)/s - 1) / s² in s², s² <= 0.0297
+constexpr double kErfSmall64[] = {0.1283791670955126, -0.37612638903183754, 0.1128379167095512, -0.02686617064512984,
+                                  0.0052239776254232985, -0.000854832702193483, 0.00012055332902888736,
+                                  -1.4925647567519332e-05, 1.6462045441468418e-06, -1.6364642158167616e-07,
+                                  1.4792401209404813e-08, -1.216456005728345e-09, 8.709045129053106e-11,
+                                  -4.230945824295338e-12};
+constexpr double kErfMiddle64[] = {-4.317863525433222, -2.9697081756100614, -0.5118413436544144, -0.008664823286005638,
+                                   0.0014633569156604685, -0.00022878512860644658, 3.106135597007542e-05,
+                                   -3.169102833468906e-06, 8.284538417906188e-08, 6.689007073311063e-08,
+                                   -2.26340535743222e-08, 4.777014495154488e-09, -7.309100919071604e-10,
+                                   6.800017089297162e-11, 4.1872034629821604e-12, -4.586386562635802e-12,
+                                   1.1424300816556865e-12};  // ln(erfc(1.75 + 0.75 t)), |t| <= 1
+constexpr double kErfLarge64[] = {-20.107769901469705, -15.266607502163417, -2.989259015215455, -0.017491629495039008,
+                                  0.004506834156977217, -0.0011879764779257158, 0.0003124836663016823,
+                                  -8.076233630872768e-05, 2.024899879386897e-05, -4.856436904792214e-06,
+                                  1.0914354279149651e-06, -2.2036145256849016e-07, 3.659438005184074e-08,
+                                  -4.245910604686772e-09, -6.819559129468748e-10, 1.2688950511658068e-09,
+                                  -4.6008901757710624e-10};  // ln(erfc(4.25 + 1.75 t)), |t| <= 1
+constexpr double kSin64[] = {-0.16666666666666666, 0.008333333333333331, -0.0001984126984126504, 2.755731921931959e-06,
+                             -2.5052106225650122e-08, 1.60585305421325e-10, -7.586633672657066e-13};
+// (sin(r)/r - 1) / r² in r², |r| <= pi/4
+constexpr double kCos64[] = {0.041666666666666664, -0.0013888888888888887, 2.4801587301584632e-05, -2.755731922139194e-07,
+                             2.0876755787301195e-09, -1.1470460288901123e-11, 4.745836627734505e-14};
+// (cos(r) - 1 + r²/2) / r⁴ in r²
+
+/// What differs between the widths.
+struct Width {
+  int bits, mantissa, bias;
+  double round_magic;       // x + magic - magic rounds to an integer, which the low bits of x + magic hold
+  double ln2_high, ln2_low;
+  double exp_least, exp_greatest;  // beyond, the result is 0 or infinity
+  double least_normal;
+  int64_t sqrt_half;        // bits of sqrt(1/2)
+  int64_t infinity, nan;    // bits
+};
+constexpr Width kWidth32 = {32, 23, 127, 12582912.0, 0.693147182464599609375, -1.904654309148724e-9, -104, 89,
+                            1.1754943508222875e-38, 0x3f3504f3, 0x7f800000, 0x7fc00000};
+constexpr Width kWidth64 = {64, 52, 1023, 6755399441055744.0, 0.6931471805599453, 2.3190468138462996e-17, -746, 710,
+                            2.2250738585072014e-308, 0x3fe6a09e667f3bcd, 0x7ff0000000000000, 0x7ff8000000000000};
+
+/// Arithmetic on one float type.
+class Kit {
+ public:
+  Kit(DType type, const BindValue& bind)
+      : type_(type), int_((type.bits == 64 ? kI64 : kI32).with_lanes(type.lanes)),
+        w_(type.bits == 64 ? kWidth64 : kWidth32), bind_(bind) {}
+
+  const Width& width() const { return w_; }
+  bool wide() const { return type_.bits == 64; }
+  Expr value(double x) const { return constant(x, type_); }
+  Expr number(int64_t x) const {
+    Expr scalar = int_imm(x, int_.element());
+    return int_.lanes == 1 ? scalar : broadcast(scalar, int_.lanes);
+  }
+  Expr fma(Expr a, Expr b, Expr c) const { return bind_(math("fma", {std::move(a), std::move(b), std::move(c)})); }
+  Expr bound(Expr e) const { return bind_(std::move(e)); }
+  Expr bits(Expr x) const { return bind_(call("bitcast", {std::move(x)}, int_)); }
+  Expr from_bits(Expr x) const { return bind_(call("bitcast", {std::move(x)}, type_)); }
+  Expr infinity() const { return from_bits(number(w_.infinity)); }
+  Expr nan() const { return from_bits(number(w_.nan)); }
+  Expr absolute(Expr x) const { return bind_(math("abs", {std::move(x)})); }
+  Expr shift_left(Expr x, int by) const { return bind_(binary(BinaryOp::kShl, std::move(x), number(by))); }
+  Expr shift_right(Expr x, int by) const { return bind_(binary(BinaryOp::kShr, std::move(x), number(by))); }
+  /// NaNs pass through both.
+  Expr at_least(Expr x, double low) const { return bind_(select(lt(x, value(low)), value(low), x)); }
+  Expr at_most(Expr x, double high) const { return bind_(select(lt(value(high), x), value(high), x)); }
+  Expr with_sign_of(Expr magnitude, const Expr& x) const {
+    const int64_t sign_bit = wide() ? INT64_MIN : int64_t{INT32_MIN};
+    Expr sign = bind_(binary(BinaryOp::kBitAnd, bits(x), number(sign_bit)));
+    return from_bits(bind_(binary(BinaryOp::kBitOr, bits(std::move(magnitude)), sign)));
+  }
+  Expr polynomial(std::span<const double> coefficients, const Expr& x) const {
+    Expr sum = value(coefficients.back());
+    for (size_t i = coefficients.size() - 1; i-- > 0;) sum = fma(sum, x, value(coefficients[i]));
+    return sum;
+  }
+
+  /// x = n*ln2 + r, |r| <= ln2/2.
+  struct Reduced {
+    Expr n;  // integer
+    Expr r;
+  };
+  Reduced reduce(const Expr& x) const {
+    Expr shifted = fma(x, value(1.4426950408889634), value(w_.round_magic));
+    Expr n = bind_(shifted - value(w_.round_magic));
+    Expr r = fma(n, value(-w_.ln2_high), x);
+    r = fma(n, value(-w_.ln2_low), r);
+    const int64_t magic_bits = wide() ? std::bit_cast<int64_t>(w_.round_magic)
+                                      : int64_t{std::bit_cast<int32_t>(static_cast<float>(w_.round_magic))};
+    return {bind_(bits(shifted) - number(magic_bits)), r};
+  }
+  /// 2^n where that is a normal number; n one above the greatest exponent gives infinity.
+  Expr power_of_two(Expr n) const { return from_bits(shift_left(bind_(std::move(n) + number(w_.bias)), w_.mantissa)); }
+
+  /// e^r, |r| <= ln2/2
+  Expr exp_small(const Expr& r) const {
+    Expr q = wide() ? polynomial(kExp64, r) : polynomial(kExp32, r);
+    return bind_(fma(q, bind_(r * r), r) + value(1));
+  }
+  Expr exp(const Expr& x) const {
+    const auto [n, r] = reduce(at_most(at_least(x, w_.exp_least), w_.exp_greatest));
+    // In two steps, since 2^n itself may be too large or too small.
+    Expr half = shift_right(n, 1);
+    Expr other = bind_(n - half);
+    return bind_(bind_(exp_small(r) * power_of_two(half)) * power_of_two(other));
+  }
+  /// e^x for x that leaves 2^n normal, or infinite.
+  Expr exp_medium(const Expr& x) const {
+    const auto [n, r] = reduce(x);
+    return bind_(exp_small(r) * power_of_two(n));
+  }
+
+  Expr sigmoid(const Expr& x) const {
+    Expr minus_x = bind_(value(0) - x);
+    Expr e = exp_medium(at_most(at_least(minus_x, wide() ? -708 : -87), w_.exp_greatest));
+    return bind_(value(1) / bind_(value(1) + e));
+  }
+
+  /// (e^2a - 1) / (e^2a + 1) for a = |x|, from m = e^2a - 1 = 2^n (e^r - 1) + (2^n - 1).
+  Expr tanh(const Expr& x) const {
+    Expr a = at_most(absolute(x), wide() ? 20 : 9.1);
+    const auto [n, r] = reduce(bind_(a + a));
+    Expr q = wide() ? polynomial(kExp64, r) : polynomial(kExpm32, r);
+    Expr small = fma(q, bind_(r * r), r);
+    Expr scale = power_of_two(n);
+    Expr m = fma(scale, small, bind_(scale - value(1)));
+    return with_sign_of(bind_(m / bind_(m + value(2))), x);
+  }
+
+  /// x = 2^e (1+f), sqrt(1/2) <= 1+f < sqrt(2); ln(x) = e ln2 + ln(1+f).
+  Expr log(const Expr& x) const {
+    const int up = w_.mantissa;
+    Expr tiny = bind_(lt(x, value(w_.least_normal)));
+    Expr scaled = bind_(select(tiny, bind_(x * value(wide() ? 4503599627370496.0 : 8388608.0)), x));
+    Expr pattern = bits(scaled);
+    Expr exponent = shift_right(bind_(pattern - number(w_.sqrt_half)), w_.mantissa);
+    Expr f = bind_(from_bits(bind_(pattern - shift_left(exponent, w_.mantissa))) - value(1));
+    Expr e = bind_(cast(type_, bind_(exponent + select(tiny, number(-up), number(0)))));
+    Expr rest;
+    if (wide()) {
+      // ln(1+f) = 2 atanh(s), s = f/(2+f): f - (f²/2 - s (f²/2 + 2 z R(z))), z = s²
+      Expr s = bind_(f / bind_(f + value(2)));
+      Expr z = bind_(s * s);
+      Expr square = bind_(bind_(f * f) * value(0.5));
+      Expr series = bind_(bind_(polynomial(kAtanh64, z) * z) * value(2));
+      rest = fma(s, bind_(square + series), bind_(value(0) - square));
+    } else {
+      Expr square = bind_(f * f);
+      Expr cubic = bind_(bind_(square * f) * polynomial(kLog32, f));
+      rest = fma(square, value(-0.5), cubic);
+    }
+    rest = fma(e, value(w_.ln2_low), rest);
+    Expr result = fma(e, value(w_.ln2_high), bind_(f + rest));
+    result = bind_(select(lt(x, infinity()), result, x));  // infinity and NaN
+    Expr at_zero = select(eq(x, value(0)), from_bits(number(w_.infinity | (wide() ? INT64_MIN : int64_t{INT32_MIN}))), nan());
+    return bind_(select(le(x, value(0)), at_zero, result));
+  }
+
+  Expr erf(const Expr& x) const {
+    Expr a = absolute(x);
+    Expr square = bind_(x * x);
+    Expr near = fma(x, wide() ? polynomial(kErfSmall64, square) : polynomial(kErfSmall32, square), x);
+    Expr logarithm;
+    if (wide()) {
+      Expr b = at_most(a, 6);
+      Expr middle = polynomial(kErfMiddle64, bind_((b - value(1.75)) * value(1 / 0.75)));
+      Expr large = polynomial(kErfLarge64, bind_((b - value(4.25)) * value(1 / 1.75)));
+      logarithm = bind_(select(lt(b, value(2.5)), middle, large));
+    } else {
+      logarithm = polynomial(kErfLarge32, at_most(a, 4));
+    }
+    Expr far = with_sign_of(bind_(value(1) - exp_medium(at_most(logarithm, 0))), x);
+    return bind_(select(lt(a, value(1)), near, far));
+  }
+
+  Expr sqrt(const Expr& x) const { return bind_(math("sqrt", {x})); }
+  Expr rsqrt(const Expr& x) const { return bind_(value(1) / sqrt(x)); }
+
+  /// In f64: sin(x + quarter_turns * pi/2).
+  Expr sine64(const Expr& x, int quarter_turns, double limit) const {
+    FETTLE_CHECK(wide());
+    Expr inside = bind_(select(lt(absolute(x), value(limit)), x, nan()));
+    Expr shifted = fma(inside, value(0.6366197723675814), value(w_.round_magic));
+    Expr n = bind_(shifted - value(w_.round_magic));
+    Expr r = fma(n, value(-1.5707963267948966), inside);
+    r = fma(n, value(-6.123233995736766e-17), r);
+    Expr quadrant = bind_(bits(shifted) + number(quarter_turns));
+    Expr z = bind_(r * r);
+    Expr sine = fma(bind_(z * r), polynomial(kSin64, z), r);
+    Expr cosine = fma(bind_(z * z), polynomial(kCos64, z), fma(z, value(-0.5), value(1)));
+    Expr is_cosine = ne(bind_(binary(BinaryOp::kBitAnd, quadrant, number(1))), number(0));
+    Expr wave = bits(bind_(select(is_cosine, cosine, sine)));
+    Expr sign = shift_left(bind_(binary(BinaryOp::kBitAnd, quadrant, number(2))), 62);
+    Expr result = from_bits(bind_(binary(BinaryOp::kBitXor, wave, sign)));
+    return bind_(select(lt(absolute(x), value(1e-150)), quarter_turns == 0 ? x : value(1), result));  // also keeps -0
+  }
+
+  /// In f64; exp's result may lie far outside of f32.
+  Expr pow64(const Expr& x, const Expr& y) const {
+    FETTLE_CHECK(wide());
+    Expr a = absolute(x);
+    Expr magnitude = exp(bind_(y * log(a)));
+    magnitude = bind_(select(eq(a, value(1)), value(1), magnitude));
+    Expr whole = bind_(math("trunc", {y}));
+    Expr half = bind_(y * value(0.5));
+    Expr is_odd = logical_and(eq(whole, y), ne(math("trunc", {half}), half));
+    Expr negated = bind_(value(0) - magnitude);
+    Expr of_negative = bind_(select(eq(whole, y), select(is_odd, negated, magnitude), nan()));
+    Expr signed_result = bind_(select(lt(x, value(0)), of_negative, magnitude));
+    return bind_(select(eq(y, value(0)), value(1), signed_result));
+  }
+
+ private:
+  DType type_, int_;
+  const Width& w_;
+  const BindValue& bind_;
+};
+
+/// The value of a constant, also when broadcast.
+const double* as_float(const Expr& e) {
+  if (const auto* imm = e.as<FloatImmNode>()) return &imm->value;
+  if (const auto* spread = e.as<BroadcastNode>()) return as_float(spread->value);
+  return nullptr;
+}
+
+/// x^p for the exponents that models use; null for others.
+Expr constant_power(const Kit& kit, const Expr& x, double p) {
+  if (p == 0) return kit.value(1);
+  if (p == 1) return x;
+  if (p == 2) return kit.bound(x * x);
+  if (p == 3) return kit.bound(kit.bound(x * x) * x);
+  if (p == 0.5) return kit.sqrt(x);
+  if (p == -0.5) return kit.rsqrt(x);
+  if (p == -1) return kit.bound(kit.value(1) / x);
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_expanded_math(std::string_view name) {
+  for (const char* known : {"exp", "log", "tanh", "erf", "sigmoid", "rsqrt", "sin", "cos", "pow"})
+    if (name == known) return true;
+  return false;
+}
+
+Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind) {
+  if (!is_expanded_math(name) || args.size() != (name == "pow" ? 2 : 1) || !args[0].dtype().is_float()) return nullptr;
+  const DType type = args[0].dtype();
+  const bool small = type.bits == 16;
+  const bool in_double = name == "sin" || name == "cos" || name == "pow";
+  std::vector<Expr> in;
+  const DType work = (small ? kF32 : type.element()).with_lanes(type.lanes);
+  for (const Expr& arg : args) in.push_back(bind(small ? cast(work, arg) : arg));
+  const Expr& x = in[0];
+  const auto finished = [&](Expr e) { return e.dtype() == type ? e : bind(cast(type, std::move(e))); };
+
+  const Kit kit(work, bind);
+  if (name == "exp") return finished(kit.exp(x));
+  if (name == "log") return finished(kit.log(x));
+  if (name == "tanh") return finished(kit.tanh(x));
+  if (name == "erf") return finished(kit.erf(x));
+  if (name == "sigmoid") return finished(kit.sigmoid(x));
+  if (name == "rsqrt") return finished(kit.rsqrt(x));
+  FETTLE_CHECK(in_double);
+  if (name == "pow")
+    if (const double* p = as_float(args[1]))
+      if (Expr simple = constant_power(kit, x, *p)) return finished(simple);
+  const DType wide = kF64.with_lanes(type.lanes);
+  const Kit kit64(wide, bind);
+  const auto widened = [&](const Expr& e) { return e.dtype() == wide ? e : bind(cast(wide, e)); };
+  if (name == "pow") return finished(kit64.pow64(widened(x), widened(in[1])));
+  // The reduction loses what the argument's magnitude takes from 2^-107.
+  const double limit = type.bits == 64 ? 1099511627776.0 : 1125899906842624.0;
+  return finished(kit64.sine64(widened(x), name == "cos" ? 1 : 0, limit));
+}
+
+}  // namespace fettle

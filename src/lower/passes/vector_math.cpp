@@ -1,0 +1,135 @@
+#include "lower/passes/vector_math.h"
+
+#include "ir/visit.h"
+#include "lower/passes/math_functions.h"
+
+namespace fettle {
+namespace {
+
+bool has_expanded_math(const Stmt& body) {
+  bool found = false;
+  walk(
+      body, [&](const Stmt&) { return !found; },
+      [&](const Expr& e) {
+        if (const auto* call = e.as<CallNode>()) found |= is_expanded_math(call->name);
+        return !found;
+      });
+  return found;
+}
+
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    found |= x.kind() == ExprKind::kLoad;
+    return !found;
+  });
+  return found;
+}
+
+class MathExpander : public Mutator {
+ public:
+  using Mutator::rewrite;
+
+  Expr rewrite(const Expr& e) override {
+    if (const auto* node = e.as<SelectNode>()) {
+      // Reads below a side happen only where it is chosen, so nothing that reads may move out of it.
+      const Expr condition = rewrite(node->condition);
+      const Expr if_true = guarded(node->if_true);
+      const Expr if_false = guarded(node->if_false);
+      if (condition == node->condition && if_true == node->if_true && if_false == node->if_false) return e;
+      return select(condition, if_true, if_false);
+    }
+    if (const auto* node = e.as<BinaryNode>(); node && (node->op == BinaryOp::kAnd || node->op == BinaryOp::kOr)) {
+      const Expr a = rewrite(node->a);
+      const Expr b = guarded(node->b);
+      return a == node->a && b == node->b ? e : binary(node->op, a, b);
+    }
+    const Expr inner = Mutator::rewrite(e);
+    const auto* call = inner.as<CallNode>();
+    if (!call || !is_expanded_math(call->name)) return inner;
+    const Expr expanded = expand_math_function(call->name, call->args, [this](Expr value) { return bind(std::move(value)); });
+    return expanded ? expanded : inner;
+  }
+
+  Stmt rewrite(const Stmt& s) override {
+    switch (s.kind()) {
+      case StmtKind::kStore: {
+        Scope scope(*this);
+        return scope.around(Mutator::rewrite(s));
+      }
+      case StmtKind::kEvaluate:
+      case StmtKind::kCallFunc: {
+        Scope scope(*this);
+        return scope.around(Mutator::rewrite(s));
+      }
+      case StmtKind::kLet: {
+        const auto* node = s.as<LetNode>();
+        Stmt body = rewrite(node->body);
+        Scope scope(*this);
+        Expr value = rewrite(node->value);
+        if (body == node->body && value == node->value) return s;
+        return scope.around(let(node->var, value, body));
+      }
+      case StmtKind::kIf: {
+        const auto* node = s.as<IfNode>();
+        Stmt then_body = rewrite(node->then_body);
+        Stmt else_body = node->else_body ? rewrite(node->else_body) : nullptr;
+        Scope scope(*this);
+        Expr condition = rewrite(node->condition);
+        if (then_body == node->then_body && else_body == node->else_body && condition == node->condition) return s;
+        return scope.around(if_then(condition, then_body, else_body));
+      }
+      default: return Mutator::rewrite(s);  // loops' conditions and bounds keep their values in place
+    }
+  }
+
+ private:
+  using Bindings = std::vector<std::pair<Var, Expr>>;
+
+  /// Values named while it lives stand before one statement.
+  class Scope {
+   public:
+    explicit Scope(MathExpander& owner) : owner_(owner), outer_(std::exchange(owner.bindings_, &mine_)) {}
+    ~Scope() { owner_.bindings_ = outer_; }
+    Stmt around(Stmt s) const {
+      for (size_t i = mine_.size(); i-- > 0;) s = let(mine_[i].first, mine_[i].second, s);
+      return s;
+    }
+
+   private:
+    MathExpander& owner_;
+    Bindings mine_;
+    Bindings* outer_;
+  };
+
+  Expr guarded(const Expr& e) {
+    if (!reads_memory(e)) return rewrite(e);
+    Bindings* outer = std::exchange(bindings_, nullptr);
+    Expr result = rewrite(e);
+    bindings_ = outer;
+    return result;
+  }
+
+  Expr bind(Expr value) {
+    if (!bindings_ || value.kind() == ExprKind::kVar || value.kind() == ExprKind::kIntImm ||
+        value.kind() == ExprKind::kFloatImm)
+      return value;
+    Var name = make_var("m" + std::to_string(counter_++), value.dtype());
+    bindings_->push_back({name, std::move(value)});
+    return name;
+  }
+
+  Bindings* bindings_ = nullptr;
+  int counter_ = 0;
+};
+
+}  // namespace
+
+Func expand_vector_math(const Func& func) {
+  if (!has_expanded_math(func->body)) return func;
+  MathExpander expander;
+  Stmt body = expander.rewrite(func->body);
+  return with(func, [&](FuncNode& f) { f.body = body; });
+}
+
+}  // namespace fettle

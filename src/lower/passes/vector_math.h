@@ -1,0 +1,15 @@
+#pragma once
+// exp, log, tanh, erf, sigmoid, rsqrt, sin, cos and pow without a mathematics library: arithmetic on lanes.
+
+#include "ir/func.h"
+
+namespace fettle {
+
+/// Replaces calls of those functions by arithmetic, with intermediate values in Lets around the statement:
+///   C[ramp(i, 1, 16)] = exp(A[ramp(i, 1, 16)])
+/// → let x = A[…]: let t = fma(x, log2(e), …): … C[…] = p * s
+/// What is left of calls are those that machines have (sqrt, floor, ceil, trunc, round, abs, fma, isnan) and `bitcast`.
+/// Accuracy: math_functions.h. A Func without such calls is returned as it is.
+Func expand_vector_math(const Func& func);
+
+}  // namespace fettle
