@@ -166,7 +166,8 @@ Expr Mutator::rewrite(const Expr& e) {
     }
     case ExprKind::kCast: {
       Expr a = rewrite(e.as<CastNode>()->a);
-      return a == e.as<CastNode>()->a ? e : cast(e.dtype().with_lanes(a.dtype().lanes), std::move(a));
+      const DType type = e.dtype().with_lanes(a.dtype().lanes);
+      return a == e.as<CastNode>()->a ? e : cast(type, std::move(a));
     }
     case ExprKind::kLoad: {
       const auto* n = e.as<LoadNode>();
