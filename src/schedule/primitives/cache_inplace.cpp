@@ -1,0 +1,112 @@
+#include "schedule/primitives/cache_inplace.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/footprint.h"
+#include "schedule/staging.h"
+
+namespace fettle {
+namespace {
+
+// The nest of one transfer of the tile. `body` makes its statement from the iterators' variables (by those of the block)
+// and the condition that a step is the first.
+template <class Body>
+Stmt transfer(const std::string& name, const Tile& plain, const std::vector<const ForNode*>& carried, Body body) {
+  auto block = make_ref<BlockNode>();
+  block->name = name;
+  VarMap loop_vars, iter_vars;
+  std::vector<std::pair<Var, Range>> loops;
+  for (const auto& [var, range] : plain.loops) {
+    Var fresh = make_var(var->name);
+    loops.push_back({fresh, {substitute(range.min, loop_vars), substitute(range.extent, loop_vars)}});
+    loop_vars[var.get()] = fresh;
+  }
+  for (size_t i = 0; i < plain.iters.size(); ++i) {
+    Var fresh = make_var(plain.iters[i]->var->name);
+    iter_vars[plain.iters[i]->var.get()] = fresh;
+    block->iters.push_back({fresh, plain.iters[i]->extent, IterKind::kSpatial, substitute(plain.bindings[i], loop_vars)});
+  }
+  Expr first;
+  for (const ForNode* loop : carried) {
+    Var step = make_var("step_" + loop->var->name);
+    block->iters.push_back({step, loop->extent, IterKind::kScan, simplify(loop->var - loop->min)});
+    first = logical_and(first, eq(step, int_imm(0)));
+  }
+  block->predicate = plain.predicate ? substitute(plain.predicate, loop_vars) : Expr();
+  block->body = body(iter_vars, first);
+  Analyzer analyzer;
+  infer_regions(*block, analyzer);
+  return wrap_loops(loops, block);
+}
+
+Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& args) {
+  FETTLE_TRY(const Stmt block_stmt, s.block(args.block));
+  FETTLE_TRY(const Stmt loop_stmt, s.loop(args.loop));
+  const Func& func = s.func();
+  const auto* block = block_stmt.as<BlockNode>();
+  const auto* loop = loop_stmt.as<ForNode>();
+  const BlockNode* scope = enclosing_block(func, block);
+  FETTLE_TRY(const Buffer buffer, write_buffer(*block, args.write_index));
+  FETTLE_TRY_VOID(check_scope(s, args.scope, block));
+  if (!block->init) return fail_at(ErrorCode::E212, func, block, fmt::format("block {} has no init", block->name), {});
+  if (const std::string why = why_not_complete(*block, *scope, true); !why.empty())
+    return fail_at(ErrorCode::E212, func, block, fmt::format("block {}: {}", block->name, why), {});
+  const auto* init = block->init.as<StoreNode>();
+  const auto stores = stores_of(block->body, buffer.get());
+  const bool same_place =
+      init && stores.size() == 1 && block->writes.size() == 1 &&
+      std::ranges::equal(init->indices, stores.front(), [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+  if (!same_place)
+    return fail_at(ErrorCode::E212, func, block,
+                   fmt::format("block {} does not clear and update one element", block->name), {});
+
+  const std::vector<const ForNode*> around = loops_around(func, block);
+  const auto at = std::ranges::find(around, loop);
+  if (at == around.end())
+    return fail_at(ErrorCode::E207, func, loop,
+                   fmt::format("loop {} does not enclose block {}", loop->var->name, block->name), {});
+  const std::vector<const ForNode*> outer(around.begin(), at + 1), inner(at + 1, around.end());
+  const std::vector<const ForNode*> carried = carried_loops(*block, outer);
+  const Tile tile = tile_of(func, *block, outer, inner);
+
+  const Buffer cache = cache_buffer(func, buffer, args.scope);
+  const std::string load_name = unique_block_name(func, buffer->name + "_" + args.scope + "_load");
+  const std::string store_name = unique_block_name(func, buffer->name + "_" + args.scope + "_store");
+  const auto element = [&](const VarMap& vars) {
+    std::vector<Expr> indices;
+    for (const Expr& index : init->indices) indices.push_back(substitute(index, vars));
+    return indices;
+  };
+  const Stmt loading = transfer(load_name, tile, carried, [&](const VarMap& vars, const Expr& first) {
+    const Expr start = substitute(init->value, vars);
+    return store(cache, element(vars), is_true(first) ? start : select(first, start, load(buffer, element(vars))));
+  });
+  const Stmt storing = transfer(store_name, tile, carried, [&](const VarMap& vars, const Expr&) {
+    return store(buffer, element(vars), load(cache, element(vars)));
+  });
+  const Stmt update = with(*with_buffer(*block, buffer, cache).as<BlockNode>(), [](BlockNode& b) { b.init = nullptr; });
+
+  const std::vector<Stmt> path = path_to(loop->body, block);
+  const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
+  const Stmt updated = part.get() == block ? update : replace_stmt(part, block, update);
+  const Stmt body = replace_stmt(loop->body, part.get(), seq({loading, updated, storing}));
+  Func result = replace_in(func, loop, with(*loop, [&](ForNode& f) { f.body = body; }));
+  result = edit_scope(result, scope->name, {.allocate = {cache}});
+  return Applied{result, {load_name, store_name}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef cache_inplace_def =
+    define_primitive<CacheInplaceArgs, apply_cache_inplace>("cache_inplace", 1);
+
+Result<std::vector<BlockRef>> cache_inplace(Schedule& s, const CacheInplaceArgs& args) {
+  FETTLE_TRY(const int step, s.step(cache_inplace_def, args));
+  return s.blocks_of(step);
+}
+
+}  // namespace fettle
