@@ -1,0 +1,273 @@
+#include "analysis/block_checks.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "arith/affine_map.h"
+#include "ir/text.h"
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+// Walks statements and expressions with all that is known at each place.
+class GuardedWalk {
+ public:
+  explicit GuardedWalk(Analyzer& analyzer) : analyzer_(analyzer) {}
+  virtual ~GuardedWalk() = default;
+
+  void visit(const Stmt& s) {
+    if (!s || stopped_) return;
+    switch (s.kind()) {
+      case StmtKind::kFor: {
+        const auto* n = s.as<ForNode>();
+        const auto scope = analyzer_.enter();
+        analyzer_.bind(n->var, n->min, n->extent);
+        return visit(n->body);
+      }
+      case StmtKind::kSeq:
+        for (const Stmt& child : s.as<SeqNode>()->stmts) visit(child);
+        return;
+      case StmtKind::kIf: {
+        const auto* n = s.as<IfNode>();
+        visit(n->condition);
+        {
+          const auto scope = analyzer_.assume(analyzer_.simplify(n->condition));
+          visit(n->then_body);
+        }
+        if (n->else_body) {
+          const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(n->condition)));
+          visit(n->else_body);
+        }
+        return;
+      }
+      case StmtKind::kLet: {
+        const auto* n = s.as<LetNode>();
+        visit(n->value);
+        const auto scope = analyzer_.enter();
+        analyzer_.bind(n->var, n->value);
+        return visit(n->body);
+      }
+      case StmtKind::kStore: {
+        const auto* n = s.as<StoreNode>();
+        for (const Expr& index : n->indices) visit(index);
+        visit(n->value);
+        return on_store(*n);
+      }
+      case StmtKind::kEvaluate: return visit(s.as<EvaluateNode>()->value);
+      case StmtKind::kAllocate: return visit(s.as<AllocateNode>()->body);
+      case StmtKind::kWhile:
+        visit(s.as<WhileNode>()->condition);
+        return visit(s.as<WhileNode>()->body);
+      case StmtKind::kAsync: return visit(s.as<AsyncNode>()->body);
+      case StmtKind::kCallFunc:
+        for (const Expr& arg : s.as<CallFuncNode>()->args) visit(arg);
+        return;
+      case StmtKind::kBlock: return;  // has its own
+    }
+  }
+
+  void visit(const Expr& e) {
+    if (!e || stopped_) return;
+    switch (e.kind()) {
+      case ExprKind::kBinary: {
+        const auto* n = e.as<BinaryNode>();
+        visit(n->a);
+        if (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr) {
+          const auto scope = analyzer_.assume(n->op == BinaryOp::kAnd ? n->a : logical_not(n->a));
+          return visit(n->b);
+        }
+        return visit(n->b);
+      }
+      case ExprKind::kNot: return visit(e.as<NotNode>()->a);
+      case ExprKind::kSelect: {
+        const auto* n = e.as<SelectNode>();
+        visit(n->condition);
+        {
+          const auto scope = analyzer_.assume(analyzer_.simplify(n->condition));
+          visit(n->if_true);
+        }
+        const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(n->condition)));
+        return visit(n->if_false);
+      }
+      case ExprKind::kCast: return visit(e.as<CastNode>()->a);
+      case ExprKind::kLoad: {
+        const auto* n = e.as<LoadNode>();
+        for (const Expr& index : n->indices) visit(index);
+        return on_access(n->buffer, n->indices);
+      }
+      case ExprKind::kAddress: {
+        const auto* n = e.as<AddressNode>();
+        for (const Expr& index : n->indices) visit(index);
+        return on_access(n->buffer, n->indices);
+      }
+      case ExprKind::kCall:
+        for (const Expr& arg : e.as<CallNode>()->args) visit(arg);
+        return;
+      default: return;
+    }
+  }
+
+ protected:
+  virtual void on_access(const Buffer&, const std::vector<Expr>&) {}
+  virtual void on_store(const StoreNode&) {}
+
+  Analyzer& analyzer_;
+  bool stopped_ = false;
+};
+
+void bind_block(const Func& func, const BlockNode& block, Analyzer& analyzer) {
+  analyzer.bind_params(func);
+  for (const IterVar& iter : block.iters) analyzer.bind(iter.var, 0, iter.extent);
+}
+
+class AccessCheck : public GuardedWalk {
+ public:
+  using GuardedWalk::GuardedWalk;
+  std::string problem;
+
+ protected:
+  void on_access(const Buffer& buffer, const std::vector<Expr>& indices) override {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (indices[d].dtype() != kI64) continue;
+      const Interval bounds = analyzer_.int_bounds(indices[d]);
+      const int64_t* extent = as_int(buffer->shape[d]);
+      if (bounds.min >= 0 && extent && bounds.max < *extent) continue;
+      if (analyzer_.can_prove(logical_and(le(0, indices[d]), lt(indices[d], buffer->shape[d])))) continue;
+      problem = fmt::format("index {} of dimension {} of {} may be outside [0, {})", to_text(indices[d]), d,
+                            buffer->name, to_text(buffer->shape[d]));
+      stopped_ = true;
+      return;
+    }
+  }
+  void on_store(const StoreNode& n) override { on_access(n.buffer, n.indices); }
+};
+
+// Where a physical index tuple is that of a logical element; null: everywhere. False in `known` if it cannot be told.
+Expr valid_at(const BufferNode& buffer, const std::vector<Expr>& indices, bool* known) {
+  *known = true;
+  if (!buffer.layout) return nullptr;
+  Analyzer analyzer;
+  const auto inverse = invert(buffer.layout->to_physical, buffer.layout->logical_shape, analyzer);
+  if (!inverse || inverse->physical_shape.size() != indices.size()) {
+    *known = false;
+    return nullptr;
+  }
+  if (!inverse->valid) return nullptr;
+  VarMap map;
+  for (size_t d = 0; d < indices.size(); ++d) map[inverse->inverse.inputs[d].get()] = indices[d];
+  return substitute(inverse->valid, map);
+}
+
+class PadLaneCheck : public GuardedWalk {
+ public:
+  using GuardedWalk::GuardedWalk;
+  std::string problem;
+
+ protected:
+  void on_store(const StoreNode& n) override {
+    if (!has_pad_lanes(*n.buffer)) return;
+    bool known;
+    const Expr valid = valid_at(*n.buffer, n.indices, &known);
+    if (known && (!valid || analyzer_.can_prove(valid))) return;  // no pad lane is touched
+    if (known) {
+      const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(valid)));
+      store_ = &n;
+      if (is_zero_there(n.value)) return;
+    }
+    problem = fmt::format("a value stored to {} is not shown to be zero in the pad lanes of its layout", n.buffer->name);
+    stopped_ = true;
+  }
+
+ private:
+  bool is_zero_there(const Expr& e) {
+    if (is_const_zero(e)) return true;
+    switch (e.kind()) {
+      case ExprKind::kLoad: {
+        const auto* n = e.as<LoadNode>();
+        if (n->buffer == store_->buffer && n->indices.size() == store_->indices.size()) {
+          bool same = true;
+          for (size_t d = 0; d < n->indices.size(); ++d)
+            same &= structural_equal(n->indices[d], store_->indices[d]) ||
+                    analyzer_.can_prove_equal(n->indices[d], store_->indices[d]);
+          if (same) return true;  // by induction
+        }
+        if (!has_pad_lanes(*n->buffer)) return false;
+        bool known;
+        const Expr valid = valid_at(*n->buffer, n->indices, &known);
+        return known && valid && analyzer_.can_prove(logical_not(valid));
+      }
+      case ExprKind::kBinary: {
+        const auto* n = e.as<BinaryNode>();
+        switch (n->op) {
+          case BinaryOp::kMul: return is_zero_there(n->a) || is_zero_there(n->b);
+          case BinaryOp::kAdd:
+          case BinaryOp::kSub:
+          case BinaryOp::kMin:
+          case BinaryOp::kMax: return is_zero_there(n->a) && is_zero_there(n->b);
+          case BinaryOp::kDiv: return is_zero_there(n->a) && n->b.kind() == ExprKind::kFloatImm && !is_const_zero(n->b);
+          default: return false;
+        }
+      }
+      case ExprKind::kSelect: {
+        const auto* n = e.as<SelectNode>();
+        const Expr c = analyzer_.simplify(n->condition);
+        if (const int64_t* value = as_int(c)) return is_zero_there(*value ? n->if_true : n->if_false);
+        return is_zero_there(n->if_true) && is_zero_there(n->if_false);
+      }
+      case ExprKind::kCast: return is_zero_there(e.as<CastNode>()->a);
+      case ExprKind::kCall: {
+        const auto* n = e.as<CallNode>();
+        if (n->name == "fma" && n->args.size() == 3)
+          return (is_zero_there(n->args[0]) || is_zero_there(n->args[1])) && is_zero_there(n->args[2]);
+        static constexpr std::array<std::string_view, 9> kZeroAtZero = {"sqrt", "sin",  "tanh",  "erf",  "floor",
+                                                                        "ceil", "round", "trunc", "abs"};
+        return std::find(kZeroAtZero.begin(), kZeroAtZero.end(), n->name) != kZeroAtZero.end() &&
+               is_zero_there(n->args[0]);
+      }
+      default: return false;
+    }
+  }
+
+  const StoreNode* store_ = nullptr;
+};
+
+}  // namespace
+
+Result<> check_accesses(const Func& func, const BlockNode& block) {
+  Analyzer analyzer;
+  bind_block(func, block, analyzer);
+  AccessCheck check(analyzer);
+  check.visit(block.init);
+  check.visit(block.body);
+  if (!check.problem.empty()) return fail(ErrorCode::E230, std::move(check.problem), "block " + block.name);
+  return {};
+}
+
+bool has_pad_lanes(const BufferNode& buffer) {
+  if (!buffer.layout) return false;
+  Expr logical = 1, physical = 1;
+  for (const Expr& e : buffer.layout->logical_shape) logical = logical * e;
+  for (const Expr& e : buffer.shape) physical = physical * e;
+  const int64_t *x = as_int(logical), *y = as_int(physical);
+  if (x && y) return *x != *y;
+  Analyzer analyzer;
+  return !analyzer.can_prove_equal(logical, physical);
+}
+
+Result<> check_pad_lanes(const Func& func, const BlockNode& block) {
+  bool any = false;
+  for (const Region& w : block.writes) any |= has_pad_lanes(*w.buffer);
+  if (!any) return {};
+  Analyzer analyzer;
+  bind_block(func, block, analyzer);
+  PadLaneCheck check(analyzer);
+  check.visit(block.init);
+  check.visit(block.body);
+  if (!check.problem.empty()) return fail(ErrorCode::E230, std::move(check.problem), "block " + block.name);
+  return {};
+}
+
+}  // namespace fettle

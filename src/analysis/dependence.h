@@ -1,0 +1,50 @@
+#pragma once
+// What depends on what: blocks by the buffers they write and read, and iterations of a loop.
+
+#include <string>
+#include <vector>
+
+#include "analysis/sites.h"
+#include "base/result.h"
+
+namespace fettle {
+
+enum class DependenceKind : uint8_t { kReadAfterWrite, kWriteAfterRead, kWriteAfterWrite };
+
+/// `to` must stay after `from`; indices into the list of sites.
+struct Dependence {
+  int from = 0, to = 0;
+  Buffer buffer;
+  DependenceKind kind = DependenceKind::kReadAfterWrite;
+};
+
+/// Dependences between blocks of one parent (-1: the root), in program order. Two blocks whose parts of a buffer are
+/// certainly apart, whichever iteration runs, do not depend on each other.
+std::vector<Dependence> dependences_in(const Func& func, const std::vector<BlockSite>& sites, int parent = -1);
+/// Sites that `site` needs the results of / whose input it writes (read after write).
+std::vector<int> producers_of(const std::vector<Dependence>& dependences, int site);
+std::vector<int> consumers_of(const std::vector<Dependence>& dependences, int site);
+
+/// What may be assumed when a block is moved.
+struct BlockTraits {
+  bool dominant = false;        // no other block of its parent writes its outputs
+  bool only_spatial = false;    // all iterators are spatial
+  bool reads_own_output = false;
+  bool affine = false;          // the bindings are quasi-affine and independent of each other
+  bool covers_domain = false;   // every point of the iterators' domains is reached
+  bool covers_output = false;   // … and with them every element of its outputs is written
+
+  /// Writes each output element it names as a function of its iterators alone.
+  bool complete() const { return dominant && only_spatial && !reads_own_output && affine; }
+  bool reduction = false;       // dominant, an init, iterators spatial or reduce, outputs named by spatial ones alone
+};
+BlockTraits block_traits(const Func& func, const std::vector<BlockSite>& sites, int site);
+
+/// Whether iterations of `loop` may run in any order and at once: no iteration writes what another one writes (unless
+/// both write the same value), or reads what another one writes. E210, naming block and buffer.
+/// A serial loop around lanes of a reduction is refused, as is any loop on which a reduce, scan or opaque iterator
+/// depends.
+Result<> check_parallel(const Func& func, const std::vector<BlockSite>& sites, const ForNode& loop);
+Result<> check_parallel(const Func& func, const ForNode& loop);
+
+}  // namespace fettle

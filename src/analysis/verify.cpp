@@ -1,0 +1,315 @@
+#include "analysis/verify.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "analysis/block_checks.h"
+#include "analysis/dependence.h"
+#include "analysis/footprint.h"
+#include "arith/affine_map.h"
+#include "ir/text.h"
+
+namespace fettle {
+namespace {
+
+// --- what a block says about itself, remembered -----------------------------------------------------------------
+
+struct RememberedBlock {
+  Stmt init, body;  // held, so that their addresses are theirs alone
+  std::vector<std::pair<Var, Expr>> iters;
+  uint64_t params = 0;
+  Result<> verdict;
+};
+
+uint64_t hash_params(const Func& func) {
+  uint64_t h = 0;
+  for (const IntParam& p : func->int_params) {
+    h = hash_combine(h, reinterpret_cast<uintptr_t>(p.var.get()));
+    h = hash_combine(h, static_cast<uint64_t>(p.min));
+    h = hash_combine(h, static_cast<uint64_t>(p.max));
+    h = hash_combine(h, static_cast<uint64_t>(p.multiple_of));
+  }
+  return h;
+}
+
+Result<> check_block(const Func& func, uint64_t params, const BlockNode& block) {
+  thread_local std::unordered_map<const StmtNode*, RememberedBlock> memory;
+  if (const auto at = memory.find(block.body.get()); at != memory.end()) {
+    const RememberedBlock& known = at->second;
+    bool same = known.init == block.init && known.params == params && known.iters.size() == block.iters.size();
+    for (size_t i = 0; same && i < block.iters.size(); ++i)
+      same = known.iters[i].first == block.iters[i].var &&
+             structural_equal(known.iters[i].second, block.iters[i].extent);
+    if (same) return known.verdict;
+  }
+  RememberedBlock fresh{block.init, block.body, {}, params, {}};
+  for (const IterVar& iter : block.iters) fresh.iters.emplace_back(iter.var, iter.extent);
+  fresh.verdict = check_accesses(func, block);
+  if (fresh.verdict) fresh.verdict = check_pad_lanes(func, block);
+  if (memory.size() >= 2048) memory.clear();
+  Result<> verdict = fresh.verdict;
+  memory[block.body.get()] = std::move(fresh);
+  return verdict;
+}
+
+// --- the program ------------------------------------------------------------------------------------------------
+
+class Verifier {
+ public:
+  Verifier(const Func& func, const Target& target, const VerifyOptions& options)
+      : func_(func), target_(target), options_(options), sites_(block_sites(func)) {}
+
+  Result<> run() {
+    FETTLE_TRY_VOID(check_loops());
+    FETTLE_TRY_VOID(check_scopes());
+    const uint64_t params = hash_params(func_);
+    for (size_t i = 0; i < sites_.size(); ++i) {
+      FETTLE_TRY_VOID(check_block(func_, params, *sites_[i].block));
+      FETTLE_TRY_VOID(check_bindings(sites_[i]));
+    }
+    FETTLE_TRY_VOID(check_storage());
+    FETTLE_TRY_VOID(check_pads_written());
+    if (options_.races) FETTLE_TRY_VOID(check_races());
+    return {};
+  }
+
+ private:
+  template <class Fn>
+  void each_loop(Fn fn) const {
+    std::vector<const ForNode*> seen;
+    for (const BlockSite& site : sites_)
+      for (const ForNode* loop : site.loops)
+        if (std::find(seen.begin(), seen.end(), loop) == seen.end()) {
+          seen.push_back(loop);
+          fn(*loop);
+        }
+  }
+
+  Result<> check_loops() {
+    Result<> result;
+    each_loop([&](const ForNode& loop) {
+      const bool unrolls = loop.loop_kind == ForKind::kVectorized || loop.loop_kind == ForKind::kUnrolled;
+      if (result && unrolls && !as_int(loop.extent))
+        result = fail(ErrorCode::E221, fmt::format("the extent {} is not constant", to_text(loop.extent)),
+                      "loop " + loop.var->name);
+    });
+    return result;
+  }
+
+  template <class Fn>
+  void each_allocation(Fn fn) const {
+    for (const Buffer& b : func_.root().allocations) fn(b);
+    for (const BlockSite& site : sites_)
+      for (const Buffer& b : site.block->allocations) fn(b);
+  }
+
+  Result<> check_scopes() {
+    Result<> result;
+    each_allocation([&](const Buffer& b) {
+      if (result && !target_.find_scope(b->scope) && b->scope != kScopeGlobal && b->scope != kScopeRegister)
+        result = fail(ErrorCode::E219, fmt::format("scope \"{}\" of buffer {}", b->scope, b->name), func_->name);
+    });
+    return result;
+  }
+
+  Result<> check_bindings(const BlockSite& site) {
+    Analyzer analyzer;
+    analyzer.bind_params(func_);
+    bind_site(sites_, site, analyzer);
+    const Expr condition = instance_condition(site);
+    {
+      const auto scope = analyzer.assume(condition);
+      for (const IterVar& iter : site.block->iters) {
+        const Interval bounds = analyzer.int_bounds(iter.binding);
+        const int64_t* extent = as_int(iter.extent);
+        if (bounds.min >= 0 && extent && bounds.max < *extent) continue;
+        if (analyzer.can_prove(logical_and(le(0, iter.binding), lt(iter.binding, iter.extent)))) continue;
+        return fail(ErrorCode::E230,
+                    fmt::format("iterator {} = {} may be outside [0, {})", iter.var->name, to_text(iter.binding),
+                                to_text(iter.extent)),
+                    "block " + site.block->name);
+      }
+    }
+    if (!only_writer_of_output(site)) return {};
+    std::vector<Expr> bindings, extents;
+    for (const IterVar& iter : site.block->iters) {
+      bindings.push_back(iter.binding);
+      extents.push_back(iter.extent);
+    }
+    const AffineMap map = detect_affine_map(bindings, extents, loop_domains(site), condition, analyzer);
+    if (!map.affine || map.covers) return {};
+    for (size_t k = 0; k < bindings.size(); ++k) {
+      const Expr end = map.bindings[k].min + map.bindings[k].extent;
+      if (analyzer.can_prove(lt(end, extents[k])) || analyzer.can_prove(lt(0, map.bindings[k].min)))
+        return fail(ErrorCode::E230,
+                    fmt::format("iterator {} = {} does not reach all of [0, {})", site.block->iters[k].var->name,
+                                to_text(bindings[k]), to_text(extents[k])),
+                    "block " + site.block->name);
+    }
+    return {};
+  }
+
+  bool only_writer_of_output(const BlockSite& site) const {
+    if (site.parent >= 0) return false;
+    for (const Region& w : site.block->writes) {
+      const Param* param = func_.find_param(w.buffer.get());
+      if (!param || param->kind != ParamKind::kOutput) continue;
+      bool alone = true;
+      for (const BlockSite& other : sites_)
+        if (&other != &site)
+          for (const Region& v : other.block->writes) alone &= !(v.buffer == w.buffer);
+      if (alone) return true;
+    }
+    return false;
+  }
+
+  // Everything on the way from the root to a site: blocks and loops.
+  std::vector<const StmtNode*> path_of(int index) const {
+    const BlockSite& site = sites_[static_cast<size_t>(index)];
+    std::vector<const StmtNode*> path;
+    if (site.parent >= 0) {
+      path = path_of(site.parent);
+      path.push_back(sites_[static_cast<size_t>(site.parent)].block);
+    }
+    path.insert(path.end(), site.loops.begin(), site.loops.end());
+    return path;
+  }
+
+  struct Stored {
+    Buffer buffer;
+    std::vector<const StmtNode*> place;  // the path that all its accesses share: it is alive inside
+    size_t level = 0;                    // the loops among them
+    int64_t bytes = 0;
+  };
+
+  Result<> check_storage() {
+    bool any = false;
+    each_allocation([&](const Buffer& b) {
+      const MemoryScope* scope = target_.find_scope(b->scope);
+      any |= b->scope == kScopeRegister || (scope && scope->capacity_bytes > 0);
+    });
+    if (!any) return {};
+    const std::vector<AccessFootprint> accesses = access_footprints(func_, sites_);
+    std::vector<Stored> stored;
+    each_allocation([&](const Buffer& b) {
+      const MemoryScope* scope = target_.find_scope(b->scope);
+      if (b->scope == kScopeRegister || (scope && scope->capacity_bytes > 0)) stored.push_back({b, {}, 0, 0});
+    });
+    for (Stored& s : stored) {
+      bool first = true;
+      for (const AccessFootprint& a : accesses) {
+        if (!(a.buffer == s.buffer)) continue;
+        const auto path = path_of(a.site);
+        if (first) {
+          s.place = path;
+          first = false;
+          continue;
+        }
+        size_t common = 0;
+        while (common < path.size() && common < s.place.size() && path[common] == s.place[common]) ++common;
+        s.place.resize(common);
+      }
+      for (const StmtNode* n : s.place) s.level += n->kind == StmtKind::kFor;
+      for (const AccessFootprint& a : accesses) {
+        if (!(a.buffer == s.buffer)) continue;
+        s.bytes = std::max(s.bytes, a.bytes(s.level));
+        if (s.buffer->scope == kScopeRegister) FETTLE_TRY_VOID(check_register_access(a, s.level));
+      }
+    }
+    for (const Stored& s : stored) {
+      int64_t bytes = 0, registers = 0;
+      const int64_t vector_bytes = std::max(target_.vector_bits / 8, 1);
+      for (const Stored& other : stored) {
+        if (other.buffer->scope != s.buffer->scope || other.place.size() > s.place.size() ||
+            !std::equal(other.place.begin(), other.place.end(), s.place.begin()))
+          continue;
+        bytes = detail::saturating_add(bytes, other.bytes);
+        registers += other.bytes / vector_bytes + (other.bytes % vector_bytes != 0);
+      }
+      if (s.buffer->scope == kScopeRegister) {
+        if (registers > target_.vector_registers)
+          return fail(ErrorCode::E230, fmt::format("register buffers alive with {} take {} vectors, and the target has {}",
+                                                   s.buffer->name, registers, target_.vector_registers));
+        continue;
+      }
+      const MemoryScope* scope = target_.find_scope(s.buffer->scope);
+      if (bytes > scope->capacity_bytes)
+        return fail(ErrorCode::E230, fmt::format("buffers alive with {} take {} bytes of scope \"{}\", which has {}",
+                                                 s.buffer->name, bytes, s.buffer->scope, scope->capacity_bytes));
+    }
+    return {};
+  }
+
+  Result<> check_register_access(const AccessFootprint& a, size_t level) {
+    for (size_t i = level; i < a.loops.size(); ++i) {
+      if (a.stride_elems[i] == 0 || a.extents[i] <= 1) continue;
+      const ForKind kind = a.loops[i]->loop_kind;
+      if (kind == ForKind::kUnrolled || kind == ForKind::kVectorized) continue;
+      return fail(ErrorCode::E230,
+                  fmt::format("register buffer {} is addressed by loop {}, which is neither unrolled nor vectorized",
+                              a.buffer->name, a.loops[i]->var->name),
+                  "block " + sites_[static_cast<size_t>(a.site)].block->name);
+    }
+    return {};
+  }
+
+  // Pad lanes: some block writes every physical element, or clears the lanes.
+  Result<> check_pads_written() {
+    for (const BlockSite& site : sites_) {
+      for (const Region& w : site.block->writes) {
+        if (!has_pad_lanes(*w.buffer)) continue;
+        bool written = false;
+        for (const BlockSite& other : sites_) {
+          for (const Region& v : other.block->writes) {
+            if (!(v.buffer == w.buffer) || written) continue;
+            written = other.block->annotations.find(kPadLanesCleared) || reaches_all(*other.block, v);
+          }
+        }
+        if (!written)
+          return fail(ErrorCode::E230, fmt::format("no block writes the pad lanes of {}", w.buffer->name),
+                      "block " + site.block->name);
+      }
+    }
+    return {};
+  }
+
+  bool reaches_all(const BlockNode& block, const Region& region) const {
+    Analyzer analyzer;
+    analyzer.bind_params(func_);
+    std::vector<VarDomain> domains;
+    std::vector<Expr> firsts;
+    for (const IterVar& iter : block.iters) domains.push_back({iter.var, {0, iter.extent}});
+    for (const Range& r : region.ranges) {
+      if (!is_one(r.extent) && !structural_equal(r.extent, region.buffer->shape[firsts.size()])) return false;
+      firsts.push_back(r.min);
+    }
+    std::vector<Expr> shape = region.buffer->shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (!is_one(region.ranges[d].extent)) shape[d] = 1;
+    return detect_affine_map(firsts, shape, domains, nullptr, analyzer).covers;
+  }
+
+  Result<> check_races() {
+    Result<> result;
+    each_loop([&](const ForNode& loop) {
+      if (result && (loop.loop_kind == ForKind::kParallel || loop.loop_kind == ForKind::kVectorized))
+        result = check_parallel(func_, sites_, loop);
+    });
+    return result;
+  }
+
+  const Func& func_;
+  const Target& target_;
+  const VerifyOptions& options_;
+  std::vector<BlockSite> sites_;
+};
+
+}  // namespace
+
+Result<> verify(const Func& func, const Target& target, const VerifyOptions& options) {
+  return Verifier(func, target, options).run();
+}
+
+}  // namespace fettle
