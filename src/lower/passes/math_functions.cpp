@@ -235,9 +235,10 @@ class Kit {
     Expr whole = bind_(math("trunc", {y}));
     Expr half = bind_(y * value(0.5));
     Expr is_odd = logical_and(eq(whole, y), ne(math("trunc", {half}), half));
-    Expr negated = bind_(value(0) - magnitude);
-    Expr of_negative = bind_(select(eq(whole, y), select(is_odd, negated, magnitude), nan()));
-    Expr signed_result = bind_(select(lt(x, value(0)), of_negative, magnitude));
+    Expr flips = logical_and(lt(bits(x), number(0)), is_odd);
+    Expr signed_result = bind_(select(flips, bind_(value(0) - magnitude), magnitude));
+    Expr undefined = logical_and(logical_and(lt(x, value(0)), lt(a, infinity())), ne(whole, y));
+    signed_result = bind_(select(undefined, nan(), signed_result));
     return bind_(select(eq(y, value(0)), value(1), signed_result));
   }
 
