@@ -1,0 +1,150 @@
+#include "analysis/verify.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+
+namespace fettle {
+namespace {
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Result<> verified(const std::string& text) {
+  Result<Func> func = parse_func(text);
+  EXPECT_TRUE(func.has_value()) << (func ? "" : func.error().to_string());
+  if (!func) return {};
+  return verify(*func, *parse_target("x86-64-avx512"));
+}
+
+void expect_broken(const std::string& text, ErrorCode code, std::string_view part) {
+  const Result<> result = verified(text);
+  ASSERT_FALSE(result.has_value()) << text;
+  EXPECT_EQ(result.error().code, code) << result.error().to_string();
+  EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().to_string();
+}
+
+void expect_fine(const std::string& text) {
+  const Result<> result = verified(text);
+  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().to_string());
+}
+
+// A register tile with a balanced tail of rows and a masked one of columns.
+constexpr const char* kTiled = R"(func matmul(A: f32[197, 64], B: f32[64, 100] constant, C: f32[197, 100] output):
+  alloc acc: f32[197, 100] @register
+  for i in 15 parallel tail(balance):
+    for j in 4 tail(mask):
+      for k in 64:
+        for ii in 14 unrolled:
+          for jj in 32 vectorized:
+            block acc(vi: spatial[197] = i * 13 + min(i, 2) + ii, vj: spatial[100] = j * 32 + jj, vk: reduce[64] = k) where ii < 13 + select(i < 2, 1, 0) && j * 32 + jj < 100:
+              reads A[vi, vk], B[vk, vj]
+              writes acc[vi, vj]
+              init:
+                acc[vi, vj] = 0.0
+              acc[vi, vj] = acc[vi, vj] + A[vi, vk] * B[vk, vj]
+      for x in 14 unrolled:
+        for y in 32 vectorized:
+          block C(wi: spatial[197] = i * 13 + min(i, 2) + x, wj: spatial[100] = j * 32 + y) where x < 13 + select(i < 2, 1, 0) && j * 32 + y < 100:
+            reads acc[wi, wj]
+            writes C[wi, wj]
+            C[wi, wj] = acc[wi, wj]
+)";
+
+TEST(Verify, AcceptsATiledMatmul) { expect_fine(kTiled); }
+
+TEST(Verify, BindingsInsideTheirDomains) {
+  expect_broken(replaced(kTiled, " && j * 32 + jj < 100", ""), ErrorCode::E230, "iterator vj");
+  expect_broken(replaced(kTiled, "for i in 15 parallel", "for i in 16 parallel"), ErrorCode::E230, "iterator vi");
+}
+
+TEST(Verify, OutputsAreReached) {
+  expect_broken(R"(func f(A: f32[64], B: f32[64] output):
+  for i in 63:
+    block B(v: spatial[64] = i):
+      reads A[v]
+      writes B[v]
+      B[v] = A[v]
+)",
+                ErrorCode::E230, "does not reach");
+}
+
+TEST(Verify, AccessesInsideTheirBuffers) {
+  const std::string text = R"(func f(A: f32[64], B: f32[64] output):
+  for i in 64:
+    block B(v: spatial[64] = i):
+      reads A[v]
+      writes B[v]
+      B[v] = select(1 <= v && v < 64, A[v - 1], 0.0)
+)";
+  expect_fine(text);
+  expect_broken(replaced(text, "1 <= v", "0 <= v"), ErrorCode::E230, "index v - 1");
+  expect_broken(replaced(text, "A[v - 1]", "A[v + 1]"), ErrorCode::E230, "index v + 1");
+}
+
+TEST(Verify, Registers) {
+  expect_broken(replaced(kTiled, "ii in 14 unrolled", "ii in 14"), ErrorCode::E230, "neither unrolled");
+  std::string big = kTiled;
+  big = replaced(big, "for j in 4 tail", "for j in 2 tail");
+  big = replaced(big, "jj in 32", "jj in 64");
+  big = replaced(big, "y in 32", "y in 64");
+  for (int n = 0; n < 4; ++n) big = replaced(big, "j * 32", "j * 64");
+  expect_broken(big, ErrorCode::E230, "take 56 vectors");
+}
+
+TEST(Verify, ScopesAndExtents) {
+  expect_broken(replaced(kTiled, "@register", "@nowhere"), ErrorCode::E219, "nowhere");
+  const std::string text = R"(func f(A: f32[n], B: f32[n] output, n: i64 in 1..64):
+  for i in n vectorized:
+    block B(v: spatial[n] = i):
+      reads A[v]
+      writes B[v]
+      B[v] = A[v]
+)";
+  expect_broken(text, ErrorCode::E221, "not constant");
+  expect_fine(replaced(text, " vectorized", " parallel"));
+}
+
+TEST(Verify, Races) {
+  std::string text = replaced(kTiled, "for k in 64:", "for k in 64 parallel:");
+  expect_broken(text, ErrorCode::E210, "not spatial");
+}
+
+constexpr const char* kPadded = R"(func f(A: f32[1, 60, 8], W: f32[60, 60], O: f32[1, 4, 8, 16] layout(n: 1, c: 60, h: 8 -> n, c // 16, h, c % 16) output):
+  alloc P: f32[1, 4, 8, 16] layout(n: 1, c: 60, h: 8 -> n, c // 16, h, c % 16)
+  for c in 4:
+    for h in 8:
+      for l in 16:
+        block P(vc: spatial[4] = c, vh: spatial[8] = h, vl: spatial[16] = l):
+          reads A[0, min(vc * 16 + vl, 59), vh]
+          writes P[0, vc, vh, vl]
+          P[0, vc, vh, vl] = select(vc * 16 + vl < 60, A[0, vc * 16 + vl, vh], 0.0)
+  for c_1 in 4:
+    for h_1 in 8:
+      for l_1 in 16:
+        block O(wc: spatial[4] = c_1, wh: spatial[8] = h_1, wl: spatial[16] = l_1):
+          reads P[0, wc, wh, wl]
+          writes O[0, wc, wh, wl]
+          O[0, wc, wh, wl] = max(P[0, wc, wh, wl], 0.0) * 2.0
+)";
+
+TEST(Verify, PadLanesStayZero) {
+  expect_fine(kPadded);
+  expect_broken(replaced(kPadded, ", 0.0) * 2.0", ", 0.0) + 2.0"), ErrorCode::E230, "pad lanes");
+  expect_broken(replaced(kPadded, "A[0, vc * 16 + vl, vh], 0.0)", "A[0, vc * 16 + vl, vh], 1.0)"), ErrorCode::E230,
+                "pad lanes");
+  expect_broken(replaced(replaced(kPadded, "for c_1 in 4", "for c_1 in 60"),
+                         "block O(wc: spatial[4] = c_1, wh: spatial[8] = h_1, wl: spatial[16] = l_1):\n          reads "
+                         "P[0, wc, wh, wl]\n          writes O[0, wc, wh, wl]\n          O[0, wc, wh, wl] = max(P[0, wc, "
+                         "wh, wl], 0.0) * 2.0",
+                         "block O(wc: spatial[60] = c_1, wh: spatial[8] = h_1):\n          reads P[0, wc // 16, wh, wc "
+                         "% 16]\n          writes O[0, wc // 16, wh, wc % 16]\n          O[0, wc // 16, wh, wc % 16] = "
+                         "P[0, wc // 16, wh, wc % 16]"),
+                ErrorCode::E230, "no block writes the pad lanes of O");
+}
+
+}  // namespace
+}  // namespace fettle
