@@ -80,11 +80,11 @@ struct StoreCode : StmtCode {
   }
   bool run_vector(Frame& f) const {
     Lanes values(place.lanes);
-    std::vector<char*> at(static_cast<size_t>(place.lanes));
+    Lanes at(place.lanes);
     value->vector(f, values.get());
-    if (!place.addresses(f, at.data()) || f.machine->error) return false;
+    if (!place.addresses(f, at.get()) || f.machine->error) return false;
     for (int i = 0; i < place.lanes; ++i)
-      if (char* p = at[static_cast<size_t>(i)]) write(place.storage, p, values[i]);
+      if (at[i].p) write(place.storage, at[i].p, values[i]);
     return true;
   }
 };
@@ -244,7 +244,7 @@ bool Machine::call(Program& program, std::vector<BufferSlot> slots, const std::v
   if (program.idle.empty()) {
     frame = std::make_unique<Frame>();
     frame->machine = this;
-    frame->vars.resize(static_cast<size_t>(program.vars));
+    frame->vars.resize(static_cast<size_t>(program.vars) + 1);  // never empty
     frame->buffers.resize(program.buffers.size());
   } else {
     frame = std::move(program.idle.back());

@@ -58,11 +58,15 @@ struct Index {
     int64_t factor;
   };
   int64_t constant = 0;
-  std::vector<Term> terms;
+  Term first{0, 0};  // factor 0: none
+  std::vector<Term> terms;  // the others
   std::vector<Rest> rest;
 
+  bool is_constant() const { return first.factor == 0 && terms.empty() && rest.empty(); }
   int64_t eval(Frame& frame) const {
     int64_t value = constant;
+    if (first.factor == 0 && rest.empty()) return value;
+    value += frame.vars[static_cast<size_t>(first.slot)].i * first.factor;
     for (const Term& t : terms) value += frame.vars[static_cast<size_t>(t.slot)].i * t.factor;
     for (const Rest& r : rest) value += r.code->scalar(frame).i * r.factor;
     return value;
@@ -90,14 +94,15 @@ struct Place {
   int element_bytes = 4;
   Storage storage = Storage::kF32;
   bool flat = false;
-  std::vector<Index> indices;       // where lanes is 1
-  std::vector<ExprPtr> vectors;     // else; a scalar index among them is the same in each lane
+  bool contiguous = false;       // a flat vector access of neighbours: indices has its first
+  std::vector<Index> indices;    // where lanes is 1
+  std::vector<ExprPtr> vectors;  // else; a scalar index among them is the same in each lane
   ExprPtr mask;
 
   /// The address of a scalar access; null and a diagnostic if it is outside.
   char* address(Frame& frame) const;
   /// Those of a vector access; null where the mask is off. False and a diagnostic if one is outside.
-  bool addresses(Frame& frame, char** out) const;
+  bool addresses(Frame& frame, Value* out) const;
 
  private:
   char* checked(Frame& frame, const int64_t* index) const;

@@ -140,10 +140,10 @@ struct LoadCode : ExprCode {
       *out = scalar(f);
       return;
     }
-    std::vector<char*> at(static_cast<size_t>(lanes));
-    if (!place.addresses(f, at.data())) std::fill(at.begin(), at.end(), nullptr);
+    Lanes at(lanes);
+    if (!place.addresses(f, at.get())) std::fill_n(at.get(), lanes, of_int(0));
     for (int i = 0; i < lanes; ++i) {
-      const char* p = at[static_cast<size_t>(i)];
+      const char* p = at[i].p;
       out[i] = p ? read(place.storage, p) : of_int(0);  // the bits of 0.0 too
     }
   }
@@ -458,19 +458,15 @@ ExprPtr Compiler::expr(const Expr& e) {
 }
 
 void Compiler::add_terms(const Expr& e, int64_t factor, Index& result) {
-  if (e.dtype() == kI64) {
+  if (e.dtype() == kI64 && factor != 0) {
     if (const auto* imm = e.as<IntImmNode>()) {
       result.constant += imm->value * factor;
       return;
     }
     if (const auto* var = e.as<VarNode>()) {
       if (const auto found = vars_.find(var); found != vars_.end()) {
-        for (Index::Term& term : result.terms)
-          if (term.slot == found->second) {
-            term.factor += factor;
-            return;
-          }
-        result.terms.push_back({found->second, factor});
+        if (result.first.factor == 0) result.first = {found->second, factor};
+        else result.terms.push_back({found->second, factor});
         return;
       }
     }
@@ -485,7 +481,7 @@ void Compiler::add_terms(const Expr& e, int64_t factor, Index& result) {
       }
     }
   }
-  result.rest.push_back({expr(e), factor});
+  if (factor != 0) result.rest.push_back({expr(e), factor});
 }
 
 Index Compiler::index(const Expr& e) {
@@ -504,6 +500,13 @@ Place Compiler::place(const Buffer& buffer, const std::vector<Expr>& indices, co
   result.element_bytes = buffer->dtype.element_bytes();
   result.flat = indices.size() == 1 && (!in_block || buffer->shape.size() != 1);
   for (const Expr& e : indices) result.lanes = std::max<int>(result.lanes, e.dtype().lanes);
+  const auto* run = indices.size() == 1 ? indices[0].as<RampNode>() : nullptr;
+  result.contiguous = result.flat && run && is_one(run->stride) && run->base.dtype() == kI64;
+  if (result.contiguous) {
+    result.indices.push_back(index(run->base));
+    if (mask) result.mask = expr(mask);
+    return result;
+  }
   for (const Expr& e : indices) {
     if (result.lanes == 1) result.indices.push_back(index(e));
     else result.vectors.push_back(expr(e));
@@ -544,23 +547,40 @@ char* Place::address(Frame& frame) const {
   return checked(frame, index);
 }
 
-bool Place::addresses(Frame& frame, char** out) const {
+bool Place::addresses(Frame& frame, Value* out) const {
+  if (contiguous && !mask) {
+    int64_t index = indices[0].eval(frame);
+    char* const start = checked(frame, &index);
+    index += lanes - 1;
+    if (!start || !checked(frame, &index)) return false;
+    for (int lane = 0; lane < lanes; ++lane) out[lane].p = start + lane * element_bytes;
+    return true;
+  }
+  Lanes on(lanes);
+  if (mask) mask->vector(frame, on.get());
+  if (contiguous) {
+    const int64_t base = indices[0].eval(frame);
+    for (int lane = 0; lane < lanes; ++lane) {
+      const int64_t index = base + lane;
+      out[lane].p = on[lane].i ? checked(frame, &index) : nullptr;
+      if (on[lane].i && !out[lane].p) return false;
+    }
+    return true;
+  }
   std::vector<Value> values(vectors.size() * static_cast<size_t>(lanes));
   for (size_t d = 0; d < vectors.size(); ++d) {
     Value* at = &values[d * static_cast<size_t>(lanes)];
     vectors[d]->vector(frame, at);
     if (vectors[d]->lanes == 1) std::fill_n(at, lanes, *at);
   }
-  Lanes on(lanes);
-  if (mask) mask->vector(frame, on.get());
   int64_t index[16];
   FETTLE_CHECK(vectors.size() <= 16);
   for (int lane = 0; lane < lanes; ++lane) {
-    out[lane] = nullptr;
+    out[lane].p = nullptr;
     if (mask && !on[lane].i) continue;
     for (size_t d = 0; d < vectors.size(); ++d) index[d] = values[d * static_cast<size_t>(lanes) + static_cast<size_t>(lane)].i;
-    out[lane] = checked(frame, index);
-    if (!out[lane]) return false;
+    out[lane].p = checked(frame, index);
+    if (!out[lane].p) return false;
   }
   return true;
 }

@@ -13,7 +13,9 @@ namespace fettle::interp {
 union Value {
   int64_t i;
   double f;
+  char* p;
 };
+static_assert(sizeof(Value) == sizeof(char*));
 
 inline Value of_int(int64_t i) { return {.i = i}; }
 inline Value of_float(double f) { return {.f = f}; }
