@@ -1,0 +1,61 @@
+#include "schedule/primitives/reformulate.h"
+
+#include <algorithm>
+
+#include "schedule/edit.h"
+#include "schedule/reformulation.h"
+
+namespace fettle {
+namespace {
+
+Numerics noted_numerics(const Func& func) {
+  const Attribute* note = func->annotations.find(kNumericsKey);
+  const auto* name = note ? std::get_if<std::string>(note) : nullptr;
+  if (!name) return Numerics::kExact;
+  for (Numerics n : {Numerics::kReassociating, Numerics::kApproximate})
+    if (*name == numerics_name(n)) return n;
+  return Numerics::kExact;
+}
+
+double noted_bound(const Func& func) {
+  const Attribute* note = func->annotations.find(kErrorBoundKey);
+  const auto* bound = note ? std::get_if<double>(note) : nullptr;
+  return bound ? *bound : 0;
+}
+
+Result<Applied> apply_reformulate(const Schedule& s, const ReformulateArgs& args) {
+  FETTLE_TRY(const Stmt block, s.block(args.block));
+  for (const auto& step : s.trace().steps)
+    if (!step->def->samples && !step->def->queries && step->def != &reformulate_def)
+      return fail(ErrorCode::E234, "step " + std::string(step->def->name) + " came before");
+  const ReformulationDef* kind = find_reformulation(args.kind);
+  if (!kind) return fail(ErrorCode::E228, "there is no kind named " + args.kind);
+  std::vector<int64_t> numbers;
+  for (const IntRef& ref : args.numbers) {
+    FETTLE_TRY(const int64_t number, s.value(ref));
+    numbers.push_back(number);
+  }
+  auto done = kind->apply(s.func(), *block.as<BlockNode>(), numbers);
+  if (!done) return fail_at(done.error().code, s.func(), block.get(), args.kind + ": " + done.error().message, {});
+
+  Applied applied;
+  const Numerics numerics = std::max(noted_numerics(s.func()), kind->numerics);
+  const double bound = noted_bound(s.func()) + done->error_bound;
+  applied.func = with(done->func, [&](FuncNode& f) {
+    if (numerics != Numerics::kExact) f.annotations.set(kNumericsKey, std::string(numerics_name(numerics)));
+    if (bound > 0) f.annotations.set(kErrorBoundKey, bound);
+  });
+  applied.outputs.assign(done->blocks.begin(), done->blocks.end());
+  return applied;
+}
+
+}  // namespace
+
+constinit const PrimitiveDef reformulate_def = define_primitive<ReformulateArgs, apply_reformulate>("reformulate", 1);
+
+Result<std::vector<BlockRef>> reformulate(Schedule& s, const ReformulateArgs& args) {
+  FETTLE_TRY(const int step, s.step(reformulate_def, args));
+  return s.blocks_of(step);
+}
+
+}  // namespace fettle

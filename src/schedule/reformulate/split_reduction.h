@@ -1,0 +1,18 @@
+#pragma once
+
+#include "schedule/reformulation.h"
+
+namespace fettle {
+
+/// Reduces in parts, and then the parts, so that the parts can run in parallel or in vector lanes.
+///   for i: for k in K: C[i] (+)= f(i, k)
+///     →  for p in P: for i: for r in R: C_partial[p, i] (+)= f(i, p*R + r)   where p*R + r < K
+///        for i: for p in P:             C[i] (+)= C_partial[p, i]
+/// numbers: [P], at least 1; R = ceil(K / P), and P is lowered to ceil(K / R), so that no part is empty.
+/// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; one reduce
+/// iterator of constant extent, at the least one spatial one; an init, and an update C[…] = C[…] op f with op one of
+/// + * min max, whose init is op's neutral element.
+/// Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
+extern const ReformulationDef split_reduction_def;
+
+}  // namespace fettle

@@ -1,0 +1,72 @@
+#include "schedule/reformulate/split_reduction.h"
+
+#include "schedule/primitives/reformulate.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = R"(
+func matmul(A: f32[6, 10], B: f32[10, 4], C: f32[6, 4] output):
+  for i in 6:
+    for j in 4:
+      for k in 10:
+        block C(vi: spatial[6] = i, vj: spatial[4] = j, vk: reduce[10] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+)";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  FETTLE_CHECK(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+TEST(SplitReduction, EvenParts) {
+  auto s = schedule_from(kMatmul);
+  ASSERT_OK(reformulate(s, {s.block("C"), "split_reduction", {5}}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(SplitReduction, EveryNumberOfParts) {
+  for (int parts = 1; parts <= 12; ++parts) {
+    auto s = schedule_from(kMatmul);
+    ASSERT_OK(reformulate(s, {s.block("C"), "split_reduction", {parts}}));
+    EXPECT_OK(check_well_formed(s.func()));
+    EXPECT_SAME_RESULT(s);
+  }
+}
+
+TEST(SplitReduction, Maximum) {
+  auto s = schedule_from(replaced(replaced(kMatmul, "= 0.0", "= -inf"), "C[vi, vj] + A[vi, vk] * B[vk, vj]",
+                                  "max(A[vi, vk] * B[vk, vj], C[vi, vj])"));
+  ASSERT_OK(reformulate(s, {s.block("C"), "split_reduction", {4}}));
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(SplitReduction, E228WhereThePatternDoesNotFit) {
+  const auto refuses = [](const std::string& text, const std::vector<IntRef>& numbers = {2}) {
+    auto s = schedule_from(text);
+    return testing::fails_with(reformulate(s, {s.block("C"), "split_reduction", numbers}), ErrorCode::E228);
+  };
+  EXPECT_TRUE(refuses(kMatmul, {}));
+  EXPECT_TRUE(refuses(kMatmul, {0}));
+  EXPECT_TRUE(refuses(kMatmul, {2, 2}));
+  EXPECT_TRUE(refuses(replaced(kMatmul, "= 0.0", "= 1.0")));                         // not neutral
+  EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A", "C[vi, vj] - A")));         // no reduction
+  EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A[vi, vk]", "A[vi, vk]")));     // no accumulation
+  EXPECT_TRUE(refuses(replaced(kMatmul, "= k)", "= k) where i < 5")));               // a predicate
+  EXPECT_TRUE(refuses(replaced(kMatmul, "vi: spatial[6] = i", "vi: spatial[6] = 5 - i")));
+  EXPECT_TRUE(refuses("for i in 8: C[i] = A[i]"));
+}
+
+}  // namespace
+}  // namespace fettle

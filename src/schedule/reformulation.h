@@ -1,0 +1,47 @@
+#pragma once
+// Reformulations: a block replaced by others that compute the same thing in another way. The kinds lie in reformulate/,
+// one file each; the primitive `reformulate` applies them.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/func.h"
+
+namespace fettle {
+
+/// How far a reformulation changes results.
+enum class Numerics : uint8_t {
+  kExact,          // bit by bit the same
+  kReassociating,  // the same terms, added or multiplied in another order
+  kApproximate,    // other arithmetic, within a bound
+};
+std::string_view numerics_name(Numerics numerics);  // "exact", "reassociating", "approximate"
+
+struct Reformulated {
+  Func func;
+  std::vector<std::string> blocks;  // that stand for the old one, in program order
+  /// kApproximate: at most |error| / (sum of |terms| of an output element), in units of the element type's epsilon.
+  double error_bound = 0;
+};
+
+/// One kind. `numbers` are its arguments; their meaning is documented in the kind's header. E228 where the block or the
+/// numbers do not fit its pattern.
+struct ReformulationDef {
+  std::string_view name;
+  Numerics numerics;
+  Result<Reformulated> (*apply)(const Func& func, const BlockNode& block, std::span<const int64_t> numbers);
+};
+
+/// Every kind, from the listing of schedule/reformulate/.
+std::span<const ReformulationDef* const> reformulation_defs();
+/// The kind named `name`, or null.
+const ReformulationDef* find_reformulation(std::string_view name);
+
+// What has been done to a Func stands in its annotations: the weakest class, and the sum of the bounds.
+inline constexpr const char* kNumericsKey = "numerics";
+inline constexpr const char* kErrorBoundKey = "error_bound";
+
+}  // namespace fettle
