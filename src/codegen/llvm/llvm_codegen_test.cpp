@@ -1,0 +1,534 @@
+// Every construct of lowered code, compiled and run beside the interpreter.
+#include "codegen/llvm/llvm_codegen.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "codegen/llvm/jit_module.h"
+#include "ir/interpret.h"
+#include "ir/text.h"
+#include "rt/abi.h"
+#include "rt/memory.h"
+#include "rt/team.h"
+
+namespace fettle {
+namespace {
+
+using Kernel = int32_t(FettleContext*, void**, const int64_t*);
+
+/// Memory of one parameter, with a margin that must stay as it is.
+struct Bytes {
+  std::vector<unsigned char> data;
+  int64_t size = 0;
+  void* begin() { return data.data(); }
+};
+
+int64_t bytes_of(const BufferNode& buffer) {
+  int64_t count = 1;
+  for (const Expr& extent : buffer.shape) count *= *as_int(extent);
+  return count * buffer.dtype.element_bytes();
+}
+
+/// Small integers of the type, so that float arithmetic is exact in any order.
+Bytes filled(const BufferNode& buffer, uint64_t seed) {
+  Bytes out;
+  out.size = bytes_of(buffer);
+  out.data.assign(static_cast<size_t>(out.size) + 64, 0xcd);
+  const DType type = buffer.dtype;
+  for (int64_t i = 0; i < out.size / type.element_bytes(); ++i) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    const int value = static_cast<int>((seed >> 33) % 17) - (type.code == TypeCode::kUInt ? 0 : 8);
+    unsigned char* at = out.data.data() + i * type.element_bytes();
+    const auto put = [at](auto x) { std::memcpy(at, &x, sizeof x); };
+    if (type == kF32) put(static_cast<float>(value));
+    else if (type == kF64) put(static_cast<double>(value));
+    else if (type == kBF16) put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
+    else if (type == kF16) put(static_cast<uint16_t>(value == 0 ? 0 : 0x3c00 + (value & 7) * 64 + (value < 0 ? 0x8000 : 0)));
+    else if (type.is_bool()) put(static_cast<uint8_t>(value & 1));
+    else if (type.bits == 8) put(static_cast<int8_t>(value));
+    else if (type.bits == 16) put(static_cast<int16_t>(value));
+    else if (type.bits == 32) put(static_cast<int32_t>(value));
+    else put(static_cast<int64_t>(value));
+  }
+  return out;
+}
+
+IrModule parsed(const char* text, const std::string& entry) {
+  auto module = parse_module(text);
+  if (!module) ADD_FAILURE() << module.error().to_string();
+  IrModule out = module ? *module : IrModule{};
+  out.entry = entry;
+  return out;
+}
+
+/// Compiles and runs `module`, and compares all memory, bit for bit, with what the interpreter leaves.
+void expect_as_interpreted(const IrModule& module, std::vector<int64_t> ints = {}, const char* target_name = "host",
+                           int threads = 1) {
+  SCOPED_TRACE(target_name);
+  const Func& func = module.funcs.at(module.entry);
+  std::vector<Bytes> mine, theirs;
+  for (size_t i = 0; i < func->params.size(); ++i) {
+    mine.push_back(filled(*func->params[i].buffer, i + 1));
+    theirs.push_back(mine.back());
+  }
+  std::vector<BufferArg> args;
+  for (Bytes& b : theirs) args.push_back({b.begin(), b.size});
+  const auto interpreted = interpret(module, args, ints);
+  ASSERT_TRUE(interpreted) << interpreted.error().to_string();
+
+  const auto target = parse_target(target_name);
+  ASSERT_TRUE(target);
+  const auto object = compile_object(module, *target);
+  ASSERT_TRUE(object) << object.error().to_string();
+  const auto code = JitModule::load(*object);
+  ASSERT_TRUE(code) << code.error().to_string();
+  auto* kernel = code->function<Kernel>(module.entry);
+  ASSERT_NE(kernel, nullptr);
+  std::vector<void*> pointers;
+  for (Bytes& b : mine) pointers.push_back(b.begin());
+  FettleTeamOptions options{threads, 0, 0};
+  FettleContext context{};
+  context.team = threads > 1 ? fettle_team_create(&options) : nullptr;
+  context.scratch = fettle_scratch_create();
+  EXPECT_EQ(kernel(&context, pointers.data(), ints.data()), FETTLE_OK);
+  fettle_scratch_destroy(context.scratch);
+  fettle_team_destroy(context.team);
+  for (size_t i = 0; i < mine.size(); ++i)
+    EXPECT_EQ(mine[i].data, theirs[i].data) << "parameter " << func->params[i].buffer->name;
+}
+
+void expect_on_all_targets(const char* text, std::vector<int64_t> ints = {}) {
+  const IrModule module = parsed(text, "f");
+  if (module.funcs.empty()) return;
+  expect_as_interpreted(module, ints);
+  expect_as_interpreted(module, ints, "x86-64-avx2");
+}
+
+TEST(Llvm, ScalarArithmetic) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], B: f32[64], C: f32[512] output):
+  for i in 64:
+    C[i] = A[i] + B[i] * 3.0
+    C[i + 64] = A[i] - B[i]
+    C[i + 128] = min(A[i], B[i])
+    C[i + 192] = max(A[i], B[i])
+    C[i + 256] = select(A[i] < B[i], A[i], -1.0)
+    C[i + 320] = floor(A[i] * 0.3) + ceil(B[i] * 0.7) + trunc(A[i] * 0.6) + round(B[i] * 0.5)
+    C[i + 384] = abs(A[i]) / 2.0 + sqrt(abs(B[i] * B[i]))
+    C[i + 448] = fma(A[i], B[i], 1.0)
+)");
+}
+
+TEST(Llvm, IntegerArithmetic) {
+  expect_on_all_targets(R"(lowered func f(A: i32[64], B: i32[64], C: i32[704] output, U: u8[64], D: u8[128] output, L: i64[64], M: i64[128] output):
+  for i in 64:
+    let d = select(B[i] == 0i32, 7i32, B[i]):
+      C[i] = A[i] // d
+      C[i + 64] = A[i] % d
+    C[i + 128] = A[i] // 8i32
+    C[i + 192] = A[i] % 8i32
+    C[i + 256] = A[i] // 7i32 + A[i] % 7i32 * 100i32
+    C[i + 320] = min(A[i], B[i]) * max(A[i], B[i])
+    C[i + 384] = select(A[i] <= B[i] && !(A[i] == 3i32), 1i32, 2i32)
+    C[i + 448] = i32(A[i] != B[i] || A[i] < 0i32)
+    C[i + 512] = abs(A[i])
+    C[i + 576] = i32(U[i]) - 5i32
+    C[i + 640] = i32(i8(A[i] * 40i32))
+    D[i] = U[i] // 3u8
+    D[i + 64] = max(U[i], 4u8)
+    M[i] = L[i] // (0 - 3)
+    M[i + 64] = L[i] % (0 - 3)
+)");
+}
+
+TEST(Llvm, Casts) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], H: f16[64], G: bf16[64], I: i8[64], Z: bool[64], C: f32[384] output, J: i8[128] output, K: u8[64] output, L: i64[64] output, P: f16[64] output, Q: bf16[128] output, Y: bool[64] output, D: f64[64] output):
+  for i in 64:
+    C[i] = f32(H[i])
+    C[i + 64] = f32(G[i])
+    C[i + 128] = f32(I[i])
+    C[i + 192] = f32(Z[i])
+    C[i + 256] = f32(f64(A[i]) / 3.0f64)
+    C[i + 320] = f32(G[i] * G[i] + G[i])
+    J[i] = i8(A[i] * 30.0)
+    J[i + 64] = i8(i32(A[i]) * 37i32)
+    K[i] = u8(A[i] * 50.0)
+    L[i] = i64(A[i] * 0.7)
+    P[i] = f16(A[i] * 0.37)
+    Q[i] = bf16(A[i] * 0.37)
+    Q[i + 64] = bf16(f32(I[i]) * 1.7)
+    Y[i] = A[i] < 2.0
+    D[i] = f64(A[i]) * 0.1f64
+)");
+}
+
+TEST(Llvm, VectorsAndMasks) {
+  expect_on_all_targets(R"(lowered func f(A: f32[256], B: f32[256], C: f32[256] output, n: i64):
+  for i in 8:
+    let mask = ramp(i * 16, 1, 16) < broadcast(n, 16):
+      C[ramp(i * 16, 1, 16) if mask] = A[ramp(i * 16, 1, 16) if mask] + B[ramp(i * 16, 1, 16)]
+  for i in 2:
+    let mask = broadcast(n - 90, 16) <= ramp(i * 16 + 1, 1, 16):
+      C[ramp(i * 16 + 128, 1, 16) if mask] = select(mask, A[ramp(i * 16, 1, 16)], B[ramp(i * 16, 1, 16)])
+  C[ramp(200, 1, 8)] = shuffle([A[ramp(0, 1, 8)], B[ramp(0, 1, 8)]], [0, 8, 1, 9, 2, 10, 3, 11])
+  C[ramp(208, 1, 4)] = shuffle([A[ramp(0, 1, 2)], A[ramp(4, 1, 2)], A[ramp(8, 1, 2)]], [5, 0, 3, 1])
+  C[250] = shuffle([A[ramp(0, 1, 8)]], [5])
+)", {100});
+}
+
+TEST(Llvm, MasksAtTheirEdges) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[64], C: f32[64] output, I: i8[64], J: i8[64] output, n: i64):
+  C[ramp(0, 1, 16) if ramp(0, 1, 16) < broadcast(n, 16)] = A[ramp(0, 1, 16)]
+  C[ramp(16, 1, 8) if broadcast(n, 8) < ramp(0, 1, 8)] = A[ramp(16, 1, 8)]
+  C[ramp(32, 1, 16) if ramp(0, 1, 16) <= broadcast(n, 16) && broadcast(3, 16) < ramp(0, 1, 16)] = A[ramp(32, 1, 16)]
+  J[ramp(0, 1, 64) if ramp(0, 1, 64) < broadcast(n, 64)] = I[ramp(0, 1, 64)]
+)", "f");
+  for (const int64_t n : {-100, -1, 0, 1, 7, 15, 16, 17, 40, 64, 1000}) {
+    SCOPED_TRACE(n);
+    expect_as_interpreted(module, {n});
+    expect_as_interpreted(module, {n}, "x86-64-avx2");
+  }
+}
+
+TEST(Llvm, StridedAndScattered) {
+  expect_on_all_targets(R"(lowered func f(A: f32[512], I: i64[16], C: f32[512] output, n: i64):
+  C[ramp(0, 1, 16)] = A[ramp(3, 5, 16)]
+  C[ramp(16, 3, 16)] = A[ramp(0, 1, 16)]
+  C[ramp(100, 1, 16)] = A[ramp(7, n, 16)]
+  C[ramp(120, 1, 8)] = A[broadcast(20, 8) + ramp(0, 1, 8) * broadcast(2, 8)]
+  C[ramp(140, 1, 16)] = A[I[ramp(0, 1, 16)] + broadcast(40, 16)]
+  C[ramp(160, 2, 8) if ramp(0, 1, 8) < broadcast(n, 8)] = A[ramp(0, 4, 8) if ramp(0, 1, 8) < broadcast(n, 8)]
+  C[ramp(200, 1, 16)] = A[broadcast(n, 16)]
+  C[ramp(0, 1, 16) % broadcast(4, 16) * broadcast(16, 16) + ramp(0, 1, 16) // broadcast(4, 16) + broadcast(300, 16)] = A[ramp(0, 1, 16)]
+)", {5});
+}
+
+TEST(Llvm, ReadsUnderASelectTouchOnlyWhatIsChosen) {
+  // A[-16…] and A[64…] would be outside.
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[96] output):
+  for i in 96:
+    C[i] = select(16 <= i && i < 80, A[i - 16], 0.0)
+)");
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[64] output, n: i64):
+  for i in 64:
+    if i < n && A[i + 16] < 3.0:
+      C[i] = A[i + 16]
+)", {48});
+}
+
+TEST(Llvm, RegistersThroughLoopsAndBranches) {
+  expect_on_all_targets(R"(lowered func f(A: f32[1024], B: f32[1024], C: f32[128] output, n: i64, m: i64):
+  allocate acc: f32[64] @register
+  allocate t: f32[2] @register
+  acc[ramp(0, 1, 16)] = broadcast(1.0, 16)
+  acc[ramp(16, 1, 16)] = A[ramp(16, 1, 16)]
+  acc[ramp(32, 1, 16)] = broadcast(0.0, 16)
+  acc[ramp(48, 1, 8)] = B[ramp(0, 1, 8)]
+  t[0] = 0.0
+  t[1] = 5.0
+  for i in n:
+    for j in m:
+      acc[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)] + A[ramp(i * 16 + j, 1, 16)] * broadcast(B[j], 16)
+      t[0] = t[0] + B[i + j]
+    if i < 3:
+      acc[ramp(16, 1, 16)] = acc[ramp(16, 1, 16)] - acc[ramp(0, 1, 16)]
+    else:
+      acc[ramp(32, 1, 16)] = acc[ramp(16, 1, 16)]
+      if i == 5:
+        t[1] = t[0]
+    acc[49] = acc[49] + 1.0
+    acc[ramp(52, 1, 4)] = acc[ramp(52, 1, 4)] * broadcast(2.0, 4)
+  C[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)]
+  C[ramp(16, 1, 16)] = acc[ramp(16, 1, 16)]
+  C[ramp(32, 1, 16)] = acc[ramp(32, 1, 16)]
+  C[ramp(48, 1, 8)] = acc[ramp(48, 1, 8)]
+  C[64] = t[0]
+  C[65] = t[1]
+)", {7, 4});
+  // Loops that run not at all.
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[16] output, n: i64, m: i64):
+  allocate acc: f32[16] @register
+  acc[ramp(0, 1, 16)] = A[ramp(0, 1, 16)]
+  for i in n:
+    for j in m:
+      acc[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)] + A[ramp(i * 16, 1, 16)]
+  C[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)]
+)", {3, 0});
+}
+
+TEST(Llvm, RegistersThatDoNotFitLieOnTheStack) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[64] output):
+  allocate r: f32[32] @register
+  for i in 32:
+    r[i] = A[i] * 2.0
+  r[ramp(4, 1, 8)] = r[ramp(8, 1, 8)]
+  r[ramp(6, 1, 8)] = r[ramp(0, 1, 8)]
+  for i in 32:
+    C[i] = r[i]
+)");
+}
+
+TEST(Llvm, WhileAndLet) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[64] output):
+  allocate s: f32[2] @register
+  s[0] = 0.0
+  s[1] = 100.0
+  let twice = 2.0 * A[3]:
+    while s[0] < 10.0:
+      s[0] = s[0] + 1.5
+      s[1] = s[1] - s[0]
+    C[0] = s[0] + twice
+  C[1] = s[1]
+)");
+}
+
+TEST(Llvm, ReadsAfterWritesSeeThem) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[64] output, n: i64):
+  C[0] = A[0]
+  C[1] = C[0] + A[1]
+  C[0] = A[2]
+  C[2] = C[0]
+  for i in n:
+    C[3] = C[3] + A[i]
+    C[i + 8] = C[3]
+  C[4] = C[3]
+  if n < 5:
+    C[4] = 7.0
+  C[5] = C[4]
+  let old = C[5]:
+    C[5] = 1.0
+    C[6] = old
+    let at = i64(A[9]) + 10:
+      C[at] = 3.0
+      C[at + 10] = C[at]
+)", {9});
+}
+
+TEST(Llvm, RowsOfRunTimeStride) {
+  // 30 rows: every entry of the table of row addresses, loads and stores, in a loop and outside.
+  std::string text = "lowered func f(A: f32[8192], C: f32[8192] output, n: i64 in 1.., lda: i64, ldc: i64):\n"
+                     "  allocate acc: f32[30] @register\n";
+  for (int r = 0; r < 30; ++r) text += "  acc[" + std::to_string(r) + "] = 0.0\n";
+  text += "  for k in n:\n";
+  for (int r = 0; r < 30; ++r)
+    text += "    acc[" + std::to_string(r) + "] = acc[" + std::to_string(r) + "] + A[" + std::to_string(r) + " * lda + k] * A[k * 3 + 7]\n";
+  for (int r = 0; r < 30; ++r)
+    text += "  C[" + std::to_string(r) + " * ldc + 2] = acc[" + std::to_string(r) + "]\n";
+  expect_on_all_targets(text.c_str(), {40, 51, 43});
+}
+
+TEST(Llvm, AddressesInNests) {
+  expect_on_all_targets(R"(lowered func f(A: f32[8192], C: f32[8192] output, n: i64, lda: i64):
+  for i in 3 +: n:
+    for j in i +: 5:
+      for k in 6:
+        C[i * lda + j * 16 + k] = C[i * lda + j * 16 + k] + A[j * lda + k * i + 3] + A[(i + j) * (k + 1)]
+)", {6, 70});
+}
+
+TEST(Llvm, Calls) {
+  const IrModule module = parsed(R"(lowered func add(X: f32[64], Y: f32[64] output, n: i64, scale: i64):
+  for i in n:
+    Y[i] = Y[i] + X[i] * f32(scale)
+
+lowered func f(A: f32[256], C: f32[256] output):
+  for i in 4:
+    call add(&A[i * 64], &C[i * 32 + 8], 20, i)
+    C[i] = C[i + 8]
+)", "f");
+  expect_as_interpreted(module);
+  expect_as_interpreted(module, {}, "x86-64-avx2");
+}
+
+TEST(Llvm, CallsAcrossObjects) {
+  const IrModule both = parsed(R"(lowered func add(X: f32[64], Y: f32[64] output, n: i64):
+  for i in n:
+    Y[i] = Y[i] + X[i]
+
+lowered func f(A: f32[256], C: f32[256] output):
+  call add(&A[3], &C[8], 20)
+)", "f");
+  IrModule caller = both, callee = both;
+  caller.funcs.erase("add");
+  callee.funcs.erase("f");
+  callee.entry.clear();
+  const Target target = detect_host();
+  std::vector<std::vector<uint8_t>> objects{*compile_object(caller, target), *compile_object(callee, target)};
+  EXPECT_EQ(JitModule::load(objects[0]).error().code, ErrorCode::E303);  // add is missing
+  const auto code = JitModule::load(objects);
+  ASSERT_TRUE(code) << code.error().to_string();
+  std::vector<float> a(256, 2), c(256, 1);
+  void* buffers[] = {a.data(), c.data()};
+  FettleContext context{};
+  EXPECT_EQ(code->function<Kernel>("f")(&context, buffers, nullptr), FETTLE_OK);
+  EXPECT_EQ(c[7], 1);
+  EXPECT_EQ(c[8], 3);
+  EXPECT_EQ(c[27], 3);
+  EXPECT_EQ(c[28], 1);
+  EXPECT_GT(code->size_bytes(), 0);
+  EXPECT_EQ(code->lookup("nothing"), nullptr);
+}
+
+TEST(Llvm, ParallelLoops) {
+  const IrModule module = parsed(R"(lowered func add(X: f32[64], Y: f32[64] output, n: i64):
+  for i in n:
+    Y[i] = Y[i] + X[i]
+
+lowered func f(A: f32[4096], C: f32[4096] output, n: i64):
+  let scale = A[5] + 1.0:
+    for i in 2 +: n parallel:
+      allocate acc: f32[16] @register
+      allocate t: f32[16]
+      acc[ramp(0, 1, 16)] = broadcast(scale, 16)
+      for k in 4:
+        acc[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)] + A[ramp(i * 64 + k * 16, 1, 16)]
+      t[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)]
+      C[ramp(i * 64, 1, 16)] = t[ramp(0, 1, 16)] + C[ramp(i * 64, 1, 16)]
+      call add(&A[i], &C[i * 64 + 16], 8)
+  C[0] = C[2 * 64]
+)", "f");
+  expect_as_interpreted(module, {60});
+  expect_as_interpreted(module, {60}, "host", 2);
+  expect_as_interpreted(module, {0}, "host", 2);
+}
+
+TEST(Llvm, ScratchBlocks) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[8192], C: f32[8192] output, n: i64):
+  for p in 2 parallel:
+    allocate t: f32[8192]
+    for i in 4096:
+      t[i] = A[p * 4096 + i] + 1.0
+    for i in n:
+      C[p * 4096 + i] = t[4095 - i]
+)", "f");
+  expect_as_interpreted(module, {4096}, "host", 2);
+}
+
+TEST(Llvm, LackOfMemoryIsReported) {
+  const IrModule module = parsed(R"(lowered func f(C: f32[64] output, n: i64):
+  C[0] = 1.0
+  for i in 3 parallel:
+    allocate t: f32[n]
+    t[0] = 5.0
+    C[i + 1] = t[0]
+  C[10] = 2.0
+)", "f");
+  const auto object = compile_object(module, detect_host());
+  ASSERT_TRUE(object) << object.error().to_string();
+  const auto code = JitModule::load(*object);
+  ASSERT_TRUE(code);
+  std::vector<float> c(64, 0);
+  void* buffers[] = {c.data()};
+  FettleContext context{};
+  int64_t too_much = int64_t{1} << 50;
+  EXPECT_EQ(code->function<Kernel>("f")(&context, buffers, &too_much), FETTLE_OUT_OF_MEMORY);
+  EXPECT_EQ(c[1], 0);
+  int64_t enough = 100;
+  EXPECT_EQ(code->function<Kernel>("f")(&context, buffers, &enough), FETTLE_OK);
+  EXPECT_EQ(c[3], 5);
+}
+
+TEST(Llvm, MinimumAndMaximumOfNaN) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[4], B: f32[4], C: f32[16] output):
+  for i in 4:
+    C[i] = min(A[i], B[i])
+    C[i + 4] = max(A[i], B[i])
+  C[ramp(8, 1, 4)] = min(A[ramp(0, 1, 4)], B[ramp(0, 1, 4)])
+  C[ramp(12, 1, 4)] = max(A[ramp(0, 1, 4)], B[ramp(0, 1, 4)])
+)", "f");
+  const auto code = JitModule::load(*compile_object(module, detect_host()));
+  ASSERT_TRUE(code);
+  float a[4] = {NAN, 1, 2, -0.0f}, b[4] = {5, NAN, 3, 0.0f}, c[16], d[16];
+  void* buffers[] = {a, b, c};
+  code->function<Kernel>("f")(nullptr, buffers, nullptr);
+  ASSERT_TRUE(interpret(module, std::vector<BufferArg>{{a, 16}, {b, 16}, {d, 64}}));
+  EXPECT_EQ(std::memcmp(c, d, sizeof c), 0);
+  EXPECT_EQ(c[0], 5);                 // min(a, b) = a < b ? a : b
+  EXPECT_TRUE(std::isnan(c[4]));      // max(a, b) = a < b ? b : a
+}
+
+TEST(Llvm, ContractionIsOneRounding) {
+  const char* text = R"(lowered func f(A: f32[4], C: f32[4] output)%s:
+  C[0] = A[0] * A[1] + A[2]
+)";
+  for (const bool contract : {true, false}) {
+    std::string source = text;
+    source.replace(source.find("%s"), 2, contract ? "" : " {contract = 0}");
+    const IrModule module = parsed(source.c_str(), "f");
+    const auto code = JitModule::load(*compile_object(module, detect_host()));
+    ASSERT_TRUE(code);
+    float a[4] = {1 + 0x1p-12f, 1 + 0x1p-12f, -1, 0}, c[4];
+    void* buffers[] = {a, c};
+    code->function<Kernel>("f")(nullptr, buffers, nullptr);
+    const float product = a[0] * a[1];
+    EXPECT_EQ(c[0], contract ? std::fma(a[0], a[1], a[2]) : product + a[2]);
+  }
+  EXPECT_NE(std::fma(1 + 0x1p-12f, 1 + 0x1p-12f, -1.0f), (1 + 0x1p-12f) * (1 + 0x1p-12f) - 1.0f);
+}
+
+TEST(Llvm, MachineIntrinsics) {
+  const Target host = detect_host();
+  if (!host.has_feature("avx512vnni")) GTEST_SKIP() << "needs AVX-512 VNNI";
+  const IrModule module = parsed(R"(lowered func f(A: u8[64], B: i8[64], C: i32[16] output):
+  C[ramp(0, 1, 16)] = `llvm.x86.avx512.vpdpbusd.512`.i32x16(C[ramp(0, 1, 16)], A[ramp(0, 1, 64)], B[ramp(0, 1, 64)])
+)", "f");
+  const auto object = compile_object(module, host);
+  ASSERT_TRUE(object) << object.error().to_string();
+  const auto code = JitModule::load(*object);
+  uint8_t a[64];
+  int8_t b[64];
+  int32_t c[16], expected[16];
+  for (int i = 0; i < 64; ++i) {
+    a[i] = static_cast<uint8_t>(i * 3);
+    b[i] = static_cast<int8_t>(i - 40);
+  }
+  for (int i = 0; i < 16; ++i) {
+    c[i] = expected[i] = i;
+    for (int j = 0; j < 4; ++j) expected[i] += a[4 * i + j] * b[4 * i + j];
+  }
+  void* buffers[] = {a, b, c};
+  code->function<Kernel>("f")(nullptr, buffers, nullptr);
+  EXPECT_EQ(std::memcmp(c, expected, sizeof c), 0);
+}
+
+TEST(Llvm, RefusesWhatIsNotLowered) {
+  const Target target = detect_host();
+  const auto code_of = [&](const char* text) {
+    const auto result = compile_object(parsed(text, "f"), target);
+    return result ? ErrorCode::kNone : result.error().code;
+  };
+  EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  for i in 64 vectorized:\n    C[i] = A[i]\n"), ErrorCode::E301);
+  EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  C[0] = `llvm.no.such`.f32(A[0])\n"), ErrorCode::E301);
+  EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  C[0] = mystery(A[0])\n"), ErrorCode::E301);
+  EXPECT_EQ(code_of("lowered func f(A: f32[8, 8], C: f32[64] output):\n  C[0] = A[0, 1]\n"), ErrorCode::E301);
+}
+
+TEST(Jit, RefusesWhatIsNoObject) {
+  EXPECT_EQ(JitModule::load(std::vector<uint8_t>{1, 2, 3}).error().code, ErrorCode::E303);
+  EXPECT_EQ(JitModule::load(std::vector<uint8_t>{}).error().code, ErrorCode::E303);
+}
+
+TEST(Jit, SymbolsOfTheCaller) {
+  const IrModule module = parsed(R"(lowered func f(C: f32[64] output):
+  call outside(&C[3], 7)
+)", "f");
+  static int64_t seen;
+  void (*outside)(float*, int64_t) = [](float* c, int64_t n) {
+    *c = 9;
+    seen = n;
+  };
+  const std::vector<std::vector<uint8_t>> objects{*compile_object(module, detect_host())};
+  const std::vector<JitModule::Symbol> symbols{{"outside", reinterpret_cast<void*>(outside)}};
+  const auto code = JitModule::load(objects, symbols);
+  ASSERT_TRUE(code) << code.error().to_string();
+  float c[64] = {};
+  void* buffers[] = {c};
+  code->function<Kernel>("f")(nullptr, buffers, nullptr);
+  EXPECT_EQ(c[3], 9);
+  EXPECT_EQ(seen, 7);
+}
+
+}  // namespace
+}  // namespace fettle
