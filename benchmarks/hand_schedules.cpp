@@ -90,6 +90,11 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   FETTLE_TRY(BlockRef o, get_block(s, {.name = "O"}));
   const int64_t width = t.vectors * lanes;
   const std::string blocked = fmt::format("(n, c, h, w) -> (n, c // {0}, h, w, c % {0})", lanes);
+  // Weights first: inlining the padding reorders what the block reads.
+  FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
+  FETTLE_TRY_VOID(transform_layout(
+      s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
+          .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, i // {1}, h, w, i % {1}, o % {0})", width, lanes))}));
   if (p.padding > 0) {
     FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
     FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index = 0, .buffer_index_type = "read",
@@ -101,10 +106,6 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   }
   FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_index_type = "write",
                                        .index_map = index_map(blocked)}));
-  FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
-  FETTLE_TRY_VOID(transform_layout(
-      s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
-          .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, i // {1}, h, w, i % {1}, o % {0})", width, lanes))}));
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = o, .write_index = 0, .scope = kScopeRegister}));
 
   FETTLE_TRY(Loops loops, get_loops(s, {.block = o}));  // n oc oh ow ic kh kw
