@@ -61,6 +61,21 @@ bool writes_are_injective(const BlockNode& block, const Region& region, Analyzer
   return map.affine && map.injective;
 }
 
+// Quickly: single elements, each spatial iterator of its own in one of the indices.
+bool names_each_iterator(const BlockNode& block, const Region& region) {
+  size_t spatial = 0, named = 0;
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::kSpatial || is_one(iter.extent)) continue;
+    ++spatial;
+    for (const Range& r : region.ranges)
+      if (r.min.get() == iter.var.get() && is_one(r.extent)) {
+        ++named;
+        break;
+      }
+  }
+  return named == spatial;
+}
+
 std::string name_of(const BlockSite& site) { return "block " + site.block->name; }
 
 }  // namespace
@@ -165,79 +180,110 @@ BlockTraits block_traits(const Func& func, const std::vector<BlockSite>& sites, 
   return traits;
 }
 
-Result<> check_parallel(const Func& func, const ForNode& loop) { return check_parallel(func, block_sites(func), loop); }
+ParallelCheck::ParallelCheck(const Func& func, const std::vector<BlockSite>& sites)
+    : func_(func), sites_(sites), known_(sites.size()) {}
 
-Result<> check_parallel(const Func& func, const std::vector<BlockSite>& sites, const ForNode& loop) {
+Analyzer& ParallelCheck::analyzer_at(size_t site) {
+  std::optional<Analyzer>& analyzer = known_[site].analyzer;
+  if (!analyzer) {
+    analyzer.emplace();
+    analyzer->bind_params(func_);
+    bind_site(sites_, sites_[site], *analyzer);
+  }
+  return *analyzer;
+}
+
+ParallelCheck::Known& ParallelCheck::known(size_t index) {
+  Known& k = known_[index];
+  if (k.asked) return k;
+  k.asked = true;
+  const BlockSite& site = sites_[index];
+  const BlockNode& block = *site.block;
+  Analyzer iters;
+  bool iters_bound = false;
+  for (const Region& w : block.writes) {
+    if (names_each_iterator(block, w)) continue;
+    if (!std::exchange(iters_bound, true)) {
+      iters.bind_params(func_);
+      for (const IterVar& iter : block.iters) iters.bind(iter.var, 0, iter.extent);
+    }
+    if (writes_are_injective(block, w, iters)) continue;
+    k.problem = name_of(site) + " may write an element of " + w.buffer->name + " from several iterations";
+    return k;
+  }
+  // A block that only writes gives equal values wherever it runs twice. One that updates must not.
+  k.updates = block.init || reads_own_output(block);
+  if (!k.updates) return k;
+  std::vector<Expr> bindings, extents;
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::kSpatial) continue;
+    bindings.push_back(iter.binding);
+    extents.push_back(iter.extent);
+  }
+  std::vector<VarDomain> domains;
+  for (const ForNode* l : site.loops) {
+    bool used = false;
+    for (const Expr& b : bindings) used |= uses_var(b, l->var.get());
+    if (!used) continue;
+    domains.push_back({l->var, {l->min, l->extent}});
+    k.spatial_loops.push_back(l);
+  }
+  const AffineMap map = detect_affine_map(bindings, extents, domains, instance_condition(site), analyzer_at(index));
+  if (!map.affine || !map.injective)
+    k.problem = name_of(site) + " may update one element in several iterations" +
+                (map.reason.empty() ? "" : " (" + map.reason + ")");
+  return k;
+}
+
+Result<> ParallelCheck::check(const ForNode& loop) {
   const auto refuse = [&](std::string why) { return fail(ErrorCode::E210, std::move(why), "loop " + loop.var->name); };
-  std::vector<const BlockSite*> under;
-  for (const BlockSite& site : sites)
-    if (site.depth_of(&loop) >= 0) under.push_back(&site);
+  std::vector<size_t> under;
+  for (size_t i = 0; i < sites_.size(); ++i)
+    if (sites_[i].depth_of(&loop) >= 0) under.push_back(i);
   if (under.empty()) return refuse("no block is under it whose dependences could be known");
 
-  for (const BlockSite* site : under) {
-    const BlockNode& block = *site->block;
-    for (const IterVar& iter : block.iters)
+  for (const size_t i : under) {
+    for (const IterVar& iter : sites_[i].block->iters)
       if (iter.kind != IterKind::kSpatial && uses_var(iter.binding, loop.var.get()))
-        return refuse("iterator " + iter.var->name + " of " + name_of(*site) + " is not spatial and depends on it");
-    Analyzer iters;
-    iters.bind_params(func);
-    for (const IterVar& iter : block.iters) iters.bind(iter.var, 0, iter.extent);
-    for (const Region& w : block.writes)
-      if (!writes_are_injective(block, w, iters))
-        return refuse(name_of(*site) + " may write an element of " + w.buffer->name + " from several iterations");
-    // A block that only writes gives equal values wherever it runs twice. One that updates must not.
-    if (!block.init && !reads_own_output(block)) continue;
-    Analyzer analyzer;
-    analyzer.bind_params(func);
-    bind_site(sites, *site, analyzer);
-    std::vector<Expr> bindings, extents;
-    for (const IterVar& iter : block.iters) {
-      if (iter.kind != IterKind::kSpatial) continue;
-      bindings.push_back(iter.binding);
-      extents.push_back(iter.extent);
-    }
-    std::vector<VarDomain> domains;
-    for (const ForNode* l : site->loops) {
-      bool used = l == &loop;
-      for (const Expr& b : bindings) used |= uses_var(b, l->var.get());
-      if (used) domains.push_back({l->var, {l->min, l->extent}});
-    }
-    const AffineMap map = detect_affine_map(bindings, extents, domains, instance_condition(*site), analyzer);
-    if (!map.affine || !map.injective)
-      return refuse(name_of(*site) + " may update one element in several iterations" +
-                    (map.reason.empty() ? "" : " (" + map.reason + ")"));
+        return refuse("iterator " + iter.var->name + " of " + name_of(sites_[i]) + " is not spatial and depends on it");
+    const Known& k = known(i);
+    if (!k.problem.empty()) return refuse(k.problem);
+    if (k.updates && !is_one(loop.extent) &&
+        std::find(k.spatial_loops.begin(), k.spatial_loops.end(), &loop) == k.spatial_loops.end())
+      return refuse(name_of(sites_[i]) + " updates the same elements in every iteration");
   }
 
   // What one block under the loop writes and another reads: of its own iteration only.
-  for (const BlockSite* writer : under) {
-    for (const Region& w : writer->block->writes) {
-      for (const BlockSite* reader : under) {
-        if (reader == writer || reader->parent != writer->parent) continue;
-        const Region* r = region_of(reader->block->reads, w.buffer.get());
+  for (const size_t i : under) {
+    const BlockSite& writer = sites_[i];
+    for (const Region& w : writer.block->writes) {
+      for (const size_t j : under) {
+        const BlockSite& reader = sites_[j];
+        if (i == j || reader.parent != writer.parent) continue;
+        const Region* r = region_of(reader.block->reads, w.buffer.get());
         if (!r) continue;
-        Analyzer at_writer, at_reader;
-        at_writer.bind_params(func);
-        bind_site(sites, *writer, at_writer);
-        at_reader.bind_params(func);
-        bind_site(sites, *reader, at_reader);
-        const auto depth = static_cast<size_t>(writer->depth_of(&loop)) + 1;
-        auto written = region_at(*writer, w, depth, at_writer);
-        auto read = region_at(*reader, *r, depth, at_reader);
+        Analyzer& at_reader = analyzer_at(j);
+        const auto depth = static_cast<size_t>(writer.depth_of(&loop)) + 1;
+        const auto written = region_at(writer, w, depth, analyzer_at(i));
+        const auto read = region_at(reader, *r, depth, at_reader);
         bool own = written && read;
-        if (own) {
+        for (size_t d = 0; own && d < read->size(); ++d) {
           // Outside the buffer nothing is read.
-          for (size_t d = 0; d < read->size(); ++d) {
-            if (covers((*written)[d], (*read)[d], at_reader)) continue;
-            own &= covers((*written)[d], clamp((*read)[d], w.buffer->shape[d], at_reader), at_reader);
-          }
+          own = covers((*written)[d], (*read)[d], at_reader) ||
+                covers((*written)[d], clamp((*read)[d], w.buffer->shape[d], at_reader), at_reader);
         }
         if (!own)
-          return refuse(name_of(*reader) + " may read what " + name_of(*writer) + " writes to " + w.buffer->name +
+          return refuse(name_of(reader) + " may read what " + name_of(writer) + " writes to " + w.buffer->name +
                         " in another iteration");
       }
     }
   }
   return {};
+}
+
+Result<> check_parallel(const Func& func, const ForNode& loop) {
+  const std::vector<BlockSite> sites = block_sites(func);
+  return ParallelCheck(func, sites).check(loop);
 }
 
 }  // namespace fettle

@@ -40,11 +40,31 @@ struct BlockTraits {
 };
 BlockTraits block_traits(const Func& func, const std::vector<BlockSite>& sites, int site);
 
-/// Whether iterations of `loop` may run in any order and at once: no iteration writes what another one writes (unless
-/// both write the same value), or reads what another one writes. E210, naming block and buffer.
-/// A serial loop around lanes of a reduction is refused, as is any loop on which a reduce, scan or opaque iterator
-/// depends.
-Result<> check_parallel(const Func& func, const std::vector<BlockSite>& sites, const ForNode& loop);
+/// Whether iterations of a loop may run in any order and at once: no iteration writes what another one writes (unless
+/// both write the same value), or reads what another one writes. A loop on which a reduce, scan or opaque iterator
+/// depends is refused. For several questions about one program; `func` and `sites` must outlive it.
+class ParallelCheck {
+ public:
+  ParallelCheck(const Func& func, const std::vector<BlockSite>& sites);
+  /// E210, naming block and buffer.
+  Result<> check(const ForNode& loop);
+
+ private:
+  struct Known {
+    bool asked = false;
+    std::string problem;                       // why no two instances may run at once; empty: they may …
+    std::vector<const ForNode*> spatial_loops;  // … if they differ in one of these, where the block updates
+    bool updates = false;
+    std::optional<Analyzer> analyzer;          // with the site bound
+  };
+  Known& known(size_t site);
+  Analyzer& analyzer_at(size_t site);
+
+  const Func& func_;
+  const std::vector<BlockSite>& sites_;
+  std::vector<Known> known_;
+};
+
 Result<> check_parallel(const Func& func, const ForNode& loop);
 
 }  // namespace fettle

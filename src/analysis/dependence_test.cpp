@@ -109,9 +109,9 @@ TEST(Parallel, SpatialLoopsMayReductionsMayNot) {
   const Func f = parsed(kChain);
   const auto sites = block_sites(f);
   for (const char* name : {"i", "ii", "j", "ii_1", "j_1", "x", "y"})
-    EXPECT_TRUE(check_parallel(f, sites, *loop_named(sites, name)).has_value())
-        << name << check_parallel(f, sites, *loop_named(sites, name)).error().to_string();
-  const auto k = check_parallel(f, sites, *loop_named(sites, "k"));
+    EXPECT_TRUE(check_parallel(f, *loop_named(sites, name)).has_value())
+        << name << check_parallel(f, *loop_named(sites, name)).error().to_string();
+  const auto k = check_parallel(f, *loop_named(sites, "k"));
   ASSERT_FALSE(k.has_value());
   EXPECT_EQ(k.error().code, ErrorCode::E210);
 }
@@ -130,7 +130,7 @@ TEST(Parallel, ReadingAnotherIterationIsARace) {
       D[w] = T[max(w - 1, 0)]
 )");
   const auto sites = block_sites(f);
-  const auto result = check_parallel(f, sites, *loop_named(sites, "i"));
+  const auto result = check_parallel(f, *loop_named(sites, "i"));
   ASSERT_FALSE(result.has_value());
   EXPECT_NE(result.error().message.find("another iteration"), std::string::npos);
 }

@@ -293,9 +293,10 @@ class Verifier {
 
   Result<> check_races() {
     Result<> result;
+    ParallelCheck races(func_, sites_);
     each_loop([&](const ForNode& loop) {
       if (result && (loop.loop_kind == ForKind::kParallel || loop.loop_kind == ForKind::kVectorized))
-        result = check_parallel(func_, sites_, loop);
+        result = races.check(loop);
     });
     return result;
   }
