@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "harness/model_peers.h"
+#include "driver/model_peers.h"
 #include "harness/onednn.h"
 #include "harness/paired.h"
 #include "harness/shapes.h"

@@ -24,6 +24,8 @@ class Relayout {
   /// Elements from the first to the last that the buffer may touch, strides included.
   int64_t physical_elems() const { return physical_elems_; }
   int element_bytes() const { return element_bytes_; }
+  /// Both orders are the same.
+  bool is_identity() const { return identity_; }
   int64_t logical_bytes() const { return logical_elems_ * element_bytes_; }
   int64_t physical_bytes() const { return physical_elems_ * element_bytes_; }
 

@@ -1,4 +1,4 @@
-#include "harness/model_peers.h"
+#include "driver/model_peers.h"
 
 #include <gtest/gtest.h>
 
