@@ -125,7 +125,10 @@ class Verifier {
         const Interval bounds = analyzer.int_bounds(iter.binding);
         const int64_t* extent = as_int(iter.extent);
         if (bounds.min >= 0 && extent && bounds.max < *extent) continue;
-        if (analyzer.can_prove(logical_and(le(0, iter.binding), lt(iter.binding, iter.extent)))) continue;
+        LinearForm binding = analyzer.linear(iter.binding), room = analyzer.linear(iter.extent);
+        room.add(binding, -1);
+        room.add_constant(-1);
+        if ((bounds.min >= 0 || analyzer.can_prove_nonnegative(binding)) && analyzer.can_prove_nonnegative(room)) continue;
         return fail(ErrorCode::E230,
                     fmt::format("iterator {} = {} may be outside [0, {})", iter.var->name, to_text(iter.binding),
                                 to_text(iter.extent)),

@@ -157,12 +157,15 @@ void Analyzer::constrain(const LinearForm& nonnegative) {
   constraints_.push_back(nonnegative);
 }
 
-void Analyzer::add_assumption(const Expr& condition) {
+void Analyzer::add_assumption(const Expr& condition) { add_facts(condition, false); }
+
+void Analyzer::add_facts(const Expr& condition, bool simplified) {
+  const auto form_of = [&](const Expr& e) { return simplified ? linear_form(e) : linear(e); };
   if (!condition || as_int(condition)) return;
   if (const auto* n = condition.as<BinaryNode>()) {
     if (n->op == BinaryOp::kAnd) {
-      add_assumption(n->a);
-      add_assumption(n->b);
+      add_facts(n->a, simplified);
+      add_facts(n->b, simplified);
       return;
     }
     if (n->a.dtype() == kI64) {
@@ -171,8 +174,8 @@ void Analyzer::add_assumption(const Expr& condition) {
         case BinaryOp::kLt:
         case BinaryOp::kLe:
         case BinaryOp::kEq: {
-          difference = linear(n->b);
-          difference.add(linear(n->a), -1);
+          difference = form_of(n->b);
+          difference.add(form_of(n->a), -1);
           if (n->op == BinaryOp::kLt) difference.add_constant(-1);
           constrain(difference);
           if (n->op == BinaryOp::kEq) {
@@ -182,8 +185,8 @@ void Analyzer::add_assumption(const Expr& condition) {
           return;
         }
         case BinaryOp::kNe: {
-          difference = linear(n->b);
-          difference.add(linear(n->a), -1);
+          difference = form_of(n->b);
+          difference.add(form_of(n->a), -1);
           const Interval bounds = int_bounds(difference);
           if (bounds.min == 0) {
             difference.add_constant(-1);
@@ -200,20 +203,22 @@ void Analyzer::add_assumption(const Expr& condition) {
     }
   }
   if (const auto* n = condition.as<NotNode>()) {
-    if (const auto* inner = n->a.as<BinaryNode>()) {
+    // With floats, where !(a < b) is not b <= a, the condition is kept as it is.
+    if (const auto* inner = n->a.as<BinaryNode>(); inner && !inner->a.dtype().is_float()) {
       switch (inner->op) {
-        case BinaryOp::kLt: return add_assumption(le(inner->b, inner->a));
-        case BinaryOp::kLe: return add_assumption(lt(inner->b, inner->a));
-        case BinaryOp::kEq: return add_assumption(ne(inner->a, inner->b));
-        case BinaryOp::kNe: return add_assumption(eq(inner->a, inner->b));
+        case BinaryOp::kLt: return add_facts(le(inner->b, inner->a), simplified);
+        case BinaryOp::kLe: return add_facts(lt(inner->b, inner->a), simplified);
+        case BinaryOp::kEq: return add_facts(ne(inner->a, inner->b), simplified);
+        case BinaryOp::kNe: return add_facts(eq(inner->a, inner->b), simplified);
         case BinaryOp::kOr:
-          add_assumption(logical_not(inner->a));
-          return add_assumption(logical_not(inner->b));
+          add_facts(logical_not(inner->a), simplified);
+          return add_facts(logical_not(inner->b), simplified);
         default: break;
       }
     }
   }
-  if (const auto* call = condition.as<CallNode>(); call && call->name == "likely") return add_assumption(call->args[0]);
+  if (const auto* call = condition.as<CallNode>(); call && call->name == "likely")
+    return add_facts(call->args[0], simplified);
   ++epoch_;
   truths_.push_back(condition);
 }

@@ -92,6 +92,7 @@ class Analyzer {
   int rank(const VarNode* var) const;  // index in vars_, or -1
   void set_facts(VarFacts facts);
   void constrain(const LinearForm& nonnegative);
+  void add_facts(const Expr& condition, bool simplified);
   void tighten(const VarNode* var, Interval range);
   Interval plain_bounds(const LinearForm& form) const;
   Interval term_bounds(const Expr& term) const;

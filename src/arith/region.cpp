@@ -124,41 +124,68 @@ Analyzer::Scope bind_domains(std::span<const VarDomain> domains, Analyzer& analy
   return scope;
 }
 
+// Sums of variables with constant domains, the common case, at once. `width`: elements from e on.
+std::optional<Range> range_of_sum(const LinearForm& form, int64_t width, std::span<const VarDomain> domains,
+                                  Analyzer& analyzer) {
+  LinearForm low(form.constant);
+  int64_t extent = width;
+  for (const LinearTerm& t : form.terms) {
+    const VarDomain* domain = nullptr;
+    bool uses = false;
+    for (const VarDomain& d : domains) {
+      if (t.expr.get() == d.var.get()) domain = &d;
+      else if (t.expr.kind() != ExprKind::kVar && uses_var(t.expr, d.var.get())) uses = true;
+    }
+    if (uses) return std::nullopt;
+    if (!domain) {
+      low.terms.push_back(t);
+      continue;
+    }
+    const int64_t *first = as_int(domain->range.min), *count = as_int(domain->range.extent);
+    if (!first || !count) return std::nullopt;
+    int64_t steps;
+    if (__builtin_mul_overflow(*count - 1, t.coeff < 0 ? -t.coeff : t.coeff, &steps) ||
+        __builtin_add_overflow(extent, steps, &extent))
+      return std::nullopt;
+    low.add_constant(t.coeff < 0 ? *first + *count - 1 : *first, t.coeff);
+  }
+  return Range{analyzer.to_expr(std::move(low)), extent};
+}
+
+// With the domains bound.
+std::optional<Range> bound_range_of(const Range& range, std::span<const VarDomain> domains, Analyzer& analyzer) {
+  const LinearForm first = analyzer.linear(range.min);
+  for (const LinearTerm& t : first.terms)
+    if (t.expr.kind() != ExprKind::kVar && loads(t.expr)) return std::nullopt;
+  const int64_t* width = as_int(range.extent);
+  if (width)
+    if (auto result = range_of_sum(first, *width, domains, analyzer)) return result;
+  const auto low = ends_of(analyzer.to_expr(first), domains, analyzer);
+  if (!low) return std::nullopt;
+  if (width) return from_ends({low->min, low->max == low->min && *width == 1 ? low->min : low->max + (*width - 1)}, analyzer);
+  const Expr last = analyzer.simplify(range.min + range.extent - 1);
+  if (loads(last)) return std::nullopt;
+  const auto high = ends_of(last, domains, analyzer);
+  if (!high) return std::nullopt;
+  return from_ends({low->min, high->max}, analyzer);
+}
+
 }  // namespace
 
 std::optional<Range> range_of(const Expr& e, std::span<const VarDomain> domains, Analyzer& analyzer) {
-  std::optional<Ends> ends;
-  {
-    const auto scope = bind_domains(domains, analyzer);
-    const Expr simple = analyzer.simplify(e);
-    if (loads(simple)) return std::nullopt;
-    ends = ends_of(simple, domains, analyzer);
-  }
-  if (!ends) return std::nullopt;
-  return from_ends(*ends, analyzer);
+  const auto scope = bind_domains(domains, analyzer);
+  return bound_range_of({e, 1}, domains, analyzer);
 }
 
 std::optional<std::vector<Range>> ranges_of(const std::vector<Range>& ranges, std::span<const VarDomain> domains,
                                             Analyzer& analyzer) {
+  const auto scope = bind_domains(domains, analyzer);
   std::vector<Range> result;
   result.reserve(ranges.size());
   for (const Range& range : ranges) {
-    if (is_one(range.extent)) {
-      auto one = range_of(range.min, domains, analyzer);
-      if (!one) return std::nullopt;
-      result.push_back(std::move(*one));
-      continue;
-    }
-    std::optional<Ends> low, high;
-    {
-      const auto scope = bind_domains(domains, analyzer);
-      const Expr first = analyzer.simplify(range.min), last = analyzer.simplify(range.min + range.extent - 1);
-      if (loads(first) || loads(last)) return std::nullopt;
-      low = ends_of(first, domains, analyzer);
-      high = ends_of(last, domains, analyzer);
-    }
-    if (!low || !high) return std::nullopt;
-    result.push_back(from_ends({low->min, high->max}, analyzer));
+    auto one = bound_range_of(range, domains, analyzer);
+    if (!one) return std::nullopt;
+    result.push_back(std::move(*one));
   }
   return result;
 }

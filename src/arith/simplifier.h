@@ -38,6 +38,12 @@ class Simplifier {
   Expr rewrite_bool_binary(const BinaryNode& n, const Expr& e);
   Expr compare(BinaryOp op, const LinearForm& difference);
   Expr product(const Expr& x, const Expr& y);
+  /// A condition in canonical form holds until the scope ends.
+  Analyzer::Scope assume(const Expr& canonical) {
+    Analyzer::Scope scope = a_.enter();
+    a_.add_facts(canonical, true);
+    return scope;
+  }
   bool always_nonnegative(const LinearForm& form);  // bounds, then a few steps where facts are symbolic
 
   // prove.cpp

@@ -254,11 +254,11 @@ LinearForm Simplifier::select_form(const Expr& condition, const Expr& if_true, c
   if (const int64_t* value = as_int(c)) return linear(*value ? if_true : if_false);
   LinearForm x, y, common;
   {
-    const auto scope = a_.assume(c);
+    const auto scope = assume(c);
     x = linear(if_true);
   }
   {
-    const auto scope = a_.assume(logical_not(c));
+    const auto scope = assume(logical_not(c));
     y = linear(if_false);
   }
   extract_common(x, y, common);
@@ -269,6 +269,27 @@ LinearForm Simplifier::select_form(const Expr& condition, const Expr& if_true, c
   common.add_term(select(c, a_.to_expr(std::move(x)), a_.to_expr(std::move(y))), 1);
   return common;
 }
+
+namespace {
+
+void collect_leaves(const Expr& e, std::vector<const ExprNode*>& leaves) {
+  walk(e, [&](const Expr& x) {
+    if (x.kind() == ExprKind::kVar) leaves.push_back(x.get());
+    return true;
+  });
+}
+
+// Whether one may say anything about the other: they have a variable in common, or read memory.
+bool share_variables(const Expr& x, const Expr& y) {
+  std::vector<const ExprNode*> in_x, in_y;
+  collect_leaves(x, in_x);
+  collect_leaves(y, in_y);
+  for (const ExprNode* v : in_y)
+    if (std::find(in_x.begin(), in_x.end(), v) != in_x.end()) return true;
+  return in_x.empty() && in_y.empty();
+}
+
+}  // namespace
 
 // --- everything else --------------------------------------------------------------------------------------------
 
@@ -308,11 +329,11 @@ Expr Simplifier::rewrite(const Expr& e) {
       if (const int64_t* value = as_int(c)) return rewrite(*value ? n->if_true : n->if_false);
       Expr x, y;
       {
-        const auto scope = a_.assume(c);
+        const auto scope = assume(c);
         x = rewrite(n->if_true);
       }
       {
-        const auto scope = a_.assume(logical_not(c));
+        const auto scope = assume(logical_not(c));
         y = rewrite(n->if_false);
       }
       if (structural_equal(x, y)) return x;
@@ -384,13 +405,18 @@ Expr Simplifier::rewrite_bool_binary(const BinaryNode& n, const Expr& e) {
       const bool is_and = n.op == BinaryOp::kAnd;
       Expr x = rewrite_bool(n.a), y;
       if (const int64_t* value = as_int(x)) return (*value != 0) == is_and ? rewrite_bool(n.b) : x;
+      if (!share_variables(x, n.b)) {
+        y = rewrite_bool(n.b);
+        if (const int64_t* value = as_int(y)) return (*value != 0) == is_and ? x : y;
+        return is_and ? logical_and(x, y) : logical_or(x, y);
+      }
       {
-        const auto scope = a_.assume(is_and ? x : logical_not(x));
+        const auto scope = assume(is_and ? x : logical_not(x));
         y = rewrite_bool(n.b);
       }
       if (const int64_t* value = as_int(y)) return (*value != 0) == is_and ? x : y;
       {
-        const auto scope = a_.assume(is_and ? y : logical_not(y));
+        const auto scope = assume(is_and ? y : logical_not(y));
         Expr narrowed = rewrite_bool(x);
         if (const int64_t* value = as_int(narrowed)) return (*value != 0) == is_and ? y : narrowed;
       }
