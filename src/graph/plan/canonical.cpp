@@ -1,0 +1,403 @@
+#include "graph/plan/canonical.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "ir/compare.h"
+#include "ir/fold.h"
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+/// A block in a loop nest of its own under the root.
+struct Nest {
+  std::vector<const ForNode*> loops;
+  const BlockNode* block = nullptr;
+};
+
+std::vector<Stmt> nests_of(const Func& func) {
+  const Stmt& body = func.root().body;
+  if (const auto* list = body.as<SeqNode>()) return list->stmts;
+  return {body};
+}
+
+/// Null block: the statement is no perfect nest around one block.
+Nest open_nest(const Stmt& stmt) {
+  Nest nest;
+  const Stmt* at = &stmt;
+  while (const auto* loop = at->as<ForNode>()) {
+    nest.loops.push_back(loop);
+    at = &loop->body;
+  }
+  nest.block = at->as<BlockNode>();
+  return nest;
+}
+
+/// The nest's loops around another block.
+Stmt close_nest(const Nest& nest, Stmt body) {
+  for (size_t i = nest.loops.size(); i-- > 0;)
+    body = with(*nest.loops[i], [&](ForNode& f) { f.body = body; });
+  return body;
+}
+
+Func with_nests(const Func& func, std::vector<Stmt> nests, std::vector<Buffer> allocations) {
+  const Stmt root = with(func.root(), [&](BlockNode& b) {
+    b.body = seq(std::move(nests));
+    b.allocations = std::move(allocations);
+  });
+  return with(func, [&](FuncNode& f) { f.body = root; });
+}
+
+/// Reads and writes as the body has them; opaque blocks keep what they declare.
+void find_regions(BlockNode& block) {
+  const bool opaque = block.iters.empty();
+  if (opaque) return;
+  RegionUnion reads, writes;
+  std::unordered_set<const BufferNode*> written;
+  walk(block.body, [&](const Stmt& s) {
+    if (const auto* n = s.as<StoreNode>()) {
+      writes.add(n->buffer, n->indices);
+      written.insert(n->buffer.get());
+    }
+    return true;
+  });
+  walk(block.body, [](const Stmt&) { return true; },
+       [&](const Expr& e) {
+         const auto* n = e.as<LoadNode>();
+         if (n && !(block.init && written.contains(n->buffer.get()))) reads.add(n->buffer, n->indices);
+         return true;
+       });
+  block.reads = reads.take();
+  block.writes = writes.take();
+}
+
+// --- scalars ---------------------------------------------------------------------------------------------------
+
+class ScalarFolder : public Folder {
+ public:
+  explicit ScalarFolder(const std::unordered_map<const BufferNode*, double>& values) : values_(values) {}
+  using Folder::rewrite;
+  Expr rewrite(const Expr& e) override {
+    if (const auto* read = e.as<LoadNode>())
+      if (const auto found = values_.find(read->buffer.get()); found != values_.end())
+        return constant(found->second, e.dtype());
+    return Folder::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    const Stmt result = Folder::rewrite(s);
+    const auto* block = result.as<BlockNode>();
+    if (!block || block->name == "root") return result;
+    return with(*block, [&](BlockNode& b) {
+      std::erase_if(b.reads, [&](const Region& region) { return values_.contains(region.buffer.get()); });
+    });
+  }
+
+ private:
+  const std::unordered_map<const BufferNode*, double>& values_;
+};
+
+// --- inlining --------------------------------------------------------------------------------------------------
+
+/// No program grows beyond this many expression nodes in one block by inlining.
+constexpr int64_t kMaxNodes = 400;
+
+/// buffer[vars] = value, everywhere.
+struct Definition {
+  Buffer buffer;
+  std::vector<Var> vars;
+  Expr value;
+};
+
+int64_t count_nodes(const Expr& e) {
+  int64_t count = 0;
+  walk(e, [&](const Expr&) { return ++count, true; });
+  return count;
+}
+
+bool is_costly(const Expr& e) {
+  static constexpr std::array<std::string_view, 9> kCostly = {"exp", "log", "sin", "cos", "tanh",
+                                                              "erf", "pow", "sigmoid", "sqrt"};
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    if (const auto* n = x.as<CallNode>()) found |= std::find(kCostly.begin(), kCostly.end(), n->name) != kCostly.end();
+    return !found;
+  });
+  return found;
+}
+
+bool has_padding(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    if (const auto* n = x.as<CallNode>()) found |= n->name == "likely";
+    return !found;
+  });
+  return found;
+}
+
+std::optional<Definition> definition_of(const Nest& nest) {
+  const BlockNode* block = nest.block;
+  if (!block || block->init || block->predicate || block->iters.empty()) return {};
+  const auto* write = block->body.as<StoreNode>();
+  if (!write || write->mask || has_padding(write->value)) return {};
+  Definition made{write->buffer, {}, write->value};
+  if (write->indices.size() != block->iters.size()) return {};
+  std::unordered_set<const VarNode*> seen;
+  for (size_t d = 0; d < write->indices.size(); ++d) {
+    if (write->indices[d].kind() != ExprKind::kVar) return {};
+    const auto* var = write->indices[d].as<VarNode>();
+    if (!seen.insert(var).second) return {};
+    const auto iter = std::find_if(block->iters.begin(), block->iters.end(),
+                                   [&](const IterVar& i) { return i.var.get() == var; });
+    if (iter == block->iters.end() || iter->kind != IterKind::kSpatial ||
+        !structural_equal(iter->extent, write->buffer->shape[d]))
+      return {};
+    made.vars.push_back(iter->var);
+  }
+  return made;
+}
+
+/// How often blocks read a buffer, and how many points the widest of these blocks has.
+struct Uses {
+  int64_t loads = 0;
+  int64_t points = 0;
+  bool by_reduction = false;
+  bool odd = false;  // read by an opaque block, or by address
+};
+
+int64_t points_of(const BlockNode& block) {
+  int64_t points = 1;
+  for (const IterVar& iter : block.iters)
+    if (const int64_t* extent = as_int(iter.extent)) points *= *extent;
+  return points;
+}
+
+Uses uses_of(const BufferNode* buffer, const std::vector<Stmt>& nests) {
+  Uses uses;
+  for (const Stmt& stmt : nests) {
+    const Nest nest = open_nest(stmt);
+    int64_t here = 0;
+    walk(stmt, [](const Stmt&) { return true; },
+         [&](const Expr& e) {
+           if (const auto* n = e.as<LoadNode>()) here += n->buffer.get() == buffer;
+           if (const auto* n = e.as<AddressNode>()) uses.odd |= n->buffer.get() == buffer;
+           return true;
+         });
+    if (here == 0) continue;
+    uses.loads += here;
+    if (!nest.block || nest.block->iters.empty()) uses.odd = true;
+    else {
+      uses.points = std::max(uses.points, points_of(*nest.block));
+      uses.by_reduction |= static_cast<bool>(nest.block->init);
+    }
+  }
+  return uses;
+}
+
+bool worth_inlining(const Definition& made, const Uses& uses) {
+  if (uses.odd || uses.loads == 0) return false;
+  int64_t elems = 1;
+  for (const Expr& extent : made.buffer->shape) {
+    const int64_t* value = as_int(extent);
+    if (!value) return false;
+    elems *= *value;
+  }
+  const int64_t nodes = count_nodes(made.value);
+  if (nodes * uses.loads > kMaxNodes) return false;
+  if (nodes <= 1 && !uses.by_reduction) return true;       // a copy under another name
+  if (uses.points > 2 * elems) return false;               // each element would be computed many times
+  if (!is_costly(made.value)) return true;
+  return uses.loads == 1 && !uses.by_reduction;
+}
+
+class Inliner : public Folder {
+ public:
+  explicit Inliner(const Definition& made) : made_(made) {}
+  using Folder::rewrite;
+  Expr rewrite(const Expr& e) override {
+    const Expr result = Folder::rewrite(e);
+    const auto* read = result.as<LoadNode>();
+    if (!read || read->buffer != made_.buffer) return result;
+    VarMap values;
+    for (size_t d = 0; d < made_.vars.size(); ++d) values[made_.vars[d].get()] = read->indices[d];
+    return substitute(made_.value, values);
+  }
+
+ private:
+  const Definition& made_;
+};
+
+Stmt inline_into(const Stmt& stmt, const Definition& made) {
+  bool reads = false;
+  walk(stmt, [](const Stmt&) { return true; },
+       [&](const Expr& e) {
+         if (const auto* n = e.as<LoadNode>()) reads |= n->buffer == made.buffer;
+         return !reads;
+       });
+  if (!reads) return stmt;
+  const Nest nest = open_nest(stmt);
+  Inliner inliner(made);
+  return close_nest(nest, with(*nest.block, [&](BlockNode& b) {
+    if (b.init) b.init = inliner.rewrite(b.init);
+    b.body = inliner.rewrite(b.body);
+    find_regions(b);
+  }));
+}
+
+// --- layouts ---------------------------------------------------------------------------------------------------
+
+template <class T>
+std::vector<T> permuted(const std::vector<T>& list, const std::vector<int>& order) {
+  std::vector<T> result;
+  result.reserve(list.size());
+  for (int d : order) result.push_back(list[static_cast<size_t>(d)]);
+  return result;
+}
+
+class Reorderer : public Mutator {
+ public:
+  explicit Reorderer(const std::unordered_map<const BufferNode*, BufferOrder>& orders) {
+    for (const auto& [buffer, order] : orders) {
+      orders_[buffer] = order.order;
+      buffers_[buffer] = edited(Buffer(buffer), [&](BufferNode& b) {
+        b.shape = permuted(b.shape, order.order);
+        for (int64_t stride : order.strides) b.strides.push_back(stride);
+      });
+    }
+  }
+  using Mutator::rewrite;
+
+  Expr rewrite(const Expr& e) override {
+    if (const auto* n = e.as<LoadNode>(); n && orders_.contains(n->buffer.get()))
+      return load(buffers_.at(n->buffer.get()), indices(n->buffer, n->indices));
+    if (const auto* n = e.as<AddressNode>(); n && orders_.contains(n->buffer.get()))
+      return address_of(buffers_.at(n->buffer.get()), indices(n->buffer, n->indices));
+    return Mutator::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    if (const auto* n = s.as<StoreNode>(); n && orders_.contains(n->buffer.get()))
+      return store(buffers_.at(n->buffer.get()), indices(n->buffer, n->indices), rewrite(n->value));
+    if (const auto* n = s.as<BlockNode>()) {
+      const auto regions = [&](std::vector<Region>& list) {
+        for (Region& region : list)
+          if (const auto found = orders_.find(region.buffer.get()); found != orders_.end())
+            region.ranges = permuted(region.ranges, found->second);
+      };
+      return Mutator::rewrite(with(*n, [&](BlockNode& b) {
+        regions(b.reads);
+        regions(b.writes);
+      }));
+    }
+    return Mutator::rewrite(s);
+  }
+  Buffer rewrite(const Buffer& buffer) override {
+    const auto found = buffers_.find(buffer.get());
+    return found == buffers_.end() ? buffer : found->second;
+  }
+
+ private:
+  std::vector<Expr> indices(const Buffer& buffer, const std::vector<Expr>& list) {
+    std::vector<Expr> fresh;
+    for (const Expr& index : list) fresh.push_back(rewrite(index));
+    return permuted(fresh, orders_.at(buffer.get()));
+  }
+
+  std::unordered_map<const BufferNode*, std::vector<int>> orders_;
+  BufferMap buffers_;
+};
+
+}  // namespace
+
+bool is_round_number(double value) {
+  if (!std::isfinite(value) || value == 0) return true;
+  const double scaled = value * 1024;
+  if (std::abs(value) <= 65536 && scaled == std::nearbyint(scaled)) return true;
+  const auto as_f32 = static_cast<float>(value);
+  const double inverse = std::nearbyint(1 / value);
+  if (std::abs(inverse) >= 1 && std::abs(inverse) <= 4096 && static_cast<float>(1 / inverse) == as_f32) return true;
+  return std::strtof(fmt::format("{:.3g}", value).c_str(), nullptr) == as_f32;
+}
+
+Func fold_scalars(const Func& func, const std::unordered_map<const BufferNode*, double>& values) {
+  if (values.empty()) return func;
+  const Func folded = ScalarFolder(values).Mutator::rewrite(func);
+  return with(folded, [&](FuncNode& f) {
+    std::erase_if(f.params, [&](const Param& param) { return values.contains(param.buffer.get()); });
+  });
+}
+
+Func inline_blocks(const Func& func) {
+  std::vector<Stmt> nests = nests_of(func);
+  std::vector<Buffer> allocations = func.root().allocations;
+  for (size_t i = 0; i < nests.size();) {
+    const std::optional<Definition> made = definition_of(open_nest(nests[i]));
+    const auto internal = made ? std::find(allocations.begin(), allocations.end(), made->buffer) : allocations.end();
+    if (internal == allocations.end() || !worth_inlining(*made, uses_of(made->buffer.get(), nests))) {
+      ++i;
+      continue;
+    }
+    allocations.erase(internal);
+    nests.erase(nests.begin() + static_cast<std::ptrdiff_t>(i));
+    for (Stmt& nest : nests) nest = inline_into(nest, *made);
+  }
+  return with_nests(func, std::move(nests), std::move(allocations));
+}
+
+Func apply_orders(const Func& func, const std::unordered_map<const BufferNode*, BufferOrder>& orders) {
+  return Reorderer(orders).Mutator::rewrite(func);
+}
+
+Func order_loops(const Func& func) {
+  std::vector<Stmt> nests = nests_of(func);
+  for (Stmt& stmt : nests) {
+    const Nest nest = open_nest(stmt);
+    if (!nest.block || nest.block->iters.empty() || nest.loops.size() != nest.block->iters.size()) continue;
+    const auto& iters = nest.block->iters;
+    const StoreNode* write = nullptr;
+    walk(nest.block->body, [&](const Stmt& s) {
+      if (const auto* n = s.as<StoreNode>(); n && !write) write = n;
+      return !write;
+    });
+    if (!write) continue;
+    bool plain = true;  // iterator i is bound to loop i
+    for (size_t i = 0; i < iters.size(); ++i) plain &= iters[i].binding.get() == nest.loops[i]->var.get();
+    if (!plain) continue;
+
+    // Spatial iterators that no index is, those that are one in its order, the rest.
+    std::vector<size_t> order;
+    std::vector<bool> placed(iters.size(), false);
+    std::vector<size_t> by_index;
+    for (const Expr& index : write->indices)
+      for (size_t i = 0; i < iters.size(); ++i)
+        if (iters[i].var.get() == index.get() && iters[i].kind == IterKind::kSpatial && !placed[i]) {
+          by_index.push_back(i);
+          placed[i] = true;
+        }
+    for (size_t i = 0; i < iters.size(); ++i)
+      if (!placed[i] && iters[i].kind == IterKind::kSpatial) order.push_back(i), placed[i] = true;
+    order.insert(order.end(), by_index.begin(), by_index.end());
+    if (std::any_of(iters.begin(), iters.end(), [](const IterVar& i) {
+          return i.kind != IterKind::kSpatial && i.kind != IterKind::kReduce;
+        }))
+      continue;
+    for (size_t i = 0; i < iters.size(); ++i)
+      if (!placed[i]) order.push_back(i);
+
+    Nest ordered;
+    for (size_t i : order) ordered.loops.push_back(nest.loops[i]);
+    stmt = close_nest(ordered, with(*nest.block, [&](BlockNode& b) {
+      b.iters.clear();
+      for (size_t i : order) b.iters.push_back(iters[i]);
+    }));
+  }
+  return with_nests(func, std::move(nests), func.root().allocations);
+}
+
+}  // namespace fettle

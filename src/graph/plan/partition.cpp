@@ -1,0 +1,127 @@
+#include "graph/plan/partition.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/plan/view.h"
+
+namespace fettle {
+namespace {
+
+/// More nodes than this are not taken in at once to find where the users of a value meet.
+constexpr size_t kMaxStretch = 24;
+
+class Partitioner {
+ public:
+  explicit Partitioner(const Graph& graph) : graph_(graph) {
+    for (size_t i = 0; i < graph.nodes().size(); ++i) position_[graph.nodes()[i]] = i;
+    for (const GraphOutput& output : graph.outputs()) outputs_.insert(output.value);
+  }
+
+  std::vector<Group> run() {
+    std::vector<Group> groups;
+    for (Node* node : graph_.nodes()) {
+      if (node->erased || taken_.contains(node)) continue;
+      groups.push_back(grow(node));
+    }
+    for (Group& group : groups) find_boundary(group);
+    std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
+      return position_.at(a.nodes.back()) < position_.at(b.nodes.back());
+    });
+    return groups;
+  }
+
+ private:
+  Group grow(Node* first) {
+    Group group;
+    group.anchor = first;
+    group.kind = fusion_kind(*first);
+    group.nodes = {first};
+    taken_.insert(first);
+    group.may_be_view = may_be_view(*first);
+    if (group.may_be_view || group.kind == FusionKind::kOpaque || first->outputs.size() != 1) return group;
+    const Value* frontier = first->output();
+    while (const auto stretch = next_stretch(group, frontier)) {
+      for (Node* node : *stretch) {
+        taken_.insert(node);
+        group.nodes.push_back(node);
+      }
+      frontier = stretch->back()->output();
+    }
+    return group;
+  }
+
+  /// The fewest nodes after `frontier` that use it up, so that only the last one's output is used further on.
+  std::optional<std::vector<Node*>> next_stretch(const Group& group, const Value* frontier) const {
+    if (outputs_.contains(frontier) || frontier->users.empty()) return {};
+    const auto by_position = [&](Node* a, Node* b) { return position_.at(a) < position_.at(b); };
+    std::set<Node*, decltype(by_position)> waiting(by_position);
+    std::vector<Node*> stretch;
+    std::unordered_set<const Node*> inside;
+    waiting.insert(frontier->users.begin(), frontier->users.end());
+    while (stretch.size() < kMaxStretch) {
+      Node* next = *waiting.begin();
+      waiting.erase(waiting.begin());
+      if (!may_follow(group, *next)) return {};
+      stretch.push_back(next);
+      inside.insert(next);
+      if (waiting.empty()) return stretch;  // all that was used so far is used by what is inside
+      if (outputs_.contains(next->output()) || next->output()->users.empty()) return {};
+      waiting.insert(next->output()->users.begin(), next->output()->users.end());
+    }
+    return {};
+  }
+
+  bool may_follow(const Group& group, const Node& node) const {
+    if (taken_.contains(&node) || node.outputs.size() != 1 || may_be_view(node)) return false;
+    const FusionKind kind = fusion_kind(node);
+    const Shape& shape = node.output()->shape();
+    const Shape& produced = group.anchor->output()->shape();
+    const bool maps = kind == FusionKind::kElementwise || kind == FusionKind::kBroadcast;
+    if (group.kind != FusionKind::kReduction) return maps && shape == produced;
+    const Shape& reduced = group.anchor->input(0)->shape();
+    const bool keeps_rank = reduced.size() == produced.size();
+    if (maps) return shape == produced || (keeps_rank && shape == reduced);
+    return kind == FusionKind::kReduction && keeps_rank && node.inputs.size() == 1 && node.op == group.anchor->op &&
+           node.attrs == group.anchor->attrs && node.input(0)->shape() == reduced && shape == produced;
+  }
+
+  void find_boundary(Group& group) const {
+    const std::unordered_set<const Node*> inside(group.nodes.begin(), group.nodes.end());
+    std::unordered_set<const Value*> seen;
+    for (Node* node : group.nodes) {
+      for (Value* input : node->inputs)
+        if (input && !(input->producer && inside.contains(input->producer)) && seen.insert(input).second)
+          group.inputs.push_back(input);
+      for (Value* output : node->outputs) {
+        const bool outside = std::any_of(output->users.begin(), output->users.end(),
+                                         [&](const Node* user) { return !inside.contains(user); });
+        // A node's outputs are all computed together, so what nobody uses is handed out as well.
+        if (outside || outputs_.contains(output) || output->users.empty()) group.outputs.push_back(output);
+      }
+    }
+  }
+
+  const Graph& graph_;
+  std::unordered_map<const Node*, size_t> position_;
+  std::unordered_set<const Value*> outputs_;
+  std::unordered_set<const Node*> taken_;
+};
+
+}  // namespace
+
+std::string Group::name() const {
+  std::string text;
+  for (const Node* node : nodes) {
+    if (!text.empty()) text += '_';
+    text += node->op->name;
+  }
+  return text;
+}
+
+std::vector<Group> partition(const Graph& graph) { return Partitioner(graph).run(); }
+
+}  // namespace fettle

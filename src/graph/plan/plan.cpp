@@ -1,0 +1,280 @@
+#include "graph/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "graph/op.h"
+#include "graph/plan/memory.h"
+#include "graph/plan/workload.h"
+#include "ir/compare.h"
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+bool is_spatial_operator(std::string_view op) {
+  return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
+}
+
+std::vector<int> channels_last(size_t rank) {
+  std::vector<int> order{0};
+  for (size_t d = 2; d < rank; ++d) order.push_back(static_cast<int>(d));
+  order.push_back(1);
+  return order;
+}
+
+int64_t count_elems(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+class Planner {
+ public:
+  explicit Planner(const Graph& graph) : graph_(graph) {}
+
+  Result<Plan> run() {
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const Value& value = *graph_.inputs()[i];
+      const int storage = add_storage(Storage::Kind::kInput, value);
+      plan_.storages.back().index = static_cast<int>(i);
+      views_[&value] = {storage, 0, dense_strides(value.extents())};
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i)
+      output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
+    for (const Group& group : partition(graph_)) FETTLE_TRY_VOID(place(group));
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) finish_output(static_cast<int>(i));
+    return std::move(plan_);
+  }
+
+ private:
+  int add_storage(Storage::Kind kind, const Value& value) {
+    const int64_t elems = count_elems(value.extents());
+    plan_.storages.push_back({kind, value.dtype(), elems * value.dtype().element_bytes(), 0, nullptr, 0});
+    return static_cast<int>(plan_.storages.size()) - 1;
+  }
+
+  Result<> place(const Group& group) {
+    if (group.may_be_view && try_view(group)) return {};
+    std::vector<std::pair<const Value*, View>> views;
+    for (const Value* input : group.inputs)
+      if (!input->is_constant()) views.emplace_back(input, views_.at(input));
+    for (const Value* output : group.outputs) {
+      const bool hands_out = output_index_.contains(output);
+      const int storage = add_storage(hands_out ? Storage::Kind::kOutput : Storage::Kind::kArena, *output);
+      if (hands_out) plan_.storages.back().index = output_index_.at(output);
+      const std::vector<int64_t> shape = output->extents();
+      views_[output] = {storage, 0, hands_out ? dense_strides(shape) : dense_strides(shape, order_for(group, *output))};
+      views.emplace_back(output, views_.at(output));
+    }
+    FETTLE_TRY(const GroupProgram program, group_program(group, views));
+    PlannedCall call;
+    call.workload = add_workload(program.func);
+    call.name = fmt::format("{}: {}", group.anchor->name, group.name());
+    for (const Node* node : group.nodes)
+      call.provenance.insert(call.provenance.end(), node->provenance.begin(), node->provenance.end());
+    for (const Value* value : program.params) call.operands.push_back(operand(*value));
+    plan_.calls.push_back(std::move(call));
+    return {};
+  }
+
+  bool try_view(const Group& group) {
+    const Node& node = *group.anchor;
+    if (node.inputs.size() != 1 || !node.input(0) || node.input(0)->is_constant()) return false;
+    const auto made = view_outputs(node, views_.at(node.input(0)));
+    if (!made) return false;
+    for (size_t i = 0; i < made->size(); ++i) views_[node.outputs[i]] = (*made)[i];
+    ++plan_.views;
+    return true;
+  }
+
+  std::vector<int> order_for(const Group& group, const Value& output) const {
+    const std::vector<int64_t> shape = output.extents();
+    std::vector<int> row_major(shape.size());
+    std::iota(row_major.begin(), row_major.end(), 0);
+    if (shape.size() >= 3 && is_spatial_operator(group.anchor->op->name)) return channels_last(shape.size());
+    if (group.kind == FusionKind::kComplexOutFusable || group.kind == FusionKind::kOpaque || group.may_be_view)
+      return row_major;
+    const Value* widest = nullptr;
+    for (const Value* input : group.inputs)
+      if (!input->is_constant() && input->extents().size() == shape.size() &&
+          (!widest || count_elems(input->extents()) > count_elems(widest->extents())))
+        widest = input;
+    return widest ? memory_order(widest->extents(), views_.at(widest).strides) : row_major;
+  }
+
+  int add_workload(const Func& func) {
+    const Digest hash = canonical_hash(func);
+    for (size_t i = 0; i < plan_.workloads.size(); ++i)
+      if (plan_.workloads[i].hash == hash && structural_equal(plan_.workloads[i].func, func)) {
+        ++plan_.workloads[i].count;
+        return static_cast<int>(i);
+      }
+    plan_.workloads.push_back({func, hash, 1});
+    return static_cast<int>(plan_.workloads.size()) - 1;
+  }
+
+  Operand operand(const Value& value) {
+    if (value.is_constant()) {
+      const auto [found, fresh] = constants_.emplace(&value, -1);
+      if (fresh) {
+        found->second = add_storage(Storage::Kind::kConstant, value);
+        plan_.storages.back().constant = &value;
+      }
+      return {found->second, 0};
+    }
+    const View& view = views_.at(&value);
+    return {view.storage, view.offset_elems * value.dtype().element_bytes()};
+  }
+
+  /// Output `index` is where the caller wants it: made there, or copied there.
+  void finish_output(int index) {
+    const Value& value = *graph_.outputs()[static_cast<size_t>(index)].value;
+    const std::vector<int64_t> shape = value.extents();
+    const View dense{-1, 0, dense_strides(shape)};
+    const View view = value.is_constant() ? dense : views_.at(&value);
+    if (!value.is_constant()) {
+      Storage& storage = plan_.storages[static_cast<size_t>(view.storage)];
+      if (storage.kind == Storage::Kind::kOutput && storage.index == index) return;
+      const int64_t bytes = count_elems(shape) * value.dtype().element_bytes();
+      if (storage.kind == Storage::Kind::kArena && storage.size_bytes == bytes && view.offset_elems == 0 &&
+          is_row_major(shape, view.strides)) {  // a view of all of it: make it there in the first place
+        storage.kind = Storage::Kind::kOutput;
+        storage.index = index;
+        return;
+      }
+    }
+    PlannedCall call;
+    call.workload = add_workload(copy_program(value.dtype(), shape, view));
+    call.name = graph_.outputs()[static_cast<size_t>(index)].name + ": Copy";
+    call.operands.push_back(operand(value));
+    call.operands.push_back({add_storage(Storage::Kind::kOutput, value), 0});
+    plan_.storages.back().index = index;
+    plan_.calls.push_back(std::move(call));
+  }
+
+  const Graph& graph_;
+  Plan plan_;
+  std::unordered_map<const Value*, View> views_;
+  std::unordered_map<const Value*, int> output_index_;
+  std::unordered_map<const Value*, int> constants_;
+};
+
+/// The parameters that an elementwise program may write its (one) output over: all are read only where the output is
+/// written, element by element.
+std::vector<size_t> overwritable(const Func& func) {
+  const BlockNode& root = func.root();
+  const Stmt* at = &root.body;
+  while (const auto* loop = at->as<ForNode>()) at = &loop->body;
+  const auto* block = at->as<BlockNode>();
+  if (!block || block->init || !root.allocations.empty()) return {};
+  const auto* write = block->body.as<StoreNode>();
+  if (!write || !func->params.back().buffer.get() || func->params.back().buffer != write->buffer) return {};
+  std::vector<size_t> found;
+  for (size_t i = 0; i + 1 < func->params.size(); ++i) {
+    const BufferNode& buffer = *func->params[i].buffer;
+    bool same = func->params[i].kind == ParamKind::kInput && buffer.dtype == write->buffer->dtype &&
+                buffer.strides.empty() && write->buffer->strides.empty() &&
+                buffer.shape.size() == write->buffer->shape.size();
+    for (size_t d = 0; same && d < buffer.shape.size(); ++d)
+      same = structural_equal(buffer.shape[d], write->buffer->shape[d]);
+    if (!same) continue;
+    walk(write->value, [&](const Expr& e) {
+      const auto* read = e.as<LoadNode>();
+      if (read && read->buffer.get() == &buffer)
+        for (size_t d = 0; d < read->indices.size(); ++d)
+          same = same && structural_equal(read->indices[d], write->indices[d]);
+      return same;
+    });
+    if (same) found.push_back(i);
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Graph& graph, const PlanOptions&) { return Planner(graph).run(); }
+
+void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place) {
+  const int n_steps = static_cast<int>(plan.calls.size());
+  struct Life {
+    int first = INT32_MAX, last = -1;
+  };
+  std::vector<Life> lives(plan.storages.size());
+  for (int step = 0; step < n_steps; ++step)
+    for (const Operand& operand : plan.calls[static_cast<size_t>(step)].operands) {
+      Life& life = lives[static_cast<size_t>(operand.storage)];
+      life.first = std::min(life.first, step);
+      life.last = std::max(life.last, step);
+    }
+
+  // Storages that became one, the later pointing to the earlier.
+  std::vector<int> same_as(plan.storages.size());
+  std::iota(same_as.begin(), same_as.end(), 0);
+  plan.in_place = 0;
+  const auto is_arena = [&](int s) { return plan.storages[static_cast<size_t>(s)].kind == Storage::Kind::kArena; };
+  for (int step = 0; step < n_steps; ++step) {
+    const PlannedCall& call = plan.calls[static_cast<size_t>(step)];
+    const int out = call.operands.back().storage;
+    if (!is_arena(out) || !may_run_in_place(call.workload)) continue;
+    for (size_t i : overwritable(plan.workloads[static_cast<size_t>(call.workload)].func)) {
+      const int in = same_as[static_cast<size_t>(call.operands[i].storage)];
+      const bool whole = is_arena(in) && call.operands[i].offset_bytes == 0 &&
+                         plan.storages[static_cast<size_t>(in)].size_bytes ==
+                             plan.storages[static_cast<size_t>(out)].size_bytes;
+      int readers = 0;
+      for (const Operand& operand : call.operands) readers += same_as[static_cast<size_t>(operand.storage)] == in;
+      if (!whole || readers != 1 || lives[static_cast<size_t>(in)].last != step) continue;
+      same_as[static_cast<size_t>(out)] = in;
+      lives[static_cast<size_t>(in)].last = lives[static_cast<size_t>(out)].last;
+      ++plan.in_place;
+      break;
+    }
+  }
+
+  std::vector<Lifetime> lifetimes;
+  std::vector<size_t> owners;
+  for (size_t s = 0; s < plan.storages.size(); ++s) {
+    if (!is_arena(static_cast<int>(s)) || same_as[s] != static_cast<int>(s) || lives[s].last < 0) continue;
+    lifetimes.push_back({plan.storages[s].size_bytes, lives[s].first, lives[s].last});
+    owners.push_back(s);
+  }
+  const ArenaPlan arena = plan_arena(lifetimes);
+  for (size_t k = 0; k < owners.size(); ++k) plan.storages[owners[k]].offset_bytes = arena.offsets[k];
+  for (size_t s = 0; s < plan.storages.size(); ++s)
+    if (same_as[s] != static_cast<int>(s))
+      plan.storages[s].offset_bytes = plan.storages[static_cast<size_t>(same_as[s])].offset_bytes;
+  plan.arena_bytes = arena.size_bytes;
+}
+
+std::string to_text(const Plan& plan) {
+  std::string text;
+  int64_t constants = 0, separate = 0;
+  for (const Storage& storage : plan.storages) {
+    if (storage.kind == Storage::Kind::kConstant) constants += storage.size_bytes;
+    if (storage.kind == Storage::Kind::kArena) separate += storage.size_bytes;
+  }
+  for (const PlannedCall& call : plan.calls) {
+    text += fmt::format("{}  task {}", call.name, call.workload);
+    for (const Operand& operand : call.operands) {
+      const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
+      switch (storage.kind) {
+        case Storage::Kind::kInput: text += fmt::format("  in{}", storage.index); break;
+        case Storage::Kind::kOutput: text += fmt::format("  out{}", storage.index); break;
+        case Storage::Kind::kConstant: text += fmt::format("  const{}", operand.storage); break;
+        case Storage::Kind::kArena: text += fmt::format("  @{}", storage.offset_bytes + operand.offset_bytes); break;
+      }
+      if (storage.kind != Storage::Kind::kArena && operand.offset_bytes) text += fmt::format("+{}", operand.offset_bytes);
+    }
+    text += '\n';
+  }
+  text += fmt::format("{} calls of {} workloads, {} views, {} in place; arena {} bytes ({} without reuse), constants {} bytes\n",
+                      plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes, separate,
+                      constants);
+  return text;
+}
+
+}  // namespace fettle

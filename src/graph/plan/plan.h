@@ -1,0 +1,79 @@
+#pragma once
+// The plan of a model: which kernels run in which order, and where every value lies.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "graph/graph.h"
+#include "graph/plan/costs.h"
+#include "graph/plan/partition.h"
+#include "graph/plan/view.h"
+#include "ir/func.h"
+
+namespace fettle {
+
+/// Memory that values lie in.
+struct Storage {
+  enum class Kind : uint8_t { kInput, kOutput, kArena, kConstant };
+  Kind kind = Kind::kArena;
+  DType dtype;
+  int64_t size_bytes = 0;
+  int index = 0;                   // which input or output of the model
+  const Value* constant = nullptr; // kConstant: the value, whose content it is
+  int64_t offset_bytes = 0;        // kArena: its place
+};
+
+/// A piece of work that may occur many times in a model, and in many models.
+struct PlannedWorkload {
+  Func func;       // canonical
+  Digest hash;     // canonical_hash(func)
+  int count = 0;   // calls in this plan
+};
+
+/// Where an argument of a kernel begins.
+struct Operand {
+  int storage = -1;
+  int64_t offset_bytes = 0;
+};
+
+/// One call.
+struct PlannedCall {
+  int workload = -1;              // index into Plan::workloads
+  std::string name;               // "conv2d_7: Conv_Add", unique in the plan
+  std::vector<Operand> operands;  // one a parameter of the workload's func
+  std::vector<std::string> provenance;  // names of the model's nodes
+};
+
+/// Refers to the graph that it was made of, which must live as long.
+struct Plan {
+  std::vector<Storage> storages;
+  std::vector<PlannedWorkload> workloads;
+  std::vector<PlannedCall> calls;   // in the order in which they run
+  int64_t arena_bytes = 0;
+  int views = 0;                    // nodes that cost nothing
+  int in_place = 0;                 // calls that write over an input
+};
+
+struct PlanOptions {
+  int threads = 1;
+  /// null: layouts by rule alone.
+  KernelCosts* costs = nullptr;
+};
+
+/// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
+///
+/// Convolutions, pooling and their kin hand on channels last; what follows keeps its largest input's order; all else is
+/// row-major. Kernels read any strides, so no value is ever converted for its own sake.
+Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
+
+/// Gives every intermediate storage its place in the arena. A call of an elementwise workload writes over an input that
+/// is used no more, if `may_run_in_place` says so of the workload: its kernel must compute every element once.
+void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place);
+
+/// One line a call, then storages and sizes.
+std::string to_text(const Plan& plan);
+
+}  // namespace fettle

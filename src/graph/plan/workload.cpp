@@ -1,0 +1,116 @@
+#include "graph/plan/workload.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "base/check.h"
+#include "graph/op.h"
+#include "graph/plan/canonical.h"
+#include "te/create_func.h"
+
+namespace fettle {
+namespace {
+
+BufferOrder order_of(const std::vector<int64_t>& shape, const View& view) {
+  BufferOrder result{memory_order(shape, view.strides), {}};
+  std::vector<int64_t> lying, strides;
+  for (int d : result.order) {
+    lying.push_back(shape[static_cast<size_t>(d)]);
+    strides.push_back(lying.back() == 1 ? 0 : view.strides[static_cast<size_t>(d)]);
+  }
+  if (is_row_major(lying, strides)) return result;
+  // A dimension of extent 1 gets the stride that a dense array would have, so that equal work has equal strides.
+  int64_t inner = 1;
+  for (size_t k = lying.size(); k-- > 0;) {
+    if (lying[k] == 1) strides[k] = inner;
+    inner = strides[k] * lying[k];
+  }
+  result.strides = strides;
+  return result;
+}
+
+bool is_identity(const BufferOrder& order) {
+  if (!order.strides.empty()) return false;
+  for (size_t d = 0; d < order.order.size(); ++d)
+    if (order.order[d] != static_cast<int>(d)) return false;
+  return true;
+}
+
+}  // namespace
+
+Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views) {
+  std::unordered_map<const Value*, te::Tensor> tensors;
+  std::vector<te::Tensor> inputs, outputs;
+  te::FuncOptions options;
+  int n_data = 0, n_constants = 0;
+  for (const Value* value : group.inputs) {
+    std::vector<Expr> shape;
+    for (int64_t extent : value->extents()) shape.push_back(extent);
+    const std::string name = value->is_constant() ? fmt::format("w{}", n_constants++) : fmt::format("x{}", n_data++);
+    tensors[value] = te::placeholder(std::move(shape), value->dtype(), name);
+    inputs.push_back(tensors[value]);
+    options.input_kinds.push_back(value->is_constant() ? ParamKind::kConstant : ParamKind::kInput);
+  }
+  for (const Node* node : group.nodes) {
+    std::vector<te::Tensor> args;
+    for (const Value* input : node->inputs)
+      if (input) args.push_back(tensors.at(input));
+    FETTLE_TRY(const std::vector<te::Tensor> made, node_meaning(*node, args));
+    FETTLE_CHECK(made.size() == node->outputs.size());
+    for (size_t i = 0; i < made.size(); ++i) tensors[node->outputs[i]] = made[i];
+  }
+  for (const Value* value : group.outputs) {
+    te::Tensor tensor = tensors.at(value);
+    // An operator may hand on its input (Identity, Dropout): then the group copies.
+    const bool taken = !tensor.get()->op || std::find(outputs.begin(), outputs.end(), tensor) != outputs.end();
+    if (taken) tensor = te::compute(tensor.shape(), [&](const auto& i) { return te::Body(tensor(i)); }, "copy");
+    outputs.push_back(tensor);
+  }
+
+  GroupProgram program;
+  Func func = te::create_func(group.name(), inputs, outputs, options);
+  program.params.insert(program.params.end(), group.inputs.begin(), group.inputs.end());
+  program.params.insert(program.params.end(), group.outputs.begin(), group.outputs.end());
+
+  std::unordered_map<const BufferNode*, double> scalars;
+  std::vector<Value*> kept;
+  for (size_t i = 0; i < program.params.size(); ++i) {
+    const Value* value = program.params[i];
+    if (value->is_constant() && value->constant->n_elems() == 1 && is_round_number(value->constant->at(0)))
+      scalars[func->params[i].buffer.get()] = value->constant->at(0);
+    else
+      kept.push_back(program.params[i]);
+  }
+  func = fold_scalars(func, scalars);
+  program.params = std::move(kept);
+  func = inline_blocks(func);
+
+  // What stays inside lies as the output does, where it has as many dimensions.
+  std::unordered_map<const BufferNode*, BufferOrder> orders;
+  std::vector<int> inner_order;
+  for (const auto& [value, view] : views) {
+    const auto at = std::find(program.params.begin(), program.params.end(), value);
+    if (at == program.params.end()) continue;
+    const BufferOrder order = order_of(value->extents(), view);
+    if (func->params[static_cast<size_t>(at - program.params.begin())].kind == ParamKind::kOutput)
+      inner_order = order.order;
+    if (!is_identity(order)) orders[func->params[static_cast<size_t>(at - program.params.begin())].buffer.get()] = order;
+  }
+  for (const Buffer& buffer : func.root().allocations) {
+    const BufferOrder order{inner_order, {}};
+    if (buffer->shape.size() == inner_order.size() && !is_identity(order)) orders[buffer.get()] = order;
+  }
+  program.func = order_loops(orders.empty() ? func : apply_orders(func, orders));
+  return program;
+}
+
+Func copy_program(DType dtype, const std::vector<int64_t>& shape, const View& from) {
+  const te::Tensor x = te::placeholder({shape.begin(), shape.end()}, dtype, "x0");
+  const te::Tensor y = te::compute(x.shape(), [&](const auto& i) { return te::Body(x(i)); }, "copy");
+  const Func func = te::create_func("Copy", {x}, {y});
+  const BufferOrder order = order_of(shape, from);
+  return is_identity(order) ? func : apply_orders(func, {{func->params[0].buffer.get(), order}});
+}
+
+}  // namespace fettle

@@ -1,0 +1,30 @@
+#pragma once
+// Groups → canonical loop programs.
+
+#include <vector>
+
+#include "base/result.h"
+#include "graph/plan/partition.h"
+#include "graph/plan/view.h"
+#include "ir/func.h"
+
+namespace fettle {
+
+/// The program of a group, and which value each of its parameters is.
+struct GroupProgram {
+  Func func;
+  std::vector<Value*> params;  // one a parameter: inputs and constants, then outputs
+};
+
+/// The group as one program over buffers shaped as they lie in memory.
+/// views: where each input and output of the group lies (constants are left out: they are dense and row-major);
+///        storage and offset do not matter here.
+/// Blocks come from the operators' meanings; round scalars are part of the program, elementwise blocks are inlined, and
+/// loops run in the order of what they write. Constants have ParamKind::kConstant.
+/// Errors: those of node_meaning.
+Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views);
+
+/// A program that copies a view into a dense row-major buffer.
+Func copy_program(DType dtype, const std::vector<int64_t>& shape, const View& from);
+
+}  // namespace fettle
