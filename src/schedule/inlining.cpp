@@ -27,10 +27,10 @@ std::string why_not_inlinable(const Func& func, const BlockNode& block, const Bl
 
 std::optional<VarMap> solve(const std::vector<IterVar>& iters, const std::vector<Expr>& pattern,
                             const std::vector<Expr>& target, Analyzer& analyzer) {
-  std::vector<const VarNode*> free;
-  for (const IterVar& iter : iters) free.push_back(iter.var.get());
   VarMap solved;
-  if (unify(pattern, target, free, solved)) {
+  std::vector<Expr> simple;
+  for (const Expr& index : target) simple.push_back(analyzer.simplify(index));
+  if (unify(canonical_indices(pattern, iters), simple, iter_vars(iters), solved)) {
     // What the pattern does not mention must have one value only.
     for (const IterVar& iter : iters)
       if (!solved.contains(iter.var.get())) {

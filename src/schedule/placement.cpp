@@ -42,8 +42,15 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
   return move;
 }
 
-Stmt nest_around(const BlockNode& block, std::vector<std::pair<Var, Range>> loops, const std::vector<IterPlace>& places,
-                 Expr predicate, bool preserve_unit_loops, Analyzer& analyzer) {
+IterPlace place_over(const Range& range, bool preserve_unit_loops, LoopList& loops) {
+  if (is_one(range.extent) && !preserve_unit_loops) return {range.min};
+  Var loop = make_var("ax" + std::to_string(loops.size()));
+  loops.push_back({loop, {int_imm(0), range.extent}});
+  return {range.min + loop};
+}
+
+Stmt nest_around(const BlockNode& block, const LoopList& loops, const std::vector<IterPlace>& places, Expr predicate,
+                 Analyzer& analyzer) {
   FETTLE_CHECK(places.size() == block.iters.size());
   const auto scope = analyzer.enter();
   for (const auto& [var, range] : loops) analyzer.bind(var, range.min, range.extent);
@@ -51,17 +58,8 @@ Stmt nest_around(const BlockNode& block, std::vector<std::pair<Var, Range>> loop
   Expr bounds;
   for (size_t i = 0; i < places.size(); ++i) {
     IterVar& iter = moved->iters[i];
-    if (places[i].binding) {
-      iter.binding = analyzer.simplify(places[i].binding);
-    } else if (const Range& range = places[i].range; is_one(range.extent) && !preserve_unit_loops) {
-      iter.binding = analyzer.simplify(range.min);
-    } else {
-      Var loop = make_var("ax" + std::to_string(loops.size()));
-      analyzer.bind(loop, int_imm(0), range.extent);
-      loops.push_back({loop, {int_imm(0), range.extent}});
-      iter.binding = analyzer.simplify(range.min + loop);
-    }
-    bounds = logical_and(bounds, bounds_predicate(analyzer, iter.binding, iter.extent));
+    iter.binding = analyzer.simplify(places[i].binding);
+    if (!places[i].in_bounds) bounds = logical_and(bounds, bounds_predicate(analyzer, iter.binding, iter.extent));
   }
   // What the predicate says already need not be said again.
   for (const Expr& condition : conjuncts(bounds)) {
@@ -116,10 +114,18 @@ bool unify(const std::vector<Expr>& pattern, const std::vector<Expr>& target, co
   return true;
 }
 
-std::vector<const VarNode*> iter_vars(const BlockNode& block) {
+std::vector<const VarNode*> iter_vars(const std::vector<IterVar>& iters) {
   std::vector<const VarNode*> vars;
-  for (const IterVar& iter : block.iters) vars.push_back(iter.var.get());
+  for (const IterVar& iter : iters) vars.push_back(iter.var.get());
   return vars;
+}
+
+std::vector<Expr> canonical_indices(const std::vector<Expr>& indices, const std::vector<IterVar>& iters) {
+  Analyzer analyzer;
+  for (const IterVar& iter : iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
+  std::vector<Expr> result;
+  for (const Expr& index : indices) result.push_back(analyzer.simplify(index));
+  return result;
 }
 
 }  // namespace fettle

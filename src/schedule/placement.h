@@ -26,16 +26,22 @@ struct Move {
 /// bound its iterators.
 Result<Move> plan_move(const Schedule& s, const BlockRef& block, const LoopRef& loop);
 
-/// Where an iterator goes: a binding in variables that are there, or a loop of its own over `range`.
+using LoopList = std::vector<std::pair<Var, Range>>;
+
+/// Where an iterator goes.
 struct IterPlace {
-  Expr binding;   // null: by a loop over `range`
-  Range range;
+  Expr binding;
+  bool in_bounds = false;   // no condition is needed to keep it inside its extent
 };
 
-/// The block in a nest of its own: `loops` outermost, then one loop for each iterator that has none, in the order of the
-/// iterators. Conditions that keep the iterators inside their extents join `predicate` where they are not proven.
-Stmt nest_around(const BlockNode& block, std::vector<std::pair<Var, Range>> loops, const std::vector<IterPlace>& places,
-                 Expr predicate, bool preserve_unit_loops, Analyzer& analyzer);
+/// A binding over `range`: by a new loop of that extent, which joins `loops`, or without one where the extent is 1 and
+/// `preserve_unit_loops` is not set.
+IterPlace place_over(const Range& range, bool preserve_unit_loops, LoopList& loops);
+
+/// The block within `loops`, its iterators bound as `places` say. Conditions that keep them inside their extents join
+/// `predicate` where they are not proven.
+Stmt nest_around(const BlockNode& block, const LoopList& loops, const std::vector<IterPlace>& places, Expr predicate,
+                 Analyzer& analyzer);
 
 /// The function without the block's old nest, and with `nest` inside the body of the loop: before `before`'s part of it, or
 /// at the end where `before` is null.
@@ -49,7 +55,9 @@ const ForNode* find_loop(const Stmt& s, const VarNode* var);
 bool unify(const Expr& pattern, const Expr& target, const std::vector<const VarNode*>& free, VarMap& solved);
 bool unify(const std::vector<Expr>& pattern, const std::vector<Expr>& target, const std::vector<const VarNode*>& free,
            VarMap& solved);
-/// The variables of a block's iterators.
-std::vector<const VarNode*> iter_vars(const BlockNode& block);
+/// The variables of iterators.
+std::vector<const VarNode*> iter_vars(const std::vector<IterVar>& iters);
+/// An index tuple in a block's iterators, simplified by their ranges: those of extent 1 are 0 then.
+std::vector<Expr> canonical_indices(const std::vector<Expr>& indices, const std::vector<IterVar>& iters);
 
 }  // namespace fettle

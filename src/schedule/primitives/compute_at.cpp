@@ -94,7 +94,7 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
   Analyzer analyzer;
   analyzer.bind_params(func);
   bind_loops(analyzer, outer);
-  std::vector<IterPlace> places(move.block->iters.size());
+  std::vector<Range> ranges(move.block->iters.size());
   for (const Region& write : move.block->writes) {
     const auto stores = stores_of(move.block->body, write.buffer.get());
     const bool one_place = stores.size() == 1 || std::ranges::all_of(stores, [&](const std::vector<Expr>& indices) {
@@ -105,17 +105,20 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
       return fail_at(ErrorCode::E216, func, move.block,
                      fmt::format("block {} writes {} in several places", move.block->name, write.buffer->name), {});
     const std::vector<Range> needed = needed_of(func, move, consumers_of(*move.scope, write.buffer.get()), write.buffer);
-    for (size_t i = 0; i < places.size(); ++i) {
+    for (size_t i = 0; i < ranges.size(); ++i) {
       const IterVar& iter = move.block->iters[i];
       Range range{int_imm(0), iter.extent};
       if (iter.kind == IterKind::kSpatial && !needed.empty())
         range = range_of_iter(iter, stores.front(), needed, analyzer);
       else if (iter.kind == IterKind::kSpatial)
         continue;  // a further output that nothing reads
-      places[i].range = places[i].range.min ? hull_of(places[i].range, range, iter.extent, analyzer) : range;
+      ranges[i] = ranges[i].min ? hull_of(ranges[i], range, iter.extent, analyzer) : range;
     }
   }
-  const Stmt nest = nest_around(*move.block, {}, places, nullptr, args.preserve_unit_loops, analyzer);
+  LoopList loops;
+  std::vector<IterPlace> places;
+  for (const Range& range : ranges) places.push_back(place_over(range, args.preserve_unit_loops, loops));
+  const Stmt nest = nest_around(*move.block, loops, places, nullptr, analyzer);
   return Applied{move_nest(func, move, nest, first_in_part), {}};
 }
 

@@ -47,17 +47,18 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
   if (sources.empty())
     return fail_at(ErrorCode::E215, func, move.loop,
                    fmt::format("loop {} produces nothing that block {} reads", move.loop->var->name, move.block->name), {});
-  const std::vector<const VarNode*> free = iter_vars(*move.block);
+  const std::vector<const VarNode*> free = iter_vars(move.block->iters);
   for (Source& source : sources) {
     const std::vector<const ForNode*> around = loops_around(func, source.producer);
     const auto split = std::ranges::find(around, move.loop) + 1;
     source.outer.assign(around.begin(), split);
     source.inner.assign(split, around.end());
-    const auto written = stores_of(source.producer->body, source.buffer.get());
-    if (written.empty()) return not_covered(s, move, source.buffer);
+    const auto stores = stores_of(source.producer->body, source.buffer.get());
+    if (stores.empty()) return not_covered(s, move, source.buffer);
+    const std::vector<Expr> written = canonical_indices(stores.front(), source.producer->iters);
     for (const Stmt& part : {move.block->init, move.block->body})
       for (const auto& read : loads_of(part, source.buffer.get()))
-        if (!unify(read, written.front(), free, source.solved)) return not_covered(s, move, source.buffer);
+        if (!unify(canonical_indices(read, move.block->iters), written, free, source.solved)) return not_covered(s, move, source.buffer);
   }
   return sources;
 }
@@ -113,30 +114,40 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   Footprint footprint(func, lead.outer, lead.inner);
   VarMap lead_bindings;
   for (const IterVar& iter : lead.producer->iters) lead_bindings[iter.var.get()] = iter.binding;
-  std::vector<IterPlace> places;
+  std::vector<IterPlace> places(move.block->iters.size());
   std::vector<Range> needed;
-  std::vector<std::pair<Var, Range>> loops;
-  for (const IterVar& iter : move.block->iters) {
-    const Range all{int_imm(0), iter.extent};
+  LoopList loops;
+  // Iterators that the tile does not determine get a loop of their own: in the order of the iterators where each has one,
+  // else those of extent 1 around the tile's loops, and the others inside.
+  const auto place_own = [&](bool unit) {
+    for (size_t i = 0; i < places.size(); ++i)
+      if (!places[i].binding && is_one(needed[i].extent) == unit)
+        places[i] = place_over(needed[i], args.preserve_unit_loops, loops);
+  };
+  for (size_t i = 0; i < places.size(); ++i) {
+    const IterVar& iter = move.block->iters[i];
     const auto found = lead.solved.find(iter.var.get());
+    needed.push_back({int_imm(0), iter.extent});
     if (found == lead.solved.end() || iter.kind != IterKind::kSpatial) {
-      places.push_back({nullptr, all});
-      needed.push_back(all);
+      if (tile.rectangular) places[i] = place_over(needed[i], args.preserve_unit_loops, loops);
       continue;
     }
-    places.push_back({substitute(found->second, tile_values), {}});
     const auto range = footprint.of(substitute(found->second, lead_bindings));
     if (!range) return not_covered(s, move, lead.buffer);
-    needed.push_back(*range);
-    // The loops in the order of the block's own iterators.
-    if (!tile.rectangular) continue;
-    for (size_t i = 0; i < tile.iters.size(); ++i)
-      if (tile.iters[i]->var.get() == found->second.get()) loops.push_back(tile.loops[i]);
+    needed[i] = *range;
+    places[i].binding = substitute(found->second, tile_values);
+    for (size_t k = 0; k < tile.iters.size(); ++k) {
+      if (tile.iters[k]->var.get() != found->second.get()) continue;
+      places[i].in_bounds = structural_equal(tile.iters[k]->extent, iter.extent);
+      if (tile.rectangular) loops.push_back(tile.loops[k]);
+    }
+  }
+  if (!tile.rectangular) {
+    place_own(true);
+    loops.insert(loops.end(), tile.loops.begin(), tile.loops.end());
+    place_own(false);
   }
   for (const Source& source : sources) FETTLE_TRY_VOID(check_source(s, move, source, needed));
-  for (const auto& loop : tile.loops)
-    if (std::ranges::none_of(loops, [&](const auto& l) { return l.first == loop.first; })) loops.push_back(loop);
-
   Expr predicate = tile.predicate;
   std::vector<const ForNode*> carried;
   for (const Source& source : sources)
@@ -148,17 +159,19 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   for (const ForNode* loop : carried)
     predicate = logical_and(predicate, analyzer.simplify(eq(loop->var, loop->min + loop->extent - 1)));
 
-  if (!args.preserve_unit_loops) {
-    VarMap units;
-    std::erase_if(loops, [&](const auto& loop) {
-      if (!is_one(loop.second.extent)) return false;
-      units[loop.first.get()] = loop.second.min;
-      return true;
-    });
-    for (IterPlace& place : places) place.binding = place.binding ? substitute(place.binding, units) : nullptr;
-    predicate = predicate ? analyzer.simplify(substitute(predicate, units)) : nullptr;
+  // Loops of the tile that determine nothing here (of extent 1, as a rule) go, and so do unit loops that are not wanted.
+  VarMap units;
+  LoopList left;
+  for (const auto& [var, range] : tile.loops) {
+    const bool emitted = std::ranges::any_of(loops, [&](const auto& l) { return l.first == var; });
+    if (is_one(range.extent) && (!emitted || !args.preserve_unit_loops)) units[var.get()] = range.min;
+    else if (!emitted && predicate && uses_var(predicate, var.get())) left.push_back({var, range});
   }
-  const Stmt nest = nest_around(*move.block, std::move(loops), places, predicate, args.preserve_unit_loops, analyzer);
+  std::erase_if(loops, [&](const auto& loop) { return units.contains(loop.first.get()); });
+  loops.insert(loops.begin(), left.begin(), left.end());
+  for (IterPlace& place : places) place.binding = substitute(place.binding, units);
+  if (predicate && !units.empty()) predicate = analyzer.simplify(substitute(predicate, units));
+  const Stmt nest = nest_around(*move.block, loops, places, predicate, analyzer);
   return Applied{move_nest(func, move, nest, nullptr), {}};
 }
 

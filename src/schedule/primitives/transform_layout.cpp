@@ -192,6 +192,30 @@ Stmt clear_pad_lanes(const Func& func, const Buffer& to, const IndexMap& map, co
   return seq(std::move(nests));
 }
 
+// The inverse of the map where extents are rounded up to whole blocks: x // 32 beside x % 32 makes blocks of 32 also of
+// the 20 elements that there are.
+Result<IndexMapInverse> invert_rounded(const IndexMap& map, std::vector<Expr> shape, Analyzer& analyzer) {
+  std::vector<size_t> rounded;
+  const std::vector<Expr> logical = shape;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t* extent = as_int(shape[i]);
+    int64_t block = 1;
+    for (const Expr& output : map.outputs)
+      walk(output, [&](const Expr& e) {
+        const auto* op = e.as<BinaryNode>();
+        const int64_t* by = op && op->op == BinaryOp::kFloorDiv ? as_int(op->b) : nullptr;
+        if (by && op->a.get() == map.inputs[i].get()) block = std::max(block, *by);
+        return true;
+      });
+    if (!extent || *extent % block == 0) continue;
+    shape[i] = int_imm((*extent + block - 1) / block * block);
+    rounded.push_back(i);
+  }
+  FETTLE_TRY(IndexMapInverse result, invert(map, shape, analyzer));
+  for (size_t i : rounded) result.valid = logical_and(result.valid, lt(result.inverse.outputs[i], logical[i]));
+  return result;
+}
+
 Ref<const Layout> composed_layout(const Buffer& buffer, const IndexMap& map, Analyzer& analyzer) {
   auto layout = make_ref<Layout>();
   if (!buffer->layout) {
@@ -230,7 +254,7 @@ Result<Applied> apply_transform_layout(const Schedule& s, const TransformLayoutA
     return fail_at(ErrorCode::E217, func, block,
                    fmt::format("{} has {} dimensions, the map takes {}", buffer->name, buffer->shape.size(),
                                args.index_map.inputs.size()), {});
-  auto inverse = invert(args.index_map, buffer->shape, analyzer);
+  auto inverse = invert_rounded(args.index_map, buffer->shape, analyzer);
   if (!inverse) return fail_at(inverse.error().code, func, block, inverse.error().message, {});
   const bool pads = !is_true(inverse->valid);
   if (pads && !args.pad)
