@@ -205,7 +205,7 @@ Value* FunctionEmitter::start_pointer(Loop& loop, const BufferNode* buffer, cons
   carried.bump_bytes = vb_.at_level(loop.level - 1, [&] { return bytes_of(slope, element_bytes); });
   carried.phi = PHINode::Create(PointerType::get(vb_.context(), 0), 2);
   carried.phi->insertBefore(loop.header->begin());
-  carried.phi->addIncoming(before, loop.header->getSinglePredecessor());
+  carried.phi->addIncoming(before, loop.before);
   vb_.made_at(carried.phi, loop.level);
   loop.pointers.emplace(key, carried);
   return carried.phi;

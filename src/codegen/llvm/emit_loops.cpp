@@ -50,27 +50,21 @@ std::vector<FunctionEmitter::SlotPhi> FunctionEmitter::carry_slots(const Effects
     Value*& value = slot_values_[static_cast<size_t>(slot)];
     PHINode* phi = vb_.here().CreatePHI(value->getType(), 2);
     phi->addIncoming(value, from);
-    carried.push_back({slot, phi, value});
+    carried.push_back({slot, phi});
     value = vb_.made_here(phi);
   }
   return carried;
 }
 
-/// After the loop (the current block): the values from the last iteration, or, where the loop may be skipped, those from
-/// before it. A slot that no iteration reads before it writes is not carried at all.
-void FunctionEmitter::finish_slots(const std::vector<SlotPhi>& carried, BasicBlock* latch, BasicBlock* skipped_from) {
+/// After the loop (the current block): the values at its end, which for a loop that tests first are those at its head.
+/// A slot that no iteration reads before it writes is not carried at all, if that test comes last.
+void FunctionEmitter::finish_slots(const std::vector<SlotPhi>& carried, BasicBlock* latch, bool tests_first) {
   for (const SlotPhi& slot : carried) {
-    Value* last = slot_values_[static_cast<size_t>(slot.slot)];
-    slot.phi->addIncoming(last, latch);
-    Value* after = last;
-    if (skipped_from) {
-      PHINode* merged = vb_.here().CreatePHI(last->getType(), 2);
-      merged->addIncoming(slot.before, skipped_from);
-      merged->addIncoming(last, latch);
-      after = merged;
-    }
-    slot_values_[static_cast<size_t>(slot.slot)] = vb_.made_here(after);
-    if (slot.phi->use_empty()) vb_.erase(slot.phi);
+    Value*& value = slot_values_[static_cast<size_t>(slot.slot)];
+    slot.phi->addIncoming(value, latch);
+    if (tests_first) value = slot.phi;
+    vb_.made_here(value);
+    if (slot.phi->use_empty() && value != slot.phi) vb_.erase(slot.phi);
   }
 }
 
@@ -91,7 +85,9 @@ bool FunctionEmitter::provably_positive(const Expr& e) const {
   }
 }
 
-///   for v in [min, min+extent): S      →     if extent > 0: v = min; do { S; v = v+1 } while (v < min+extent)
+///   for v in [min, min+extent): S
+/// → v = min; do { S; v = v+1 } while (v < min+extent)     where the extent is known to be positive
+/// → v = min; while (v < min+extent) { S; v = v+1 }        elsewhere: so no value needs a second phi behind the loop
 void FunctionEmitter::emit_for(const ForNode& node) {
   if (node.loop_kind == ForKind::kParallel) return emit_parallel(node);
   if (node.loop_kind != ForKind::kSerial) {
@@ -100,7 +96,6 @@ void FunctionEmitter::emit_for(const ForNode& node) {
   }
   if (is_zero(node.extent)) return;
   auto& b = vb_.here();
-  Type* i64 = Type::getInt64Ty(vb_.context());
   Value* extent = emit(node.extent);
   if (is_one(node.extent)) {  // once
     vars_[node.var.get()] = emit(node.min);
@@ -113,23 +108,15 @@ void FunctionEmitter::emit_for(const ForNode& node) {
   const Effects effects = effects_of(node.body);
   forget(effects);
 
+  const bool tests_first = !provably_positive(node.extent);
   BasicBlock* header = vb_.new_block();
+  BasicBlock* body = tests_first ? vb_.new_block() : header;
   BasicBlock* exit = vb_.new_block();
   BasicBlock* before = b.GetInsertBlock();
-  // The block before the loop, in which its constants are computed, is left only into the loop.
-  BasicBlock* skipped_from = nullptr;
-  if (!provably_positive(node.extent)) {
-    Value* runs = vb_.compare(CmpInst::ICMP_SGT, extent, ConstantInt::get(i64, 0));
-    BasicBlock* preheader = vb_.new_block();
-    b.CreateCondBr(runs, preheader, exit);
-    skipped_from = before;
-    before = preheader;
-    vb_.open(false, preheader);
-  }
   b.CreateBr(header);
   vb_.open(true, header);
 
-  PHINode* counter = b.CreatePHI(i64, 2);
+  PHINode* counter = b.CreatePHI(b.getInt64Ty(), 2);
   counter->addIncoming(first, before);
   vb_.made_here(counter);
   vars_[node.var.get()] = counter;
@@ -139,34 +126,34 @@ void FunctionEmitter::emit_for(const ForNode& node) {
   loop.var = node.var.get();
   loop.level = vb_.depth();
   loop.header = header;
+  loop.before = before;
   loop.first = forms_.form(node.min);
   loop.has_calls = effects.calls;
   plan_rows(loop, node.body);
   loops_.push_back(std::move(loop));
+  b.SetInsertPoint(body);
   emit(node.body);
 
   BasicBlock* latch = b.GetInsertBlock();
   for (const auto& [key, pointer] : loops_.back().pointers) {
-    auto* next = b.CreateGEP(Type::getInt8Ty(vb_.context()), pointer.phi, {pointer.bump_bytes});
+    auto* next = b.CreateGEP(b.getInt8Ty(), pointer.phi, {pointer.bump_bytes});
     pointer.phi->addIncoming(next, latch);
   }
   loops_.pop_back();
-  Value* again;
-  if (counter->use_empty()) {
-    // Nobody asks for the number: count down, which leaves the flags set.
-    counter->setIncomingValue(0, extent);
-    Value* next = b.CreateSub(counter, ConstantInt::get(i64, 1));
-    counter->addIncoming(next, latch);
-    again = b.CreateICmpNE(next, ConstantInt::get(i64, 0));
+  // Where nobody asks for the number, counting down leaves the flags set.
+  const bool down = counter->use_empty();
+  if (down) counter->setIncomingValue(0, extent);
+  Value* next = down ? b.CreateSub(counter, b.getInt64(1)) : b.CreateAdd(counter, b.getInt64(1), "", true, true);
+  counter->addIncoming(next, latch);
+  if (tests_first) {
+    b.CreateBr(header);
+    b.SetInsertPoint(header);
+    b.CreateCondBr(down ? b.CreateICmpSGT(counter, b.getInt64(0)) : b.CreateICmpSLT(counter, end), body, exit);
   } else {
-    Value* next = b.CreateAdd(counter, ConstantInt::get(i64, 1), "", true, true);
-    counter->addIncoming(next, latch);
-    again = b.CreateICmpSLT(next, end);
+    b.CreateCondBr(down ? b.CreateICmpNE(next, b.getInt64(0)) : b.CreateICmpSLT(next, end), header, exit);
   }
-  b.CreateCondBr(again, header, exit);
   vb_.close(exit);
-  if (skipped_from) vb_.close(exit);
-  finish_slots(carried, latch, skipped_from);
+  finish_slots(carried, latch, tests_first);
   forget(effects);
 }
 
@@ -184,14 +171,12 @@ void FunctionEmitter::emit_while(const WhileNode& node) {
   Loop loop;
   loop.level = vb_.depth();
   loop.header = header;
+  loop.before = before;
   loops_.push_back(std::move(loop));
   memo_.clear();
   Value* condition = emit(node.condition);
   b.CreateCondBr(condition, body, exit);
   BasicBlock* tested = b.GetInsertBlock();
-  std::vector<Value*> at_exit;
-  for (const SlotPhi& slot : carried) at_exit.push_back(slot.phi);
-  b.SetInsertPoint(tested);
   vb_.open(false, body);
   emit(node.body);
   BasicBlock* latch = b.GetInsertBlock();
@@ -199,10 +184,7 @@ void FunctionEmitter::emit_while(const WhileNode& node) {
   vb_.close(tested);
   loops_.pop_back();
   vb_.close(exit);
-  for (const SlotPhi& slot : carried) {
-    slot.phi->addIncoming(slot_values_[static_cast<size_t>(slot.slot)], latch);
-    slot_values_[static_cast<size_t>(slot.slot)] = vb_.made_here(slot.phi);
-  }
+  finish_slots(carried, latch, true);
   forget(effects);
 }
 

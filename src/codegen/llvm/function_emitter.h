@@ -95,6 +95,7 @@ class FunctionEmitter {
   struct Loop {
     const VarNode* var = nullptr;
     int level = 0;
+    llvm::BasicBlock* before = nullptr;
     llvm::BasicBlock* header = nullptr;
     IndexForm first;          // of the variable
     bool has_calls = false;
@@ -131,10 +132,9 @@ class FunctionEmitter {
   struct SlotPhi {
     int slot;
     llvm::PHINode* phi;
-    llvm::Value* before;
   };
   std::vector<SlotPhi> carry_slots(const Effects& effects, llvm::BasicBlock* from);
-  void finish_slots(const std::vector<SlotPhi>& carried, llvm::BasicBlock* latch, llvm::BasicBlock* skipped_from);
+  void finish_slots(const std::vector<SlotPhi>& carried, llvm::BasicBlock* latch, bool tests_first);
 
   // emit_expr.cpp
   llvm::Value* emit(const Expr& e);
