@@ -127,17 +127,13 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
 
-  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile, .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
-  // The block's own loops are the last: n, oc, oh, ow of one tile (or n, oc and the pixels where the tile is flat).
-  const size_t own = t.flat ? 3 : 4;
-  const Loops last(out.end() - static_cast<ptrdiff_t>(own), out.end());
-  FETTLE_TRY(Loops channels, split(s, {.loop = last[1], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  Loops order = {channels[0]};
-  for (size_t d = 2; d < last.size(); ++d) order.push_back(last[d]);
-  order.push_back(channels[1]);
-  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  FETTLE_TRY_VOID(unroll_all(s, {channels[0], last.back()}));
+  // Its own loops: channels, then the pixels of the tile.
+  const size_t n = out.size();
+  FETTLE_TRY(Loops channels, split(s, {.loop = out[n - 2], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {channels[0], out[n - 1], channels[1]}}));
+  FETTLE_TRY_VOID(unroll_all(s, {channels[0], out[n - 1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = channels[1]}));
 
   FETTLE_TRY(BlockRef init, decompose_reduction(s, {.block = o, .loop = ic[0]}));

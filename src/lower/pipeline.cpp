@@ -38,10 +38,10 @@ Func on_body(const Func& func, Pass pass) {
 IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
   Func func = flatten_blocks(scheduled);
   if (!options.obey_notes) func = NoteRemover().Mutator::rewrite(func);
-  func = annihilate_guards(func);
   func = compact_buffers(func);
   const auto tighten = [&](const Stmt& body) { return tighten_loops(body, scheduled->int_params); };
-  if (options.obey_notes) func = drop_private_guards(func);
+  if (options.obey_notes) func = drop_private_guards(func);  // tails only: the guards of values come next
+  func = annihilate_guards(func);
   func = on_body(func, tighten);
   func = flatten_accesses(func);
   IrModule module;

@@ -1,3 +1,5 @@
+#include <unordered_set>
+
 #include "arith/analyzer.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -5,7 +7,7 @@
 namespace fettle {
 namespace {
 
-// The shape before flattening tells whether a surplus lane still lies in the buffer (padded packed panels do).
+// Shapes before flattening tell whether a surplus lane still lies in its buffer (in padded panels it does).
 class GuardDropper : public Mutator {
  public:
   using Mutator::rewrite;
@@ -14,7 +16,14 @@ class GuardDropper : public Mutator {
     if (!s) return s;
     if (const auto* loop = s.as<ForNode>()) {
       analyzer_.bind(loop->var, loop->min, loop->extent);
+      if (register_depth_ > 0) inside_.insert(loop->var.get());
       return Mutator::rewrite(s);
+    }
+    if (const auto* alloc = s.as<AllocateNode>(); alloc && alloc->buffer->scope == kScopeRegister) {
+      ++register_depth_;
+      Stmt result = Mutator::rewrite(s);
+      --register_depth_;
+      return result;
     }
     if (const auto* choice = s.as<IfNode>(); choice && !choice->else_body) {
       const auto* target = choice->then_body.as<StoreNode>();
@@ -24,16 +33,26 @@ class GuardDropper : public Mutator {
   }
 
  private:
-  // Keeps the conjuncts without which something would be out of bounds.
+  // Drops the conjuncts that only keep surplus lanes out: they speak of the loops of the tile, which the store's index
+  // uses, and of loops around the buffer's life; without them nothing is out of bounds.
   Stmt if_needed(const IfNode& choice, const StoreNode& target) {
     std::vector<Expr> conjuncts;
     split_conjuncts(choice.condition, conjuncts);
     for (size_t i = conjuncts.size(); i-- > 0;) {
+      const std::vector<Var> vars = collect_vars(conjuncts[i]);
+      bool of_tile = false, of_other_loops = false;
+      for (const Var& var : vars) {
+        bool in_index = false;
+        for (const Expr& index : target.indices) in_index |= uses_var(index, var.get());
+        of_tile |= in_index;
+        of_other_loops |= !in_index && inside_.count(var.get());
+      }
+      if (!of_tile || of_other_loops) continue;
       Expr others;
       for (size_t j = 0; j < conjuncts.size(); ++j)
         if (j != i) others = logical_and(others, conjuncts[j]);
       auto scope = analyzer_.assume(others);
-      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value))
+      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, vars))
         conjuncts.erase(conjuncts.begin() + static_cast<ptrdiff_t>(i));
     }
     Expr condition;
@@ -48,15 +67,23 @@ class GuardDropper : public Mutator {
     return true;
   }
 
-  bool reads_in_bounds(const Expr& value) {
+  // Of the reads whose place depends on `vars`; the others stay where they were.
+  bool reads_in_bounds(const Expr& value, const std::vector<Var>& vars) {
     bool all = true;
     walk(value, [&](const Expr& e) {
-      if (const auto* source = e.as<LoadNode>()) all &= in_bounds(source->buffer, source->indices);
+      const auto* source = e.as<LoadNode>();
+      if (!source) return all;
+      bool moves = false;
+      for (const Expr& index : source->indices)
+        for (const Var& var : vars) moves |= uses_var(index, var.get());
+      if (moves) all &= in_bounds(source->buffer, source->indices);
       return all;
     });
     return all;
   }
 
+  std::unordered_set<const VarNode*> inside_;  // loops within the life of a register buffer
+  int register_depth_ = 0;
   Analyzer analyzer_;
 };
 

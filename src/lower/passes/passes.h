@@ -19,6 +19,14 @@ PrologueSplit split_prologue(const Func& func);
 /// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are dropped.
 Func flatten_blocks(const Func& func);
 
+/// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
+/// there touches; indices are rebased.
+Func compact_buffers(const Func& func);
+
+/// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it: surplus
+/// lanes are computed and never stored.
+Func drop_private_guards(const Func& func);
+
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:
 ///   C = C + select(p, a, 0) * b   →   if p: C = C + a * b        (the same for max and min with the lowest / highest)
 /// b is taken to be finite.
@@ -28,14 +36,6 @@ Func annihilate_guards(const Func& func);
 ///   for k in n: if k < b: S   →   for k in min(n, b): S
 /// Unrolled and vectorized loops keep constant bounds.
 Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params);
-
-/// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
-/// there touches; indices are rebased.
-Func compact_buffers(const Func& func);
-
-/// A guard on a store to a register buffer goes where all that it reads is in bounds without it: surplus lanes are
-/// computed and never stored.
-Func drop_private_guards(const Func& func);
 
 /// Multi-dimensional accesses become flat ones; buffers and parameters become one-dimensional. Indices are simplified.
 Func flatten_accesses(const Func& func);
