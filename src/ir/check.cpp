@@ -294,6 +294,39 @@ class Checker {
     return {};
   }
 
+  // Lets and allocations in a row, which lowered code has by the hundred: no recursion.
+  Result<> bindings(const Stmt& first) {
+    Stmt s = first;
+    std::vector<Stmt> open;
+    for (; s && (s.kind() == StmtKind::kLet || s.kind() == StmtKind::kAllocate); open.push_back(std::exchange(s, body_of(s)))) {
+      place_ = s.get();
+      if (const auto* n = s.as<LetNode>()) {
+        FETTLE_TRY_VOID(scalar(n->value, n->var->dtype, "a value"));
+        if (!bind(n->var)) return bad(fmt::format("variable '{}' is bound twice", n->var->name), n);
+      } else {
+        FETTLE_TRY_VOID(declare(s.as<AllocateNode>()->buffer, s.get()));
+      }
+    }
+    FETTLE_TRY_VOID(body(s));
+    for (const Stmt& closed : open) {
+      if (const auto* n = closed.as<LetNode>()) {
+        visible_.erase(n->var.get());
+        continue;
+      }
+      const BufferNode* buffer = closed.as<AllocateNode>()->buffer.get();
+      live_.erase(buffer);
+      if (accesses_) {
+        accesses_->read.erase(buffer);
+        accesses_->written.erase(buffer);
+      }
+    }
+    return {};
+  }
+
+  static Stmt body_of(const Stmt& s) {
+    return s.kind() == StmtKind::kLet ? s.as<LetNode>()->body : s.as<AllocateNode>()->body;
+  }
+
   Result<> stmt(const Stmt& s) {
     place_ = s.get();
     switch (s.kind()) {
@@ -326,14 +359,8 @@ class Checker {
         FETTLE_TRY_VOID(body(n->then_body));
         return body(n->else_body);
       }
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        FETTLE_TRY_VOID(scalar(n->value, n->var->dtype, "a value"));
-        if (!bind(n->var)) return bad(fmt::format("variable '{}' is bound twice", n->var->name), n);
-        FETTLE_TRY_VOID(body(n->body));
-        visible_.erase(n->var.get());
-        return {};
-      }
+      case StmtKind::kLet:
+      case StmtKind::kAllocate: return bindings(s);
       case StmtKind::kStore: {
         const auto* n = s.as<StoreNode>();
         FETTLE_TRY(const int lanes, access(n->buffer, n->indices, n->mask));
@@ -343,17 +370,6 @@ class Checker {
       }
       case StmtKind::kEvaluate: return expr(s.as<EvaluateNode>()->value);
       case StmtKind::kBlock: return block(*s.as<BlockNode>());
-      case StmtKind::kAllocate: {
-        const auto* n = s.as<AllocateNode>();
-        FETTLE_TRY_VOID(declare(n->buffer, n));
-        FETTLE_TRY_VOID(body(n->body));
-        live_.erase(n->buffer.get());
-        if (accesses_) {
-          accesses_->read.erase(n->buffer.get());
-          accesses_->written.erase(n->buffer.get());
-        }
-        return {};
-      }
       case StmtKind::kWhile: {
         const auto* n = s.as<WhileNode>();
         FETTLE_TRY_VOID(scalar(n->condition, kBool, "a condition"));

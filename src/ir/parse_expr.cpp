@@ -14,8 +14,8 @@
 namespace fettle::text {
 namespace {
 
-constexpr int kMaxDepth = 600;    // nesting of brackets and the like
-constexpr int kMaxHeight = 4000;  // of the tree: walks over it are recursive
+constexpr int kMaxDepth = 250;    // nesting of brackets and the like
+constexpr int kMaxHeight = 2000;  // of the tree: walks over it are recursive
 
 // An i64 literal takes the type of what it meets.
 Expr adapted(const Expr& e, DType type) {

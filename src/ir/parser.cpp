@@ -408,37 +408,62 @@ Result<Stmt> Parser::suite() {
     FETTLE_TRY_VOID(expect(TokenKind::kIndent, "an indented body"));
     return statements_until_dedent();
   }
-  bool takes_rest = false;
-  FETTLE_TRY(Stmt s, nested_statement(&takes_rest));
-  if (takes_rest) return error("a let or allocate on the line of a colon needs a colon of its own");
-  return s;
+  return nested_statement();
 }
 
+// A let or an allocation without a colon takes the rest of its suite. There may be many in a row, so they are closed
+// at the end of the suite, not by recursion.
 Result<Stmt> Parser::statements_until_dedent() {
+  struct Open {
+    Binding binding;
+    std::vector<Stmt> before;
+  };
+  std::vector<Open> open;
   std::vector<Stmt> stmts;
-  bool done = false;
-  while (!done && token().kind != TokenKind::kDedent && token().kind != TokenKind::kEnd) {
-    FETTLE_TRY(Stmt s, nested_statement(&done));
+  while (token().kind != TokenKind::kDedent && token().kind != TokenKind::kEnd) {
+    if (is_word("let") || is_word("allocate")) {
+      FETTLE_TRY(Binding binding, this->binding());
+      if (take_symbol(":")) {
+        FETTLE_TRY(Stmt inner, suite());
+        stmts.push_back(close(binding, std::move(inner)));
+      } else {
+        FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
+        open.push_back({std::move(binding), std::exchange(stmts, {})});
+        if (open.size() > 2000) return error("too many lets in a row");
+      }
+      continue;
+    }
+    FETTLE_TRY(Stmt s, nested_statement());
     stmts.push_back(std::move(s));
   }
-  // A let or an allocation without a colon has taken the rest, and the end.
-  if (!done && token().kind == TokenKind::kDedent) ++at_;
+  if (token().kind == TokenKind::kDedent) ++at_;
+  while (!open.empty()) {
+    Stmt inner = close(open.back().binding, seq(std::move(stmts)));
+    stmts = std::move(open.back().before);
+    stmts.push_back(std::move(inner));
+    open.pop_back();
+  }
   return seq(std::move(stmts));
 }
 
-Result<Stmt> Parser::nested_statement(bool* takes_rest) {
-  if (++stmt_depth_ > 1200) return error("statements are nested too deeply");
-  Result<Stmt> result = statement(takes_rest);
+Result<Stmt> Parser::nested_statement() {
+  if (++stmt_depth_ > 400) return error("statements are nested too deeply");
+  Result<Stmt> result = statement();
   --stmt_depth_;
   return result;
 }
 
-Result<Stmt> Parser::statement(bool* takes_rest) {
+Result<Stmt> Parser::statement() {
   const Token& t = token();
   if (t.kind == TokenKind::kName) {
     if (t.text == "for") return for_loop();
     if (t.text == "block") return block();
-    if (t.text == "let" || t.text == "allocate") return let_or_allocate(takes_rest);
+    if (t.text == "let" || t.text == "allocate") {
+      FETTLE_TRY(Binding binding, this->binding());
+      FETTLE_TRY_VOID(expect_symbol(":"));
+      FETTLE_TRY(Stmt inner, suite());
+      return close(binding, std::move(inner));
+    }
     if (take_word("if")) {
       FETTLE_TRY(Expr condition, expr());
       if (condition.dtype() != kBool) return ill_formed("a condition must be a bool");
@@ -525,35 +550,34 @@ Result<Stmt> Parser::for_loop() {
   return Stmt(loop);
 }
 
-// With a colon the body is indented, without one it is the rest of the suite.
-Result<Stmt> Parser::let_or_allocate(bool* takes_rest) {
-  const auto body = [this, takes_rest]() -> Result<Stmt> {
-    if (take_symbol(":")) return suite();
-    *takes_rest = true;
-    FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
-    return statements_until_dedent();
-  };
+// let x = value / allocate T: f32[4], up to the colon or the end of the line; what it names is in scope until close().
+Result<Parser::Binding> Parser::binding() {
+  Binding result;
   if (take_word("allocate")) {
-    std::string buffer_name;
-    FETTLE_TRY(Buffer buffer, buffer_declaration(&buffer_name, nullptr));
-    bind(buffer_name, buffer);
-    FETTLE_TRY(Stmt inner, body());
-    unbind_buffer(buffer_name);
-    return allocate(std::move(buffer), std::move(inner));
+    FETTLE_TRY(result.buffer, buffer_declaration(&result.name, nullptr));
+    bind(result.name, result.buffer);
+    return result;
   }
   ++at_;
-  FETTLE_TRY(const std::string var_name, name("a variable"));
+  FETTLE_TRY(result.name, name("a variable"));
   std::optional<DType> type;
   if (take_symbol(":")) {
     FETTLE_TRY(type, dtype());
   }
   FETTLE_TRY_VOID(expect_symbol("="));
-  FETTLE_TRY(Expr value, expr());
-  Var var = make_var(var_name, type.value_or(value.dtype()));
-  bind(var_name, var);
-  FETTLE_TRY(Stmt inner, body());
-  unbind(var_name);
-  return let(std::move(var), std::move(value), std::move(inner));
+  FETTLE_TRY(result.value, expr());
+  result.var = make_var(result.name, type.value_or(result.value.dtype()));
+  bind(result.name, result.var);
+  return result;
+}
+
+Stmt Parser::close(const Binding& binding, Stmt body) {
+  if (binding.buffer) {
+    unbind_buffer(binding.name);
+    return allocate(binding.buffer, std::move(body));
+  }
+  unbind(binding.name);
+  return let(binding.var, binding.value, std::move(body));
 }
 
 Result<Stmt> Parser::block() {

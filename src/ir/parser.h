@@ -94,10 +94,17 @@ class Parser {
   Result<Func> func();
   Result<Stmt> suite();
   Result<Stmt> statements_until_dedent();
-  Result<Stmt> nested_statement(bool* takes_rest);
-  Result<Stmt> statement(bool* takes_rest);
+  Result<Stmt> nested_statement();
+  Result<Stmt> statement();
   Result<Stmt> for_loop();
-  Result<Stmt> let_or_allocate(bool* takes_rest);
+  struct Binding {
+    std::string name;
+    Var var;  // of a let
+    Expr value;
+    Buffer buffer;  // of an allocation
+  };
+  Result<Binding> binding();
+  Stmt close(const Binding& binding, Stmt body);
   Result<Stmt> block();
   Result<> block_parts(BlockNode& block, std::vector<std::string>& allocated);
   Result<Stmt> store_or_evaluate();

@@ -1,7 +1,9 @@
 #include "ir/text.h"
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -219,6 +221,9 @@ TEST(Text, RefusesWhatIsTooDeep) {
   std::string sum = "i";
   for (int n = 0; n < 100000; ++n) sum += "+i";
   EXPECT_FALSE(parse_expr(sum).has_value());
+  std::string lets = "lowered func f(B: f32[4]):\n";  // in a row they are no nesting
+  for (int n = 0; n < 1500; ++n) lets += "  let x = B[0]\n";
+  EXPECT_TRUE(parse_func(lets + "  B[0] = x").has_value());
   std::string loops;
   for (int n = 0; n < 100000; ++n) loops += "for i in 2: ";
   EXPECT_FALSE(parse_loops(loops + "B[i] = 1.0").has_value());
@@ -235,6 +240,30 @@ TEST(Text, SurvivesDamage) {
       (void)parse_func(damaged);
     }
   }
+}
+
+// The examples of docs/loop-language.md that are whole programs.
+TEST(Text, TheDocumentedProgramsAreRead) {
+  std::ifstream file(FETTLE_SOURCE_DIR "/docs/loop-language.md");
+  std::stringstream stream;
+  stream << file.rdbuf();
+  const std::string page = stream.str();
+  int read = 0;
+  for (size_t at = 0; (at = page.find("```\n", at)) != std::string::npos;) {
+    const size_t end = page.find("```", at + 4);
+    ASSERT_NE(end, std::string::npos);
+    const std::string code = page.substr(at + 4, end - at - 4);
+    at = end + 4;
+    if (code.starts_with("func matmul") || code.starts_with("lowered func")) {
+      EXPECT_TRUE(parsed(code));
+      ++read;
+    } else if (code.starts_with("A: f32")) {
+      const Result<Func> f = parse_loops(code);
+      EXPECT_TRUE(f.has_value()) << (f ? "" : f.error().to_string());
+      ++read;
+    }
+  }
+  EXPECT_EQ(read, 3);
 }
 
 TEST(ParseLoops, InfersBlocks) {
