@@ -2,28 +2,21 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "analysis/dependence.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 
 namespace fettle {
 namespace {
 
-bool uses_any(const Expr& e, const std::vector<const VarNode*>& vars) {
-  return std::ranges::any_of(vars, [&](const VarNode* var) { return uses_var(e, var); });
-}
-
-// The block that shows why iterations on which `vars` depend are not independent, or null.
-const BlockNode* find_carrier(const Stmt& s, const std::vector<const VarNode*>& vars) {
-  for (const BlockNode* block : blocks_under(s)) {
-    std::vector<const VarNode*> inside;
-    for (const IterVar& iter : block->iters) {
-      if (!uses_any(iter.binding, vars)) continue;
-      if (iter.kind != IterKind::kSpatial) return block;
-      inside.push_back(iter.var.get());
-    }
-    if (inside.empty()) return block;
-    if (const BlockNode* carrier = find_carrier(block->body, inside)) return carrier;
+// The block beneath `loop` none of whose spatial iterators depends on it: all iterations write the same elements. Null
+// if there is none.
+const BlockNode* find_repeated(const ForNode& loop) {
+  for (const BlockNode* block : blocks_under(loop.body)) {
+    const bool depends = std::ranges::any_of(block->iters, [&](const IterVar& iter) {
+      return iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop.var.get());
+    });
+    if (!depends) return block;
   }
   return nullptr;
 }
@@ -66,13 +59,6 @@ Result<> check_plain(const Func& func, const ForNode& loop) {
   return {};
 }
 
-Result<> check_independent(const Func& func, const ForNode& loop) {
-  if (const BlockNode* carrier = find_carrier(loop.body, {loop.var.get()}))
-    return fail_at(ErrorCode::E210, func, carrier,
-                   "iterations of loop " + loop.var->name + " of block " + carrier->name + " are not independent", {});
-  return {};
-}
-
 Result<std::vector<const ForNode*>> loop_chain(const Schedule& s, const std::vector<LoopRef>& loops, bool adjacent) {
   std::vector<Stmt> wanted;
   for (const LoopRef& ref : loops) {
@@ -105,7 +91,15 @@ Result<Applied> with_loop_kind(const Schedule& s, LoopRef ref, ForKind kind, boo
     return fail_at(ErrorCode::E201, s.func(), &loop, "loop " + loop.var->name + " is not serial", {});
   if (constant && !as_int(loop.extent))
     return fail_at(ErrorCode::E221, s.func(), &loop, "the extent of loop " + loop.var->name + " is not a constant", {});
-  if (independent) FETTLE_TRY_VOID(check_independent(s.func(), loop));
+  if (independent) {
+    if (auto checked = check_parallel(s.func(), loop); !checked)
+      return fail_at(checked.error().code, s.func(), &loop, "loop " + loop.var->name + ": " + checked.error().message, {});
+  }
+  if (kind == ForKind::kVectorized) {
+    if (const BlockNode* block = find_repeated(loop))
+      return fail_at(ErrorCode::E210, s.func(), block,
+                     "all lanes of loop " + loop.var->name + " would write the same elements of block " + block->name, {});
+  }
   return Applied{replace_in(s.func(), &loop, with(loop, [&](ForNode& f) { f.loop_kind = kind; })), {}};
 }
 

@@ -58,15 +58,18 @@ TEST(Parallel, E210Reduction) {
   EXPECT_NE(explain(refused.error()).find("^^^"), std::string::npos);  // the place is marked in the program
 }
 
-TEST(Parallel, E210SameElementsInEachIteration) {
+TEST(Parallel, E210NeighboursOfAnotherBlock) {
   auto s = schedule_from(R"(
-func again(A: f32[4], B: f32[4] output):
-  for t in 3:
-    for i in 4:
-      block B(vi: spatial[4] = i):
-        reads A[vi]
-        writes B[vi]
-        B[vi] = A[vi]
+func shifted(A: f32[9], B: f32[9] output, C: f32[8] output):
+  for t in 8:
+    block B(vt: spatial[9] = t):
+      reads A[vt]
+      writes B[vt]
+      B[vt] = A[vt]
+    block C(vt: spatial[8] = t):
+      reads B[max(vt - 1, 0)]
+      writes C[vt]
+      C[vt] = B[max(vt - 1, 0)]
 )");
   EXPECT_ERROR(parallel(s, {s.loop("t")}), E210);
 }
