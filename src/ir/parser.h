@@ -82,7 +82,7 @@ class Parser {
   };
   Result<Access> access();
 
-  // --- declarations and statements (parser.cpp)
+  // --- declarations (parse_declaration.cpp), functions and statements (parser.cpp)
   Result<Buffer> buffer_declaration(std::string* name, Param* param);
   Result<Ref<const Layout>> layout();
   Result<IntParam> int_param(std::string name);
