@@ -224,21 +224,43 @@ std::vector<AccessFootprint> access_footprints(const Func& func, int line_bytes,
   return access_footprints(func, block_sites(func), line_bytes, unbounded_extent);
 }
 
-std::vector<AccessFootprint> access_footprints(const Func& func, const std::vector<BlockSite>& sites, int line_bytes,
-                                               int64_t unbounded_extent) {
+namespace {
+
+// `buffers`: null for all.
+std::vector<AccessFootprint> collect(const Func& func, const std::vector<BlockSite>& sites, int line_bytes,
+                                     int64_t unbounded_extent, const std::vector<Buffer>* buffers) {
+  const auto wanted = [&](const Region& r) {
+    return !buffers || std::find(buffers->begin(), buffers->end(), r.buffer) != buffers->end();
+  };
   std::vector<char> has_inner(sites.size(), 0);
   for (const BlockSite& site : sites)
     if (site.parent >= 0) has_inner[static_cast<size_t>(site.parent)] = 1;
   std::vector<AccessFootprint> result;
   for (size_t i = 0; i < sites.size(); ++i) {
     if (has_inner[i]) continue;
+    const BlockNode& block = *sites[i].block;
+    if (std::none_of(block.reads.begin(), block.reads.end(), wanted) &&
+        std::none_of(block.writes.begin(), block.writes.end(), wanted))
+      continue;
     Nest nest(func, sites, static_cast<int>(i), unbounded_extent);
-    for (const Region& r : sites[i].block->reads)
-      result.push_back(footprint_of(nest, static_cast<int>(i), r, false, line_bytes));
-    for (const Region& r : sites[i].block->writes)
-      result.push_back(footprint_of(nest, static_cast<int>(i), r, true, line_bytes));
+    for (const Region& r : block.reads)
+      if (wanted(r)) result.push_back(footprint_of(nest, static_cast<int>(i), r, false, line_bytes));
+    for (const Region& r : block.writes)
+      if (wanted(r)) result.push_back(footprint_of(nest, static_cast<int>(i), r, true, line_bytes));
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<AccessFootprint> access_footprints(const Func& func, const std::vector<BlockSite>& sites, int line_bytes,
+                                               int64_t unbounded_extent) {
+  return collect(func, sites, line_bytes, unbounded_extent, nullptr);
+}
+
+std::vector<AccessFootprint> access_footprints_of(const Func& func, const std::vector<BlockSite>& sites,
+                                                  const std::vector<Buffer>& buffers) {
+  return collect(func, sites, 64, 1024, &buffers);
 }
 
 std::vector<int64_t> touched_extents(const Func& func, const std::vector<BlockSite>& sites, int site,

@@ -33,6 +33,9 @@ struct AccessFootprint {
 std::vector<AccessFootprint> access_footprints(const Func& func, int line_bytes = 64, int64_t unbounded_extent = 1024);
 std::vector<AccessFootprint> access_footprints(const Func& func, const std::vector<BlockSite>& sites,
                                                int line_bytes = 64, int64_t unbounded_extent = 1024);
+/// Those of some buffers only.
+std::vector<AccessFootprint> access_footprints_of(const Func& func, const std::vector<BlockSite>& sites,
+                                                  const std::vector<Buffer>& buffers);
 
 /// Elements of a hull of `region`'s accesses while loops[first]… of the site run, and its extent in each dimension.
 std::vector<int64_t> touched_extents(const Func& func, const std::vector<BlockSite>& sites, int site,

@@ -188,18 +188,16 @@ class Verifier {
   };
 
   Result<> check_storage() {
-    bool any = false;
-    each_allocation([&](const Buffer& b) {
-      const MemoryScope* scope = target_.find_scope(b->scope);
-      any |= b->scope == kScopeRegister || (scope && scope->capacity_bytes > 0);
-    });
-    if (!any) return {};
-    const std::vector<AccessFootprint> accesses = access_footprints(func_, sites_);
     std::vector<Stored> stored;
+    std::vector<Buffer> buffers;
     each_allocation([&](const Buffer& b) {
       const MemoryScope* scope = target_.find_scope(b->scope);
-      if (b->scope == kScopeRegister || (scope && scope->capacity_bytes > 0)) stored.push_back({b, {}, 0, 0});
+      if (b->scope != kScopeRegister && (!scope || scope->capacity_bytes <= 0)) return;
+      stored.push_back({b, {}, 0, 0});
+      buffers.push_back(b);
     });
+    if (stored.empty()) return {};
+    const std::vector<AccessFootprint> accesses = access_footprints_of(func_, sites_, buffers);
     for (Stored& s : stored) {
       bool first = true;
       for (const AccessFootprint& a : accesses) {
