@@ -1,0 +1,163 @@
+#include "measure/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+
+namespace fettle {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Threads are allowed, processes are not. Where the system has no filters, the group's end still takes them along.
+void forbid_processes() {
+  const auto is = [](unsigned number, uint8_t skip_unless) -> sock_filter {
+    return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, skip_unless);
+  };
+  constexpr sock_filter kKill = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+      kKill,
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      is(SYS_fork, 1), kKill,
+      is(SYS_vfork, 1), kKill,
+      is(SYS_execve, 1), kKill,
+      is(SYS_execveat, 1), kKill,
+      is(SYS_clone3, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),  // the C library falls back to clone
+      is(SYS_clone, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+      kKill,
+      kAllow,
+  };
+  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  // SPEC_ALLOW: the filter must not slow down what is to be timed.
+  if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) != 0)
+    (void)::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+int64_t mapped_bytes() {
+  int64_t pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+void limit(decltype(RLIMIT_CORE) what, int64_t value) {
+  const rlimit both{static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
+  ::setrlimit(what, &both);
+}
+
+[[noreturn]] void be_child(const std::function<int()>& body, const ChildLimits& limits, pid_t parent, int give_up_fd) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(255);
+  if (give_up_fd >= 0) ::close(give_up_fd);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  limit(RLIMIT_CORE, 0);
+  const int64_t mapped = mapped_bytes();
+  if (mapped > 0) limit(RLIMIT_AS, mapped + limits.memory_bytes);
+  forbid_processes();
+  ::_exit(body());
+}
+
+// Ends what is left of the group. True if there was anything.
+bool end_group(pid_t group) {
+  bool any = false;
+  for (int attempt = 0; attempt < 200 && ::kill(-group, SIGKILL) == 0; ++attempt) {
+    any = true;
+    // Orphans come to this process, if it asked for them; else init reaps them.
+    while (::waitpid(-group, nullptr, WNOHANG) > 0) {
+    }
+    ::usleep(500);
+  }
+  return any;
+}
+
+}  // namespace
+
+ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd,
+                          const std::function<double()>& extend) {
+  int life[2];  // the child holds the writing end as long as it lives
+  if (::pipe2(life, O_CLOEXEC) != 0) return {ChildOutcome::End::kNotStarted, errno};
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::fflush(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) {
+    const int error = errno;
+    ::close(life[0]);
+    ::close(life[1]);
+    return {ChildOutcome::End::kNotStarted, error};
+  }
+  if (child == 0) {
+    ::close(life[0]);
+    be_child(body, limits, parent, give_up_fd);
+  }
+  ::setpgid(child, child);  // whoever is first
+  ::close(life[1]);
+
+  ChildOutcome outcome;
+  auto deadline = Clock::now() + std::chrono::duration<double>(limits.timeout_s);
+  for (bool waiting = true; waiting;) {
+    pollfd fds[2] = {{life[0], POLLIN, 0}, {give_up_fd, 0, 0}};
+    const double left_ms = std::chrono::duration<double, std::milli>(deadline - Clock::now()).count();
+    const int ready = ::poll(fds, give_up_fd >= 0 ? 2 : 1, static_cast<int>(std::clamp(left_ms + 1, 0.0, 1e6)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready > 0 && fds[1].revents != 0) {
+      outcome.end = ChildOutcome::End::kAbandoned;
+      waiting = false;
+    } else if (ready > 0) {
+      outcome.end = ChildOutcome::End::kExited;
+      waiting = false;
+    } else if (Clock::now() >= deadline) {
+      const double more = extend ? extend() : 0;
+      if (more > 0) {
+        deadline += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(more));
+        continue;
+      }
+      outcome.end = ChildOutcome::End::kTimedOut;
+      waiting = false;
+    }
+  }
+  ::close(life[0]);
+  if (outcome.end != ChildOutcome::End::kExited) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const bool left = end_group(child);
+  if (outcome.end != ChildOutcome::End::kExited) return outcome;
+  if (WIFSIGNALED(status)) return {ChildOutcome::End::kSignalled, WTERMSIG(status)};
+  if (left) return {ChildOutcome::End::kLeftProcesses, 0};
+  return {ChildOutcome::End::kExited, WEXITSTATUS(status)};
+}
+
+std::string signal_text(int signal) {
+  const char* name = ::strsignal(signal);
+  return fmt::format("{} (signal {})", name ? name : "unknown", signal);
+}
+
+}  // namespace fettle

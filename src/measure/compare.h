@@ -1,0 +1,24 @@
+#pragma once
+// Whether a candidate computed what it should.
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ir/func.h"
+
+namespace fettle {
+
+/// How far an output may be from the reference, relative to the largest magnitude in it ("of scale").
+///
+/// Inputs are eighths (fill.h), so that sums of products are exact in f32 whatever their order: there a single term left
+/// out or doubled is at least 1/64, and 1e-5 of scale tells. A program that divides or calls functions rounds, and
+/// differently with each order: 1e-4. Half precision: 2e-2. Integers and bools: 0.
+double tolerance_of_scale(const Func& workload, DType output);
+
+/// Compares dense arrays of `dtype`. NaN equals NaN, an infinity itself. Returns what is wrong, or nothing:
+/// "C[3, 17] is 1.25 instead of 1.5 (and 12 more elements differ)".
+std::optional<std::string> find_difference(std::string_view name, std::span<const int64_t> shape, DType dtype,
+                                           const void* computed, const void* reference, double tolerance);
+
+}  // namespace fettle

@@ -1,0 +1,83 @@
+#include "measure/timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace fettle {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool plainly_slower(size_t n, const MedianInterval& interval, double fastest, double incumbent_s) {
+  if (incumbent_s <= 0) return false;
+  if (n >= 6) return interval.low > 1.03 * incumbent_s;
+  if (n >= 3) return fastest > 1.15 * incumbent_s;
+  return n == 1 && fastest > 1.5 * incumbent_s;
+}
+
+}  // namespace
+
+MedianInterval median_interval(std::vector<double>& samples) {
+  FETTLE_CHECK(!samples.empty());
+  std::sort(samples.begin(), samples.end());
+  const size_t n = samples.size();
+  MedianInterval result{(samples[(n - 1) / 2] + samples[n / 2]) / 2, samples.front(), samples.back()};
+  if (n < 6) return result;
+  const double spread = 1.96 * std::sqrt(static_cast<double>(n));
+  const auto below = static_cast<size_t>(std::max(0.0, std::floor((static_cast<double>(n) - spread) / 2)));
+  result.low = samples[below];
+  result.high = samples[n - 1 - below];
+  return result;
+}
+
+Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options) {
+  Timing timing;
+  const double begin = now_s();
+  const auto timed = [&](int64_t calls) {
+    const double start = now_s();
+    for (int64_t i = 0; i < calls && timing.status == 0; ++i) timing.status = call();
+    timing.calls += calls;
+    return (now_s() - start) / static_cast<double>(calls);
+  };
+
+  const double cold_s = timed(1);
+  if (timing.status != 0) return timing;
+  // A first call much slower than the incumbent gets one more chance; a fast one says how long a batch must be.
+  const double warm_s = timed(1);
+  if (timing.status != 0) return timing;
+  std::vector<double> samples;
+  const double estimate_s = std::max(std::min(cold_s, warm_s), 1e-9);
+  if (plainly_slower(1, {}, estimate_s, options.incumbent_s)) {
+    timing.median_s = timing.min_s = estimate_s;
+    timing.samples = 1;
+    timing.raced_out = true;
+    return timing;
+  }
+  const auto batch = static_cast<int64_t>(std::clamp(std::ceil(options.batch_s / estimate_s), 1.0, 1e6));
+  if (batch == 1) samples.push_back(warm_s);
+
+  for (;;) {
+    samples.push_back(timed(batch));
+    if (timing.status != 0) return timing;
+    const MedianInterval interval = median_interval(samples);
+    const size_t n = samples.size();
+    timing.median_s = interval.median;
+    timing.min_s = samples.front();
+    timing.half_width = (interval.high - interval.low) / 2 / interval.median;
+    timing.samples = static_cast<int64_t>(n);
+    if (plainly_slower(n, interval, samples.front(), options.incumbent_s)) {
+      timing.raced_out = true;
+      return timing;
+    }
+    if (static_cast<int>(n) >= options.min_samples && timing.half_width <= options.target_half_width) return timing;
+    if (static_cast<int>(n) >= options.max_samples) return timing;
+    if (n >= 3 && now_s() - begin >= options.max_seconds) return timing;
+  }
+}
+
+}  // namespace fettle

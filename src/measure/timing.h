@@ -1,0 +1,42 @@
+#pragma once
+// How long a call takes: repeated until the estimate is tight, or the call is plainly slower than the best.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace fettle {
+
+struct TimingOptions {
+  double incumbent_s = 0;           // the best so far; 0: none, nothing is raced out
+  double target_half_width = 0.02;  // of the 95 % interval of the median, relative to it
+  double batch_s = 2e-4;            // calls are timed in batches of about this length
+  int min_samples = 5;              // batches, unless raced out or out of time
+  int max_samples = 300;
+  double max_seconds = 0.3;         // in all; at least three batches are timed even so
+};
+
+struct Timing {
+  double median_s = 0;
+  double min_s = 0;
+  double half_width = 0;  // relative; 0 where there is one sample
+  int64_t samples = 0;
+  int64_t calls = 0;      // the warm-up included
+  bool raced_out = false;
+  int32_t status = 0;     // of the first call that failed: then nothing else counts
+};
+
+/// Calls `call` (0: success) at least twice: once to warm up, then timed.
+///
+/// Raced out, with n samples: n = 1 and 1.5 times the incumbent's time is exceeded; 3 <= n < 6 and even the fastest
+/// exceeds 1.15 times; n >= 6 and the lower end of the median's 95 % interval exceeds 1.03 times.
+Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options);
+
+/// Median and its 95 % interval from order statistics (Conover, Practical Nonparametric Statistics, 3.2); with fewer
+/// than six samples the interval is their range. Sorts `samples`, of which there is at least one.
+struct MedianInterval {
+  double median = 0, low = 0, high = 0;
+};
+MedianInterval median_interval(std::vector<double>& samples);
+
+}  // namespace fettle

@@ -1,0 +1,51 @@
+#pragma once
+// The memory that candidates of one workload run on, shared with the children that run them.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/func.h"
+#include "measure/builder.h"
+#include "measure/relayout.h"
+#include "measure/shared_buffer.h"
+
+namespace fettle {
+
+/// Buffers are made once for each (parameter, layout), or, for what a prologue makes, once for each distinct prologue.
+class BufferStore {
+ public:
+  BufferStore(uint64_t seed, IntBindings ints) : seed_(seed), ints_(std::move(ints)) {}
+
+  struct Slot {
+    std::shared_ptr<SharedBuffer> memory;
+    Relayout layout;
+    bool filled = false;  // of what a prologue makes: it has run
+  };
+  struct Arguments {
+    std::vector<std::shared_ptr<Slot>> slots;  // one a kernel parameter
+    std::vector<void*> kernel;                 // their addresses
+    std::vector<void*> prologue;
+    std::vector<std::shared_ptr<Slot>> packed; // what the prologue makes
+  };
+
+  /// Memory for `built`: inputs and constants hold their seeded values; the first `n_params` parameters are those of the
+  /// workload. Errors: E301, E709 a layout does not fit · E710 no memory.
+  Result<Arguments> arguments(const BuiltKernel& built, size_t n_params);
+
+  /// Fills outputs with what no kernel computes, so that what is not written shows. Pad lanes are zero.
+  static void poison(const Slot& output);
+
+ private:
+  Result<std::shared_ptr<Slot>> slot(const std::string& key, const BufferNode& buffer, size_t index);
+  /// Gives up what no candidate uses where the whole grows beyond its limit.
+  void trim();
+
+  uint64_t seed_;
+  IntBindings ints_;
+  std::map<std::string, std::shared_ptr<Slot>> slots_;
+};
+
+}  // namespace fettle

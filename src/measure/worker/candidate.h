@@ -1,0 +1,58 @@
+#pragma once
+// A candidate in the worker: its code, loaded, and one run of it in a child.
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/llvm/jit_module.h"
+#include "measure/builder.h"
+#include "measure/child.h"
+#include "measure/timing.h"
+#include "measure/worker/buffers.h"
+#include "rt/abi.h"
+
+namespace fettle {
+
+/// What a candidate is made to do wrong when it runs, in tests of the harness.
+enum class Misbehaviour : uint8_t {
+  kNone, kCrash, kHang, kAllocate, kFork, kExit, kCorrupt, kFail, kWriteInput, kOverrun,
+  kBuildCrash, kBuildHang,  // when it is built
+};
+/// "crash", "hang", "allocate", "fork", "exit", "corrupt", "fail", "write-input", "overrun", "build-crash", "build-hang".
+std::optional<Misbehaviour> find_misbehaviour(std::string_view name);
+
+struct Candidate {
+  BuiltKernel built;
+  std::vector<JitModule> modules;
+  FettleKernel kernel = nullptr;
+  FettleKernel prologue = nullptr;
+};
+
+/// Links what was built into this process. E303.
+Result<std::shared_ptr<Candidate>> load_candidate(BuiltKernel built);
+
+/// The page that a child writes and the worker reads.
+struct ChildReport {
+  enum Phase : int { kStarted, kPrologueDone, kDone };
+  std::atomic<int> phase;
+  int32_t status;  // FettleStatus of what failed, or 0
+  Timing timing;
+};
+
+struct RunRequest {
+  int threads = 1;
+  std::optional<TimingOptions> timing;  // none: one call only
+  ChildLimits limits;
+  int give_up_fd = -1;
+  Misbehaviour misbehaviour = Misbehaviour::kNone;
+};
+
+/// Runs the prologue, where its results are not there yet, and the kernel. Inputs, constants and packed constants cannot
+/// be written meanwhile. An error is E402, E403 or E404, with `signal` set for E403.
+Result<Timing> run_candidate(const Candidate& candidate, const BufferStore::Arguments& arguments, size_t n_params,
+                             const std::vector<int64_t>& ints, const RunRequest& request, int* signal);
+
+}  // namespace fettle

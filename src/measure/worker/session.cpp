@@ -1,0 +1,241 @@
+#include "measure/worker/session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "ir/text.h"
+#include "ir/visit.h"
+#include "measure/compare.h"
+#include "schedule/schedule.h"
+#include "schedule/trace.h"
+
+namespace fettle {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Of the reference, compiled plainly: runs at some 1e9 iterations a second at best.
+constexpr double kMaxPlainIterations = 2e9;
+constexpr double kReferenceSeconds = 120;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Block instances that one call runs; loops of unknown extent count as 1.
+double iterations(const Stmt& s) {
+  switch (s.kind()) {
+    case StmtKind::kFor: {
+      const auto* loop = s.as<ForNode>();
+      const int64_t* extent = as_int(loop->extent);
+      return (extent ? static_cast<double>(*extent) : 1) * iterations(loop->body);
+    }
+    case StmtKind::kSeq: {
+      double sum = 0;
+      for (const Stmt& child : s.as<SeqNode>()->stmts) sum += iterations(child);
+      return sum;
+    }
+    case StmtKind::kBlock: return iterations(s.as<BlockNode>()->body);
+    case StmtKind::kIf: {
+      const auto* node = s.as<IfNode>();
+      return iterations(node->then_body) + (node->else_body ? iterations(node->else_body) : 0);
+    }
+    case StmtKind::kLet: return iterations(s.as<LetNode>()->body);
+    case StmtKind::kAllocate: return iterations(s.as<AllocateNode>()->body);
+    default: return 1;
+  }
+}
+
+TimingOptions timing_from(const Json& json) {
+  TimingOptions options;
+  options.incumbent_s = json.at("incumbent_s");
+  options.target_half_width = json.at("target_half_width");
+  options.batch_s = json.at("batch_s");
+  options.min_samples = json.at("min_samples");
+  options.max_samples = json.at("max_samples");
+  options.max_seconds = json.at("max_seconds");
+  return options;
+}
+
+}  // namespace
+
+int Session::serve() {
+  for (;;) {
+    auto text = channel_.receive();
+    if (!text) return text.error().message.empty() ? 0 : 2;
+    const Json message = Json::parse(*text, nullptr, false);
+    Json reply;
+    // The JSON library reports a missing or mistyped field by throwing: this worker and its tuner differ then.
+    try {
+      auto answered = answer(message);
+      if (answered) {
+        reply = std::move(*answered);
+        reply["ok"] = true;
+      } else {
+        const Diagnostic& diagnostic = answered.error();
+        reply = {{"ok", false},
+                 {"code", std::string(error_info(diagnostic.code).name)},
+                 {"message", diagnostic.message},
+                 {"where", diagnostic.where},
+                 {"signal", signal_}};
+      }
+      if (message.contains("id")) reply["id"] = message.at("id");
+    } catch (const Json::exception& error) {
+      fmt::print(stderr, "a message that makes no sense: {}\n", error.what());
+      return 2;
+    }
+    if (!channel_.send(reply.dump(-1, ' ', false, Json::error_handler_t::replace))) return 0;
+  }
+}
+
+Result<Json> Session::answer(const Json& message) {
+  signal_ = 0;
+  const std::string what = message.at("do");
+  if (what == "hello") return Json{{"protocol", kProtocolVersion}, {"pid", ::getpid()}};
+  if (what == "workload") return on_workload(message);
+  if (what == "build") return on_build(message);
+  if (what == "measure") return on_measure(message);
+  return fail(ErrorCode::E406, "the worker does not know the request " + what);
+}
+
+Result<Json> Session::on_workload(const Json& message) {
+  candidates_.clear();
+  store_.reset();
+  reference_.clear();
+  workload_ = Func();
+  FETTLE_TRY(target_, target_from_json(message.at("target").dump()));
+  const std::string folder = message.at("cache");
+  if (!cache_) cache_ = std::make_shared<ObjectCache>(std::filesystem::path(folder));
+  FETTLE_TRY(workload_, parse_func(message.at("func").get<std::string>()));
+  reference_trace_ = message.at("reference_trace");
+  ints_ = message.at("ints").get<std::vector<int64_t>>();
+
+  IntBindings bindings;
+  if (ints_.size() != workload_->int_params.size())
+    return fail(ErrorCode::E709, fmt::format("the workload has {} integer parameters, {} values are given",
+                                             workload_->int_params.size(), ints_.size()));
+  for (size_t i = 0; i < ints_.size(); ++i) bindings[workload_->int_params[i].var.get()] = ints_[i];
+  store_ = std::make_unique<BufferStore>(message.at("seed").get<uint64_t>(), bindings);
+  return Json::object();
+}
+
+Result<Func> Session::schedule(const std::string& trace) const {
+  FETTLE_TRY(const ParsedTrace parsed, parse_trace(trace));
+  Schedule schedule(workload_);
+  schedule.set_target(std::make_shared<const Target>(target_));
+  FETTLE_TRY_VOID(replay(schedule, parsed));
+  return schedule.func();
+}
+
+Result<std::shared_ptr<Candidate>> Session::build(const Func& scheduled, bool plain) {
+  LocalBuilder builder(cache_, {.plain = plain});
+  FETTLE_TRY(BuiltKernel built, builder.build(scheduled, target_));
+  return load_candidate(std::move(built));
+}
+
+Result<Json> Session::on_build(const Json& message) {
+  if (!workload_) return fail(ErrorCode::E406, "no workload was given");
+  const auto start = std::chrono::steady_clock::now();
+  // The tuner waits so long, then ends this process; should the tuner have gone, it ends by itself.
+  ::alarm(static_cast<unsigned>(message.at("limit_s").get<double>() + 5));
+  if (n_built_++ == plan_.at) {
+    if (plan_.what == Misbehaviour::kBuildCrash) std::abort();
+    while (plan_.what == Misbehaviour::kBuildHang) ::pause();
+  }
+  const auto built = [&]() -> Result<std::shared_ptr<Candidate>> {
+    FETTLE_TRY(const Func scheduled, schedule(message.at("trace").get<std::string>()));
+    return build(scheduled, false);
+  }();
+  ::alarm(0);
+  if (!built) return fail(ErrorCode::E401, built.error().to_string());
+  candidates_[message.at("id").get<int64_t>()] = *built;
+  return Json{{"build_s", seconds_since(start)}};
+}
+
+Result<std::vector<std::vector<char>>> Session::outputs_of(const Candidate& candidate,
+                                                           const BufferStore::Arguments& arguments) const {
+  std::vector<std::vector<char>> outputs;
+  for (size_t i = 0; i < workload_->params.size(); ++i) {
+    if (candidate.built.kernel_params[i].kind != ParamKind::kOutput) continue;
+    const BufferStore::Slot& slot = *arguments.slots[i];
+    std::vector<char>& values = outputs.emplace_back(static_cast<size_t>(slot.layout.logical_bytes()));
+    slot.layout.to_logical(slot.memory->data(), values.data());
+  }
+  return outputs;
+}
+
+Result<> Session::make_reference() {
+  if (!reference_.empty()) return {};
+  const bool plain = iterations(workload_->body) <= kMaxPlainIterations;
+  if (!plain && reference_trace_.empty())
+    return fail(ErrorCode::E406, "the workload is too large for the plain program to check against");
+  Func scheduled = workload_;
+  if (!plain) {
+    FETTLE_TRY(scheduled, schedule(reference_trace_));
+  }
+  FETTLE_TRY(const std::shared_ptr<Candidate> candidate, build(scheduled, plain));
+  FETTLE_TRY(const BufferStore::Arguments arguments, store_->arguments(candidate->built, workload_->params.size()));
+  RunRequest request;
+  request.limits.timeout_s = kReferenceSeconds;
+  request.give_up_fd = channel_.fd();
+  int signal = 0;
+  FETTLE_TRY([[maybe_unused]] const Timing timing,
+             run_candidate(*candidate, arguments, workload_->params.size(), ints_, request, &signal));
+  FETTLE_TRY(reference_, outputs_of(*candidate, arguments));
+  return {};
+}
+
+Result<> Session::check_outputs(const Candidate& candidate, const BufferStore::Arguments& arguments) const {
+  FETTLE_TRY(const auto outputs, outputs_of(candidate, arguments));
+  size_t o = 0;
+  for (size_t i = 0; i < workload_->params.size(); ++i) {
+    const Param& param = workload_->params[i];
+    if (param.kind != ParamKind::kOutput) continue;
+    const double tolerance = tolerance_of_scale(workload_, param.buffer->dtype);
+    const auto wrong = find_difference(param.buffer->name, arguments.slots[i]->layout.logical_shape(), param.buffer->dtype,
+                                       outputs[o].data(), reference_[o].data(), tolerance);
+    if (wrong) return fail(ErrorCode::E405, *wrong);
+    ++o;
+  }
+  return {};
+}
+
+Result<Json> Session::on_measure(const Json& message) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto found = candidates_.find(message.at("id").get<int64_t>());
+  if (found == candidates_.end()) return fail(ErrorCode::E406, "the candidate was not built here");
+  const std::shared_ptr<Candidate> candidate = found->second;
+  candidates_.erase(found);
+  const size_t n_params = workload_->params.size();
+
+  const bool check = message.at("check");
+  if (check) {
+    if (auto made = make_reference(); !made)
+      return fail(ErrorCode::E406, "no reference to check against: " + made.error().to_string());
+  }
+  auto arguments = store_->arguments(candidate->built, n_params);
+  if (!arguments) return fail(ErrorCode::E401, arguments.error().to_string());
+  if (check) {
+    for (size_t i = 0; i < n_params; ++i)
+      if (candidate->built.kernel_params[i].kind == ParamKind::kOutput) BufferStore::poison(*arguments->slots[i]);
+  }
+
+  RunRequest request;
+  request.threads = message.at("threads");
+  if (!message.at("time").is_null()) request.timing = timing_from(message.at("time"));
+  request.limits.timeout_s = message.at("timeout_s");
+  request.limits.memory_bytes = message.at("memory_bytes");
+  request.give_up_fd = channel_.fd();
+  if (n_run_++ == plan_.at) request.misbehaviour = plan_.what;
+  FETTLE_TRY(const Timing timing, run_candidate(*candidate, *arguments, n_params, ints_, request, &signal_));
+  if (check) FETTLE_TRY_VOID(check_outputs(*candidate, *arguments));
+  return Json{{"median_s", timing.median_s},   {"min_s", timing.min_s},         {"half_width", timing.half_width},
+              {"repeats", timing.samples},     {"raced_out", timing.raced_out}, {"checked", check},
+              {"run_s", seconds_since(start)}};
+}
+
+}  // namespace fettle
