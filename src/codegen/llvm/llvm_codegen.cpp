@@ -40,11 +40,17 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
     }
     if (state.error.code != ErrorCode::kNone) return fail(std::move(state.error));
   }
-#ifndef NDEBUG
-  std::string problem;
-  llvm::raw_string_ostream text(problem);
-  if (llvm::verifyModule(*out.module, &text)) return fail(ErrorCode::E302, text.str());
-#endif
+  if (options.verify) {
+    std::string problem;
+    llvm::raw_string_ostream text(problem);
+    if (llvm::verifyModule(*out.module, &text)) return fail(ErrorCode::E302, text.str());
+  }
+  if (!options.passes.empty()) {
+    std::set<std::string> atoms;
+    for (const auto& [name, func] : ir.funcs)
+      if (func->annotations.get_int("atom", 0) != 0) atoms.insert(name);
+    FETTLE_TRY_VOID(run_passes(*out.module, target, options.passes, atoms));
+  }
   return out;
 }
 

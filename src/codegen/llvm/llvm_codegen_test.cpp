@@ -66,7 +66,8 @@ IrModule parsed(const char* text, const std::string& entry) {
 
 /// Compiles and runs `module`, and compares all memory, bit for bit, with what the interpreter leaves.
 void expect_as_interpreted(const IrModule& module, std::vector<int64_t> ints = {}, const char* target_name = "host",
-                           int threads = 1) {
+                           int threads = 1, LlvmOptions options_of_code = {}) {
+  options_of_code.verify = true;
   SCOPED_TRACE(target_name);
   const Func& func = module.funcs.at(module.entry);
   std::vector<Bytes> mine, theirs;
@@ -81,7 +82,7 @@ void expect_as_interpreted(const IrModule& module, std::vector<int64_t> ints = {
 
   const auto target = parse_target(target_name);
   ASSERT_TRUE(target);
-  const auto object = compile_object(module, *target);
+  const auto object = compile_object(module, *target, options_of_code);
   ASSERT_TRUE(object) << object.error().to_string();
   const auto code = JitModule::load(*object);
   ASSERT_TRUE(code) << code.error().to_string();
@@ -428,6 +429,28 @@ TEST(Llvm, LackOfMemoryIsReported) {
   int64_t enough = 100;
   EXPECT_EQ(code->function<Kernel>("f")(&context, buffers, &enough), FETTLE_OK);
   EXPECT_EQ(c[3], 5);
+}
+
+TEST(Llvm, PassesForPlainPrograms) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[4096], B: f32[4096], C: f32[4096] output):
+  for i in 32:
+    for j in 32:
+      C[i * 32 + j] = 0.0
+      for k in 32:
+        C[i * 32 + j] = C[i * 32 + j] + A[i * 32 + k] * B[k * 32 + j]
+)", "f");
+  expect_as_interpreted(module, {}, "host", 1, {.passes = kPlainPasses});
+  const auto wrong = compile_object(module, detect_host(), {.passes = "no-such-pass"});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, ErrorCode::E302);
+  // Atoms are left as they are.
+  IrModule atom = module;
+  Annotations notes;
+  notes.set("atom", int64_t{1});
+  atom.funcs["f"] = with(module.funcs.at("f"), [&](FuncNode& f) { f.annotations = notes; });
+  atom.entry.clear();
+  EXPECT_EQ(*emit_llvm_ir(atom, detect_host(), {.passes = kPlainPasses}), *emit_llvm_ir(atom, detect_host()));
+  EXPECT_NE(*emit_llvm_ir(module, detect_host(), {.passes = kPlainPasses}), *emit_llvm_ir(module, detect_host()));
 }
 
 TEST(Llvm, MinimumAndMaximumOfNaN) {

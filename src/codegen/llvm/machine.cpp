@@ -2,6 +2,7 @@
 
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
@@ -51,7 +52,7 @@ Result<TargetMachine*> machine_for(const Target& target) {
     TargetOptions options;
     options.AllowFPOpFusion = FPOpFusion::Standard;
     machine.reset(description->createTargetMachine(kTriple, target.cpu, target.features, options, Reloc::PIC_,
-                                                   CodeModel::Small, CodeGenOptLevel::Default));
+                                                   CodeModel::Small, CodeGenOptLevel::Less));
     if (!machine) return fail(ErrorCode::E302, "LLVM has no machine " + target.cpu);
   }
   return machine.get();
@@ -63,6 +64,25 @@ Result<> set_machine(Module& module, const Target& target) {
   FETTLE_TRY(TargetMachine * machine, machine_for(target));
   module.setTargetTriple(kTriple);
   module.setDataLayout(machine->createDataLayout());
+  return {};
+}
+
+Result<> run_passes(Module& module, const Target& target, const std::string& passes, const std::set<std::string>& except) {
+  FETTLE_TRY(TargetMachine * machine, machine_for(target));
+  PassBuilder builder(machine);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager groups;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(groups);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, groups, modules);
+  FunctionPassManager pipeline;
+  if (Error error = builder.parsePassPipeline(pipeline, passes)) return fail(ErrorCode::E302, toString(std::move(error)));
+  for (Function& function : module)
+    if (!function.isDeclaration() && !except.count(function.getName().str())) pipeline.run(function, functions);
   return {};
 }
 
