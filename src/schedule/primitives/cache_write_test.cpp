@@ -1,0 +1,96 @@
+#include "schedule/primitives/cache_write.h"
+
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/split.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = R"(
+func matmul(A: f32[13, 7], B: f32[7, 9], C: f32[13, 9] output):
+  for i in 13:
+    for j in 9:
+      for k in 7:
+        block C(vi: spatial[13] = i, vj: spatial[9] = j, vk: reduce[7] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+)";
+
+TEST(CacheWrite, AccumulatesInTheOtherBuffer) {
+  auto s = schedule_from(kMatmul);
+  auto copy = cache_write(s, {s.block("C"), 0, "register"});
+  ASSERT_OK(copy);
+  EXPECT_EQ(s.func().root().allocations[0]->scope, "register");
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(CacheWrite, AfterTilingTheCopyCoversTheBuffer) {
+  auto s = schedule_from(kMatmul);
+  ASSERT_OK(split(s, {s.loop("i"), {kInfer, 5}, Tail::kGuard}));
+  auto copy = cache_write(s, {s.block("C"), 0, "global"});
+  ASSERT_OK(copy);
+  const auto loops = get_loops(s, {*copy});
+  EXPECT_TRUE(is_int(s.loop((*loops)[0])->as<ForNode>()->extent, 13));
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(CacheWrite, BelowASharedLoopTheCopyCoversTheTile) {
+  auto s = schedule_from(R"(
+func rows(A: f32[13, 9], D: f32[13, 9] output):
+  alloc C: f32[13, 9]
+  for i in 13:
+    for j in 9:
+      block C(vi: spatial[13] = i, vj: spatial[9] = j):
+        reads A[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = A[vi, vj] + 1.0
+  for i in 13:
+    for j in 9:
+      block D(vi: spatial[13] = i, vj: spatial[9] = j):
+        reads C[vi, vj]
+        writes D[vi, vj]
+        D[vi, vj] = C[vi, vj] * 2.0
+)");
+  const BlockRef c = s.block("C"), d = s.block("D");
+  auto i = split(s, {get_loops(s, {c})->front(), {kInfer, 5}, Tail::kBalance});
+  ASSERT_OK(i);
+  ASSERT_OK(reverse_compute_at(s, {d, (*i)[0]}));
+  ASSERT_OK(cache_write(s, {c, 0, "global"}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(CacheWrite, Errors) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  EXPECT_ERROR(cache_write(s, {c, 1, "global"}), E220);
+  EXPECT_ERROR(cache_write(s, {c, 0, "shared"}), E219);
+  EXPECT_ERROR(cache_write(s, {BlockRef(StepRef{99, 0}), 0, "global"}), E225);
+  auto two = schedule_from(R"(
+func halves(A: f32[4], B: f32[8] output):
+  for i in 4:
+    block low(vi: spatial[4] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = A[vi]
+  for i in 4:
+    block high(vi: spatial[4] = i):
+      reads A[vi]
+      writes B[vi + 4]
+      B[vi + 4] = A[vi]
+)");
+  EXPECT_ERROR(cache_write(two, {two.block("low"), 0, "global"}), E211);
+}
+
+}  // namespace
+}  // namespace fettle

@@ -1,0 +1,90 @@
+#include "schedule/primitives/decompose_reduction.h"
+
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = R"(
+func matmul(A: f32[13, 7], B: f32[7, 9], C: f32[13, 9] output):
+  for i in 13:
+    for j in 9:
+      for k in 7:
+        block C(vi: spatial[13] = i, vj: spatial[9] = j, vk: reduce[7] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+)";
+
+TEST(DecomposeReduction, AtTheReductionLoop) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  auto init = decompose_reduction(s, {c, s.loop("k")});
+  ASSERT_OK(init);
+  EXPECT_EQ(find_block(s.func()->body, "C")->init, nullptr);
+  EXPECT_EQ(s.block(*init)->as<BlockNode>()->name, "C_init");
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(DecomposeReduction, RepeatsTheTileWithItsKindsAndConditions) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  auto i = split(s, {s.loop("i"), {kInfer, 4}, Tail::kBalance});
+  auto j = split(s, {s.loop("j"), {kInfer, 4}, Tail::kMask});
+  auto k = split(s, {s.loop("k"), {kInfer, 3}, Tail::kPartition});
+  ASSERT_OK(reorder(s, {{(*i)[0], (*j)[0], (*k)[0], (*k)[1], (*i)[1], (*j)[1]}}));
+  ASSERT_OK(vectorize(s, {(*j)[1]}));
+  ASSERT_OK(decompose_reduction(s, {c, (*k)[0]}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(DecomposeReduction, OutsideOfAllLoops) {
+  auto s = schedule_from(kMatmul);
+  auto init = decompose_reduction(s, {s.block("C"), s.loop("i")});
+  ASSERT_OK(init);
+  EXPECT_EQ(get_loops(s, {*init})->size(), 2u);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(DecomposeReduction, Errors) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  const LoopRef i = s.loop("i"), j = s.loop("j"), k = s.loop("k");
+  ASSERT_OK(reorder(s, {{k, i, j}}));
+  EXPECT_ERROR(decompose_reduction(s, {c, j}), E227);
+  ASSERT_OK(decompose_reduction(s, {c, k}));
+  EXPECT_ERROR(decompose_reduction(s, {c, k}), E212);
+  EXPECT_ERROR(decompose_reduction(s, {c, LoopRef(StepRef{99, 0})}), E225);
+  auto two = schedule_from(R"(
+func two(A: f32[4, 3], B: f32[4] output, C: f32[4] output):
+  for i in 4:
+    block C(vi: spatial[4] = i):
+      reads A[vi, 0]
+      writes C[vi]
+      C[vi] = A[vi, 0]
+  for y in 4:
+    for k in 3:
+      block B(vi: spatial[4] = y, vk: reduce[3] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  EXPECT_ERROR(decompose_reduction(two, {two.block("B"), two.loop("i")}), E207);
+  EXPECT_ERROR(decompose_reduction(two, {two.block("C"), two.loop("i")}), E212);
+}
+
+}  // namespace
+}  // namespace fettle
