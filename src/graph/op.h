@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "ir/func.h"
-#include "te/te.h"
+#include "te/tensor.h"
 
 namespace fettle {
 

@@ -1,0 +1,227 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "graph/op.h"
+
+namespace fettle {
+
+struct Graph::Names {
+  std::unordered_set<std::string> taken;
+};
+
+std::string TensorType::to_string() const { return dtype.to_string() + fettle::to_string(shape); }
+
+std::vector<int64_t> Value::extents() const {
+  auto numbers = static_shape(type->shape);
+  FETTLE_CHECK_MSG(numbers, "the shape of " + name + " is not static");
+  return *numbers;
+}
+
+std::string Graph::unique_name(std::string name) {
+  if (!names_) names_ = std::make_shared<Names>();
+  if (name.empty()) name = "value";
+  if (names_->taken.insert(name).second) return name;
+  for (int i = 1;; ++i) {
+    std::string candidate = fmt::format("{}.{}", name, i);
+    if (names_->taken.insert(candidate).second) return candidate;
+  }
+}
+
+Value* Graph::find_value(std::string_view name) const {
+  for (const auto& value : value_store_)
+    if (value->name == name) return value.get();
+  return nullptr;
+}
+
+Value* Graph::find_input(std::string_view name) const {
+  for (Value* value : inputs_)
+    if (value->name == name) return value;
+  return nullptr;
+}
+
+Value* Graph::add_input(std::string name, TensorType type) {
+  auto value = std::make_unique<Value>();
+  value->name = unique_name(std::move(name));
+  value->type = std::move(type);
+  inputs_.push_back(value.get());
+  value_store_.push_back(std::move(value));
+  return inputs_.back();
+}
+
+Value* Graph::add_constant(std::string name, ConstantTensor data) {
+  auto value = std::make_unique<Value>();
+  value->name = unique_name(std::move(name));
+  value->type = TensorType{data.dtype, Shape(data.shape.begin(), data.shape.end())};
+  value->constant = std::move(data);
+  value_store_.push_back(std::move(value));
+  return value_store_.back().get();
+}
+
+Node* Graph::add_node(const OpDef* op, std::string name, std::vector<Value*> inputs, Attrs attrs,
+                      std::vector<std::string> output_names, size_t n_outputs) {
+  FETTLE_CHECK(op);
+  auto node = std::make_unique<Node>();
+  node->name = name.empty() ? std::string(op->name) : std::move(name);
+  node->op = op;
+  node->attrs = std::move(attrs);
+  node->inputs = std::move(inputs);
+  for (Value* input : node->inputs)
+    if (input) input->users.push_back(node.get());
+  if (!output_names.empty()) n_outputs = output_names.size();
+  for (size_t i = 0; i < n_outputs; ++i) {
+    auto value = std::make_unique<Value>();
+    const bool named = i < output_names.size() && !output_names[i].empty();
+    value->name = unique_name(named ? output_names[i] : node->name);
+    value->producer = node.get();
+    value->producer_output = static_cast<int>(i);
+    node->outputs.push_back(value.get());
+    value_store_.push_back(std::move(value));
+  }
+  nodes_.push_back(node.get());
+  node_store_.push_back(std::move(node));
+  return nodes_.back();
+}
+
+void Graph::add_output(std::string name, Value* value) { outputs_.push_back({std::move(name), value}); }
+
+namespace {
+void drop_user(Value* value, Node* node) {
+  if (!value) return;
+  const auto it = std::find(value->users.begin(), value->users.end(), node);
+  FETTLE_CHECK(it != value->users.end());
+  value->users.erase(it);
+}
+}  // namespace
+
+void Graph::set_input(Node* node, size_t i, Value* value) {
+  if (node->inputs.size() <= i) node->inputs.resize(i + 1, nullptr);
+  drop_user(node->inputs[i], node);
+  node->inputs[i] = value;
+  if (value) value->users.push_back(node);
+}
+
+void Graph::resize_inputs(Node* node, size_t count) {
+  for (size_t i = count; i < node->inputs.size(); ++i) drop_user(node->inputs[i], node);
+  if (count < node->inputs.size()) node->inputs.resize(count);
+}
+
+void Graph::replace_uses(Value* from, Value* to) {
+  FETTLE_CHECK(from != to);
+  for (Node* user : std::exchange(from->users, {})) {
+    for (Value*& input : user->inputs) {
+      if (input != from) continue;
+      input = to;
+      to->users.push_back(user);
+      break;  // the value has one entry for each use
+    }
+  }
+  for (GraphOutput& output : outputs_)
+    if (output.value == from) output.value = to;
+}
+
+void Graph::replace_node(Node* node, Value* by) {
+  FETTLE_CHECK(node->outputs.size() == 1 || use_count(node->outputs[0]) > 0);
+  replace_uses(node->outputs[0], by);
+  if (by->producer && !by->is_constant()) merge_provenance(by->producer, node);
+  for (const Value* output : node->outputs)
+    if (use_count(output)) return;
+  erase(node);
+}
+
+void Graph::erase(Node* node) {
+  for (const Value* output : node->outputs) FETTLE_CHECK_MSG(use_count(output) == 0, output->name + " is still used");
+  for (Value* input : node->inputs) drop_user(input, node);
+  node->inputs.clear();
+  node->erased = true;
+}
+
+bool Graph::is_output(const Value* value) const {
+  return std::any_of(outputs_.begin(), outputs_.end(), [&](const GraphOutput& o) { return o.value == value; });
+}
+
+size_t Graph::use_count(const Value* value) const {
+  return value->users.size() + static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(), [&](const auto& o) {
+           return o.value == value;
+         }));
+}
+
+void Graph::sort() {
+  std::erase_if(nodes_, [](const Node* n) { return n->erased; });
+  // Kahn's algorithm; of the ready nodes, the earliest comes first.
+  std::unordered_map<const Node*, size_t> position, waiting;
+  for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i]] = i;
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+  for (Node* node : nodes_) {
+    size_t count = 0;
+    for (const Value* input : node->inputs) count += input && input->producer ? 1 : 0;
+    waiting[node] = count;
+    if (count == 0) ready.push(position[node]);
+  }
+  std::vector<Node*> order;
+  while (!ready.empty()) {
+    Node* node = nodes_[ready.top()];
+    ready.pop();
+    order.push_back(node);
+    for (const Value* output : node->outputs)
+      for (Node* user : output->users)
+        if (--waiting[user] == 0) ready.push(position[user]);
+  }
+  FETTLE_CHECK_MSG(order.size() == nodes_.size(), "the graph has a cycle");
+  nodes_ = std::move(order);
+
+  std::unordered_set<const Value*> kept(inputs_.begin(), inputs_.end());
+  for (const GraphOutput& output : outputs_) kept.insert(output.value);
+  for (const Node* node : nodes_) {
+    kept.insert(node->inputs.begin(), node->inputs.end());
+    kept.insert(node->outputs.begin(), node->outputs.end());
+  }
+  std::erase_if(value_store_, [&](const auto& value) {
+    const bool gone = !kept.count(value.get());
+    if (gone) names_->taken.erase(value->name);
+    return gone;
+  });
+  std::erase_if(node_store_, [](const auto& node) { return node->erased; });
+}
+
+Graph Graph::clone() const {
+  Graph copy(name_);
+  std::unordered_map<const Value*, Value*> values;
+  const auto of = [&](const Value* value) { return value ? values.at(value) : nullptr; };
+  for (const Value* input : inputs_) values[input] = copy.add_input(input->name, *input->type);
+  for (const auto& value : value_store_)
+    if (value->is_constant() && !value->producer && !values.count(value.get()))
+      values[value.get()] = copy.add_constant(value->name, *value->constant);
+  for (const Node* node : nodes_) {
+    if (node->erased) continue;
+    std::vector<Value*> inputs;
+    for (const Value* input : node->inputs) inputs.push_back(of(input));
+    std::vector<std::string> names;
+    for (const Value* output : node->outputs) names.push_back(output->name);
+    Node* made = copy.add_node(node->op, node->name, std::move(inputs), node->attrs, std::move(names));
+    made->provenance = node->provenance;
+    for (size_t i = 0; i < node->outputs.size(); ++i) {
+      made->outputs[i]->type = node->outputs[i]->type;
+      made->outputs[i]->constant = node->outputs[i]->constant;
+      made->outputs[i]->content = node->outputs[i]->content;
+      values[node->outputs[i]] = made->outputs[i];
+    }
+  }
+  for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
+  return copy;
+}
+
+void merge_provenance(Node* to, const Node* from) {
+  for (const std::string& name : from->provenance)
+    if (std::find(to->provenance.begin(), to->provenance.end(), name) == to->provenance.end())
+      to->provenance.push_back(name);
+}
+
+}  // namespace fettle

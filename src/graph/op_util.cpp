@@ -1,0 +1,170 @@
+#include "graph/op_util.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fettle::ops {
+
+Types same_type(const Node& node) { return std::vector<TensorType>{type_of(node, 0)}; }
+
+tl::unexpected<Diagnostic> bad_attribute(const Node& node, std::string message) {
+  return fail(ErrorCode::E606, fmt::format("{}: {}", node.op->name, message), node.name);
+}
+
+tl::unexpected<Diagnostic> bad_types(const Node& node, std::string message) {
+  return fail(ErrorCode::E605, fmt::format("{}: {}", node.op->name, message), node.name);
+}
+
+Result<Shape> broadcast(const Node& node, const Shape& a, const Shape& b) {
+  Shape out(std::max(a.size(), b.size()), Dim(1));
+  for (size_t d = 0; d < out.size(); ++d) {
+    const size_t from_end = out.size() - d;
+    const Dim x = from_end <= a.size() ? a[a.size() - from_end] : Dim(1);
+    const Dim y = from_end <= b.size() ? b[b.size() - from_end] : Dim(1);
+    if (x == y || y == Dim(1)) out[d] = x;
+    else if (x == Dim(1)) out[d] = y;
+    else if (!x.is_number()) out[d] = y.is_number() ? y : x;
+    else if (!y.is_number()) out[d] = x;
+    else return bad_types(node, fmt::format("shapes {} and {} do not broadcast", to_string(a), to_string(b)));
+  }
+  return out;
+}
+
+Result<int64_t> positive_axis(const Node& node, int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank) return bad_attribute(node, fmt::format("axis {} of a tensor of rank {}", axis, rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t> axes, int64_t rank) {
+  for (int64_t& axis : axes) {
+    FETTLE_TRY(axis, positive_axis(node, axis, rank));
+  }
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return bad_attribute(node, "an axis is given twice");
+  return axes;
+}
+
+std::optional<std::vector<Dim>> content_of(const Value& value) {
+  if (!value.is_constant()) return value.content;
+  constexpr int64_t kMaxContent = 4096;
+  if (!value.constant->dtype.is_int() || value.constant->shape.size() > 1 || value.constant->n_elems() > kMaxContent)
+    return std::nullopt;
+  const auto numbers = to_ints(*value.constant);
+  return std::vector<Dim>(numbers.begin(), numbers.end());
+}
+
+namespace {
+tl::unexpected<Diagnostic> unknown_content(const Node& node, size_t input) {
+  return fail(ErrorCode::E604, fmt::format("{} needs the content of input \"{}\" when the model is compiled",
+                                           node.op->name, node.inputs[input]->name), node.name);
+}
+}  // namespace
+
+Result<std::optional<std::vector<Dim>>> dims_param(const Node& node, size_t input, std::string_view attr) {
+  if (const AttrValue* value = node.attrs.find(attr)) {
+    if (const auto* list = std::get_if<std::vector<int64_t>>(value)) return std::vector<Dim>(list->begin(), list->end());
+    if (const auto* number = std::get_if<int64_t>(value)) return std::vector<Dim>{*number};
+    return bad_attribute(node, fmt::format("attribute {} is no list of integers", attr));
+  }
+  if (!has_input(node, input)) return std::nullopt;
+  auto content = content_of(*node.inputs[input]);
+  if (!content) return unknown_content(node, input);
+  return content;
+}
+
+Result<std::optional<std::vector<int64_t>>> ints_param(const Node& node, size_t input, std::string_view attr) {
+  FETTLE_TRY(const auto dims, dims_param(node, input, attr));
+  if (!dims) return std::nullopt;
+  auto numbers = static_shape(*dims);
+  if (!numbers) return unknown_content(node, input);
+  return numbers;
+}
+
+Result<std::optional<int64_t>> int_param(const Node& node, size_t input, std::string_view attr) {
+  FETTLE_TRY(const auto numbers, ints_param(node, input, attr));
+  if (!numbers) return std::nullopt;
+  if (numbers->size() != 1) return bad_attribute(node, fmt::format("{} must be one number", attr));
+  return numbers->front();
+}
+
+Result<std::optional<std::vector<double>>> floats_param(const Node& node, size_t input, std::string_view attr) {
+  if (const AttrValue* value = node.attrs.find(attr)) {
+    if (const auto* list = std::get_if<std::vector<double>>(value)) return *list;
+    if (const auto* number = std::get_if<double>(value)) return std::vector<double>{*number};
+    return bad_attribute(node, fmt::format("attribute {} is no number", attr));
+  }
+  if (!has_input(node, input)) return std::nullopt;
+  if (!node.inputs[input]->is_constant()) return unknown_content(node, input);
+  return to_doubles(*node.inputs[input]->constant);
+}
+
+std::vector<Expr> shape_exprs(const Shape& shape) {
+  std::vector<Expr> exprs;
+  for (const Dim& d : shape) exprs.push_back(Expr(d.value()));
+  return exprs;
+}
+
+std::string tensor_name(const Node& node) {
+  std::string text;
+  for (const char c : node.op->name) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    const bool after_lower = !text.empty() && text.back() >= 'a' && text.back() <= 'z';
+    if (upper && after_lower) text += '_';
+    text += upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return text;
+}
+
+Expr read_broadcast(const te::Tensor& t, const Indices& indices) {
+  const size_t rank = t.shape().size();
+  FETTLE_CHECK(rank <= indices.size());
+  Indices at(rank);
+  for (size_t d = 0; d < rank; ++d) at[d] = is_one(t.shape()[d]) ? Expr(0) : indices[indices.size() - rank + d];
+  return t(std::move(at));
+}
+
+te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output) {
+  return te::compute(shape_exprs(output_shape(node, output)),
+                     [&](const std::vector<Var>& i) { return element(to_indices(i)); }, tensor_name(node));
+}
+
+Expr divide(const Expr& a, const Expr& b) {
+  if (!a.dtype().is_int()) return a / b;
+  if (a.dtype().code == TypeCode::kUInt) return floordiv(a, b);
+  const Expr zero = int_imm(0, a.dtype());
+  const Expr inexact = ne(floormod(a, b), zero);
+  const Expr signs_differ = ne(lt(a, zero), lt(b, zero));
+  return floordiv(a, b) + select(logical_and(inexact, signs_differ), int_imm(1, a.dtype()), zero);
+}
+
+Indices reshape_indices(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const Indices& indices) {
+  Indices result(from.size(), Expr(0));
+  if (std::find(from.begin(), from.end(), 0) != from.end()) return result;  // no element is ever asked for
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    const size_t first_i = i, first_j = j;
+    int64_t x = i < from.size() ? from[i++] : 1;
+    int64_t y = j < to.size() ? to[j++] : 1;
+    while (x != y) {
+      if (x < y && i < from.size()) x *= from[i++];
+      else if (j < to.size()) y *= to[j++];
+      else x *= from[i++];
+    }
+    Expr flat = 0;
+    for (size_t d = first_j; d < j; ++d)
+      if (to[d] != 1) flat = flat * Expr(to[d]) + indices[d];
+    int64_t inner = x;
+    bool outermost = true;
+    for (size_t d = first_i; d < i; ++d) {
+      if (from[d] == 1) continue;
+      inner /= from[d];
+      const Expr quotient = floordiv(flat, Expr(inner));
+      result[d] = outermost ? quotient : floormod(quotient, Expr(from[d]));
+      outermost = false;
+    }
+  }
+  return result;
+}
+
+}  // namespace fettle::ops

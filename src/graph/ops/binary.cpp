@@ -1,0 +1,185 @@
+#include "graph/ops/binary.h"
+
+#include <fmt/format.h>
+
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+// --- types
+
+Result<Shape> common_shape(const Node& node) {
+  Shape shape = shape_of(node, 0);
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    FETTLE_TRY(shape, broadcast(node, shape, shape_of(node, i)));
+  }
+  return shape;
+}
+
+Result<> check_same_dtype(const Node& node, size_t first = 0) {
+  for (size_t i = first + 1; i < node.inputs.size(); ++i)
+    if (dtype_of(node, i) != dtype_of(node, first))
+      return bad_types(node, fmt::format("inputs of {} and {}", dtype_of(node, first).to_string(), dtype_of(node, i).to_string()));
+  return {};
+}
+
+Types arithmetic_type(const Node& node) {
+  FETTLE_TRY_VOID(check_same_dtype(node));
+  FETTLE_TRY(Shape shape, common_shape(node));
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Types comparison_type(const Node& node) {
+  FETTLE_TRY_VOID(check_same_dtype(node));
+  FETTLE_TRY(Shape shape, common_shape(node));
+  return one_type(kBool, std::move(shape));
+}
+Types logic_type(const Node& node) {
+  if (!dtype_of(node, 0).is_bool()) return bad_types(node, "inputs must be bool");
+  return comparison_type(node);
+}
+Types pow_type(const Node& node) {  // the exponent may be of another type
+  FETTLE_TRY(Shape shape, common_shape(node));
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Types where_type(const Node& node) {
+  if (!dtype_of(node, 0).is_bool()) return bad_types(node, "the condition must be bool");
+  FETTLE_TRY_VOID(check_same_dtype(node, 1));
+  FETTLE_TRY(Shape shape, common_shape(node));
+  return one_type(dtype_of(node, 1), std::move(shape));
+}
+
+// --- meanings
+
+using Element = Expr (*)(const Node& node, const Expr& a, const Expr& b);
+
+template <Element F>
+Tensors pairwise(const Node& node, std::span<const te::Tensor> in) {
+  return one(map_output(node, [&](const Indices& i) {
+    Expr result = read_broadcast(in[0], i);
+    for (size_t k = 1; k < in.size(); ++k) result = F(node, result, read_broadcast(in[k], i));
+    return result;
+  }));
+}
+
+Expr add(const Node&, const Expr& a, const Expr& b) { return a + b; }
+Expr subtract(const Node&, const Expr& a, const Expr& b) { return a - b; }
+Expr multiply(const Node&, const Expr& a, const Expr& b) { return a * b; }
+Expr quotient(const Node&, const Expr& a, const Expr& b) { return divide(a, b); }
+Expr modulo(const Node& node, const Expr& a, const Expr& b) {
+  if (a.dtype().is_float()) return a - math("trunc", {a / b}) * b;
+  return node.attrs.get_int("fmod", 0) ? a - divide(a, b) * b : floormod(a, b);
+}
+Expr power(const Node&, const Expr& a, const Expr& b) {
+  if (a.dtype().is_float()) return math("pow", {a, cast(a.dtype(), b)});
+  return cast(a.dtype(), math("pow", {cast(kF64, a), cast(kF64, b)}));
+}
+Expr least(const Node&, const Expr& a, const Expr& b) { return min(a, b); }
+Expr greatest(const Node&, const Expr& a, const Expr& b) { return max(a, b); }
+
+Expr equal(const Node&, const Expr& a, const Expr& b) { return eq(a, b); }
+Expr less(const Node&, const Expr& a, const Expr& b) { return lt(a, b); }
+Expr less_or_equal(const Node&, const Expr& a, const Expr& b) { return le(a, b); }
+Expr greater(const Node&, const Expr& a, const Expr& b) { return gt(a, b); }
+Expr greater_or_equal(const Node&, const Expr& a, const Expr& b) { return ge(a, b); }
+Expr both(const Node&, const Expr& a, const Expr& b) { return logical_and(a, b); }
+Expr either(const Node&, const Expr& a, const Expr& b) { return logical_or(a, b); }
+Expr differ(const Node&, const Expr& a, const Expr& b) { return ne(a, b); }
+
+Expr bit_and(const Node&, const Expr& a, const Expr& b) { return binary(BinaryOp::kBitAnd, a, b); }
+Expr bit_or(const Node&, const Expr& a, const Expr& b) { return binary(BinaryOp::kBitOr, a, b); }
+Expr bit_xor(const Node&, const Expr& a, const Expr& b) { return binary(BinaryOp::kBitXor, a, b); }
+Expr bit_shift(const Node& node, const Expr& a, const Expr& b) {
+  return binary(node.attrs.get_string("direction", "LEFT") == "LEFT" ? BinaryOp::kShl : BinaryOp::kShr, a, b);
+}
+
+Tensors mean(const Node& node, std::span<const te::Tensor> in) {
+  return one(map_output(node, [&](const Indices& i) {
+    Expr sum = read_broadcast(in[0], i);
+    for (size_t k = 1; k < in.size(); ++k) sum = sum + read_broadcast(in[k], i);
+    return in.size() == 1 ? sum : sum / constant(static_cast<double>(in.size()), sum.dtype());
+  }));
+}
+
+Tensors where(const Node& node, std::span<const te::Tensor> in) {
+  return one(map_output(node, [&](const Indices& i) {
+    return select(read_broadcast(in[0], i), read_broadcast(in[1], i), read_broadcast(in[2], i));
+  }));
+}
+
+// --- shape arithmetic
+
+using DimFn = Dim (*)(const Dim&, const Dim&);
+
+template <DimFn F>
+std::optional<std::vector<Dim>> content(const Node& node) {
+  const auto a = content_of(*node.inputs[0]), b = content_of(*node.inputs[1]);
+  if (!a || !b || a->empty() || b->empty()) return std::nullopt;
+  if (a->size() != b->size() && a->size() != 1 && b->size() != 1) return std::nullopt;
+  std::vector<Dim> result;
+  for (size_t i = 0; i < std::max(a->size(), b->size()); ++i) {
+    const Dim& x = (*a)[a->size() == 1 ? 0 : i];
+    const Dim& y = (*b)[b->size() == 1 ? 0 : i];
+    result.push_back(F(x, y));
+  }
+  return result;
+}
+Dim add_dims(const Dim& a, const Dim& b) { return a + b; }
+Dim subtract_dims(const Dim& a, const Dim& b) { return a - b; }
+Dim multiply_dims(const Dim& a, const Dim& b) { return a * b; }
+// Division of shapes: of what is not negative by what is positive.
+std::optional<std::vector<Dim>> quotient_content(const Node& node) {
+  for (const Value* input : node.inputs) {
+    const auto dims = content_of(*input);
+    if (!dims) return std::nullopt;
+    const int64_t least_allowed = input == node.inputs[1] ? 1 : 0;
+    for (const Dim& d : *dims)
+      if (d.min() < least_allowed) return std::nullopt;
+  }
+  return content<floordiv>(node);
+}
+
+constexpr auto kBroadcast = FusionKind::kBroadcast;
+template <Element F>
+constexpr OpDef pair(std::string_view name, Types (*infer)(const Node&),
+                     std::optional<std::vector<Dim>> (*content)(const Node&) = nullptr) {
+  return {name, kBroadcast, 2, 2, infer, pairwise<F>, {}, 1, content};
+}
+template <Element F>
+constexpr OpDef many(std::string_view name) {
+  return {name, kBroadcast, 1, -1, arithmetic_type, pairwise<F>};
+}
+
+constexpr OpDef defs[] = {
+    pair<add>("Add", arithmetic_type, content<add_dims>),
+    pair<subtract>("Sub", arithmetic_type, content<subtract_dims>),
+    pair<multiply>("Mul", arithmetic_type, content<multiply_dims>),
+    pair<quotient>("Div", arithmetic_type, quotient_content),
+    pair<modulo>("Mod", arithmetic_type),
+    pair<power>("Pow", pow_type),
+    many<least>("Min"),
+    many<greatest>("Max"),
+    many<add>("Sum"),
+    {"Mean", kBroadcast, 1, -1, arithmetic_type, mean},
+    pair<equal>("Equal", comparison_type),
+    pair<less>("Less", comparison_type),
+    pair<less_or_equal>("LessOrEqual", comparison_type),
+    pair<greater>("Greater", comparison_type),
+    pair<greater_or_equal>("GreaterOrEqual", comparison_type),
+    pair<both>("And", logic_type),
+    pair<either>("Or", logic_type),
+    pair<differ>("Xor", logic_type),
+    pair<bit_and>("BitwiseAnd", arithmetic_type),
+    pair<bit_or>("BitwiseOr", arithmetic_type),
+    pair<bit_xor>("BitwiseXor", arithmetic_type),
+    pair<bit_shift>("BitShift", arithmetic_type),
+    {"Where", kBroadcast, 3, 3, where_type, where},
+};
+
+}  // namespace
+
+constinit const OpFamily binary_ops{"binary", defs};
+
+}  // namespace fettle

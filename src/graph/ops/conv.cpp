@@ -1,0 +1,207 @@
+#include "graph/ops/conv.h"
+
+#include <fmt/format.h>
+
+#include "graph/op_util.h"
+#include "graph/window.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+Shape spatial(const Shape& shape) { return Shape(shape.begin() + 2, shape.end()); }
+
+Result<std::vector<int64_t>> kernel_of(const Node& node) {
+  const auto kernel = static_shape(spatial(shape_of(node, 1)));
+  if (!kernel) return bad_types(node, "the weights' shape is not known");
+  const auto stated = node.attrs.get_ints("kernel_shape", *kernel);
+  if (stated != *kernel) return bad_attribute(node, "kernel_shape does not fit the weights");
+  return *kernel;
+}
+
+Result<> check_operands(const Node& node) {
+  if (rank_of(node, 0) < 3 || rank_of(node, 0) != rank_of(node, 1))
+    return bad_types(node, fmt::format("an input {} and weights {}", to_string(shape_of(node, 0)), to_string(shape_of(node, 1))));
+  if (dtype_of(node, 0) != dtype_of(node, 1)) return bad_types(node, "the input's and the weights' types differ");
+  if (node.attrs.get_int("group", 1) < 1) return bad_attribute(node, "group is less than one");
+  return {};
+}
+
+Types conv_type(const Node& node) {
+  FETTLE_TRY_VOID(check_operands(node));
+  FETTLE_TRY(auto kernel, kernel_of(node));
+  FETTLE_TRY(const Window window, read_window(node, spatial(shape_of(node, 0)), std::move(kernel)));
+  const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
+  const int64_t group = node.attrs.get_int("group", 1);
+  if (x[1].is_number() && !(x[1] == w[1] * group))
+    return bad_types(node, fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
+  if (w[0].value() % group != 0) return bad_types(node, fmt::format("{} outputs in {} groups", w[0].to_string(), group));
+  if (has_input(node, 2) && !(shape_of(node, 2) == Shape{w[0]})) return bad_types(node, "the bias does not fit");
+  Shape shape{x[0], w[0]};
+  shape.insert(shape.end(), window.output.begin(), window.output.end());
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+
+te::Tensor with_bias(const Node& node, const te::Tensor& sum, std::span<const te::Tensor> in) {
+  if (in.size() < 3 || !in[2]) return sum;
+  return te::compute(sum.shape(), [&](const std::vector<Var>& i) { return sum(i) + in[2](i[1]); },
+                     tensor_name(node) + "_bias");
+}
+
+std::vector<te::ReduceAxis> kernel_axes(const Window& window) {
+  std::vector<te::ReduceAxis> axes;
+  static constexpr const char* kNames[] = {"kh", "kw"};
+  for (size_t d = 0; d < window.n_dims(); ++d)
+    axes.push_back(te::reduce_axis(Expr(window.kernel[d]), window.n_dims() == 2 ? kNames[d] : fmt::format("k{}", d)));
+  return axes;
+}
+
+std::vector<std::string> output_axis_names(size_t n_spatial) {
+  if (n_spatial == 2) return {"n", "oc", "oh", "ow"};
+  std::vector<std::string> names{"n", "oc"};
+  for (size_t d = 0; d < n_spatial; ++d) names.push_back(fmt::format("o{}", d));
+  return names;
+}
+
+//   y[n, oc, o…] = Σ_{ic, k…} pad(x)[n, g*C/G + ic, o*stride + k*dilation] * w[oc, ic, k…],   g = oc / (OC/G)
+Tensors conv(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(auto kernel, kernel_of(node));
+  FETTLE_TRY(const Window window, read_window(node, spatial(shape_of(node, 0)), std::move(kernel)));
+  const te::Tensor x = padded(in[0], window, constant(0, in[0].dtype()), "conv_pad");
+  const int64_t group = node.attrs.get_int("group", 1);
+  const int64_t in_per_group = *as_int(in[1].dim(1)), out_per_group = *as_int(in[1].dim(0)) / group;
+  const te::Tensor sum = te::compute(
+      shape_exprs(output_shape(node)),
+      [&](const std::vector<Var>& i) -> te::Body {
+        std::vector<te::ReduceAxis> axes;
+        Expr ic = 0;
+        if (in_per_group > 1) {
+          axes.push_back(te::reduce_axis(Expr(in_per_group), "ic"));
+          ic = axes.back().var;
+        }
+        const Expr first = group == 1 ? Expr(0) : floordiv(Expr(i[1]), Expr(out_per_group)) * Expr(in_per_group);
+        Indices at{i[0], first + ic}, weight{i[1], ic};
+        for (const te::ReduceAxis& k : kernel_axes(window)) {
+          const size_t d = at.size() - 2;
+          at.push_back(i[d + 2] * Expr(window.strides[d]) + k * Expr(window.dilations[d]));
+          weight.push_back(k.var);
+          axes.push_back(k);
+        }
+        return te::sum(x(std::move(at)) * in[1](std::move(weight)), std::move(axes));
+      },
+      group > 1 && in_per_group == 1 ? "depthwise_conv" : "conv", output_axis_names(window.n_dims()));
+  return one(with_bias(node, sum, in));
+}
+
+// --- transposed: weights are [input channels, output channels / group, kernel…]
+
+struct Transposed {
+  std::vector<int64_t> kernel, strides, dilations, before;
+  Shape output;
+};
+
+Result<Transposed> read_transposed(const Node& node) {
+  FETTLE_TRY_VOID(check_operands(node));
+  Transposed t;
+  FETTLE_TRY(t.kernel, kernel_of(node));
+  const Shape input = spatial(shape_of(node, 0));
+  const size_t n = input.size();
+  t.strides = node.attrs.get_ints("strides", std::vector<int64_t>(n, 1));
+  t.dilations = node.attrs.get_ints("dilations", std::vector<int64_t>(n, 1));
+  const auto extra = node.attrs.get_ints("output_padding", std::vector<int64_t>(n, 0));
+  auto pads = node.attrs.get_ints("pads", std::vector<int64_t>(2 * n, 0));
+  const auto stated = node.attrs.get_ints("output_shape");
+  if (t.strides.size() != n || t.dilations.size() != n || extra.size() != n || pads.size() != 2 * n ||
+      (!stated.empty() && stated.size() != n && stated.size() != n + 2))
+    return bad_attribute(node, "a list has the wrong length");
+  for (size_t d = 0; d < n; ++d)
+    if (t.strides[d] < 1 || t.dilations[d] < 1) return bad_attribute(node, "a stride or dilation is less than one");
+  const std::string auto_pad = node.attrs.get_string("auto_pad", "NOTSET");
+  for (size_t d = 0; d < n; ++d) {
+    const Dim full = (input[d] - 1) * t.strides[d] + ((t.kernel[d] - 1) * t.dilations[d] + 1) + extra[d];
+    const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+    if (same || !stated.empty()) {
+      const Dim out = stated.empty() ? input[d] * t.strides[d] : Dim(stated[stated.size() - n + d]);
+      const Dim total = full - out;
+      const int64_t known = total.is_number() ? total.value() : 0;
+      // The larger half goes to the end with SAME_UPPER, to the beginning otherwise.
+      t.before.push_back(auto_pad == "SAME_UPPER" ? known / 2 : known - known / 2);
+      t.output.push_back(out);
+    } else {
+      if (auto_pad == "VALID") pads.assign(2 * n, 0);
+      t.before.push_back(pads[d]);
+      t.output.push_back(full - pads[d] - pads[n + d]);
+    }
+    if (t.output[d].max() < 1) return bad_types(node, "the output is empty");
+  }
+  return t;
+}
+
+Types conv_transpose_type(const Node& node) {
+  FETTLE_TRY(const Transposed t, read_transposed(node));
+  const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
+  const int64_t group = node.attrs.get_int("group", 1);
+  if (x[1].is_number() && (!(x[1] == w[0]) || x[1].value() % group != 0))
+    return bad_types(node, fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
+  Shape shape{x[0], w[1] * group};
+  if (has_input(node, 2) && !(shape_of(node, 2) == Shape{shape[1]})) return bad_types(node, "the bias does not fit");
+  shape.insert(shape.end(), t.output.begin(), t.output.end());
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+
+//   y[n, oc, o…] = Σ_{ic, k…} x[n, ic, (o + before - k*dilation) / stride] * w[ic, oc, k…]   where the quotient is exact
+//   and inside of x. Where windows do not overlap (kernel = stride, no padding) each output has one k: o % stride.
+Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Transposed t, read_transposed(node));
+  const te::Tensor &x = in[0], &w = in[1];
+  const size_t n = t.kernel.size();
+  const int64_t group = node.attrs.get_int("group", 1);
+  const int64_t in_per_group = *as_int(w.dim(0)) / group, out_per_group = *as_int(w.dim(1));
+  bool apart = true;
+  for (size_t d = 0; d < n; ++d)
+    apart = apart && t.kernel[d] == t.strides[d] && t.dilations[d] == 1 && t.before[d] == 0 &&
+            t.output[d].value() == shape_of(node, 0)[d + 2].value() * t.strides[d];
+  const te::Tensor sum = te::compute(
+      shape_exprs(output_shape(node)),
+      [&](const std::vector<Var>& i) -> te::Body {
+        std::vector<te::ReduceAxis> axes{te::reduce_axis(Expr(in_per_group), "ic")};
+        const Expr g = group == 1 ? Expr(0) : floordiv(Expr(i[1]), Expr(out_per_group));
+        const Expr oc = group == 1 ? Expr(i[1]) : floormod(Expr(i[1]), Expr(out_per_group));
+        const Expr ic = g * Expr(in_per_group) + Expr(axes[0].var);
+        Indices at{i[0], ic}, weight{ic, oc};
+        Expr inside;
+        for (size_t d = 0; d < n; ++d) {
+          const Expr stride = t.strides[d], o = i[d + 2];
+          if (apart) {
+            at.push_back(floordiv(o, stride));
+            weight.push_back(floormod(o, stride));
+            continue;
+          }
+          axes.push_back(te::reduce_axis(Expr(t.kernel[d]), fmt::format("k{}", d)));
+          const Expr k = axes.back().var;
+          const Expr place = o + Expr(t.before[d]) - k * Expr(t.dilations[d]);
+          const Expr quotient = floordiv(place, stride);
+          if (t.strides[d] > 1) inside = logical_and(inside, eq(floormod(place, stride), Expr(0)));
+          inside = logical_and(inside, logical_and(le(Expr(0), quotient), lt(quotient, x.dim(static_cast<int>(d) + 2))));
+          at.push_back(quotient);
+          weight.push_back(k);
+        }
+        Expr product = x(std::move(at)) * w(std::move(weight));
+        if (!is_true(inside)) product = select(inside, product, constant(0, product.dtype()));
+        return te::sum(product, std::move(axes));
+      },
+      tensor_name(node), output_axis_names(n));
+  return one(with_bias(node, sum, in));
+}
+
+constexpr OpDef defs[] = {
+    {"Conv", FusionKind::kComplexOutFusable, 2, 3, conv_type, conv},
+    {"ConvTranspose", FusionKind::kComplexOutFusable, 2, 3, conv_transpose_type, conv_transpose},
+};
+
+}  // namespace
+
+constinit const OpFamily conv_ops{"conv", defs};
+
+}  // namespace fettle

@@ -1,0 +1,119 @@
+#include "graph/ops/creation.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+// ConstantOfShape(shape) {value}: zero of f32 unless `value` says otherwise.
+DType filler_type(const Node& node) {
+  const ConstantTensor* value = node.attrs.get_tensor("value");
+  return value ? value->dtype : kF32;
+}
+Types constant_of_shape_type(const Node& node) {
+  FETTLE_TRY(const auto shape, dims_param(node, 0, "shape"));
+  if (!shape) return bad_attribute(node, "no shape is given");
+  for (const Dim& d : *shape)
+    if (d.min() < 0) return bad_attribute(node, "an extent is negative");
+  const ConstantTensor* value = node.attrs.get_tensor("value");
+  if (value && value->n_elems() != 1) return bad_attribute(node, "value must have one element");
+  return one_type(filler_type(node), *shape);
+}
+Tensors constant_of_shape(const Node& node, std::span<const te::Tensor>) {
+  const ConstantTensor* value = node.attrs.get_tensor("value");
+  const DType dtype = filler_type(node);
+  return one(map_output(node, [&](const Indices&) {
+    if (!value) return constant(0, dtype);
+    return dtype.is_float() ? constant(value->at(0), dtype) : int_imm(value->int_at(0), dtype);
+  }));
+}
+std::optional<std::vector<Dim>> constant_of_shape_content(const Node& node) {
+  const auto shape = static_shape(output_shape(node));
+  const ConstantTensor* value = node.attrs.get_tensor("value");
+  if (!shape || shape->size() > 1 || !filler_type(node).is_int() || (shape->size() == 1 && (*shape)[0] > 4096)) return std::nullopt;
+  return std::vector<Dim>(shape->empty() ? 1 : static_cast<size_t>((*shape)[0]), Dim(value ? value->int_at(0) : 0));
+}
+
+// Range(start, limit, delta), all of them constants.
+Types range_type(const Node& node) {
+  double bounds[3];
+  for (size_t i = 0; i < 3; ++i) {
+    if (!has_input(node, i) || !node.inputs[i]->is_constant() || node.inputs[i]->constant->n_elems() != 1)
+      return fail(ErrorCode::E604, "Range needs its bounds when the model is compiled", node.name);
+    bounds[i] = node.inputs[i]->constant->at(0);
+  }
+  if (bounds[2] == 0) return bad_attribute(node, "the step is zero");
+  const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
+  if (count > static_cast<double>(kMaxDim)) return fail(ErrorCode::E608, "Range is too long", node.name);
+  return one_type(dtype_of(node, 0), {Dim(count > 0 ? static_cast<int64_t>(count) : 0)});
+}
+Tensors range(const Node& node, std::span<const te::Tensor> in) {
+  const auto scalar_of = [](const te::Tensor& t) { return t(Indices(t.shape().size(), Expr(0))); };
+  return one(map_output(node, [&](const Indices& i) {
+    return scalar_of(in[0]) + cast(output_dtype(node), i[0]) * scalar_of(in[2]);
+  }));
+}
+
+Types eye_like_type(const Node& node) {
+  if (rank_of(node, 0) != 2) return bad_types(node, "the input is no matrix");
+  DType dtype = dtype_of(node, 0);
+  switch (node.attrs.get_int("dtype", 0)) {
+    case 0: break;
+    case 1: dtype = kF32; break;
+    case 6: dtype = kI32; break;
+    case 7: dtype = kI64; break;
+    case 11: dtype = kF64; break;
+    default: return bad_attribute(node, "dtype is not supported");
+  }
+  return one_type(dtype, shape_of(node, 0));
+}
+Tensors eye_like(const Node& node, std::span<const te::Tensor>) {
+  const Expr k = node.attrs.get_int("k", 0);
+  const DType dtype = output_dtype(node);
+  return one(map_output(node, [&](const Indices& i) { return select(eq(i[0] + k, i[1]), constant(1, dtype), constant(0, dtype)); }));
+}
+
+// OneHot(indices, depth, values): values = [off, on]; the depth must be constant.
+Types one_hot_type(const Node& node) {
+  if (!node.inputs[1]->is_constant() || node.inputs[1]->constant->n_elems() != 1)
+    return fail(ErrorCode::E604, "OneHot needs its depth when the model is compiled", node.name);
+  const int64_t depth = node.inputs[1]->constant->int_at(0);
+  if (depth < 0 || depth > kMaxDim) return bad_attribute(node, fmt::format("a depth of {}", depth));
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", -1), rank_of(node, 0) + 1));
+  Shape shape = shape_of(node, 0);
+  shape.insert(shape.begin() + axis, Dim(depth));
+  return one_type(dtype_of(node, 2), std::move(shape));
+}
+Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
+  const int64_t rank = static_cast<int64_t>(output_shape(node).size());
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", -1), rank));
+  const Expr depth = output_shape(node)[static_cast<size_t>(axis)].value();
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at = i;
+    at.erase(at.begin() + axis);
+    const Expr index = cast(kI64, in[0](at));
+    const Expr wrapped = select(lt(index, Expr(0)), index + depth, index);
+    return select(eq(wrapped, i[static_cast<size_t>(axis)]), in[2](Expr(1)), in[2](Expr(0)));
+  }));
+}
+
+constexpr ParamInput shape_param[] = {{0, "shape", ParamInput::Kind::kInts}};
+constexpr auto kInjective = FusionKind::kInjective;
+constexpr OpDef defs[] = {
+    {"ConstantOfShape", kInjective, 0, 1, constant_of_shape_type, constant_of_shape, shape_param, 1, constant_of_shape_content},
+    {"Range", kInjective, 3, 3, range_type, range},
+    {"EyeLike", kInjective, 1, 1, eye_like_type, eye_like},
+    {"OneHot", FusionKind::kBroadcast, 3, 3, one_hot_type, one_hot},
+};
+
+}  // namespace
+
+constinit const OpFamily creation_ops{"creation", defs};
+
+}  // namespace fettle

@@ -1,0 +1,475 @@
+#include "graph/ops/indexing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+// --- Transpose
+
+Result<std::vector<int64_t>> permutation(const Node& node) {
+  const auto rank = static_cast<size_t>(rank_of(node, 0));
+  std::vector<int64_t> reversed(rank);
+  for (size_t d = 0; d < rank; ++d) reversed[d] = static_cast<int64_t>(rank - 1 - d);
+  auto perm = node.attrs.get_ints("perm", reversed);
+  auto sorted = perm;
+  std::sort(sorted.begin(), sorted.end());
+  std::reverse(sorted.begin(), sorted.end());
+  if (sorted != reversed) return bad_attribute(node, "perm is no permutation of the dims");
+  return perm;
+}
+Types transpose_type(const Node& node) {
+  FETTLE_TRY(const auto perm, permutation(node));
+  Shape shape;
+  for (const int64_t d : perm) shape.push_back(shape_of(node, 0)[static_cast<size_t>(d)]);
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Tensors transpose(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto perm, permutation(node));
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at(i.size());
+    for (size_t d = 0; d < i.size(); ++d) at[static_cast<size_t>(perm[d])] = i[d];
+    return in[0](at);
+  }));
+}
+
+// --- Concat, Split
+
+Types concat_type(const Node& node) {
+  if (!node.attrs.has("axis")) return bad_attribute(node, "no axis is given");
+  Shape shape = shape_of(node, 0);
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    const Shape& next = shape_of(node, i);
+    if (next.size() != shape.size() || dtype_of(node, i) != dtype_of(node, 0))
+      return bad_types(node, fmt::format("{} and {}", type_of(node, 0).to_string(), type_of(node, i).to_string()));
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (static_cast<int64_t>(d) == axis) {
+        shape[d] = shape[d] + next[d];
+      } else if (!shape[d].is_number()) {
+        shape[d] = next[d];
+      } else if (next[d].is_number() && !(next[d] == shape[d])) {
+        return bad_types(node, fmt::format("{} and {}", to_string(shape), to_string(next)));
+      }
+    }
+  }
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Tensors concat(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  return one(map_output(node, [&](const Indices& i) {
+    const auto a = static_cast<size_t>(axis);
+    std::vector<int64_t> starts{0};
+    for (const te::Tensor& t : in) starts.push_back(starts.back() + *as_int(t.shape()[a]));
+    Expr value;
+    for (size_t k = in.size(); k-- > 0;) {
+      if (starts[k] == starts[k + 1]) continue;  // empty
+      Indices at = i;
+      at[a] = i[a] - Expr(starts[k]);
+      const Expr part = in[k](at);
+      value = value ? select(lt(i[a], Expr(starts[k + 1])), part, value) : part;
+    }
+    return value ? value : constant(0, output_dtype(node));
+  }));
+}
+std::optional<std::vector<Dim>> concat_content(const Node& node) {
+  std::vector<Dim> all;
+  for (const Value* input : node.inputs) {
+    const auto part = content_of(*input);
+    if (!part || input->rank() != 1) return std::nullopt;
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  return all;
+}
+
+Result<std::vector<Dim>> split_sizes(const Node& node, int64_t axis) {
+  FETTLE_TRY(const auto given, dims_param(node, 1, "split"));
+  const Dim& extent = shape_of(node, 0)[static_cast<size_t>(axis)];
+  const auto n = static_cast<int64_t>(node.outputs.size());
+  if (given) {
+    Dim sum = 0;
+    for (const Dim& d : *given) {
+      if (d.min() < 0) return bad_attribute(node, "a part's size is negative");
+      sum = sum + d;
+    }
+    if (given->size() != node.outputs.size() || (sum.is_number() && extent.is_number() && !(sum == extent)))
+      return bad_attribute(node, fmt::format("{} outputs of an extent of {} do not fit the stated sizes", n, extent.to_string()));
+    return *given;
+  }
+  // Equal parts; the last is smaller where they do not divide the extent.
+  const Dim part = ceildiv(extent, n);
+  std::vector<Dim> sizes(static_cast<size_t>(n), part);
+  sizes.back() = extent - part * (n - 1);
+  if (sizes.back().max() < 0) return bad_attribute(node, fmt::format("{} outputs of an extent of {}", n, extent.to_string()));
+  return sizes;
+}
+Types split_type(const Node& node) {
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
+  FETTLE_TRY(const auto sizes, split_sizes(node, axis));
+  std::vector<TensorType> types;
+  for (const Dim& size : sizes) {
+    Shape shape = shape_of(node, 0);
+    shape[static_cast<size_t>(axis)] = size;
+    types.push_back({dtype_of(node, 0), std::move(shape)});
+  }
+  return types;
+}
+Tensors split(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  std::vector<te::Tensor> parts;
+  int64_t start = 0;
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    parts.push_back(map_output(node, [&](const Indices& i) {
+      Indices at = i;
+      at[static_cast<size_t>(axis)] = i[static_cast<size_t>(axis)] + Expr(start);
+      return in[0](at);
+    }, k));
+    start += output_shape(node, k)[static_cast<size_t>(axis)].value();
+  }
+  return parts;
+}
+
+// --- Slice: starts, ends, axes, steps
+
+struct SlicedDim {
+  Dim extent = 0;
+  int64_t start = 0, step = 1;
+  bool known = true;  // start is a number
+};
+
+Result<std::vector<SlicedDim>> sliced(const Node& node) {
+  FETTLE_TRY(const auto starts, ints_param(node, 1, "starts"));
+  FETTLE_TRY(const auto ends, dims_param(node, 2, "ends"));
+  FETTLE_TRY(auto axes, ints_param(node, 3, "axes"));
+  FETTLE_TRY(const auto steps, ints_param(node, 4, "steps"));
+  if (!starts || !ends || starts->size() != ends->size()) return bad_attribute(node, "starts and ends differ in length");
+  if (!axes) {
+    axes.emplace(starts->size());
+    std::iota(axes->begin(), axes->end(), 0);
+  }
+  if (axes->size() != starts->size() || (steps && steps->size() != starts->size()))
+    return bad_attribute(node, "axes or steps differ in length from starts");
+  std::vector<SlicedDim> dims;
+  for (const Dim& d : shape_of(node, 0)) dims.push_back({d});
+  for (size_t k = 0; k < axes->size(); ++k) {
+    FETTLE_TRY(const int64_t axis, positive_axis(node, (*axes)[k], rank_of(node, 0)));
+    SlicedDim& out = dims[static_cast<size_t>(axis)];
+    const Dim extent = out.extent;
+    out.step = steps ? (*steps)[k] : 1;
+    if (out.step == 0) return bad_attribute(node, "a step is zero");
+    const Dim& end = (*ends)[k];
+    if (extent.is_number() && end.is_number()) {
+      const int64_t n = extent.value();
+      const bool back = out.step < 0;
+      const auto place = [&](int64_t i) {
+        const int64_t from_front = i < 0 ? (i < -n ? -1 : i + n) : i;
+        const int64_t least = back ? -1 : 0;
+        return std::clamp<int64_t>(from_front, least, std::max(least, back ? n - 1 : n));
+      };
+      const int64_t first = back ? std::max<int64_t>(0, place((*starts)[k])) : place((*starts)[k]);
+      const int64_t stop = place(end.value());
+      const bool none = back && ((*starts)[k] < -n || n == 0);  // begins before the first element
+      const int64_t count = back ? (first - stop - out.step - 1) / -out.step : (stop - first + out.step - 1) / out.step;
+      out.start = first;
+      out.extent = none && (*starts)[k] < -n ? Dim(0) : Dim(std::max<int64_t>(0, count));
+      continue;
+    }
+    // Of a symbolic extent: from a known start to the end, or to a known distance from it.
+    if (out.step != 1 || (*starts)[k] < 0) return fail(ErrorCode::E604, "Slice of an unknown extent", node.name);
+    out.start = (*starts)[k];
+    const Dim stop = !end.is_number() ? min(end, extent) : end.value() < 0 ? extent + end : end.value() >= kMaxDim ? extent : min(end, extent);
+    out.extent = max(stop - out.start, 0);
+  }
+  return dims;
+}
+Types slice_type(const Node& node) {
+  FETTLE_TRY(const auto dims, sliced(node));
+  Shape shape;
+  for (const SlicedDim& d : dims) shape.push_back(d.extent);
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Tensors slice(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto dims, sliced(node));
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at;
+    for (size_t d = 0; d < i.size(); ++d) at.push_back(i[d] * Expr(dims[d].step) + Expr(dims[d].start));
+    return in[0](at);
+  }));
+}
+std::optional<std::vector<Dim>> slice_content(const Node& node) {
+  const auto all = content_of(*node.inputs[0]);
+  const auto dims = sliced(node);
+  if (!all || !dims || dims->size() != 1 || !(*dims)[0].extent.is_number()) return std::nullopt;
+  std::vector<Dim> part;
+  for (int64_t k = 0; k < (*dims)[0].extent.value(); ++k)
+    part.push_back((*all)[static_cast<size_t>((*dims)[0].start + k * (*dims)[0].step)]);
+  return part;
+}
+
+// --- Pad
+
+struct Padding {
+  std::vector<int64_t> before, after;
+};
+Result<Padding> padding(const Node& node) {
+  FETTLE_TRY(const auto pads, ints_param(node, 1, "pads"));
+  FETTLE_TRY(const auto axes, ints_param(node, 3, "axes"));
+  const auto rank = static_cast<size_t>(rank_of(node, 0));
+  const size_t n = axes ? axes->size() : rank;
+  if (!pads || pads->size() != 2 * n) return bad_attribute(node, "pads must have two elements a dim");
+  Padding p{std::vector<int64_t>(rank), std::vector<int64_t>(rank)};
+  for (size_t k = 0; k < n; ++k) {
+    FETTLE_TRY(const int64_t axis, positive_axis(node, axes ? (*axes)[k] : static_cast<int64_t>(k), static_cast<int64_t>(rank)));
+    p.before[static_cast<size_t>(axis)] = (*pads)[k];
+    p.after[static_cast<size_t>(axis)] = (*pads)[n + k];
+  }
+  return p;
+}
+Types pad_type(const Node& node) {
+  FETTLE_TRY(const Padding p, padding(node));
+  const std::string mode = node.attrs.get_string("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") return bad_attribute(node, "mode is " + mode);
+  Shape shape = shape_of(node, 0);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Dim extent = shape[d];
+    const int64_t most = std::max(p.before[d], p.after[d]);
+    if (mode == "reflect" && extent.is_number() && most >= std::max<int64_t>(1, extent.value()) && most > 0)
+      return bad_attribute(node, "reflected padding is as large as the input");
+    shape[d] = extent + p.before[d] + p.after[d];
+    if (shape[d].max() < 0) return bad_attribute(node, "more is cut off than there is");
+  }
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Tensors pad(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Padding p, padding(node));
+  const std::string mode = node.attrs.get_string("mode", "constant");
+  const DType dtype = output_dtype(node);
+  Expr value = constant(node.attrs.get_float("value", 0), dtype);
+  if (!node.attrs.has("value") && in.size() > 2 && in[2]) value = in[2](Indices(in[2].shape().size(), Expr(0)));
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at;
+    Expr inside;
+    for (size_t d = 0; d < i.size(); ++d) {
+      const Expr n = in[0].shape()[d], k = i[d] - Expr(p.before[d]);
+      if (p.before[d] == 0 && p.after[d] == 0) {
+        at.push_back(i[d]);
+      } else if (mode == "edge") {
+        at.push_back(clamp(k, Expr(0), n - Expr(1)));
+      } else if (mode == "wrap") {
+        at.push_back(floormod(k, n));
+      } else if (mode == "reflect") {
+        const Expr folded = max(k, Expr(0) - k);  // -1 → 1; then n → n - 2
+        at.push_back(min(folded, (n - Expr(1)) * Expr(2) - folded));
+      } else {
+        at.push_back(k);
+        if (p.before[d] > 0) inside = logical_and(inside, le(Expr(0), k));
+        if (p.after[d] > 0) inside = logical_and(inside, lt(k, n));
+      }
+    }
+    const Expr element = in[0](at);
+    return is_true(inside) ? element : select(call("likely", {inside}, kBool), element, value);
+  }));
+}
+
+// --- Expand, Tile
+
+Types expand_type(const Node& node) {
+  FETTLE_TRY(const auto shape, dims_param(node, 1, "shape"));
+  if (!shape) return bad_attribute(node, "no shape is given");
+  FETTLE_TRY(Shape out, broadcast(node, shape_of(node, 0), *shape));
+  return one_type(dtype_of(node, 0), std::move(out));
+}
+Tensors expand(const Node& node, std::span<const te::Tensor> in) {
+  return one(map_output(node, [&](const Indices& i) { return read_broadcast(in[0], i); }));
+}
+
+Types tile_type(const Node& node) {
+  FETTLE_TRY(const auto repeats, dims_param(node, 1, "repeats"));
+  Shape shape = shape_of(node, 0);
+  if (!repeats || repeats->size() != shape.size()) return bad_attribute(node, "repeats must have one element a dim");
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if ((*repeats)[d].min() < 0) return bad_attribute(node, "a repetition is negative");
+    shape[d] = shape[d] * (*repeats)[d];
+  }
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Tensors tile(const Node& node, std::span<const te::Tensor> in) {
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at;
+    for (size_t d = 0; d < i.size(); ++d)
+      at.push_back(is_int(in[0].shape()[d], output_shape(node)[d].value()) ? i[d] : floormod(i[d], in[0].shape()[d]));
+    return in[0](at);
+  }));
+}
+
+// --- Gather, GatherElements: indices may count from the end
+
+Expr wrapped(const Expr& index, const Expr& extent) {
+  const Expr k = cast(kI64, index);
+  return select(lt(k, Expr(0)), k + extent, k);
+}
+Types gather_type(const Node& node) {
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
+  if (!dtype_of(node, 1).is_int()) return bad_types(node, "the indices are not integers");
+  const Shape& data = shape_of(node, 0);
+  Shape shape(data.begin(), data.begin() + axis);
+  shape.insert(shape.end(), shape_of(node, 1).begin(), shape_of(node, 1).end());
+  shape.insert(shape.end(), data.begin() + axis + 1, data.end());
+  return one_type(dtype_of(node, 0), std::move(shape));
+}
+Tensors gather(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  return one(map_output(node, [&](const Indices& i) {
+    const auto middle = i.begin() + axis;
+    const Expr index = in[1](Indices(middle, middle + in[1].rank()));
+    Indices at(i.begin(), middle);
+    at.push_back(wrapped(index, in[0].dim(static_cast<int>(axis))));
+    at.insert(at.end(), middle + in[1].rank(), i.end());
+    return in[0](at);
+  }));
+}
+std::optional<std::vector<Dim>> gather_content(const Node& node) {
+  const auto all = content_of(*node.inputs[0]), indices = content_of(*node.inputs[1]);
+  if (!all || !indices || node.inputs[0]->rank() != 1 || node.inputs[1]->rank() > 1) return std::nullopt;
+  std::vector<Dim> part;
+  const auto n = static_cast<int64_t>(all->size());
+  for (const Dim& index : *indices) {
+    if (!index.is_number() || index.value() < -n || index.value() >= n) return std::nullopt;
+    part.push_back((*all)[static_cast<size_t>(index.value() < 0 ? index.value() + n : index.value())]);
+  }
+  return part;
+}
+
+Types gather_elements_type(const Node& node) {
+  FETTLE_TRY_VOID(positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
+  if (rank_of(node, 0) != rank_of(node, 1)) return bad_types(node, "the ranks of data and indices differ");
+  return one_type(dtype_of(node, 0), shape_of(node, 1));
+}
+Tensors gather_elements(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at = i;
+    at[static_cast<size_t>(axis)] = wrapped(in[1](i), in[0].dim(static_cast<int>(axis)));
+    return in[0](at);
+  }));
+}
+
+// --- between channels and space
+
+Result<int64_t> block_size(const Node& node) {
+  const int64_t b = node.attrs.get_int("blocksize", 0);
+  if (b < 1 || b > 4096) return bad_attribute(node, fmt::format("a blocksize of {}", b));
+  if (rank_of(node, 0) != 4) return bad_types(node, "the input is not of rank 4");
+  return b;
+}
+Types depth_to_space_type(const Node& node) {
+  FETTLE_TRY(const int64_t b, block_size(node));
+  const Shape& x = shape_of(node, 0);
+  if (x[1].is_number() && x[1].value() % (b * b) != 0) return bad_types(node, "the blocks do not divide the channels");
+  return one_type(dtype_of(node, 0), {x[0], floordiv(x[1], b * b), x[2] * b, x[3] * b});
+}
+Tensors depth_to_space(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const int64_t block, block_size(node));
+  const bool columns_first = node.attrs.get_string("mode", "DCR") == "CRD";
+  return one(map_output(node, [&](const Indices& i) {
+    const Expr b = block, channels = output_shape(node)[1].value();
+    const Expr place = floormod(i[2], b) * b + floormod(i[3], b);
+    const Expr c = columns_first ? i[1] * Expr(block * block) + place : place * channels + i[1];
+    return in[0](i[0], c, floordiv(i[2], b), floordiv(i[3], b));
+  }));
+}
+Types space_to_depth_type(const Node& node) {
+  FETTLE_TRY(const int64_t b, block_size(node));
+  const Shape& x = shape_of(node, 0);
+  for (const size_t d : {2, 3})
+    if (x[d].is_number() && x[d].value() % b != 0) return bad_types(node, "the blocks do not divide the extent");
+  return one_type(dtype_of(node, 0), {x[0], x[1] * (b * b), floordiv(x[2], b), floordiv(x[3], b)});
+}
+Tensors space_to_depth(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const int64_t block, block_size(node));
+  return one(map_output(node, [&](const Indices& i) {
+    const Expr b = block, channels = in[0].dim(1);
+    const Expr place = floordiv(i[1], channels);
+    return in[0](i[0], floormod(i[1], channels), i[2] * b + floordiv(place, b), i[3] * b + floormod(place, b));
+  }));
+}
+
+// --- along an axis
+
+Types trilu_type(const Node& node) {
+  if (rank_of(node, 0) < 2) return bad_types(node, "the input is no matrix");
+  FETTLE_TRY_VOID(int_param(node, 1, "k"));
+  return same_type(node);
+}
+Tensors trilu(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto given, int_param(node, 1, "k"));
+  const Expr k = given.value_or(0);
+  const bool upper = node.attrs.get_int("upper", 1) != 0;
+  return one(map_output(node, [&](const Indices& i) {
+    const Expr &row = i[i.size() - 2], &column = i.back();
+    const Expr kept = upper ? ge(column, row + k) : le(column, row + k);
+    return select(kept, in[0](i), constant(0, output_dtype(node)));
+  }));
+}
+
+Types cumulative_type(const Node& node) {
+  FETTLE_TRY(const auto axis, int_param(node, 1, "axis"));
+  if (!axis) return bad_attribute(node, "no axis is given");
+  FETTLE_TRY_VOID(positive_axis(node, *axis, rank_of(node, 0)));
+  return same_type(node);
+}
+// As a sum over the part that precedes each element.
+Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto given, int_param(node, 1, "axis"));
+  FETTLE_TRY(const int64_t axis, positive_axis(node, *given, in[0].rank()));
+  const bool exclusive = node.attrs.get_int("exclusive", 0) != 0, reverse = node.attrs.get_int("reverse", 0) != 0;
+  return one(te::compute(
+      in[0].shape(),
+      [&](const std::vector<Var>& vars) -> te::Body {
+        const te::ReduceAxis k = te::reduce_axis(in[0].dim(static_cast<int>(axis)), "k");
+        Indices at = to_indices(vars);
+        const Expr here = at[static_cast<size_t>(axis)];
+        at[static_cast<size_t>(axis)] = k;
+        const Expr first = reverse ? here : Expr(k), second = reverse ? Expr(k) : here;
+        return te::sum(select(exclusive ? lt(first, second) : le(first, second), in[0](at), constant(0, in[0].dtype())), {k});
+      },
+      tensor_name(node)));
+}
+
+using Kind = ParamInput::Kind;
+constexpr ParamInput slice_params[] = {{1, "starts", Kind::kInts}, {2, "ends", Kind::kInts}, {3, "axes", Kind::kInts}, {4, "steps", Kind::kInts}};
+constexpr ParamInput pad_params[] = {{1, "pads", Kind::kInts}, {2, "value", Kind::kFloat}, {3, "axes", Kind::kInts}};
+constexpr ParamInput split_params[] = {{1, "split", Kind::kInts}};
+constexpr ParamInput shape_params[] = {{1, "shape", Kind::kInts}};
+constexpr ParamInput repeats_params[] = {{1, "repeats", Kind::kInts}};
+constexpr ParamInput k_params[] = {{1, "k", Kind::kInt}};
+constexpr ParamInput axis_params[] = {{1, "axis", Kind::kInt}};
+constexpr auto kInjective = FusionKind::kInjective;
+constexpr OpDef defs[] = {
+    {"Transpose", kInjective, 1, 1, transpose_type, transpose},
+    {"Concat", kInjective, 1, -1, concat_type, concat, {}, 1, concat_content},
+    {"Split", kInjective, 1, 2, split_type, split, split_params, -1},
+    {"Slice", kInjective, 1, 5, slice_type, slice, slice_params, 1, slice_content},
+    {"Pad", kInjective, 1, 4, pad_type, pad, pad_params},
+    {"Expand", kInjective, 1, 2, expand_type, expand, shape_params},
+    {"Tile", kInjective, 1, 2, tile_type, tile, repeats_params},
+    {"Gather", kInjective, 2, 2, gather_type, gather, {}, 1, gather_content},
+    {"GatherElements", kInjective, 2, 2, gather_elements_type, gather_elements},
+    {"DepthToSpace", kInjective, 1, 1, depth_to_space_type, depth_to_space},
+    {"SpaceToDepth", kInjective, 1, 1, space_to_depth_type, space_to_depth},
+    {"Trilu", kInjective, 1, 2, trilu_type, trilu, k_params},
+    {"CumSum", FusionKind::kReduction, 1, 2, cumulative_type, cumulative_sum, axis_params},
+};
+
+}  // namespace
+
+constinit const OpFamily indexing_ops{"indexing", defs};
+
+}  // namespace fettle

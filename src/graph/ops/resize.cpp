@@ -1,0 +1,164 @@
+#include "graph/ops/resize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+struct Resized {
+  Shape output;
+  std::vector<double> scales;  // output over input, one a dim
+};
+
+// Resize(x, roi, scales, sizes)
+Result<Resized> resized(const Node& node) {
+  const Shape& in = shape_of(node, 0);
+  Resized r{in, std::vector<double>(in.size(), 1)};
+  std::vector<int64_t> axes = node.attrs.get_ints("axes");
+  if (axes.empty())
+    for (size_t d = 0; d < in.size(); ++d) axes.push_back(static_cast<int64_t>(d));
+  for (int64_t& axis : axes) {
+    FETTLE_TRY(axis, positive_axis(node, axis, rank_of(node, 0)));
+  }
+  FETTLE_TRY(auto scales, floats_param(node, 2, "scales"));
+  if (scales && !scales->empty()) {
+    if (scales->size() != axes.size()) return bad_attribute(node, "scales must have one element a dim");
+    for (size_t k = 0; k < axes.size(); ++k) {
+      const auto d = static_cast<size_t>(axes[k]);
+      const double scale = (*scales)[k];
+      if (!(scale > 0) || scale > 1e6) return bad_attribute(node, fmt::format("a scale of {}", scale));
+      r.scales[d] = scale;
+      if (in[d].is_number()) r.output[d] = static_cast<int64_t>(std::floor(static_cast<double>(in[d].value()) * scale));
+      else if (scale == std::floor(scale)) r.output[d] = in[d] * static_cast<int64_t>(scale);
+      else r.output[d] = Dim::symbol(fmt::format("floor({} * {})", in[d].to_string(), scale), 0);
+    }
+    return r;
+  }
+  FETTLE_TRY(const auto sizes, ints_param(node, 3, "sizes"));
+  if (!sizes || sizes->size() != axes.size()) return bad_attribute(node, "neither scales nor sizes fit the input");
+  const std::string policy = node.attrs.get_string("keep_aspect_ratio_policy", "stretch");
+  std::vector<double> ratios;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const Dim& extent = in[static_cast<size_t>(axes[k])];
+    if (!extent.is_number()) return fail(ErrorCode::E604, "Resize to given sizes needs the input's shape", node.name);
+    if (extent.value() < 1 || (*sizes)[k] < 0) return bad_attribute(node, "an extent is negative or zero");
+    ratios.push_back(static_cast<double>((*sizes)[k]) / static_cast<double>(extent.value()));
+  }
+  const double common = policy == "not_larger"    ? *std::min_element(ratios.begin(), ratios.end())
+                        : policy == "not_smaller" ? *std::max_element(ratios.begin(), ratios.end())
+                                                  : 0;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto d = static_cast<size_t>(axes[k]);
+    r.scales[d] = common > 0 ? common : ratios[k];
+    r.output[d] = common > 0 ? Dim(std::lround(common * static_cast<double>(in[d].value()))) : Dim((*sizes)[k]);
+  }
+  return r;
+}
+
+Types resize_type(const Node& node) {
+  FETTLE_TRY(Resized r, resized(node));
+  const std::string mode = node.attrs.get_string("mode", "nearest");
+  if (mode != "nearest" && mode != "linear" && mode != "cubic") return bad_attribute(node, "mode is " + mode);
+  if (node.attrs.get_int("antialias", 0) || node.attrs.get_int("exclude_outside", 0))
+    return fail(ErrorCode::E603, "Resize with antialias or exclude_outside", node.name);
+  const std::string where = node.attrs.get_string("coordinate_transformation_mode", "half_pixel");
+  constexpr const char* known[] = {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners"};
+  if (std::find(std::begin(known), std::end(known), where) == std::end(known))
+    return fail(ErrorCode::E603, "Resize with coordinates " + where, node.name);
+  return one_type(dtype_of(node, 0), std::move(r.output));
+}
+
+// The place in the input, in f32, of output index i along a dim.
+Expr coordinate(const std::string& mode, const Expr& i, double scale, int64_t in, int64_t out) {
+  const auto number = [](double v) { return constant(v, kF32); };
+  const Expr x = cast(kF32, i);
+  if (mode == "asymmetric") return x * number(1 / scale);
+  if (mode == "align_corners") return out == 1 ? number(0) : x * number(static_cast<double>(in - 1) / static_cast<double>(out - 1));
+  if (mode == "pytorch_half_pixel" && out == 1) return number(0);
+  Expr offset = number(-0.5);
+  if (mode == "half_pixel_symmetric") {
+    const double adjustment = static_cast<double>(out) / (scale * static_cast<double>(in));
+    offset = number(static_cast<double>(in) / 2 * (1 - adjustment) - 0.5);
+  }
+  return (x + number(0.5)) * number(1 / scale) + offset;
+}
+
+Expr nearest_index(const Node& node, const std::string& where, const Expr& i, double scale, int64_t in, int64_t out) {
+  const std::string rounding = node.attrs.get_string("nearest_mode", "round_prefer_floor");
+  // Upsampling by a whole number repeats elements: no floats are needed.
+  const bool whole = scale >= 1 && scale == std::floor(scale) && out == in * static_cast<int64_t>(scale);
+  if (whole && ((where == "asymmetric" && rounding == "floor") || (where == "half_pixel" && rounding.starts_with("round"))))
+    return floordiv(i, Expr(static_cast<int64_t>(scale)));
+  const Expr x = coordinate(where, i, scale, in, out), half = constant(0.5, kF32);
+  const Expr rounded = rounding == "floor"               ? math("floor", {x})
+                       : rounding == "ceil"              ? math("ceil", {x})
+                       : rounding == "round_prefer_ceil" ? math("floor", {x + half})
+                                                         : math("ceil", {x - half});
+  return clamp(cast(kI64, rounded), Expr(0), Expr(in - 1));
+}
+
+struct Tap {
+  Expr index, weight;
+};
+
+// Two taps for linear, four for cubic interpolation (Keys 1981, with the model's coefficient a).
+std::vector<Tap> taps(const Node& node, const std::string& where, const Expr& i, double scale, int64_t in, int64_t out) {
+  const auto number = [](double v) { return constant(v, kF32); };
+  const Expr x = coordinate(where, i, scale, in, out), base = math("floor", {x}), t = x - base;
+  const Expr first = cast(kI64, base);
+  const auto at = [&](int64_t offset) { return clamp(first + Expr(offset), Expr(0), Expr(in - 1)); };
+  if (node.attrs.get_string("mode", "nearest") == "linear") return {{at(0), number(1) - t}, {at(1), t}};
+  const double a = node.attrs.get_float("cubic_coeff_a", -0.75);
+  const auto near = [&](const Expr& d) { return ((d * number(a + 2) - number(a + 3)) * d) * d + number(1); };
+  const auto far = [&](const Expr& d) { return ((d * number(a) - number(5 * a)) * d + number(8 * a)) * d - number(4 * a); };
+  return {{at(-1), far(t + number(1))}, {at(0), near(t)}, {at(1), near(number(1) - t)}, {at(2), far(number(2) - t)}};
+}
+
+Tensors resize(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Resized r, resized(node));
+  const std::string where = node.attrs.get_string("coordinate_transformation_mode", "half_pixel");
+  const bool nearest = node.attrs.get_string("mode", "nearest") == "nearest";
+  const DType dtype = in[0].dtype();
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at = i;
+    std::vector<std::pair<size_t, std::vector<Tap>>> blended;
+    for (size_t d = 0; d < i.size(); ++d) {
+      const int64_t from = *as_int(in[0].shape()[d]), to = output_shape(node)[d].value();
+      if (r.scales[d] == 1 && from == to) continue;
+      if (nearest) at[d] = nearest_index(node, where, i[d], r.scales[d], from, to);
+      else blended.emplace_back(d, taps(node, where, i[d], r.scales[d], from, to));
+    }
+    // The sum over all combinations of taps, innermost dim first.
+    const std::function<Expr(size_t)> sum = [&](size_t k) -> Expr {
+      if (k == blended.size()) return blended.empty() ? in[0](at) : cast(kF32, in[0](at));
+      Expr total;
+      for (const Tap& tap : blended[k].second) {
+        at[blended[k].first] = tap.index;
+        const Expr term = sum(k + 1) * tap.weight;
+        total = total ? total + term : term;
+      }
+      return total;
+    };
+    return cast(dtype, sum(0));
+  }));
+}
+
+constexpr ParamInput params[] = {{1, "roi", ParamInput::Kind::kFloats},
+                                 {2, "scales", ParamInput::Kind::kFloats},
+                                 {3, "sizes", ParamInput::Kind::kInts}};
+constexpr OpDef defs[] = {
+    {"Resize", FusionKind::kInjective, 1, 4, resize_type, resize, params},
+};
+
+}  // namespace
+
+constinit const OpFamily resize_ops{"resize", defs};
+
+}  // namespace fettle

@@ -1,0 +1,141 @@
+#include "graph/ops/unary.h"
+
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+using Element = Expr (*)(const Node& node, const Expr& x);
+
+template <Element F>
+Tensors pointwise(const Node& node, std::span<const te::Tensor> in) {
+  return one(map_output(node, [&](const Indices& i) { return F(node, in[0](i)); }));
+}
+
+Types bool_type(const Node& node) { return one_type(kBool, shape_of(node, 0)); }
+
+Expr number(double value, const Expr& like) { return constant(value, like.dtype()); }
+Expr named(const char* name, const Expr& x) { return math(name, {x}); }
+
+Expr absolute(const Node&, const Expr& x) {
+  if (x.dtype().is_float()) return named("abs", x);
+  return x.dtype().code == TypeCode::kUInt ? x : max(x, number(0, x) - x);
+}
+Expr negate(const Node&, const Expr& x) {
+  return x.dtype().is_float() ? x * number(-1, x) : number(0, x) - x;
+}
+Expr sign(const Node&, const Expr& x) {
+  const Expr zero = number(0, x);
+  const Expr below = x.dtype().code == TypeCode::kUInt ? zero : select(lt(x, zero), number(-1, x), zero);
+  return select(gt(x, zero), number(1, x), below);
+}
+// The rounding functions leave integers alone.
+template <const char* const& Name>
+Expr rounded(const Node&, const Expr& x) {
+  return x.dtype().is_float() ? named(Name, x) : x;
+}
+constexpr const char* kFloor = "floor";
+constexpr const char* kCeil = "ceil";
+constexpr const char* kRound = "round";
+
+Expr square_root(const Node&, const Expr& x) { return named("sqrt", x); }
+Expr reciprocal(const Node&, const Expr& x) { return number(1, x) / x; }
+Expr exponential(const Node&, const Expr& x) { return named("exp", x); }
+Expr logarithm(const Node&, const Expr& x) { return named("log", x); }
+Expr sine(const Node&, const Expr& x) { return named("sin", x); }
+Expr cosine(const Node&, const Expr& x) { return named("cos", x); }
+Expr tangent(const Node&, const Expr& x) { return named("sin", x) / named("cos", x); }
+Expr sinh_of(const Node&, const Expr& x) { return (named("exp", x) - named("exp", number(0, x) - x)) * number(0.5, x); }
+Expr cosh_of(const Node&, const Expr& x) { return (named("exp", x) + named("exp", number(0, x) - x)) * number(0.5, x); }
+Expr tanh_of(const Node&, const Expr& x) { return named("tanh", x); }
+Expr asinh_of(const Node&, const Expr& x) {
+  const Expr a = named("abs", x);
+  const Expr y = named("log", a + named("sqrt", a * a + number(1, x)));
+  return select(lt(x, number(0, x)), number(0, x) - y, y);
+}
+Expr acosh_of(const Node&, const Expr& x) { return named("log", x + named("sqrt", x * x - number(1, x))); }
+Expr atanh_of(const Node&, const Expr& x) {
+  return named("log", (number(1, x) + x) / (number(1, x) - x)) * number(0.5, x);
+}
+Expr error_function(const Node&, const Expr& x) { return named("erf", x); }
+
+Expr logical_negation(const Node&, const Expr& x) { return logical_not(x); }
+Expr bitwise_not(const Node&, const Expr& x) { return binary(BinaryOp::kBitXor, x, int_imm(-1, x.dtype())); }
+Expr is_nan(const Node&, const Expr& x) { return call("isnan", {x}, kBool); }
+Expr is_inf(const Node& node, const Expr& x) {
+  Expr found = bool_imm(false);
+  if (node.attrs.get_int("detect_positive", 1)) found = logical_or(found, eq(x, te::highest(x.dtype())));
+  if (node.attrs.get_int("detect_negative", 1)) found = logical_or(found, eq(x, te::lowest(x.dtype())));
+  return found;
+}
+
+Expr convert(const Node& node, const Expr& x) {
+  const DType to = output_dtype(node);
+  if (to == x.dtype()) return x;
+  if (to.is_bool()) return ne(x, number(0, x));
+  if (x.dtype().is_bool()) return select(x, constant(1, to), constant(0, to));
+  return cast(to, x);
+}
+
+// TensorProto.DataType
+Result<DType> data_type(const Node& node, int64_t code) {
+  constexpr std::pair<int, DType> known[] = {{1, kF32}, {2, kU8},  {3, kI8},   {4, kU16},  {5, kI16},  {6, kI32}, {7, kI64},
+                                             {9, kBool}, {10, kF16}, {11, kF64}, {12, kU32}, {13, kU64}, {16, kBF16}};
+  for (const auto& [number, dtype] : known)
+    if (number == code) return dtype;
+  return fail(ErrorCode::E603, "Cast to element type " + std::to_string(code), node.name);
+}
+
+Types cast_type(const Node& node) {
+  FETTLE_TRY(const DType to, data_type(node, node.attrs.get_int("to", 0)));
+  return one_type(to, shape_of(node, 0));
+}
+Types cast_like_type(const Node& node) { return one_type(dtype_of(node, 1), shape_of(node, 0)); }
+
+std::optional<std::vector<Dim>> cast_content(const Node& node) {
+  const auto to = data_type(node, node.attrs.get_int("to", 0));
+  return to && to->is_int() && to->bits >= 32 && dtype_of(node, 0).is_int() ? content_of(*node.inputs[0]) : std::nullopt;
+}
+
+constexpr auto kElementwise = FusionKind::kElementwise;
+template <Element F>
+constexpr OpDef unary(std::string_view name, Types (*infer)(const Node&) = same_type) {
+  return {name, kElementwise, 1, 1, infer, pointwise<F>};
+}
+
+constexpr OpDef defs[] = {
+    unary<absolute>("Abs"),
+    unary<negate>("Neg"),
+    unary<sign>("Sign"),
+    unary<rounded<kFloor>>("Floor"),
+    unary<rounded<kCeil>>("Ceil"),
+    unary<rounded<kRound>>("Round"),
+    unary<square_root>("Sqrt"),
+    unary<reciprocal>("Reciprocal"),
+    unary<exponential>("Exp"),
+    unary<logarithm>("Log"),
+    unary<sine>("Sin"),
+    unary<cosine>("Cos"),
+    unary<tangent>("Tan"),
+    unary<sinh_of>("Sinh"),
+    unary<cosh_of>("Cosh"),
+    unary<tanh_of>("Tanh"),
+    unary<asinh_of>("Asinh"),
+    unary<acosh_of>("Acosh"),
+    unary<atanh_of>("Atanh"),
+    unary<error_function>("Erf"),
+    unary<logical_negation>("Not"),
+    unary<bitwise_not>("BitwiseNot"),
+    unary<is_nan>("IsNaN", bool_type),
+    unary<is_inf>("IsInf", bool_type),
+    {"Cast", kElementwise, 1, 1, cast_type, pointwise<convert>, {}, 1, cast_content},
+    {"CastLike", kElementwise, 2, 2, cast_like_type, pointwise<convert>},
+};
+
+}  // namespace
+
+constinit const OpFamily unary_ops{"unary", defs};
+
+}  // namespace fettle

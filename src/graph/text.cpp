@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "graph/graph.h"
+#include "graph/op.h"
+
+namespace fettle {
+namespace {
+
+std::string attr_text(const AttrValue& value) {
+  struct Print {
+    std::string operator()(int64_t v) const { return std::to_string(v); }
+    std::string operator()(double v) const { return fmt::format("{:g}", v); }
+    std::string operator()(const std::string& v) const { return '"' + v + '"'; }
+    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
+    std::string operator()(const std::vector<double>& v) const { return fmt::format("[{:g}]", fmt::join(v, ", ")); }
+    std::string operator()(const std::vector<std::string>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
+    std::string operator()(const ConstantTensor& v) const {
+      return v.dtype.to_string() + to_string(Shape(v.shape.begin(), v.shape.end()));
+    }
+  };
+  return std::visit(Print{}, value);
+}
+
+std::string operand_text(const Value* value) {
+  if (!value) return "-";
+  if (!value->is_constant()) return value->name;
+  const ConstantTensor& data = *value->constant;
+  if (data.n_elems() == 1) return fmt::format("{:g}", data.at(0));
+  return fmt::format("{}:{}{}", value->name, data.dtype.to_string(), to_string(Shape(data.shape.begin(), data.shape.end())));
+}
+
+}  // namespace
+
+std::string to_text(const Graph& graph) {
+  std::string text = "graph " + graph.name() + "\n";
+  for (const Value* input : graph.inputs()) text += fmt::format("  input {}: {}\n", input->name, input->type->to_string());
+  for (const Node* node : graph.nodes()) {
+    if (node->erased) continue;
+    text += "  ";
+    for (size_t i = 0; i < node->outputs.size(); ++i) {
+      const Value& output = *node->outputs[i];
+      text += fmt::format("{}{}: {}", i ? ", " : "", output.name, output.type ? output.type->to_string() : "?");
+    }
+    text += fmt::format(" = {}(", node->op->name);
+    for (size_t i = 0; i < node->inputs.size(); ++i) text += (i ? ", " : "") + operand_text(node->inputs[i]);
+    text += ")";
+    std::string attrs;
+    for (const auto& [name, value] : node->attrs.entries)
+      attrs += (attrs.empty() ? "" : ", ") + name + "=" + attr_text(value);
+    if (!attrs.empty()) text += " {" + attrs + "}";
+    text += "\n";
+  }
+  for (const GraphOutput& output : graph.outputs()) text += fmt::format("  output {} = {}\n", output.name, operand_text(output.value));
+  return text;
+}
+
+std::string histogram(const Graph& graph) {
+  std::map<std::string_view, int> counts;
+  for (const Node* node : graph.nodes())
+    if (!node->erased) ++counts[node->op->name];
+  std::vector<std::pair<std::string_view, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, count] : sorted) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
+  return text;
+}
+
+}  // namespace fettle

@@ -1,0 +1,90 @@
+#include "graph/window.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fettle::ops {
+namespace {
+
+constexpr int64_t kMaxWindow = 1 << 20;
+
+Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, size_t length, int64_t otherwise,
+                                       int64_t least) {
+  auto list = node.attrs.get_ints(name, std::vector<int64_t>(length, otherwise));
+  if (list.size() != length) return bad_attribute(node, fmt::format("{} must have {} elements", name, length));
+  for (const int64_t value : list)
+    if (value < least || value > kMaxWindow) return bad_attribute(node, fmt::format("{} has the element {}", name, value));
+  return list;
+}
+
+}  // namespace
+
+Result<Window> read_window(const Node& node, const Shape& input, std::vector<int64_t> kernel) {
+  Window w;
+  const size_t n = input.size();
+  if (kernel.size() != n) return bad_attribute(node, fmt::format("a kernel of {} dims for {} spatial dims", kernel.size(), n));
+  for (const int64_t k : kernel)
+    if (k < 1 || k > kMaxWindow) return bad_attribute(node, fmt::format("a kernel of extent {}", k));
+  w.kernel = std::move(kernel);
+  w.input = input;
+  FETTLE_TRY(w.strides, read_list(node, "strides", n, 1, 1));
+  FETTLE_TRY(w.dilations, read_list(node, "dilations", n, 1, 1));
+  FETTLE_TRY(const auto pads, read_list(node, "pads", 2 * n, 0, 0));
+  w.before.assign(pads.begin(), pads.begin() + static_cast<int64_t>(n));
+  w.after.assign(pads.begin() + static_cast<int64_t>(n), pads.end());
+
+  const std::string auto_pad = node.attrs.get_string("auto_pad", "NOTSET");
+  const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  if (auto_pad == "VALID") {
+    w.before.assign(n, 0);
+    w.after.assign(n, 0);
+  } else if (!same && auto_pad != "NOTSET" && !auto_pad.empty()) {
+    return bad_attribute(node, "auto_pad is " + auto_pad);
+  }
+  const bool ceil_mode = node.attrs.get_int("ceil_mode", 0) != 0;
+  for (size_t d = 0; d < n; ++d) {
+    const int64_t s = w.strides[d];
+    if (same) {
+      const Dim out = ceildiv(input[d], s);
+      w.output.push_back(out);
+      // Where the extent is a symbol the padding is not known yet; the output's extent is.
+      const Dim total = max((out - 1) * s + w.span(d) - input[d], 0);
+      const int64_t known = total.is_number() ? total.value() : 0;
+      const int64_t less = known / 2;
+      w.before[d] = auto_pad == "SAME_UPPER" ? less : known - less;
+      w.after[d] = known - w.before[d];
+      continue;
+    }
+    const Dim room = input[d] + w.before[d] + w.after[d] - w.span(d);
+    if (room.max() < 0) return bad_types(node, fmt::format("a window of {} over {} elements", w.span(d), input[d].to_string()));
+    Dim out = (ceil_mode ? ceildiv(room, s) : floordiv(room, s)) + 1;
+    // The last window must begin inside of the input or the padding before it.
+    if (ceil_mode && out.is_number() && (out.value() - 1) * s >= input[d].value() + w.before[d]) out = out - 1;
+    w.output.push_back(out);
+  }
+  w.stated_after = w.after;
+  for (size_t d = 0; d < n; ++d) {
+    if (!w.output[d].is_number() || !input[d].is_number()) continue;
+    const int64_t reach = (w.output[d].value() - 1) * w.strides[d] + w.span(d);
+    // Exactly what the windows read: padding that no window reaches is left out.
+    w.after[d] = std::max<int64_t>(0, reach - w.before[d] - input[d].value());
+  }
+  return w;
+}
+
+te::Tensor padded(const te::Tensor& x, const Window& window, const Expr& value, const std::string& name) {
+  const auto positive = [](int64_t p) { return p > 0; };
+  if (std::none_of(window.before.begin(), window.before.end(), positive) &&
+      std::none_of(window.after.begin(), window.after.end(), positive))
+    return x;
+  const size_t outer = x.shape().size() - window.n_dims();
+  std::vector<Expr> before(outer, Expr(0)), after(outer, Expr(0));
+  for (size_t d = 0; d < window.n_dims(); ++d) {
+    before.push_back(Expr(window.before[d]));
+    after.push_back(Expr(window.after[d]));
+  }
+  return te::pad(x, before, after, value, name);
+}
+
+}  // namespace fettle::ops

@@ -1,0 +1,26 @@
+#pragma once
+// The windows of convolutions and pooling: kernel, strides, dilations and padding over the spatial dims.
+
+#include "graph/op_util.h"
+
+namespace fettle::ops {
+
+struct Window {
+  std::vector<int64_t> kernel, strides, dilations;
+  std::vector<int64_t> before, after;  // padding; with ceil_mode `after` reaches to the end of the last window
+  std::vector<int64_t> stated_after;   // padding as the model states it
+  Shape input, output;                 // spatial extents
+
+  size_t n_dims() const { return kernel.size(); }
+  /// Elements that the kernel spans in dim d.
+  int64_t span(size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
+};
+
+/// Reads strides, dilations, pads, auto_pad and (pooling) ceil_mode. `input` holds the spatial extents.
+/// E606 lists of the wrong length, numbers out of range · E605 the window is larger than the padded input
+Result<Window> read_window(const Node& node, const Shape& input, std::vector<int64_t> kernel);
+
+/// x surrounded by `value` in its spatial dims (the last ones), as the window says; x itself where nothing is padded.
+te::Tensor padded(const te::Tensor& x, const Window& window, const Expr& value, const std::string& name);
+
+}  // namespace fettle::ops
