@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "operators.h"
 
+#include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -55,33 +56,42 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
     FETTLE_TRY_VOID(transform_layout(s, {.block = rows, .buffer_index = 0, .buffer_index_type = "write",
                                          .index_map = index_map(fmt::format("(m, k) -> (m // {0}, k, m % {0})", t.rows))}));
   }
-  FETTLE_TRY(BlockRef back, cache_write(s, {.block = c, .write_index = 0, .scope = kScopeRegister}));
+  const bool blocked = t.depth > 0;
+  BlockRef back;
+  if (!blocked) {
+    FETTLE_TRY(back, cache_write(s, {.block = c, .write_index = 0, .scope = kScopeRegister}));
+  }
 
   FETTLE_TRY(Loops loops, get_loops(s, {.block = c}));
   FETTLE_TRY(Loops i, split(s, {.loop = loops[0], .factors = {kInfer, t.rows}, .tail = t.row_tail}));
   FETTLE_TRY(Loops j, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
   LoopRef depth = loops[2];
-  if (t.depth > 0) {
-    FETTLE_TRY(Loops k, split(s, {.loop = depth, .factors = {kInfer, t.depth}, .tail = Tail::kPartition}));
+  Loops order;
+  if (blocked) {
+    FETTLE_TRY(Loops k, split(s, {.loop = depth, .factors = {kInfer, t.depth}, .tail = Tail::kBalance}));
+    order.push_back(k[0]);
     depth = k[1];
-    FETTLE_TRY_VOID(t.rows_outside ? reorder(s, {.loops = {k[0], i[0], j[0], depth, i[1], j[1], j[2]}})
-                                   : reorder(s, {.loops = {k[0], j[0], i[0], depth, i[1], j[1], j[2]}}));
-  } else {
-    FETTLE_TRY_VOID(t.rows_outside ? reorder(s, {.loops = {i[0], j[0], depth, i[1], j[1], j[2]}})
-                                   : reorder(s, {.loops = {j[0], i[0], depth, i[1], j[1], j[2]}}));
   }
+  order.insert(order.end(), {t.rows_outside ? i[0] : j[0], t.rows_outside ? j[0] : i[0], depth, i[1], j[1], j[2]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   const LoopRef tile = t.rows_outside ? j[0] : i[0];
   FETTLE_TRY_VOID(unroll_all(s, {i[1], j[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[2]}));
 
-  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
-  FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
-  FETTLE_TRY(Loops columns, split(s, {.loop = out.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  FETTLE_TRY_VOID(unroll_all(s, {out[out.size() - 2], columns[0]}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
-
-  FETTLE_TRY(BlockRef init, decompose_reduction(s, {.block = c, .loop = depth}));
-  (void)init;
+  std::vector<BlockRef> copies_of_tile;
+  if (blocked) {
+    FETTLE_TRY(copies_of_tile, cache_inplace(s, {.block = c, .write_index = 0, .loop = tile}));
+  } else {
+    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
+    copies_of_tile = {back};
+  }
+  for (BlockRef copy : copies_of_tile) {
+    FETTLE_TRY(Loops own, get_loops(s, {.block = copy}));
+    FETTLE_TRY(Loops columns, split(s, {.loop = own.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+    FETTLE_TRY_VOID(unroll_all(s, {own[own.size() - 2], columns[0]}));
+    FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
+  }
+  if (!blocked) FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = depth}).map([](BlockRef) {}));
   if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = t.rows_outside ? i[0] : j[0]}));
   return {};
 }
@@ -112,32 +122,38 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   FETTLE_TRY(Loops oc, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
   FETTLE_TRY(Loops ic, split(s, {.loop = loops[4], .factors = {kInfer, lanes}, .tail = Tail::kPartition}));
   LoopRef row = loops[2], pixel = loops[3];
-  LoopRef tile;
+  Loops rows;
   if (t.flat) {
     FETTLE_TRY(pixel, fuse(s, {.loops = {row, pixel}}));
+  } else if (t.rows > 1) {
+    FETTLE_TRY(rows, split(s, {.loop = row, .factors = {kInfer, t.rows}, .tail = t.pixel_tail}));
+    row = rows[0];
   }
   FETTLE_TRY(Loops ow, split(s, {.loop = pixel, .factors = {kInfer, t.pixels}, .tail = t.pixel_tail}));
-  tile = ow[0];
-  if (t.flat)
-    FETTLE_TRY_VOID(reorder(s, {.loops = {loops[0], oc[0], ow[0], ic[0], loops[5], loops[6], ic[1], ow[1], oc[1], oc[2]}}));
-  else
-    FETTLE_TRY_VOID(
-        reorder(s, {.loops = {loops[0], oc[0], row, ow[0], ic[0], loops[5], loops[6], ic[1], ow[1], oc[1], oc[2]}}));
+  Loops order = {loops[0], oc[0]};
+  if (!t.flat) order.push_back(row);
+  order.insert(order.end(), {ow[0], ic[0], loops[5], loops[6], ic[1]});
+  if (t.rows > 1) order.push_back(rows[1]);
+  order.insert(order.end(), {ow[1], oc[1], oc[2]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   FETTLE_TRY_VOID(unroll_all(s, {ow[1], oc[1]}));
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
+  if (t.rows > 1) FETTLE_TRY_VOID(unroll_all(s, {rows[1], loops[5]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
 
-  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile, .preserve_unit_loops = false}));
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
-  // Its own loops: channels, then the pixels of the tile.
-  const size_t n = out.size();
-  FETTLE_TRY(Loops channels, split(s, {.loop = out[n - 2], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  FETTLE_TRY_VOID(reorder(s, {.loops = {channels[0], out[n - 1], channels[1]}}));
-  FETTLE_TRY_VOID(unroll_all(s, {channels[0], out[n - 1]}));
+  // Its own loops: channels, then the rows and the pixels of the tile.
+  const Loops own(out.end() - (t.rows > 1 ? 3 : 2), out.end());
+  FETTLE_TRY(Loops channels, split(s, {.loop = own[0], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  Loops tile_order = {channels[0]};
+  tile_order.insert(tile_order.end(), own.begin() + 1, own.end());
+  tile_order.push_back(channels[1]);
+  FETTLE_TRY_VOID(reorder(s, {.loops = tile_order}));
+  for (size_t d = 0; d + 1 < tile_order.size(); ++d) FETTLE_TRY_VOID(unroll(s, {.loop = tile_order[d]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = channels[1]}));
 
-  FETTLE_TRY(BlockRef init, decompose_reduction(s, {.block = o, .loop = ic[0]}));
-  (void)init;
+  FETTLE_TRY_VOID(decompose_reduction(s, {.block = o, .loop = ic[0]}).map([](BlockRef) {}));
   if (threads > 1) {
     if (t.flat) FETTLE_TRY_VOID(parallel(s, {.loop = oc[0]}));
     else FETTLE_TRY_VOID(parallel(s, {.loop = row}));

@@ -17,11 +17,12 @@ struct GemmTiles {
   Tail row_tail = Tail::kBalance;
 };
 
-/// Direct convolution on blocks of `lanes` channels: a register tile of pixels of one row x (vectors x lanes) channels.
+/// Direct convolution on blocks of `lanes` channels: a register tile of (rows x pixels) x (vectors x lanes) channels.
 struct ConvTiles {
   int64_t pixels = 14;
   int64_t vectors = 2;
-  bool flat = false;        // 1x1: pixels of all rows in one loop
+  int64_t rows = 1;   // of the image; above 1 all taps are unrolled, so that their guards are constants
+  bool flat = false;  // 1x1: pixels of all rows in one loop
   Tail pixel_tail = Tail::kBalance;
 };
 
