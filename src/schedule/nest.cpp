@@ -34,7 +34,8 @@ Stmt add_predicate(const Stmt& s, const Expr& predicate) {
       for (Stmt& child : stmts) child = add_predicate(child, predicate);
       return seq(std::move(stmts));
     }
-    default: return if_then(predicate, s);
+    default:
+      return if_then(predicate, s);
   }
 }
 
@@ -93,12 +94,14 @@ Result<Applied> with_loop_kind(const Schedule& s, LoopRef ref, ForKind kind, boo
     return fail_at(ErrorCode::E221, s.func(), &loop, "the extent of loop " + loop.var->name + " is not a constant", {});
   if (independent) {
     if (auto checked = check_parallel(s.func(), loop); !checked)
-      return fail_at(checked.error().code, s.func(), &loop, "loop " + loop.var->name + ": " + checked.error().message, {});
+      return fail_at(checked.error().code, s.func(), &loop, "loop " + loop.var->name + ": " + checked.error().message,
+                     {});
   }
   if (kind == ForKind::kVectorized) {
     if (const BlockNode* block = find_repeated(loop))
       return fail_at(ErrorCode::E210, s.func(), block,
-                     "all lanes of loop " + loop.var->name + " would write the same elements of block " + block->name, {});
+                     "all lanes of loop " + loop.var->name + " would write the same elements of block " + block->name,
+                     {});
   }
   return Applied{replace_in(s.func(), &loop, with(loop, [&](ForNode& f) { f.loop_kind = kind; })), {}};
 }

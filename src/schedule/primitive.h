@@ -37,10 +37,10 @@ struct Applied {
 template <class Struct, class Member>
 struct Field {
   std::string_view name;
-  Member Struct::*member;
+  Member Struct::* member;
 };
 template <class Struct, class Member>
-constexpr Field<Struct, Member> field(std::string_view name, Member Struct::*member) {
+constexpr Field<Struct, Member> field(std::string_view name, Member Struct::* member) {
   return {name, member};
 }
 
@@ -94,9 +94,13 @@ Result<std::shared_ptr<const void>> fields_from_args(std::span<const NamedArg> l
 template <class Args, Result<Applied> (*Apply)(const Schedule&, const Args&)>
 constexpr PrimitiveDef define_primitive(std::string_view name, int version, bool samples = false,
                                         bool queries = false) {
-  return {name, version, samples, queries,
+  return {name,
+          version,
+          samples,
+          queries,
           [](const Schedule& s, const void* args) { return Apply(s, *static_cast<const Args*>(args)); },
-          &detail::fields_to_args<Args>, &detail::fields_from_args<Args>};
+          &detail::fields_to_args<Args>,
+          &detail::fields_from_args<Args>};
 }
 template <class Args, Result<Applied> (*Apply)(const Schedule&, const Args&)>
 constexpr PrimitiveDef define_sampling(std::string_view name, int version) {

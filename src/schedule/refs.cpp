@@ -41,8 +41,10 @@ bool split_tuple(std::string_view text, std::vector<std::string_view>& items) {
   int depth = 0;
   size_t begin = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '(' || text[i] == '[') ++depth;
-    else if (text[i] == ')' || text[i] == ']') --depth;
+    if (text[i] == '(' || text[i] == '[')
+      ++depth;
+    else if (text[i] == ')' || text[i] == ']')
+      --depth;
     else if (text[i] == ',' && depth == 0) {
       items.push_back(trimmed(text.substr(begin, i - begin)));
       begin = i + 1;
@@ -132,9 +134,12 @@ bool from_arg(const ArgValue& a, int& x) {
 }
 
 bool from_arg(const ArgValue& a, double& x) {
-  if (const auto* value = std::get_if<double>(&a.value)) x = *value;
-  else if (const auto* integer = std::get_if<int64_t>(&a.value)) x = static_cast<double>(*integer);
-  else return false;
+  if (const auto* value = std::get_if<double>(&a.value))
+    x = *value;
+  else if (const auto* integer = std::get_if<int64_t>(&a.value))
+    x = static_cast<double>(*integer);
+  else
+    return false;
   return true;
 }
 
@@ -198,9 +203,12 @@ bool from_arg(const ArgValue& a, IndexMap& x) {
 }
 
 bool from_arg(const ArgValue& a, Attribute& x) {
-  if (const auto* integer = std::get_if<int64_t>(&a.value)) x = *integer;
-  else if (const auto* real = std::get_if<double>(&a.value)) x = *real;
-  else if (const auto* text = std::get_if<std::string>(&a.value)) x = *text;
+  if (const auto* integer = std::get_if<int64_t>(&a.value))
+    x = *integer;
+  else if (const auto* real = std::get_if<double>(&a.value))
+    x = *real;
+  else if (const auto* text = std::get_if<std::string>(&a.value))
+    x = *text;
   else {
     std::vector<int64_t> list;
     if (!from_arg(a, list)) return false;

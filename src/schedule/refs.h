@@ -35,8 +35,8 @@ struct ValueRef : StepRef {
 
 /// An integer argument: a literal, a step's output, or a product of these.
 struct IntRef {
-  int64_t literal = 1;             // the constant factor
-  std::vector<ValueRef> factors;   // multiplied with it
+  int64_t literal = 1;            // the constant factor
+  std::vector<ValueRef> factors;  // multiplied with it
 
   IntRef() = default;
   IntRef(int64_t value) : literal(value) {}

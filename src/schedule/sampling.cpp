@@ -33,7 +33,8 @@ std::vector<int64_t> row_candidates(int64_t extent, int64_t registers) {
 std::vector<int64_t> depth_candidates(int64_t extent, int64_t vector_bytes, int64_t l2_bytes) {
   std::vector<int64_t> sizes = {extent};
   for (int64_t parts = 2; parts <= 8; ++parts)
-    if (const int64_t part = ceil_div(ceil_div(extent, parts), 4) * 4; part >= 32 && part < extent) sizes.push_back(part);
+    if (const int64_t part = ceil_div(ceil_div(extent, parts), 4) * 4; part >= 32 && part < extent)
+      sizes.push_back(part);
   for (int64_t power = 64; power <= 4096 && power < extent; power *= 2) sizes.push_back(power);
   const auto too_large = [&](int64_t depth) { return depth * 2 * vector_bytes > l2_bytes / 2; };
   const int64_t smallest = std::ranges::min(sizes);
@@ -71,10 +72,18 @@ std::vector<int64_t> tile_candidates(int64_t extent, const Target* target, TileP
   const int64_t l2_bytes = target && target->caches.size() >= 2 ? target->caches[1].size_bytes : int64_t{1} << 20;
   std::vector<int64_t> sizes;
   switch (position) {
-    case TilePosition::kLanes: sizes = lane_candidates(extent, std::max<int64_t>(vector_bytes / element_bytes, 1)); break;
-    case TilePosition::kRows: sizes = row_candidates(extent, registers); break;
-    case TilePosition::kDepth: sizes = depth_candidates(extent, vector_bytes, l2_bytes); break;
-    case TilePosition::kOuter: sizes = outer_candidates(extent); break;
+    case TilePosition::kLanes:
+      sizes = lane_candidates(extent, std::max<int64_t>(vector_bytes / element_bytes, 1));
+      break;
+    case TilePosition::kRows:
+      sizes = row_candidates(extent, registers);
+      break;
+    case TilePosition::kDepth:
+      sizes = depth_candidates(extent, vector_bytes, l2_bytes);
+      break;
+    case TilePosition::kOuter:
+      sizes = outer_candidates(extent);
+      break;
   }
   std::ranges::sort(sizes);
   const auto repeated = std::ranges::unique(sizes);

@@ -50,14 +50,14 @@ std::string_view tile_position_name(TilePosition position);  // "lanes", "rows",
 ArgValue to_arg(TilePosition x);
 bool from_arg(const ArgValue& a, TilePosition& x);
 
-/// The sizes worth choosing at a position for a loop of `extent` >= 1, ascending and never empty. They depend on nothing
-/// but the arguments; `target` may be null (then: 512-bit vectors, 32 registers, 1 MiB of L2).
+/// The sizes worth choosing at a position for a loop of `extent` >= 1, ascending and never empty. They depend on
+/// nothing but the arguments; `target` may be null (then: 512-bit vectors, 32 registers, 1 MiB of L2).
 ///   lanes  V*{1, 2, 3, 4, 6, 8} of V lanes, as long as less than one vector would be surplus; for an extent below V
 ///          the power of two that holds it
 ///   rows   1 to registers - 2 and to the extent, without those that need as many tiles as a smaller height, since that
 ///          divides the extent more evenly (197 = 7 tiles of 29, not of 30)
-///   depth  the whole extent and its even parts (1/2 … 1/8, rounded up to 4) from 32 on, and powers of two from 64 to 4096,
-///          as far as a panel of two vectors fits into half of the L2; the smallest of all if nothing fits
+///   depth  the whole extent and its even parts (1/2 … 1/8, rounded up to 4) from 32 on, and powers of two from 64 to
+///          4096, as far as a panel of two vectors fits into half of the L2; the smallest of all if nothing fits
 ///   outer  1, 2, 3, 4, 6, 8, 12, 16, 24, … below the extent, and the extent
 std::vector<int64_t> tile_candidates(int64_t extent, const Target* target, TilePosition position, int element_bytes);
 

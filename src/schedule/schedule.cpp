@@ -14,7 +14,8 @@ const Stmt* find_stmt(const Stmt& s, const Match& match) {
   if (!s) return nullptr;
   if (match(s)) return &s;
   switch (s.kind()) {
-    case StmtKind::kFor: return find_stmt(s.as<ForNode>()->body, match);
+    case StmtKind::kFor:
+      return find_stmt(s.as<ForNode>()->body, match);
     case StmtKind::kSeq:
       for (const Stmt& child : s.as<SeqNode>()->stmts)
         if (const Stmt* found = find_stmt(child, match)) return found;
@@ -23,17 +24,22 @@ const Stmt* find_stmt(const Stmt& s, const Match& match) {
       const Stmt* found = find_stmt(s.as<IfNode>()->then_body, match);
       return found ? found : find_stmt(s.as<IfNode>()->else_body, match);
     }
-    case StmtKind::kLet: return find_stmt(s.as<LetNode>()->body, match);
+    case StmtKind::kLet:
+      return find_stmt(s.as<LetNode>()->body, match);
     case StmtKind::kBlock: {
       const Stmt* found = find_stmt(s.as<BlockNode>()->init, match);
       return found ? found : find_stmt(s.as<BlockNode>()->body, match);
     }
-    case StmtKind::kAllocate: return find_stmt(s.as<AllocateNode>()->body, match);
-    case StmtKind::kWhile: return find_stmt(s.as<WhileNode>()->body, match);
-    case StmtKind::kAsync: return find_stmt(s.as<AsyncNode>()->body, match);
+    case StmtKind::kAllocate:
+      return find_stmt(s.as<AllocateNode>()->body, match);
+    case StmtKind::kWhile:
+      return find_stmt(s.as<WhileNode>()->body, match);
+    case StmtKind::kAsync:
+      return find_stmt(s.as<AsyncNode>()->body, match);
     case StmtKind::kStore:
     case StmtKind::kEvaluate:
-    case StmtKind::kCallFunc: return nullptr;
+    case StmtKind::kCallFunc:
+      return nullptr;
   }
   FETTLE_UNREACHABLE();
 }
@@ -49,8 +55,8 @@ Result<const StepOutput*> output_of(const Trace& trace, StepRef ref) {
 }
 
 tl::unexpected<Diagnostic> wrong_kind(StepRef ref, const char* expected) {
-  return fail(ErrorCode::E225, "result " + std::to_string(ref.output) + " of step " + std::to_string(ref.step) +
-                                   " is no " + expected);
+  return fail(ErrorCode::E225,
+              "result " + std::to_string(ref.output) + " of step " + std::to_string(ref.step) + " is no " + expected);
 }
 
 Result<Stmt> find_loop(const Func& func, const Var& var) {

@@ -47,9 +47,9 @@ class Schedule {
   std::vector<ValueRef> values_of(int step) const;
 
   // What references stand for, now. E206 / E225.
-  Result<Stmt> loop(LoopRef ref) const;         // a ForNode
-  Result<Stmt> block(BlockRef ref) const;       // a BlockNode
-  Result<Var> loop_var(LoopRef ref) const;      // even if consumed
+  Result<Stmt> loop(LoopRef ref) const;     // a ForNode
+  Result<Stmt> block(BlockRef ref) const;   // a BlockNode
+  Result<Var> loop_var(LoopRef ref) const;  // even if consumed
   Result<int64_t> value(const IntRef& ref) const;
 
   // --- decisions ---

@@ -70,7 +70,8 @@ TEST(Schedule, AddressesHavePrefixAndNumber) {
 TEST(Schedule, DecisionMapsCarryDecisionsOver) {
   const std::vector<int64_t> many = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   const auto run = [&](Schedule& s) {
-    for (const char* name : {"x", "y", "z"}) ASSERT_OK(sample_categorical(s, {many, std::vector<double>(10, 1.0), name}));
+    for (const char* name : {"x", "y", "z"})
+      ASSERT_OK(sample_categorical(s, {many, std::vector<double>(10, 1.0), name}));
   };
   const Func func = schedule_from(kCopy).func();
   Schedule first(func, 1);
@@ -111,7 +112,8 @@ TEST(Primitives, DefaultArgumentsSurviveTheirList) {
     ASSERT_TRUE(testing::is_ok(again)) << def->name;
     const std::vector<NamedArg> list_again = def->to_args(again->get());
     ASSERT_EQ(list.size(), list_again.size());
-    for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(list[i].value, list_again[i].value) << def->name << " " << list[i].name;
+    for (size_t i = 0; i < list.size(); ++i)
+      EXPECT_EQ(list[i].value, list_again[i].value) << def->name << " " << list[i].name;
   }
 }
 

@@ -91,7 +91,9 @@ inline TestSchedule schedule_from(const std::string& text, uint64_t seed = 0) {
 
 inline std::string golden_text(const std::string& x) { return x; }
 template <class T>
-std::string golden_text(const T& x) { return to_text(x); }
+std::string golden_text(const T& x) {
+  return to_text(x);
+}
 
 /// Compares with tests/golden/SUITE.TEST.txt (SUITE.TEST.2.txt for a test's second, and so on).
 inline ::testing::AssertionResult matches_golden(const std::string& text) {
@@ -114,21 +116,28 @@ inline ::testing::AssertionResult matches_golden(const std::string& text) {
   std::stringstream expected;
   expected << file.rdbuf();
   if (expected.str() == text) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "differs from " << path << ":\n" << text << "--- expected ---\n" << expected.str();
+  return ::testing::AssertionFailure() << "differs from " << path << ":\n"
+                                       << text << "--- expected ---\n"
+                                       << expected.str();
 }
 
 // --- replay -------------------------------------------------------------------------------------------------------
 
-inline ::testing::AssertionResult replays_as(const TestSchedule& s, const Result<ParsedTrace>& trace, const char* form) {
+inline ::testing::AssertionResult replays_as(const TestSchedule& s, const Result<ParsedTrace>& trace,
+                                             const char* form) {
   if (!trace) return ::testing::AssertionFailure() << form << ": " << error_text(trace.error());
   Schedule again(s.original, s.seed() + 1);  // another seed: what is sampled must come from the trace
   if (s.target()) again.set_target(std::make_shared<Target>(*s.target()));
   const Result<> done = replay(again, *trace);
   if (!done) return ::testing::AssertionFailure() << form << ": " << error_text(done.error());
   if (canonical_hash(again.func()) != canonical_hash(s.func()) || !structural_equal(again.func(), s.func()))
-    return ::testing::AssertionFailure() << form << " replays as\n" << to_text(again.func()) << "not\n" << to_text(s.func());
+    return ::testing::AssertionFailure() << form << " replays as\n"
+                                         << to_text(again.func()) << "not\n"
+                                         << to_text(s.func());
   if (to_text(again.trace()) != to_text(s.trace()))
-    return ::testing::AssertionFailure() << form << " gives the trace\n" << to_text(again.trace()) << "not\n" << to_text(s.trace());
+    return ::testing::AssertionFailure() << form << " gives the trace\n"
+                                         << to_text(again.trace()) << "not\n"
+                                         << to_text(s.trace());
   return ::testing::AssertionSuccess();
 }
 
@@ -151,20 +160,35 @@ inline int64_t eval_int(const Expr& e, const Env& env) {
   FETTLE_CHECK_MSG(n, "eval_int: " + to_text(e));
   const int64_t a = eval_int(n->a, env), b = eval_int(n->b, env);
   switch (n->op) {
-    case BinaryOp::kAdd: return a + b;
-    case BinaryOp::kSub: return a - b;
-    case BinaryOp::kMul: return a * b;
-    case BinaryOp::kFloorDiv: return floordiv_int(a, b);
-    case BinaryOp::kFloorMod: return floormod_int(a, b);
-    case BinaryOp::kMin: return std::min(a, b);
-    case BinaryOp::kMax: return std::max(a, b);
-    case BinaryOp::kEq: return a == b;
-    case BinaryOp::kNe: return a != b;
-    case BinaryOp::kLt: return a < b;
-    case BinaryOp::kLe: return a <= b;
-    case BinaryOp::kAnd: return a && b;
-    case BinaryOp::kOr: return a || b;
-    default: FETTLE_CHECK_MSG(false, "eval_int: " + to_text(e)); return 0;
+    case BinaryOp::kAdd:
+      return a + b;
+    case BinaryOp::kSub:
+      return a - b;
+    case BinaryOp::kMul:
+      return a * b;
+    case BinaryOp::kFloorDiv:
+      return floordiv_int(a, b);
+    case BinaryOp::kFloorMod:
+      return floormod_int(a, b);
+    case BinaryOp::kMin:
+      return std::min(a, b);
+    case BinaryOp::kMax:
+      return std::max(a, b);
+    case BinaryOp::kEq:
+      return a == b;
+    case BinaryOp::kNe:
+      return a != b;
+    case BinaryOp::kLt:
+      return a < b;
+    case BinaryOp::kLe:
+      return a <= b;
+    case BinaryOp::kAnd:
+      return a && b;
+    case BinaryOp::kOr:
+      return a || b;
+    default:
+      FETTLE_CHECK_MSG(false, "eval_int: " + to_text(e));
+      return 0;
   }
 }
 
@@ -207,10 +231,14 @@ class TestTensor {
   void set(const std::vector<int64_t>& logical, int64_t value) {
     const DType t = buffer_->dtype;
     const auto put = [&](auto x) { std::memcpy(at(logical), &x, sizeof x); };
-    if (t == kF32) put(static_cast<float>(value));
-    else if (t == kF64) put(static_cast<double>(value));
-    else if (t.is_int() || t.is_bool()) std::memcpy(at(logical), &value, static_cast<size_t>(t.element_bytes()));
-    else FETTLE_CHECK_MSG(false, "no test data for " + t.to_string());
+    if (t == kF32)
+      put(static_cast<float>(value));
+    else if (t == kF64)
+      put(static_cast<double>(value));
+    else if (t.is_int() || t.is_bool())
+      std::memcpy(at(logical), &value, static_cast<size_t>(t.element_bytes()));
+    else
+      FETTLE_CHECK_MSG(false, "no test data for " + t.to_string());
   }
   void fill(unsigned char byte) { std::fill(bytes_.begin(), bytes_.end(), static_cast<char>(byte)); }
   BufferArg arg() { return {bytes_.data(), static_cast<int64_t>(bytes_.size())}; }
@@ -261,7 +289,8 @@ inline ::testing::AssertionResult same_result(const Func& before, const Func& af
     }
     RandomStream stream{7, p};
     for_each_index(tensors[0][p].logical_shape(), [&](const std::vector<int64_t>& index) {
-      const int64_t value = static_cast<int64_t>(stream.below(7)) - (before->params[p].buffer->dtype.code == TypeCode::kUInt ? 0 : 3);
+      const int64_t value =
+          static_cast<int64_t>(stream.below(7)) - (before->params[p].buffer->dtype.code == TypeCode::kUInt ? 0 : 3);
       tensors[0][p].set(index, value);
       tensors[1][p].set(index, value);
     });
@@ -270,14 +299,17 @@ inline ::testing::AssertionResult same_result(const Func& before, const Func& af
     std::vector<BufferArg> args;
     for (TestTensor& tensor : tensors[f]) args.push_back(tensor.arg());
     if (const Result<> done = interpret(funcs[f], args, ints); !done)
-      return ::testing::AssertionFailure() << (f ? "after: " : "before: ") << error_text(done.error()) << "\n" << to_text(funcs[f]);
+      return ::testing::AssertionFailure() << (f ? "after: " : "before: ") << error_text(done.error()) << "\n"
+                                           << to_text(funcs[f]);
   }
   std::string difference;
   for (size_t p = 0; p < before->params.size(); ++p) {
     if (before->params[p].kind != ParamKind::kOutput) continue;
     for_each_index(tensors[0][p].logical_shape(), [&](const std::vector<int64_t>& index) {
       if (!difference.empty()) return;
-      if (std::memcmp(tensors[0][p].at(index), tensors[1][p].at(index), static_cast<size_t>(tensors[0][p].element_bytes())) == 0) return;
+      if (std::memcmp(tensors[0][p].at(index), tensors[1][p].at(index),
+                      static_cast<size_t>(tensors[0][p].element_bytes())) == 0)
+        return;
       difference = before->params[p].buffer->name + "[";
       for (int64_t i : index) difference += (difference.back() == '[' ? "" : ", ") + std::to_string(i);
       difference += "] differs";
@@ -302,5 +334,4 @@ inline ::testing::AssertionResult same_result(const Func& before, const Func& af
   EXPECT_TRUE(::fettle::testing::fails_with((expression), ::fettle::ErrorCode::code))
 #define EXPECT_GOLDEN(x) EXPECT_TRUE(::fettle::testing::matches_golden(::fettle::testing::golden_text(x)))
 #define EXPECT_REPLAYS(schedule) EXPECT_TRUE(::fettle::testing::replays(schedule))
-#define EXPECT_SAME_RESULT(schedule) \
-  EXPECT_TRUE(::fettle::testing::same_result((schedule).original, (schedule).func()))
+#define EXPECT_SAME_RESULT(schedule) EXPECT_TRUE(::fettle::testing::same_result((schedule).original, (schedule).func()))

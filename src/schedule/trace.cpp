@@ -11,7 +11,8 @@ namespace {
 // Applies `edit` to every reference inside an argument.
 template <class Edit>
 void for_each_ref(ArgValue& arg, const Edit& edit) {
-  if (auto* ref = std::get_if<StepRef>(&arg.value)) edit(*ref);
+  if (auto* ref = std::get_if<StepRef>(&arg.value))
+    edit(*ref);
   else if (auto* product = std::get_if<ArgValue::Product>(&arg.value))
     for (StepRef& factor : product->factors) edit(factor);
   else if (auto* list = std::get_if<std::vector<ArgValue>>(&arg.value))

@@ -22,9 +22,9 @@ namespace fettle {
 struct Step : RefCounted {
   const PrimitiveDef* def = nullptr;
   std::shared_ptr<const void> args;
-  std::vector<StepOutput> outputs;   // as they were when the step ran
-  std::string address;               // sampling steps only
-  Decision decision;                 // sampling steps only
+  std::vector<StepOutput> outputs;  // as they were when the step ran
+  std::string address;              // sampling steps only
+  Decision decision;                // sampling steps only
 };
 
 struct Trace {
@@ -42,7 +42,7 @@ struct ParsedStep {
   std::shared_ptr<const void> args;
   std::string address;
   Decision decision;
-  std::string output_kinds;          // text form only: "bllv"; empty where unknown
+  std::string output_kinds;  // text form only: "bllv"; empty where unknown
 };
 struct ParsedTrace {
   std::vector<ParsedStep> steps;

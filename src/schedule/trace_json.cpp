@@ -64,13 +64,17 @@ bool fits_int64(const Json& json) {
 // `last_step` becomes the highest step that is referred to.
 bool arg_from_json(const Json& json, ArgValue& arg, int& last_step, int depth = 0) {
   if (depth > kMaxListDepth) return false;
-  if (json.is_null()) arg.value = std::monostate{};
-  else if (json.is_boolean()) arg.value = json.get<bool>();
-  else if (json.is_number_float()) arg.value = json.get<double>();
+  if (json.is_null())
+    arg.value = std::monostate{};
+  else if (json.is_boolean())
+    arg.value = json.get<bool>();
+  else if (json.is_number_float())
+    arg.value = json.get<double>();
   else if (json.is_number()) {
     if (!fits_int64(json)) return false;
     arg.value = json.get<int64_t>();
-  } else if (json.is_string()) arg.value = json.get<std::string>();
+  } else if (json.is_string())
+    arg.value = json.get<std::string>();
   else if (json.is_array()) {
     std::vector<ArgValue> list(json.size());
     for (size_t i = 0; i < list.size(); ++i)
@@ -116,8 +120,8 @@ std::string to_json(const Trace& trace) {
     }
     steps.push_back(std::move(json));
   }
-  return Json{{"fettle_trace", kFormatVersion}, {"steps", std::move(steps)}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  return Json{{"fettle_trace", kFormatVersion}, {"steps", std::move(steps)}}.dump(-1, ' ', false,
+                                                                                  Json::error_handler_t::replace);
 }
 
 Result<ParsedTrace> trace_from_json(std::string_view text) {

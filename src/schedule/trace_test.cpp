@@ -146,8 +146,9 @@ TEST(Trace, ResultsThatTheTextNamesMustBeThere) {
 }
 
 TEST(Trace, EveryKindOfAnnotationValueSurvives) {
-  for (const Attribute& value : std::vector<Attribute>{int64_t{-7}, 0.1, 1e300, -0.0, HUGE_VAL, 2.0, std::string("a\"b\\c\n\tü"),
-                                                       std::string(), std::vector<int64_t>{}, std::vector<int64_t>{INT64_MIN, INT64_MAX}}) {
+  for (const Attribute& value :
+       std::vector<Attribute>{int64_t{-7}, 0.1, 1e300, -0.0, HUGE_VAL, 2.0, std::string("a\"b\\c\n\tü"), std::string(),
+                              std::vector<int64_t>{}, std::vector<int64_t>{INT64_MIN, INT64_MAX}}) {
     auto s = schedule_from("for i in 4: B[i] = A[i]");
     ASSERT_OK(annotate(s, {s.loop("i"), "key", value}));
     for (const auto& parsed : {trace_from_json(to_json(s.trace())), parse_trace(to_text(s.trace()))}) {
@@ -163,19 +164,19 @@ TEST(TraceText, ErrorsNameTheLine) {
     ErrorCode code;
   };
   for (const Case& c : {
-           Case{"b0 = get_block(name=\"C\")\nl1 = get_lops(block=b0)", ErrorCode::E224},          // no such primitive
-           Case{"\nb0 = get_block(nam=\"C\")", ErrorCode::E224},                                  // no such argument
-           Case{"\nb0 = get_block(name=3)", ErrorCode::E224},                                     // of another type
-           Case{"\nb0 = get_block(name=\"C\"", ErrorCode::E224},                                  // no end
-           Case{"\nb0 = get_block(name=\"C)", ErrorCode::E224},                                   // no end of the text
-           Case{"\nb0 = get_block(name=\"C\") junk", ErrorCode::E224},                            // more behind
-           Case{"\nb0 get_block(name=\"C\")", ErrorCode::E224},                                   // no =
-           Case{"\nb0, = get_block(name=\"C\")", ErrorCode::E224},                                // no name
+           Case{"b0 = get_block(name=\"C\")\nl1 = get_lops(block=b0)", ErrorCode::E224},  // no such primitive
+           Case{"\nb0 = get_block(nam=\"C\")", ErrorCode::E224},                          // no such argument
+           Case{"\nb0 = get_block(name=3)", ErrorCode::E224},                             // of another type
+           Case{"\nb0 = get_block(name=\"C\"", ErrorCode::E224},                          // no end
+           Case{"\nb0 = get_block(name=\"C)", ErrorCode::E224},                           // no end of the text
+           Case{"\nb0 = get_block(name=\"C\") junk", ErrorCode::E224},                    // more behind
+           Case{"\nb0 get_block(name=\"C\")", ErrorCode::E224},                           // no =
+           Case{"\nb0, = get_block(name=\"C\")", ErrorCode::E224},                        // no name
            Case{"\n= get_block(name=\"C\")", ErrorCode::E224},
-           Case{"\nx0 = get_block(name=\"C\")", ErrorCode::E224},                                 // x is no kind
-           Case{"\nb0, b0 = get_block(name=\"C\")", ErrorCode::E224},                             // twice
-           Case{"\nb0 = get_block@2(name=\"C\")", ErrorCode::E224},                               // another version
-           Case{"\nsplit(factors=[1, 99999999999999999999])", ErrorCode::E224},                   // too large
+           Case{"\nx0 = get_block(name=\"C\")", ErrorCode::E224},                                   // x is no kind
+           Case{"\nb0, b0 = get_block(name=\"C\")", ErrorCode::E224},                               // twice
+           Case{"\nb0 = get_block@2(name=\"C\")", ErrorCode::E224},                                 // another version
+           Case{"\nsplit(factors=[1, 99999999999999999999])", ErrorCode::E224},                     // too large
            Case{"\nsplit(factors=[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]])", ErrorCode::E224},  // too deep
            Case{"\nl1 = get_loops(block=b0)", ErrorCode::E225},
            Case{"b0 = get_block(name=\"C\")\nl1 = split(loop=b0, factors=[2*v1])", ErrorCode::E225},
@@ -212,7 +213,8 @@ TEST(TraceJson, ErrorsNameTheStep) {
     ASSERT_TRUE(testing::fails_with(trace, c.code)) << c.step;
     EXPECT_EQ(trace.error().where, "step 1") << c.step;
   }
-  for (const char* text : {"", "{", "[]", "{\"steps\": []}", "{\"fettle_trace\": 2, \"steps\": []}", "{\"fettle_trace\": 1}"})
+  for (const char* text :
+       {"", "{", "[]", "{\"steps\": []}", "{\"fettle_trace\": 2, \"steps\": []}", "{\"fettle_trace\": 1}"})
     EXPECT_ERROR(trace_from_json(text), E224);
   EXPECT_ERROR(trace_from_json(std::string(100000, '[')), E224);
 }

@@ -108,9 +108,12 @@ class LineParser {
     if (c == '-' || (c >= '0' && c <= '9')) return number(arg, undefined);
     std::string name;
     if (!identifier(name)) return false;
-    if (name == "none") arg.value = std::monostate{};
-    else if (name == "true" || name == "false") arg.value = name == "true";
-    else if (name == "inf" || name == "nan") arg.value = name == "inf" ? HUGE_VAL : std::nan("");
+    if (name == "none")
+      arg.value = std::monostate{};
+    else if (name == "true" || name == "false")
+      arg.value = name == "true";
+    else if (name == "inf" || name == "nan")
+      arg.value = name == "inf" ? HUGE_VAL : std::nan("");
     else {
       StepRef ref;
       if (!reference(name, ref, undefined)) return false;
@@ -221,7 +224,9 @@ std::string to_text(const Trace& trace) {
   for (const auto& step : trace.steps) {
     auto& outputs = names.emplace_back();
     for (const StepOutput& output : step->outputs) {
-      const char kind = std::holds_alternative<Var>(output) ? 'l' : std::holds_alternative<std::string>(output) ? 'b' : 'v';
+      const char kind = std::holds_alternative<Var>(output)           ? 'l'
+                        : std::holds_alternative<std::string>(output) ? 'b'
+                                                                      : 'v';
       outputs.push_back(kind + std::to_string(counter++));
     }
     for (size_t i = 0; i < outputs.size(); ++i) text.append(i ? ", " : "").append(outputs[i]);
@@ -280,8 +285,8 @@ Result<ParsedTrace> parse_trace(std::string_view text) {
     int64_t version = 1;
     if (parser.eat('@') && !parser.integer(version)) return refuse(ErrorCode::E224, "a version is missing behind '@'");
     if (version != step.def->version)
-      return refuse(ErrorCode::E224, fmt::format("{} is of version {}, this Fettle has version {}", name, version,
-                                                 step.def->version));
+      return refuse(ErrorCode::E224,
+                    fmt::format("{} is of version {}, this Fettle has version {}", name, version, step.def->version));
     if (!parser.eat('(')) return refuse(ErrorCode::E224, "a '(' is missing");
     std::vector<std::string> arg_names;
     std::vector<ArgValue> values;

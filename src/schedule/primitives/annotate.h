@@ -10,7 +10,7 @@ namespace fettle {
 /// Returns nothing.
 /// Errors: E206 no such loop or block · E225 `target` is neither
 struct AnnotateArgs {
-  StepRef target;    // a LoopRef or a BlockRef
+  StepRef target;  // a LoopRef or a BlockRef
   std::string key;
   Attribute value = int64_t{1};
   static constexpr auto fields = std::tuple{field("target", &AnnotateArgs::target), field("key", &AnnotateArgs::key),

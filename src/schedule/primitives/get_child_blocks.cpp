@@ -16,7 +16,8 @@ Result<Applied> apply_get_child_blocks(const Schedule& s, const GetChildBlocksAr
 
 }  // namespace
 
-constinit const PrimitiveDef get_child_blocks_def = define_query<GetChildBlocksArgs, apply_get_child_blocks>("get_child_blocks", 1);
+constinit const PrimitiveDef get_child_blocks_def =
+    define_query<GetChildBlocksArgs, apply_get_child_blocks>("get_child_blocks", 1);
 
 Result<std::vector<BlockRef>> get_child_blocks(Schedule& s, const GetChildBlocksArgs& args) {
   FETTLE_TRY(const int step, s.step(get_child_blocks_def, args));

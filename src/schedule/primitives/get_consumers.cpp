@@ -21,7 +21,8 @@ Result<Applied> apply_get_consumers(const Schedule& s, const GetConsumersArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef get_consumers_def = define_query<GetConsumersArgs, apply_get_consumers>("get_consumers", 1);
+constinit const PrimitiveDef get_consumers_def =
+    define_query<GetConsumersArgs, apply_get_consumers>("get_consumers", 1);
 
 Result<std::vector<BlockRef>> get_consumers(Schedule& s, const GetConsumersArgs& args) {
   FETTLE_TRY(const int step, s.step(get_consumers_def, args));

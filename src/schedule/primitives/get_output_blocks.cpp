@@ -5,7 +5,7 @@
 namespace fettle {
 namespace {
 
-Result<Applied> apply_get_output_blocks(const Schedule& s, const GetOutputBlocksArgs& ) {
+Result<Applied> apply_get_output_blocks(const Schedule& s, const GetOutputBlocksArgs&) {
   Applied applied;
   for (const BlockNode* block : blocks_of(s.func().root())) {
     bool is_output = false;
@@ -20,7 +20,8 @@ Result<Applied> apply_get_output_blocks(const Schedule& s, const GetOutputBlocks
 
 }  // namespace
 
-constinit const PrimitiveDef get_output_blocks_def = define_query<GetOutputBlocksArgs, apply_get_output_blocks>("get_output_blocks", 1);
+constinit const PrimitiveDef get_output_blocks_def =
+    define_query<GetOutputBlocksArgs, apply_get_output_blocks>("get_output_blocks", 1);
 
 Result<std::vector<BlockRef>> get_output_blocks(Schedule& s, const GetOutputBlocksArgs& args) {
   FETTLE_TRY(const int step, s.step(get_output_blocks_def, args));

@@ -21,7 +21,8 @@ Result<Applied> apply_get_producers(const Schedule& s, const GetProducersArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef get_producers_def = define_query<GetProducersArgs, apply_get_producers>("get_producers", 1);
+constinit const PrimitiveDef get_producers_def =
+    define_query<GetProducersArgs, apply_get_producers>("get_producers", 1);
 
 Result<std::vector<BlockRef>> get_producers(Schedule& s, const GetProducersArgs& args) {
   FETTLE_TRY(const int step, s.step(get_producers_def, args));

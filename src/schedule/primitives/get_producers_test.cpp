@@ -8,8 +8,7 @@ namespace {
 
 using testing::schedule_from;
 
-constexpr const char* kDiamond =
-    "for i in 8: B[i] = A[i]\nfor j in 8: C[j] = B[j]\nfor k in 8: D[k] = B[k] * C[k]";
+constexpr const char* kDiamond = "for i in 8: B[i] = A[i]\nfor j in 8: C[j] = B[j]\nfor k in 8: D[k] = B[k] * C[k]";
 
 TEST(GetProducers, InProgramOrder) {
   auto s = schedule_from(kDiamond);

@@ -70,8 +70,8 @@ class InitDropper : public Mutator {
     const auto* block = s.as<BlockNode>();
     if (!block) return Mutator::rewrite(s);
     const bool begun = block->init && std::ranges::any_of(block->iters, [&](const IterVar& iter) {
-      return iter.kind == IterKind::kReduce && analyzer_.can_prove(lt(0, iter.binding));
-    });
+                         return iter.kind == IterKind::kReduce && analyzer_.can_prove(lt(0, iter.binding));
+                       });
     if (!begun) return s;
     return with(*block, [](BlockNode& b) {
       b.init = nullptr;

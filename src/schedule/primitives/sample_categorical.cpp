@@ -13,7 +13,8 @@ Result<Applied> apply_sample_categorical(const Schedule& s, const SampleCategori
   const std::vector<double>& weights = args.probabilities;
   const auto n = static_cast<int64_t>(args.candidates.size());
   if (n == 0 || weights.size() != args.candidates.size())
-    return fail(ErrorCode::E222, std::to_string(n) + " candidates, " + std::to_string(weights.size()) + " probabilities");
+    return fail(ErrorCode::E222,
+                std::to_string(n) + " candidates, " + std::to_string(weights.size()) + " probabilities");
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (std::ranges::any_of(weights, [](double w) { return !(w >= 0); }) || !(total > 0) || !std::isfinite(total))
     return fail(ErrorCode::E222, "probabilities are at least 0, and one is more");

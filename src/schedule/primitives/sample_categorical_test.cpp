@@ -55,7 +55,8 @@ TEST(SampleCategorical, E222ListsThatDoNotFit) {
 
 TEST(SampleCategorical, E223ReplayedDecisionOutside) {
   auto s = schedule_from(kCopy);
-  auto trace = parse_trace("v0 = sample_categorical(candidates=[1, 2], probabilities=[0.5, 0.5], name=\"v\")  # v: [2]");
+  auto trace =
+      parse_trace("v0 = sample_categorical(candidates=[1, 2], probabilities=[0.5, 0.5], name=\"v\")  # v: [2]");
   ASSERT_OK(trace);
   EXPECT_ERROR(replay(s, *trace), E223);
 }

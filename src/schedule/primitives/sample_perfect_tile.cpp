@@ -39,7 +39,8 @@ uint64_t count_factorisations(int64_t x, int64_t parts) {
 Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfectTileArgs& args) {
   constexpr int64_t kMaxParts = 16, kMaxExtent = int64_t{1} << 40;  // keep counts and divisors within bounds
   FETTLE_TRY(const Stmt loop, s.loop(args.loop));
-  if (args.n < 1 || args.n > kMaxParts) return fail(ErrorCode::E202, "n is " + std::to_string(args.n) + ", not 1 to 16");
+  if (args.n < 1 || args.n > kMaxParts)
+    return fail(ErrorCode::E202, "n is " + std::to_string(args.n) + ", not 1 to 16");
   if (args.max_innermost < 0) return fail(ErrorCode::E202, "max_innermost is negative");
   const int64_t* constant = as_int(loop.as<ForNode>()->extent);
   if (!constant || *constant < 1 || *constant > kMaxExtent)

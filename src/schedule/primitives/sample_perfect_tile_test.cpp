@@ -80,7 +80,8 @@ TEST(SamplePerfectTile, E223ReplayedDecisionOutside) {
     auto trace = parse_trace(std::string(R"(
       b0 = get_block(name="B")
       l1 = get_loops(block=b0)
-      v2, v3 = sample_perfect_tile(loop=l1, n=2, max_innermost=4, name="i")  # i: )") + decision);
+      v2, v3 = sample_perfect_tile(loop=l1, n=2, max_innermost=4, name="i")  # i: )") +
+                             decision);
     ASSERT_OK(trace);
     EXPECT_ERROR(replay(s, *trace), E223);
   }

@@ -12,7 +12,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return -floordiv_int(-a, b); }
 Result<Applied> apply_sample_tile(const Schedule& s, const SampleTileArgs& args) {
   FETTLE_TRY(const Stmt loop, s.loop(args.loop));
   constexpr int64_t kMaxParts = 16;
-  if (args.n < 1 || args.n > kMaxParts) return fail(ErrorCode::E202, "n is " + std::to_string(args.n) + ", not 1 to 16");
+  if (args.n < 1 || args.n > kMaxParts)
+    return fail(ErrorCode::E202, "n is " + std::to_string(args.n) + ", not 1 to 16");
   if (args.element_bytes < 1) return fail(ErrorCode::E202, "element_bytes is less than 1");
   const int64_t* extent = as_int(loop.as<ForNode>()->extent);
   if (!extent || *extent < 1)

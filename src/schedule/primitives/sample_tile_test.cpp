@@ -92,10 +92,13 @@ TEST(SampleTile, E223ReplayedDecisionOutside) {
     auto trace = parse_trace(std::string(R"(
       b0 = get_block(name="B")
       l1 = get_loops(block=b0)
-      v2, v3 = sample_tile(loop=l1, n=2, innermost="rows", element_bytes=4, name="i")  # i: )") + decision);
+      v2, v3 = sample_tile(loop=l1, n=2, innermost="rows", element_bytes=4, name="i")  # i: )") +
+                             decision);
     ASSERT_OK(trace);
-    if (std::string(decision) == "[13, 16]") EXPECT_OK(replay(s, *trace));  // 13 tiles of 16: a choice
-    else EXPECT_ERROR(replay(s, *trace), E223);
+    if (std::string(decision) == "[13, 16]")
+      EXPECT_OK(replay(s, *trace));  // 13 tiles of 16: a choice
+    else
+      EXPECT_ERROR(replay(s, *trace), E223);
   }
 }
 

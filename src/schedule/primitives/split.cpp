@@ -10,16 +10,16 @@ namespace {
 
 // What a split needs to know of its loop, and what it works out.
 struct Plan {
-  std::vector<Var> vars;        // of the new loops, outermost first
-  std::vector<Expr> extents;    // theirs
-  Expr index;                   // iteration number in the old loop: from 0
-  Expr predicate;               // null: every iteration is one of the old loop's
+  std::vector<Var> vars;      // of the new loops, outermost first
+  std::vector<Expr> extents;  // theirs
+  Expr index;                 // iteration number in the old loop: from 0
+  Expr predicate;             // null: every iteration is one of the old loop's
   Tail tail = Tail::kExact;
 };
 
 // The factors with their values; the one to be inferred, if any, is 0 and at `infer`.
-Result<std::vector<int64_t>> factor_values(const Schedule& s, const SplitArgs& args, const ForNode& loop,
-                                           int* infer, int64_t* product) {
+Result<std::vector<int64_t>> factor_values(const Schedule& s, const SplitArgs& args, const ForNode& loop, int* infer,
+                                           int64_t* product) {
   if (args.factors.empty()) return fail_at(ErrorCode::E202, s.func(), &loop, "no factors are given", {});
   std::vector<int64_t> factors;
   *infer = -1;
@@ -125,8 +125,7 @@ Result<> plan_symbolic(const Schedule& s, const SplitArgs& args, const ForNode& 
                        Plan& plan) {
   const Expr& extent = loop.extent;
   if (args.tail == Tail::kBalance || args.tail == Tail::kShift)
-    return fail_at(ErrorCode::E231, s.func(), &loop,
-                   "the extent of loop " + loop.var->name + " is not a constant", {});
+    return fail_at(ErrorCode::E231, s.func(), &loop, "the extent of loop " + loop.var->name + " is not a constant", {});
   for (int64_t factor : factors) plan.extents.push_back(factor);
   bool divides;
   if (infer >= 0) {

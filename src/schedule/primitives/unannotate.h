@@ -8,7 +8,7 @@ namespace fettle {
 /// Returns nothing.
 /// Errors: E206 no such loop or block · E225 `target` is neither · E232 there is no such note
 struct UnannotateArgs {
-  StepRef target;    // a LoopRef or a BlockRef
+  StepRef target;  // a LoopRef or a BlockRef
   std::string key;
   static constexpr auto fields =
       std::tuple{field("target", &UnannotateArgs::target), field("key", &UnannotateArgs::key)};

@@ -17,7 +17,7 @@ struct Match {
   const StoreNode* init = nullptr;
   const StoreNode* update = nullptr;
   const BinaryNode* combine = nullptr;
-  Expr term;                          // f
+  Expr term;  // f
 };
 
 bool is_load_of(const Expr& e, const StoreNode& store) {
@@ -29,16 +29,24 @@ bool is_load_of(const Expr& e, const StoreNode& store) {
 
 bool is_neutral(const Expr& e, BinaryOp op, DType dtype) {
   double value;
-  if (const auto* real = e.as<FloatImmNode>()) value = real->value;
-  else if (const int64_t* integer = as_int(e)) value = static_cast<double>(*integer);
-  else return false;
+  if (const auto* real = e.as<FloatImmNode>())
+    value = real->value;
+  else if (const int64_t* integer = as_int(e))
+    value = static_cast<double>(*integer);
+  else
+    return false;
   const double infinity = std::numeric_limits<double>::infinity();
   switch (op) {
-    case BinaryOp::kAdd: return value == 0;
-    case BinaryOp::kMul: return value == 1;
-    case BinaryOp::kMin: return dtype.is_float() && value == infinity;
-    case BinaryOp::kMax: return dtype.is_float() && value == -infinity;
-    default: return false;
+    case BinaryOp::kAdd:
+      return value == 0;
+    case BinaryOp::kMul:
+      return value == 1;
+    case BinaryOp::kMin:
+      return dtype.is_float() && value == infinity;
+    case BinaryOp::kMax:
+      return dtype.is_float() && value == -infinity;
+    default:
+      return false;
   }
 }
 
@@ -53,7 +61,8 @@ Result<Match> match(const Func& func, const BlockNode& block) {
   int reductions = 0;
   for (size_t i = 0; i < block.iters.size(); ++i) {
     const IterVar& iter = block.iters[i];
-    const auto loop = std::ranges::find_if(m.loops, [&](const ForNode* l) { return l->var.get() == iter.binding.get(); });
+    const auto loop =
+        std::ranges::find_if(m.loops, [&](const ForNode* l) { return l->var.get() == iter.binding.get(); });
     if (loop == m.loops.end() || bound[static_cast<size_t>(loop - m.loops.begin())] || !is_zero((*loop)->min) ||
         !structural_equal((*loop)->extent, iter.extent))
       return no_match("iterator " + iter.var->name + " is not bound to a loop of its own");
@@ -65,7 +74,8 @@ Result<Match> match(const Func& func, const BlockNode& block) {
       return no_match("an iterator is neither spatial nor reduce");
     }
   }
-  if (reductions != 1 || block.iters.size() < 2) return no_match("it takes one reduce and at least one spatial iterator");
+  if (reductions != 1 || block.iters.size() < 2)
+    return no_match("it takes one reduce and at least one spatial iterator");
   if (!as_int(block.iters[m.reduce].extent)) return no_match("the reduction's extent is not a constant");
   for (size_t i = 0; i < m.loops.size(); ++i) {
     const StmtNode* inside = i + 1 < m.loops.size() ? static_cast<const StmtNode*>(m.loops[i + 1]) : &block;
@@ -76,9 +86,12 @@ Result<Match> match(const Func& func, const BlockNode& block) {
   if (!m.init || !m.update || m.init->mask || m.update->mask) return no_match("init and body must be one store each");
   m.combine = m.update->value.as<BinaryNode>();
   if (!m.combine) return no_match("the update is not C = C op f");
-  if (is_load_of(m.combine->a, *m.update)) m.term = m.combine->b;
-  else if (is_load_of(m.combine->b, *m.update)) m.term = m.combine->a;
-  else return no_match("the update is not C = C op f");
+  if (is_load_of(m.combine->a, *m.update))
+    m.term = m.combine->b;
+  else if (is_load_of(m.combine->b, *m.update))
+    m.term = m.combine->a;
+  else
+    return no_match("the update is not C = C op f");
   if (!is_neutral(m.init->value, m.combine->op, m.update->buffer->dtype))
     return no_match("the init is not the neutral element of the update's operation");
   return m;
@@ -116,8 +129,8 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   std::vector<Expr> shape = {parts};
   for (size_t i = 0; i < block.iters.size(); ++i)
     if (i != m.reduce) shape.push_back(block.iters[i].extent);
-  const Buffer partial = make_buffer(unique_buffer_name(func, m.update->buffer->name + "_partial"), shape,
-                                     m.update->buffer->dtype);
+  const Buffer partial =
+      make_buffer(unique_buffer_name(func, m.update->buffer->name + "_partial"), shape, m.update->buffer->dtype);
 
   // C_partial[p, i] (+)= f(i, p*R + r)
   auto first = make_ref<BlockNode>(block);
@@ -147,8 +160,8 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   Stmt first_nest = nest_around(first, order);
   if (parts * size != total)
     first_nest = replace_stmt(first_nest, first_ref, with(*first_ref, [&](BlockNode& b) {
-      b.predicate = lt(b.iters.front().binding * Expr(size) + b.iters.back().binding, total);
-    }));
+                                b.predicate = lt(b.iters.front().binding * Expr(size) + b.iters.back().binding, total);
+                              }));
 
   // C[i] (+)= C_partial[p, i]
   auto second = make_ref<BlockNode>(block);

@@ -60,10 +60,10 @@ TEST(SplitReduction, E228WhereThePatternDoesNotFit) {
   EXPECT_TRUE(refuses(kMatmul, {}));
   EXPECT_TRUE(refuses(kMatmul, {0}));
   EXPECT_TRUE(refuses(kMatmul, {2, 2}));
-  EXPECT_TRUE(refuses(replaced(kMatmul, "= 0.0", "= 1.0")));                         // not neutral
-  EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A", "C[vi, vj] - A")));         // no reduction
-  EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A[vi, vk]", "A[vi, vk]")));     // no accumulation
-  EXPECT_TRUE(refuses(replaced(kMatmul, "= k)", "= k) where i < 5")));               // a predicate
+  EXPECT_TRUE(refuses(replaced(kMatmul, "= 0.0", "= 1.0")));                      // not neutral
+  EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A", "C[vi, vj] - A")));      // no reduction
+  EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A[vi, vk]", "A[vi, vk]")));  // no accumulation
+  EXPECT_TRUE(refuses(replaced(kMatmul, "= k)", "= k) where i < 5")));            // a predicate
   EXPECT_TRUE(refuses(replaced(kMatmul, "vi: spatial[6] = i", "vi: spatial[6] = 5 - i")));
   EXPECT_TRUE(refuses("for i in 8: C[i] = A[i]"));
 }
