@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rt/model.h"
 #include "runtime/dtype.h"
 #include "runtime/library.h"
 
@@ -64,7 +65,9 @@ Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions
 Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options) {
   Model model;
   model.info_ = std::move(info);
-  model.instance_ = {model.info_->create(&options), Destroy{model.info_->destroy}};
+  FettleModel* instance =
+      model.info_->create ? model.info_->create(&options) : fettle_rt_model_create(model.info_.get(), &options);
+  model.instance_ = {instance, Destroy{model.info_->destroy}};
   if (model.instance_ == nullptr) return fail(ErrorCode::E710, model.info_->error(nullptr));
   model.input_data_.resize(model.inputs().size());
   model.output_data_.resize(model.outputs().size());

@@ -19,7 +19,8 @@ class Model {
   /// Loads the shared library at `path`. Errors: those of load_library · E710.
   static Result<Model> load(const std::filesystem::path& path, const FettleOptions& options = {});
 
-  /// Makes an instance of a model whose code is in memory already; `info` keeps that code alive. Errors: E710.
+  /// Makes an instance of a model whose code is in memory already; `info` keeps that code alive;
+  /// where it has no create of its own, rt's is used. Errors: E710.
   static Result<Model> make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options = {});
 
   const FettleModelInfo& info() const { return *info_; }

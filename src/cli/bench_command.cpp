@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "driver/bench.h"
+#include "driver/open.h"
+
+namespace fettle::cli {
+namespace {
+
+struct Options {
+  std::string model, database, seconds_text = "3";
+  std::vector<std::string> against;
+  int threads = 0;
+  uint64_t seed = 0;
+  InputShapes shapes;
+  bool profile = false, json = false;
+};
+
+/// A folder that is removed when the benchmark ends.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> make() {
+    std::string path = (std::filesystem::temp_directory_path() / "fettle-bench-XXXXXX").string();
+    if (!mkdtemp(path.data())) return fail(ErrorCode::E702, "no temporary folder can be made", path);
+    return TemporaryFolder(std::move(path));
+  }
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+nlohmann::json to_json(const Latency& latency) {
+  return {{"min", latency.min_ms}, {"median", latency.median_ms}, {"runs", latency.runs}};
+}
+
+Result<Report> bench_model(const Options& options) {
+  double seconds = 0;
+  if (!parse_seconds(options.seconds_text, &seconds))
+    return fail(ErrorCode::E709, "'" + options.seconds_text + "' is no duration such as 10s", "--time");
+  if (!options.against.empty() && is_library_path(options.model))
+    return fail(ErrorCode::E709, "other engines need the ONNX file, not a compiled model", "--against");
+  FETTLE_TRY(Model model, open_model(options.model, {options.threads, options.shapes,
+                                                     database_to_read(options.database), progress}));
+  FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, options.seed));
+  const int threads = options.threads > 0 ? options.threads : model.info().default_threads;
+
+  FETTLE_TRY(const TemporaryFolder folder, TemporaryFolder::make());
+  std::vector<bench::ModelPeer> peers;
+  for (const std::string& name : options.against) {
+    FETTLE_TRY(bench::ModelPeer peer, start_peer(name, options.model, threads, inputs, folder.path()));
+    peers.push_back(std::move(peer));
+  }
+  std::vector<Runner> runners{model_runner("fettle", model, inputs)};
+  for (bench::ModelPeer& peer : peers) runners.push_back(peer_runner(peer));
+  FETTLE_TRY(const std::vector<Latency> latencies, time_interleaved(runners, {.seconds = seconds}));
+
+  Report report;
+  report.json = {{"model", options.model}, {"threads", threads}, {"latency_ms", to_json(latencies[0])}};
+  report.text = fmt::format("{:<14} {:>10} {:>10} {:>6}\n", "", "min ms", "median ms", "runs");
+  for (const Latency& latency : latencies)
+    report.text +=
+        fmt::format("{:<14} {:>10.3f} {:>10.3f} {:>6}\n", latency.name, latency.min_ms, latency.median_ms, latency.runs);
+  for (size_t i = 1; i < latencies.size(); ++i) report.json["against"][latencies[i].name] = to_json(latencies[i]);
+
+  if (options.profile) {
+    std::string table;
+    FETTLE_TRY(const std::vector<KernelTime> times, profile_model(model, inputs, 20, &table));
+    report.text += "\n" + table;
+    report.json["profile"] = nlohmann::json::array();
+    for (const KernelTime& kernel : times)
+      report.json["profile"].push_back({{"kernel", kernel.name},
+                                        {"calls", kernel.calls},
+                                        {"total_ns", kernel.total_ns},
+                                        {"min_ns", kernel.min_ns}});
+  }
+  return report;
+}
+
+}  // namespace
+
+Command add_bench_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* made = add_subcommand(app, "bench", "Time a model, alone or interleaved with other engines",
+                                  "fettle bench model.onnx --against onnxruntime,openvino --profile", &options->json);
+  made->add_option("model", options->model, "an ONNX file, or a compiled model")->required()->type_name("MODEL.onnx|OUT.so");
+  made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
+  made->add_option("--time", options->seconds_text, "how long to time, in all")->capture_default_str()->type_name("TIME");
+  made->add_option("--against", options->against, "other engines, timed in the same run")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"onnxruntime", "openvino"}))
+      ->type_name("onnxruntime,openvino");
+  made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
+  made->add_flag("--profile", options->profile, "also the time of each kernel");
+  add_threads(made, &options->threads);
+  add_shapes(made, &options->shapes);
+  return {made, [options] { return bench_model(*options); }, &options->json};
+}
+
+}  // namespace fettle::cli

@@ -1,0 +1,70 @@
+#include "cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "cli/command.h"
+
+namespace fettle::cli {
+namespace {
+
+void print_report(const Report& report, bool json) {
+  if (json) fmt::print("{}\n", report.json.dump());
+  else if (!report.text.empty()) fmt::print("{}{}", report.text, report.text.ends_with('\n') ? "" : "\n");
+  std::fflush(stdout);
+}
+
+void print_failure(const Diagnostic& diagnostic, bool json) {
+  if (json) {
+    const ErrorInfo& info = error_info(diagnostic.code);
+    const nlohmann::json error = {{"code", info.name},
+                                  {"meaning", info.meaning},
+                                  {"message", diagnostic.message},
+                                  {"where", diagnostic.where},
+                                  {"remedy", info.remedy}};
+    fmt::print("{}\n", nlohmann::json{{"error", error}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    std::fflush(stdout);
+  }
+  fmt::print(stderr, "fettle: {}\n", diagnostic.to_string());
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  CLI::App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
+  app.set_version_flag("--version", "fettle 0.1.0");
+  app.require_subcommand(1);
+  app.footer("Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"
+             "Exit status: 0 done, 1 could not, 2 wrong usage.");
+  std::vector<Command> commands;
+  for (const AddCommand add : {add_tune_command, add_compile_command, add_run_command, add_bench_command,
+                               add_inspect_command})
+    commands.push_back(add(app));
+  for (Command& command : add_db_commands(app)) commands.push_back(std::move(command));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kWrongUsage;
+  }
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    try {
+      const Result<Report> report = command.run();
+      if (report) {
+        print_report(*report, *command.json);
+        return kDone;
+      }
+      print_failure(report.error(), *command.json);
+      // Which flags go together is known only after parsing; that is wrong usage too.
+      return report.error().code == ErrorCode::E709 ? kWrongUsage : kCouldNot;
+    } catch (const std::bad_alloc&) {
+      print_failure({ErrorCode::E710, "no memory is left"}, *command.json);
+      return kCouldNot;
+    }
+  }
+  return kWrongUsage;
+}
+
+}  // namespace fettle::cli

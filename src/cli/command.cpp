@@ -1,0 +1,97 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+namespace fettle::cli {
+namespace {
+
+bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (true) {
+    int64_t dim = 0;
+    const auto [next, error] = std::from_chars(at, end, dim);
+    if (error != std::errc() || dim < 0) return false;
+    dims->push_back(dim);
+    if (next == end) return true;
+    if (*next != ',') return false;
+    at = next + 1;
+  }
+}
+
+}  // namespace
+
+CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::string& what, const std::string& example,
+                         bool* json) {
+  CLI::App* made = app.add_subcommand(name, what);
+  made->footer("Example:\n  " + example);
+  made->add_flag("--json", *json, "one JSON object on standard output; progress goes to standard error");
+  return made;
+}
+
+void add_shapes(CLI::App* app, InputShapes* shapes) {
+  app->add_option_function<std::vector<std::string>>(
+         "--shape",
+         [shapes](const std::vector<std::string>& given) {
+           for (const std::string& text : given) {
+             std::string name, value;
+             std::vector<int64_t> dims;
+             if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims))
+               throw CLI::ValidationError("--shape", "'" + text + "' is not of the form NAME=D0,D1,...");
+             (*shapes)[name] = std::move(dims);
+           }
+         },
+         "shape of an input that the model leaves open; may be repeated")
+      ->type_name("NAME=D0,D1,...")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_threads(CLI::App* app, int* threads) {
+  app->add_option("--threads", *threads, "threads that the model runs on; default: as many as this process may use")
+      ->check(CLI::Range(1, 1024));
+}
+
+bool parse_seconds(const std::string& text, double* seconds) {
+  double value = 0;
+  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !(value >= 0)) return false;
+  const std::string unit(next, text.data() + text.size());
+  if (unit.empty() || unit == "s") *seconds = value;
+  else if (unit == "m") *seconds = 60 * value;
+  else if (unit == "h") *seconds = 3600 * value;
+  else return false;
+  return true;
+}
+
+bool parse_assignment(const std::string& text, std::string* name, std::string* value) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) return false;
+  *name = text.substr(0, equals);
+  *value = text.substr(equals + 1);
+  return true;
+}
+
+void progress(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+std::string default_database() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data && *data) return std::string(data) + "/fettle/records.db";
+  const char* home = std::getenv("HOME");
+  if (home && *home) return std::string(home) + "/.local/share/fettle/records.db";
+  return {};
+}
+
+std::string database_to_read(const std::string& given) {
+  if (!given.empty()) return given;
+  std::error_code ignored;
+  const std::string usual = default_database();
+  return !usual.empty() && std::filesystem::exists(usual, ignored) ? usual : std::string();
+}
+
+}  // namespace fettle::cli

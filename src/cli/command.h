@@ -1,0 +1,64 @@
+#pragma once
+// What subcommands share: their options' spelling, where output goes, how they end.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "driver/load.h"
+
+namespace fettle::cli {
+
+/// Exit statuses.
+inline constexpr int kDone = 0;
+inline constexpr int kCouldNot = 1;
+inline constexpr int kWrongUsage = 2;
+
+/// A subcommand's result: what --json prints, and what people read (may be empty).
+struct Report {
+  nlohmann::json json = nlohmann::json::object();
+  std::string text;
+};
+
+/// A subcommand: adds itself and its options to the app, and gives what to do when it was chosen.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<Result<Report>()> run;
+  bool* json = nullptr;
+};
+using AddCommand = Command (*)(CLI::App& app);
+
+Command add_tune_command(CLI::App& app);
+Command add_compile_command(CLI::App& app);
+Command add_run_command(CLI::App& app);
+Command add_bench_command(CLI::App& app);
+Command add_inspect_command(CLI::App& app);
+std::vector<Command> add_db_commands(CLI::App& app);
+
+/// A new subcommand with --json and an example beneath its help.
+CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::string& what, const std::string& example,
+                         bool* json);
+/// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
+void add_shapes(CLI::App* app, InputShapes* shapes);
+/// --threads N, 1 to 1024; 0 stands for as many as this process may use.
+void add_threads(CLI::App* app, int* threads);
+
+/// "90", "60s", "5m", "1h" in seconds.
+bool parse_seconds(const std::string& text, double* seconds);
+/// "NAME=VALUE"; the name may hold ':' and '/'.
+bool parse_assignment(const std::string& text, std::string* name, std::string* value);
+
+/// A line on standard error, for what is not the result.
+void progress(const std::string& line);
+
+/// The database used where --db is not given: $XDG_DATA_HOME/fettle/records.db or ~/.local/share/fettle/records.db;
+/// empty if neither is known.
+std::string default_database();
+/// `given`, or the default one if it exists; else empty.
+std::string database_to_read(const std::string& given);
+
+}  // namespace fettle::cli

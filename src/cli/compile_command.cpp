@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "driver/open.h"
+
+namespace fettle::cli {
+namespace {
+
+struct Options {
+  std::string model, out, database;
+  int threads = 0;
+  InputShapes shapes;
+  bool untuned = false, json = false;
+};
+
+Result<Report> compile(const Options& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string database = options.untuned ? std::string() : database_to_read(options.database);
+  FETTLE_TRY(const CompiledModel model,
+             compile_file(options.model, {options.threads, options.shapes, database, progress}, options.untuned));
+  FETTLE_TRY_VOID(model.write(options.out));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  int tuned = 0, calls = 0;
+  for (const TaskInfo& task : model.tasks()) {
+    tuned += task.tuned;
+    calls += task.count;
+  }
+  std::filesystem::path header = options.out;
+  header.replace_extension(".h");
+  std::error_code ignored;
+  Report report;
+  report.json = {{"out", options.out},
+                 {"header", header.string()},
+                 {"bytes", std::filesystem::file_size(options.out, ignored)},
+                 {"kernels", calls},
+                 {"tasks", model.tasks().size()},
+                 {"tuned_tasks", tuned},
+                 {"arena_bytes", model.arena_bytes()},
+                 {"constant_bytes", model.constant_bytes()},
+                 {"seconds", seconds}};
+  report.text = fmt::format("{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of "
+                            "working memory; {:.1f} s\n",
+                            options.out, header.string(), calls, model.tasks().size(), tuned,
+                            static_cast<double>(model.constant_bytes()) * 1e-6,
+                            static_cast<double>(model.arena_bytes()) * 1e-6, seconds);
+  return report;
+}
+
+}  // namespace
+
+Command add_compile_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* made = add_subcommand(app, "compile", "Compile a model into a shared library and a C header",
+                                  "fettle compile model.onnx -o model.so --shape x=1,3,48,320", &options->json);
+  made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
+  made->add_option("-o,--output", options->out, "the library; the header lies beside it")->required()->type_name("OUT.so");
+  auto* database = made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
+  made->add_flag("--untuned", options->untuned, "ignore all records")->excludes(database);
+  add_threads(made, &options->threads);
+  add_shapes(made, &options->shapes);
+  return {made, [options] { return compile(*options); }, &options->json};
+}
+
+}  // namespace fettle::cli

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "codegen/llvm/llvm_codegen.h"
+#include "driver/open.h"
+#include "graph/graph.h"
+#include "ir/text.h"
+#include "runtime/library.h"
+
+namespace fettle::cli {
+namespace {
+
+struct Options {
+  std::string model, database, task;
+  int threads = 0;
+  InputShapes shapes;
+  bool graph = false, tasks = false, trace = false, ir = false, assembly = false, json = false;
+};
+
+Report describe_library(const FettleModelInfo& info) {
+  Report report;
+  const auto tensors = [](const FettleTensor* list, int32_t count) {
+    nlohmann::json made = nlohmann::json::array();
+    for (int32_t i = 0; i < count; ++i)
+      made.push_back({{"name", list[i].name}, {"type", tensor_type_to_string(list[i])}});
+    return made;
+  };
+  int64_t constant_bytes = 0;
+  for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(&info.constants[i]);
+  std::vector<std::string> kernels(info.kernel_names, info.kernel_names + info.n_kernels);
+  report.json = {{"name", info.name},
+                 {"compiler", info.compiler},
+                 {"target", info.target_cpu},
+                 {"features", info.target_features},
+                 {"threads", info.default_threads},
+                 {"arena_bytes", info.arena_bytes},
+                 {"constant_bytes", constant_bytes},
+                 {"inputs", tensors(info.inputs, info.n_inputs)},
+                 {"outputs", tensors(info.outputs, info.n_outputs)},
+                 {"kernels", kernels}};
+  report.text = fmt::format("{}, compiled by {} for {} and {} threads\n", info.name, info.compiler, info.target_cpu,
+                            info.default_threads);
+  for (int32_t i = 0; i < info.n_inputs; ++i)
+    report.text += fmt::format("input   {} {}\n", info.inputs[i].name, tensor_type_to_string(info.inputs[i]));
+  for (int32_t i = 0; i < info.n_outputs; ++i)
+    report.text += fmt::format("output  {} {}\n", info.outputs[i].name, tensor_type_to_string(info.outputs[i]));
+  report.text += fmt::format("{} kernels, {:.1f} MB of constants, {:.1f} MB of working memory\n", info.n_kernels,
+                             static_cast<double>(constant_bytes) * 1e-6, static_cast<double>(info.arena_bytes) * 1e-6);
+  for (const std::string& kernel : kernels) report.text += "  " + kernel + "\n";
+  return report;
+}
+
+Result<const TaskInfo*> find_task(const CompiledModel& model, const std::string& wanted) {
+  const std::vector<TaskInfo>& tasks = model.tasks();
+  for (size_t i = 0; i < tasks.size(); ++i)
+    if (std::to_string(i) == wanted || (wanted.size() >= 4 && tasks[i].hash.starts_with(wanted))) return &tasks[i];
+  return fail(ErrorCode::E709, fmt::format("there is no task '{}'; see --tasks", wanted), "--task");
+}
+
+/// The code of one task, as --ir and --asm show it.
+Result<std::string> show_code(const TaskInfo& task, const Options& options) {
+  const Target target = detect_host(options.threads);
+  FETTLE_TRY(const Schedule schedule, schedule_for({task.workload, task.trace, "kernel"}, target, target.threads));
+  if (options.ir && !options.assembly) {
+    FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
+    std::string text = to_text(lowered.kernel);
+    if (!lowered.prologue.entry.empty()) text += "\n" + to_text(lowered.prologue);
+    return text;
+  }
+  FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
+  return emit_assembly(lowered.kernel, target, {.entry_name = "kernel"});
+}
+
+Report list_tasks(const CompiledModel& model) {
+  Report report;
+  report.json["tasks"] = nlohmann::json::array();
+  report.text = fmt::format("{:>4} {:<8} {:>5}  {:<7} program\n", "task", "hash", "calls", "");
+  for (size_t i = 0; i < model.tasks().size(); ++i) {
+    const TaskInfo& task = model.tasks()[i];
+    report.json["tasks"].push_back({{"index", i},
+                                    {"hash", task.hash},
+                                    {"name", task.name},
+                                    {"calls", task.count},
+                                    {"tuned", task.tuned}});
+    report.text += fmt::format("{:>4} {:<8} {:>5}  {:<7} {}\n", i, task.hash.substr(0, 8), task.count,
+                               task.tuned ? "tuned" : "default", task.name);
+  }
+  return report;
+}
+
+Result<Report> inspect(const Options& options) {
+  const bool views = options.graph || options.tasks || options.trace || options.ir || options.assembly || !options.task.empty();
+  if (is_library_path(options.model)) {
+    if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
+    FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
+    return describe_library(*info);
+  }
+  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
+  Report report;
+  if (options.graph) {
+    report.text = to_text(graph);
+    report.json["graph"] = report.text;
+    return report;
+  }
+  FETTLE_TRY(const CompiledModel model, compile_file(options.model, {options.threads, options.shapes,
+                                                                     database_to_read(options.database), progress}));
+  if (!options.task.empty() || options.trace || options.ir || options.assembly) {
+    if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir and --asm are of a task; give --task");
+    FETTLE_TRY(const TaskInfo* task, find_task(model, options.task));
+    if (options.ir || options.assembly) {
+      FETTLE_TRY(report.text, show_code(*task, options));
+      report.json[options.assembly ? "asm" : "ir"] = report.text;
+    } else {
+      report.text = options.trace ? task->trace : task->workload;
+      report.json[options.trace ? "trace" : "workload"] = report.text;
+    }
+    report.json["task"] = task->hash;
+    return report;
+  }
+  if (options.tasks) return list_tasks(model);
+  report.text = fmt::format("{}: {}\n{}", options.model, histogram(graph), model.plan_text());
+  report.json = {{"operators", histogram(graph)},
+                 {"nodes", graph.nodes().size()},
+                 {"tasks", model.tasks().size()},
+                 {"arena_bytes", model.arena_bytes()},
+                 {"constant_bytes", model.constant_bytes()}};
+  return report;
+}
+
+}  // namespace
+
+Command add_inspect_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
+                                  "fettle inspect model.onnx --task 3 --asm", &options->json);
+  made->add_option("model", options->model, "an ONNX file, or a compiled model")->required()->type_name("MODEL.onnx|OUT.so");
+  auto* graph = made->add_flag("--graph", options->graph, "the graph after all passes");
+  auto* tasks = made->add_flag("--tasks", options->tasks, "the tasks: pieces of work to be tuned");
+  auto* task = made->add_option("--task", options->task, "one task's program, by its number or the beginning of its hash")
+                   ->type_name("T");
+  auto* trace = made->add_flag("--trace", options->trace, "its schedule");
+  auto* ir = made->add_flag("--ir", options->ir, "its lowered program");
+  auto* assembly = made->add_flag("--asm", options->assembly, "its machine code");
+  graph->excludes(tasks)->excludes(task);
+  tasks->excludes(task);
+  trace->excludes(ir)->excludes(assembly);
+  ir->excludes(assembly);
+  made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
+  add_threads(made, &options->threads);
+  add_shapes(made, &options->shapes);
+  return {made, [options] { return inspect(*options); }, &options->json};
+}
+
+}  // namespace fettle::cli

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "driver/open.h"
+#include "runtime/npy.h"
+
+namespace fettle::cli {
+namespace {
+
+struct Options {
+  std::string model, database, folder;
+  std::vector<std::pair<std::string, std::string>> inputs;
+  int threads = 0;
+  bool json = false;
+};
+
+/// A file name for a tensor: what a name may not hold becomes '_'.
+std::string file_name(const std::string& tensor) {
+  std::string name = tensor;
+  for (char& c : name)
+    if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
+  return name.empty() || name[0] == '.' ? "_" + name : name;
+}
+
+Result<Report> run_model(const Options& options) {
+  std::vector<NamedTensor> inputs;
+  InputShapes shapes;
+  for (const auto& [name, file] : options.inputs) {
+    FETTLE_TRY(Tensor tensor, read_npy(file));
+    if (!shapes.emplace(name, tensor.shape()).second)
+      return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
+    inputs.push_back({name, std::move(tensor)});
+  }
+  FETTLE_TRY(Model model,
+             open_model(options.model, {options.threads, shapes, database_to_read(options.database), progress}));
+  FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
+
+  std::error_code error;
+  std::filesystem::create_directories(options.folder, error);
+  if (error) return fail(ErrorCode::E702, error.message(), options.folder);
+  Report report;
+  report.json["outputs"] = nlohmann::json::array();
+  for (const NamedTensor& output : outputs) {
+    const std::string path = (std::filesystem::path(options.folder) / (file_name(output.name) + ".npy")).string();
+    FETTLE_TRY_VOID(write_npy(path, output.tensor));
+    report.json["outputs"].push_back(
+        {{"name", output.name}, {"type", output.tensor.type_to_string()}, {"file", path}});
+    report.text += fmt::format("{}  {}  {}\n", output.name, output.tensor.type_to_string(), path);
+  }
+  return report;
+}
+
+}  // namespace
+
+Command add_run_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* made = add_subcommand(app, "run", "Run a model once on inputs from .npy files",
+                                  "fettle run model.so --input x=x.npy --output-dir out", &options->json);
+  made->add_option("model", options->model, "an ONNX file, or a compiled model")->required()->type_name("MODEL.onnx|OUT.so");
+  made->add_option_function<std::vector<std::string>>(
+          "--input",
+          [options](const std::vector<std::string>& given) {
+            for (const std::string& text : given) {
+              std::string name, file;
+              if (!parse_assignment(text, &name, &file))
+                throw CLI::ValidationError("--input", "'" + text + "' is not of the form NAME=FILE.npy");
+              options->inputs.emplace_back(name, file);
+            }
+          },
+          "content of an input; may be repeated")
+      ->type_name("NAME=F.npy");
+  made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->required()->type_name("DIR");
+  made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
+  add_threads(made, &options->threads);
+  return {made, [options] { return run_model(*options); }, &options->json};
+}
+
+}  // namespace fettle::cli

@@ -1,0 +1,57 @@
+#pragma once
+// How long models take, alone or interleaved with other engines.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "driver/model_peers.h"
+#include "runtime/model.h"
+#include "runtime/profiler.h"
+
+namespace fettle {
+
+/// Tensors of the model's input types: floats uniform in [-1, 1), integers 0, bools false.
+Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed);
+
+struct Latency {
+  std::string name;
+  double min_ms = 0;
+  double median_ms = 0;
+  int runs = 0;
+};
+
+/// Something whose runs are timed; times in ns.
+struct Runner {
+  std::string name;
+  /// Runs once untimed, then `runs` times.
+  std::function<Result<std::vector<double>>(int runs)> time;
+};
+/// The model on these inputs; both must outlive the runner.
+Runner model_runner(std::string name, Model& model, const std::vector<NamedTensor>& inputs);
+Runner peer_runner(bench::ModelPeer& peer);
+
+struct BenchOptions {
+  double seconds = 3;      // of timing, all runners together
+  int runs_a_round = 5;
+  int min_rounds = 5;
+};
+
+/// Rounds, in each of which every runner has its turn, until the time is up. Errors: those of the runners.
+Result<std::vector<Latency>> time_interleaved(const std::vector<Runner>& runners, const BenchOptions& options);
+
+/// Times of kernels over `runs` runs.
+Result<std::vector<KernelTime>> profile_model(Model& model, const std::vector<NamedTensor>& inputs, int runs,
+                                              std::string* table);
+
+/// Starts a peer on the model file, with inputs that are written to `folder`; the peer's outputs can then be compared.
+/// Errors: E708, E702.
+Result<bench::ModelPeer> start_peer(const std::string& peer, const std::string& file, int threads,
+                                    const std::vector<NamedTensor>& inputs, const std::string& folder);
+
+/// max|a - b| / max|b| over all elements; infinity where shapes or types differ or a value is not finite. Both f32 or f64.
+double difference_of_scale(const Tensor& a, const Tensor& b);
+
+}  // namespace fettle

@@ -1,0 +1,151 @@
+#include "driver/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "driver/bench.h"
+#include "graph/evaluate.h"
+#include "graph/testing.h"
+
+namespace fettle {
+namespace {
+
+CompileOptions host_options(int threads) {
+  CompileOptions options;
+  options.target = detect_host(threads);
+  options.threads = threads;
+  options.name = "test";
+  return options;
+}
+
+/// The graph's outputs node by node, by the interpreter.
+std::vector<std::vector<float>> reference(const Graph& graph, const std::vector<NamedTensor>& inputs) {
+  std::map<std::string, ConstantTensor> given;
+  for (const NamedTensor& input : inputs) {
+    TensorBuilder builder = *make_tensor(kF32, input.tensor.shape());
+    std::memcpy(builder.bytes.get(), input.tensor.data(), static_cast<size_t>(input.tensor.n_bytes()));
+    given[input.name] = std::move(builder).finish();
+  }
+  const auto made = evaluate(graph, given, interpreter_executor());
+  EXPECT_TRUE(made.has_value()) << (made ? "" : made.error().to_string());
+  std::vector<std::vector<float>> outputs;
+  for (const GraphOutput& output : graph.outputs()) {
+    const auto elems = made->at(output.name).elems<float>();
+    outputs.emplace_back(elems.begin(), elems.end());
+  }
+  return outputs;
+}
+
+void expect_close(const std::vector<std::vector<float>>& expected, const std::vector<NamedTensor>& got) {
+  ASSERT_EQ(expected.size(), got.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    const auto elems = got[i].tensor.elems<float>();
+    ASSERT_EQ(elems.size(), expected[i].size());
+    float scale = 0, largest = 0;
+    for (size_t k = 0; k < elems.size(); ++k) {
+      scale = std::max(scale, std::abs(expected[i][k]));
+      largest = std::max(largest, std::abs(expected[i][k] - elems[k]));
+    }
+    EXPECT_GT(scale, 0) << "output " << i << " is all zero";
+    EXPECT_LE(largest, 1e-5 * scale) << "output " << i;
+  }
+}
+
+/// Compiles on one and two threads, runs twice, compares; then the same as a shared library.
+void expect_correct(GraphMaker& m) {
+  m.graph.sort();
+  for (int threads : {1, 2}) {
+    const auto compiled = compile_model(m.graph, host_options(threads));
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+    FettleOptions run{};
+    run.threads = threads;
+    auto model = compiled->instantiate(run);
+    ASSERT_TRUE(model.has_value()) << model.error().to_string();
+    const auto inputs = random_inputs(*model, 3);
+    ASSERT_TRUE(inputs.has_value());
+    const auto expected = reference(m.graph, *inputs);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const auto outputs = model->run(*inputs);
+      ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+      expect_close(expected, *outputs);
+    }
+    const auto path = std::filesystem::path(testing::TempDir()) /
+                      (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) +
+                       std::to_string(getpid()) + ".so");
+    const auto written = compiled->write(path);
+    ASSERT_TRUE(written.has_value()) << written.error().to_string();
+    {
+      auto loaded = Model::load(path, run);
+      ASSERT_TRUE(loaded.has_value()) << loaded.error().to_string();
+      const auto outputs = loaded->run(*inputs);
+      ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+      expect_close(expected, *outputs);
+    }
+    std::filesystem::remove(path);
+    std::filesystem::remove(std::filesystem::path(path).replace_extension(".h"));
+  }
+}
+
+TEST(CompileModel, ConvolutionsWithEpilogues) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 3, 12, 14});
+  Value* a = m.node("Relu", {m.conv(x, 16, 3, 1, 2)});
+  Value* b = m.node("Add", {m.conv(a, 16, 3, 16), m.weights("bias", {1, 16, 1, 1}, 1)});
+  Value* c = m.node("Mul", {b, m.node("Sigmoid", {b})});
+  m.graph.add_output("y", m.node("Add", {m.conv(c, 16, 1), a}));
+  expect_correct(m);
+}
+
+TEST(CompileModel, TwoOfTheSameWorkWithTheirOwnWeights) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 8, 6, 6});
+  Value* a = m.conv(m.conv(m.conv(m.conv(x, 8, 1), 8, 1), 8, 1), 8, 1);
+  m.graph.add_output("y", a);
+  expect_correct(m);
+}
+
+TEST(CompileModel, AttentionThroughViews) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 10, 24});
+  Value* qkv = m.node("MatMul", {x, m.weights("w", {24, 72}, 24)});
+  Value* parts = m.node("Transpose", {m.node("Reshape", {qkv}, with_ints("shape", {1, 10, 3, 3, 8}))},
+                        with_ints("perm", {2, 0, 3, 1, 4}));
+  const auto part = [&](int64_t i) {
+    Attrs attrs = with_ints("starts", {i});
+    attrs.set("ends", std::vector<int64_t>{i + 1});
+    attrs.set("axes", std::vector<int64_t>{0});
+    return m.node("Squeeze", {m.node("Slice", {parts}, attrs)}, with_ints("axes", {0}));
+  };
+  Value* k = m.node("Transpose", {part(1)}, with_ints("perm", {0, 1, 3, 2}));
+  Attrs last;
+  last.set("axis", int64_t{-1});
+  Value* weights = m.node("Softmax", {m.node("MatMul", {part(0), k})}, last);
+  Value* mixed = m.node("Transpose", {m.node("MatMul", {weights, part(2)})}, with_ints("perm", {0, 2, 1, 3}));
+  m.graph.add_output("y", m.node("Reshape", {mixed}, with_ints("shape", {1, 10, 24})));
+  expect_correct(m);
+}
+
+TEST(CompileModel, NormsAndPooling) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 16, 6, 8});
+  Value* c = m.conv(x, 16, 1);
+  Value* gate = m.node("Sigmoid", {m.conv(m.node("GlobalAveragePool", {c}), 16, 1)});
+  Value* gated = m.node("Mul", {c, gate});
+  Value* flat = m.node("Transpose", {m.node("Reshape", {gated}, with_ints("shape", {1, 16, 48}))},
+                       with_ints("perm", {0, 2, 1}));
+  Attrs mean = with_ints("axes", {-1});
+  Value* centred = m.node("Sub", {flat, m.node("ReduceMean", {flat}, mean)});
+  Value* variance = m.node("ReduceMean", {m.node("Mul", {centred, centred})}, mean);
+  Value* root = m.node("Sqrt", {m.node("Add", {variance, m.constant("eps", {}, 1e-5)})});
+  m.graph.add_output("y", m.node("Div", {centred, root}));
+  m.graph.add_output("gate", gate);
+  expect_correct(m);
+}
+
+}  // namespace
+}  // namespace fettle

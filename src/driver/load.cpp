@@ -1,0 +1,16 @@
+#include "driver/load.h"
+
+#include "frontend/onnx/import.h"
+#include "graph/passes/pipeline.h"
+
+namespace fettle {
+
+Result<Graph> load_model(const std::string& path, const InputShapes& shapes) {
+  FETTLE_TRY(Graph graph, import_onnx(path));
+  FETTLE_TRY_VOID(bind_shapes(graph, shapes));
+  FETTLE_TRY_VOID(optimize(graph));
+  FETTLE_TRY_VOID(require_static(graph));
+  return graph;
+}
+
+}  // namespace fettle

@@ -1,0 +1,21 @@
+#pragma once
+// From a model file to the graph that is planned.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace fettle {
+
+/// Shapes of inputs, by name.
+using InputShapes = std::map<std::string, std::vector<int64_t>>;
+
+/// Imports, fixes shapes, runs the passes; every shape of the result is static. Errors: those of import_onnx, bind_shapes,
+/// optimize, and E604 where a dimension stays unknown.
+Result<Graph> load_model(const std::string& path, const InputShapes& shapes);
+
+}  // namespace fettle

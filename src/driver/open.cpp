@@ -1,0 +1,51 @@
+#include "driver/open.h"
+
+#include <filesystem>
+
+#include "database/sqlite_database.h"
+#include "measure/builder.h"
+
+namespace fettle {
+
+bool is_library_path(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return name.ends_with(".so") || name.find(".so.") != std::string::npos;
+}
+
+std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_ptr<Database> database,
+                                                                   const Target& target, int threads) {
+  return [database = std::move(database), target, threads](const Func& workload) -> std::optional<std::string> {
+    const auto found = database->best(make_task_key(workload, target, threads, program_versions()), 1);
+    if (!found || found->empty()) return {};
+    return found->front().trace;
+  };
+}
+
+Result<std::shared_ptr<Database>> open_records(const std::string& path) {
+  FETTLE_TRY(std::unique_ptr<Database> database, open_sqlite_database(path, {.read_only = true}));
+  return std::shared_ptr<Database>(std::move(database));
+}
+
+Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned) {
+  CompileOptions compile;
+  compile.target = detect_host(options.threads);
+  compile.threads = compile.target.threads;
+  compile.name = std::filesystem::path(path).stem().string();
+  compile.warn = options.warn;
+  if (!untuned && !options.database.empty()) {
+    FETTLE_TRY(std::shared_ptr<Database> database, open_records(options.database));
+    compile.find_trace = best_traces(std::move(database), compile.target, compile.threads);
+  }
+  FETTLE_TRY(const Graph graph, load_model(path, options.shapes));
+  return compile_model(graph, compile);
+}
+
+Result<Model> open_model(const std::string& path, const OpenOptions& options) {
+  FettleOptions run{};
+  run.threads = options.threads;
+  if (is_library_path(path)) return Model::load(path, run);
+  FETTLE_TRY(const CompiledModel compiled, compile_file(path, options));
+  return compiled.instantiate(run);
+}
+
+}  // namespace fettle

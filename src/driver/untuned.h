@@ -1,0 +1,14 @@
+#pragma once
+// The schedule of a workload that nobody has tuned.
+
+#include <memory>
+
+#include "base/result.h"
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// Errors: those of the primitives that it uses.
+Result<Schedule> untuned_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads);
+
+}  // namespace fettle

@@ -1,0 +1,105 @@
+#include "graph/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <unordered_set>
+
+#include "graph/op.h"
+#include "graph/plan/partition.h"
+#include "graph/testing.h"
+
+namespace fettle {
+namespace {
+
+Plan planned(GraphMaker& m) {
+  m.graph.sort();
+  auto made = make_plan(m.graph);
+  EXPECT_TRUE(made.has_value()) << (made ? "" : made.error().to_string());
+  assign_memory(*made, [](int) { return true; });
+  return std::move(*made);
+}
+
+TEST(Partition, EpiloguesJoinTheirAnchor) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 8, 6, 6});
+  Value* c = m.conv(x, 16, 1);
+  Value* s = m.node("Sigmoid", {c});
+  Value* silu = m.node("Mul", {c, s});                    // two users of c that meet
+  Value* d = m.conv(silu, 16, 3);
+  m.graph.add_output("y", m.node("Add", {d, silu}));      // a residual from outside the group
+  m.graph.sort();
+  const std::vector<Group> groups = partition(m.graph);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].name(), "Conv_Sigmoid_Mul");
+  EXPECT_EQ(groups[1].name(), "Conv_Add");
+  EXPECT_EQ(groups[1].inputs.size(), 2u);  // what is convolved and added, and the weights
+}
+
+TEST(Partition, ValuesUsedTwiceEndAGroup) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 8, 6, 6});
+  Value* r = m.node("Relu", {m.conv(x, 8, 1)});
+  m.graph.add_output("a", m.conv(r, 8, 1));
+  m.graph.add_output("b", m.conv(r, 4, 1));
+  m.graph.sort();
+  const std::vector<Group> groups = partition(m.graph);
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[0].name(), "Conv_Relu");
+}
+
+TEST(Plan, EqualWorkIsOneWorkload) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 16, 6, 6});
+  Value* a = m.node("Relu", {m.conv(x, 16, 1)});
+  Value* b = m.node("Relu", {m.conv(a, 16, 1)});
+  Value* c = m.node("Relu", {m.conv(b, 16, 1)});
+  m.graph.add_output("y", m.conv(c, 16, 1));
+  const Plan plan = planned(m);
+  // the first reads the model's layout, the last writes it, and the two between are the same
+  EXPECT_EQ(plan.calls.size(), 4u);
+  EXPECT_EQ(plan.workloads.size(), 3u);
+  EXPECT_EQ(plan.calls[1].workload, plan.calls[2].workload);
+  EXPECT_LE(plan.arena_bytes, 2 * 16 * 36 * 4);
+}
+
+TEST(Plan, RenamingMemoryCostsNothing) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 4, 24});
+  Value* r = m.node("Relu", {x});
+  Value* shaped = m.node("Reshape", {r}, with_ints("shape", {1, 4, 3, 8}));
+  Value* turned = m.node("Transpose", {shaped}, with_ints("perm", {2, 0, 1, 3}));
+  m.graph.add_output("y", m.node("Sigmoid", {turned}));
+  const Plan plan = planned(m);
+  EXPECT_EQ(plan.views, 2);
+  EXPECT_EQ(plan.calls.size(), 2u);
+}
+
+TEST(Plan, ElementwiseKernelsRunInPlace) {
+  GraphMaker m;
+  Value* x = m.input("x", {4, 4});
+  Value* w = m.constant("w", {4, 4});
+  Value* product = m.node("MatMul", {x, w});
+  Value* turned = m.node("Transpose", {product}, with_ints("perm", {1, 0}));
+  Value* r = m.node("Relu", {turned});
+  m.graph.add_output("y", m.node("MatMul", {r, w}));
+  const Plan plan = planned(m);
+  EXPECT_EQ(plan.calls.size(), 3u);
+  EXPECT_EQ(plan.in_place, 1);
+  EXPECT_EQ(plan.arena_bytes, 64);
+}
+
+TEST(Plan, OutputsThatNobodyMakesAreCopied) {
+  GraphMaker m;
+  Value* x = m.input("x", {2, 3});
+  m.graph.add_output("same", x);
+  m.graph.add_output("turned", m.node("Transpose", {x}, with_ints("perm", {1, 0})));
+  const Plan plan = planned(m);
+  EXPECT_EQ(plan.calls.size(), 2u);
+  std::unordered_set<int> written;
+  for (const PlannedCall& call : plan.calls)
+    written.insert(plan.storages[static_cast<size_t>(call.operands.back().storage)].index);
+  EXPECT_EQ(written.size(), 2u);
+}
+
+}  // namespace
+}  // namespace fettle
