@@ -232,7 +232,7 @@ std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprin
     LinearForm binding = splits[i].outer;
     binding.add_constant(splits[i].inner_min);
     binding.add_term(vars[i], 1);
-    tile.bindings.push_back(analyzer.to_expr(std::move(binding)));
+    tile.bindings.push_back(analyzer.simplify(analyzer.to_expr(std::move(binding))));
   }
   for (const Expr& condition : conjuncts(block.predicate)) {
     const bool on_carried = std::ranges::any_of(

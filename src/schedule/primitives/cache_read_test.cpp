@@ -1,7 +1,6 @@
 #include "schedule/primitives/cache_read.h"
 
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/split.h"
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -107,6 +106,9 @@ TEST(CacheRead, Errors) {
   EXPECT_ERROR(cache_read(s, {b, 0, "shared"}), E219);
   EXPECT_ERROR(cache_read(s, {c, 0, "global", {b}}), E215);
   EXPECT_ERROR(cache_read(s, {BlockRef(StepRef{99, 0}), 0, "global"}), E225);
+
+  ASSERT_OK(compute_inline(s, {*cache_read(s, {b, 0, "global"})}));
+  EXPECT_ERROR(cache_read(s, {BlockRef(StepRef{static_cast<int>(s.trace().size()) - 2, 0}), 0, "global"}), E206);
 
   auto updating = schedule_from(R"(
 func update(A: f32[4], B: f32[4] output):

@@ -76,6 +76,8 @@ TEST(CacheWrite, Errors) {
   EXPECT_ERROR(cache_write(s, {c, 1, "global"}), E220);
   EXPECT_ERROR(cache_write(s, {c, 0, "shared"}), E219);
   EXPECT_ERROR(cache_write(s, {BlockRef(StepRef{99, 0}), 0, "global"}), E225);
+  EXPECT_ERROR(cache_write(s, {BlockRef(get_loops(s, {c})->front()), 0, "global"}), E225);  // a loop
+
   auto two = schedule_from(R"(
 func halves(A: f32[4], B: f32[8] output):
   for i in 4:

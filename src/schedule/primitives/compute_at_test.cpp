@@ -97,6 +97,9 @@ TEST(ComputeAt, Errors) {
   EXPECT_ERROR(compute_at(s, {t, y}), E207);
   EXPECT_ERROR(compute_at(s, {b, y}), E213);
   EXPECT_ERROR(compute_at(s, {t, LoopRef(StepRef{99, 0})}), E225);
+  auto consumed = s;
+  ASSERT_OK(split(consumed, {h, {kInfer, 6}}));
+  EXPECT_ERROR(compute_at(consumed, {t, h}), E206);
   ASSERT_OK(vectorize(s, {w}));
   EXPECT_ERROR(compute_at(s, {t, w}), E201);
   EXPECT_OK(compute_at(s, {t, h}));

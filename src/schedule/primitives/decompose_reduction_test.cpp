@@ -63,6 +63,9 @@ TEST(DecomposeReduction, Errors) {
   const LoopRef i = s.loop("i"), j = s.loop("j"), k = s.loop("k");
   ASSERT_OK(reorder(s, {{k, i, j}}));
   EXPECT_ERROR(decompose_reduction(s, {c, j}), E227);
+  auto consumed = s;
+  ASSERT_OK(split(consumed, {k, {kInfer, 7}}));
+  EXPECT_ERROR(decompose_reduction(consumed, {c, k}), E206);
   ASSERT_OK(decompose_reduction(s, {c, k}));
   EXPECT_ERROR(decompose_reduction(s, {c, k}), E212);
   EXPECT_ERROR(decompose_reduction(s, {c, LoopRef(StepRef{99, 0})}), E225);

@@ -156,6 +156,9 @@ TEST(ReverseComputeAt, Errors) {
   auto vectors = s;
   ASSERT_OK(vectorize(vectors, {j}));
   EXPECT_ERROR(reverse_compute_at(vectors, {d, j}), E201);
+  auto consumed = s;
+  ASSERT_OK(split(consumed, {i, {kInfer, 13}}));
+  EXPECT_ERROR(reverse_compute_at(consumed, {d, i}), E206);
   EXPECT_OK(reverse_compute_at(s, {d, i}));
 
   // A stencil needs rows of the next tile; a sum over rows is not complete in one.

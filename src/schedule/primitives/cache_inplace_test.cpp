@@ -1,0 +1,98 @@
+#include "schedule/primitives/cache_inplace.h"
+
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = R"(
+func matmul(A: f32[13, 3, 7], B: f32[3, 7, 9], C: f32[13, 9] output):
+  for i in 13:
+    for j in 9:
+      for b in 3:
+        for k in 7:
+          block C(vi: spatial[13] = i, vj: spatial[9] = j, vb: reduce[3] = b, vk: reduce[7] = k):
+            reads A[vi, vb, vk], B[vb, vk, vj]
+            writes C[vi, vj]
+            init:
+              C[vi, vj] = 1.0
+            C[vi, vj] = C[vi, vj] + A[vi, vb, vk] * B[vb, vk, vj]
+)";
+
+TEST(CacheInplace, LoadsAccumulatesAndStoresTheTile) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  auto i = split(s, {s.loop("i"), {kInfer, 4}, Tail::kBalance});
+  auto k = split(s, {s.loop("k"), {kInfer, 3}, Tail::kPartition});
+  // Two reduction loops outside of the tile: b and k_0.
+  ASSERT_OK(reorder(s, {{s.loop("b"), (*k)[0], (*i)[0], (*k)[1], (*i)[1], s.loop("j")}}));
+  auto blocks = cache_inplace(s, {c, 0, (*i)[0], "register"});
+  ASSERT_OK(blocks);
+  ASSERT_EQ(blocks->size(), 2u);
+  EXPECT_EQ(s.block((*blocks)[0])->as<BlockNode>()->name, "C_register_load");
+  EXPECT_EQ(s.block((*blocks)[1])->as<BlockNode>()->name, "C_register_store");
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(CacheInplace, WithoutOuterReductionTheLoadOnlyClears) {
+  auto s = schedule_from(kMatmul);
+  auto blocks = cache_inplace(s, {s.block("C"), 0, s.loop("i"), "global"});
+  ASSERT_OK(blocks);
+  EXPECT_TRUE(s.block((*blocks)[0])->as<BlockNode>()->reads.empty());
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(CacheInplace, AtEveryLoop) {
+  for (const char* at : {"b", "i_0", "k", "i_1", "j"}) {
+    auto s = schedule_from(kMatmul);
+    const BlockRef c = s.block("C");
+    auto i = split(s, {s.loop("i"), {kInfer, 5}, Tail::kGuard});
+    ASSERT_OK(reorder(s, {{s.loop("b"), (*i)[0], s.loop("k"), (*i)[1], s.loop("j")}}));
+    ASSERT_OK(cache_inplace(s, {c, 0, s.loop(at), "register"}));
+    EXPECT_SAME_RESULT(s);
+    EXPECT_REPLAYS(s);
+  }
+}
+
+TEST(CacheInplace, Errors) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  const LoopRef i = s.loop("i");
+  EXPECT_ERROR(cache_inplace(s, {c, 1, i, "register"}), E220);
+  EXPECT_ERROR(cache_inplace(s, {c, 0, i, "shared"}), E219);
+  EXPECT_ERROR(cache_inplace(s, {c, 0, LoopRef(StepRef{99, 0}), "register"}), E225);
+  auto consumed = s;
+  ASSERT_OK(split(consumed, {i, {kInfer, 13}}));
+  EXPECT_ERROR(cache_inplace(consumed, {c, 0, i, "register"}), E206);
+  ASSERT_OK(decompose_reduction(s, {c, i}));
+  EXPECT_ERROR(cache_inplace(s, {c, 0, i, "register"}), E212);
+  EXPECT_ERROR(cache_inplace(s, {s.block("C_init"), 0, i, "register"}), E212);
+
+  auto two = schedule_from(R"(
+func two(A: f32[4, 3], B: f32[4] output, C: f32[4] output):
+  for i in 4:
+    block C(vi: spatial[4] = i):
+      reads A[vi, 0]
+      writes C[vi]
+      C[vi] = A[vi, 0]
+  for y in 4:
+    for k in 3:
+      block B(vi: spatial[4] = y, vk: reduce[3] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  EXPECT_ERROR(cache_inplace(two, {two.block("B"), 0, two.loop("i"), "register"}), E207);
+}
+
+}  // namespace
+}  // namespace fettle
