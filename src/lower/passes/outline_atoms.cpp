@@ -1,5 +1,6 @@
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/core.h>
 
@@ -17,9 +18,12 @@ namespace {
 /// buffer at hand and become arguments.
 constexpr int64_t kLargestConstantStride = 64;
 
+/// An atom does not know how large the buffers are that it works on.
+constexpr int64_t kUnknownExtent = int64_t{1} << 40;
+
 class AtomBuilder : public Mutator {
  public:
-  explicit AtomBuilder(const Stmt& kernel) {
+  AtomBuilder(const Stmt& kernel, Analyzer& outside) : outside_(outside) {
     walk(kernel, [&](const Stmt& s) {
       if (const auto* loop = s.as<ForNode>()) inner_[loop->var.get()] = loop->loop_kind;
       if (const auto* bind = s.as<LetNode>()) inner_[bind->var.get()] = ForKind::kSerial;
@@ -81,7 +85,7 @@ class AtomBuilder : public Mutator {
     if (const auto* loop = s.as<ForNode>()) {
       if (loop->loop_kind == ForKind::kSerial) {
         // Trip counts are arguments; the first index moves into the base pointers.
-        Expr extent = is_outer(loop->extent) ? argument(loop->extent) : rewrite(loop->extent);
+        Expr extent = is_outer(loop->extent) ? trip_count(loop->extent) : rewrite(loop->extent);
         if (!is_zero(loop->min)) {
           Var fresh = make_var(loop->var->name);
           inner_[fresh.get()] = ForKind::kSerial;
@@ -103,7 +107,8 @@ class AtomBuilder : public Mutator {
     // Names must not tell calls apart: parameters are numbered.
     for (const Group& group : groups_)
       func->params.push_back({group.param, group.written ? ParamKind::kOutput : ParamKind::kInput, false});
-    for (const auto& [expr, var] : arguments_) func->int_params.push_back({var, INT64_MIN, INT64_MAX, 1});
+    for (const auto& [expr, var] : arguments_)
+      func->int_params.push_back({var, at_least_one_.contains(var.get()) ? 1 : INT64_MIN, INT64_MAX, 1});
     func->annotations.set("atom", int64_t{1});
     func->body = std::move(body);
     func->name = "atom";
@@ -152,6 +157,14 @@ class AtomBuilder : public Mutator {
     return Expr(arguments_.back().second);
   }
 
+  // A trip count that is known to be at least one saves the atom a test.
+  Expr trip_count(const Expr& e) {
+    Expr count = argument(e);
+    if (outside_.can_prove(le(Expr(1), e)))
+      at_least_one_.insert(count.as<VarNode>());
+    return count;
+  }
+
   // A term that is opaque to linear forms and not outer: its children are rewritten.
   Expr rewrite_term(const Expr& e) { return e.kind() == ExprKind::kVar ? e : Mutator::rewrite(e); }
 
@@ -194,13 +207,15 @@ class AtomBuilder : public Mutator {
     group.written = written_.count(buffer.get()) > 0;
     group.param = edited(buffer, [&](BufferNode& b) {
       b.name = fmt::format("p{}", groups_.size());
-      b.shape = {Expr(INT64_MAX / 16)};
+      b.shape = {Expr(kUnknownExtent)};
       b.alignment_bytes = b.dtype.element_bytes();
     });
     groups_.push_back(group);
     return groups_.back();
   }
 
+  Analyzer& outside_;  // knows the loops around
+  std::unordered_set<const VarNode*> at_least_one_;
   std::unordered_map<const VarNode*, ForKind> inner_;
   std::unordered_map<const BufferNode*, bool> local_, written_;
   std::deque<Group> groups_;  // references stay good while it grows
@@ -209,13 +224,18 @@ class AtomBuilder : public Mutator {
 
 class Outliner : public Mutator {
  public:
-  explicit Outliner(IrModule& module) : module_(module) {}
+  Outliner(IrModule& module, const Func& func) : module_(module) { analyzer_.bind_params(func); }
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
+    if (const auto* loop = s.as<ForNode>()) {
+      auto scope = analyzer_.enter();
+      analyzer_.bind(loop->var, loop->min, loop->extent);
+      return Mutator::rewrite(s);
+    }
     const auto* alloc = s.as<AllocateNode>();
     if (!alloc || alloc->buffer->scope != kScopeRegister || !can_outline(s)) return Mutator::rewrite(s);
-    AtomBuilder builder(s);
+    AtomBuilder builder(s, analyzer_);
     Stmt body = builder.rewrite(s);
     Func atom = builder.finish(body);
     const auto [entry, fresh] = module_.funcs.emplace(atom->name, atom);
@@ -243,6 +263,7 @@ class Outliner : public Mutator {
   }
 
   IrModule& module_;
+  Analyzer analyzer_;
 };
 
 }  // namespace
@@ -250,7 +271,7 @@ class Outliner : public Mutator {
 IrModule outline_atoms(const Func& func) {
   IrModule module;
   module.entry = func->name;
-  Outliner outliner(module);
+  Outliner outliner(module, func);
   Stmt body = outliner.rewrite(func->body);
   module.funcs[func->name] = with(func, [&](FuncNode& f) { f.body = body; });
   return module;

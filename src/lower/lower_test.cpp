@@ -1,0 +1,306 @@
+#include "lower/lower.h"
+
+#include <random>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "ir/interpret.h"
+#include "ir/text.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+Func parsed(const std::string& text) {
+  Result<Func> func = parse_func(text);
+  EXPECT_TRUE(func) << (func ? "" : func.error().to_string());
+  return func ? *func : Func();
+}
+
+int64_t elements(const Buffer& buffer) {
+  int64_t count = 1;
+  for (const Expr& extent : buffer->shape) count *= *as_int(extent);
+  return count;
+}
+
+std::vector<std::vector<float>> random_args(const std::vector<Param>& params) {
+  std::mt19937 random(7);
+  std::vector<std::vector<float>> args;
+  for (const Param& param : params) {
+    std::vector<float>& arg = args.emplace_back(elements(param.buffer));
+    // Small integers: sums are exact in any order.
+    for (float& x : arg) x = param.kind == ParamKind::kOutput ? -77.0f : static_cast<float>(random() % 7) - 3.0f;
+  }
+  return args;
+}
+
+std::vector<BufferArg> views(std::vector<std::vector<float>>& args) {
+  std::vector<BufferArg> list;
+  for (auto& arg : args) list.push_back({arg.data(), static_cast<int64_t>(arg.size() * sizeof(float))});
+  return list;
+}
+
+// Runs the scheduled program and the lowered one (its prologue first) on the same numbers.
+void expect_same(const Func& func, const LowerOptions& options = {}) {
+  std::vector<std::vector<float>> expected = random_args(func->params);
+  std::vector<BufferArg> expected_views = views(expected);
+  Result<> reference = interpret(func, expected_views);
+  ASSERT_TRUE(reference) << reference.error().to_string();
+
+  Result<LoweredKernel> lowered = lower(func, parse_target("x86-64-avx512").value(), options);
+  ASSERT_TRUE(lowered) << lowered.error().to_string();
+  std::vector<std::vector<float>> args = random_args(func->params);
+  for (size_t i = func->params.size(); i < lowered->kernel_params.size(); ++i)
+    args.emplace_back(elements(lowered->kernel_params[i].buffer), -55.0f);
+  if (!lowered->prologue.entry.empty()) {
+    std::vector<BufferArg> prologue_args;
+    for (const Param& param : lowered->prologue_params)
+      for (size_t i = 0; i < lowered->kernel_params.size(); ++i)
+        if (lowered->kernel_params[i].buffer == param.buffer)
+          prologue_args.push_back({args[i].data(), static_cast<int64_t>(args[i].size() * sizeof(float))});
+    ASSERT_EQ(prologue_args.size(), lowered->prologue_params.size());
+    Result<> packed = interpret(lowered->prologue, prologue_args);
+    ASSERT_TRUE(packed) << packed.error().to_string();
+  }
+  std::vector<BufferArg> kernel_views = views(args);
+  Result<> done = interpret(lowered->kernel, kernel_views);
+  ASSERT_TRUE(done) << done.error().to_string() << to_text(lowered->kernel);
+  for (size_t i = 0; i < func->params.size(); ++i) EXPECT_EQ(args[i], expected[i]) << to_text(lowered->kernel);
+}
+
+size_t atoms(const Func& func) {
+  Result<LoweredKernel> lowered = lower(func, parse_target("x86-64-avx512").value());
+  EXPECT_TRUE(lowered);
+  return lowered->kernel.funcs.size() - 1;
+}
+
+// C = relu(A B) with packed panels of 2 x `lanes` columns and tiles of 4 rows.
+std::string gemm(int m, int n, int k, const std::string& row_tail, const std::string& column_tail) {
+  const int panels = (n + 7) / 8, tiles = (m + 3) / 4;
+  const std::string tile = fmt::format("i0 * 4 + i1 < {} && j0 * 8 + jv * 4 + jl < {}", m, n);
+  const std::string iters =
+      fmt::format("vi: spatial[{}] = i0 * 4 + i1, vj: spatial[{}] = j0 * 8 + jv * 4 + jl", m, n);
+  return fmt::format(R"(func gemm(A: f32[{m}, {k}], B: f32[{k}, {n}] constant, C: f32[{m}, {n}] output):
+  alloc Bp: f32[{panels}, {k}, 8]
+  alloc Cr: f32[{m}, {n}] @register
+  for p in {panels}:
+    for k in {k}:
+      for l in 8:
+        block pack(vp: spatial[{panels}] = p, vk: spatial[{k}] = k, vl: spatial[8] = l):
+          reads B[vk, vp * 8 + vl]
+          writes Bp[vp, vk, vl]
+          Bp[vp, vk, vl] = select(vp * 8 + vl < {n}, B[vk, vp * 8 + vl], 0.0)
+  for j0 in {panels} tail({column_tail}):
+    for i0 in {tiles} tail({row_tail}):
+      for i1 in 4 unrolled:
+        for jv in 2 unrolled:
+          for jl in 4 vectorized:
+            block clear({iters}) where {tile}:
+              writes Cr[vi, vj]
+              Cr[vi, vj] = 0.0
+      for k in {k}:
+        for i1 in 4 unrolled:
+          for jv in 2 unrolled:
+            for jl in 4 vectorized:
+              block C({iters}, vk: reduce[{k}] = k) where {tile}:
+                reads A[vi, vk], Bp[vj // 8, vk, vj % 8]
+                writes Cr[vi, vj]
+                Cr[vi, vj] = Cr[vi, vj] + A[vi, vk] * Bp[vj // 8, vk, vj % 8]
+      for i1 in 4 unrolled:
+        for jv in 2 unrolled:
+          for jl in 4 vectorized:
+            block back({iters}) where {tile}:
+              reads Cr[vi, vj]
+              writes C[vi, vj]
+              C[vi, vj] = max(Cr[vi, vj], 0.0)
+)", fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("panels", panels), fmt::arg("tiles", tiles),
+                     fmt::arg("iters", iters), fmt::arg("tile", tile), fmt::arg("row_tail", row_tail),
+                     fmt::arg("column_tail", column_tail));
+}
+
+TEST(Lower, GemmWithEveryKindOfTail) {
+  for (const char* rows : {"partition", "balance", "guard"})
+    for (const char* columns : {"pad", "mask", "partition"}) {
+      SCOPED_TRACE(fmt::format("{} {}", rows, columns));
+      expect_same(parsed(gemm(9, 13, 5, rows, columns)));
+      expect_same(parsed(gemm(8, 16, 3, rows, columns)));
+      expect_same(parsed(gemm(3, 2, 4, rows, columns)));
+    }
+}
+
+TEST(Lower, GemmWithoutNotesOrAtoms) {
+  expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false});
+  expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false, .obey_notes = false});
+}
+
+TEST(Lower, ATailTakesOneMoreAtom) {
+  EXPECT_EQ(atoms(parsed(gemm(8, 16, 3, "partition", "pad"))), 1u);
+  EXPECT_EQ(atoms(parsed(gemm(9, 16, 3, "partition", "pad"))), 2u);
+  EXPECT_EQ(atoms(parsed(gemm(9, 13, 3, "partition", "partition"))), 4u);
+}
+
+TEST(Lower, AtomsDoNotDependOnTheShapeAround) {
+  // Strides above 64 elements and trip counts are arguments.
+  const auto names = [](const Func& func) {
+    std::vector<std::string> list;
+    const LoweredKernel lowered = lower(func, parse_target("x86-64-avx512").value()).value();
+    for (const auto& [name, f] : lowered.kernel.funcs)
+      if (name.starts_with("uk_")) list.push_back(name);
+    return list;
+  };
+  EXPECT_EQ(names(parsed(gemm(8, 160, 100, "partition", "pad"))), names(parsed(gemm(16, 240, 200, "partition", "pad"))));
+}
+
+// A convolution of 3 taps whose padding is a guard inside the sum: three atoms, and bounds instead of guards on rows.
+constexpr const char* kConvolution = R"(func conv(I: f32[7, 12, 4], W: f32[3, 3, 4, 8] constant, O: f32[7, 12, 8] output):
+  alloc Cr: f32[7, 12, 8] @register
+  for oh in 7:
+    for ow0 in 3 tail(partition):
+      for ow1 in 4 unrolled:
+        for l in 8 vectorized:
+          block clear(vh: spatial[7] = oh, vw: spatial[12] = ow0 * 4 + ow1, vl: spatial[8] = l):
+            writes Cr[vh, vw, vl]
+            Cr[vh, vw, vl] = 0.0
+      for kh in 3:
+        for kw in 3 unrolled:
+          for ic in 4:
+            for ow1 in 4 unrolled:
+              for l in 8 vectorized:
+                block C(vh: spatial[7] = oh, vw: spatial[12] = ow0 * 4 + ow1, vl: spatial[8] = l, vc: reduce[4] = ic, vkh: reduce[3] = kh, vkw: reduce[3] = kw):
+                  reads I[vh + vkh - 1, vw + vkw - 1, vc], W[vkh, vkw, vc, vl]
+                  writes Cr[vh, vw, vl]
+                  Cr[vh, vw, vl] = Cr[vh, vw, vl] + select(likely(0 <= vh + vkh - 1 && vh + vkh - 1 < 7 && 0 <= vw + vkw - 1 && vw + vkw - 1 < 12), I[vh + vkh - 1, vw + vkw - 1, vc], 0.0) * W[vkh, vkw, vc, vl]
+      for ow1 in 4 unrolled:
+        for l in 8 vectorized:
+          block back(vh: spatial[7] = oh, vw: spatial[12] = ow0 * 4 + ow1, vl: spatial[8] = l):
+            reads Cr[vh, vw, vl]
+            writes O[vh, vw, vl]
+            O[vh, vw, vl] = Cr[vh, vw, vl]
+)";
+
+TEST(Lower, PaddingBecomesBoundsAndBorderAtoms) {
+  const Func func = parsed(kConvolution);
+  expect_same(func);
+  EXPECT_EQ(atoms(func), 3u);  // left, middle, right
+  const LoweredKernel lowered = *lower(func, parse_target("x86-64-avx512").value());
+  for (const auto& [name, f] : lowered.kernel.funcs) {
+    bool guarded = false;
+    walk(f->body, [&](const Stmt& s) {
+      if (s.as<IfNode>()) guarded = true;
+      return true;
+    });
+    EXPECT_EQ(guarded, name == lowered.kernel.entry) << to_text(lowered.kernel);
+  }
+}
+
+TEST(Lower, AGuardOfAValueIsNoTail) {
+  // Rows from 5 on must come out as zeros: the guard is about values and must not be dropped with the tails.
+  expect_same(parsed(R"(func f(A: f32[8, 6], B: f32[6, 4] constant, C: f32[8, 4] output):
+  alloc Cr: f32[8, 4] @register
+  for i0 in 2:
+    for i1 in 4 unrolled:
+      for j in 4 vectorized:
+        block clear(vi: spatial[8] = i0 * 4 + i1, vj: spatial[4] = j):
+          writes Cr[vi, vj]
+          Cr[vi, vj] = 0.0
+    for k in 6:
+      for i1 in 4 unrolled:
+        for j in 4 vectorized:
+          block C(vi: spatial[8] = i0 * 4 + i1, vj: spatial[4] = j, vk: reduce[6] = k):
+            reads A[vi, vk], B[vk, vj]
+            writes Cr[vi, vj]
+            Cr[vi, vj] = Cr[vi, vj] + select(vi < 5, A[vi, vk], 0.0) * B[vk, vj]
+    for i1 in 4 unrolled:
+      for j in 4 vectorized:
+        block back(vi: spatial[8] = i0 * 4 + i1, vj: spatial[4] = j):
+          reads Cr[vi, vj]
+          writes C[vi, vj]
+          C[vi, vj] = Cr[vi, vj]
+)"));
+}
+
+TEST(Lower, AnInitInPlaceRunsOnceForEachElement) {
+  const Func func = parsed(R"(func f(A: f32[6, 10], B: f32[6] output):
+  for i in 6:
+    for k in 10:
+      block B(vi: spatial[6] = i, vk: reduce[10] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  expect_same(func);
+  expect_same(func, {.outline_atoms = false, .obey_notes = false});
+}
+
+TEST(Lower, MaximumOverAPaddedWindow) {
+  expect_same(parsed(R"(func pool(A: f32[9, 8], B: f32[9, 8] output):
+  for i in 9:
+    for l in 8 vectorized:
+      for k in 3:
+        block B(vi: spatial[9] = i, vl: spatial[8] = l, vk: reduce[3] = k):
+          reads A[vi + vk - 1, vl]
+          writes B[vi, vl]
+          init:
+            B[vi, vl] = -inf
+          B[vi, vl] = max(B[vi, vl], select(0 <= vi + vk - 1 && vi + vk - 1 < 9, A[vi + vk - 1, vl], -inf))
+)"));
+}
+
+TEST(Lower, VectorLoopsMaskTheirTails) {
+  expect_same(parsed(R"(func f(A: f32[5, 13], S: f32[5], B: f32[5, 13] output):
+  for i in 5 parallel:
+    for j0 in 4 tail(mask):
+      for j1 in 4 vectorized:
+        block B(vi: spatial[5] = i, vj: spatial[13] = j0 * 4 + j1) where j0 * 4 + j1 < 13:
+          reads A[vi, vj], S[vi]
+          writes B[vi, vj]
+          B[vi, vj] = A[vi, vj] * S[vi] + select(vj < 7, A[vi, vj], S[vi])
+)"));
+}
+
+TEST(Lower, BuffersShrinkToWhatOneIterationUses) {
+  const Func func = parsed(R"(func f(A: f32[6, 64], B: f32[6, 64] output):
+  alloc T: f32[6, 64]
+  for i in 6:
+    for j in 64:
+      block T(vi: spatial[6] = i, vj: spatial[64] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] + 1.0
+    for j in 64:
+      block B(vi: spatial[6] = i, vj: spatial[64] = j):
+        reads T[vi, 63 - vj]
+        writes B[vi, vj]
+        B[vi, vj] = T[vi, 63 - vj]
+)");
+  expect_same(func);
+  int64_t allocated = 0;
+  const LoweredKernel lowered = lower(func, parse_target("x86-64-avx512").value()).value();
+  for (const auto& [name, f] : lowered.kernel.funcs)
+    walk(f->body, [&](const Stmt& s) {
+      if (const auto* alloc = s.as<AllocateNode>()) allocated += elements(alloc->buffer);
+      return true;
+    });
+  EXPECT_EQ(allocated, 64);
+}
+
+TEST(TightenLoops, GuardsBecomeBounds) {
+  const IrModule module = parse_module(R"(lowered func f(A: f32[100] output, b: i64 in 0..50):
+  for i in 100:
+    if i < b && 3 <= i:
+      A[i] = 1.0
+)").value();
+  const Func func = module.funcs.begin()->second;
+  const Stmt body = tighten_loops(func->body, func->int_params);
+  const auto* loop = body.as<ForNode>();
+  ASSERT_TRUE(loop) << to_text(body);
+  EXPECT_TRUE(is_int(loop->min, 3));
+  EXPECT_TRUE(loop->body.as<StoreNode>()) << to_text(body);
+}
+
+}  // namespace
+}  // namespace fettle
