@@ -80,7 +80,8 @@ void choose_layouts(TestSchedule& s, BlockRef pad, BlockRef conv, BlockRef relu)
   EXPECT_SAME_RESULT(s);
   auto packed = cache_read(s, {conv, 1, "global"});
   ASSERT_OK(packed);
-  ASSERT_OK(transform_layout(s, {*packed, 0, "write", map_of("(o, c, h, w) -> (o // 32, c // 16, h, w, c % 16, o % 32)")}));
+  ASSERT_OK(
+      transform_layout(s, {*packed, 0, "write", map_of("(o, c, h, w) -> (o // 32, c // 16, h, w, c % 16, o % 32)")}));
   EXPECT_SAME_RESULT(s);
 }
 
@@ -102,7 +103,8 @@ TEST(ConvTrace, GuardInTheLoad) {
   ASSERT_OK(o);
   ASSERT_OK(x);
   ASSERT_OK(c);
-  ASSERT_OK(reorder(s, {{(*o)[0], loops[2], (*x)[0], (*c)[0], loops[5], (*c)[1], loops[6], (*x)[1], (*o)[1], (*o)[2]}}));
+  ASSERT_OK(
+      reorder(s, {{(*o)[0], loops[2], (*x)[0], (*c)[0], loops[5], (*c)[1], loops[6], (*x)[1], (*o)[1], (*o)[2]}}));
   EXPECT_SAME_RESULT(s);
   ASSERT_OK(reverse_compute_at(s, {*tile, (*x)[0]}));
   EXPECT_SAME_RESULT(s);

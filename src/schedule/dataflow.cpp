@@ -36,9 +36,8 @@ const Region* write_region(const BlockNode& block, const BufferNode* buffer) { r
 
 std::vector<const BlockNode*> producers_of(const BlockNode& scope, const BufferNode* buffer) {
   std::vector<const BlockNode*> found = blocks_of(scope);
-  std::erase_if(found, [&](const BlockNode* b) {
-    return !write_region(*b, buffer) || b->annotations.find(kClearsPadLanes);
-  });
+  std::erase_if(found,
+                [&](const BlockNode* b) { return !write_region(*b, buffer) || b->annotations.find(kClearsPadLanes); });
   return found;
 }
 
@@ -64,7 +63,9 @@ std::string why_not_complete(const BlockNode& block, const BlockNode& scope, boo
   return {};
 }
 
-bool is_complete(const BlockNode& block, const BlockNode& scope) { return why_not_complete(block, scope, false).empty(); }
+bool is_complete(const BlockNode& block, const BlockNode& scope) {
+  return why_not_complete(block, scope, false).empty();
+}
 
 bool is_reduction(const BlockNode& block, const BlockNode& scope) {
   return block.init && why_not_complete(block, scope, true).empty();
@@ -74,12 +75,13 @@ bool is_param(const Func& func, const BufferNode* buffer) { return func.find_par
 
 std::vector<std::vector<Expr>> loads_of(const Stmt& s, const BufferNode* buffer) {
   std::vector<std::vector<Expr>> found;
-  walk(s, [](const Stmt&) { return true; },
-       [&](const Expr& e) {
-         if (const auto* access = e.as<LoadNode>(); access && access->buffer.get() == buffer)
-           found.push_back(access->indices);
-         return true;
-       });
+  walk(
+      s, [](const Stmt&) { return true; },
+      [&](const Expr& e) {
+        if (const auto* access = e.as<LoadNode>(); access && access->buffer.get() == buffer)
+          found.push_back(access->indices);
+        return true;
+      });
   return found;
 }
 
@@ -141,16 +143,17 @@ std::vector<Region> in_order_of(const std::vector<Region>& before, std::vector<R
 void infer_regions(BlockNode& block, Analyzer& analyzer) {
   Accesses reads, writes;
   const auto scan = [&](const Stmt& s, bool count_reads) {
-    walk(s,
-         [&](const Stmt& x) {
-           if (const auto* access = x.as<StoreNode>()) writes.add(access->buffer, access->indices, analyzer);
-           return true;
-         },
-         [&](const Expr& e) {
-           const auto* access = e.as<LoadNode>();
-           if (access && count_reads) reads.add(access->buffer, access->indices, analyzer);
-           return true;
-         });
+    walk(
+        s,
+        [&](const Stmt& x) {
+          if (const auto* access = x.as<StoreNode>()) writes.add(access->buffer, access->indices, analyzer);
+          return true;
+        },
+        [&](const Expr& e) {
+          const auto* access = e.as<LoadNode>();
+          if (access && count_reads) reads.add(access->buffer, access->indices, analyzer);
+          return true;
+        });
   };
   scan(block.init, true);
   scan(block.body, true);
@@ -196,11 +199,11 @@ Func edit_scope(const Func& func, const std::string& scope, const ScopeEdit& edi
     const BlockNode* block = find_block(body, scope);
     FETTLE_CHECK(block);
     body = replace_stmt(body, block, with(*block, [&](BlockNode& b) {
-      std::erase_if(b.allocations, [&](const Buffer& buffer) {
-        return std::ranges::find(edit.release, buffer.get()) != edit.release.end();
-      });
-      b.allocations.insert(b.allocations.end(), edit.allocate.begin(), edit.allocate.end());
-    }));
+                          std::erase_if(b.allocations, [&](const Buffer& buffer) {
+                            return std::ranges::find(edit.release, buffer.get()) != edit.release.end();
+                          });
+                          b.allocations.insert(b.allocations.end(), edit.allocate.begin(), edit.allocate.end());
+                        }));
   }
   return with_body(func, body);
 }

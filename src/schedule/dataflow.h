@@ -60,7 +60,7 @@ const StmtNode* anchor_of(const BlockNode& scope, const BlockNode* block, const 
 /// The function with statements put around `anchor`, and buffers allocated in / removed from the block `scope`.
 struct ScopeEdit {
   const StmtNode* anchor = nullptr;
-  Stmt before, replacement, after;         // replacement null: the anchor stays as it is
+  Stmt before, replacement, after;  // replacement null: the anchor stays as it is
   std::vector<Buffer> allocate;
   std::vector<const BufferNode*> release;
 };

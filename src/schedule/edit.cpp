@@ -131,7 +131,8 @@ namespace {
 Result<Buffer> region_buffer(const BlockNode& block, const std::vector<Region>& regions, int64_t index,
                              std::string_view what) {
   if (index < 0 || index >= static_cast<int64_t>(regions.size()))
-    return fail(ErrorCode::E220, fmt::format("block {} has {} {}s, {} is asked for", block.name, regions.size(), what, index));
+    return fail(ErrorCode::E220,
+                fmt::format("block {} has {} {}s, {} is asked for", block.name, regions.size(), what, index));
   return regions[static_cast<size_t>(index)].buffer;
 }
 

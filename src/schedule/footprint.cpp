@@ -90,8 +90,7 @@ std::optional<Range> Footprint::of_term(const Expr& term) {
       const int64_t last = m.coeff == 0 ? floormod_int(m.base, *divisor) : *divisor - step + floormod_int(m.base, step);
       const int64_t* extent = as_int(a->extent);
       if (op->op == BinaryOp::kFloorMod) {
-        if (extent && last + *extent <= *divisor)
-          return Range{analyzer_.simplify(floormod(a->min, op->b)), a->extent};
+        if (extent && last + *extent <= *divisor) return Range{analyzer_.simplify(floormod(a->min, op->b)), a->extent};
         return Range{int_imm(0), op->b};
       }
       return Range{analyzer_.simplify(floordiv(a->min, op->b)),
@@ -103,7 +102,8 @@ std::optional<Range> Footprint::of_term(const Expr& term) {
       if (!a || !b) return by_bounds();
       return Range{analyzer_.simplify(binary(op->op, a->min, b->min)), analyzer_.simplify(max(a->extent, b->extent))};
     }
-    default: return by_bounds();
+    default:
+      return by_bounds();
   }
 }
 
@@ -235,8 +235,8 @@ std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprin
     tile.bindings.push_back(analyzer.simplify(analyzer.to_expr(std::move(binding))));
   }
   for (const Expr& condition : conjuncts(block.predicate)) {
-    const bool on_carried = std::ranges::any_of(
-        carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
+    const bool on_carried =
+        std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
     if (on_carried) continue;
     Expr translated = translate(condition, footprint, splits, vars);
     if (!translated) return {};
@@ -259,8 +259,8 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
   tile.iters = spatial_iters(block);
   VarMap renamed;
   for (const ForNode* loop : inner) {
-    const bool used = std::ranges::any_of(
-        tile.iters, [&](const IterVar* iter) { return uses_var(iter->binding, loop->var.get()); });
+    const bool used =
+        std::ranges::any_of(tile.iters, [&](const IterVar* iter) { return uses_var(iter->binding, loop->var.get()); });
     if (!used) continue;
     Var fresh = make_var(loop->var->name);
     tile.loops.push_back({fresh, {substitute(loop->min, renamed), substitute(loop->extent, renamed)}});
@@ -268,8 +268,8 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
   }
   for (const IterVar* iter : tile.iters) tile.bindings.push_back(substitute(iter->binding, renamed));
   for (const Expr& condition : conjuncts(block.predicate)) {
-    const bool on_carried = std::ranges::any_of(
-        carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
+    const bool on_carried =
+        std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
     if (!on_carried) tile.predicate = logical_and(tile.predicate, substitute(condition, renamed));
   }
   return tile;

@@ -161,11 +161,14 @@ TEST_P(GemmTrace, EpilogueInTheLastStep) {
   EXPECT_GOLDEN(s.func());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Tails, GemmTrace,
-    ::testing::Values(GemmTails{Tail::kBalance, Tail::kPad}, GemmTails{Tail::kPartition, Tail::kMask},
-                      GemmTails{Tail::kGuard, Tail::kGuard}),
-    [](const auto& info) { return std::string(tail_name(info.param.rows)) + "_" + std::string(tail_name(info.param.columns)); });
+INSTANTIATE_TEST_SUITE_P(Tails, GemmTrace,
+                         ::testing::Values(GemmTails{Tail::kBalance, Tail::kPad},
+                                           GemmTails{Tail::kPartition, Tail::kMask},
+                                           GemmTails{Tail::kGuard, Tail::kGuard}),
+                         [](const auto& info) {
+                           return std::string(tail_name(info.param.rows)) + "_" +
+                                  std::string(tail_name(info.param.columns));
+                         });
 
 TEST(GemmTrace, PacksAPanelByPanel) {
   auto s = schedule_from(kGemm);

@@ -85,12 +85,13 @@ Stmt replace_loads(const Stmt& s, const BufferNode* buffer, const LoadValue& val
 
 bool takes_address(const Stmt& s, const BufferNode* buffer) {
   bool found = false;
-  walk(s, [](const Stmt&) { return true; },
-       [&](const Expr& e) {
-         const auto* pointer = e.as<AddressNode>();
-         found |= pointer && pointer->buffer.get() == buffer;
-         return !found;
-       });
+  walk(
+      s, [](const Stmt&) { return true; },
+      [&](const Expr& e) {
+        const auto* pointer = e.as<AddressNode>();
+        found |= pointer && pointer->buffer.get() == buffer;
+        return !found;
+      });
   return found;
 }
 

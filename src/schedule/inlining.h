@@ -11,12 +11,12 @@
 
 namespace fettle {
 
-/// Why the block is not a single, unmasked, unconditional store by a complete block, as a phrase; empty where it is one.
-/// Scan iterators are allowed where `carried` is set.
+/// Why the block is not a single, unmasked, unconditional store by a complete block, as a phrase; empty where it is
+/// one. Scan iterators are allowed where `carried` is set.
 std::string why_not_inlinable(const Func& func, const BlockNode& block, const BlockNode& scope, bool carried);
 
-/// The values of `iters` for which `pattern`, an index tuple in them, equals `target`: by structure, or else by inverting
-/// `pattern` as an index map (which then must not pad).
+/// The values of `iters` for which `pattern`, an index tuple in them, equals `target`: by structure, or else by
+/// inverting `pattern` as an index map (which then must not pad).
 std::optional<VarMap> solve(const std::vector<IterVar>& iters, const std::vector<Expr>& pattern,
                             const std::vector<Expr>& target, Analyzer& analyzer);
 

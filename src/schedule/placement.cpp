@@ -28,7 +28,8 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
     return fail_at(ErrorCode::E201, func, move.loop, fmt::format("loop {} is vectorized", move.loop->var->name), {});
   if (!move.scope || enclosing_block(func, move.loop) != move.scope)
     return fail_at(ErrorCode::E207, func, move.loop,
-                   fmt::format("loop {} and block {} are in different blocks", move.loop->var->name, move.block->name), {});
+                   fmt::format("loop {} and block {} are in different blocks", move.loop->var->name, move.block->name),
+                   {});
   move.order = blocks_of(*move.scope);
   move.inside = blocks_under(move.loop->body);
   if (move.is_inside(move.block))

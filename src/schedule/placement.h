@@ -21,9 +21,9 @@ struct Move {
   bool is_inside(const BlockNode* b) const;
 };
 
-/// Looks both up and checks what every move needs. E201 the loop is vectorized · E206 · E207 the loop is in another block, or
-/// encloses the block already · E211 the block is neither complete nor a reduction, or its predicate does more than
-/// bound its iterators.
+/// Looks both up and checks what every move needs. E201 the loop is vectorized · E206 · E207 the loop is in another
+/// block, or encloses the block already · E211 the block is neither complete nor a reduction, or its predicate does
+/// more than bound its iterators.
 Result<Move> plan_move(const Schedule& s, const BlockRef& block, const LoopRef& loop);
 
 using LoopList = std::vector<std::pair<Var, Range>>;
@@ -31,7 +31,7 @@ using LoopList = std::vector<std::pair<Var, Range>>;
 /// Where an iterator goes.
 struct IterPlace {
   Expr binding;
-  bool in_bounds = false;   // no condition is needed to keep it inside its extent
+  bool in_bounds = false;  // no condition is needed to keep it inside its extent
 };
 
 /// A binding over `range`: by a new loop of that extent, which joins `loops`, or without one where the extent is 1 and
@@ -43,15 +43,15 @@ IterPlace place_over(const Range& range, bool preserve_unit_loops, LoopList& loo
 Stmt nest_around(const BlockNode& block, const LoopList& loops, const std::vector<IterPlace>& places, Expr predicate,
                  Analyzer& analyzer);
 
-/// The function without the block's old nest, and with `nest` inside the body of the loop: before `before`'s part of it, or
-/// at the end where `before` is null.
+/// The function without the block's old nest, and with `nest` inside the body of the loop: before `before`'s part of
+/// it, or at the end where `before` is null.
 Func move_nest(const Func& func, const Move& move, const Stmt& nest, const BlockNode* before);
 
 /// The loop of that variable below `s`, or null.
 const ForNode* find_loop(const Stmt& s, const VarNode* var);
 
-/// Solves pattern == target for the variables `free` of `pattern`, structurally; solutions join `solved`, and must agree
-/// with what is there. False where the shapes differ.
+/// Solves pattern == target for the variables `free` of `pattern`, structurally; solutions join `solved`, and must
+/// agree with what is there. False where the shapes differ.
 bool unify(const Expr& pattern, const Expr& target, const std::vector<const VarNode*>& free, VarMap& solved);
 bool unify(const std::vector<Expr>& pattern, const std::vector<Expr>& target, const std::vector<const VarNode*>& free,
            VarMap& solved);

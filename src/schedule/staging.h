@@ -16,7 +16,8 @@ Buffer cache_buffer(const Func& func, const Buffer& buffer, const std::string& s
 Stmt with_buffer(const BlockNode& block, const Buffer& from, const Buffer& to);
 
 /// for ax0, ax1, …: block NAME(v0, v1, …): to[v…] = from[v…]     over `ranges`, one loop for each dimension.
-/// Where a range may exceed the buffer's shape, the block's predicate keeps it inside; `analyzer` knows the loops around.
+/// Where a range may exceed the buffer's shape, the block's predicate keeps it inside; `analyzer` knows the loops
+/// around.
 Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to, std::vector<Range> ranges,
                Analyzer& analyzer);
 

@@ -12,8 +12,8 @@
 namespace fettle {
 namespace {
 
-// The nest of one transfer of the tile. `body` makes its statement from the iterators' variables (by those of the block)
-// and the condition that a step is the first.
+// The nest of one transfer of the tile. `body` makes its statement from the iterators' variables (by those of the
+// block) and the condition that a step is the first.
 template <class Body>
 Stmt transfer(const std::string& name, const Tile& plain, const std::vector<const ForNode*>& carried, Body body) {
   auto block = make_ref<BlockNode>();
@@ -28,7 +28,8 @@ Stmt transfer(const std::string& name, const Tile& plain, const std::vector<cons
   for (size_t i = 0; i < plain.iters.size(); ++i) {
     Var fresh = make_var(plain.iters[i]->var->name);
     iter_vars[plain.iters[i]->var.get()] = fresh;
-    block->iters.push_back({fresh, plain.iters[i]->extent, IterKind::kSpatial, substitute(plain.bindings[i], loop_vars)});
+    block->iters.push_back(
+        {fresh, plain.iters[i]->extent, IterKind::kSpatial, substitute(plain.bindings[i], loop_vars)});
   }
   Expr first;
   for (const ForNode* loop : carried) {
@@ -57,9 +58,9 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
     return fail_at(ErrorCode::E212, func, block, fmt::format("block {}: {}", block->name, why), {});
   const auto* init = block->init.as<StoreNode>();
   const auto stores = stores_of(block->body, buffer.get());
-  const bool same_place =
-      init && stores.size() == 1 && block->writes.size() == 1 &&
-      std::ranges::equal(init->indices, stores.front(), [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+  const bool same_place = init && stores.size() == 1 && block->writes.size() == 1 &&
+                          std::ranges::equal(init->indices, stores.front(),
+                                             [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
   if (!same_place)
     return fail_at(ErrorCode::E212, func, block,
                    fmt::format("block {} does not clear and update one element", block->name), {});

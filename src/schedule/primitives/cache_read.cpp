@@ -34,8 +34,10 @@ std::vector<Range> read_hull(const Func& func, const Buffer& buffer, const Stmt&
           if (auto found = footprint.of(Range{substitute(read.min, bindings), substitute(read.extent, bindings)}))
             range = clipped(*found, whole);
         }
-        if (first) hull.push_back(range);
-        else hull[d] = clipped(hull_of(hull[d], range, whole, analyzer), whole);
+        if (first)
+          hull.push_back(range);
+        else
+          hull[d] = clipped(hull_of(hull[d], range, whole, analyzer), whole);
       }
     }
   }
@@ -64,7 +66,8 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
     const auto* reader = other.as<BlockNode>();
     if (reader == block) continue;
     if (!read_region(*reader, buffer.get()) || write_region(*reader, buffer.get()))
-      return fail_at(ErrorCode::E220, func, reader, fmt::format("block {} does not read {}, or also writes it", reader->name, buffer->name), {});
+      return fail_at(ErrorCode::E220, func, reader,
+                     fmt::format("block {} does not read {}, or also writes it", reader->name, buffer->name), {});
     const auto at = std::ranges::find(order, reader);
     if (at == order.end() || at < std::ranges::find(order, first_below))
       return fail_at(ErrorCode::E215, func, reader, fmt::format("block {} runs before the copy", reader->name), {});

@@ -19,15 +19,16 @@ namespace fettle {
 /// consumer_blocks: further readers that shall use the copy; all must come after it
 /// Returns the copying block, named <buffer>_<scope>. The new buffer, of the same name and the shape of the old one,
 /// belongs to the enclosing block; lowering places and shrinks it to what is live. Costs one copy.
-/// Errors: E206 no such block · E211 the block also writes the buffer · E215 a consumer runs before the copy · E219 unknown scope · E220 no such read
+/// Errors: E206 no such block · E211 the block also writes the buffer · E215 a consumer runs before the copy · E219
+/// unknown scope · E220 no such read
 struct CacheReadArgs {
   BlockRef block;
   int64_t read_index = 0;
   std::string scope = kScopeGlobal;
   std::vector<BlockRef> consumer_blocks;
-  static constexpr auto fields = std::tuple{
-      field("block", &CacheReadArgs::block), field("read_index", &CacheReadArgs::read_index),
-      field("scope", &CacheReadArgs::scope), field("consumer_blocks", &CacheReadArgs::consumer_blocks)};
+  static constexpr auto fields =
+      std::tuple{field("block", &CacheReadArgs::block), field("read_index", &CacheReadArgs::read_index),
+                 field("scope", &CacheReadArgs::scope), field("consumer_blocks", &CacheReadArgs::consumer_blocks)};
 };
 Result<BlockRef> cache_read(Schedule& s, const CacheReadArgs& args);
 extern const PrimitiveDef cache_read_def;

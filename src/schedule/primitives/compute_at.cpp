@@ -30,16 +30,18 @@ std::vector<Range> needed_of(const Func& func, const Move& move, const std::vect
         const Range whole{int_imm(0), buffer->shape[d]};
         const auto found = footprint.of(Range{substitute(read.min, bindings), substitute(read.extent, bindings)});
         const Range range = found ? *found : whole;
-        if (first) hull.push_back(range);
-        else hull[d] = hull_of(hull[d], range, buffer->shape[d], footprint.analyzer());
+        if (first)
+          hull.push_back(range);
+        else
+          hull[d] = hull_of(hull[d], range, buffer->shape[d], footprint.analyzer());
       }
     }
   }
   return hull;
 }
 
-// What an iterator of the block must run over so that the written indices cover `needed`: where it is an index itself, the
-// range of that dimension; where it is split over two (v // c, v % c), c times the range of the first.
+// What an iterator of the block must run over so that the written indices cover `needed`: where it is an index itself,
+// the range of that dimension; where it is split over two (v // c, v % c), c times the range of the first.
 Range range_of_iter(const IterVar& iter, const std::vector<Expr>& written, const std::vector<Range>& needed,
                     Analyzer& analyzer) {
   const Range whole{int_imm(0), iter.extent};
@@ -71,14 +73,16 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
       return fail_at(ErrorCode::E213, func, move.block, fmt::format("{} is an output", write.buffer->name), {});
     for (const BlockNode* reader : consumers_of(*move.scope, write.buffer.get())) {
       if (!move.is_inside(reader))
-        return fail_at(ErrorCode::E215, func, reader,
-                       fmt::format("block {} reads {} outside of loop {}", reader->name, write.buffer->name,
-                                   move.loop->var->name), {});
+        return fail_at(
+            ErrorCode::E215, func, reader,
+            fmt::format("block {} reads {} outside of loop {}", reader->name, write.buffer->name, move.loop->var->name),
+            {});
       if (!first_reader || move.index(reader) < move.index(first_reader)) first_reader = reader;
     }
   }
   if (!first_reader)
-    return fail_at(ErrorCode::E215, func, move.block, fmt::format("nothing reads what block {} writes", move.block->name), {});
+    return fail_at(ErrorCode::E215, func, move.block,
+                   fmt::format("nothing reads what block {} writes", move.block->name), {});
   const std::vector<Stmt> path = path_to(move.loop->body, first_reader);
   const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
   const BlockNode* first_in_part = blocks_under(part).front();
@@ -87,7 +91,8 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
       if (producer != move.block && move.index(producer) >= move.index(first_in_part))
         return fail_at(ErrorCode::E215, func, producer,
                        fmt::format("block {} writes what block {} reads, and would run after it", producer->name,
-                                   move.block->name), {});
+                                   move.block->name),
+                       {});
 
   std::vector<const ForNode*> outer = loops_around(func, move.loop);
   outer.push_back(move.loop);
@@ -98,13 +103,15 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
   for (const Region& write : move.block->writes) {
     const auto stores = stores_of(move.block->body, write.buffer.get());
     const bool one_place = stores.size() == 1 || std::ranges::all_of(stores, [&](const std::vector<Expr>& indices) {
-      return std::ranges::equal(indices, stores.front(),
-                                [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
-    });
+                             return std::ranges::equal(indices, stores.front(), [](const Expr& a, const Expr& b) {
+                               return structural_equal(a, b);
+                             });
+                           });
     if (!one_place || stores.empty())
       return fail_at(ErrorCode::E216, func, move.block,
                      fmt::format("block {} writes {} in several places", move.block->name, write.buffer->name), {});
-    const std::vector<Range> needed = needed_of(func, move, consumers_of(*move.scope, write.buffer.get()), write.buffer);
+    const std::vector<Range> needed =
+        needed_of(func, move, consumers_of(*move.scope, write.buffer.get()), write.buffer);
     for (size_t i = 0; i < ranges.size(); ++i) {
       const IterVar& iter = move.block->iters[i];
       Range range{int_imm(0), iter.extent};

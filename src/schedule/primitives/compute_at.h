@@ -9,12 +9,14 @@ namespace fettle {
 ///   →
 ///   for y0: for ax0 in 10, ax1 in w: block P(vh = y0*8 + ax0, vw = ax1): …   where y0*8 + ax0 < h
 ///           for y1, x, r: block C(…): …
-/// The old loops of the block go; new ones, serial and of constant extent, cover the hull of what the consumers read in one
-/// iteration, one loop for each iterator; where the hull may leave the buffer, there is a condition. What several iterations
-/// need is made several times. Buffers keep their size: lowering shrinks them to what lives in one iteration.
+/// The old loops of the block go; new ones, serial and of constant extent, cover the hull of what the consumers read in
+/// one iteration, one loop for each iterator; where the hull may leave the buffer, there is a condition. What several
+/// iterations need is made several times. Buffers keep their size: lowering shrinks them to what lives in one
+/// iteration.
 ///
 /// preserve_unit_loops: keep loops of extent 1, so that there is one for each iterator
-/// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block already
+/// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
+/// already
 ///         E211 neither a complete nor a reduction block · E213 the block writes an output of the program
 ///         E215 a consumer is not under the loop, or a producer of what the block reads would run after it
 ///         E216 what is needed cannot be told from how the block writes
@@ -22,9 +24,8 @@ struct ComputeAtArgs {
   BlockRef block;
   LoopRef loop;
   bool preserve_unit_loops = true;
-  static constexpr auto fields =
-      std::tuple{field("block", &ComputeAtArgs::block), field("loop", &ComputeAtArgs::loop),
-                 field("preserve_unit_loops", &ComputeAtArgs::preserve_unit_loops)};
+  static constexpr auto fields = std::tuple{field("block", &ComputeAtArgs::block), field("loop", &ComputeAtArgs::loop),
+                                            field("preserve_unit_loops", &ComputeAtArgs::preserve_unit_loops)};
 };
 Result<> compute_at(Schedule& s, const ComputeAtArgs& args);
 extern const PrimitiveDef compute_at_def;

@@ -54,8 +54,8 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
     fresh->init = replace_loads(reader->init, buffer, value);
     fresh->body = replace_loads(reader->body, buffer, value);
     if (!solved_all)
-      return not_inlinable(func, block, fmt::format("its indices do not determine its iterators as block {} reads them",
-                                                    reader->name));
+      return not_inlinable(
+          func, block, fmt::format("its indices do not determine its iterators as block {} reads them", reader->name));
     infer_regions(*fresh, analyzer);
     result = replace_in(result, reader, fresh);
   }

@@ -32,11 +32,14 @@ std::optional<std::vector<Bounds>> box_of(const BlockNode& block, const Expr& co
     if (compare->op == BinaryOp::kLt) room.add_constant(-1);
     if (room.terms.size() != 1 || std::abs(room.terms.front().coeff) != 1) return {};
     const LinearTerm& term = room.terms.front();
-    const auto iter = std::ranges::find_if(block.iters, [&](const IterVar& i) { return i.var.get() == term.expr.get(); });
+    const auto iter =
+        std::ranges::find_if(block.iters, [&](const IterVar& i) { return i.var.get() == term.expr.get(); });
     if (iter == block.iters.end()) return {};
     Bounds& bounds = box[static_cast<size_t>(iter - block.iters.begin())];
-    if (term.coeff > 0) bounds.low = std::max(bounds.low, -room.constant);
-    else bounds.high = std::min(bounds.high, room.constant + 1);
+    if (term.coeff > 0)
+      bounds.low = std::max(bounds.low, -room.constant);
+    else
+      bounds.high = std::min(bounds.high, room.constant + 1);
   }
   for (const Bounds& bounds : box)
     if (bounds.low >= bounds.high) return {};
@@ -45,11 +48,11 @@ std::optional<std::vector<Bounds>> box_of(const BlockNode& block, const Expr& co
 
 // True if the loop makes up the iterator alone, and nothing else uses it.
 bool is_own_loop(const BlockNode& block, const IterVar& iter, const ForNode& loop) {
-  if (iter.binding.get() != loop.var.get() || !is_zero(loop.min) || !structural_equal(loop.extent, iter.extent)) return false;
+  if (iter.binding.get() != loop.var.get() || !is_zero(loop.min) || !structural_equal(loop.extent, iter.extent))
+    return false;
   if (block.predicate && uses_var(block.predicate, loop.var.get())) return false;
-  return std::ranges::none_of(block.iters, [&](const IterVar& other) {
-    return &other != &iter && uses_var(other.binding, loop.var.get());
-  });
+  return std::ranges::none_of(
+      block.iters, [&](const IterVar& other) { return &other != &iter && uses_var(other.binding, loop.var.get()); });
 }
 
 bool is_perfect_nest(const Stmt& s, const BlockNode* block) {
@@ -100,7 +103,8 @@ Result<Applied> apply_decompose_padding(const Schedule& s, const DecomposePaddin
     IterVar& iter = inside->iters[i];
     if (is_int(iter.extent, bounds.high - bounds.low)) continue;
     shifted[iter.var.get()] = iter.var + bounds.low;
-    const auto own = std::ranges::find_if(around, [&](const ForNode* l) { return is_own_loop(*block, block->iters[i], *l); });
+    const auto own =
+        std::ranges::find_if(around, [&](const ForNode* l) { return is_own_loop(*block, block->iters[i], *l); });
     iter.extent = int_imm(bounds.high - bounds.low);
     if (own != around.end() && std::ranges::find(around, loop) <= own) {
       cut[(*own)->var.get()] = iter.extent;

@@ -9,8 +9,8 @@ namespace fettle {
 ///   →
 ///   for h in 58: for w in 58: block P_fill(vh, vw): P[vh, vw] = 0
 ///   for h in 56: for w in 56: block P(vh, vw):      P[vh + 1, vw + 1] = A[vh, vw]
-/// The fill repeats the loops from `loop` inwards, and stands before it. A loop that alone makes up an iterator is cut to
-/// the inside; otherwise the copy gets a condition.
+/// The fill repeats the loops from `loop` inwards, and stands before it. A loop that alone makes up an iterator is cut
+/// to the inside; otherwise the copy gets a condition.
 ///
 /// loop: encloses the block
 /// Returns the filling block, named <block>_fill. Costs one pass over the border twice; saves the test.

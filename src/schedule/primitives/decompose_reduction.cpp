@@ -36,8 +36,9 @@ Stmt init_nest(const std::string& name, const BlockNode& block, const std::vecto
     init->iters.push_back({fresh, iter.extent, IterKind::kSpatial, substitute(iter.binding, loop_vars)});
   }
   for (const Expr& condition : conjuncts(block.predicate)) {
-    const bool on_reduction = std::ranges::any_of(
-        carried, [&](const ForNode* loop) { return !spatial_use(block, *loop) && uses_var(condition, loop->var.get()); });
+    const bool on_reduction = std::ranges::any_of(carried, [&](const ForNode* loop) {
+      return !spatial_use(block, *loop) && uses_var(condition, loop->var.get());
+    });
     if (!on_reduction) init->predicate = logical_and(init->predicate, substitute(condition, loop_vars));
   }
   init->body = substitute(block.init, iter_vars);

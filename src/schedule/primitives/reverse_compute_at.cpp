@@ -35,9 +35,9 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
       if (producer == move.block || !read_region(*move.block, write.buffer.get())) continue;
       if (!move.is_inside(producer)) {
         if (move.index(producer) > move.index(move.inside.back()))
-          return fail_at(ErrorCode::E215, func, producer,
-                         fmt::format("block {} writes what block {} reads, after the loop", producer->name,
-                                     move.block->name), {});
+          return fail_at(
+              ErrorCode::E215, func, producer,
+              fmt::format("block {} writes what block {} reads, after the loop", producer->name, move.block->name), {});
         continue;
       }
       std::erase_if(sources, [&](const Source& other) { return other.buffer == write.buffer; });
@@ -46,7 +46,8 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
   }
   if (sources.empty())
     return fail_at(ErrorCode::E215, func, move.loop,
-                   fmt::format("loop {} produces nothing that block {} reads", move.loop->var->name, move.block->name), {});
+                   fmt::format("loop {} produces nothing that block {} reads", move.loop->var->name, move.block->name),
+                   {});
   const std::vector<const VarNode*> free = iter_vars(move.block->iters);
   for (Source& source : sources) {
     const std::vector<const ForNode*> around = loops_around(func, source.producer);
@@ -58,7 +59,8 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
     const std::vector<Expr> written = canonical_indices(stores.front(), source.producer->iters);
     for (const Stmt& part : {move.block->init, move.block->body})
       for (const auto& read : loads_of(part, source.buffer.get()))
-        if (!unify(canonical_indices(read, move.block->iters), written, free, source.solved)) return not_covered(s, move, source.buffer);
+        if (!unify(canonical_indices(read, move.block->iters), written, free, source.solved))
+          return not_covered(s, move, source.buffer);
   }
   return sources;
 }
@@ -100,9 +102,9 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   for (const Region& write : move.block->writes)
     for (const BlockNode* consumer : consumers_of(*move.scope, write.buffer.get()))
       if (move.index(consumer) <= move.index(move.inside.back()))
-        return fail_at(ErrorCode::E215, func, consumer,
-                       fmt::format("block {} reads what block {} writes, before it would", consumer->name,
-                                   move.block->name), {});
+        return fail_at(
+            ErrorCode::E215, func, consumer,
+            fmt::format("block {} reads what block {} writes, before it would", consumer->name, move.block->name), {});
   FETTLE_TRY(const std::vector<Source> sources, find_sources(s, move));
 
   // The last producer's tile leads; what the others have written must include what it asks for.
@@ -117,8 +119,8 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   std::vector<IterPlace> places(move.block->iters.size());
   std::vector<Range> needed;
   LoopList loops;
-  // Iterators that the tile does not determine get a loop of their own: in the order of the iterators where each has one,
-  // else those of extent 1 around the tile's loops, and the others inside.
+  // Iterators that the tile does not determine get a loop of their own: in the order of the iterators where each has
+  // one, else those of extent 1 around the tile's loops, and the others inside.
   const auto place_own = [&](bool unit) {
     for (size_t i = 0; i < places.size(); ++i)
       if (!places[i].binding && is_one(needed[i].extent) == unit)
@@ -159,13 +161,16 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   for (const ForNode* loop : carried)
     predicate = logical_and(predicate, analyzer.simplify(eq(loop->var, loop->min + loop->extent - 1)));
 
-  // Loops of the tile that determine nothing here (of extent 1, as a rule) go, and so do unit loops that are not wanted.
+  // Loops of the tile that determine nothing here (of extent 1, as a rule) go, and so do unit loops that are not
+  // wanted.
   VarMap units;
   LoopList left;
   for (const auto& [var, range] : tile.loops) {
     const bool emitted = std::ranges::any_of(loops, [&](const auto& l) { return l.first == var; });
-    if (is_one(range.extent) && (!emitted || !args.preserve_unit_loops)) units[var.get()] = range.min;
-    else if (!emitted && predicate && uses_var(predicate, var.get())) left.push_back({var, range});
+    if (is_one(range.extent) && (!emitted || !args.preserve_unit_loops))
+      units[var.get()] = range.min;
+    else if (!emitted && predicate && uses_var(predicate, var.get()))
+      left.push_back({var, range});
   }
   std::erase_if(loops, [&](const auto& loop) { return units.contains(loop.first.get()); });
   loops.insert(loops.begin(), left.begin(), left.end());

@@ -10,23 +10,25 @@ namespace fettle {
 ///   for i0: for i1, j: block C(…)
 ///           for ax0 in 14, ax1 in m: block D(vi = i0*14 + ax0, vj = ax1): …   where i0*14 + ax0 < n
 /// The old loops of the block go; new ones, serial and of constant extent, follow the producer's tile: one for each
-/// iterator, or, where a tile is no rectangle (a fused loop that crosses rows), the producer's loops repeated. A condition
-/// replaces what a partial tile lacks. Iterators that the producer does not determine (of a broadcast) get full loops.
-/// Under a loop outside of which, or in which, the producer's reduction goes on, the block runs in the last step only:
+/// iterator, or, where a tile is no rectangle (a fused loop that crosses rows), the producer's loops repeated. A
+/// condition replaces what a partial tile lacks. Iterators that the producer does not determine (of a broadcast) get
+/// full loops. Under a loop outside of which, or in which, the producer's reduction goes on, the block runs in the last
+/// step only:
 ///   … where k0 == last
 /// Buffers keep their size: lowering shrinks them to what lives in one iteration.
 ///
 /// preserve_unit_loops: keep loops of extent 1, so that there is one for each iterator
-/// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block already
-///         E211 neither a complete nor a reduction block · E215 a producer would run after the block, a consumer before it,
-///         or the loop produces nothing that it reads · E216 the block needs more than its own tile
+/// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
+/// already
+///         E211 neither a complete nor a reduction block · E215 a producer would run after the block, a consumer before
+///         it, or the loop produces nothing that it reads · E216 the block needs more than its own tile
 struct ReverseComputeAtArgs {
   BlockRef block;
   LoopRef loop;
   bool preserve_unit_loops = true;
-  static constexpr auto fields = std::tuple{field("block", &ReverseComputeAtArgs::block),
-                                            field("loop", &ReverseComputeAtArgs::loop),
-                                            field("preserve_unit_loops", &ReverseComputeAtArgs::preserve_unit_loops)};
+  static constexpr auto fields =
+      std::tuple{field("block", &ReverseComputeAtArgs::block), field("loop", &ReverseComputeAtArgs::loop),
+                 field("preserve_unit_loops", &ReverseComputeAtArgs::preserve_unit_loops)};
 };
 Result<> reverse_compute_at(Schedule& s, const ReverseComputeAtArgs& args);
 extern const PrimitiveDef reverse_compute_at_def;

@@ -41,9 +41,10 @@ bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap&
   return analyzer.can_prove_equal(instances, points);
 }
 
-// Checks that whatever else the block reads is ready where the producer runs: a loop that the other writer shares with the
-// producer must be around the block, too.
-Result<> check_others_ready(const Func& func, const BlockNode& scope, const BlockNode* block, const BlockNode* producer) {
+// Checks that whatever else the block reads is ready where the producer runs: a loop that the other writer shares with
+// the producer must be around the block, too.
+Result<> check_others_ready(const Func& func, const BlockNode& scope, const BlockNode* block,
+                            const BlockNode* producer) {
   const std::vector<const BlockNode*> order = blocks_of(scope);
   const std::vector<const ForNode*> around_block = loops_around(func, block);
   const std::vector<const ForNode*> around_producer = loops_around(func, producer);
@@ -57,7 +58,8 @@ Result<> check_others_ready(const Func& func, const BlockNode& scope, const Bloc
       if (!ready)
         return fail_at(ErrorCode::E227, func, other,
                        fmt::format("block {} writes {}, which is not ready where block {} runs", other->name,
-                                   read.buffer->name, producer->name), {});
+                                   read.buffer->name, producer->name),
+                       {});
     }
   return {};
 }
@@ -97,8 +99,9 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   for (const IterVar& iter : producer->iters)
     if (iter.kind == IterKind::kScan) last = logical_and(last, eq(iter.var, iter.extent - 1));
   if (last && output->buffer->dtype != target->buffer->dtype)
-    return not_inlinable(func, block, fmt::format("{} cannot take over from {}: their types differ", output->buffer->name,
-                                                  between->name));
+    return not_inlinable(
+        func, block,
+        fmt::format("{} cannot take over from {}: their types differ", output->buffer->name, between->name));
 
   const auto element = [&](const VarMap& at, Analyzer& known) {
     std::vector<Expr> indices = output->indices;

@@ -15,9 +15,9 @@ namespace fettle {
 /// over as the accumulator:
 ///   block C_store: C[…] = C_register[…]      →      D[…] = select(step == last, f(C_register[…]), C_register[…])
 /// Errors: E206 no such block · E211 no producer writes the buffer alone, or the producer's reduction is open
-///         E213 the buffer between is an output of the program · E214 the block is not elementwise on all of the producer's
-///         output, others read that, or the types differ under a carried loop · E227 something else that the block
-///         reads is not ready where the producer runs
+///         E213 the buffer between is an output of the program · E214 the block is not elementwise on all of the
+///         producer's output, others read that, or the types differ under a carried loop · E227 something else that the
+///         block reads is not ready where the producer runs
 struct ReverseComputeInlineArgs {
   BlockRef block;
   static constexpr auto fields = std::tuple{field("block", &ReverseComputeInlineArgs::block)};

@@ -44,7 +44,8 @@ class LayoutRewriter : public Mutator {
     const Stmt plain = with(*block, [](BlockNode& b) { b.reads = b.writes = {}; });
     const Stmt result = Mutator::rewrite(plain);
     const auto mentions = [&](const Region& region) { return region.buffer == from_; };
-    if (result == plain && std::ranges::none_of(block->reads, mentions) && std::ranges::none_of(block->writes, mentions))
+    if (result == plain && std::ranges::none_of(block->reads, mentions) &&
+        std::ranges::none_of(block->writes, mentions))
       return s;
     return with(*result.as<BlockNode>(), [&](BlockNode& b) {
       b.reads = std::move(reads);
@@ -83,9 +84,12 @@ class LayoutRewriter : public Mutator {
       const std::vector<Expr> outputs = map_.apply(indices);
       for (size_t d = 0; d < outputs.size(); ++d) {
         const Expr index = analyzer_.simplify(outputs[d]);
-        if (!footprint.is_inner(index)) ranges.push_back({index, int_imm(1)});
-        else if (auto found = footprint.of(index)) ranges.push_back(*found);
-        else ranges.push_back({int_imm(0), to_->shape[d]});
+        if (!footprint.is_inner(index))
+          ranges.push_back({index, int_imm(1)});
+        else if (auto found = footprint.of(index))
+          ranges.push_back(*found);
+        else
+          ranges.push_back({int_imm(0), to_->shape[d]});
       }
       region = {to_, std::move(ranges)};
     }
@@ -98,8 +102,8 @@ class LayoutRewriter : public Mutator {
   Analyzer analyzer_;
 };
 
-// The loops of a block that fills `buffer` element by element in a nest of its own, plainly: serial loops from 0, each bound
-// to one iterator, and a store at the iterators. Null otherwise; else the outermost statement of the nest.
+// The loops of a block that fills `buffer` element by element in a nest of its own, plainly: serial loops from 0, each
+// bound to one iterator, and a store at the iterators. Null otherwise; else the outermost statement of the nest.
 const StmtNode* plain_fill(const BlockNode& scope, const BlockNode& block, const BufferNode* buffer) {
   const StoreNode* target = single_store(block);
   if (!target || target->buffer.get() != buffer || target->mask || !is_complete(block, scope)) return nullptr;
@@ -171,7 +175,8 @@ Stmt clear_pad_lanes(const Func& func, const Buffer& to, const IndexMap& map, co
   for (size_t p = 0; p < shape.size(); ++p) {
     if (structural_equal(padded[p], shape[p])) continue;
     auto block = make_ref<BlockNode>();
-    block->name = unique_block_name(func, fmt::format("{}_pad{}", to->name, nests.empty() ? "" : "_" + std::to_string(p)));
+    block->name =
+        unique_block_name(func, fmt::format("{}_pad{}", to->name, nests.empty() ? "" : "_" + std::to_string(p)));
     block->annotations.set(kClearsPadLanes, int64_t{1});
     std::vector<std::pair<Var, Range>> loops;
     std::vector<Expr> logical;
@@ -253,7 +258,8 @@ Result<Applied> apply_transform_layout(const Schedule& s, const TransformLayoutA
   if (args.index_map.inputs.size() != buffer->shape.size())
     return fail_at(ErrorCode::E217, func, block,
                    fmt::format("{} has {} dimensions, the map takes {}", buffer->name, buffer->shape.size(),
-                               args.index_map.inputs.size()), {});
+                               args.index_map.inputs.size()),
+                   {});
   auto inverse = invert_rounded(args.index_map, buffer->shape, analyzer);
   if (!inverse) return fail_at(inverse.error().code, func, block, inverse.error().message, {});
   const bool pads = !is_true(inverse->valid);
