@@ -1,0 +1,33 @@
+#pragma once
+// Operators of older opsets → their newest form.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace fettle::onnx_reader {
+
+/// A node of the model on its way into the graph.
+struct ModelNode {
+  std::string op;
+  std::string name;
+  std::vector<Value*> inputs;
+  Attrs attrs;
+  std::vector<std::string> outputs;  // empty: not used
+};
+
+/// The operators that only older opsets have, or that are another operator under a name of its own.
+bool is_renamed_operator(std::string_view op);
+
+/// Rewrites the node into the newest opset's form, where attributes may stand for the inputs that replaced them (the
+/// attribute of ParamInput). What is dropped: outputs and attributes that only training uses.
+///   Squeeze-11(x) {axes}            stays (axes is also the attribute of Squeeze-13's second input)
+///   Softmax-11(x) {axis=1}      →   Softmax(x) {axis=1, coerced=1}: all dims from `axis` on are one
+///   Upsample-9(x, scales)       →   Resize(x, -, scales) {coordinate_transformation_mode=asymmetric, …}
+///   Dropout(x)                  →   Identity(x)
+/// E603 a training form, or another that has no counterpart
+Result<> normalize(ModelNode& node, int opset);
+
+}  // namespace fettle::onnx_reader

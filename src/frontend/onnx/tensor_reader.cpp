@@ -1,0 +1,138 @@
+#include "frontend/onnx/tensor_reader.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "onnx-ml.pb.h"
+
+namespace fettle::onnx_reader {
+namespace {
+
+using onnx::TensorProto;
+
+template <class T, class Source>
+void copy_values(TensorBuilder& out, const Source& source) {
+  auto elems = out.elems<T>();
+  for (int i = 0; i < source.size(); ++i) elems[static_cast<size_t>(i)] = static_cast<T>(source.Get(i));
+}
+
+tl::unexpected<Diagnostic> wrong_length(const TensorProto& tensor) {
+  return fail(ErrorCode::E606, "the tensor's data do not have the length that its shape asks for", tensor.name());
+}
+
+// The fields for values that are not raw: one repeated field for each group of types.
+Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype, std::vector<int64_t> shape) {
+  const auto filled_with = [&](const auto& source, auto copy) -> Result<ConstantTensor> {
+    FETTLE_TRY(const int64_t size_bytes, checked_bytes(dtype, shape));
+    if (source.size() * int64_t{dtype.element_bytes()} != size_bytes) return wrong_length(tensor);
+    FETTLE_TRY(TensorBuilder out, make_tensor(dtype, std::move(shape)));
+    copy(out, source);
+    return std::move(out).finish();
+  };
+  const auto typed = [&]<class T>(T) {
+    return [](TensorBuilder& out, const auto& source) { copy_values<T>(out, source); };
+  };
+  switch (tensor.data_type()) {
+    case TensorProto::FLOAT: return filled_with(tensor.float_data(), typed(float{}));
+    case TensorProto::DOUBLE: return filled_with(tensor.double_data(), typed(double{}));
+    case TensorProto::INT64: return filled_with(tensor.int64_data(), typed(int64_t{}));
+    case TensorProto::UINT64: return filled_with(tensor.uint64_data(), typed(uint64_t{}));
+    case TensorProto::UINT32: return filled_with(tensor.uint64_data(), typed(uint32_t{}));
+    case TensorProto::INT32: return filled_with(tensor.int32_data(), typed(int32_t{}));
+    case TensorProto::INT16:
+    case TensorProto::UINT16:
+    case TensorProto::FLOAT16:   // bits
+    case TensorProto::BFLOAT16:  // bits
+      return filled_with(tensor.int32_data(), typed(uint16_t{}));
+    case TensorProto::BOOL:
+    case TensorProto::INT8:
+    case TensorProto::UINT8: return filled_with(tensor.int32_data(), typed(uint8_t{}));
+    default: return fail(ErrorCode::E603, "tensors of " + data_type_name(tensor.data_type()), tensor.name());
+  }
+}
+
+Result<int64_t> to_number(const std::string& text, const TensorProto& tensor) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    return fail(ErrorCode::E607, fmt::format("\"{}\" is no offset or length", text), tensor.name());
+  return value;
+}
+
+Result<ConstantTensor> read_external(const TensorProto& tensor, DType dtype, std::vector<int64_t> shape,
+                                     ExternalFiles& files) {
+  std::string location;
+  int64_t offset = 0, length = -1;
+  for (const auto& entry : tensor.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") {
+      FETTLE_TRY(offset, to_number(entry.value(), tensor));
+    }
+    if (entry.key() == "length") {
+      FETTLE_TRY(length, to_number(entry.value(), tensor));
+    }
+  }
+  FETTLE_TRY(const int64_t size_bytes, checked_bytes(dtype, shape));
+  if (length >= 0 && length != size_bytes) return wrong_length(tensor);
+  auto part = files.slice(location, offset, size_bytes);
+  if (!part) {
+    part.error().where = tensor.name();
+    return fail(std::move(part.error()));
+  }
+  // Elements must be aligned to be read in place.
+  if (reinterpret_cast<uintptr_t>(part->bytes.get()) % static_cast<uintptr_t>(dtype.element_bytes()) != 0) {
+    FETTLE_TRY(TensorBuilder copy, make_tensor(dtype, std::move(shape)));
+    std::memcpy(copy.bytes.get(), part->bytes.get(), static_cast<size_t>(size_bytes));
+    return std::move(copy).finish();
+  }
+  return ConstantTensor{dtype, std::move(shape), std::move(part->bytes), size_bytes};
+}
+
+}  // namespace
+
+std::optional<DType> element_type(int data_type) {
+  switch (data_type) {
+    case TensorProto::FLOAT: return kF32;
+    case TensorProto::DOUBLE: return kF64;
+    case TensorProto::FLOAT16: return kF16;
+    case TensorProto::BFLOAT16: return kBF16;
+    case TensorProto::INT8: return kI8;
+    case TensorProto::INT16: return kI16;
+    case TensorProto::INT32: return kI32;
+    case TensorProto::INT64: return kI64;
+    case TensorProto::UINT8: return kU8;
+    case TensorProto::UINT16: return kU16;
+    case TensorProto::UINT32: return kU32;
+    case TensorProto::UINT64: return kU64;
+    case TensorProto::BOOL: return kBool;
+    default: return std::nullopt;
+  }
+}
+
+std::string data_type_name(int data_type) {
+  if (!TensorProto::DataType_IsValid(data_type)) return fmt::format("unknown type {}", data_type);
+  std::string name = TensorProto::DataType_Name(static_cast<TensorProto::DataType>(data_type));
+  for (char& c : name) c = static_cast<char>(std::tolower(c));
+  return name;
+}
+
+Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_ptr<const void>& owner,
+                                   ExternalFiles& files) {
+  const auto dtype = element_type(tensor.data_type());
+  if (!dtype) return fail(ErrorCode::E603, "tensors of " + data_type_name(tensor.data_type()), tensor.name());
+  std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  auto size_bytes = checked_bytes(*dtype, shape);
+  if (!size_bytes) {
+    size_bytes.error().where = tensor.name();
+    return fail(std::move(size_bytes.error()));
+  }
+  if (tensor.data_location() == TensorProto::EXTERNAL) return read_external(tensor, *dtype, std::move(shape), files);
+  if (!tensor.has_raw_data()) return read_typed_fields(tensor, *dtype, std::move(shape));
+  if (static_cast<int64_t>(tensor.raw_data().size()) != *size_bytes) return wrong_length(tensor);
+  const auto* raw = reinterpret_cast<const std::byte*>(tensor.raw_data().data());
+  return ConstantTensor{*dtype, std::move(shape), std::shared_ptr<const std::byte>(owner, raw), *size_bytes};
+}
+
+}  // namespace fettle::onnx_reader

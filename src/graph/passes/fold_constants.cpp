@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "graph/op.h"
+#include "graph/passes/fold_node.h"
+#include "graph/passes/passes.h"
+
+namespace fettle::passes {
+
+bool can_fold(const Node& node, int64_t max_bytes) {
+  int64_t in_bytes = 0, out_bytes = 0;
+  for (const Value* input : node.inputs) {
+    if (!input) continue;
+    if (!input->is_constant()) return false;
+    in_bytes += input->constant->size_bytes;
+  }
+  for (const Value* output : node.outputs) {
+    if (!output->is_static()) return false;
+    const auto bytes = checked_bytes(output->dtype(), output->extents());
+    if (!bytes) return false;
+    out_bytes += *bytes;
+  }
+  return out_bytes <= std::max(in_bytes, max_bytes);
+}
+
+Result<bool> fold_node(Graph& graph, Node* node, const PassContext& context) {
+  std::vector<ConstantTensor> inputs;
+  for (const Value* input : node->inputs)
+    if (input) inputs.push_back(*input->constant);
+  auto results = evaluate_node(*node, inputs, context.run);
+  if (!results) return false;
+  for (size_t i = 0; i < node->outputs.size(); ++i) {
+    Value* output = node->outputs[i];
+    graph.replace_uses(output, graph.add_constant(output->name, std::move((*results)[i])));
+  }
+  graph.erase(node);
+  return true;
+}
+
+Result<> fold_constants(Graph& graph, const PassContext& context) {
+  for (Node* node : std::vector<Node*>(graph.nodes())) {
+    if (node->erased || !can_fold(*node, context.max_folded_bytes)) continue;
+    FETTLE_TRY_VOID(fold_node(graph, node, context));
+  }
+  return {};
+}
+
+Result<> drop_dead(Graph& graph, const PassContext&) {
+  const std::vector<Node*> nodes = graph.nodes();
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const bool used = std::any_of(nodes[i]->outputs.begin(), nodes[i]->outputs.end(),
+                                  [&](const Value* output) { return graph.use_count(output) > 0; });
+    if (!nodes[i]->erased && !used) graph.erase(nodes[i]);
+  }
+  return {};
+}
+
+}  // namespace fettle::passes

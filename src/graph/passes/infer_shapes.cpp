@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/op.h"
+#include "graph/passes/fold_node.h"
+#include "graph/passes/passes.h"
+
+namespace fettle::passes {
+namespace {
+
+// Contents beyond this are no shape arithmetic.
+constexpr size_t kMaxContent = 64;
+
+// A small integer output that is known from the operator's rule alone.
+std::optional<std::vector<Dim>> known_content(const Node& node) {
+  const Value& output = *node.outputs[0];
+  if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.rank() > 1) return std::nullopt;
+  if (!output.dtype().is_int() || output.dtype().bits < 32) return std::nullopt;
+  auto content = node.op->content(node);
+  if (!content || content->size() > kMaxContent) return std::nullopt;
+  const Dim count = element_count(output.shape());
+  if (static_cast<int64_t>(content->size()) != count.value()) return std::nullopt;
+  for (const Dim& d : *content)  // dims saturate: what large numbers become is not known
+    if (d.is_number() && std::abs(d.value()) >= kMaxDim) return std::nullopt;
+  return content;
+}
+
+Result<ConstantTensor> to_constant(const Value& value, const std::vector<int64_t>& numbers) {
+  FETTLE_TRY(TensorBuilder tensor, make_tensor(value.dtype(), value.extents()));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (value.dtype().bits == 64) tensor.elems<int64_t>()[i] = numbers[i];
+    else tensor.elems<int32_t>()[i] = static_cast<int32_t>(numbers[i]);
+  }
+  return std::move(tensor).finish();
+}
+
+// The attribute that stands for a constant input.
+std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Kind kind) {
+  using Kind = ParamInput::Kind;
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  switch (kind) {
+    case Kind::kInts: return AttrValue(to_ints(data));
+    case Kind::kInt: return data.n_elems() == 1 ? std::optional<AttrValue>(data.int_at(0)) : std::nullopt;
+    case Kind::kFloats: return AttrValue(to_doubles(data));
+    case Kind::kFloat:
+      if (data.n_elems() != 1 || (data.dtype.is_int() && std::abs(data.at(0)) >= kExact)) return std::nullopt;
+      return AttrValue(data.at(0));
+    case Kind::kTensor: return AttrValue(data);
+  }
+  return std::nullopt;
+}
+
+void settle_params(Graph& graph, Node* node) {
+  for (const ParamInput& param : node->op->params) {
+    const auto i = static_cast<size_t>(param.index);
+    const Value* input = node->input(i);
+    if (!input || !input->is_constant()) continue;
+    auto value = as_attribute(*input->constant, param.kind);
+    if (!value) continue;
+    node->attrs.set(std::string(param.attr), std::move(*value));
+    graph.set_input(node, i, nullptr);
+  }
+  size_t count = node->inputs.size();
+  while (count > 0 && !node->inputs[count - 1]) --count;
+  graph.resize_inputs(node, count);
+}
+
+}  // namespace
+
+Result<> infer_shapes(Graph& graph, const PassContext& context) {
+  constexpr int64_t kSmallBytes = 4096;
+  for (Node* node : std::vector<Node*>(graph.nodes())) {
+    if (node->erased) continue;
+    FETTLE_TRY(auto types, node->op->infer(*node));
+    if (types.size() < node->outputs.size())
+      return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);
+    for (size_t i = 0; i < node->outputs.size(); ++i) {
+      if (const auto shape = static_shape(types[i].shape)) {
+        if (auto bytes = checked_bytes(types[i].dtype, *shape); !bytes) {
+          bytes.error().where = node->name;
+          return fail(std::move(bytes.error()));
+        }
+      }
+      node->outputs[i]->type = std::move(types[i]);
+    }
+    if (auto content = known_content(*node)) {
+      Value* output = node->outputs[0];
+      if (const auto numbers = static_shape(*content)) {
+        FETTLE_TRY(ConstantTensor data, to_constant(*output, *numbers));
+        graph.replace_uses(output, graph.add_constant(output->name, std::move(data)));
+        graph.erase(node);
+        continue;
+      }
+      output->content = std::move(content);
+    }
+    if (can_fold(*node, 0) || (!node->inputs.empty() && can_fold(*node, kSmallBytes))) {
+      int64_t bytes = 0;
+      for (const Value* output : node->outputs) bytes += checked_bytes(output->dtype(), output->extents()).value();
+      if (bytes <= kSmallBytes) {
+        FETTLE_TRY(const bool folded, fold_node(graph, node, context));
+        if (folded) continue;
+      }
+    }
+    settle_params(graph, node);
+  }
+  return {};
+}
+
+}  // namespace fettle::passes
