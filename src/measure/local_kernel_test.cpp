@@ -4,17 +4,12 @@
 
 #include <cmath>
 
-#include "ir/text.h"
-#include "measure/relayout.h"
+#include "measure/test_util.h"
 
 namespace fettle {
 namespace {
 
-Func parsed(std::string_view text) {
-  auto func = parse_func(text);
-  EXPECT_TRUE(func) << func.error().to_string();
-  return func ? *func : Func();
-}
+using testing::parsed;
 
 constexpr std::string_view kMatmul = R"(
 func matmul(A: f32[12, 20], B: f32[20, 33] constant, C: f32[12, 33] output):

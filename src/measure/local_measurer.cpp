@@ -21,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kGraceSeconds = 15;
 constexpr double kReferenceSeconds = 150;
 constexpr double kWorkloadSeconds = 20;
+/// For a candidate whose worker is lost through no fault of its own.
+constexpr int kAttempts = 2;
 
 std::filesystem::path default_worker_path() {
   std::error_code error;
@@ -51,6 +53,7 @@ struct MeasurerState {
     WorkerProcess process;
     int64_t workload = -1;  // number of the workload that it knows
     int candidates = 0;     // that it has built
+    bool started = false;   // this one, or one before it
   };
 
   LocalMeasurerOptions options;
@@ -63,9 +66,10 @@ struct MeasurerState {
   int64_t next_id = 0;
 
   Result<> start(Worker& worker) {
-    if (worker.candidates > 0 || worker.workload >= 0) ++restarts;
-    worker = Worker{};
-    FETTLE_TRY(worker.process, WorkerProcess::start(options.worker_path, options.worker_args));
+    const bool again = std::exchange(worker.started, true);
+    if (again) ++restarts;
+    worker = Worker{.started = true};
+    FETTLE_TRY(worker.process, WorkerProcess::start(options.worker_path, again ? std::vector<std::string>() : options.worker_args));
     return {};
   }
 
@@ -96,12 +100,16 @@ struct MeasurerState {
 
   /// A running worker that knows the workload. E406; E1xx, E7xx where the workload itself is refused.
   Result<> ready(Worker& worker) {
-    if (!worker.process.is_running() || worker.candidates >= options.recycle_after) FETTLE_TRY_VOID(start(worker));
-    if (worker.workload == workload) return {};
-    FETTLE_TRY(const Json reply, ask(worker, workload_message, kWorkloadSeconds));
-    if (!reply.value("ok", false)) return fail(code_in(reply), message_in(reply));
-    worker.workload = workload;
-    return {};
+    for (int attempt = 1;; ++attempt) {
+      if (!worker.process.is_running()) FETTLE_TRY_VOID(start(worker));
+      if (worker.workload == workload) return {};
+      auto reply = ask(worker, workload_message, kWorkloadSeconds);
+      if (!reply && attempt < kAttempts) continue;
+      if (!reply) return fail(std::move(reply.error()));
+      if (!reply->value("ok", false)) return fail(code_in(*reply), message_in(*reply));
+      worker.workload = workload;
+      return {};
+    }
   }
 
   double timeout_s(double incumbent_s) const {
@@ -132,6 +140,8 @@ class Batch {
   }
 
   Result<std::vector<MeasureResult>> run() {
+    for (Worker& worker : state_.workers)
+      if (worker.candidates >= state_.options.recycle_after) FETTLE_TRY_VOID(state_.start(worker));
     FETTLE_TRY_VOID(build_all());
     for (Job& job : jobs_) {
       MeasureResult& result = results_[job.index];
@@ -195,11 +205,12 @@ class Batch {
             continue;
           }
           Worker& worker = state_.workers[w];
-          if (worker.candidates >= state_.options.recycle_after) lose_builds(static_cast<int>(w));
           FETTLE_TRY_VOID(state_.ready(worker));
           if (auto sent = state_.send(worker, build_message(*job)); !sent) {
+            // The worker had ended before it saw this candidate, which is not to blame.
             lose_builds(static_cast<int>(w));
-            built(*job, static_cast<int>(w), fail(std::move(sent.error())));
+            if (++job->attempts < kAttempts) again.push_back(job);
+            else set_failure(*job, ErrorCode::E406, sent.error().message);
             continue;
           }
           busy[w] = job;
@@ -261,7 +272,7 @@ class Batch {
     if (!reply) {
       // The worker's own failure: the candidate gets one more chance with a new one.
       job.worker = -1;
-      if (++job.attempts < 2) return measure(job);
+      if (++job.attempts < kAttempts) return measure(job);
       set_failure(job, ErrorCode::E406, reply.error().message);
       return {};
     }

@@ -26,8 +26,8 @@ struct LocalMeasurerOptions {
   double min_timeout_s = 1;
   double first_timeout_s = 20;
   int64_t memory_bytes = int64_t{4} << 30;  // that a candidate may allocate
-  int recycle_after = 1000;                 // candidates, then a worker is replaced
-  std::vector<std::string> worker_args;     // for tests
+  int recycle_after = 1000;                 // candidates: then a worker is replaced, between two batches
+  std::vector<std::string> worker_args;     // for tests; not given to workers that replace others
 };
 
 struct MeasurerState;
