@@ -35,6 +35,13 @@ TEST_F(Loops, SumsAreCanonical) {
   EXPECT_EQ(a.simplify(same), same);
 }
 
+TEST_F(Loops, ComparisonsLoseTheirDivisions) {
+  const Var a0 = loop("a", 44), b = loop("b", 16);
+  const Expr x = Expr(a0) * 16 + b;
+  EXPECT_EQ(simplified(le(3, floordiv(x, 3))), "9 <= a * 16 + b");
+  EXPECT_EQ(simplified(lt(floordiv(x, 3), 227)), "a * 16 + b < 681");
+}
+
 TEST_F(Loops, DivisionUnderBounds) {
   const Var x = loop("x", 50), y = loop("y", 6), i = loop("i", 8), j = loop("j", 16), r = loop("r", 9);
   EXPECT_EQ(a.simplify(floordiv(Expr(x) * 6 + y, 6)), Expr(x));

@@ -475,6 +475,23 @@ Expr Simplifier::compare(BinaryOp op, const LinearForm& difference) {
     negated.scale(-1);
     negated.add_constant(-1);
     if (always_nonnegative(negated)) return bool_imm(true);
+    // R + y // c < 0  ⟺  y + c R < 0        R - y // c < 0  ⟺  c R + c - 1 - y < 0
+    for (const LinearTerm& t : d.terms) {
+      const auto* division = t.expr.as<BinaryNode>();
+      const int64_t* c = division && division->op == BinaryOp::kFloorDiv ? as_int(division->b) : nullptr;
+      if (!c || *c <= 0 || (t.coeff != 1 && t.coeff != -1)) continue;
+      const int64_t sign = t.coeff;
+      LinearForm rest = d, dividend = linear(division->a);
+      rest.add_term(t.expr, -sign);
+      // Worth it where the two have something to merge; else R + y // c is the form that index maps know.
+      bool merges = rest.terms.empty();
+      for (const LinearTerm& of_rest : rest.terms) merges |= dividend.coeff_of(of_rest.expr) != 0;
+      if (!merges) continue;
+      rest.scale(*c);
+      rest.add(dividend, sign);
+      if (sign < 0) rest.add_constant(*c - 1);
+      return compare(BinaryOp::kLt, rest);
+    }
     // g A + B < 0  ⟺  A + m < 0 where B stays within [m g, (m + 1) g)
     for (bool again = true; again;) {
       again = false;
