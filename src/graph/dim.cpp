@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "ir/expr.h"
 
 namespace fettle {
@@ -23,7 +24,10 @@ std::string operand(const Dim& d) {
 
 Dim formula(const Dim& a, std::string_view op, const Dim& b, int64_t min, int64_t max) {
   if (min == max) return min;
-  return Dim::symbol(fmt::format("{} {} {}", operand(a), op, operand(b)), min, max);
+  std::string name = fmt::format("{} {} {}", operand(a), op, operand(b));
+  // Long formulas are known by their digest.
+  if (name.size() > 400) name = "dim_" + digest_bytes(name).hex();
+  return Dim::symbol(std::move(name), min, max);
 }
 
 }  // namespace
@@ -44,20 +48,37 @@ int64_t Dim::value() const {
 
 std::string Dim::to_string() const { return is_number() ? std::to_string(min_) : name_; }
 
+// The symbol plus a number, the number joined with one that is there: (H + 2) + -3 → H - 1
+Dim Dim::shifted(const Dim& symbol, int64_t by) {
+  Dim d = symbol;
+  d.min_ = saturate(__int128{symbol.min_} + by);
+  d.max_ = saturate(__int128{symbol.max_} + by);
+  if (d.min_ == d.max_) return d.min_;
+  d.offset_ = saturate(__int128{symbol.offset_} + by);
+  if (symbol.offset_ == 0) d.base_ = symbol.name_;
+  d.name_ = d.base_;
+  if (d.offset_ == 0) {
+    d.base_.clear();
+    return d;
+  }
+  const Dim base = Dim::symbol(d.base_, symbol.min_, symbol.max_);
+  d.name_ = fmt::format("{} {} {}", operand(base), d.offset_ > 0 ? "+" : "-", std::abs(d.offset_));
+  return d;
+}
+
 Dim operator+(const Dim& a, const Dim& b) {
-  const int64_t min = saturate(__int128{a.min()} + b.min()), max = saturate(__int128{a.max()} + b.max());
-  if (a.is_number() && b.is_number()) return min;
-  if (a == Dim(0)) return b;
-  if (b == Dim(0)) return a;
-  return formula(a, "+", b, min, max);
+  if (a.is_number() && b.is_number()) return saturate(__int128{a.min()} + b.min());
+  if (b.is_number()) return b.value() == 0 ? a : Dim::shifted(a, b.value());
+  if (a.is_number()) return a.value() == 0 ? b : Dim::shifted(b, a.value());
+  const bool ordered = a.name() <= b.name();
+  return formula(ordered ? a : b, "+", ordered ? b : a, saturate(__int128{a.min()} + b.min()),
+                 saturate(__int128{a.max()} + b.max()));
 }
 
 Dim operator-(const Dim& a, const Dim& b) {
-  const int64_t min = saturate(__int128{a.min()} - b.max()), max = saturate(__int128{a.max()} - b.min());
-  if (a.is_number() && b.is_number()) return min;
   if (a == b) return 0;
-  if (b == Dim(0)) return a;
-  return formula(a, "-", b, min, max);
+  if (b.is_number()) return a + Dim(-b.value());
+  return formula(a, "-", b, saturate(__int128{a.min()} - b.max()), saturate(__int128{a.max()} - b.min()));
 }
 
 Dim operator*(const Dim& a, const Dim& b) {

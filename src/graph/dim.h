@@ -12,8 +12,8 @@ namespace fettle {
 inline constexpr int64_t kMaxDim = int64_t{1} << 40;
 
 /// A number, or a symbol: a named unknown in [min, max]. What is computed from a symbol is a symbol again, named by
-/// the formula ("(H + 1) // 2"), so equal formulas are equal dims. As the content of a shape tensor a Dim may also
-/// be a negative number.
+/// the formula ("(H + 1) // 2", numbers added up), so equal formulas are equal dims. As the content of a shape tensor a
+/// Dim may also be a negative number.
 class Dim {
  public:
   Dim() = default;
@@ -36,8 +36,13 @@ class Dim {
   }
 
  private:
+  friend Dim operator+(const Dim& a, const Dim& b);
+  static Dim shifted(const Dim& symbol, int64_t by);
+
   std::string name_;
   int64_t min_ = 0, max_ = 0;
+  std::string base_;    // of a symbol that is base + offset; empty where offset is 0
+  int64_t offset_ = 0;
 };
 
 Dim operator+(const Dim& a, const Dim& b);

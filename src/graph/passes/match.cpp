@@ -26,6 +26,7 @@ Node* replace_with(Graph& graph, Node* old, std::string_view op, std::vector<Val
     return nullptr;
   }
   graph.replace_node(old, node->outputs[0]);
+  if (old->erased) std::swap(old->outputs[0]->name, node->outputs[0]->name);  // the model's name for it stays
   return node;
 }
 

@@ -25,6 +25,7 @@ Node* replace_pattern(Graph& graph, Node* node, std::string_view op, Value* x, A
   }
   absorb(made, node->outputs[0], x);
   graph.replace_node(node, made->outputs[0]);
+  if (node->erased) std::swap(node->outputs[0]->name, made->outputs[0]->name);  // the model's name for it stays
   return made;
 }
 

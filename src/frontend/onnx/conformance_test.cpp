@@ -1,0 +1,167 @@
+// The node tests that the ONNX package carries, run through importer, passes and interpreter. conformance_cases.txt
+// lists those that must pass.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "frontend/onnx/import.h"
+#include "frontend/onnx/normalize.h"
+#include "frontend/onnx/tensor_reader.h"
+#include "graph/op.h"
+#include "graph/passes/pipeline.h"
+#include "onnx-ml.pb.h"
+
+namespace fettle {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path node_tests() {
+  const fs::path lib = fs::path(FETTLE_SOURCE_DIR) / "build/python/lib";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(lib, error)) {
+    const fs::path data = entry.path() / "site-packages/onnx/backend/test/data/node";
+    if (fs::is_directory(data)) return data;
+  }
+  return {};
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Outcome {
+  enum Kind { kPassed, kUnsupported, kFailed } kind;
+  std::string why;
+};
+
+std::optional<ConstantTensor> read_value(const fs::path& path, onnx_reader::ExternalFiles& files) {
+  auto proto = std::make_shared<onnx::TensorProto>();
+  if (!proto->ParseFromString(read_file(path))) return std::nullopt;
+  auto tensor = onnx_reader::read_tensor(*proto, proto, files);
+  if (!tensor) return std::nullopt;
+  return std::move(*tensor);
+}
+
+std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
+  if (got.dtype != want.dtype || got.shape != want.shape)
+    return fmt::format("{} {} instead of {} {}", got.dtype.to_string(), to_string(Shape(got.shape.begin(), got.shape.end())),
+                       want.dtype.to_string(), to_string(Shape(want.shape.begin(), want.shape.end())));
+  const bool half = want.dtype == kF16 || want.dtype == kBF16;
+  const double relative = half ? 1e-2 : 1e-4, absolute = half ? 1e-3 : 1e-6;
+  for (int64_t i = 0; i < want.n_elems(); ++i) {
+    if (!want.dtype.is_float()) {
+      if (got.int_at(i) != want.int_at(i)) return fmt::format("element {} is {}, not {}", i, got.int_at(i), want.int_at(i));
+      continue;
+    }
+    const double x = got.at(i), y = want.at(i);
+    const bool same = x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= absolute + relative * std::abs(y);
+    if (!same) return fmt::format("element {} is {}, not {}", i, x, y);
+  }
+  return {};
+}
+
+// Inputs that must be known when a model is compiled become initializers.
+bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
+  for (const auto& node : model.graph().node()) {
+    const OpDef* op = find_op(onnx_reader::is_renamed_operator(node.op_type()) ? "Resize" : node.op_type());
+    for (int i = 0; i < node.input_size(); ++i) {
+      if (node.input(i) != name) continue;
+      if (node.op_type() == "Range" || (node.op_type() == "OneHot" && i == 1) || (node.op_type() == "Dropout" && i > 0)) return true;
+      if (op)
+        for (const ParamInput& param : op->params)
+          if (param.index == i) return true;
+    }
+  }
+  return false;
+}
+
+Outcome run_case(const fs::path& folder) {
+  onnx::ModelProto model;
+  if (!model.ParseFromString(read_file(folder / "model.onnx"))) return {Outcome::kUnsupported, "the model cannot be parsed"};
+  for (int set = 0;; ++set) {
+    const fs::path data = folder / fmt::format("test_data_set_{}", set);
+    if (!fs::is_directory(data)) break;
+    onnx_reader::ExternalFiles files(data.string());
+    onnx::ModelProto bound = model;
+    std::map<std::string, ConstantTensor> inputs;
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (int i = 0; i < model.graph().input_size(); ++i) {
+      const std::string& name = model.graph().input(i).name();
+      const fs::path file = data / fmt::format("input_{}.pb", i);
+      auto tensor = read_value(file, files);
+      if (!tensor) return {Outcome::kUnsupported, "an input that is no tensor of a known type"};
+      if (is_parameter(model, name)) {
+        auto* initializer = bound.mutable_graph()->add_initializer();
+        if (!initializer->ParseFromString(read_file(file))) return {Outcome::kUnsupported, "an input that cannot be read"};
+        initializer->set_name(name);
+        continue;
+      }
+      shapes[name] = tensor->shape;
+      inputs.emplace(name, std::move(*tensor));
+    }
+    const std::string bytes = bound.SerializeAsString();
+    auto graph = import_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, data.string());
+    if (!graph) return {graph.error().code == ErrorCode::E603 ? Outcome::kUnsupported : Outcome::kFailed, graph.error().to_string()};
+    if (auto bind = bind_shapes(*graph, shapes); !bind) return {Outcome::kFailed, bind.error().to_string()};
+    if (auto done = optimize(*graph); !done) {
+      const bool known = done.error().code == ErrorCode::E603 || done.error().code == ErrorCode::E604;
+      return {known ? Outcome::kUnsupported : Outcome::kFailed, done.error().to_string()};
+    }
+    auto outputs = evaluate(*graph, inputs, interpreter_executor());
+    if (!outputs) return {Outcome::kFailed, outputs.error().to_string()};
+    for (int i = 0; i < model.graph().output_size(); ++i) {
+      const auto want = read_value(data / fmt::format("output_{}.pb", i), files);
+      if (!want) return {Outcome::kUnsupported, "an output that is no tensor of a known type"};
+      const std::string difference = compare(outputs->at(model.graph().output(i).name()), *want);
+      if (!difference.empty()) return {Outcome::kFailed, difference};
+    }
+  }
+  return {Outcome::kPassed, {}};
+}
+
+std::set<std::string> expected_cases() {
+  std::ifstream in(fs::path(FETTLE_SOURCE_DIR) / "src/frontend/onnx/conformance_cases.txt");
+  std::set<std::string> cases;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty() && line[0] != '#') cases.insert(line);
+  return cases;
+}
+
+// FETTLE_CONFORMANCE_REPORT=FILE writes one line for every case: passed, unsupported or failed, and why.
+TEST(OnnxConformance, ListedCasesPass) {
+  const fs::path root = node_tests();
+  ASSERT_FALSE(root.empty()) << "the ONNX package with its node tests is not installed: make setup";
+  const auto expected = expected_cases();
+  ASSERT_FALSE(expected.empty());
+  const char* report_path = std::getenv("FETTLE_CONFORMANCE_REPORT");
+  std::ofstream report;
+  if (report_path) report.open(report_path);
+  std::set<std::string> names = expected;
+  if (report_path)
+    for (const auto& entry : fs::directory_iterator(root)) names.insert(entry.path().filename().string());
+  size_t passed = 0;
+  for (const std::string& name : names) {
+    const Outcome outcome = run_case(root / name);
+    passed += outcome.kind == Outcome::kPassed;
+    if (expected.count(name)) {
+      EXPECT_EQ(outcome.kind, Outcome::kPassed) << name << ": " << outcome.why;
+    }
+    static constexpr const char* kNames[] = {"passed", "unsupported", "failed"};
+    if (report_path) report << kNames[outcome.kind] << ' ' << name << ' ' << outcome.why << std::endl;
+  }
+  RecordProperty("passed", static_cast<int>(passed));
+  fmt::print("{} of {} cases passed\n", passed, names.size());
+}
+
+}  // namespace
+}  // namespace fettle
