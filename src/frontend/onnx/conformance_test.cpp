@@ -57,7 +57,8 @@ std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
     return fmt::format("{} {} instead of {} {}", got.dtype.to_string(), to_string(Shape(got.shape.begin(), got.shape.end())),
                        want.dtype.to_string(), to_string(Shape(want.shape.begin(), want.shape.end())));
   const bool half = want.dtype == kF16 || want.dtype == kBF16;
-  const double relative = half ? 1e-2 : 1e-4, absolute = half ? 1e-3 : 1e-6;
+  // The tolerances of the package's own runner; 16-bit floats are computed at the precision of their type.
+  const double relative = half ? 1e-2 : 1e-3, absolute = half ? 1e-3 : 1e-7;
   for (int64_t i = 0; i < want.n_elems(); ++i) {
     if (!want.dtype.is_float()) {
       if (got.int_at(i) != want.int_at(i)) return fmt::format("element {} is {}, not {}", i, got.int_at(i), want.int_at(i));
@@ -111,7 +112,10 @@ Outcome run_case(const fs::path& folder) {
     }
     const std::string bytes = bound.SerializeAsString();
     auto graph = import_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, data.string());
-    if (!graph) return {graph.error().code == ErrorCode::E603 ? Outcome::kUnsupported : Outcome::kFailed, graph.error().to_string()};
+    if (!graph) {
+      const bool known = graph.error().code == ErrorCode::E603 || graph.error().code == ErrorCode::E609;
+      return {known ? Outcome::kUnsupported : Outcome::kFailed, graph.error().to_string()};
+    }
     if (auto bind = bind_shapes(*graph, shapes); !bind) return {Outcome::kFailed, bind.error().to_string()};
     if (auto done = optimize(*graph); !done) {
       const bool known = done.error().code == ErrorCode::E603 || done.error().code == ErrorCode::E604;

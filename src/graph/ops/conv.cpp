@@ -124,7 +124,8 @@ Result<Transposed> read_transposed(const Node& node) {
     if (same || !stated.empty()) {
       const Dim out = stated.empty() ? input[d] * t.strides[d] : Dim(stated[stated.size() - n + d]);
       const Dim total = full - out;
-      const int64_t known = total.is_number() ? total.value() : 0;
+      // Where more is asked for than there is, the end stays zero.
+      const int64_t known = total.is_number() ? std::max<int64_t>(0, total.value()) : 0;
       // The larger half goes to the end with SAME_UPPER, to the beginning otherwise.
       t.before.push_back(auto_pad == "SAME_UPPER" ? known / 2 : known - known / 2);
       t.output.push_back(out);

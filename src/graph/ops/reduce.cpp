@@ -54,10 +54,19 @@ Gathered gather(const te::Tensor& x, const std::vector<int64_t>& axes, bool keep
   return g;
 }
 
+using Reduce = te::Reduction (*)(Expr, std::vector<te::ReduceAxis>);
+
+// A reduction over nothing is its identity.
+te::Body over_axes(Reduce reduce, Expr source, const Gathered& g) {
+  te::Reduction r = reduce(std::move(source), g.axes);
+  if (g.count == 0) return r.identity[0];
+  return r;
+}
+
 // What is summed, how, and what is made of the result.
 struct Kind {
   Expr (*source)(const Expr& x);
-  te::Reduction (*reduce)(Expr, std::vector<te::ReduceAxis>);
+  Reduce reduce;
   bool finishes;  // a second step follows the reduction
   Expr (*finish)(const Expr& sum, int64_t count);
 };
@@ -82,7 +91,7 @@ Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
         const Expr x = in[0](g.indices);
         Expr source = given(source_of) ? source_of(x) : x;
         if (g.axes.empty()) return source;
-        return K.reduce(std::move(source), std::move(g.axes));
+        return over_axes(K.reduce, std::move(source), g);
       },
       tensor_name(node));
   if (!given(finish)) return one(result);
@@ -120,7 +129,7 @@ Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], axes, keep, to_indices(i));
         if (g.axes.empty()) return in[0](g.indices);
-        return te::max(in[0](g.indices), std::move(g.axes));
+        return over_axes(te::max, in[0](g.indices), g);
       },
       "greatest");
   const te::Tensor sum = te::compute(
@@ -129,7 +138,7 @@ Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
         Gathered g = gather(in[0], axes, keep, to_indices(i));
         const Expr term = math("exp", {in[0](g.indices) - greatest(i)});
         if (g.axes.empty()) return term;
-        return te::sum(term, std::move(g.axes));
+        return over_axes(te::sum, term, g);
       },
       tensor_name(node));
   return one(map_output(node, [&](const Indices& i) { return greatest(i) + math("log", {sum(i)}); }));

@@ -80,7 +80,10 @@ Expr coordinate(const std::string& mode, const Expr& i, double scale, int64_t in
   const auto number = [](double v) { return constant(v, kF32); };
   const Expr x = cast(kF32, i);
   if (mode == "asymmetric") return x * number(1 / scale);
-  if (mode == "align_corners") return out == 1 ? number(0) : x * number(static_cast<double>(in - 1) / static_cast<double>(out - 1));
+  if (mode == "align_corners") {
+    const double extent = scale * static_cast<double>(in);  // of the output, before it is rounded down
+    return extent == 1 ? number(0) : x * number(static_cast<double>(in - 1) / (extent - 1));
+  }
   if (mode == "pytorch_half_pixel" && out == 1) return number(0);
   Expr offset = number(-0.5);
   if (mode == "half_pixel_symmetric") {
