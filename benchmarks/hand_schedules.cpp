@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "operators.h"
 
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -78,6 +79,9 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
   FETTLE_TRY_VOID(unroll_all(s, {i[1], j[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[2]}));
 
+  if (t.prefetch > 0)
+    FETTLE_TRY_VOID(annotate(s, {.target = depth, .key = "prefetch", .value = t.prefetch}));
+
   std::vector<BlockRef> copies_of_tile;
   if (blocked) {
     FETTLE_TRY(copies_of_tile, cache_inplace(s, {.block = c, .write_index = 0, .loop = tile}));
@@ -140,6 +144,8 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
   if (t.rows > 1) FETTLE_TRY_VOID(unroll_all(s, {rows[1], loops[5]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
+  if (t.prefetch > 0)
+    FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch", .value = t.prefetch}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
@@ -213,9 +219,10 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     Schedule s(matmul_func(p));
     s.set_target(std::make_shared<const Target>(target));
     GemmTiles tiles{.rows = 6, .vectors = 4};
-    if (p.m == 40) tiles = {.rows = 5, .vectors = 4};
     if (p.m == 197) tiles = {.rows = 14, .vectors = 2};
-    if (p.k > 2048) tiles = {.rows = 6, .vectors = 4, .depth = 768};
+    // Few rows: each panel of B comes from far away and is used a few times only, so the next one is asked for early.
+    if (p.m == 40) tiles = {.rows = 8, .vectors = 2, .prefetch = p.k};
+    if (p.m == 77) tiles = {.rows = 11, .vectors = 2, .depth = 1024, .prefetch = p.k};
     FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;
   }
@@ -228,7 +235,7 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     return s;
   }
   if (p.kernel == 1 && p.stride == 1) tiles = {.pixels = 8, .flat = true};
-  if (p.width_out() == 7) tiles = {.pixels = 7, .vectors = 2, .rows = 2};
+  if (p.width_out() == 7) tiles = {.pixels = 7, .vectors = 2, .rows = 2, .prefetch = 9 * lanes};
   FETTLE_TRY_VOID(schedule_convolution(s, p, tiles, lanes, threads));
   return s;
 }

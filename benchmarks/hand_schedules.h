@@ -15,6 +15,7 @@ struct GemmTiles {
   bool pack_a = false;      // rows of A into panels too
   bool rows_outside = false;  // loop over row tiles outside of the loop over column panels
   Tail row_tail = Tail::kBalance;
+  int64_t prefetch = 0;       // iterations of the reduction ahead; 0: none
 };
 
 /// Direct convolution on blocks of `lanes` channels: a register tile of (rows x pixels) x (vectors x lanes) channels.
@@ -23,6 +24,7 @@ struct ConvTiles {
   int64_t vectors = 2;
   int64_t rows = 1;   // of the image; above 1 all taps are unrolled, so that their guards are constants
   bool flat = false;  // 1x1: pixels of all rows in one loop
+  int64_t prefetch = 0;  // iterations of the innermost reduction loop ahead; 0: none
   Tail pixel_tail = Tail::kBalance;
 };
 

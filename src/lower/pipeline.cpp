@@ -57,6 +57,7 @@ IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
   for (auto& [name, f] : module.funcs) {
     f = on_body(f, vectorize_loops);
     f = on_body(f, unroll_loops);
+    f = on_body(f, insert_prefetches);
   }
   return module;
 }

@@ -56,6 +56,11 @@ Stmt vectorize_loops(const Stmt& body);
 /// Unrolled loops are replicated; guards that became constant are resolved.
 Stmt unroll_loops(const Stmt& body);
 
+/// A loop annotated `prefetch` = d asks, in each iteration, for the vectors that it will load d iterations later (into the
+/// second-level cache). Addresses beyond a buffer's end are harmless.
+///   for k {prefetch = 64}: … B[ramp(k * 32, 1, 16)] …   →   for k: prefetch(&B[(k + 64) * 32]); …
+Stmt insert_prefetches(const Stmt& body);
+
 /// The parts of a conjunction, in order.
 void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
 
