@@ -29,7 +29,8 @@ class AnyDatabase : public ::testing::TestWithParam<const char*> {
     } else {
       auto second = open_sqlite_database(folder_.path / "second.db");
       ASSERT_TRUE(second);
-      db_ = make_union_database({std::shared_ptr<Database>(make_memory_database()), std::shared_ptr<Database>(std::move(*second))});
+      db_ = make_union_database(
+          {std::shared_ptr<Database>(make_memory_database()), std::shared_ptr<Database>(std::move(*second))});
     }
   }
   TempFolder folder_;
@@ -185,7 +186,8 @@ TEST_P(AnyDatabase, FactsOfAMachine) {
 }
 
 TEST(Union, TheFirstHitWins) {
-  auto first = std::shared_ptr<Database>(make_memory_database()), second = std::shared_ptr<Database>(make_memory_database());
+  auto first = std::shared_ptr<Database>(make_memory_database()),
+       second = std::shared_ptr<Database>(make_memory_database());
   auto both = make_union_database({first, second});
   ASSERT_TRUE(second->add(testing::record(10, "theirs", 1e-3)));
   EXPECT_EQ(both->best(testing::task(10), 5)->at(0).trace, "theirs");
@@ -234,11 +236,12 @@ TEST(JsonLines, OneBadLineImportsNothing) {
     return line.replace(at, from.size(), to);
   };
   for (const std::string& bad :
-       {std::string("{"), std::string("[]"), std::string("{}"), std::string("\xff\xfe"), good.substr(0, good.size() / 2),
-        replaced("\"format\":1", "\"format\":2"), replaced("\"median_s\":0.001", "\"median_s\":\"fast\""),
-        replaced("\"median_s\":0.001", "\"median_s\":-1.0"), replaced("\"error\":\"\"", "\"error\":\"E999\""),
-        replaced("\"decisions\":{}", "\"decisions\":{\"a\":[1.5]}"), replaced("func copy", "funk copy"),
-        replaced("\"threads\":1", "\"threads\":0"), replaced("\"fingerprint\":\"", "\"fingerprint\":\"x")}) {
+       {std::string("{"), std::string("[]"), std::string("{}"), std::string("\xff\xfe"),
+        good.substr(0, good.size() / 2), replaced("\"format\":1", "\"format\":2"),
+        replaced("\"median_s\":0.001", "\"median_s\":\"fast\""), replaced("\"median_s\":0.001", "\"median_s\":-1.0"),
+        replaced("\"error\":\"\"", "\"error\":\"E999\""), replaced("\"decisions\":{}", "\"decisions\":{\"a\":[1.5]}"),
+        replaced("func copy", "funk copy"), replaced("\"threads\":1", "\"threads\":0"),
+        replaced("\"fingerprint\":\"", "\"fingerprint\":\"x")}) {
     TempFolder folder;
     std::ofstream(folder.path / "in.jsonl") << good << "\n\n" << bad << "\n" << good << "\n";
     auto db = make_memory_database();
@@ -257,7 +260,8 @@ TEST(JsonLines, FilesThatAreNotThere) {
   EXPECT_EQ(export_records(*db, folder.path / "no/such/folder").error().code, ErrorCode::E702);
   std::filesystem::create_directory(folder.path / "taken");
   EXPECT_EQ(export_records(*db, folder.path / "taken").error().code, ErrorCode::E702);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path), {}), 1) << "a temporary file was left behind";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path), {}), 1)
+      << "a temporary file was left behind";
 }
 
 }  // namespace

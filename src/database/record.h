@@ -24,7 +24,7 @@ struct Record {
   std::string message;
   double median_s = 0;
   double min_s = 0;
-  double half_width = 0;   // of the 95 % interval of the median, relative to it
+  double half_width = 0;  // of the 95 % interval of the median, relative to it
   int64_t repeats = 0;
   bool raced_out = false;  // stopped early, being plainly slower than the best: median_s is rough
 

@@ -13,21 +13,28 @@ Diagnostic diagnose(int code, sqlite3* db, const std::string& where) {
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL: error = ErrorCode::E502; break;
+    case SQLITE_PROTOCOL:
+      error = ErrorCode::E502;
+      break;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    case SQLITE_ERROR:      // a table or column is missing: another program's database
+    case SQLITE_ERROR:  // a table or column is missing: another program's database
     case SQLITE_SCHEMA:
     case SQLITE_CONSTRAINT:
-    case SQLITE_MISMATCH: error = ErrorCode::E503; break;
+    case SQLITE_MISMATCH:
+      error = ErrorCode::E503;
+      break;
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
-    case SQLITE_AUTH: error = ErrorCode::E501; break;
+    case SQLITE_AUTH:
+      error = ErrorCode::E501;
+      break;
     case SQLITE_IOERR:
       // A file cut short in the middle of a page.
       if (code == SQLITE_IOERR_SHORT_READ) error = ErrorCode::E503;
       break;
-    default: break;  // FULL, READONLY, IOERR, NOMEM, TOOBIG
+    default:
+      break;  // FULL, READONLY, IOERR, NOMEM, TOOBIG
   }
   return Diagnostic(error, std::move(message), where);
 }
@@ -50,8 +57,8 @@ Result<bool> Statement::step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  Diagnostic diagnostic =
-      diagnose(sqlite3_extended_errcode(sqlite3_db_handle(statement_.get())), sqlite3_db_handle(statement_.get()), where_);
+  Diagnostic diagnostic = diagnose(sqlite3_extended_errcode(sqlite3_db_handle(statement_.get())),
+                                   sqlite3_db_handle(statement_.get()), where_);
   reset();
   return fail(std::move(diagnostic));
 }

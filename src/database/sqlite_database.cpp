@@ -22,7 +22,8 @@ constexpr const char* kColumns =
     "features, fingerprint, threads, versions, trace, decisions, error, signal, message, median_s, min_s, half_width, "
     "repeats, raced_out, machine, created_ns, seed, generation, candidate";
 
-constexpr const char* kOfTask = "workload = ?1 AND features = ?2 AND fingerprint = ?3 AND threads = ?4 AND versions = ?5";
+constexpr const char* kOfTask =
+    "workload = ?1 AND features = ?2 AND fingerprint = ?3 AND threads = ?4 AND versions = ?5";
 
 std::string hash_of(std::string_view trace) { return digest_bytes(trace).hex(); }
 
@@ -130,7 +131,8 @@ class SqliteDatabase : public Database {
     for (int64_t after = 0;;) {
       std::vector<Record> page;
       FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 "
-                                                              "ORDER BY id LIMIT {}", kColumns, kPage)));
+                                                              "ORDER BY id LIMIT {}",
+                                                              kColumns, kPage)));
       s.bind(1, after);
       for (;;) {
         FETTLE_TRY(const bool row, s.step());
@@ -158,7 +160,8 @@ class SqliteDatabase : public Database {
   }
 
   Result<> set_fact(std::string_view machine, std::string_view key, std::span<const double> values) override {
-    FETTLE_TRY(Statement s, connection_.prepare("INSERT OR REPLACE INTO facts (machine, key, numbers) VALUES (?1, ?2, ?3)"));
+    FETTLE_TRY(Statement s,
+               connection_.prepare("INSERT OR REPLACE INTO facts (machine, key, numbers) VALUES (?1, ?2, ?3)"));
     s.bind(1, machine);
     s.bind(2, key);
     s.bind_blob(3, values.data(), values.size_bytes());
@@ -223,7 +226,8 @@ class SqliteDatabase : public Database {
       FETTLE_TRY(Statement s,
                  connection_.prepare(fmt::format("INSERT INTO records (workload, {}, trace_hash) VALUES (?1, ?2, ?3, "
                                                  "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
-                                                 "?18, ?19, ?20, ?21)", kColumns)));
+                                                 "?18, ?19, ?20, ?21)",
+                                                 kColumns)));
       for (const Record& r : records) {
         FETTLE_TRY(int64_t workload, find_workload(r.task.workload));
         if (workload == 0) {
@@ -274,9 +278,10 @@ Result<Connection> open_checked(const std::filesystem::path& path, const SqliteO
   const std::uintmax_t size_bytes = is_file ? std::filesystem::file_size(path, error) : 0;
   if (options.read_only && !is_file) return fail(ErrorCode::E501, "there is no such file", path.string());
 
-  FETTLE_TRY(Connection connection,
-             Connection::open(path.string(), options.read_only ? Connection::Mode::kReadOnly : Connection::Mode::kReadWrite,
-                              options.busy_timeout_ms));
+  FETTLE_TRY(
+      Connection connection,
+      Connection::open(path.string(), options.read_only ? Connection::Mode::kReadOnly : Connection::Mode::kReadWrite,
+                       options.busy_timeout_ms));
   FETTLE_TRY(const int64_t tables, connection.integer("SELECT count(*) FROM sqlite_master"));
   FETTLE_TRY(const int64_t application, connection.integer("PRAGMA application_id"));
   FETTLE_TRY(const int64_t version, connection.integer("PRAGMA user_version"));
@@ -285,14 +290,16 @@ Result<Connection> open_checked(const std::filesystem::path& path, const SqliteO
     return fail(ErrorCode::E503, "it is not a database of Fettle", path.string());
   if (version > sqlite::schema_version())
     return fail(ErrorCode::E504,
-                fmt::format("its version is {}, this program knows {}", version, sqlite::schema_version()), path.string());
+                fmt::format("its version is {}, this program knows {}", version, sqlite::schema_version()),
+                path.string());
   if (size_bytes <= kCheckBytes) {
     FETTLE_TRY(Statement check, connection.prepare("PRAGMA quick_check(1)"));
     FETTLE_TRY(const bool row, check.step());
     if (!row || check.text(0) != "ok")
       return fail(ErrorCode::E503, row ? check.text(0) : "it cannot be checked", path.string());
   }
-  if (!options.read_only) FETTLE_TRY_VOID(connection.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL"));
+  if (!options.read_only)
+    FETTLE_TRY_VOID(connection.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL"));
   if (version == sqlite::schema_version()) return connection;
   if (!options.read_only) {
     FETTLE_TRY_VOID(sqlite::migrate(connection));
@@ -307,7 +314,8 @@ Result<Connection> open_checked(const std::filesystem::path& path, const SqliteO
 
 }  // namespace
 
-Result<std::unique_ptr<Database>> open_sqlite_database(const std::filesystem::path& path, const SqliteOptions& options) {
+Result<std::unique_ptr<Database>> open_sqlite_database(const std::filesystem::path& path,
+                                                       const SqliteOptions& options) {
   auto connection = open_checked(path, options);
   if (!connection) {
     Diagnostic& diagnostic = connection.error();

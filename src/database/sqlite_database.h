@@ -12,8 +12,8 @@
 namespace fettle {
 
 struct SqliteOptions {
-  bool read_only = false;     // the file must exist, and adding fails (E505)
-  int busy_timeout_ms = 5000; // how long another process's lock is waited for
+  bool read_only = false;      // the file must exist, and adding fails (E505)
+  int busy_timeout_ms = 5000;  // how long another process's lock is waited for
 };
 
 /// Opens the file, or makes it; brings an older schema up to date (a read-only one in memory). Errors: E501 cannot be

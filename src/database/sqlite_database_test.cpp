@@ -158,10 +158,12 @@ TEST(Sqlite, ManyRecordsAreAllOrNone) {
   auto db = open(folder.path / "r.db");
   ASSERT_TRUE(db);
   std::vector<Record> records(10, testing::record(10, "t", 1e-3));
-  records.back().median_s = std::numeric_limits<double>::quiet_NaN();  // SQLite takes NaN for NULL, which no column may be
+  records.back().median_s =
+      std::numeric_limits<double>::quiet_NaN();  // SQLite takes NaN for NULL, which no column may be
   EXPECT_FALSE((*db)->add_all(records));
   EXPECT_EQ(count(**db), 0);
-  ASSERT_TRUE((*db)->add(testing::record(10, "t", 1e-3))) << "the workload of the failed attempt must not be remembered";
+  ASSERT_TRUE((*db)->add(testing::record(10, "t", 1e-3)))
+      << "the workload of the failed attempt must not be remembered";
   EXPECT_EQ((*db)->records(testing::task(10))->size(), 1u);
 }
 
@@ -195,15 +197,16 @@ void insert_version_1(const std::filesystem::path& path) {
   ASSERT_TRUE(connection);
   ASSERT_TRUE(sqlite::migrate(*connection, 1));
   const TaskKey task = testing::task(10);
+  ASSERT_TRUE(connection->execute(fmt::format("INSERT INTO workloads (hash, text) VALUES ('{}', '{}')",
+                                              task.workload.hash.hex(), task.workload.text)
+                                      .c_str()));
   ASSERT_TRUE(connection->execute(
-      fmt::format("INSERT INTO workloads (hash, text) VALUES ('{}', '{}')", task.workload.hash.hex(), task.workload.text)
-          .c_str()));
-  ASSERT_TRUE(connection->execute(
-      fmt::format("INSERT INTO records (workload, features, fingerprint, threads, versions, trace, trace_hash, decisions, "
-                  "error, signal, message, median_s, min_s, half_width, repeats, machine, created_ns, seed, generation, "
-                  "candidate) VALUES (1, '{}', '{}', 1, '{}', 'old trace', '{}', '{{}}', '', 0, '', 0.002, 0.001, 0.01, 9, "
-                  "'m', 5, 6, 7, 8)",
-                  task.target_features, task.fingerprint.hex(), task.versions, digest_bytes("old trace").hex())
+      fmt::format(
+          "INSERT INTO records (workload, features, fingerprint, threads, versions, trace, trace_hash, decisions, "
+          "error, signal, message, median_s, min_s, half_width, repeats, machine, created_ns, seed, generation, "
+          "candidate) VALUES (1, '{}', '{}', 1, '{}', 'old trace', '{}', '{{}}', '', 0, '', 0.002, 0.001, 0.01, 9, "
+          "'m', 5, 6, 7, 8)",
+          task.target_features, task.fingerprint.hex(), task.versions, digest_bytes("old trace").hex())
           .c_str()));
 }
 
@@ -298,7 +301,8 @@ TEST(Sqlite, AReadOnlyCopyIsAWholeDatabase) {
   std::filesystem::create_directory(folder.path / "ro");
   std::filesystem::copy_file(folder.path / "r.db", folder.path / "ro/copy.db");
   std::filesystem::permissions(folder.path / "ro/copy.db", std::filesystem::perms::owner_read);
-  std::filesystem::permissions(folder.path / "ro", std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  std::filesystem::permissions(folder.path / "ro",
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   {
     auto copy = open(folder.path / "ro/copy.db", true);
     ASSERT_TRUE(copy) << copy.error().to_string();

@@ -29,13 +29,14 @@ struct TempFolder {
 
 /// A copy of n numbers, for a machine that does not exist.
 inline TaskKey task(int n) {
-  auto func = parse_func(fmt::format("func copy(A: f32[{0}], B: f32[{0}] output):\n"
-                                     "  for i in {0}:\n"
-                                     "    block B(v: spatial[{0}] = i):\n"
-                                     "      reads A[v]\n"
-                                     "      writes B[v]\n"
-                                     "      B[v] = A[v]\n",
-                                     n));
+  auto func =
+      parse_func(fmt::format("func copy(A: f32[{0}], B: f32[{0}] output):\n"
+                             "  for i in {0}:\n"
+                             "    block B(v: spatial[{0}] = i):\n"
+                             "      reads A[v]\n"
+                             "      writes B[v]\n"
+                             "      B[v] = A[v]\n",
+                             n));
   FETTLE_CHECK(func.has_value());
   return {make_workload(*func), "llvm x86-64 +avx", {1, 2}, 1, "lower 1"};
 }

@@ -33,7 +33,7 @@ struct TaskKey {
   std::string target_features;  // Target::feature_key()
   Digest fingerprint;           // Target::fingerprint()
   int threads = 1;
-  std::string versions;         // of primitives, lowering and code generation
+  std::string versions;  // of primitives, lowering and code generation
 };
 TaskKey make_task_key(const Func& func, const Target& target, int threads, std::string versions);
 

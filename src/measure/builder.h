@@ -21,10 +21,10 @@ struct NamedObject {
 struct BuiltKernel {
   /// `int32_t ENTRY(FettleContext*, void** buffers, const int64_t* ints)`, buffers in the order of kernel_params.
   std::string entry;
-  std::vector<NamedObject> objects;           // the nest first, then its atoms
-  std::string prologue_entry;                 // empty: nothing depends on constants alone
+  std::vector<NamedObject> objects;  // the nest first, then its atoms
+  std::string prologue_entry;        // empty: nothing depends on constants alone
   std::vector<NamedObject> prologue_objects;
-  std::vector<Param> kernel_params;           // those of the scheduled program, then what the prologue makes
+  std::vector<Param> kernel_params;  // those of the scheduled program, then what the prologue makes
   std::vector<Param> prologue_params;
   std::vector<IntParam> int_params;
 };

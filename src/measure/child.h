@@ -8,14 +8,14 @@
 namespace fettle {
 
 struct ChildLimits {
-  double timeout_s = 10;            // of wall-clock time
+  double timeout_s = 10;                    // of wall-clock time
   int64_t memory_bytes = int64_t{4} << 30;  // that it may map beyond what is mapped already
 };
 
 struct ChildOutcome {
   enum class End : uint8_t {
-    kExited,         // by itself, with `code`
-    kSignalled,      // by signal number `code`
+    kExited,     // by itself, with `code`
+    kSignalled,  // by signal number `code`
     kTimedOut,
     kLeftProcesses,  // it ended, but others that it started had not
     kAbandoned,      // `give_up_fd` was closed at its other end
@@ -25,10 +25,10 @@ struct ChildOutcome {
   int code = 0;
 };
 
-/// Forks; the child runs `body` and exits with its result (0 … 255). The calling process must have one thread. The child
-/// may start threads but no processes (it dies of SIGSYS), leaves no core file, and dies with its parent.
-/// `give_up_fd`: a socket whose closing at the other end ends the child, or -1. `extend` is asked when the time is up: it
-/// returns how many seconds more are granted, or 0. Every process of the child's group has ended when this returns.
+/// Forks; the child runs `body` and exits with its result (0 … 255). The calling process must have one thread. The
+/// child may start threads but no processes (it dies of SIGSYS), leaves no core file, and dies with its parent.
+/// `give_up_fd`: a socket whose closing at the other end ends the child, or -1. `extend` is asked when the time is up:
+/// it returns how many seconds more are granted, or 0. Every process of the child's group has ended when this returns.
 ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd = -1,
                           const std::function<double()>& extend = nullptr);
 

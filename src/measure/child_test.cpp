@@ -16,7 +16,9 @@ namespace {
 
 using End = ChildOutcome::End;
 
-ChildOutcome run(const std::function<int()>& body, double timeout_s = 10) { return run_in_child(body, {.timeout_s = timeout_s}); }
+ChildOutcome run(const std::function<int()>& body, double timeout_s = 10) {
+  return run_in_child(body, {.timeout_s = timeout_s});
+}
 
 TEST(Child, EndsByItself) {
   const ChildOutcome outcome = run([] { return 7; });
@@ -39,8 +41,8 @@ TEST(Child, TimeRunsOut) {
 
 TEST(Child, TimeIsExtendedOnRequest) {
   int asked = 0;
-  const ChildOutcome outcome = run_in_child([] { return ::usleep(150000); }, {.timeout_s = 0.02}, -1,
-                                            [&] { return ++asked, 0.02; });
+  const ChildOutcome outcome =
+      run_in_child([] { return ::usleep(150000); }, {.timeout_s = 0.02}, -1, [&] { return ++asked, 0.02; });
   EXPECT_EQ(outcome.end, End::kExited);
   EXPECT_GE(asked, 3);
 }

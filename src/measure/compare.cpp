@@ -15,9 +15,12 @@ namespace {
 double from_half(uint16_t bits) {
   const int exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
   double value;
-  if (exponent == 0) value = std::ldexp(mantissa, -24);
-  else if (exponent == 31) value = mantissa ? NAN : INFINITY;
-  else value = std::ldexp(mantissa + 1024, exponent - 25);
+  if (exponent == 0)
+    value = std::ldexp(mantissa, -24);
+  else if (exponent == 31)
+    value = mantissa ? NAN : INFINITY;
+  else
+    value = std::ldexp(mantissa + 1024, exponent - 25);
   return bits & 0x8000 ? -value : value;
 }
 
@@ -46,8 +49,10 @@ double element(DType dtype, const void* data, int64_t i) {
       if (dtype.bits == 32) return read<uint32_t>(data, i);
       if (dtype.bits == 16) return read<uint16_t>(data, i);
       return read<uint8_t>(data, i);
-    case TypeCode::kBool: return read<uint8_t>(data, i);
-    case TypeCode::kHandle: break;
+    case TypeCode::kBool:
+      return read<uint8_t>(data, i);
+    case TypeCode::kHandle:
+      break;
   }
   FETTLE_UNREACHABLE();
 }
@@ -64,12 +69,15 @@ double tolerance_of_scale(const Func& workload, DType output) {
   if (!output.is_float()) return 0;
   if (output.bits == 16) return 2e-2;
   bool rounds = false;
-  walk(workload->body, [](const Stmt&) { return true; }, [&](const Expr& e) {
-    if (const auto* node = e.as<BinaryNode>()) rounds |= node->op == BinaryOp::kDiv;
-    if (const auto* node = e.as<CallNode>()) rounds |= node->name != "fma" && node->name != "abs" && node->name != "likely";
-    if (const auto* node = e.as<CastNode>()) rounds |= node->dtype.is_float() && node->dtype.bits == 16;
-    return true;
-  });
+  walk(
+      workload->body, [](const Stmt&) { return true; },
+      [&](const Expr& e) {
+        if (const auto* node = e.as<BinaryNode>()) rounds |= node->op == BinaryOp::kDiv;
+        if (const auto* node = e.as<CallNode>())
+          rounds |= node->name != "fma" && node->name != "abs" && node->name != "likely";
+        if (const auto* node = e.as<CastNode>()) rounds |= node->dtype.is_float() && node->dtype.bits == 16;
+        return true;
+      });
   return rounds ? 1e-4 : 1e-5;
 }
 

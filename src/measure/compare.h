@@ -11,8 +11,8 @@ namespace fettle {
 
 /// How far an output may be from the reference, relative to the largest magnitude in it ("of scale").
 ///
-/// Inputs are eighths (fill.h), so that sums of products are exact in f32 whatever their order: there a single term left
-/// out or doubled is at least 1/64, and 1e-5 of scale tells. A program that divides or calls functions rounds, and
+/// Inputs are eighths (fill.h), so that sums of products are exact in f32 whatever their order: there a single term
+/// left out or doubled is at least 1/64, and 1e-5 of scale tells. A program that divides or calls functions rounds, and
 /// differently with each order: 1e-4. Half precision: 2e-2. Integers and bools: 0.
 double tolerance_of_scale(const Func& workload, DType output);
 

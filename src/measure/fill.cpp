@@ -60,8 +60,7 @@ void fill_random(void* data, int64_t elems, DType dtype, uint64_t seed, uint64_t
       if (dtype.bits == 32) return fill_with<float>(data, elems, nibbles, eighths);
       return fill_with<uint16_t>(data, elems, nibbles, [](int n) { return to_half(eighths(n)); });
     case TypeCode::kBFloat:
-      return fill_with<uint16_t>(data, elems, nibbles,
-                                 [](int n) { return std::bit_cast<uint32_t>(eighths(n)) >> 16; });
+      return fill_with<uint16_t>(data, elems, nibbles, [](int n) { return std::bit_cast<uint32_t>(eighths(n)) >> 16; });
     case TypeCode::kInt:
       if (dtype.bits == 64) return void(std::memset(data, 0, static_cast<size_t>(elems) * 8));
       if (dtype.bits == 32) return fill_with<int32_t>(data, elems, nibbles, small);
@@ -72,8 +71,10 @@ void fill_random(void* data, int64_t elems, DType dtype, uint64_t seed, uint64_t
       if (dtype.bits == 32) return fill_with<uint32_t>(data, elems, nibbles, natural);
       if (dtype.bits == 16) return fill_with<uint16_t>(data, elems, nibbles, natural);
       return fill_with<uint8_t>(data, elems, nibbles, natural);
-    case TypeCode::kBool: return fill_with<uint8_t>(data, elems, nibbles, [](int n) { return n & 1; });
-    case TypeCode::kHandle: break;
+    case TypeCode::kBool:
+      return fill_with<uint8_t>(data, elems, nibbles, [](int n) { return n & 1; });
+    case TypeCode::kHandle:
+      break;
   }
   FETTLE_UNREACHABLE();
 }

@@ -11,27 +11,44 @@ Result<int64_t> apply(BinaryOp op, int64_t a, int64_t b) {
   // Wraps as the language's i64 does.
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   switch (op) {
-    case BinaryOp::kAdd: return static_cast<int64_t>(ua + ub);
-    case BinaryOp::kSub: return static_cast<int64_t>(ua - ub);
-    case BinaryOp::kMul: return static_cast<int64_t>(ua * ub);
+    case BinaryOp::kAdd:
+      return static_cast<int64_t>(ua + ub);
+    case BinaryOp::kSub:
+      return static_cast<int64_t>(ua - ub);
+    case BinaryOp::kMul:
+      return static_cast<int64_t>(ua * ub);
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
       if (b == 0) return fail(ErrorCode::E709, "an index divides by zero");
       return op == BinaryOp::kFloorDiv ? floordiv_int(a, b) : floormod_int(a, b);
-    case BinaryOp::kMin: return std::min(a, b);
-    case BinaryOp::kMax: return std::max(a, b);
-    case BinaryOp::kEq: return a == b;
-    case BinaryOp::kNe: return a != b;
-    case BinaryOp::kLt: return a < b;
-    case BinaryOp::kLe: return a <= b;
-    case BinaryOp::kAnd: return (a != 0) && (b != 0);
-    case BinaryOp::kOr: return (a != 0) || (b != 0);
-    case BinaryOp::kBitAnd: return a & b;
-    case BinaryOp::kBitOr: return a | b;
-    case BinaryOp::kBitXor: return a ^ b;
-    case BinaryOp::kShl: return static_cast<int64_t>(ua << (ub & 63));
-    case BinaryOp::kShr: return a >> (ub & 63);
-    case BinaryOp::kDiv: break;
+    case BinaryOp::kMin:
+      return std::min(a, b);
+    case BinaryOp::kMax:
+      return std::max(a, b);
+    case BinaryOp::kEq:
+      return a == b;
+    case BinaryOp::kNe:
+      return a != b;
+    case BinaryOp::kLt:
+      return a < b;
+    case BinaryOp::kLe:
+      return a <= b;
+    case BinaryOp::kAnd:
+      return (a != 0) && (b != 0);
+    case BinaryOp::kOr:
+      return (a != 0) || (b != 0);
+    case BinaryOp::kBitAnd:
+      return a & b;
+    case BinaryOp::kBitOr:
+      return a | b;
+    case BinaryOp::kBitXor:
+      return a ^ b;
+    case BinaryOp::kShl:
+      return static_cast<int64_t>(ua << (ub & 63));
+    case BinaryOp::kShr:
+      return a >> (ub & 63);
+    case BinaryOp::kDiv:
+      break;
   }
   return fail(ErrorCode::E301, "a float division is no index");
 }

@@ -5,9 +5,8 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "codegen/llvm/jit_module.h"
-#include "measure/builder.h"
 #include "measure/fill.h"
+#include "measure/loaded_kernel.h"
 #include "measure/relayout.h"
 #include "rt/context.h"
 
@@ -33,13 +32,10 @@ struct LocalKernel::State {
   explicit State(int threads) : context(threads) {}
   ~State() { fettle_pages_free(memory, memory_bytes, huge); }
 
-  BuiltKernel built;
-  std::vector<JitModule> modules;  // the kernel, perhaps the prologue
-  FettleKernel kernel = nullptr;
-  FettleKernel prologue = nullptr;
+  LoadedKernel loaded;
   rt::OwnedContext context;
   size_t n_scheduled_params = 0;
-  std::vector<Relayout> layouts;         // one a kernel parameter
+  std::vector<Relayout> layouts;  // one a kernel parameter
   std::vector<void*> buffers, prologue_buffers;
   std::vector<int64_t> ints;
   void* memory = nullptr;
@@ -55,23 +51,10 @@ LocalKernel::~LocalKernel() = default;
 Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& target, const LocalKernelOptions& options) {
   auto state = std::make_unique<State>(options.threads);
   LocalBuilder builder(options.cache ? options.cache : std::make_shared<ObjectCache>(), {.plain = options.plain});
-  FETTLE_TRY(state->built, builder.build(scheduled, target));
-  const BuiltKernel& built = state->built;
+  FETTLE_TRY(BuiltKernel from_builder, builder.build(scheduled, target));
+  FETTLE_TRY(state->loaded, LoadedKernel::load(std::move(from_builder)));
+  const BuiltKernel& built = state->loaded.built;
   state->n_scheduled_params = scheduled->params.size();
-
-  const auto load = [&](const std::vector<NamedObject>& named, const std::string& entry) -> Result<FettleKernel> {
-    std::vector<std::vector<uint8_t>> objects;
-    for (const NamedObject& object : named) objects.push_back(*object.bytes);
-    FETTLE_TRY(JitModule module, JitModule::load(objects));
-    const auto function = reinterpret_cast<FettleKernel>(module.lookup(entry));
-    state->modules.push_back(std::move(module));
-    if (!function) return fail(ErrorCode::E303, "the object does not define " + entry);
-    return function;
-  };
-  FETTLE_TRY(state->kernel, load(built.objects, built.entry));
-  if (!built.prologue_entry.empty()) {
-    FETTLE_TRY(state->prologue, load(built.prologue_objects, built.prologue_entry));
-  }
 
   IntBindings ints;
   if (options.ints.size() > built.int_params.size())
@@ -111,7 +94,7 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
   State& s = *kernel.state_;
   std::vector<std::byte> values;
   for (size_t i = 0; i < s.buffers.size(); ++i) {
-    const Param& param = s.built.kernel_params[i];
+    const Param& param = s.loaded.built.kernel_params[i];
     if (i < s.n_scheduled_params && param.kind != ParamKind::kOutput) {
       values.resize(static_cast<size_t>(s.layouts[i].logical_bytes()));
       fill_random(values.data(), s.layouts[i].logical_elems(), param.buffer->dtype, options.seed, i);
@@ -124,7 +107,9 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
   return kernel;
 }
 
-int32_t LocalKernel::call() { return state_->kernel(state_->context.get(), state_->buffers.data(), state_->ints.data()); }
+int32_t LocalKernel::call() {
+  return state_->loaded.kernel(state_->context.get(), state_->buffers.data(), state_->ints.data());
+}
 
 Result<> LocalKernel::run() {
   if (const int32_t status = call(); status != FETTLE_OK)
@@ -133,8 +118,9 @@ Result<> LocalKernel::run() {
 }
 
 Result<> LocalKernel::run_prologue() {
-  if (!state_->prologue) return {};
-  const int32_t status = state_->prologue(state_->context.get(), state_->prologue_buffers.data(), state_->ints.data());
+  if (!state_->loaded.prologue) return {};
+  const int32_t status =
+      state_->loaded.prologue(state_->context.get(), state_->prologue_buffers.data(), state_->ints.data());
   if (status != FETTLE_OK) return fail(ErrorCode::E710, fmt::format("the prologue returned {}", status));
   return {};
 }
@@ -143,7 +129,7 @@ int LocalKernel::n_params() const { return static_cast<int>(state_->n_scheduled_
 
 const Param& LocalKernel::param(int index) const {
   FETTLE_CHECK(index >= 0 && index < n_params());
-  return state_->built.kernel_params[static_cast<size_t>(index)];
+  return state_->loaded.built.kernel_params[static_cast<size_t>(index)];
 }
 
 std::span<const int64_t> LocalKernel::logical_shape(int index) const {
@@ -177,7 +163,7 @@ int LocalKernel::threads() const { return state_->context.threads(); }
 
 int64_t LocalKernel::code_bytes() const {
   int64_t bytes = 0;
-  for (const JitModule& module : state_->modules) bytes += module.size_bytes();
+  for (const JitModule& module : state_->loaded.modules) bytes += module.size_bytes();
   return bytes;
 }
 

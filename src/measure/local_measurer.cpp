@@ -31,9 +31,9 @@ std::filesystem::path default_worker_path() {
 }
 
 Json to_json(const TimingOptions& t, double incumbent_s) {
-  return {{"incumbent_s", incumbent_s},      {"target_half_width", t.target_half_width},
-          {"batch_s", t.batch_s},            {"min_samples", t.min_samples},
-          {"max_samples", t.max_samples},    {"max_seconds", t.max_seconds}};
+  return {{"incumbent_s", incumbent_s},   {"target_half_width", t.target_half_width},
+          {"batch_s", t.batch_s},         {"min_samples", t.min_samples},
+          {"max_samples", t.max_samples}, {"max_seconds", t.max_seconds}};
 }
 
 ErrorCode code_in(const Json& reply) {
@@ -69,7 +69,8 @@ struct MeasurerState {
     const bool again = std::exchange(worker.started, true);
     if (again) ++restarts;
     worker = Worker{.started = true};
-    FETTLE_TRY(worker.process, WorkerProcess::start(options.worker_path, again ? std::vector<std::string>() : options.worker_args));
+    FETTLE_TRY(worker.process,
+               WorkerProcess::start(options.worker_path, again ? std::vector<std::string>() : options.worker_args));
     return {};
   }
 
@@ -124,7 +125,7 @@ namespace {
 struct Job {
   size_t index = 0;
   int64_t id = 0;
-  int worker = -1;   // that has built it
+  int worker = -1;  // that has built it
   int attempts = 0;
 };
 
@@ -163,7 +164,8 @@ class Batch {
   }
 
   Json build_message(const Job& job) const {
-    return {{"do", "build"}, {"id", job.id}, {"trace", traces_[job.index]}, {"limit_s", state_.options.build_timeout_s}};
+    return {
+        {"do", "build"}, {"id", job.id}, {"trace", traces_[job.index]}, {"limit_s", state_.options.build_timeout_s}};
   }
 
   // Takes a worker's answer to build_message, or its loss.
@@ -209,8 +211,10 @@ class Batch {
           if (auto sent = state_.send(worker, build_message(*job)); !sent) {
             // The worker had ended before it saw this candidate, which is not to blame.
             lose_builds(static_cast<int>(w));
-            if (++job->attempts < kAttempts) again.push_back(job);
-            else set_failure(*job, ErrorCode::E406, sent.error().message);
+            if (++job->attempts < kAttempts)
+              again.push_back(job);
+            else
+              set_failure(*job, ErrorCode::E406, sent.error().message);
             continue;
           }
           busy[w] = job;

@@ -14,14 +14,14 @@ namespace fettle {
 
 struct LocalMeasurerOptions {
   Target target;
-  int threads = 1;             // that a candidate may use
-  int workers = 0;             // processes that build at once; 0: as many as threads are available, at most 8
-  std::filesystem::path worker_path;   // empty: fettle-worker beside this program
+  int threads = 1;                    // that a candidate may use
+  int workers = 0;                    // processes that build at once; 0: as many as threads are available, at most 8
+  std::filesystem::path worker_path;  // empty: fettle-worker beside this program
   /// Where atoms are kept; none: default_cache_folder(). Empty: in the workers' memory only.
   std::optional<std::filesystem::path> cache_folder;
   double build_timeout_s = 20;
-  /// A candidate may run for timeout_factor times the incumbent's time, but at least min_timeout_s; without an incumbent,
-  /// for first_timeout_s.
+  /// A candidate may run for timeout_factor times the incumbent's time, but at least min_timeout_s; without an
+  /// incumbent, for first_timeout_s.
   double timeout_factor = 100;
   double min_timeout_s = 1;
   double first_timeout_s = 20;
@@ -32,9 +32,9 @@ struct LocalMeasurerOptions {
 
 struct MeasurerState;
 
-/// Builds all candidates of a batch, on all workers; then times one after another, while nothing else runs here. A worker
-/// that dies is replaced, and what it had not finished is done again, once. Ends its workers, and they what they started,
-/// when it goes, also by a signal. Used by one thread at a time.
+/// Builds all candidates of a batch, on all workers; then times one after another, while nothing else runs here. A
+/// worker that dies is replaced, and what it had not finished is done again, once. Ends its workers, and they what they
+/// started, when it goes, also by a signal. Used by one thread at a time.
 class LocalMeasurer : public Runner {
  public:
   /// E406 where no worker can be started.

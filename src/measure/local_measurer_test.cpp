@@ -220,10 +220,12 @@ INSTANTIATE_TEST_SUITE_P(
     All, Misbehaving,
     ::testing::Values(Case{"crash", ErrorCode::E403, "Segmentation fault"}, Case{"hang", ErrorCode::E402, "it ran for"},
                       Case{"allocate", ErrorCode::E404, "MiB"}, Case{"fork", ErrorCode::E403, "process"},
-                      Case{"exit", ErrorCode::E403, "ended the process"}, Case{"corrupt", ErrorCode::E405, "instead of"},
-                      Case{"fail", ErrorCode::E403, "returned -5"}, Case{"write-input", ErrorCode::E403, "Segmentation fault"},
+                      Case{"exit", ErrorCode::E403, "ended the process"},
+                      Case{"corrupt", ErrorCode::E405, "instead of"}, Case{"fail", ErrorCode::E403, "returned -5"},
+                      Case{"write-input", ErrorCode::E403, "Segmentation fault"},
                       Case{"overrun", ErrorCode::E403, "Segmentation fault"},
-                      Case{"build-crash", ErrorCode::E401, "Aborted"}, Case{"build-hang", ErrorCode::E401, "no answer"}),
+                      Case{"build-crash", ErrorCode::E401, "Aborted"},
+                      Case{"build-hang", ErrorCode::E401, "no answer"}),
     [](const auto& info) {
       std::string name = info.param.what;
       std::replace(name.begin(), name.end(), '-', '_');
@@ -334,7 +336,8 @@ TEST_F(Measurer, NothingStaysWhenTheTunerIsKilled) {
 }
 
 TEST_F(Measurer, MessagesThatMakeNoSenseEndTheWorker) {
-  for (const char* message : {"not JSON", "[]", R"({"do": 5})", R"({"do": "build"})", R"({"do": "measure", "id": 0})"}) {
+  for (const char* message :
+       {"not JSON", "[]", R"({"do": 5})", R"({"do": "build"})", R"({"do": "measure", "id": 0})"}) {
     auto worker = WorkerProcess::start(options().worker_path, {});
     ASSERT_TRUE(worker) << worker.error().to_string();
     ASSERT_TRUE(worker->channel().send(message));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr char kMagic[8] = {'f', 't', 'l', 'o', 'b', 'j', '0', '1'};
 constexpr int64_t kMaxObjectBytes = int64_t{64} << 20;
+constexpr std::uintmax_t kMaxFolderBytes = std::uintmax_t{64} << 20;
 
 struct Header {
   char magic[8];
@@ -63,6 +65,35 @@ void write_object(const std::filesystem::path& path, const std::vector<uint8_t>&
   if (ignored) std::filesystem::remove(temporary, ignored);
 }
 
+// Brings the files under `folder` down to half of kMaxFolderBytes, the oldest first, should they take more than that:
+// other builds of the program leave theirs behind.
+void prune(const std::filesystem::path& folder) {
+  struct File {
+    std::filesystem::file_time_type written;
+    std::filesystem::path path;
+    std::uintmax_t size_bytes;
+  };
+  std::vector<File> files;
+  std::uintmax_t total = 0;
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;
+    if (!it->is_regular_file(gone)) continue;
+    const File file{it->last_write_time(gone), it->path(), it->file_size(gone)};
+    if (gone) continue;
+    total += file.size_bytes;
+    files.push_back(file);
+  }
+  if (total <= kMaxFolderBytes) return;
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.written < b.written; });
+  for (const File& file : files) {
+    if (total <= kMaxFolderBytes / 2) return;
+    std::error_code gone;
+    std::filesystem::remove(file.path, gone);
+    total -= file.size_bytes;
+  }
+}
+
 }  // namespace
 
 std::filesystem::path ObjectCache::path_of(const std::string& key) const {
@@ -90,18 +121,23 @@ ObjectBytes ObjectCache::find(const std::string& key) {
 ObjectBytes ObjectCache::put(const std::string& key, std::vector<uint8_t> object) {
   auto shared = std::make_shared<const std::vector<uint8_t>>(std::move(object));
   objects_[key] = shared;
-  if (!folder_.empty()) write_object(path_of(key), *shared);
+  if (!folder_.empty()) {
+    if (!pruned_) prune(folder_);
+    pruned_ = true;
+    write_object(path_of(key), *shared);
+  }
   return shared;
 }
 
 std::string program_identity() {
-  struct stat info {};
+  struct stat info{};
   if (::stat("/proc/self/exe", &info) != 0) return "unknown";
   return fmt::format("{}-{}-{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
 std::filesystem::path default_cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::filesystem::path(cache) / "fettle";
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return std::filesystem::path(cache) / "fettle";
   if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "fettle";
   return {};
 }

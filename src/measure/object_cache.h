@@ -21,6 +21,7 @@ class ObjectCache {
   ObjectCache() = default;
   /// `folder` is made when something is first kept; a folder that cannot be written is as none. Files are written to a
   /// temporary name and renamed, carry their length and a digest, and one that does not fit these is no hit.
+  /// Beyond 64 MiB the oldest are dropped.
   explicit ObjectCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// The object kept under `key`, or null. `key` names the function, target features and versions.
@@ -37,9 +38,11 @@ class ObjectCache {
   std::filesystem::path folder_;
   std::unordered_map<std::string, ObjectBytes> objects_;
   int64_t hits_ = 0, misses_ = 0;
+  bool pruned_ = false;
 };
 
-/// What tells this very program from another build of it: caches of machine code that outlive a process are keyed by it.
+/// What tells this very program from another build of it: caches of machine code that outlive a process are keyed by
+/// it.
 std::string program_identity();
 
 /// $XDG_CACHE_HOME/fettle, or ~/.cache/fettle; empty where neither is set.

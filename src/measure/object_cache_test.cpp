@@ -1,11 +1,10 @@
 #include "measure/object_cache.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
-#include "ir/text.h"
-#include "measure/builder.h"
 #include "measure/test_util.h"
 
 namespace fettle {
@@ -51,6 +50,22 @@ TEST(ObjectCache, ADamagedFileIsNoHit) {
     }
     EXPECT_EQ(ObjectCache(folder.path).find("key"), nullptr);
   }
+}
+
+TEST(ObjectCache, DropsTheOldestBeyondItsSize) {
+  TempFolder folder;
+  {
+    ObjectCache cache(folder.path);
+    for (const char* key : {"a", "b", "c", "d", "e", "f", "g"}) {
+      cache.put(key, std::vector<uint8_t>(10 << 20, 7));
+      ::usleep(2000);
+    }
+  }
+  ObjectCache(folder.path).put("h", {1});
+  ObjectCache later(folder.path);
+  EXPECT_EQ(later.find("a"), nullptr);
+  EXPECT_NE(later.find("g"), nullptr);
+  EXPECT_NE(later.find("h"), nullptr);
 }
 
 TEST(ObjectCache, AFolderThatCannotBeWrittenIsAsNone) {

@@ -48,8 +48,7 @@ Deadline in_seconds(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-Channel::Channel(Channel&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), received_(std::move(other.received_)) {}
+Channel::Channel(Channel&& other) noexcept : fd_(std::exchange(other.fd_, -1)), received_(std::move(other.received_)) {}
 
 Channel& Channel::operator=(Channel&& other) noexcept {
   if (this != &other) {
@@ -93,8 +92,10 @@ Result<> Channel::fill(size_t bytes, Deadline deadline) {
     char chunk[65536];
     const ssize_t n = ::recv(fd_, chunk, sizeof chunk, MSG_DONTWAIT);
     if (n == 0) return fail(ErrorCode::E406);
-    if (n > 0) received_.append(chunk, static_cast<size_t>(n));
-    else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) return fail(ErrorCode::E406);
+    if (n > 0)
+      received_.append(chunk, static_cast<size_t>(n));
+    else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
+      return fail(ErrorCode::E406);
   }
   return {};
 }

@@ -177,11 +177,16 @@ void Relayout::to_physical(const void* logical, void* physical) const {
   }
   std::memset(physical, 0, static_cast<size_t>(physical_bytes()));
   switch (element_bytes_) {
-    case 1: return copy(static_cast<const uint8_t*>(logical), static_cast<uint8_t*>(physical), false);
-    case 2: return copy(static_cast<const uint16_t*>(logical), static_cast<uint16_t*>(physical), false);
-    case 4: return copy(static_cast<const uint32_t*>(logical), static_cast<uint32_t*>(physical), false);
-    case 8: return copy(static_cast<const uint64_t*>(logical), static_cast<uint64_t*>(physical), false);
-    default: FETTLE_UNREACHABLE();
+    case 1:
+      return copy(static_cast<const uint8_t*>(logical), static_cast<uint8_t*>(physical), false);
+    case 2:
+      return copy(static_cast<const uint16_t*>(logical), static_cast<uint16_t*>(physical), false);
+    case 4:
+      return copy(static_cast<const uint32_t*>(logical), static_cast<uint32_t*>(physical), false);
+    case 8:
+      return copy(static_cast<const uint64_t*>(logical), static_cast<uint64_t*>(physical), false);
+    default:
+      FETTLE_UNREACHABLE();
   }
 }
 
@@ -191,11 +196,16 @@ void Relayout::to_logical(const void* physical, void* logical) const {
     return;
   }
   switch (element_bytes_) {
-    case 1: return copy(static_cast<const uint8_t*>(physical), static_cast<uint8_t*>(logical), true);
-    case 2: return copy(static_cast<const uint16_t*>(physical), static_cast<uint16_t*>(logical), true);
-    case 4: return copy(static_cast<const uint32_t*>(physical), static_cast<uint32_t*>(logical), true);
-    case 8: return copy(static_cast<const uint64_t*>(physical), static_cast<uint64_t*>(logical), true);
-    default: FETTLE_UNREACHABLE();
+    case 1:
+      return copy(static_cast<const uint8_t*>(physical), static_cast<uint8_t*>(logical), true);
+    case 2:
+      return copy(static_cast<const uint16_t*>(physical), static_cast<uint16_t*>(logical), true);
+    case 4:
+      return copy(static_cast<const uint32_t*>(physical), static_cast<uint32_t*>(logical), true);
+    case 8:
+      return copy(static_cast<const uint64_t*>(physical), static_cast<uint64_t*>(logical), true);
+    default:
+      FETTLE_UNREACHABLE();
   }
 }
 

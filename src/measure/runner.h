@@ -19,16 +19,16 @@ struct MeasureResult {
   /// kNone: it was timed. E401 not built · E402 too slow · E403 crashed · E404 memory · E405 wrong result · E406 the
   /// harness failed, which says nothing about the candidate · E407 not reached, because `should_stop` said so.
   ErrorCode error = ErrorCode::kNone;
-  int signal = 0;        // E403
+  int signal = 0;  // E403
   std::string message;
   double median_s = 0;
   double min_s = 0;
-  double half_width = 0;  // of the 95 % interval of the median, relative
-  int64_t repeats = 0;    // batches timed
-  bool raced_out = false; // stopped early, being plainly slower than the incumbent
-  bool checked = false;   // its outputs were compared, and right
-  double build_s = 0;     // replay, lowering, compilation, linking
-  double run_s = 0;       // wall clock of its run
+  double half_width = 0;   // of the 95 % interval of the median, relative
+  int64_t repeats = 0;     // batches timed
+  bool raced_out = false;  // stopped early, being plainly slower than the incumbent
+  bool checked = false;    // its outputs were compared, and right
+  double build_s = 0;      // replay, lowering, compilation, linking
+  double run_s = 0;        // wall clock of its run
 
   bool ok() const { return error == ErrorCode::kNone; }
 };
@@ -47,8 +47,8 @@ struct MeasureRequest {
 };
 
 struct WorkloadOptions {
-  uint64_t seed = 0;           // of what buffers hold
-  std::vector<int64_t> ints;   // integer parameters, in order
+  uint64_t seed = 0;          // of what buffers hold
+  std::vector<int64_t> ints;  // integer parameters, in order
   /// Stands for the plain program in checks where that would take too long (more than 2e9 iterations): a trace that is
   /// trusted, such as the untuned default.
   std::string reference_trace;

@@ -14,7 +14,8 @@ Result<std::shared_ptr<SharedBuffer>> SharedBuffer::make(int64_t bytes, int64_t 
   std::shared_ptr<SharedBuffer> buffer(new SharedBuffer);
   const int64_t inner = (stagger_bytes + std::max<int64_t>(bytes, 1) + kPage - 1) / kPage * kPage;
   buffer->mapping_bytes_ = inner + 2 * kPage;
-  void* mapping = ::mmap(nullptr, static_cast<size_t>(buffer->mapping_bytes_), PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* mapping =
+      ::mmap(nullptr, static_cast<size_t>(buffer->mapping_bytes_), PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) {
     buffer->mapping_bytes_ = 0;
     return fail(ErrorCode::E710, fmt::format("no memory for a buffer of {} MiB", bytes >> 20));

@@ -11,8 +11,8 @@ namespace fettle {
 /// Zeroed, touched, on pages of its own between two that nobody may touch: a kernel that runs past an end crashes.
 class SharedBuffer {
  public:
-  /// The start lies `stagger_bytes` (a multiple of 64 below 4096) into a page, so that equal indices of two buffers do not
-  /// fall into one cache set. E710 where there is no memory.
+  /// The start lies `stagger_bytes` (a multiple of 64 below 4096) into a page, so that equal indices of two buffers do
+  /// not fall into one cache set. E710 where there is no memory.
   static Result<std::shared_ptr<SharedBuffer>> make(int64_t bytes, int64_t stagger_bytes);
   ~SharedBuffer();
   SharedBuffer(const SharedBuffer&) = delete;

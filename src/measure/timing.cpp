@@ -9,9 +9,7 @@
 namespace fettle {
 namespace {
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 bool plainly_slower(size_t n, const MedianInterval& interval, double fastest, double incumbent_s) {
   if (incumbent_s <= 0) return false;

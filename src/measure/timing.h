@@ -13,7 +13,7 @@ struct TimingOptions {
   double batch_s = 2e-4;            // calls are timed in batches of about this length
   int min_samples = 5;              // batches, unless raced out or out of time
   int max_samples = 300;
-  double max_seconds = 0.3;         // in all; at least three batches are timed even so
+  double max_seconds = 0.3;  // in all; at least three batches are timed even so
 };
 
 struct Timing {
@@ -21,9 +21,9 @@ struct Timing {
   double min_s = 0;
   double half_width = 0;  // relative; 0 where there is one sample
   int64_t samples = 0;
-  int64_t calls = 0;      // the warm-up included
+  int64_t calls = 0;  // the warm-up included
   bool raced_out = false;
-  int32_t status = 0;     // of the first call that failed: then nothing else counts
+  int32_t status = 0;  // of the first call that failed: then nothing else counts
 };
 
 /// Calls `call` (0: success) at least twice: once to warm up, then timed.

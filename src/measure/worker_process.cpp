@@ -82,9 +82,8 @@ Result<WorkerProcess> WorkerProcess::start(const std::filesystem::path& program,
   theirs.close();
 
   const Deadline deadline = in_seconds(kStartSeconds);
-  auto greeting = worker.channel_.send(R"({"do": "hello"})", deadline).and_then([&] {
-    return worker.channel_.receive(deadline);
-  });
+  auto greeting =
+      worker.channel_.send(R"({"do": "hello"})", deadline).and_then([&] { return worker.channel_.receive(deadline); });
   const auto json = nlohmann::json::parse(greeting ? *greeting : "", nullptr, false);
   if (!json.is_object() || !json.contains("protocol") || json["protocol"] != kProtocolVersion)
     return cannot(fmt::format("it does not greet as this program's worker does: {}", worker.end(0)));
@@ -114,7 +113,8 @@ std::string WorkerProcess::end(double patience_s) {
   int status = 0;
   const Deadline deadline = in_seconds(patience_s);
   pid_t ended = 0;
-  while ((ended = ::waitpid(pid_, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < *deadline) ::usleep(500);
+  while ((ended = ::waitpid(pid_, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < *deadline)
+    ::usleep(500);
   std::string how;
   if (ended == 0) {
     ::kill(-pid_, SIGKILL);

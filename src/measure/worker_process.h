@@ -24,8 +24,8 @@ class WorkerProcess {
   pid_t pid() const { return pid_; }
   bool is_running() const { return pid_ > 0; }
   Channel& channel() { return channel_; }
-  /// Ends it, at once if it does not do so by itself within `patience_s`. Returns how it ended and the last lines that it
-  /// printed: "Aborted (signal 6): Check failed: …".
+  /// Ends it, at once if it does not do so by itself within `patience_s`. Returns how it ended and the last lines that
+  /// it printed: "Aborted (signal 6): Check failed: …".
   std::string end(double patience_s);
 
  private:

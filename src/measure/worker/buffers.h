@@ -28,11 +28,11 @@ class BufferStore {
     std::vector<std::shared_ptr<Slot>> slots;  // one a kernel parameter
     std::vector<void*> kernel;                 // their addresses
     std::vector<void*> prologue;
-    std::vector<std::shared_ptr<Slot>> packed; // what the prologue makes
+    std::vector<std::shared_ptr<Slot>> packed;  // what the prologue makes
   };
 
-  /// Memory for `built`: inputs and constants hold their seeded values; the first `n_params` parameters are those of the
-  /// workload. Errors: E301, E709 a layout does not fit · E710 no memory.
+  /// Memory for `built`: inputs and constants hold their seeded values; the first `n_params` parameters are those of
+  /// the workload. Errors: E301, E709 a layout does not fit · E710 no memory.
   Result<Arguments> arguments(const BuiltKernel& built, size_t n_params);
 
   /// Fills outputs with what no kernel computes, so that what is not written shows. Pad lanes are zero.

@@ -21,18 +21,24 @@ struct Named {
   Misbehaviour misbehaviour;
 };
 constexpr Named kMisbehaviours[] = {
-    {"crash", Misbehaviour::kCrash},       {"hang", Misbehaviour::kHang},
-    {"allocate", Misbehaviour::kAllocate}, {"fork", Misbehaviour::kFork},
-    {"exit", Misbehaviour::kExit},         {"corrupt", Misbehaviour::kCorrupt},
-    {"fail", Misbehaviour::kFail},         {"write-input", Misbehaviour::kWriteInput},
-    {"overrun", Misbehaviour::kOverrun},   {"build-crash", Misbehaviour::kBuildCrash},
+    {"crash", Misbehaviour::kCrash},
+    {"hang", Misbehaviour::kHang},
+    {"allocate", Misbehaviour::kAllocate},
+    {"fork", Misbehaviour::kFork},
+    {"exit", Misbehaviour::kExit},
+    {"corrupt", Misbehaviour::kCorrupt},
+    {"fail", Misbehaviour::kFail},
+    {"write-input", Misbehaviour::kWriteInput},
+    {"overrun", Misbehaviour::kOverrun},
+    {"build-crash", Misbehaviour::kBuildCrash},
     {"build-hang", Misbehaviour::kBuildHang},
 };
 
 // A kernel's first call, gone wrong.
 int32_t misbehave(Misbehaviour what, FettleContext* context, void** buffers, const BufferStore::Arguments& arguments) {
   switch (what) {
-    case Misbehaviour::kCrash: return *static_cast<volatile int32_t*>(nullptr);
+    case Misbehaviour::kCrash:
+      return *static_cast<volatile int32_t*>(nullptr);
     case Misbehaviour::kHang: {
       volatile bool for_ever = true;
       while (for_ever) {
@@ -48,9 +54,13 @@ int32_t misbehave(Misbehaviour what, FettleContext* context, void** buffers, con
     case Misbehaviour::kFork:
       if (::fork() == 0) ::pause();
       return FETTLE_OK;
-    case Misbehaviour::kExit: ::_exit(0);
-    case Misbehaviour::kFail: return FETTLE_KERNEL_FAILED;
-    case Misbehaviour::kWriteInput: *static_cast<volatile char*>(buffers[0]) = 1; return FETTLE_OK;
+    case Misbehaviour::kExit:
+      ::_exit(0);
+    case Misbehaviour::kFail:
+      return FETTLE_KERNEL_FAILED;
+    case Misbehaviour::kWriteInput:
+      *static_cast<volatile char*>(buffers[0]) = 1;
+      return FETTLE_OK;
     case Misbehaviour::kOverrun: {
       const BufferStore::Slot& last = *arguments.slots.back();
       for (int64_t i = 0; i < 8192; ++i) static_cast<volatile char*>(last.memory->data())[last.memory->bytes() + i] = 1;
@@ -59,13 +69,14 @@ int32_t misbehave(Misbehaviour what, FettleContext* context, void** buffers, con
     case Misbehaviour::kCorrupt:
     case Misbehaviour::kBuildCrash:
     case Misbehaviour::kBuildHang:
-    case Misbehaviour::kNone: return FETTLE_OK;
+    case Misbehaviour::kNone:
+      return FETTLE_OK;
   }
   return FETTLE_OK;
 }
 
 // Runs in the child. What fails is in the report; the exit status says only that it came to its end.
-int be_candidate(const Candidate& candidate, const BufferStore::Arguments& arguments, size_t n_params,
+int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
                  const std::vector<int64_t>& ints, const RunRequest& request, bool run_prologue, ChildReport& report) {
   std::vector<void*> kernel_buffers = arguments.kernel, prologue_buffers = arguments.prologue;
   rt::OwnedContext context(request.threads);
@@ -113,26 +124,7 @@ std::optional<Misbehaviour> find_misbehaviour(std::string_view name) {
   return std::nullopt;
 }
 
-Result<std::shared_ptr<Candidate>> load_candidate(BuiltKernel built) {
-  auto candidate = std::make_shared<Candidate>();
-  const auto load = [&](const std::vector<NamedObject>& named, const std::string& entry) -> Result<FettleKernel> {
-    std::vector<std::vector<uint8_t>> objects;
-    for (const NamedObject& object : named) objects.push_back(*object.bytes);
-    FETTLE_TRY(JitModule module, JitModule::load(objects));
-    const auto function = reinterpret_cast<FettleKernel>(module.lookup(entry));
-    candidate->modules.push_back(std::move(module));
-    if (!function) return fail(ErrorCode::E303, "the object does not define " + entry);
-    return function;
-  };
-  FETTLE_TRY(candidate->kernel, load(built.objects, built.entry));
-  if (!built.prologue_entry.empty()) {
-    FETTLE_TRY(candidate->prologue, load(built.prologue_objects, built.prologue_entry));
-  }
-  candidate->built = std::move(built);
-  return candidate;
-}
-
-Result<Timing> run_candidate(const Candidate& candidate, const BufferStore::Arguments& arguments, size_t n_params,
+Result<Timing> run_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal) {
   *signal = 0;
   FETTLE_TRY(const std::shared_ptr<SharedBuffer> page, SharedBuffer::make(sizeof(ChildReport), 0));
@@ -146,19 +138,21 @@ Result<Timing> run_candidate(const Candidate& candidate, const BufferStore::Argu
     granted += 0.1;
     return 0.1;
   };
-  const ChildOutcome outcome = run_in_child(
-      [&] { return be_candidate(candidate, arguments, n_params, ints, request, run_prologue, *report); }, request.limits,
-      request.give_up_fd, extend);
+  const ChildOutcome outcome =
+      run_in_child([&] { return be_candidate(candidate, arguments, n_params, ints, request, run_prologue, *report); },
+                   request.limits, request.give_up_fd, extend);
   if (run_prologue && report->phase >= ChildReport::kPrologueDone)
     for (const auto& slot : arguments.packed) slot->filled = true;
 
   switch (outcome.end) {
     case ChildOutcome::End::kTimedOut:
       return fail(ErrorCode::E402, fmt::format("it ran for {:.3g} s", request.limits.timeout_s + granted));
-    case ChildOutcome::End::kAbandoned: return fail(ErrorCode::E406, "the tuner has gone");
+    case ChildOutcome::End::kAbandoned:
+      return fail(ErrorCode::E406, "the tuner has gone");
     case ChildOutcome::End::kNotStarted:
       return fail(ErrorCode::E406, fmt::format("no process for it: {}", std::strerror(outcome.code)));
-    case ChildOutcome::End::kLeftProcesses: return fail(ErrorCode::E403, "it left processes behind");
+    case ChildOutcome::End::kLeftProcesses:
+      return fail(ErrorCode::E403, "it left processes behind");
     case ChildOutcome::End::kSignalled:
       *signal = outcome.code;
       if (outcome.code == SIGKILL) {
@@ -167,7 +161,8 @@ Result<Timing> run_candidate(const Candidate& candidate, const BufferStore::Argu
       }
       if (outcome.code == SIGSYS) return fail(ErrorCode::E403, "it tried to start a process");
       return fail(ErrorCode::E403, signal_text(outcome.code));
-    case ChildOutcome::End::kExited: break;
+    case ChildOutcome::End::kExited:
+      break;
   }
   if (report->status == FETTLE_OUT_OF_MEMORY)
     return fail(ErrorCode::E404, fmt::format("it could not have more than {} MiB", request.limits.memory_bytes >> 20));

@@ -1,5 +1,5 @@
 #pragma once
-// A candidate in the worker: its code, loaded, and one run of it in a child.
+// One run of a candidate, in a child of the worker.
 
 #include <atomic>
 #include <memory>
@@ -7,32 +7,31 @@
 #include <string>
 #include <vector>
 
-#include "codegen/llvm/jit_module.h"
-#include "measure/builder.h"
 #include "measure/child.h"
+#include "measure/loaded_kernel.h"
 #include "measure/timing.h"
 #include "measure/worker/buffers.h"
-#include "rt/abi.h"
 
 namespace fettle {
 
 /// What a candidate is made to do wrong when it runs, in tests of the harness.
 enum class Misbehaviour : uint8_t {
-  kNone, kCrash, kHang, kAllocate, kFork, kExit, kCorrupt, kFail, kWriteInput, kOverrun,
-  kBuildCrash, kBuildHang,  // when it is built
+  kNone,
+  kCrash,
+  kHang,
+  kAllocate,
+  kFork,
+  kExit,
+  kCorrupt,
+  kFail,
+  kWriteInput,
+  kOverrun,
+  kBuildCrash,
+  kBuildHang,  // when it is built
 };
-/// "crash", "hang", "allocate", "fork", "exit", "corrupt", "fail", "write-input", "overrun", "build-crash", "build-hang".
+/// "crash", "hang", "allocate", "fork", "exit", "corrupt", "fail", "write-input", "overrun", "build-crash",
+/// "build-hang".
 std::optional<Misbehaviour> find_misbehaviour(std::string_view name);
-
-struct Candidate {
-  BuiltKernel built;
-  std::vector<JitModule> modules;
-  FettleKernel kernel = nullptr;
-  FettleKernel prologue = nullptr;
-};
-
-/// Links what was built into this process. E303.
-Result<std::shared_ptr<Candidate>> load_candidate(BuiltKernel built);
 
 /// The page that a child writes and the worker reads.
 struct ChildReport {
@@ -50,9 +49,9 @@ struct RunRequest {
   Misbehaviour misbehaviour = Misbehaviour::kNone;
 };
 
-/// Runs the prologue, where its results are not there yet, and the kernel. Inputs, constants and packed constants cannot
-/// be written meanwhile. An error is E402, E403 or E404, with `signal` set for E403.
-Result<Timing> run_candidate(const Candidate& candidate, const BufferStore::Arguments& arguments, size_t n_params,
+/// Runs the prologue, where its results are not there yet, and the kernel. Inputs, constants and packed constants
+/// cannot be written meanwhile. An error is E402, E403 or E404, with `signal` set for E403.
+Result<Timing> run_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal);
 
 }  // namespace fettle

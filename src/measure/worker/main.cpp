@@ -1,13 +1,36 @@
 // fettle-worker: builds and runs candidates for a tuner, which starts it with a socket as file descriptor 3.
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 #include "measure/worker/session.h"
+
+namespace {
+
+// What goes wrong while a candidate is built must not take the machine's memory with it: half of it may be used.
+void limit_memory() {
+  const int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
+  int64_t data_pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%*d %*d %*d %*d %*d %ld", &data_pages) != 1) data_pages = 0;
+    std::fclose(file);
+  }
+  const auto allowed = static_cast<rlim_t>((data_pages + ::sysconf(_SC_PHYS_PAGES) / 2) * page_bytes);
+  rlimit memory{};
+  if (::getrlimit(RLIMIT_DATA, &memory) != 0 || memory.rlim_cur <= allowed) return;
+  memory.rlim_cur = allowed;
+  ::setrlimit(RLIMIT_DATA, &memory);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   constexpr int kFd = 3;
@@ -31,6 +54,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "fettle-worker is started by the tuner: file descriptor {} is no socket.\n", kFd);
     return 2;
   }
+  limit_memory();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGINT, SIG_IGN);  // the tuner decides when to stop
   return fettle::Session(fettle::Channel(kFd), plan).serve();

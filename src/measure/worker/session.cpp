@@ -39,14 +39,18 @@ double iterations(const Stmt& s) {
       for (const Stmt& child : s.as<SeqNode>()->stmts) sum += iterations(child);
       return sum;
     }
-    case StmtKind::kBlock: return iterations(s.as<BlockNode>()->body);
+    case StmtKind::kBlock:
+      return iterations(s.as<BlockNode>()->body);
     case StmtKind::kIf: {
       const auto* node = s.as<IfNode>();
       return iterations(node->then_body) + (node->else_body ? iterations(node->else_body) : 0);
     }
-    case StmtKind::kLet: return iterations(s.as<LetNode>()->body);
-    case StmtKind::kAllocate: return iterations(s.as<AllocateNode>()->body);
-    default: return 1;
+    case StmtKind::kLet:
+      return iterations(s.as<LetNode>()->body);
+    case StmtKind::kAllocate:
+      return iterations(s.as<AllocateNode>()->body);
+    default:
+      return 1;
   }
 }
 
@@ -131,10 +135,11 @@ Result<Func> Session::schedule(const std::string& trace) const {
   return schedule.func();
 }
 
-Result<std::shared_ptr<Candidate>> Session::build(const Func& scheduled, bool plain) {
+Result<std::shared_ptr<LoadedKernel>> Session::build(const Func& scheduled, bool plain) {
   LocalBuilder builder(cache_, {.plain = plain});
   FETTLE_TRY(BuiltKernel built, builder.build(scheduled, target_));
-  return load_candidate(std::move(built));
+  FETTLE_TRY(LoadedKernel loaded, LoadedKernel::load(std::move(built)));
+  return std::make_shared<LoadedKernel>(std::move(loaded));
 }
 
 Result<Json> Session::on_build(const Json& message) {
@@ -146,7 +151,7 @@ Result<Json> Session::on_build(const Json& message) {
     if (plan_.what == Misbehaviour::kBuildCrash) std::abort();
     while (plan_.what == Misbehaviour::kBuildHang) ::pause();
   }
-  const auto built = [&]() -> Result<std::shared_ptr<Candidate>> {
+  const auto built = [&]() -> Result<std::shared_ptr<LoadedKernel>> {
     FETTLE_TRY(const Func scheduled, schedule(message.at("trace").get<std::string>()));
     return build(scheduled, false);
   }();
@@ -156,7 +161,7 @@ Result<Json> Session::on_build(const Json& message) {
   return Json{{"build_s", seconds_since(start)}};
 }
 
-Result<std::vector<std::vector<char>>> Session::outputs_of(const Candidate& candidate,
+Result<std::vector<std::vector<char>>> Session::outputs_of(const LoadedKernel& candidate,
                                                            const BufferStore::Arguments& arguments) const {
   std::vector<std::vector<char>> outputs;
   for (size_t i = 0; i < workload_->params.size(); ++i) {
@@ -177,7 +182,7 @@ Result<> Session::make_reference() {
   if (!plain) {
     FETTLE_TRY(scheduled, schedule(reference_trace_));
   }
-  FETTLE_TRY(const std::shared_ptr<Candidate> candidate, build(scheduled, plain));
+  FETTLE_TRY(const std::shared_ptr<LoadedKernel> candidate, build(scheduled, plain));
   FETTLE_TRY(const BufferStore::Arguments arguments, store_->arguments(candidate->built, workload_->params.size()));
   RunRequest request;
   request.limits.timeout_s = kReferenceSeconds;
@@ -189,15 +194,15 @@ Result<> Session::make_reference() {
   return {};
 }
 
-Result<> Session::check_outputs(const Candidate& candidate, const BufferStore::Arguments& arguments) const {
+Result<> Session::check_outputs(const LoadedKernel& candidate, const BufferStore::Arguments& arguments) const {
   FETTLE_TRY(const auto outputs, outputs_of(candidate, arguments));
   size_t o = 0;
   for (size_t i = 0; i < workload_->params.size(); ++i) {
     const Param& param = workload_->params[i];
     if (param.kind != ParamKind::kOutput) continue;
     const double tolerance = tolerance_of_scale(workload_, param.buffer->dtype);
-    const auto wrong = find_difference(param.buffer->name, arguments.slots[i]->layout.logical_shape(), param.buffer->dtype,
-                                       outputs[o].data(), reference_[o].data(), tolerance);
+    const auto wrong = find_difference(param.buffer->name, arguments.slots[i]->layout.logical_shape(),
+                                       param.buffer->dtype, outputs[o].data(), reference_[o].data(), tolerance);
     if (wrong) return fail(ErrorCode::E405, *wrong);
     ++o;
   }
@@ -208,7 +213,7 @@ Result<Json> Session::on_measure(const Json& message) {
   const auto start = std::chrono::steady_clock::now();
   const auto found = candidates_.find(message.at("id").get<int64_t>());
   if (found == candidates_.end()) return fail(ErrorCode::E406, "the candidate was not built here");
-  const std::shared_ptr<Candidate> candidate = found->second;
+  const std::shared_ptr<LoadedKernel> candidate = found->second;
   candidates_.erase(found);
   const size_t n_params = workload_->params.size();
 
@@ -233,8 +238,8 @@ Result<Json> Session::on_measure(const Json& message) {
   if (n_run_++ == plan_.at) request.misbehaviour = plan_.what;
   FETTLE_TRY(const Timing timing, run_candidate(*candidate, *arguments, n_params, ints_, request, &signal_));
   if (check) FETTLE_TRY_VOID(check_outputs(*candidate, *arguments));
-  return Json{{"median_s", timing.median_s},   {"min_s", timing.min_s},         {"half_width", timing.half_width},
-              {"repeats", timing.samples},     {"raced_out", timing.raced_out}, {"checked", check},
+  return Json{{"median_s", timing.median_s},  {"min_s", timing.min_s},         {"half_width", timing.half_width},
+              {"repeats", timing.samples},    {"raced_out", timing.raced_out}, {"checked", check},
               {"run_s", seconds_since(start)}};
 }
 

@@ -7,8 +7,8 @@
 //   {"do": "build", "id": n, "trace": text, "limit_s": s}           → {"ok": true, "id": n, "build_s": s}
 //   {"do": "measure", "id": n, "threads": n, "time": {…} or null, "timeout_s": s, "memory_bytes": n, "check": b}
 //                                                                   → {"ok": true, "id": n, "median_s": s, …}
-// A failure is {"ok": false, "id": n, "code": "E403", "signal": n, "message": text}. A built candidate is dropped once it
-// was measured, and all of them with a new workload.
+// A failure is {"ok": false, "id": n, "code": "E403", "signal": n, "message": text}. A built candidate is dropped once
+// it was measured, and all of them with a new workload.
 
 #include <map>
 #include <memory>
@@ -43,12 +43,13 @@ class Session {
   Result<nlohmann::json> on_build(const nlohmann::json& message);
   Result<nlohmann::json> on_measure(const nlohmann::json& message);
 
-  Result<std::shared_ptr<Candidate>> build(const Func& scheduled, bool plain);
+  Result<std::shared_ptr<LoadedKernel>> build(const Func& scheduled, bool plain);
   Result<Func> schedule(const std::string& trace) const;
   Result<> make_reference();
-  Result<std::vector<std::vector<char>>> outputs_of(const Candidate& candidate, const BufferStore::Arguments& arguments) const;
+  Result<std::vector<std::vector<char>>> outputs_of(const LoadedKernel& candidate,
+                                                    const BufferStore::Arguments& arguments) const;
   /// E405 where an output differs from the reference.
-  Result<> check_outputs(const Candidate& candidate, const BufferStore::Arguments& arguments) const;
+  Result<> check_outputs(const LoadedKernel& candidate, const BufferStore::Arguments& arguments) const;
 
   Channel channel_;
   PlannedMisbehaviour plan_;
@@ -60,7 +61,7 @@ class Session {
   std::string reference_trace_;
   std::vector<int64_t> ints_;
   std::unique_ptr<BufferStore> store_;
-  std::map<int64_t, std::shared_ptr<Candidate>> candidates_;
+  std::map<int64_t, std::shared_ptr<LoadedKernel>> candidates_;
   std::vector<std::vector<char>> reference_;  // one an output, row-major; empty: not computed yet
 };
 
