@@ -1,0 +1,62 @@
+#pragma once
+// Sketch rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedule/schedule.h"
+#include "tune/space/structure.h"
+
+namespace fettle {
+
+/// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
+struct RuleContext {
+  Schedule schedule;
+  std::shared_ptr<const Target> target;
+  int threads = 1;
+  /// Decisions come from the rule's own model instead of chance: the constructed default.
+  bool constructed = false;
+  /// Constructed: use the tiling that the rule's model ranks at this place, 0 the best.
+  int rank = 0;
+  /// Blocks that need no further rule, by name.
+  std::set<std::string> done;
+
+  int64_t lanes(DType dtype) const { return std::max(1, target->vector_lanes(dtype.element_bytes())); }
+  bool is_done(const BlockNode& block) const { return done.contains(block.name); }
+};
+
+/// A decision among `candidates`, kept under "<prefix>/<name>". Constructed: the candidate number `preferred`; else as
+/// sample_categorical, with weight 1 for each, or `weights`.
+Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
+                       size_t preferred = 0, std::vector<double> weights = {});
+
+struct SketchRule {
+  std::string_view name;
+  /// Rules are tried in ascending order on each block; the first that applies and succeeds has it.
+  int order;
+  bool (*applies)(const RuleContext& ctx, const BlockNode& block);
+  Result<> (*apply)(RuleContext& ctx, BlockRef block);
+};
+
+/// Every rule, from the listing of tune/space/rules/.
+std::span<const SketchRule* const> sketch_rules();
+
+// --- what rules share -------------------------------------------------------------------------------------------
+
+Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block);
+Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block);
+Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop);
+
+/// Vectorizes and unrolls the loops of a copy of a tile: loops[first] and those inside it. The loop with unit stride in what
+/// the block writes (else reads) becomes the innermost, in vectors of `lanes`; the others are unrolled.
+Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t lanes, bool unroll_rows = true);
+
+/// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of them, or
+/// the first few fused. Does nothing for one thread, or where no loop has independent iterations.
+Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops);
+
+}  // namespace fettle

@@ -1,0 +1,111 @@
+#include "tune/space/rules/loop_nest.h"
+
+#include <algorithm>
+
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+
+namespace fettle {
+namespace {
+
+bool applies(const RuleContext&, const BlockNode&) { return true; }
+
+// The number of innermost loops that may become one, since every access walks through them contiguously or not at all.
+size_t contiguous_tail(const BlockStructure& block) {
+  const size_t n = block.n_iters();
+  size_t count = 1;
+  for (size_t i = n - 1; i-- > 0; ++count) {
+    if (block.reduce[i] || block.reduce[i + 1]) break;
+    const auto fits = [&](const AccessPattern& access) {
+      const int64_t a = access.strides[i], b = access.strides[i + 1];
+      if (a == AccessPattern::kIrregular || b == AccessPattern::kIrregular || access.guarded) return false;
+      return block.extents[i] == 1 || a == b * block.extents[i + 1];
+    };
+    if (!fits(block.store) || !std::all_of(block.loads.begin(), block.loads.end(), fits)) break;
+  }
+  return count;
+}
+
+Result<> apply(RuleContext& ctx, BlockRef block) {
+  Schedule& s = ctx.schedule;
+  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  const std::string name = node->name;
+  const Func func = s.func();
+  ctx.done.insert(name);
+  s.set_address_prefix("loop_nest/" + name);
+  FETTLE_TRY(std::vector<LoopRef> loops, loops_of_block(ctx, block));
+  if (loops.empty()) return {};
+  const auto structure = block_structure(func, *node);
+  if (!structure) return parallelize(ctx, {loops.front()});
+
+  const DType dtype = structure->store.buffer->dtype;
+  const int64_t lanes = ctx.lanes(dtype);
+  // Spatial loops: the one that walks through what is written goes innermost.
+  size_t vector = structure->n_iters();
+  for (size_t i = 0; i < structure->n_iters(); ++i)
+    if (!structure->reduce[i] && structure->store.strides[i] == 1 && structure->extents[i] > 1) vector = i;
+
+  const size_t tail = contiguous_tail(*structure);
+  LoopRef inner;
+  int64_t extent = 0;
+  std::vector<LoopRef> outer(loops);
+  if (vector + 1 == structure->n_iters() && tail > 1 && structure->extents[vector] < 8 * lanes) {
+    Schedule trial = s;
+    const std::vector<LoopRef> group(loops.end() - static_cast<std::ptrdiff_t>(tail), loops.end());
+    if (auto fused = fuse(trial, {.loops = group})) {
+      s = std::move(trial);
+      outer.resize(outer.size() - tail);
+      inner = *fused;
+      FETTLE_TRY(extent, loop_extent(ctx, inner));
+    }
+  }
+  if (extent == 0 && vector < structure->n_iters()) {
+    inner = loops[vector];
+    extent = structure->extents[vector];
+    outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(vector));
+  }
+  if (extent >= 4) {
+    FETTLE_TRY(const int64_t vectors, choose(ctx, "vectors", {1, 2, 4}));
+    int64_t width = lanes;
+    while (width / 2 >= extent) width /= 2;
+    // A long loop without others gets one to be dealt out to threads.
+    std::vector<LoopRef> order;
+    LoopRef lane = inner, unrolled;
+    bool has_unrolled = false;
+    if (extent > width) {
+      const bool several = vectors > 1 && extent >= 2 * vectors * width;
+      SplitArgs args{.loop = inner, .factors = {kInfer, width}, .tail = several ? Tail::kPartition : Tail::kMask};
+      if (several) args.factors = {kInfer, vectors, width};
+      FETTLE_TRY(const std::vector<LoopRef> parts, split(s, args));
+      outer.push_back(parts[0]);
+      lane = parts.back();
+      if (several) {
+        unrolled = parts[1];
+        has_unrolled = true;
+      }
+    }
+    order = outer;
+    if (has_unrolled) order.push_back(unrolled);
+    order.push_back(lane);
+    if (order.size() > 1) {
+      Schedule trial = s;
+      if (reorder(trial, {.loops = order})) s = std::move(trial);
+    }
+    Schedule trial = s;
+    if (vectorize(trial, {.loop = lane})) s = trial;
+    if (has_unrolled && unroll(trial, {.loop = unrolled})) s = std::move(trial);
+  }
+  std::vector<LoopRef> spatial;
+  for (const LoopRef& loop : outer) spatial.push_back(loop);
+  if (structure->points() < 8192) return {};
+  return parallelize(ctx, spatial);
+}
+
+}  // namespace
+
+constinit const SketchRule loop_nest_def = {"loop_nest", 100, applies, apply};
+
+}  // namespace fettle

@@ -1,0 +1,20 @@
+#pragma once
+// Register tiling of reductions: accumulators of rows x vectors stay in registers for the whole reduction.
+//
+//   for i: for j: for k: C[i, j] += A[i, k] * B[k, j]     (B constant)
+//   →
+//   pack B into panels of `vectors` x lanes columns
+//   for j0: for i0:
+//     for k: for i1 (unrolled): for jv (unrolled): for jl (vectorized): T[…] += A[…] * B'[…]
+//     for jv, i1, jl: C[…] = f(T[…])        f: what elementwise consumers did
+//
+// Any reduction with an init and one store fits, if a spatial iterator can fill vectors: matrix products in any
+// orientation, convolutions in any layout, depthwise ones, pooling, sums over outer dimensions.
+
+#include "tune/space/rule.h"
+
+namespace fettle {
+
+extern const SketchRule register_tiling_def;
+
+}  // namespace fettle

@@ -1,0 +1,50 @@
+#pragma once
+// What a block does to memory, iterator by iterator: the raw material of all rules.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/func.h"
+
+namespace fettle {
+
+/// One load or store of a block and how far it moves in memory with each iterator.
+struct AccessPattern {
+  static constexpr int64_t kIrregular = INT64_MIN;
+
+  Buffer buffer;
+  std::vector<Expr> indices;
+  std::vector<int64_t> strides;  // elements, one an iterator; 0: does not depend on it; kIrregular: not a constant
+  bool guarded = false;          // under a selection
+
+  bool touches(size_t iter) const { return strides[iter] != 0; }
+};
+
+/// A block below the root in a plain nest: loop d runs over the whole of iterator d, or over nothing that matters.
+struct BlockStructure {
+  const BlockNode* block = nullptr;
+  std::vector<int64_t> extents;          // of the iterators
+  std::vector<bool> reduce;              // an iterator of the reduction
+  std::vector<AccessPattern> loads;      // distinct; what the block itself writes is left out
+  AccessPattern store;
+  bool multiplies_two_loads = false;     // out = out + a * b
+
+  size_t n_iters() const { return extents.size(); }
+  /// Product of the extents.
+  int64_t points() const;
+};
+
+/// Nothing where the block is no single store of constant shape whose iterators are spatial or reduce, bound one to one to
+/// loops of their own.
+std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block);
+
+/// Steps in memory (elements) with each of `vars`, for an access of constant shape.
+std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<Expr>& indices,
+                                    const std::vector<Var>& vars);
+
+/// True if the expression moves values only: loads, selections, constants, casts.
+bool only_moves(const Expr& value);
+
+}  // namespace fettle

@@ -1,0 +1,229 @@
+#pragma once
+// Workloads of every kind, for tests only.
+
+#include <string>
+#include <vector>
+
+#include "te/create_func.h"
+#include "te/tensor.h"
+
+namespace fettle::testing {
+
+struct NamedWorkload {
+  std::string name;
+  Func func;
+};
+
+using Indices = std::vector<Var>;
+
+inline Func matmul_workload(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, bool constant_b,
+                            bool epilogue) {
+  te::Tensor a = te::placeholder(transpose_a ? std::vector<Expr>{k, m} : std::vector<Expr>{m, k}, kF32, "A");
+  te::Tensor b = te::placeholder(transpose_b ? std::vector<Expr>{n, k} : std::vector<Expr>{k, n}, kF32, "B");
+  te::ReduceAxis r = te::reduce_axis(k, "k");
+  te::Tensor c = te::compute(
+      {m, n},
+      [&](const Indices& i) {
+        const Expr x = transpose_a ? a(r, i[0]) : a(i[0], r), y = transpose_b ? b(i[1], r) : b(r, i[1]);
+        return te::sum(x * y, {r});
+      },
+      "C", {"i", "j"});
+  if (!epilogue)
+    return te::create_func("matmul", {a, b}, {c},
+                           {.input_kinds = {ParamKind::kInput, constant_b ? ParamKind::kConstant : ParamKind::kInput}});
+  te::Tensor bias = te::placeholder({n}, kF32, "bias"), residual = te::placeholder({m, n}, kF32, "residual");
+  te::Tensor d = te::compute(
+      {m, n}, [&](const Indices& i) { return max(c(i[0], i[1]) + bias(i[1]), float_imm(0)) + residual(i[0], i[1]); },
+      "D", {"i", "j"});
+  return te::create_func("matmul", {a, b, bias, residual}, {d},
+                         {.input_kinds = {ParamKind::kInput, constant_b ? ParamKind::kConstant : ParamKind::kInput,
+                                          ParamKind::kConstant}});
+}
+
+inline Func batched_matmul_workload(int64_t batch, int64_t m, int64_t n, int64_t k, bool transpose_b) {
+  te::Tensor a = te::placeholder({batch, m, k}, kF32, "A");
+  te::Tensor b = te::placeholder(transpose_b ? std::vector<Expr>{batch, n, k} : std::vector<Expr>{batch, k, n}, kF32, "B");
+  te::ReduceAxis r = te::reduce_axis(k, "k");
+  te::Tensor c = te::compute(
+      {batch, m, n},
+      [&](const Indices& i) {
+        return te::sum(a(i[0], i[1], r) * (transpose_b ? b(i[0], i[2], r) : b(i[0], r, i[2])), {r});
+      },
+      "C", {"b", "i", "j"});
+  return te::create_func("batched_matmul", {a, b}, {c});
+}
+
+struct ConvSpec {
+  int64_t n = 1, h = 7, w = 7, ic = 3, oc = 8, kernel = 3, stride = 1, padding = 1, dilation = 1, groups = 1;
+  bool channels_last = true;
+  bool epilogue = false;
+  bool free_layout = false;
+  int64_t out(int64_t x) const { return (x + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
+/// Groups == ic == oc: depthwise.
+inline Func conv_workload(const ConvSpec& p) {
+  const auto image = [&](Expr n, Expr c, Expr h, Expr w) {
+    return p.channels_last ? std::vector<Expr>{n, h, w, c} : std::vector<Expr>{n, c, h, w};
+  };
+  te::Tensor x = te::placeholder(image(p.n, p.ic, p.h, p.w), kF32, "X");
+  te::Tensor w = te::placeholder({p.oc, p.ic / p.groups, p.kernel, p.kernel}, kF32, "W");
+  te::Tensor padded = x;
+  if (p.padding > 0) padded = te::pad(x, image(0, 0, p.padding, p.padding), image(0, 0, p.padding, p.padding), float_imm(0), "padded");
+  const bool depthwise = p.groups == p.ic && p.groups == p.oc;
+  te::ReduceAxis c = te::reduce_axis(p.ic / p.groups, "ic"), kh = te::reduce_axis(p.kernel, "kh"),
+                 kw = te::reduce_axis(p.kernel, "kw");
+  std::vector<te::ReduceAxis> axes = {kh, kw};
+  if (!depthwise) axes.insert(axes.begin(), c);
+  te::Tensor o = te::compute(
+      image(p.n, p.oc, p.out(p.h), p.out(p.w)),
+      [&](const Indices& i) {
+        const Expr n = i[0], oc = p.channels_last ? i[3] : i[1], oh = p.channels_last ? i[1] : i[2],
+                   ow = p.channels_last ? i[2] : i[3];
+        const Expr channel = depthwise ? oc
+                             : p.groups > 1 ? floordiv(oc, p.oc / p.groups) * (p.ic / p.groups) + c
+                                            : Expr(c);
+        return te::sum(padded.at(image(n, channel, oh * p.stride + kh * p.dilation, ow * p.stride + kw * p.dilation)) *
+                           w(oc, depthwise ? Expr(0) : Expr(c), kh, kw),
+                       axes);
+      },
+      "O", p.channels_last ? std::vector<std::string>{"n", "oh", "ow", "oc"} : std::vector<std::string>{"n", "oc", "oh", "ow"});
+  te::FuncOptions options{.input_kinds = {ParamKind::kInput, ParamKind::kConstant}};
+  if (p.free_layout) options.free_layout = {true, false, true};
+  if (!p.epilogue) return te::create_func("conv", {x, w}, {o}, options);
+  te::Tensor bias = te::placeholder({p.oc}, kF32, "bias");
+  te::Tensor y = te::compute(
+      o.shape(),
+      [&](const Indices& i) {
+        return max(o(i) + bias(p.channels_last ? i[3] : i[1]), float_imm(0));
+      },
+      "Y");
+  options.input_kinds.push_back(ParamKind::kConstant);
+  return te::create_func("conv_relu", {x, w, bias}, {y}, options);
+}
+
+inline Func pool_workload(int64_t h, int64_t w, int64_t c, bool average, bool channels_last) {
+  const auto image = [&](Expr ch, Expr y, Expr x) {
+    return channels_last ? std::vector<Expr>{1, y, x, ch} : std::vector<Expr>{1, ch, y, x};
+  };
+  te::Tensor x = te::placeholder(image(c, h, w), kF32, "X");
+  std::vector<Expr> around = image(0, 1, 1);
+  around[0] = 0;
+  te::Tensor padded = te::pad(x, around, around, average ? float_imm(0) : te::lowest(kF32), "padded");
+  te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw");
+  const std::vector<Expr> shape = image(c, (h + 1) / 2, (w + 1) / 2);
+  te::Tensor o = te::compute(
+      shape,
+      [&](const Indices& i) {
+        const Expr ch = channels_last ? i[3] : i[1], y = channels_last ? i[1] : i[2], xx = channels_last ? i[2] : i[3];
+        std::vector<Expr> at = image(ch, y * 2 + kh, xx * 2 + kw);
+        at[0] = i[0];
+        return average ? te::sum(padded.at(at), {kh, kw}) : te::max(padded.at(at), {kh, kw});
+      },
+      "P");
+  if (!average) return te::create_func("max_pool", {x}, {o});
+  te::Tensor y = te::compute(shape, [&](const Indices& i) { return o(i) * float_imm(0.125); }, "Y");
+  return te::create_func("average_pool", {x}, {y});
+}
+
+inline Func softmax_workload(int64_t rows, int64_t n) {
+  te::Tensor x = te::placeholder({rows, n}, kF32, "X");
+  te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
+  te::Tensor m = te::compute({rows}, [&](const Indices& i) { return te::max(x(i[0], r), {r}); }, "M");
+  te::Tensor e = te::compute({rows, n}, [&](const Indices& i) { return math("exp", {x(i[0], i[1]) - m(i[0])}); }, "E");
+  te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(e(i[0], q), {q}); }, "S");
+  te::Tensor y = te::compute({rows, n}, [&](const Indices& i) { return e(i[0], i[1]) / s(i[0]); }, "Y");
+  return te::create_func("softmax", {x}, {y});
+}
+
+inline Func layer_norm_workload(int64_t rows, int64_t n) {
+  te::Tensor x = te::placeholder({rows, n}, kF32, "X"), g = te::placeholder({n}, kF32, "G"), b = te::placeholder({n}, kF32, "B");
+  te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
+  const double scale = 1.0 / static_cast<double>(n);
+  te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
+  te::Tensor d = te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
+  te::Tensor v = te::compute({rows}, [&](const Indices& i) { return te::sum(d(i[0], q) * d(i[0], q), {q}); }, "V");
+  te::Tensor y = te::compute(
+      {rows, n},
+      [&](const Indices& i) {
+        return d(i[0], i[1]) * math("rsqrt", {v(i[0]) * float_imm(scale) + float_imm(1e-5)}) * g(i[1]) + b(i[1]);
+      },
+      "Y");
+  return te::create_func("layer_norm", {x, g, b}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
+}
+
+inline Func elementwise_workload(int64_t a, int64_t b, int64_t c) {
+  te::Tensor x = te::placeholder({a, b, c}, kF32, "X"), bias = te::placeholder({c}, kF32, "bias"),
+             scale = te::placeholder({a, 1, c}, kF32, "scale");
+  te::Tensor y = te::compute(
+      {a, b, c},
+      [&](const Indices& i) {
+        return max(x(i) + bias(i[2]), float_imm(0)) * scale(i[0], Expr(0), i[2]);
+      },
+      "Y");
+  return te::create_func("elementwise", {x, bias, scale}, {y});
+}
+
+inline Func relu_workload(int64_t a, int64_t b, int64_t c) {
+  te::Tensor x = te::placeholder({a, b, c}, kF32, "X");
+  te::Tensor y = te::compute({a, b, c}, [&](const Indices& i) { return max(x(i), float_imm(0)); }, "Y");
+  return te::create_func("relu", {x}, {y});
+}
+
+inline Func transpose_workload(int64_t a, int64_t b, int64_t c) {
+  te::Tensor x = te::placeholder({a, b, c}, kF32, "X");
+  te::Tensor y = te::compute({c, a, b}, [&](const Indices& i) { return x(i[1], i[2], i[0]); }, "Y");
+  return te::create_func("transpose", {x}, {y});
+}
+
+inline Func reduction_workload(int64_t a, int64_t b, int64_t c, bool middle) {
+  te::Tensor x = te::placeholder({a, b, c}, kF32, "X");
+  te::ReduceAxis r = te::reduce_axis(middle ? b : c, "r");
+  te::Tensor y = te::compute(
+      {a, middle ? c : b},
+      [&](const Indices& i) { return te::sum(middle ? x(i[0], r, i[1]) : x(i[0], i[1], r), {r}); }, "Y");
+  return te::create_func("reduction", {x}, {y});
+}
+
+/// Small and odd, so that the interpreter is quick and every tail appears.
+inline std::vector<NamedWorkload> small_workloads() {
+  return {
+      {"matmul", matmul_workload(19, 37, 11, false, false, true, false)},
+      {"matmul_even", matmul_workload(24, 64, 16, false, false, true, false)},
+      {"matmul_variable_b", matmul_workload(19, 37, 11, false, false, false, false)},
+      {"matmul_transposed_a", matmul_workload(19, 37, 11, true, false, true, false)},
+      {"matmul_transposed_b", matmul_workload(19, 37, 11, false, true, true, false)},
+      {"matmul_transposed_variable_b", matmul_workload(19, 37, 11, false, true, false, true)},
+      {"matmul_epilogue", matmul_workload(19, 37, 11, false, false, true, true)},
+      {"matmul_one_row", matmul_workload(1, 70, 33, false, false, true, true)},
+      {"matmul_one_column", matmul_workload(33, 1, 20, false, false, true, false)},
+      {"matmul_three_columns", matmul_workload(33, 3, 20, false, false, true, false)},
+      {"matmul_deep", matmul_workload(5, 18, 700, false, false, true, true)},
+      {"batched_matmul", batched_matmul_workload(3, 10, 20, 7, false)},
+      {"batched_matmul_transposed_b", batched_matmul_workload(3, 10, 20, 7, true)},
+      {"conv", conv_workload({.ic = 5, .oc = 20})},
+      {"conv_epilogue", conv_workload({.ic = 5, .oc = 20, .epilogue = true})},
+      {"conv_stride", conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 18, .stride = 2})},
+      {"conv_dilated", conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 18, .padding = 2, .dilation = 2})},
+      {"conv_1x1", conv_workload({.h = 5, .w = 6, .ic = 9, .oc = 33, .kernel = 1, .padding = 0, .epilogue = true})},
+      {"conv_1x1_batch", conv_workload({.n = 2, .h = 5, .w = 6, .ic = 9, .oc = 33, .kernel = 1, .padding = 0})},
+      {"conv_nchw", conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .channels_last = false, .epilogue = true})},
+      {"conv_nchw_stride", conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .stride = 2, .channels_last = false})},
+      {"conv_free_layout", conv_workload({.ic = 32, .oc = 20, .channels_last = false, .free_layout = true})},
+      {"conv_grouped", conv_workload({.ic = 8, .oc = 32, .groups = 2})},
+      {"depthwise", conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .groups = 21, .epilogue = true})},
+      {"depthwise_stride", conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .kernel = 5, .stride = 2, .padding = 2, .groups = 21})},
+      {"max_pool", pool_workload(9, 12, 20, false, true)},
+      {"average_pool", pool_workload(9, 12, 20, true, true)},
+      {"max_pool_nchw", pool_workload(8, 34, 3, false, false)},
+      {"softmax", softmax_workload(5, 37)},
+      {"layer_norm", layer_norm_workload(5, 37)},
+      {"elementwise", elementwise_workload(3, 7, 19)},
+      {"relu", relu_workload(3, 7, 19)},
+      {"transpose", transpose_workload(5, 6, 19)},
+      {"reduction_last", reduction_workload(3, 7, 40, false)},
+      {"reduction_middle", reduction_workload(3, 40, 21, true)},
+  };
+}
+
+}  // namespace fettle::testing

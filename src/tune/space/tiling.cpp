@@ -1,0 +1,174 @@
+#include "tune/space/tiling.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+bool is_constant_param(const Func& func, const Buffer& buffer) {
+  const Param* param = func.find_param(buffer.get());
+  return param && param->kind == ParamKind::kConstant;
+}
+
+// Every index a constant, or an iterator alone; the vector iterator is one of them.
+bool is_packable(const BlockStructure& block, const AccessPattern& load, size_t vector) {
+  bool has_vector = false;
+  for (const Expr& index : load.indices) {
+    if (is_zero(index)) continue;
+    bool is_iter = false;
+    for (size_t i = 0; i < block.n_iters(); ++i)
+      if (index.get() == block.block->iters[i].var.get()) {
+        is_iter = true;
+        has_vector |= i == vector;
+      }
+    if (!is_iter) return false;
+  }
+  return has_vector && !load.guarded;
+}
+
+// Iterators a (outer) and b may become one loop: all accesses see a*extent(b) + b.
+bool fuses(const BlockStructure& block, size_t a, size_t b) {
+  const auto fits = [&](const AccessPattern& access) {
+    if (access.strides[a] == AccessPattern::kIrregular || access.strides[b] == AccessPattern::kIrregular) return false;
+    return access.strides[a] == access.strides[b] * block.extents[b] && !access.guarded;
+  };
+  if (!fits(block.store)) return false;
+  return std::all_of(block.loads.begin(), block.loads.end(), fits);
+}
+
+}  // namespace
+
+std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block, int64_t lanes,
+                                        std::optional<size_t> vector_hint) {
+  TilingRoles roles;
+  std::optional<size_t> vector = vector_hint;
+  for (size_t i = 0; i < block.n_iters() && !vector; ++i)
+    if (!block.reduce[i] && block.extents[i] > 1 && block.store.strides[i] == 1) vector = i;
+  if (!vector) return std::nullopt;
+  roles.vector = *vector;
+  if (block.extents[*vector] < std::min<int64_t>(4, lanes)) return std::nullopt;
+
+  for (size_t l = 0; l < block.loads.size(); ++l)
+    if (block.loads[l].touches(*vector)) roles.vector_loads.push_back(l);
+  for (size_t l : roles.vector_loads) {
+    const AccessPattern& load = block.loads[l];
+    if (!is_packable(block, load, *vector)) continue;
+    const bool constant = is_constant_param(func, load.buffer);
+    if (!constant && load.strides[*vector] == 1) continue;
+    if (!roles.panel || (constant && !roles.panel_is_constant)) {
+      roles.panel = l;
+      roles.panel_is_constant = constant;
+    }
+  }
+
+  // A row iterator reuses vectors: something that moves with the vector iterator stands still.
+  const auto reuses = [&](size_t i) {
+    if (roles.vector_loads.empty()) return true;
+    return std::any_of(roles.vector_loads.begin(), roles.vector_loads.end(),
+                       [&](size_t l) { return !block.loads[l].touches(i); });
+  };
+  const auto better_row = [&](size_t i, size_t than) {
+    if (reuses(i) != reuses(than)) return reuses(i);
+    const bool long_i = block.extents[i] >= 4, long_than = block.extents[than] >= 4;
+    if (long_i != long_than) return long_i;
+    return block.store.strides[i] < block.store.strides[than];
+  };
+  for (size_t i = 0; i < block.n_iters(); ++i) {
+    if (block.reduce[i] || i == *vector || block.extents[i] == 1) continue;
+    if (block.store.strides[i] == AccessPattern::kIrregular) continue;
+    if (!roles.row || better_row(i, *roles.row)) roles.row = i;
+  }
+  for (size_t i = 0; i < block.n_iters(); ++i) {
+    if (block.reduce[i]) {
+      roles.reduce.push_back(i);
+    } else if (i != *vector && i != roles.row) {
+      (reuses(i) ? roles.outside : roles.batch).push_back(i);
+    }
+  }
+  for (size_t l = 0; l < block.loads.size(); ++l)
+    if (roles.row && block.loads[l].touches(*roles.row) && !block.loads[l].touches(*vector)) roles.row_loads.push_back(l);
+
+  // The reduction in the order in which the rows' operand lies in memory.
+  const size_t order_load = !roles.row_loads.empty() ? roles.row_loads.front() : 0;
+  if (!block.loads.empty())
+    std::stable_sort(roles.reduce.begin(), roles.reduce.end(), [&](size_t a, size_t b) {
+      const auto& strides = block.loads[order_load].strides;
+      const auto key = [&](size_t i) {
+        return strides[i] == AccessPattern::kIrregular ? INT64_MAX : std::abs(strides[i]);
+      };
+      return key(a) > key(b);
+    });
+
+  if (roles.row) {
+    size_t inner = *roles.row;
+    for (size_t step = inner; step-- > 0;) {
+      const bool is_outside = std::find(roles.outside.begin(), roles.outside.end(), step) != roles.outside.end();
+      if (block.extents[step] == 1 && is_outside) continue;
+      if (!is_outside || !fuses(block, step, inner)) break;
+      roles.flat = *roles.row - step;
+      inner = step;
+      // Further ones must fit the fused extent, which only the innermost step is checked for.
+      break;
+    }
+  }
+  return roles;
+}
+
+std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
+  std::vector<Tile> tiles;
+  const int64_t registers = target.vector_registers;
+  const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
+  const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
+  const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
+  for (int64_t vectors : {1, 2, 3, 4, 6, 8}) {
+    if (vectors > columns && vectors > 1) break;
+    int64_t last_tiles = -1;
+    // From above, so that of several heights with equally many tiles the smallest would come last: keep that one.
+    for (int64_t rows = 1; rows <= std::min<int64_t>(p.row_extent, 30); ++rows) {
+      const int64_t needed = p.shared_vectors ? rows * vectors + vectors + 1 : rows * vectors + vectors + 2;
+      if (needed > registers) break;
+      const int64_t n_tiles = (p.row_extent + rows - 1) / rows;
+      if (n_tiles == last_tiles) continue;   // a smaller height needs as few
+      last_tiles = n_tiles;
+      const int64_t panels = (columns + vectors - 1) / vectors;
+      const auto cycles_per_step = [&](int64_t r) {
+        const double work = static_cast<double>(r * vectors) / fma;
+        // Broadcasts are operands of multiply-adds; with more than one vector they are loads of their own.
+        const double loads = static_cast<double>(vectors + (p.shared_vectors ? r : r * vectors)) / 2;
+        const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
+        double cycles = std::max({work, loads, waiting});
+        cycles += 0.04 * loads;
+        return cycles;
+      };
+      // n tiles of heights q and q + 1.
+      const int64_t q = p.row_extent / n_tiles, r = p.row_extent % n_tiles;
+      double step = cycles_per_step(q) * static_cast<double>(n_tiles - r) + cycles_per_step(q + 1) * static_cast<double>(r);
+      // A panel that does not stay in L1 comes from L2 again for each tile.
+      const double panel_bytes = static_cast<double>(p.steps * vectors * p.lanes * 4);
+      const double row_bytes = static_cast<double>(p.steps * rows * 4);
+      if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
+        const double from_l2 = static_cast<double>(vectors * p.lanes * 4) / 48.0 * static_cast<double>(n_tiles);
+        step = std::max(step * 1.02, from_l2);
+      }
+      if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > 12) step *= 1.35;
+      else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24) step *= 1.35;
+      double cost = step * static_cast<double>(p.steps) * static_cast<double>(panels);
+      // Clearing, writing back, and the call.
+      cost += static_cast<double>(panels * n_tiles) * (20 + static_cast<double>(rows * vectors) * 1.5);
+      cost *= static_cast<double>(p.repeats);
+      if (p.threads > 1) {
+        const int64_t pieces = n_tiles * panels * p.repeats;
+        const double share = std::ceil(static_cast<double>(pieces) / p.threads) / static_cast<double>(pieces);
+        cost *= share;
+      }
+      tiles.push_back({rows, vectors, cost});
+    }
+  }
+  std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.cost < b.cost; });
+  return tiles;
+}
+
+}  // namespace fettle
