@@ -201,6 +201,7 @@ Value* FunctionEmitter::start_pointer(Loop& loop, const BufferNode* buffer, cons
   }
   initial.add(loop.first, slope.constant);
   PointerPhi carried;
+  carried.number = loop.pointers.size();
   Value* before = vb_.at_level(loop.level - 1, [&] { return pointer_at(base, initial, element_bytes); });
   carried.bump_bytes = vb_.at_level(loop.level - 1, [&] { return bytes_of(slope, element_bytes); });
   carried.phi = PHINode::Create(PointerType::get(vb_.context(), 0), 2);

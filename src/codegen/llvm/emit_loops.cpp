@@ -135,9 +135,11 @@ void FunctionEmitter::emit_for(const ForNode& node) {
   emit(node.body);
 
   BasicBlock* latch = b.GetInsertBlock();
-  for (const auto& [key, pointer] : loops_.back().pointers) {
-    auto* next = b.CreateGEP(b.getInt8Ty(), pointer.phi, {pointer.bump_bytes});
-    pointer.phi->addIncoming(next, latch);
+  std::vector<const PointerPhi*> pointers(loops_.back().pointers.size());
+  for (const auto& [key, pointer] : loops_.back().pointers) pointers[pointer.number] = &pointer;
+  for (const PointerPhi* pointer : pointers) {
+    auto* next = b.CreateGEP(b.getInt8Ty(), pointer->phi, {pointer->bump_bytes});
+    pointer->phi->addIncoming(next, latch);
   }
   loops_.pop_back();
   // Where nobody asks for the number, counting down leaves the flags set.

@@ -85,6 +85,7 @@ class FunctionEmitter {
   struct PointerPhi {
     llvm::PHINode* phi;
     llvm::Value* bump_bytes;
+    size_t number;  // in the order in which the loop's pointers were made: addresses of nodes must not decide on code
   };
   struct PointerKey {
     const BufferNode* buffer;

@@ -1,0 +1,191 @@
+// docs/tour.md shows what the compiler really does: every dump on the page is made anew here and compared.
+// FETTLE_UPDATE_GOLDEN=1 rewrites the page, the timing included.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "codegen/llvm/llvm_codegen.h"
+#include "graph/testing.h"
+#include "harness/paired.h"
+#include "ir/compare.h"
+#include "ir/text.h"
+#include "lower/lower.h"
+#include "measure/local_kernel.h"
+#include "page.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/sample_tile.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/testing.h"
+#include "tour_example.h"
+
+namespace fettle::docs {
+namespace {
+
+constexpr const char* kPage = "docs/tour.md";
+constexpr const char* kExample = "tests/docs/tour_example.cpp";
+
+// Dumps are made for a named target, so that the page is the same on every machine.
+std::shared_ptr<const Target> page_target() {
+  static const auto target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());
+  return target;
+}
+
+Schedule scheduled(const Func& program, std::shared_ptr<const Target> target = page_target(), int64_t rows = 4) {
+  Schedule s(program);
+  s.set_target(std::move(target));
+  const Result<> done = tour_schedule(s, rows);
+  EXPECT_TRUE(done) << explain(done.error());
+  return s;
+}
+
+LoweredKernel lowered() { return lower(scheduled(tour_program()).func(), *page_target()).value(); }
+
+// The atom of the larger tile.
+Func atom_of(const IrModule& module) {
+  Func largest;
+  for (const auto& [name, func] : module.funcs)
+    if (name != module.entry && (!largest || to_text(func).size() > to_text(largest).size())) largest = func;
+  return largest;
+}
+
+// The same choice as a space would leave it to a search: a sampling step with its address and its decision.
+std::string decision() {
+  Schedule s(tour_program(), 4);
+  s.set_target(page_target());
+  const BlockRef c = get_block(s, {.name = "C"}).value();
+  const LoopRef rows = get_loops(s, {.block = c}).value()[0];
+  s.set_address_prefix("tiling/C");
+  const auto factors = sample_tile(s, {.loop = rows, .innermost = TilePosition::kRows, .name = "i"}).value();
+  EXPECT_OK(split(s, {.loop = rows, .factors = {factors[0], factors[1]}, .tail = Tail::kBalance}));
+  return to_text(s.trace());
+}
+
+// A node of a model, and what it means.
+std::string node_as_program() {
+  GraphMaker maker;
+  Value* y = maker.node("MatMul", {maker.input("x", {197, 768}), maker.constant("w", {768, 768})});
+  maker.graph.add_output("y", y);
+  const Func meaning = node_func(*y->producer).value();
+  EXPECT_EQ(canonical_hash(meaning), canonical_hash(tour_program()));
+  return to_text(maker.graph) + "\n" + to_text(meaning);
+}
+
+std::string refusal() {
+  Schedule s(tour_program());
+  const BlockRef c = get_block(s, {.name = "C"}).value();
+  const std::vector<LoopRef> loops = get_loops(s, {.block = c}).value();
+  const Result<> refused = vectorize(s, {.loop = loops[2]});
+  return refused ? "" : explain(refused.error());
+}
+
+std::string assembly_of_hot_loop() {
+  const Func atom = atom_of(lowered().kernel);
+  return hot_loop(emit_assembly({{{atom->name, atom}}, ""}, *page_target()).value());
+}
+
+void check(const std::string& name, std::string dump) {
+  while (dump.ends_with("\n\n")) dump.pop_back();
+  if (!dump.empty() && !dump.ends_with('\n')) dump += '\n';
+  ASSERT_FALSE(dump.empty()) << name;
+  Page page = read_page(kPage);
+  ASSERT_TRUE(page.dumps.count(name)) << kPage << " has no place for " << name;
+  if (update_wanted()) rewrite_dump(page, name, dump);
+  EXPECT_EQ(page.dumps[name], dump) << "FETTLE_UPDATE_GOLDEN=1 rewrites the page";
+}
+
+TEST(Tour, TensorExpression) { check("te", source_region(kExample, "te")); }
+TEST(Tour, Program) { check("program", to_text(tour_program())); }
+TEST(Tour, Node) { check("node", node_as_program()); }
+TEST(Tour, ScheduleByHand) { check("schedule", source_region(kExample, "schedule")); }
+TEST(Tour, Trace) { check("trace", to_text(scheduled(tour_program()).trace())); }
+TEST(Tour, ScheduledProgram) { check("scheduled", to_text(scheduled(tour_program()).func())); }
+TEST(Tour, Decision) { check("decision", decision()); }
+TEST(Tour, Refusal) { check("refusal", refusal()); }
+TEST(Tour, Prologue) { check("prologue", to_text(lowered().prologue)); }
+TEST(Tour, Entry) { check("entry", to_text(lowered().kernel.funcs.at(lowered().kernel.entry))); }
+TEST(Tour, Atom) { check("atom", to_text(atom_of(lowered().kernel))); }
+TEST(Tour, HotLoop) { check("assembly", assembly_of_hot_loop()); }
+
+// Every dump on the page is one that is checked above or below.
+TEST(Tour, EveryDumpIsChecked) {
+  const Page page = read_page(kPage);
+  EXPECT_TRUE(page.problems.empty()) << page.problems.front();
+  std::set<std::string> names;
+  for (const auto& [name, dump] : page.dumps) names.insert(name);
+  EXPECT_EQ(names, (std::set<std::string>{"te", "program", "node", "schedule", "trace", "scheduled", "refusal",
+                                          "prologue", "decision", "entry", "atom", "assembly", "time"}));
+}
+
+TEST(Tour, ScheduleKeepsTheMeaning) {
+  for (const auto& [m, n, k] : {std::tuple{7, 64, 5}, std::tuple{13, 32, 1}, std::tuple{8, 96, 3}}) {
+    const Func program = tour_program(m, n, k);
+    EXPECT_TRUE(testing::same_result(program, scheduled(program).func()));
+  }
+}
+
+TEST(Tour, TraceReplays) {
+  const Schedule by_hand = scheduled(tour_program());
+  Schedule replayed(tour_program());
+  replayed.set_target(page_target());
+  ASSERT_OK(replay(replayed, parse_trace(to_text(by_hand.trace())).value()));
+  EXPECT_EQ(to_text(replayed.func()), to_text(by_hand.func()));
+}
+
+// Small integers: every sum is exact, whatever its order.
+std::vector<float> small_integers(size_t count, uint64_t seed) {
+  std::vector<float> values(count);
+  RandomStream stream{seed, 0};
+  for (float& x : values) x = static_cast<float>(static_cast<int64_t>(stream.below(7)) - 3);
+  return values;
+}
+
+TEST(Tour, KernelIsRight) {
+  const auto host = std::make_shared<const Target>(detect_host(1));
+  if (!host->has_feature("avx512f")) GTEST_SKIP() << "the example's vectors have 16 lanes";
+  const Func program = tour_program();
+  std::vector<LocalKernel> kernels;
+  kernels.push_back(LocalKernel::build(program, *host, {.plain = true}).value());
+  for (int64_t rows : {4, 14})
+    kernels.push_back(LocalKernel::build(scheduled(program, host, rows).func(), *host).value());
+  const std::vector<float> a = small_integers(197 * 768, 1), b = small_integers(768 * 768, 2);
+  for (LocalKernel& kernel : kernels) {
+    kernel.set_logical<float>(0, a);
+    kernel.set_logical<float>(1, b);
+    ASSERT_OK(kernel.run_prologue());
+    ASSERT_OK(kernel.run());
+    EXPECT_EQ(kernel.logical<float>(2), kernels.front().logical<float>(2));
+  }
+
+  // Times differ from run to run: they are taken when the page is written, and not compared.
+  if (!update_wanted()) return;
+  bench::PeakMeter peak(1);
+  const std::vector<bench::Contender> contenders = {
+      {"tile 4 x 32", [&] { kernels[1].call(); }, 2.0 * 197 * 768 * 768},
+      {"tile 14 x 32", [&] { kernels[2].call(); }, 2.0 * 197 * 768 * 768},
+  };
+  const bench::PairedResult timed = bench::time_paired(contenders, peak).value();
+  std::string text = describe(*host) + "\n";
+  for (size_t i = 0; i < contenders.size(); ++i)
+    text += fmt::format("{:<14}{:.3f} ms  {:.0f} GFLOP/s  {:.1f} % of the FMA peak\n", contenders[i].name,
+                        timed.time_ns(i).median * 1e-6, timed.gflops(i), 100 * timed.of_peak(i).median);
+  Page page = read_page(kPage);
+  rewrite_dump(page, "time", text);
+}
+
+TEST(HotLoop, IsTheShortestLoopThatMultiplies) {
+  EXPECT_EQ(hot_loop("f:\n\txor eax, eax\n.L1:\n.L2:\n\tvfmadd231ps zmm0, zmm1, zmm2 # note\n\tinc rax\n\t.p2align 4\n"
+                     "\tjne .L2\n\tjne .L1\n.L3:\n\tdec rax\n\tjne\t.L3\n"),
+            ".L2:\n  vfmadd231ps zmm0, zmm1, zmm2\n  inc rax\n  jne .L2\n");
+  EXPECT_EQ(hot_loop("f:\n.L1:\n\tdec rax\n\tjne .L1\n"), "");
+}
+
+}  // namespace
+}  // namespace fettle::docs
