@@ -6,12 +6,18 @@
 
 namespace fettle::passes {
 
+namespace {
+// Products and reductions over more than this many pairs of elements are left to the compiled model.
+constexpr int64_t kMaxPairs = int64_t{1} << 31;
+}  // namespace
+
 bool can_fold(const Node& node, int64_t max_bytes) {
-  int64_t in_bytes = 0, out_bytes = 0;
+  int64_t in_bytes = 0, out_bytes = 0, largest = 0;
   for (const Value* input : node.inputs) {
     if (!input) continue;
     if (!input->is_constant()) return false;
     in_bytes += input->constant->size_bytes;
+    largest = std::max(largest, input->constant->n_elems());
   }
   for (const Value* output : node.outputs) {
     if (!output->is_static()) return false;
@@ -19,6 +25,8 @@ bool can_fold(const Node& node, int64_t max_bytes) {
     if (!bytes) return false;
     out_bytes += *bytes;
   }
+  const bool combines = node.op->fusion == FusionKind::kComplexOutFusable || node.op->fusion == FusionKind::kReduction;
+  if (combines && largest > 0 && out_bytes / largest > kMaxPairs / largest / largest) return false;
   return out_bytes <= std::max(in_bytes, max_bytes);
 }
 

@@ -1,0 +1,254 @@
+#include "graph/passes/passes.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "graph/op.h"
+
+namespace fettle {
+namespace {
+
+// A graph under construction, by operator names.
+class PassTest : public testing::Test {
+ protected:
+  Graph g{"g"};
+
+  Value* input(std::string name, Shape shape, DType dtype = kF32) { return g.add_input(std::move(name), {dtype, std::move(shape)}); }
+  Value* op(std::string_view name, std::vector<Value*> inputs, Attrs attrs = {}) {
+    Node* node = g.add_node(find_op(name), "n" + std::to_string(g.nodes().size()), std::move(inputs), std::move(attrs));
+    node->provenance = {node->name};
+    return node->output();
+  }
+  Value* number(double value) { return g.add_constant("c", scalar(value)); }
+  Value* numbers(std::vector<int64_t> values) { return g.add_constant("ints", int_list(values)); }
+  Value* random(std::vector<int64_t> shape) {
+    TensorBuilder t = make_tensor(kF32, std::move(shape)).value();
+    for (float& x : t.elems<float>()) x = static_cast<float>(stream_.uniform() + 0.25);
+    return g.add_constant("w", std::move(t).finish());
+  }
+  static Attrs ints(std::string name, std::vector<int64_t> values) {
+    Attrs attrs;
+    attrs.set(std::move(name), std::move(values));
+    return attrs;
+  }
+  static Attrs axis(int64_t value) {
+    Attrs attrs;
+    attrs.set("axis", value);
+    return attrs;
+  }
+
+  // Optimises, and checks that the outputs stay the same: as typed before any other pass, and after all of them.
+  void optimize_to(const std::string& expected_histogram) {
+    g.sort();
+    ASSERT_TRUE(passes::infer_shapes(g, {}));
+    g.sort();
+    ASSERT_TRUE(validate(g, true));
+    std::map<std::string, ConstantTensor> inputs;
+    for (const Value* value : g.inputs()) {
+      TensorBuilder t = make_tensor(value->dtype(), value->extents()).value();
+      for (float& x : t.elems<float>()) x = static_cast<float>(4 * stream_.uniform() - 2);
+      inputs.emplace(value->name, std::move(t).finish());
+    }
+    const auto before = evaluate(g, inputs, interpreter_executor());
+    ASSERT_TRUE(before) << before.error().to_string();
+    const auto done = optimize(g);
+    ASSERT_TRUE(done) << done.error().to_string();
+    EXPECT_EQ(histogram(g), expected_histogram) << to_text(g);
+    const auto after = evaluate(g, inputs, interpreter_executor());
+    ASSERT_TRUE(after) << after.error().to_string();
+    for (const auto& [name, want] : *before) {
+      const ConstantTensor& got = after->at(name);
+      ASSERT_EQ(got.shape, want.shape);
+      double scale = 0;
+      for (int64_t i = 0; i < want.n_elems(); ++i) scale = std::max(scale, std::abs(want.at(i)));
+      for (int64_t i = 0; i < want.n_elems(); ++i) ASSERT_NEAR(got.at(i), want.at(i), 1e-5 * scale) << name << " " << i;
+    }
+  }
+
+ private:
+  RandomStream stream_{42};
+};
+
+TEST_F(PassTest, NeutralElementsAndCopiesGo) {
+  Value* x = input("x", {2, 3});
+  Value* y = op("Identity", {op("Mul", {op("Add", {x, number(0)}), number(1)})});
+  g.add_output("y", op("Relu", {op("Pow", {y, number(1)})}));
+  optimize_to("Relu 1");
+}
+
+TEST_F(PassTest, AnOnesTensorThatEnlargesStays) {
+  Value* x = input("x", {1, 3});
+  g.add_output("y", op("Mul", {x, g.add_constant("ones", *filled(1, kF32, {2, 1}))}));
+  optimize_to("Mul 1");
+}
+
+TEST_F(PassTest, PowersQuotientsAndChains) {
+  Value* x = input("x", {4});
+  Value* squares = op("Pow", {x, number(2)});
+  g.add_output("y", op("Mul", {op("Div", {squares, number(4)}), number(3)}));
+  optimize_to("Mul 2");  // x*x, then times 0.75
+}
+
+TEST_F(PassTest, TransposesJoin) {
+  Value* x = input("x", {2, 3, 4});
+  Value* y = op("Transpose", {op("Transpose", {x}, ints("perm", {1, 2, 0}))}, ints("perm", {2, 0, 1}));
+  g.add_output("y", op("Relu", {y}));
+  optimize_to("Relu 1");
+}
+
+TEST_F(PassTest, ATransposeOfUnitDimsIsAReshape) {
+  Value* x = input("x", {1, 3, 4});
+  g.add_output("y", op("Transpose", {x}, ints("perm", {1, 0, 2})));
+  optimize_to("Reshape 1");
+}
+
+TEST_F(PassTest, ReshapesJoin) {
+  Value* x = input("x", {2, 3, 4});
+  Value* y = op("Unsqueeze", {op("Flatten", {x}), numbers({0})});
+  g.add_output("y", op("Reshape", {y, numbers({4, -1})}));
+  optimize_to("Reshape 1");
+}
+
+TEST_F(PassTest, ShapeArithmeticIsFolded) {
+  Value* x = input("x", {2, 3, 4});
+  Value* rows = op("Gather", {op("Shape", {x}), numbers({0})});
+  Value* product = op("Mul", {op("Gather", {op("Shape", {x}), numbers({1})}), op("Gather", {op("Shape", {x}), numbers({2})})});
+  g.add_output("y", op("Reshape", {x, op("Concat", {rows, product}, axis(0))}));
+  optimize_to("Reshape 1");
+  EXPECT_EQ(to_string(g.outputs()[0].value->shape()), "[2, 12]");
+}
+
+TEST_F(PassTest, SymbolsTravelThroughShapeArithmetic) {
+  Value* x = input("x", {Dim::symbol("N"), 3, Dim::symbol("W")});
+  Value* rows = op("Gather", {op("Shape", {x}), numbers({0})});
+  Value* y = op("Reshape", {x, op("Concat", {rows, numbers({-1})}, axis(0))});
+  g.add_output("y", y);
+  ASSERT_TRUE(optimize(g));
+  EXPECT_EQ(to_string(g.outputs()[0].value->shape()), "[N, 3 * W]");
+  EXPECT_EQ(require_static(g).error().code, ErrorCode::E604);
+}
+
+TEST_F(PassTest, BatchNormAndAffineJoinTheConvolution) {
+  Value* x = input("x", {1, 4, 6, 6});
+  Value* y = op("Conv", {x, random({8, 4, 3, 3})}, ints("pads", {1, 1, 1, 1}));
+  y = op("BatchNormalization", {y, random({8}), random({8}), random({8}), random({8})});
+  y = op("Add", {op("Mul", {number(1.5), y}), random({8, 1, 1})});
+  g.add_output("y", op("Relu", {y}));
+  optimize_to("Conv 1, Relu 1");
+  const auto& names = g.nodes()[0]->provenance;
+  EXPECT_EQ(names, (std::vector<std::string>{"n0", "n1", "n2", "n3"}));
+}
+
+TEST_F(PassTest, AnOffsetBeforeAPaddedConvolutionStays) {
+  Value* x = input("x", {1, 4, 6, 6});
+  const auto conv = [&](Value* v, int64_t pad) {
+    return op("Conv", {op("Add", {op("Mul", {v, random({4, 1, 1})}), number(0.5)}), random({4, 1, 3, 3})}, [&] {
+      Attrs attrs = ints("pads", {pad, pad, pad, pad});
+      attrs.set("group", int64_t{4});
+      return attrs;
+    }());
+  };
+  g.add_output("padded", conv(x, 1));
+  g.add_output("not_padded", conv(x, 0));
+  optimize_to("Conv 2, Add 1, Mul 1");
+}
+
+TEST_F(PassTest, WhatOthersUseStays) {
+  Value* x = input("x", {1, 4, 6, 6});
+  Value* y = op("Conv", {x, random({4, 4, 1, 1})});
+  g.add_output("raw", y);
+  g.add_output("scaled", op("Mul", {y, number(2)}));
+  optimize_to("Conv 1, Mul 1");
+}
+
+TEST_F(PassTest, TransposedConvolutionTakesFactors) {
+  Value* x = input("x", {1, 4, 3, 3});
+  Attrs attrs = ints("strides", {2, 2});
+  attrs.set("group", int64_t{2});
+  Value* y = op("ConvTranspose", {x, random({4, 3, 2, 2}), random({6})}, std::move(attrs));
+  g.add_output("y", op("Add", {op("Mul", {y, random({6, 1, 1})}), random({6, 1, 1})}));
+  optimize_to("ConvTranspose 1");
+}
+
+TEST_F(PassTest, GemmIsAProductAndASum) {
+  Value* x = input("x", {3, 4});
+  Attrs attrs;
+  attrs.set("transB", int64_t{1});
+  g.add_output("y", op("Gemm", {x, random({5, 4}), random({5})}, std::move(attrs)));
+  optimize_to("Add 1, MatMul 1");
+}
+
+TEST_F(PassTest, HardSwish) {
+  Value* x = input("x", {2, 8});
+  Attrs clip;
+  clip.set("min", 0.0);
+  clip.set("max", 6.0);
+  Value* gate = op("Clip", {op("Add", {x, number(3)})}, clip);
+  g.add_output("a", op("Div", {op("Mul", {x, gate}), number(6)}));
+  Value* gate2 = op("Clip", {op("Add", {number(3), x})}, clip);
+  g.add_output("b", op("Mul", {op("Div", {gate2, number(6)}), x}));
+  optimize_to("HardSwish 1");  // the same, so one
+}
+
+TEST_F(PassTest, ClipsThatAreNoHardSwishStay) {
+  Value* x = input("x", {2, 8});
+  Attrs clip;
+  clip.set("min", 0.0);
+  clip.set("max", 5.0);
+  Value* gate = op("Clip", {op("Add", {x, number(3)})}, clip);
+  g.add_output("a", op("Div", {op("Mul", {x, gate}), number(6)}));
+  optimize_to("Mul 2, Add 1, Clip 1");
+}
+
+TEST_F(PassTest, SwishAndGelu) {
+  Value* x = input("x", {2, 8});
+  g.add_output("a", op("Mul", {x, op("Sigmoid", {x})}));
+  Value* gate = op("Add", {op("Erf", {op("Div", {x, number(std::sqrt(2.0))})}), number(1)});
+  g.add_output("b", op("Mul", {op("Mul", {x, gate}), number(0.5)}));
+  optimize_to("Gelu 1, Swish 1");
+}
+
+TEST_F(PassTest, LayerNormalization) {
+  Value* x = input("x", {2, 5, 8});
+  Value* d = op("Sub", {x, op("ReduceMean", {x}, ints("axes", {-1}))});
+  Value* variance = op("ReduceMean", {op("Pow", {d, number(2)})}, ints("axes", {-1}));
+  Value* y = op("Div", {d, op("Sqrt", {op("Add", {variance, number(1e-5)})})});
+  g.add_output("y", op("Add", {op("Mul", {y, random({8})}), random({8})}));
+  optimize_to("LayerNormalization 1");
+  EXPECT_EQ(g.nodes()[0]->provenance.size(), 9u);
+}
+
+TEST_F(PassTest, EqualNodesMerge) {
+  Value* x = input("x", {2, 3});
+  g.add_output("y", op("Add", {op("Exp", {x}), op("Exp", {x})}));
+  optimize_to("Add 1, Exp 1");
+}
+
+TEST_F(PassTest, WrongShapesAreNamed) {
+  g.add_output("y", op("Add", {input("a", {2, 3}), input("b", {4})}));
+  const auto status = optimize(g);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::E605);
+  EXPECT_EQ(status.error().where, "n0");
+}
+
+TEST_F(PassTest, HugeShapesAreRefused) {
+  g.add_output("y", op("Expand", {input("x", {1}), numbers({int64_t{1} << 39, 1024})}));
+  EXPECT_EQ(optimize(g).error().code, ErrorCode::E608);
+}
+
+TEST_F(PassTest, BindShapes) {
+  input("a", {Dim::symbol("N"), 3});
+  Value* b = input("b", {Dim::symbol("N")});
+  EXPECT_EQ(bind_shapes(g, {{"c", {1}}}).error().code, ErrorCode::E704);
+  EXPECT_EQ(bind_shapes(g, {{"a", {1}}}).error().code, ErrorCode::E605);
+  EXPECT_EQ(bind_shapes(g, {{"a", {1, 4}}}).error().code, ErrorCode::E605);
+  EXPECT_EQ(bind_shapes(g, {{"a", {1, 3}}, {"b", {2}}}).error().code, ErrorCode::E605);
+  ASSERT_TRUE(bind_shapes(g, {{"a", {7, 3}}}));
+  EXPECT_EQ(b->extent(0), 7);  // the symbol is fixed everywhere
+}
+
+}  // namespace
+}  // namespace fettle
