@@ -196,6 +196,29 @@ func add(X: f32[n], Y: f32[n] output, n: i64 in 1..64):
   expect_ok(measure({"b0 = get_block(name=\"Y\")\n"}, request)[0]);
 }
 
+TEST_F(Measurer, ATrustedTraceStandsForALongPlainProgram) {
+  start(options());
+  const Func long_one = parsed(R"(
+func sums(X: f32[1200], Y: f32[1200] output):
+  for i in 1200:
+    for j in 600000:
+      block Y(v: spatial[1200] = i, r: reduce[600000] = j):
+        reads X[v]
+        writes Y[v]
+        init:
+          Y[v] = 0.0
+        Y[v] = max(Y[v], X[v])
+)");
+  const std::string as_it_is = "b0 = get_block(name=\"Y\")\n";
+  // The reference is built from the trace that is given: one that cannot be built is no reference.
+  ASSERT_TRUE(measurer_->set_workload(long_one, {.reference_trace = "nonsense("}));
+  MeasureRequest request;
+  request.check = true;
+  const auto results = measure({as_it_is}, request);
+  EXPECT_EQ(results[0].error, ErrorCode::E406);
+  EXPECT_NE(results[0].message.find("reference"), std::string::npos) << results[0].message;
+}
+
 TEST_F(Measurer, NoWorker) {
   auto o = options();
   o.worker_path = "/no/such/program";

@@ -49,8 +49,8 @@ struct MeasureRequest {
 struct WorkloadOptions {
   uint64_t seed = 0;          // of what buffers hold
   std::vector<int64_t> ints;  // integer parameters, in order
-  /// Stands for the plain program in checks where that would take too long (more than 2e9 iterations): a trace that is
-  /// trusted, such as the untuned default.
+  /// Stands for the plain program in checks where that would take more than about a second (3e8 block instances): a
+  /// trace that is trusted, such as the untuned default. Without it, checks beyond 3e9 are E406.
   std::string reference_trace;
 };
 
