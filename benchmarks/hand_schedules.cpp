@@ -219,7 +219,7 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     Schedule s(matmul_func(p));
     s.set_target(std::make_shared<const Target>(target));
     GemmTiles tiles{.rows = 6, .vectors = 4};
-    if (p.m == 197) tiles = {.rows = 14, .vectors = 2};
+    if (p.m == 197) tiles = {.rows = 14, .vectors = 2, .prefetch = p.k};
     // Few rows: each panel of B comes from far away and is used a few times only, so the next one is asked for early.
     if (p.m == 40) tiles = {.rows = 8, .vectors = 2, .prefetch = p.k};
     if (p.m == 77) tiles = {.rows = 11, .vectors = 2, .depth = 1024, .prefetch = p.k};
