@@ -1,0 +1,166 @@
+#include "cost/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <string>
+
+namespace fettle {
+namespace {
+
+constexpr std::array<double, kSources> kWriteWeight{1.0, 1.5, 2.0};
+
+class Estimator {
+ public:
+  Estimator(const LoopTree& tree, const MachineCosts& costs, int threads, const AtomTable* atoms)
+      : tree_(tree), costs_(costs), threads_(std::max(1, threads)), atoms_(atoms) {}
+
+  Estimate run() {
+    const std::vector<const CostNode*> nests = nests_of(tree_);
+    const std::vector<Traffic> traffic = traffic_of_nests(tree_, costs_, threads_);
+    const double crowd = 1 + 0.4 * (threads_ - 1);  // on what threads share
+    for (size_t i = 0; i < nests.size(); ++i) {
+      const double plain_before = out_.plain_s, calls_before = out_.calls;
+      visit(*nests[i], 1, 0, nullptr, false);
+      const bool has_atoms = out_.calls > calls_before;
+      double stream = 0;
+      for (size_t level = 0; level < kSources; ++level) {
+        const double lines = traffic[i].read[level] + kWriteWeight[level] * traffic[i].written[level];
+        const double cycles = has_atoms ? costs_.stall_cycles[level] : costs_.stream_cycles[level];
+        const double seconds = lines * cycles / costs_.hz * (level + 1 == kSources ? crowd : 1);
+        (has_atoms ? out_.stall_s : out_.stream_s)[level] += seconds;
+        if (!has_atoms) stream += seconds;
+        out_.read_lines[level] += traffic[i].read[level];
+        out_.written_lines[level] += traffic[i].written[level];
+      }
+      if (!has_atoms) out_.overlap_s += 0.7 * std::min(stream, out_.plain_s - plain_before);
+    }
+    out_.nests = static_cast<double>(nests.size());
+    out_.atoms = static_cast<double>(names_.size());
+    out_.footprint_bytes = footprint_bytes(tree_, tree_.root);
+    for (const CostBuffer& buffer : tree_.buffers) (buffer.scratch ? out_.scratch_bytes : out_.parameter_bytes) += buffer.bytes;
+    return out_;
+  }
+
+ private:
+  // `loop`: the one right around `node`; runs: of `node`, all in all.
+  void visit(const CostNode& node, double runs, double depth, const CostNode* loop, bool in_atom) {
+    out_.depth = std::max(out_.depth, depth);
+    switch (node.kind) {
+      case CostNode::Kind::kLoop: {
+        double extent = node.extent;
+        if (node.parallel) {
+          out_.fork_s += threads_ > 1 ? runs * costs_.fork_join_seconds : 0;
+          out_.parallel_extent = std::max(out_.parallel_extent, extent);
+          out_.parallel_loops += 1;
+          if (threads_ > 1 && extent > 0) {
+            const double own = std::ceil(extent / threads_);
+            out_.parallel_waste = std::max(out_.parallel_waste, own * threads_ / extent);
+            extent = own;
+          }
+        }
+        const bool innermost = node.children[0].kind == CostNode::Kind::kBody;
+        const double cycles = innermost ? runs * costs_.loop_cycles : runs * extent * costs_.outer_loop_cycles;
+        (in_atom ? out_.edge_s : out_.plain_s) += cycles / costs_.hz;
+        out_.loops += runs;
+        out_.iterations += runs * extent;
+        visit(node.children[0], runs * extent, depth + 1, &node, in_atom);
+        return;
+      }
+      case CostNode::Kind::kSeq:
+        for (const CostNode& child : node.children) visit(child, runs, depth, nullptr, in_atom);
+        return;
+      case CostNode::Kind::kChoice:
+        for (size_t i = 0; i < node.children.size(); ++i) visit(node.children[i], runs * node.shares[i], depth, nullptr, in_atom);
+        return;
+      case CostNode::Kind::kCall:
+        out_.calls += runs;
+        out_.edge_s += runs * costs_.call_cycles / costs_.hz;
+        out_.variants += static_cast<double>(node.variants.size());
+        for (size_t i = 0; i < node.children.size(); ++i) {
+          names_.insert(node.variants[i].name);
+          visit(node.children[i], runs * node.shares[i], depth, nullptr, true);
+        }
+        return;
+      case CostNode::Kind::kBody: return body(node, runs, loop, in_atom);
+    }
+  }
+
+  void body(const CostNode& node, double runs, const CostNode* loop, bool in_atom) {
+    const Work& work = node.work;
+    out_.flops += runs * work.flops;
+    out_.fma += runs * work.fma;
+    out_.arithmetic += runs * work.arithmetic;
+    out_.loads += runs * work.loads;
+    out_.broadcasts += runs * work.broadcasts;
+    out_.stores += runs * work.stores;
+    out_.gathers += runs * work.gathers;
+    out_.divisions += runs * work.divisions;
+    const bool is_step = in_atom && loop && work.fma > 0 && work.accumulators > 0;
+    if (!is_step) {
+      const double seconds = runs * work_cycles(work, costs_, loop != nullptr) / costs_.hz;
+      (in_atom ? out_.edge_s : out_.plain_s) += seconds;
+      if (!in_atom) {
+        out_.plain_flops += runs * work.flops;
+        out_.scalar_runs += runs;
+      }
+      return;
+    }
+    const RowMode mode = row_mode(node);
+    double cycles = work_cycles(work, costs_, true);
+    if (atoms_) {
+      cycles = atoms_->step_cycles(work, mode);
+    } else if (mode == RowMode::kConflict) {
+      cycles += work.broadcasts * 0.15;  // each row's line comes anew
+    }
+    out_.step_s += runs * cycles / costs_.hz;
+    out_.steps += runs;
+    (mode == RowMode::kConflict ? out_.steps_conflict : mode == RowMode::kPacked ? out_.steps_packed : out_.steps_in_place) += runs;
+    out_.step_rows += runs * work.broadcasts;
+    out_.step_vectors += runs * work.vector_loads();
+    if (costs_.fma_latency * work.fma / work.accumulators > work.fma / costs_.fma_per_cycle) out_.latency_bound += runs;
+    out_.spilled += runs * std::max(0.0, work.live_registers + work.vector_loads() + 1 - costs_.registers);
+  }
+
+  // By the stream that moves least from step to step: it is the one whose elements are broadcast.
+  RowMode row_mode(const CostNode& node) const {
+    const Stream* rows = nullptr;
+    for (const Stream& stream : node.streams) {
+      if (stream.is_write || stream.step_bytes.empty()) continue;
+      if (!rows || std::abs(stream.step_bytes.back()) < std::abs(rows->step_bytes.back())) rows = &stream;
+    }
+    if (!rows) return RowMode::kPacked;
+    RowMode mode = RowMode::kPacked;
+    for (const StreamDim& dim : rows->dims) {
+      if (dim.count <= 1.5) continue;
+      mode = std::max(mode, RowMode::kInPlace);
+      const auto stride = static_cast<int64_t>(std::abs(dim.stride_bytes));
+      const auto way = static_cast<int64_t>(costs_.l1_way_bytes);
+      const double places = static_cast<double>(way / std::max<int64_t>(64, std::gcd(stride, way)));
+      if (dim.count / places > costs_.l1_ways - 2) mode = RowMode::kConflict;
+    }
+    return mode;
+  }
+
+  const LoopTree& tree_;
+  const MachineCosts& costs_;
+  const int threads_;
+  const AtomTable* atoms_;
+  Estimate out_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+double Estimate::seconds() const {
+  double sum = step_s + edge_s + plain_s + fork_s - overlap_s;
+  for (size_t level = 0; level < kSources; ++level) sum += stall_s[level] + stream_s[level];
+  return sum;
+}
+
+Estimate estimate(const LoopTree& tree, const MachineCosts& costs, int threads, const AtomTable* atoms) {
+  return Estimator(tree, costs, threads, atoms).run();
+}
+
+}  // namespace fettle

@@ -1,0 +1,45 @@
+#include "cost/machine_costs.h"
+
+#include <algorithm>
+
+namespace fettle {
+
+MachineCosts describe_costs(const Target& target) {
+  MachineCosts costs;
+  costs.hz = std::max(0.1, target.frequency_ghz) * 1e9;
+  costs.fma_per_cycle = std::max(1, target.fma_per_cycle);
+  costs.fma_latency = std::max(1, target.fma_latency_cycles);
+  costs.registers = target.vector_registers;
+  for (size_t i = 0; i < costs.capacity_bytes.size() && i < target.caches.size(); ++i)
+    costs.capacity_bytes[i] = static_cast<double>(target.caches[i].size_bytes);
+  // A missing level is as large as the one before it.
+  for (size_t i = std::max<size_t>(1, target.caches.size()); i < costs.capacity_bytes.size(); ++i)
+    costs.capacity_bytes[i] = costs.capacity_bytes[i - 1];
+  if (!target.caches.empty() && target.caches[0].ways > 0) {
+    costs.l1_ways = target.caches[0].ways;
+    costs.l1_way_bytes = static_cast<double>(target.caches[0].size_bytes) / target.caches[0].ways;
+  }
+  return costs;
+}
+
+double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop) {
+  double loads = work.loads + work.gathers, stores = work.stores;
+  // What does not fit into registers is stored and loaded again.
+  const double needed = work.live_registers > 0 ? work.live_registers + work.vector_loads() + 1 : 0;
+  if (needed > costs.registers) {
+    loads += needed - costs.registers;
+    stores += needed - costs.registers;
+  }
+  const double arithmetic = work.arithmetic + work.fma;
+  double cycles = std::max({work.fma / costs.fma_per_cycle, arithmetic / (2 * costs.fma_per_cycle), loads / costs.loads_per_cycle,
+                            stores / costs.stores_per_cycle, (arithmetic + loads + stores + 2) / costs.issue_per_cycle});
+  cycles += 6 * work.divisions;
+  if (in_loop && work.accumulators > 0) {
+    // Each accumulator waits for itself.
+    cycles = std::max(cycles, costs.fma_latency * std::max(1.0, (work.fma > 0 ? work.fma : work.arithmetic) / work.accumulators));
+  }
+  if (in_loop && work.carried_through_memory) cycles = std::max(cycles, costs.fma_latency + 8);
+  return std::max(cycles, 1.0);
+}
+
+}  // namespace fettle

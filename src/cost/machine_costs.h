@@ -1,0 +1,42 @@
+#pragma once
+// What pieces of work cost on a machine, in cycles: known from its description, corrected by what was measured.
+
+#include <array>
+
+#include "cost/loop_tree.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// Where a cache line comes from, beyond the first-level cache.
+enum class Source : uint8_t { kL2, kL3, kMemory };
+inline constexpr int kSources = 3;
+
+struct MachineCosts {
+  double hz = 3e9;                // cycles a second
+  double fma_per_cycle = 2;
+  double fma_latency = 4;
+  double loads_per_cycle = 2;
+  double stores_per_cycle = 1;
+  double issue_per_cycle = 6;
+  double registers = 32;
+  /// Delay by one line that arithmetic, which the machine does meanwhile, does not hide.
+  std::array<double, kSources> stall_cycles{0.7, 3, 10};
+  /// One line where nothing but moving data is done.
+  std::array<double, kSources> stream_cycles{1.5, 5, 14};
+  double call_cycles = 20;        // of an atom, beside its work: arguments, jumps, the first loads
+  double loop_cycles = 10;        // one innermost loop: entered, drained, left
+  double outer_loop_cycles = 2;   // one iteration of a loop that is not innermost
+  double fork_join_seconds = 1.5e-6;
+  std::array<double, kSources> capacity_bytes{48e3, 1e6, 32e6};  // of L1, L2, L3
+  double l1_ways = 8, l1_way_bytes = 4096;
+};
+
+/// By the target's description alone.
+MachineCosts describe_costs(const Target& target);
+
+/// Cycles of one run of straight-line code whose data lie in the first-level cache. in_loop: run after run, so that latencies
+/// of accumulators count.
+double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop);
+
+}  // namespace fettle

@@ -1,0 +1,242 @@
+#include "cost/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fettle {
+namespace {
+
+constexpr double kLine = 64;
+
+// What one stream touches while some loops run.
+struct Box {
+  int buffer;
+  double low, high, lines;
+  bool is_write;
+};
+
+class Footprints {
+ public:
+  Footprints(const LoopTree& tree, int threads) : tree_(tree), threads_(threads) {}
+
+  double extent_of(const CostNode& loop) const {
+    if (!loop.parallel || threads_ <= 1) return loop.extent;
+    return std::ceil(loop.extent / threads_);
+  }
+
+  /// Boxes of `node`, whose loops lie below `outer` others (their extents are on extents_).
+  void collect(const CostNode& node, size_t outer, std::vector<Box>& boxes) {
+    switch (node.kind) {
+      case CostNode::Kind::kLoop:
+        extents_.push_back(extent_of(node));
+        collect(node.children[0], outer, boxes);
+        extents_.pop_back();
+        return;
+      case CostNode::Kind::kCall:
+        if (!node.children.empty()) collect(node.children[0], outer, boxes);
+        return;
+      case CostNode::Kind::kSeq:
+        for (const CostNode& child : node.children) collect(child, outer, boxes);
+        return;
+      case CostNode::Kind::kChoice: {
+        // Alternatives touch much the same: the largest counts.
+        std::vector<Box> most;
+        double most_lines = -1;
+        for (const CostNode& child : node.children) {
+          std::vector<Box> own;
+          collect(child, outer, own);
+          double lines = 0;
+          for (const Box& box : own) lines += box.lines;
+          if (lines > most_lines) {
+            most_lines = lines;
+            most = std::move(own);
+          }
+        }
+        boxes.insert(boxes.end(), most.begin(), most.end());
+        return;
+      }
+      case CostNode::Kind::kBody:
+        for (const Stream& stream : node.streams) add(box_of(stream, outer), boxes);
+        return;
+    }
+  }
+
+  struct Total {
+    std::vector<double> lines;  // one a buffer, distinct
+    double bytes = 0;
+  };
+  Total total(const CostNode& node, size_t outer) {
+    std::vector<Box> boxes;
+    collect(node, outer, boxes);
+    Total result;
+    const size_t n = tree_.buffers.size();
+    result.lines.assign(n, 0);
+    std::vector<double> low(n, INFINITY), high(n, -INFINITY);
+    for (const Box& box : boxes) {
+      const auto b = static_cast<size_t>(box.buffer);
+      result.lines[b] += box.lines;
+      low[b] = std::min(low[b], box.low);
+      high[b] = std::max(high[b], box.high);
+    }
+    for (size_t b = 0; b < n; ++b) {
+      if (result.lines[b] == 0) continue;
+      result.lines[b] = std::min(result.lines[b], (high[b] - low[b]) / kLine + 1);
+      if (tree_.buffers[b].bytes > 0) result.lines[b] = std::min(result.lines[b], std::ceil(tree_.buffers[b].bytes / kLine) + 1);
+      result.bytes += result.lines[b] * kLine;
+    }
+    return result;
+  }
+
+  std::vector<double>& extents() { return extents_; }
+
+ private:
+  Box box_of(const Stream& stream, size_t outer) {
+    struct Dim {
+      double stride, count;
+    };
+    Dim dims[24];
+    size_t n = 0;
+    double low = stream.low_bytes, high = stream.low_bytes + stream.run_bytes;
+    for (const StreamDim& d : stream.dims) {
+      if (n < 24) dims[n++] = {d.stride_bytes, d.count};
+      high += d.stride_bytes * (d.count - 1);
+    }
+    for (size_t i = outer; i < extents_.size() && i < stream.step_bytes.size(); ++i) {
+      const double stride = std::abs(stream.step_bytes[i]);
+      if (stride == 0 || extents_[i] <= 1) continue;
+      if (n < 24) dims[n++] = {stride, extents_[i]};
+      low -= stride * (extents_[i] - 1) / 2;
+      high += stride * (extents_[i] - 1) / 2;
+    }
+    std::sort(dims, dims + n, [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
+    double run = stream.run_bytes, segments = 1;
+    for (size_t i = 0; i < n; ++i) {
+      if (dims[i].stride <= std::max(run, kLine)) run += dims[i].stride * (dims[i].count - 1);
+      else segments *= dims[i].count;
+    }
+    const double whole = std::floor(run / kLine);
+    const double lines = std::max(1.0, whole + (run - whole * kLine > 0 ? (whole > 0 ? 0.5 : 1) : 0));
+    return {stream.buffer, low, high, segments * lines, stream.is_write};
+  }
+
+  static void add(const Box& box, std::vector<Box>& boxes) {
+    for (Box& known : boxes) {
+      if (known.buffer != box.buffer) continue;
+      const double slack = 0.02 * (box.high - box.low) + 1;
+      if (std::abs(known.low - box.low) <= slack && std::abs(known.high - box.high) <= slack) {
+        known.lines = std::max(known.lines, box.lines);
+        return;
+      }
+    }
+    boxes.push_back(box);
+  }
+
+  const LoopTree& tree_;
+  const int threads_;
+  std::vector<double> extents_;
+};
+
+// 1: it stays in a cache of that size; 0: it does not.
+double fits(double bytes, double capacity) {
+  const double ratio = bytes / capacity;
+  return std::clamp((1.15 - ratio) / 0.4, 0.0, 1.0);
+}
+
+class Misses {
+ public:
+  Misses(const LoopTree& tree, int threads, double capacity) : footprints_(tree, threads), capacity_(capacity) {}
+
+  /// Lines of each buffer that one run of `node` brings into the cache, which holds nothing before.
+  std::vector<double> of(const CostNode& node) {
+    auto& extents = footprints_.extents();
+    const auto all = footprints_.total(node, extents.size());
+    const double whole = fits(all.bytes, capacity_);
+    if (whole == 1 || node.kind == CostNode::Kind::kBody) return all.lines;
+    std::vector<double> lines(all.lines.size(), 0);
+    const auto add = [&](const std::vector<double>& more, double scale) {
+      for (size_t b = 0; b < lines.size(); ++b) lines[b] += scale * more[b];
+    };
+    switch (node.kind) {
+      case CostNode::Kind::kLoop: {
+        const double extent = footprints_.extent_of(node);
+        extents.push_back(extent);
+        const auto body = footprints_.total(node.children[0], extents.size());
+        const double kept = fits(body.bytes, capacity_);
+        if (kept > 0) add(all.lines, kept);
+        if (kept < 1) add(of(node.children[0]), (1 - kept) * extent);
+        extents.pop_back();
+        break;
+      }
+      case CostNode::Kind::kSeq:
+        for (const CostNode& child : node.children) add(of(child), 1);
+        break;
+      case CostNode::Kind::kChoice:
+      case CostNode::Kind::kCall:
+        for (size_t i = 0; i < node.children.size(); ++i) add(of(node.children[i]), node.shares[i]);
+        break;
+      case CostNode::Kind::kBody: break;
+    }
+    for (size_t b = 0; b < lines.size(); ++b) lines[b] = whole * all.lines[b] + (1 - whole) * std::max(lines[b], all.lines[b]);
+    return lines;
+  }
+
+  Footprints& footprints() { return footprints_; }
+
+ private:
+  Footprints footprints_;
+  const double capacity_;
+};
+
+void find_written(const CostNode& node, std::vector<bool>& written) {
+  for (const Stream& stream : node.streams)
+    if (stream.is_write) written[static_cast<size_t>(stream.buffer)] = true;
+  for (const CostNode& child : node.children) find_written(child, written);
+}
+
+}  // namespace
+
+std::vector<const CostNode*> nests_of(const LoopTree& tree) {
+  std::vector<const CostNode*> nests;
+  if (tree.root.kind != CostNode::Kind::kSeq) return {&tree.root};
+  for (const CostNode& child : tree.root.children) nests.push_back(&child);
+  return nests;
+}
+
+double footprint_bytes(const LoopTree& tree, const CostNode& node) {
+  Footprints footprints(tree, 1);
+  return footprints.total(node, 0).bytes;
+}
+
+std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& costs, int threads) {
+  const std::vector<const CostNode*> nests = nests_of(tree);
+  std::vector<Traffic> result(nests.size());
+  for (size_t i = 0; i < nests.size(); ++i) {
+    std::vector<bool> written(tree.buffers.size(), false);
+    find_written(*nests[i], written);
+    for (int level = 0; level < kSources; ++level) {
+      const double capacity = costs.capacity_bytes[static_cast<size_t>(level)];
+      Misses misses(tree, threads, capacity);
+      // What the whole kernel touches, or this nest and the one before it, may be in the cache still.
+      const auto everything = misses.footprints().total(tree.root, 0);
+      const double warm = fits(everything.bytes, capacity);
+      const std::vector<double> lines = misses.of(*nests[i]);
+      std::vector<double> kept(lines.size(), warm);
+      if (i > 0 && warm < 1) {
+        const auto before = misses.footprints().total(*nests[i - 1], 0);
+        const auto own = misses.footprints().total(*nests[i], 0);
+        const double both = fits(before.bytes + own.bytes, capacity);
+        for (size_t b = 0; b < kept.size(); ++b)
+          if (before.lines[b] > 0) kept[b] = std::max(kept[b], both);
+      }
+      for (size_t b = 0; b < lines.size(); ++b)
+        (written[b] ? result[i].written : result[i].read)[static_cast<size_t>(level)] += lines[b] * (1 - kept[b]);
+    }
+    // Entering a level → coming from the next one.
+    for (auto* lines : {&result[i].read, &result[i].written})
+      for (size_t level = 0; level + 1 < kSources; ++level)
+        (*lines)[level] = std::max(0.0, (*lines)[level] - (*lines)[level + 1]);
+  }
+  return result;
+}
+
+}  // namespace fettle
