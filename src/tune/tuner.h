@@ -1,0 +1,102 @@
+#pragma once
+// Tuning: of one task, and of all tasks of a model under one budget. What is measured is recorded at once.
+
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "database/database.h"
+#include "measure/runner.h"
+#include "target/target.h"
+#include "tune/search/search_strategy.h"
+#include "tune/space/space.h"
+#include "tune/task_scheduler.h"
+
+namespace fettle {
+
+struct TuneTask {
+  Func workload;
+  double weight = 1;  // how often a run of the model runs it
+  std::string label;
+};
+
+struct TuneProgress {
+  struct Task {
+    std::string label;
+    double weight = 1;
+    int64_t trials = 0;    // known results included
+    double default_s = 0;  // of one call; 0: not measured yet
+    double best_s = 0;
+    double share = 0;       // of the model's time as it is now
+    bool given_up = false;  // nothing more is expected of it
+  };
+  std::vector<Task> tasks;
+  int current = -1;      // the task being worked on
+  int64_t trials = 0;    // of all tasks, known results included
+  int64_t measured = 0;  // in this run
+  int64_t failed = 0;
+  double default_s = 0;    // Σ weight · default: the model's time untuned
+  double estimated_s = 0;  // Σ weight · best: as it is now; tasks not yet measured are left out
+  double elapsed_s = 0;
+  double left_s = -1;  // of the budget; negative: no time limit
+};
+
+struct TuneOptions {
+  uint64_t seed = 0;
+  double max_seconds = std::numeric_limits<double>::infinity();  // wall clock, all in all
+  int64_t max_trials = std::numeric_limits<int64_t>::max();      // of all tasks together; known results count
+  int64_t max_task_trials = 400;                                 // of one task
+  int batch = 16;                                                // candidates measured before the cost model learns
+  int first_points = 256;                                        // predicted for the first batch of a task
+  int confirm = 4;                                               // candidates timed again, interleaved with the default
+  int confirm_rounds = 5;
+  double peak_flops = 0;  // of one thread, fp32 multiply-adds counted as two: gives each task its bound; 0: unknown
+  TimingOptions timing;
+  const Space* space = nullptr;      // null: rule_space()
+  DescribeFn describe;               // empty: nothing is predicted
+  const AtomTable* atoms = nullptr;  // for the constructed default
+  GradientSchedulerOptions scheduler;
+  const std::atomic<bool>* stop = nullptr;  // set: end soon; all that was measured is recorded
+};
+
+struct TaskReport {
+  std::string label;
+  std::string default_trace;
+  std::string best_trace;  // confirmed: never slower than the default; the default where nothing is better
+  DecisionMap best_decisions;
+  double default_s = 0;  // 0: not measured
+  double best_s = 0;
+  bool confirmed = false;  // best was timed again beside the default, and its results are right
+  bool given_up = false;   // ended because nothing more was expected
+  int64_t trials = 0;      // results used, known ones included
+  int64_t measured = 0;    // of these, measured now
+  int64_t failed = 0;
+  double seconds = 0;  // spent on it
+};
+
+struct TuneReport {
+  std::vector<TaskReport> tasks;  // in the order given
+  int64_t trials = 0;
+  int64_t measured = 0;
+  double default_s = 0;    // Σ weight · default over the measured tasks
+  double estimated_s = 0;  // Σ weight · best over these
+  double seconds = 0;
+  bool stopped = false;  // by the flag
+};
+
+/// Tunes one task. E406 where nothing can be measured any more; E5xx where a record cannot be kept; E102, E709 where
+/// the workload cannot be measured. Use make_memory_database() to keep nothing.
+Result<TaskReport> tune_task(const Func& workload, const Target& target, int threads, Database& database,
+                             Runner& runner, CostModel& model, const TuneOptions& options = {});
+
+/// Tunes all tasks under one budget; equal workloads count as one. `progress` is called after each result and each
+/// batch. A task that cannot be measured keeps its default and is passed over. E406, E5xx.
+Result<TuneReport> tune_tasks(std::vector<TuneTask> tasks, const Target& target, int threads, Database& database,
+                              Runner& runner, CostModel& model, const TuneOptions& options = {},
+                              const std::function<void(const TuneProgress&)>& progress = {});
+
+}  // namespace fettle
