@@ -62,9 +62,9 @@ Result<Report> bench_model(const Options& options) {
     FETTLE_TRY(bench::ModelPeer peer, start_peer(name, options.model, threads, inputs, folder.path()));
     peers.push_back(std::move(peer));
   }
-  std::vector<Runner> runners{model_runner("fettle", model, inputs)};
-  for (bench::ModelPeer& peer : peers) runners.push_back(peer_runner(peer));
-  FETTLE_TRY(const std::vector<Latency> latencies, time_interleaved(runners, {.seconds = seconds}));
+  std::vector<TimedWork> works{timed_model("fettle", model, inputs)};
+  for (bench::ModelPeer& peer : peers) works.push_back(timed_peer(peer));
+  FETTLE_TRY(const std::vector<Latency> latencies, time_interleaved(works, {.seconds = seconds}));
 
   Report report;
   report.json = {{"model", options.model}, {"threads", threads}, {"latency_ms", to_json(latencies[0])}};

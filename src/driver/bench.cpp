@@ -50,7 +50,7 @@ Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed
   return inputs;
 }
 
-Runner model_runner(std::string name, Model& model, const std::vector<NamedTensor>& inputs) {
+TimedWork timed_model(std::string name, Model& model, const std::vector<NamedTensor>& inputs) {
   const auto time = [&model, &inputs](int runs) -> Result<std::vector<double>> {
     FETTLE_TRY(std::vector<NamedTensor> outputs, model.make_outputs());
     std::vector<double> times;
@@ -65,31 +65,31 @@ Runner model_runner(std::string name, Model& model, const std::vector<NamedTenso
   return {std::move(name), time};
 }
 
-Runner peer_runner(bench::ModelPeer& peer) {
+TimedWork timed_peer(bench::ModelPeer& peer) {
   return {peer.name(), [&peer](int runs) -> Result<std::vector<double>> {
             FETTLE_TRY(bench::PeerTimes times, peer.time(runs));
             return std::move(times.times_ns);
           }};
 }
 
-Result<std::vector<Latency>> time_interleaved(const std::vector<Runner>& runners, const BenchOptions& options) {
-  std::vector<std::vector<double>> times(runners.size());
+Result<std::vector<Latency>> time_interleaved(const std::vector<TimedWork>& works, const BenchOptions& options) {
+  std::vector<std::vector<double>> times(works.size());
   const auto begin = std::chrono::steady_clock::now();
   for (int round = 0;; ++round) {
     const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (round >= options.min_rounds && spent >= options.seconds) break;
     if (round > 0 && spent >= 5 * options.seconds) break;
-    for (size_t k = 0; k < runners.size(); ++k) {
-      const size_t i = (k + static_cast<size_t>(round)) % runners.size();
-      FETTLE_TRY(const std::vector<double> more, runners[i].time(options.runs_a_round));
+    for (size_t k = 0; k < works.size(); ++k) {
+      const size_t i = (k + static_cast<size_t>(round)) % works.size();
+      FETTLE_TRY(const std::vector<double> more, works[i].time(options.runs_a_round));
       times[i].insert(times[i].end(), more.begin(), more.end());
     }
   }
   std::vector<Latency> result;
-  for (size_t i = 0; i < runners.size(); ++i) {
+  for (size_t i = 0; i < works.size(); ++i) {
     const double fastest = times[i].empty() ? std::numeric_limits<double>::quiet_NaN()
                                             : *std::min_element(times[i].begin(), times[i].end());
-    result.push_back({runners[i].name, fastest * 1e-6, median_of(times[i]) * 1e-6, static_cast<int>(times[i].size())});
+    result.push_back({works[i].name, fastest * 1e-6, median_of(times[i]) * 1e-6, static_cast<int>(times[i].size())});
   }
   return result;
 }

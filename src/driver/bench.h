@@ -24,23 +24,23 @@ struct Latency {
 };
 
 /// Something whose runs are timed; times in ns.
-struct Runner {
+struct TimedWork {
   std::string name;
   /// Runs once untimed, then `runs` times.
   std::function<Result<std::vector<double>>(int runs)> time;
 };
-/// The model on these inputs; both must outlive the runner.
-Runner model_runner(std::string name, Model& model, const std::vector<NamedTensor>& inputs);
-Runner peer_runner(bench::ModelPeer& peer);
+/// The model on these inputs; both must outlive it.
+TimedWork timed_model(std::string name, Model& model, const std::vector<NamedTensor>& inputs);
+TimedWork timed_peer(bench::ModelPeer& peer);
 
 struct BenchOptions {
-  double seconds = 3;      // of timing, all runners together
+  double seconds = 3;      // of timing, all works together
   int runs_a_round = 5;
   int min_rounds = 5;
 };
 
-/// Rounds, in each of which every runner has its turn, until the time is up. Errors: those of the runners.
-Result<std::vector<Latency>> time_interleaved(const std::vector<Runner>& runners, const BenchOptions& options);
+/// Rounds, in each of which each has its turn, until the time is up. Errors: those of the works.
+Result<std::vector<Latency>> time_interleaved(const std::vector<TimedWork>& works, const BenchOptions& options);
 
 /// Times of kernels over `runs` runs.
 Result<std::vector<KernelTime>> profile_model(Model& model, const std::vector<NamedTensor>& inputs, int runs,

@@ -10,74 +10,13 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "graph/plan/nest.h"
 #include "ir/compare.h"
 #include "ir/fold.h"
 #include "ir/visit.h"
 
 namespace fettle {
 namespace {
-
-/// A block in a loop nest of its own under the root.
-struct Nest {
-  std::vector<const ForNode*> loops;
-  const BlockNode* block = nullptr;
-};
-
-std::vector<Stmt> nests_of(const Func& func) {
-  const Stmt& body = func.root().body;
-  if (const auto* list = body.as<SeqNode>()) return list->stmts;
-  return {body};
-}
-
-/// Null block: the statement is no perfect nest around one block.
-Nest open_nest(const Stmt& stmt) {
-  Nest nest;
-  const Stmt* at = &stmt;
-  while (const auto* loop = at->as<ForNode>()) {
-    nest.loops.push_back(loop);
-    at = &loop->body;
-  }
-  nest.block = at->as<BlockNode>();
-  return nest;
-}
-
-/// The nest's loops around another block.
-Stmt close_nest(const Nest& nest, Stmt body) {
-  for (size_t i = nest.loops.size(); i-- > 0;)
-    body = with(*nest.loops[i], [&](ForNode& f) { f.body = body; });
-  return body;
-}
-
-Func with_nests(const Func& func, std::vector<Stmt> nests, std::vector<Buffer> allocations) {
-  const Stmt root = with(func.root(), [&](BlockNode& b) {
-    b.body = seq(std::move(nests));
-    b.allocations = std::move(allocations);
-  });
-  return with(func, [&](FuncNode& f) { f.body = root; });
-}
-
-/// Reads and writes as the body has them; opaque blocks keep what they declare.
-void find_regions(BlockNode& block) {
-  const bool opaque = block.iters.empty();
-  if (opaque) return;
-  RegionUnion reads, writes;
-  std::unordered_set<const BufferNode*> written;
-  walk(block.body, [&](const Stmt& s) {
-    if (const auto* n = s.as<StoreNode>()) {
-      writes.add(n->buffer, n->indices);
-      written.insert(n->buffer.get());
-    }
-    return true;
-  });
-  walk(block.body, [](const Stmt&) { return true; },
-       [&](const Expr& e) {
-         const auto* n = e.as<LoadNode>();
-         if (n && !(block.init && written.contains(n->buffer.get()))) reads.add(n->buffer, n->indices);
-         return true;
-       });
-  block.reads = reads.take();
-  block.writes = writes.take();
-}
 
 // --- scalars ---------------------------------------------------------------------------------------------------
 
@@ -358,7 +297,7 @@ Func order_loops(const Func& func) {
   std::vector<Stmt> nests = nests_of(func);
   for (Stmt& stmt : nests) {
     const Nest nest = open_nest(stmt);
-    if (!nest.block || nest.block->iters.empty() || nest.loops.size() != nest.block->iters.size()) continue;
+    if (!is_plain(nest) || nest.block->iters.empty()) continue;
     const auto& iters = nest.block->iters;
     const StoreNode* write = nullptr;
     walk(nest.block->body, [&](const Stmt& s) {
@@ -366,10 +305,6 @@ Func order_loops(const Func& func) {
       return !write;
     });
     if (!write) continue;
-    bool plain = true;  // iterator i is bound to loop i
-    for (size_t i = 0; i < iters.size(); ++i) plain &= iters[i].binding.get() == nest.loops[i]->var.get();
-    if (!plain) continue;
-
     // Spatial iterators that no index is, those that are one in its order, the rest.
     std::vector<size_t> order;
     std::vector<bool> placed(iters.size(), false);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "graph/op.h"
 #include "graph/plan/canonical.h"
+#include "graph/plan/shapes.h"
 #include "te/create_func.h"
 
 namespace fettle {
@@ -101,7 +102,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
     const BufferOrder order{inner_order, {}};
     if (buffer->shape.size() == inner_order.size() && !is_identity(order)) orders[buffer.get()] = order;
   }
-  program.func = order_loops(orders.empty() ? func : apply_orders(func, orders));
+  program.func = merge_dims(drop_unit_dims(order_loops(orders.empty() ? func : apply_orders(func, orders))));
   return program;
 }
 
@@ -110,7 +111,8 @@ Func copy_program(DType dtype, const std::vector<int64_t>& shape, const View& fr
   const te::Tensor y = te::compute(x.shape(), [&](const auto& i) { return te::Body(x(i)); }, "copy");
   const Func func = te::create_func("Copy", {x}, {y});
   const BufferOrder order = order_of(shape, from);
-  return is_identity(order) ? func : apply_orders(func, {{func->params[0].buffer.get(), order}});
+  return merge_dims(drop_unit_dims(
+      is_identity(order) ? func : apply_orders(func, {{func->params[0].buffer.get(), order}})));
 }
 
 }  // namespace fettle
