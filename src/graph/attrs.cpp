@@ -26,8 +26,10 @@ const AttrValue* Attrs::find(std::string_view name) const {
 
 void Attrs::set(std::string name, AttrValue value) {
   const auto it = position(entries, name);
-  if (it != entries.end() && it->first == name) it->second = std::move(value);
-  else entries.emplace(it, std::move(name), std::move(value));
+  if (it != entries.end() && it->first == name)
+    it->second = std::move(value);
+  else
+    entries.emplace(it, std::move(name), std::move(value));
 }
 
 bool Attrs::erase(std::string_view name) {

@@ -44,10 +44,14 @@ void store_element(std::byte* at, DType dtype, double value) {
   if (dtype.is_bool()) return put(static_cast<uint8_t>(value != 0));
   const auto whole = static_cast<int64_t>(value);
   switch (dtype.bits) {
-    case 8: return put(static_cast<uint8_t>(whole));
-    case 16: return put(static_cast<uint16_t>(whole));
-    case 32: return put(static_cast<uint32_t>(whole));
-    default: return put(whole);
+    case 8:
+      return put(static_cast<uint8_t>(whole));
+    case 16:
+      return put(static_cast<uint16_t>(whole));
+    case 32:
+      return put(static_cast<uint32_t>(whole));
+    default:
+      return put(whole);
   }
 }
 
@@ -74,10 +78,14 @@ int64_t ConstantTensor::int_at(int64_t i) const {
   if (dtype.is_float()) return static_cast<int64_t>(at(i));
   const bool is_signed = dtype.code == TypeCode::kInt;
   switch (dtype.bits) {
-    case 8: return is_signed ? int64_t{element<int8_t>(*this, i)} : int64_t{element<uint8_t>(*this, i)};
-    case 16: return is_signed ? int64_t{element<int16_t>(*this, i)} : int64_t{element<uint16_t>(*this, i)};
-    case 32: return is_signed ? int64_t{element<int32_t>(*this, i)} : int64_t{element<uint32_t>(*this, i)};
-    default: return element<int64_t>(*this, i);
+    case 8:
+      return is_signed ? int64_t{element<int8_t>(*this, i)} : int64_t{element<uint8_t>(*this, i)};
+    case 16:
+      return is_signed ? int64_t{element<int16_t>(*this, i)} : int64_t{element<uint16_t>(*this, i)};
+    case 32:
+      return is_signed ? int64_t{element<int32_t>(*this, i)} : int64_t{element<uint32_t>(*this, i)};
+    default:
+      return element<int64_t>(*this, i);
   }
 }
 

@@ -41,7 +41,7 @@ class Dim {
 
   std::string name_;
   int64_t min_ = 0, max_ = 0;
-  std::string base_;    // of a symbol that is base + offset; empty where offset is 0
+  std::string base_;  // of a symbol that is base + offset; empty where offset is 0
   int64_t offset_ = 0;
 };
 

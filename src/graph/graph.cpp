@@ -148,9 +148,8 @@ bool Graph::is_output(const Value* value) const {
 }
 
 size_t Graph::use_count(const Value* value) const {
-  return value->users.size() + static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(), [&](const auto& o) {
-           return o.value == value;
-         }));
+  return value->users.size() + static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(),
+                                                                 [&](const auto& o) { return o.value == value; }));
 }
 
 void Graph::sort() {

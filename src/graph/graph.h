@@ -32,9 +32,9 @@ struct Value {
   std::optional<ConstantTensor> constant;  // the content, where it is known before the model runs
   /// The elements of a small integer tensor (rank 0 or 1) that is not fully constant: shape arithmetic over symbols.
   std::optional<std::vector<Dim>> content;
-  Node* producer = nullptr;                // null for inputs and constants
-  int producer_output = 0;                 // index among the producer's outputs
-  std::vector<Node*> users;                // one entry for each use; kept by Graph
+  Node* producer = nullptr;  // null for inputs and constants
+  int producer_output = 0;   // index among the producer's outputs
+  std::vector<Node*> users;  // one entry for each use; kept by Graph
 
   bool is_constant() const { return constant.has_value(); }
   bool is_static() const { return type && fettle::is_static(type->shape); }
@@ -71,14 +71,14 @@ struct Attrs {
 
 /// One operation. Inputs that an operator leaves out are null.
 struct Node {
-  std::string name;             // unique in its graph
-  const OpDef* op = nullptr;    // op.h
+  std::string name;           // unique in its graph
+  const OpDef* op = nullptr;  // op.h
   Attrs attrs;
-  std::vector<Value*> inputs;   // change through Graph::set_input only
+  std::vector<Value*> inputs;  // change through Graph::set_input only
   std::vector<Value*> outputs;
   /// Names of the model's nodes that this one does the work of; passes merge the lists.
   std::vector<std::string> provenance;
-  bool erased = false;          // no longer in the graph; freed by the next sort()
+  bool erased = false;  // no longer in the graph; freed by the next sort()
 
   Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
   Value* output(size_t i = 0) const { return outputs[i]; }

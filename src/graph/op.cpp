@@ -12,12 +12,18 @@ namespace fettle {
 
 std::string_view to_string(FusionKind kind) {
   switch (kind) {
-    case FusionKind::kElementwise: return "elementwise";
-    case FusionKind::kBroadcast: return "broadcast";
-    case FusionKind::kInjective: return "injective";
-    case FusionKind::kReduction: return "reduction";
-    case FusionKind::kComplexOutFusable: return "complex_out_fusable";
-    case FusionKind::kOpaque: return "opaque";
+    case FusionKind::kElementwise:
+      return "elementwise";
+    case FusionKind::kBroadcast:
+      return "broadcast";
+    case FusionKind::kInjective:
+      return "injective";
+    case FusionKind::kReduction:
+      return "reduction";
+    case FusionKind::kComplexOutFusable:
+      return "complex_out_fusable";
+    case FusionKind::kOpaque:
+      return "opaque";
   }
   FETTLE_UNREACHABLE();
 }
@@ -45,8 +51,10 @@ Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const t
   for (const auto* list : {&node.inputs, &node.outputs})
     for (const Value* value : *list)
       if (value && !value->is_static())
-        return fail(ErrorCode::E604, fmt::format("the shape of \"{}\" is {}", value->name,
-                                                 value->type ? to_string(value->type->shape) : "not known"), node.name);
+        return fail(ErrorCode::E604,
+                    fmt::format("the shape of \"{}\" is {}", value->name,
+                                value->type ? to_string(value->type->shape) : "not known"),
+                    node.name);
   FETTLE_TRY(auto outputs, node.op->meaning(node, inputs));
   FETTLE_CHECK(outputs.size() >= node.outputs.size());
   outputs.resize(node.outputs.size());
@@ -75,7 +83,8 @@ Result<Func> node_func(const Node& node) {
       arguments.emplace_back();
       continue;
     }
-    if (!input->is_static()) return fail(ErrorCode::E604, fmt::format("the shape of \"{}\" is not known", input->name), node.name);
+    if (!input->is_static())
+      return fail(ErrorCode::E604, fmt::format("the shape of \"{}\" is not known", input->name), node.name);
     auto [it, is_new] = made.try_emplace(input);
     if (is_new) {
       it->second = placeholder_for(*input);

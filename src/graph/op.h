@@ -16,12 +16,12 @@ namespace fettle {
 
 /// How an operator may be fused with its neighbours, weakest bond first.
 enum class FusionKind : uint8_t {
-  kElementwise,         // out[i] depends on in[i]
-  kBroadcast,           // out[i] depends on in[f(i)], f drops axes
-  kInjective,           // out[i] depends on in[f(i)]: transpose, slice, concat, …
-  kReduction,           // pooling, sums, softmax, norms
-  kComplexOutFusable,   // convolution, matmul: elementwise consumers may join the output
-  kOpaque,              // not fused
+  kElementwise,        // out[i] depends on in[i]
+  kBroadcast,          // out[i] depends on in[f(i)], f drops axes
+  kInjective,          // out[i] depends on in[f(i)]: transpose, slice, concat, …
+  kReduction,          // pooling, sums, softmax, norms
+  kComplexOutFusable,  // convolution, matmul: elementwise consumers may join the output
+  kOpaque,             // not fused
 };
 std::string_view to_string(FusionKind kind);
 

@@ -22,17 +22,23 @@ Result<Shape> broadcast(const Node& node, const Shape& a, const Shape& b) {
     const size_t from_end = out.size() - d;
     const Dim x = from_end <= a.size() ? a[a.size() - from_end] : Dim(1);
     const Dim y = from_end <= b.size() ? b[b.size() - from_end] : Dim(1);
-    if (x == y || y == Dim(1)) out[d] = x;
-    else if (x == Dim(1)) out[d] = y;
-    else if (!x.is_number()) out[d] = y.is_number() ? y : x;
-    else if (!y.is_number()) out[d] = x;
-    else return bad_types(node, fmt::format("shapes {} and {} do not broadcast", to_string(a), to_string(b)));
+    if (x == y || y == Dim(1))
+      out[d] = x;
+    else if (x == Dim(1))
+      out[d] = y;
+    else if (!x.is_number())
+      out[d] = y.is_number() ? y : x;
+    else if (!y.is_number())
+      out[d] = x;
+    else
+      return bad_types(node, fmt::format("shapes {} and {} do not broadcast", to_string(a), to_string(b)));
   }
   return out;
 }
 
 Result<int64_t> positive_axis(const Node& node, int64_t axis, int64_t rank) {
-  if (axis < -rank || axis >= rank) return bad_attribute(node, fmt::format("axis {} of a tensor of rank {}", axis, rank));
+  if (axis < -rank || axis >= rank)
+    return bad_attribute(node, fmt::format("axis {} of a tensor of rank {}", axis, rank));
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -56,14 +62,17 @@ std::optional<std::vector<Dim>> content_of(const Value& value) {
 
 namespace {
 tl::unexpected<Diagnostic> unknown_content(const Node& node, size_t input) {
-  return fail(ErrorCode::E604, fmt::format("{} needs the content of input \"{}\" when the model is compiled",
-                                           node.op->name, node.inputs[input]->name), node.name);
+  return fail(ErrorCode::E604,
+              fmt::format("{} needs the content of input \"{}\" when the model is compiled", node.op->name,
+                          node.inputs[input]->name),
+              node.name);
 }
 }  // namespace
 
 Result<std::optional<std::vector<Dim>>> dims_param(const Node& node, size_t input, std::string_view attr) {
   if (const AttrValue* value = node.attrs.find(attr)) {
-    if (const auto* list = std::get_if<std::vector<int64_t>>(value)) return std::vector<Dim>(list->begin(), list->end());
+    if (const auto* list = std::get_if<std::vector<int64_t>>(value))
+      return std::vector<Dim>(list->begin(), list->end());
     if (const auto* number = std::get_if<int64_t>(value)) return std::vector<Dim>{*number};
     return bad_attribute(node, fmt::format("attribute {} is no list of integers", attr));
   }
@@ -125,8 +134,9 @@ Expr read_broadcast(const te::Tensor& t, const Indices& indices) {
 }
 
 te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output) {
-  return te::compute(shape_exprs(output_shape(node, output)),
-                     [&](const std::vector<Var>& i) { return element(to_indices(i)); }, tensor_name(node));
+  return te::compute(
+      shape_exprs(output_shape(node, output)), [&](const std::vector<Var>& i) { return element(to_indices(i)); },
+      tensor_name(node));
 }
 
 Expr divide(const Expr& a, const Expr& b) {
@@ -147,9 +157,12 @@ Indices reshape_indices(const std::vector<int64_t>& from, const std::vector<int6
     int64_t x = i < from.size() ? from[i++] : 1;
     int64_t y = j < to.size() ? to[j++] : 1;
     while (x != y) {
-      if (x < y && i < from.size()) x *= from[i++];
-      else if (j < to.size()) y *= to[j++];
-      else x *= from[i++];
+      if (x < y && i < from.size())
+        x *= from[i++];
+      else if (j < to.size())
+        y *= to[j++];
+      else
+        x *= from[i++];
     }
     Expr flat = 0;
     for (size_t d = first_j; d < j; ++d)

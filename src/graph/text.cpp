@@ -30,14 +30,16 @@ std::string operand_text(const Value* value) {
   if (!value->is_constant()) return value->name;
   const ConstantTensor& data = *value->constant;
   if (data.n_elems() == 1) return fmt::format("{:g}", data.at(0));
-  return fmt::format("{}:{}{}", value->name, data.dtype.to_string(), to_string(Shape(data.shape.begin(), data.shape.end())));
+  return fmt::format("{}:{}{}", value->name, data.dtype.to_string(),
+                     to_string(Shape(data.shape.begin(), data.shape.end())));
 }
 
 }  // namespace
 
 std::string to_text(const Graph& graph) {
   std::string text = "graph " + graph.name() + "\n";
-  for (const Value* input : graph.inputs()) text += fmt::format("  input {}: {}\n", input->name, input->type->to_string());
+  for (const Value* input : graph.inputs())
+    text += fmt::format("  input {}: {}\n", input->name, input->type->to_string());
   for (const Node* node : graph.nodes()) {
     if (node->erased) continue;
     text += "  ";
@@ -54,7 +56,8 @@ std::string to_text(const Graph& graph) {
     if (!attrs.empty()) text += " {" + attrs + "}";
     text += "\n";
   }
-  for (const GraphOutput& output : graph.outputs()) text += fmt::format("  output {} = {}\n", output.name, operand_text(output.value));
+  for (const GraphOutput& output : graph.outputs())
+    text += fmt::format("  output {} = {}\n", output.name, operand_text(output.value));
   return text;
 }
 

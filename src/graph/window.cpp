@@ -14,7 +14,8 @@ Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, 
   auto list = node.attrs.get_ints(name, std::vector<int64_t>(length, otherwise));
   if (list.size() != length) return bad_attribute(node, fmt::format("{} must have {} elements", name, length));
   for (const int64_t value : list)
-    if (value < least || value > kMaxWindow) return bad_attribute(node, fmt::format("{} has the element {}", name, value));
+    if (value < least || value > kMaxWindow)
+      return bad_attribute(node, fmt::format("{} has the element {}", name, value));
   return list;
 }
 
@@ -23,7 +24,8 @@ Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, 
 Result<Window> read_window(const Node& node, const Shape& input, std::vector<int64_t> kernel) {
   Window w;
   const size_t n = input.size();
-  if (kernel.size() != n) return bad_attribute(node, fmt::format("a kernel of {} dims for {} spatial dims", kernel.size(), n));
+  if (kernel.size() != n)
+    return bad_attribute(node, fmt::format("a kernel of {} dims for {} spatial dims", kernel.size(), n));
   for (const int64_t k : kernel)
     if (k < 1 || k > kMaxWindow) return bad_attribute(node, fmt::format("a kernel of extent {}", k));
   w.kernel = std::move(kernel);
@@ -57,7 +59,8 @@ Result<Window> read_window(const Node& node, const Shape& input, std::vector<int
       continue;
     }
     const Dim room = input[d] + w.before[d] + w.after[d] - w.span(d);
-    if (room.max() < 0) return bad_types(node, fmt::format("a window of {} over {} elements", w.span(d), input[d].to_string()));
+    if (room.max() < 0)
+      return bad_types(node, fmt::format("a window of {} over {} elements", w.span(d), input[d].to_string()));
     Dim out = (ceil_mode ? ceildiv(room, s) : floordiv(room, s)) + 1;
     // The last window must begin inside of the input or the padding before it.
     if (ceil_mode && out.is_number() && (out.value() - 1) * s >= input[d].value() + w.before[d]) out = out - 1;

@@ -54,18 +54,21 @@ std::optional<ConstantTensor> read_value(const fs::path& path, onnx_reader::Exte
 
 std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
   if (got.dtype != want.dtype || got.shape != want.shape)
-    return fmt::format("{} {} instead of {} {}", got.dtype.to_string(), to_string(Shape(got.shape.begin(), got.shape.end())),
-                       want.dtype.to_string(), to_string(Shape(want.shape.begin(), want.shape.end())));
+    return fmt::format("{} {} instead of {} {}", got.dtype.to_string(),
+                       to_string(Shape(got.shape.begin(), got.shape.end())), want.dtype.to_string(),
+                       to_string(Shape(want.shape.begin(), want.shape.end())));
   const bool half = want.dtype == kF16 || want.dtype == kBF16;
   // The tolerances of the package's own runner; 16-bit floats are computed at the precision of their type.
   const double relative = half ? 1e-2 : 1e-3, absolute = half ? 1e-3 : 1e-7;
   for (int64_t i = 0; i < want.n_elems(); ++i) {
     if (!want.dtype.is_float()) {
-      if (got.int_at(i) != want.int_at(i)) return fmt::format("element {} is {}, not {}", i, got.int_at(i), want.int_at(i));
+      if (got.int_at(i) != want.int_at(i))
+        return fmt::format("element {} is {}, not {}", i, got.int_at(i), want.int_at(i));
       continue;
     }
     const double x = got.at(i), y = want.at(i);
-    const bool same = x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= absolute + relative * std::abs(y);
+    const bool same =
+        x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= absolute + relative * std::abs(y);
     if (!same) return fmt::format("element {} is {}, not {}", i, x, y);
   }
   return {};
@@ -77,7 +80,8 @@ bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
     const OpDef* op = find_op(onnx_reader::is_renamed_operator(node.op_type()) ? "Resize" : node.op_type());
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != name) continue;
-      if (node.op_type() == "Range" || (node.op_type() == "OneHot" && i == 1) || (node.op_type() == "Dropout" && i > 0)) return true;
+      if (node.op_type() == "Range" || (node.op_type() == "OneHot" && i == 1) || (node.op_type() == "Dropout" && i > 0))
+        return true;
       if (op)
         for (const ParamInput& param : op->params)
           if (param.index == i) return true;
@@ -88,7 +92,8 @@ bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
 
 Outcome run_case(const fs::path& folder) {
   onnx::ModelProto model;
-  if (!model.ParseFromString(read_file(folder / "model.onnx"))) return {Outcome::kUnsupported, "the model cannot be parsed"};
+  if (!model.ParseFromString(read_file(folder / "model.onnx")))
+    return {Outcome::kUnsupported, "the model cannot be parsed"};
   for (int set = 0;; ++set) {
     const fs::path data = folder / fmt::format("test_data_set_{}", set);
     if (!fs::is_directory(data)) break;
@@ -103,7 +108,8 @@ Outcome run_case(const fs::path& folder) {
       if (!tensor) return {Outcome::kUnsupported, "an input that is no tensor of a known type"};
       if (is_parameter(model, name)) {
         auto* initializer = bound.mutable_graph()->add_initializer();
-        if (!initializer->ParseFromString(read_file(file))) return {Outcome::kUnsupported, "an input that cannot be read"};
+        if (!initializer->ParseFromString(read_file(file)))
+          return {Outcome::kUnsupported, "an input that cannot be read"};
         initializer->set_name(name);
         continue;
       }

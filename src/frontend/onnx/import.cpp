@@ -80,7 +80,8 @@ class Importer {
     std::map<std::string, std::vector<std::string>> missing;
     for (const NodeProto& node : graph.node())
       if (!is_supported(node))
-        missing[(is_standard_domain(node.domain()) ? "" : node.domain() + ".") + node.op_type()].push_back(node_label(node));
+        missing[(is_standard_domain(node.domain()) ? "" : node.domain() + ".") + node.op_type()].push_back(
+            node_label(node));
     return report(missing);
   }
 
@@ -113,7 +114,8 @@ class Importer {
     const auto dtype = element_type(type.elem_type());
     if (!dtype) return fail(ErrorCode::E603, "an input of " + data_type_name(type.elem_type()), input.name());
     if (!type.has_shape()) return fail(ErrorCode::E604, "the input's rank is unknown", input.name());
-    if (type.shape().dim_size() > kMaxRank) return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), input.name());
+    if (type.shape().dim_size() > kMaxRank)
+      return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), input.name());
     Shape shape;
     for (int d = 0; d < type.shape().dim_size(); ++d) {
       const auto& dim = type.shape().dim(d);
@@ -163,19 +165,26 @@ class Importer {
       if (!is_scalar) shape.push_back(list.size());
       FETTLE_TRY(TensorBuilder out, make_tensor(dtype, shape));
       for (int i = 0; i < list.size(); ++i) {
-        if (dtype == kI64) out.elems<int64_t>()[static_cast<size_t>(i)] = static_cast<int64_t>(list.Get(i));
-        else out.elems<float>()[static_cast<size_t>(i)] = static_cast<float>(list.Get(i));
+        if (dtype == kI64)
+          out.elems<int64_t>()[static_cast<size_t>(i)] = static_cast<int64_t>(list.Get(i));
+        else
+          out.elems<float>()[static_cast<size_t>(i)] = static_cast<float>(list.Get(i));
       }
       return std::move(out).finish();
     };
     Result<ConstantTensor> data;
-    if (a.name() == "value") data = read_tensor(a.t(), model_, files_);
-    else if (a.name() == "value_float") data = scalar(a.f());
+    if (a.name() == "value")
+      data = read_tensor(a.t(), model_, files_);
+    else if (a.name() == "value_float")
+      data = scalar(a.f());
     else if (a.name() == "value_int") {
       data = reshaped(int_list(std::vector<int64_t>{a.i()}), {});
-    } else if (a.name() == "value_floats") data = from_list(kF32, a.floats(), false);
-    else if (a.name() == "value_ints") data = from_list(kI64, a.ints(), false);
-    else return fail(ErrorCode::E603, "Constant with " + a.name());
+    } else if (a.name() == "value_floats")
+      data = from_list(kF32, a.floats(), false);
+    else if (a.name() == "value_ints")
+      data = from_list(kI64, a.ints(), false);
+    else
+      return fail(ErrorCode::E603, "Constant with " + a.name());
     if (!data) return fail(std::move(data.error()));
     return define(node.output(0), graph_.add_constant(node.output(0), std::move(*data)), node_label(node));
   }
@@ -206,17 +215,24 @@ class Importer {
 
   Result<AttrValue> read_attribute(const AttributeProto& a) {
     switch (a.type()) {
-      case AttributeProto::INT: return AttrValue(a.i());
-      case AttributeProto::FLOAT: return AttrValue(static_cast<double>(a.f()));
-      case AttributeProto::STRING: return AttrValue(a.s());
-      case AttributeProto::INTS: return AttrValue(std::vector<int64_t>(a.ints().begin(), a.ints().end()));
-      case AttributeProto::FLOATS: return AttrValue(std::vector<double>(a.floats().begin(), a.floats().end()));
-      case AttributeProto::STRINGS: return AttrValue(std::vector<std::string>(a.strings().begin(), a.strings().end()));
+      case AttributeProto::INT:
+        return AttrValue(a.i());
+      case AttributeProto::FLOAT:
+        return AttrValue(static_cast<double>(a.f()));
+      case AttributeProto::STRING:
+        return AttrValue(a.s());
+      case AttributeProto::INTS:
+        return AttrValue(std::vector<int64_t>(a.ints().begin(), a.ints().end()));
+      case AttributeProto::FLOATS:
+        return AttrValue(std::vector<double>(a.floats().begin(), a.floats().end()));
+      case AttributeProto::STRINGS:
+        return AttrValue(std::vector<std::string>(a.strings().begin(), a.strings().end()));
       case AttributeProto::TENSOR: {
         FETTLE_TRY(ConstantTensor data, read_tensor(a.t(), model_, files_));
         return AttrValue(std::move(data));
       }
-      default: return fail(ErrorCode::E603, fmt::format("attribute \"{}\" of a kind that is not supported", a.name()));
+      default:
+        return fail(ErrorCode::E603, fmt::format("attribute \"{}\" of a kind that is not supported", a.name()));
     }
   }
 

@@ -78,7 +78,8 @@ class OnnxImport : public testing::Test {
   }
   Result<Graph> import() {
     const std::string bytes = model_.SerializeAsString();
-    return import_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, (folder_ / "model").string());
+    return import_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()},
+                             (folder_ / "model").string());
   }
   ErrorCode error() {
     const auto graph = import();
@@ -122,7 +123,8 @@ TEST_F(OnnxImport, UnsupportedOperatorsAreListedAtOnce) {
   const auto graph = import();
   ASSERT_FALSE(graph);
   EXPECT_EQ(graph.error().code, ErrorCode::E603);
-  for (const char* name : {"Frobnicate (the_Frobnicate)", "NonZero (the_NonZero)", "com.example.FusedThing (the_FusedThing)"})
+  for (const char* name :
+       {"Frobnicate (the_Frobnicate)", "NonZero (the_NonZero)", "com.example.FusedThing (the_FusedThing)"})
     EXPECT_NE(graph.error().message.find(name), std::string::npos) << graph.error().message;
 }
 
@@ -283,7 +285,8 @@ TEST_F(OnnxImport, DamagedModels) {
   int read = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string bytes = good;
-    for (uint64_t k = 0; k <= random.below(3); ++k) bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
+    for (uint64_t k = 0; k <= random.below(3); ++k)
+      bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
     auto graph = import_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, folder_.string());
     if (!graph) continue;
     ++read;

@@ -29,11 +29,10 @@ Result<MappedFile> map_file(const std::string& path) {
   const int error = errno;
   ::close(fd);
   if (memory == MAP_FAILED) return fail(ErrorCode::E601, fmt::format("{}: {}", path, std::strerror(error)));
-  return MappedFile{std::shared_ptr<const std::byte>(static_cast<const std::byte*>(memory),
-                                                     [size](const std::byte* p) {
-                                                       ::munmap(const_cast<std::byte*>(p), size);
-                                                     }),
-                    info.st_size};
+  return MappedFile{
+      std::shared_ptr<const std::byte>(static_cast<const std::byte*>(memory),
+                                       [size](const std::byte* p) { ::munmap(const_cast<std::byte*>(p), size); }),
+      info.st_size};
 }
 
 Result<MappedFile> ExternalFiles::slice(const std::string& location, int64_t offset, int64_t length) {

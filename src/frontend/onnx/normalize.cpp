@@ -56,10 +56,14 @@ Result<> upsample(ModelNode& node) {
 bool is_renamed_operator(std::string_view op) { return op == "Upsample"; }
 
 Result<> normalize(ModelNode& node, int opset) {
-  if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "Hardmax") coerce_axis(node, opset);
-  else if (node.op == "BatchNormalization") return batch_normalization(node, opset);
-  else if (node.op == "Dropout") return dropout(node);
-  else if (node.op == "Upsample") return upsample(node);
+  if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "Hardmax")
+    coerce_axis(node, opset);
+  else if (node.op == "BatchNormalization")
+    return batch_normalization(node, opset);
+  else if (node.op == "Dropout")
+    return dropout(node);
+  else if (node.op == "Upsample")
+    return upsample(node);
   else if (node.op == "Resize" && opset < 11) {
     resize_asymmetric(node);
     if (node.inputs.size() == 2) node.inputs = {node.inputs[0], nullptr, node.inputs[1]};

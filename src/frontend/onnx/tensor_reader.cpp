@@ -35,12 +35,18 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
     return [](TensorBuilder& out, const auto& source) { copy_values<T>(out, source); };
   };
   switch (tensor.data_type()) {
-    case TensorProto::FLOAT: return filled_with(tensor.float_data(), typed(float{}));
-    case TensorProto::DOUBLE: return filled_with(tensor.double_data(), typed(double{}));
-    case TensorProto::INT64: return filled_with(tensor.int64_data(), typed(int64_t{}));
-    case TensorProto::UINT64: return filled_with(tensor.uint64_data(), typed(uint64_t{}));
-    case TensorProto::UINT32: return filled_with(tensor.uint64_data(), typed(uint32_t{}));
-    case TensorProto::INT32: return filled_with(tensor.int32_data(), typed(int32_t{}));
+    case TensorProto::FLOAT:
+      return filled_with(tensor.float_data(), typed(float{}));
+    case TensorProto::DOUBLE:
+      return filled_with(tensor.double_data(), typed(double{}));
+    case TensorProto::INT64:
+      return filled_with(tensor.int64_data(), typed(int64_t{}));
+    case TensorProto::UINT64:
+      return filled_with(tensor.uint64_data(), typed(uint64_t{}));
+    case TensorProto::UINT32:
+      return filled_with(tensor.uint64_data(), typed(uint32_t{}));
+    case TensorProto::INT32:
+      return filled_with(tensor.int32_data(), typed(int32_t{}));
     case TensorProto::INT16:
     case TensorProto::UINT16:
     case TensorProto::FLOAT16:   // bits
@@ -48,8 +54,10 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
       return filled_with(tensor.int32_data(), typed(uint16_t{}));
     case TensorProto::BOOL:
     case TensorProto::INT8:
-    case TensorProto::UINT8: return filled_with(tensor.int32_data(), typed(uint8_t{}));
-    default: return fail(ErrorCode::E603, "tensors of " + data_type_name(tensor.data_type()), tensor.name());
+    case TensorProto::UINT8:
+      return filled_with(tensor.int32_data(), typed(uint8_t{}));
+    default:
+      return fail(ErrorCode::E603, "tensors of " + data_type_name(tensor.data_type()), tensor.name());
   }
 }
 
@@ -94,20 +102,34 @@ Result<ConstantTensor> read_external(const TensorProto& tensor, DType dtype, std
 
 std::optional<DType> element_type(int data_type) {
   switch (data_type) {
-    case TensorProto::FLOAT: return kF32;
-    case TensorProto::DOUBLE: return kF64;
-    case TensorProto::FLOAT16: return kF16;
-    case TensorProto::BFLOAT16: return kBF16;
-    case TensorProto::INT8: return kI8;
-    case TensorProto::INT16: return kI16;
-    case TensorProto::INT32: return kI32;
-    case TensorProto::INT64: return kI64;
-    case TensorProto::UINT8: return kU8;
-    case TensorProto::UINT16: return kU16;
-    case TensorProto::UINT32: return kU32;
-    case TensorProto::UINT64: return kU64;
-    case TensorProto::BOOL: return kBool;
-    default: return std::nullopt;
+    case TensorProto::FLOAT:
+      return kF32;
+    case TensorProto::DOUBLE:
+      return kF64;
+    case TensorProto::FLOAT16:
+      return kF16;
+    case TensorProto::BFLOAT16:
+      return kBF16;
+    case TensorProto::INT8:
+      return kI8;
+    case TensorProto::INT16:
+      return kI16;
+    case TensorProto::INT32:
+      return kI32;
+    case TensorProto::INT64:
+      return kI64;
+    case TensorProto::UINT8:
+      return kU8;
+    case TensorProto::UINT16:
+      return kU16;
+    case TensorProto::UINT32:
+      return kU32;
+    case TensorProto::UINT64:
+      return kU64;
+    case TensorProto::BOOL:
+      return kBool;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -15,13 +15,14 @@ class TensorProto;
 
 namespace fettle::onnx_reader {
 
-/// The element type of TensorProto.DataType `data_type`, or nothing where Fettle has none (strings, complex, 4 and 8 bit).
+/// The element type of TensorProto.DataType `data_type`, or nothing where Fettle has none (strings, complex, 4 and 8
+/// bit).
 std::optional<DType> element_type(int data_type);
 /// "float16", for messages.
 std::string data_type_name(int data_type);
 
-/// The tensor's content; raw bytes are shared with `owner`, which keeps `tensor` alive, or with the mapped external file.
-/// E603 element type · E606 data of the wrong length · E607 external data · E608 too large
+/// The tensor's content; raw bytes are shared with `owner`, which keeps `tensor` alive, or with the mapped external
+/// file. E603 element type · E606 data of the wrong length · E607 external data · E608 too large
 Result<ConstantTensor> read_tensor(const onnx::TensorProto& tensor, const std::shared_ptr<const void>& owner,
                                    ExternalFiles& files);
 

@@ -22,7 +22,8 @@ Result<Shape> common_shape(const Node& node) {
 Result<> check_same_dtype(const Node& node, size_t first = 0) {
   for (size_t i = first + 1; i < node.inputs.size(); ++i)
     if (dtype_of(node, i) != dtype_of(node, first))
-      return bad_types(node, fmt::format("inputs of {} and {}", dtype_of(node, first).to_string(), dtype_of(node, i).to_string()));
+      return bad_types(
+          node, fmt::format("inputs of {} and {}", dtype_of(node, first).to_string(), dtype_of(node, i).to_string()));
   return {};
 }
 

@@ -22,7 +22,8 @@ Result<std::vector<int64_t>> kernel_of(const Node& node) {
 
 Result<> check_operands(const Node& node) {
   if (rank_of(node, 0) < 3 || rank_of(node, 0) != rank_of(node, 1))
-    return bad_types(node, fmt::format("an input {} and weights {}", to_string(shape_of(node, 0)), to_string(shape_of(node, 1))));
+    return bad_types(
+        node, fmt::format("an input {} and weights {}", to_string(shape_of(node, 0)), to_string(shape_of(node, 1))));
   if (dtype_of(node, 0) != dtype_of(node, 1)) return bad_types(node, "the input's and the weights' types differ");
   if (node.attrs.get_int("group", 1) < 1) return bad_attribute(node, "group is less than one");
   return {};
@@ -35,8 +36,10 @@ Types conv_type(const Node& node) {
   const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
   const int64_t group = node.attrs.get_int("group", 1);
   if (x[1].is_number() && !(x[1] == w[1] * group))
-    return bad_types(node, fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
-  if (w[0].value() % group != 0) return bad_types(node, fmt::format("{} outputs in {} groups", w[0].to_string(), group));
+    return bad_types(node,
+                     fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
+  if (w[0].value() % group != 0)
+    return bad_types(node, fmt::format("{} outputs in {} groups", w[0].to_string(), group));
   if (has_input(node, 2) && !(shape_of(node, 2) == Shape{w[0]})) return bad_types(node, "the bias does not fit");
   Shape shape{x[0], w[0]};
   shape.insert(shape.end(), window.output.begin(), window.output.end());
@@ -45,8 +48,8 @@ Types conv_type(const Node& node) {
 
 te::Tensor with_bias(const Node& node, const te::Tensor& sum, std::span<const te::Tensor> in) {
   if (in.size() < 3 || !in[2]) return sum;
-  return te::compute(sum.shape(), [&](const std::vector<Var>& i) { return sum(i) + in[2](i[1]); },
-                     tensor_name(node) + "_bias");
+  return te::compute(
+      sum.shape(), [&](const std::vector<Var>& i) { return sum(i) + in[2](i[1]); }, tensor_name(node) + "_bias");
 }
 
 std::vector<te::ReduceAxis> kernel_axes(const Window& window) {
@@ -144,15 +147,17 @@ Types conv_transpose_type(const Node& node) {
   const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
   const int64_t group = node.attrs.get_int("group", 1);
   if (x[1].is_number() && (!(x[1] == w[0]) || x[1].value() % group != 0))
-    return bad_types(node, fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
+    return bad_types(node,
+                     fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
   Shape shape{x[0], w[1] * group};
   if (has_input(node, 2) && !(shape_of(node, 2) == Shape{shape[1]})) return bad_types(node, "the bias does not fit");
   shape.insert(shape.end(), t.output.begin(), t.output.end());
   return one_type(dtype_of(node, 0), std::move(shape));
 }
 
-//   y[n, oc, o…] = Σ_{ic, k…} x[n, ic, (o + before - k*dilation) / stride] * w[ic, oc, k…]   where the quotient is exact
-//   and inside of x. Where windows do not overlap (kernel = stride, no padding) each output has one k: o % stride.
+//   y[n, oc, o…] = Σ_{ic, k…} x[n, ic, (o + before - k*dilation) / stride] * w[ic, oc, k…]   where the quotient is
+//   exact and inside of x. Where windows do not overlap (kernel = stride, no padding) each output has one k: o %
+//   stride.
 Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Transposed t, read_transposed(node));
   const te::Tensor &x = in[0], &w = in[1];
@@ -184,7 +189,8 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
           const Expr place = o + Expr(t.before[d]) - k * Expr(t.dilations[d]);
           const Expr quotient = floordiv(place, stride);
           if (t.strides[d] > 1) inside = logical_and(inside, eq(floormod(place, stride), Expr(0)));
-          inside = logical_and(inside, logical_and(le(Expr(0), quotient), lt(quotient, x.dim(static_cast<int>(d) + 2))));
+          inside =
+              logical_and(inside, logical_and(le(Expr(0), quotient), lt(quotient, x.dim(static_cast<int>(d) + 2))));
           at.push_back(quotient);
           weight.push_back(k);
         }

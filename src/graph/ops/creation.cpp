@@ -36,7 +36,8 @@ Tensors constant_of_shape(const Node& node, std::span<const te::Tensor>) {
 std::optional<std::vector<Dim>> constant_of_shape_content(const Node& node) {
   const auto shape = static_shape(output_shape(node));
   const ConstantTensor* value = node.attrs.get_tensor("value");
-  if (!shape || shape->size() > 1 || !filler_type(node).is_int() || (shape->size() == 1 && (*shape)[0] > 4096)) return std::nullopt;
+  if (!shape || shape->size() > 1 || !filler_type(node).is_int() || (shape->size() == 1 && (*shape)[0] > 4096))
+    return std::nullopt;
   return std::vector<Dim>(shape->empty() ? 1 : static_cast<size_t>((*shape)[0]), Dim(value ? value->int_at(0) : 0));
 }
 
@@ -55,28 +56,38 @@ Types range_type(const Node& node) {
 }
 Tensors range(const Node& node, std::span<const te::Tensor> in) {
   const auto scalar_of = [](const te::Tensor& t) { return t(Indices(t.shape().size(), Expr(0))); };
-  return one(map_output(node, [&](const Indices& i) {
-    return scalar_of(in[0]) + cast(output_dtype(node), i[0]) * scalar_of(in[2]);
-  }));
+  return one(map_output(
+      node, [&](const Indices& i) { return scalar_of(in[0]) + cast(output_dtype(node), i[0]) * scalar_of(in[2]); }));
 }
 
 Types eye_like_type(const Node& node) {
   if (rank_of(node, 0) != 2) return bad_types(node, "the input is no matrix");
   DType dtype = dtype_of(node, 0);
   switch (node.attrs.get_int("dtype", 0)) {
-    case 0: break;
-    case 1: dtype = kF32; break;
-    case 6: dtype = kI32; break;
-    case 7: dtype = kI64; break;
-    case 11: dtype = kF64; break;
-    default: return bad_attribute(node, "dtype is not supported");
+    case 0:
+      break;
+    case 1:
+      dtype = kF32;
+      break;
+    case 6:
+      dtype = kI32;
+      break;
+    case 7:
+      dtype = kI64;
+      break;
+    case 11:
+      dtype = kF64;
+      break;
+    default:
+      return bad_attribute(node, "dtype is not supported");
   }
   return one_type(dtype, shape_of(node, 0));
 }
 Tensors eye_like(const Node& node, std::span<const te::Tensor>) {
   const Expr k = node.attrs.get_int("k", 0);
   const DType dtype = output_dtype(node);
-  return one(map_output(node, [&](const Indices& i) { return select(eq(i[0] + k, i[1]), constant(1, dtype), constant(0, dtype)); }));
+  return one(map_output(
+      node, [&](const Indices& i) { return select(eq(i[0] + k, i[1]), constant(1, dtype), constant(0, dtype)); }));
 }
 
 // OneHot(indices, depth, values): values = [off, on]; the depth must be constant.
@@ -106,7 +117,8 @@ Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
 constexpr ParamInput shape_param[] = {{0, "shape", ParamInput::Kind::kInts}};
 constexpr auto kInjective = FusionKind::kInjective;
 constexpr OpDef defs[] = {
-    {"ConstantOfShape", kInjective, 0, 1, constant_of_shape_type, constant_of_shape, shape_param, 1, constant_of_shape_content},
+    {"ConstantOfShape", kInjective, 0, 1, constant_of_shape_type, constant_of_shape, shape_param, 1,
+     constant_of_shape_content},
     {"Range", kInjective, 3, 3, range_type, range},
     {"EyeLike", kInjective, 1, 1, eye_like_type, eye_like},
     {"OneHot", FusionKind::kBroadcast, 3, 3, one_hot_type, one_hot},

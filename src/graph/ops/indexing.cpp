@@ -100,14 +100,16 @@ Result<std::vector<Dim>> split_sizes(const Node& node, int64_t axis) {
       sum = sum + d;
     }
     if (given->size() != node.outputs.size() || (sum.is_number() && extent.is_number() && !(sum == extent)))
-      return bad_attribute(node, fmt::format("{} outputs of an extent of {} do not fit the stated sizes", n, extent.to_string()));
+      return bad_attribute(
+          node, fmt::format("{} outputs of an extent of {} do not fit the stated sizes", n, extent.to_string()));
     return *given;
   }
   // Equal parts; the last is smaller where they do not divide the extent.
   const Dim part = ceildiv(extent, n);
   std::vector<Dim> sizes(static_cast<size_t>(n), part);
   sizes.back() = extent - part * (n - 1);
-  if (sizes.back().max() < 0) return bad_attribute(node, fmt::format("{} outputs of an extent of {}", n, extent.to_string()));
+  if (sizes.back().max() < 0)
+    return bad_attribute(node, fmt::format("{} outputs of an extent of {}", n, extent.to_string()));
   return sizes;
 }
 Types split_type(const Node& node) {
@@ -126,11 +128,14 @@ Tensors split(const Node& node, std::span<const te::Tensor> in) {
   std::vector<te::Tensor> parts;
   int64_t start = 0;
   for (size_t k = 0; k < node.outputs.size(); ++k) {
-    parts.push_back(map_output(node, [&](const Indices& i) {
-      Indices at = i;
-      at[static_cast<size_t>(axis)] = i[static_cast<size_t>(axis)] + Expr(start);
-      return in[0](at);
-    }, k));
+    parts.push_back(map_output(
+        node,
+        [&](const Indices& i) {
+          Indices at = i;
+          at[static_cast<size_t>(axis)] = i[static_cast<size_t>(axis)] + Expr(start);
+          return in[0](at);
+        },
+        k));
     start += output_shape(node, k)[static_cast<size_t>(axis)].value();
   }
   return parts;
@@ -149,7 +154,8 @@ Result<std::vector<SlicedDim>> sliced(const Node& node) {
   FETTLE_TRY(const auto ends, dims_param(node, 2, "ends"));
   FETTLE_TRY(auto axes, ints_param(node, 3, "axes"));
   FETTLE_TRY(const auto steps, ints_param(node, 4, "steps"));
-  if (!starts || !ends || starts->size() != ends->size()) return bad_attribute(node, "starts and ends differ in length");
+  if (!starts || !ends || starts->size() != ends->size())
+    return bad_attribute(node, "starts and ends differ in length");
   if (!axes) {
     axes.emplace(starts->size());
     std::iota(axes->begin(), axes->end(), 0);
@@ -184,7 +190,10 @@ Result<std::vector<SlicedDim>> sliced(const Node& node) {
     // Of a symbolic extent: from a known start to the end, or to a known distance from it.
     if (out.step != 1 || (*starts)[k] < 0) return fail(ErrorCode::E604, "Slice of an unknown extent", node.name);
     out.start = (*starts)[k];
-    const Dim stop = !end.is_number() ? min(end, extent) : end.value() < 0 ? extent + end : end.value() >= kMaxDim ? extent : min(end, extent);
+    const Dim stop = !end.is_number()         ? min(end, extent)
+                     : end.value() < 0        ? extent + end
+                     : end.value() >= kMaxDim ? extent
+                                              : min(end, extent);
     out.extent = max(stop - out.start, 0);
   }
   return dims;
@@ -226,7 +235,8 @@ Result<Padding> padding(const Node& node) {
   if (!pads || pads->size() != 2 * n) return bad_attribute(node, "pads must have two elements a dim");
   Padding p{std::vector<int64_t>(rank), std::vector<int64_t>(rank)};
   for (size_t k = 0; k < n; ++k) {
-    FETTLE_TRY(const int64_t axis, positive_axis(node, axes ? (*axes)[k] : static_cast<int64_t>(k), static_cast<int64_t>(rank)));
+    FETTLE_TRY(const int64_t axis,
+               positive_axis(node, axes ? (*axes)[k] : static_cast<int64_t>(k), static_cast<int64_t>(rank)));
     p.before[static_cast<size_t>(axis)] = (*pads)[k];
     p.after[static_cast<size_t>(axis)] = (*pads)[n + k];
   }
@@ -235,7 +245,8 @@ Result<Padding> padding(const Node& node) {
 Types pad_type(const Node& node) {
   FETTLE_TRY(const Padding p, padding(node));
   const std::string mode = node.attrs.get_string("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") return bad_attribute(node, "mode is " + mode);
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    return bad_attribute(node, "mode is " + mode);
   Shape shape = shape_of(node, 0);
   for (size_t d = 0; d < shape.size(); ++d) {
     const Dim extent = shape[d];
@@ -438,13 +449,15 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
         const Expr here = at[static_cast<size_t>(axis)];
         at[static_cast<size_t>(axis)] = k;
         const Expr first = reverse ? here : Expr(k), second = reverse ? Expr(k) : here;
-        return te::sum(select(exclusive ? lt(first, second) : le(first, second), in[0](at), constant(0, in[0].dtype())), {k});
+        return te::sum(select(exclusive ? lt(first, second) : le(first, second), in[0](at), constant(0, in[0].dtype())),
+                       {k});
       },
       tensor_name(node)));
 }
 
 using Kind = ParamInput::Kind;
-constexpr ParamInput slice_params[] = {{1, "starts", Kind::kInts}, {2, "ends", Kind::kInts}, {3, "axes", Kind::kInts}, {4, "steps", Kind::kInts}};
+constexpr ParamInput slice_params[] = {
+    {1, "starts", Kind::kInts}, {2, "ends", Kind::kInts}, {3, "axes", Kind::kInts}, {4, "steps", Kind::kInts}};
 constexpr ParamInput pad_params[] = {{1, "pads", Kind::kInts}, {2, "value", Kind::kFloat}, {3, "axes", Kind::kInts}};
 constexpr ParamInput split_params[] = {{1, "split", Kind::kInts}};
 constexpr ParamInput shape_params[] = {{1, "shape", Kind::kInts}};

@@ -42,8 +42,7 @@ Tensors matmul(const Node& node, std::span<const te::Tensor> in) {
         const auto operand = [&](const te::Tensor& t, std::vector<Expr> matrix) {
           const size_t batch = static_cast<size_t>(std::max(0, t.rank() - 2));
           Indices at;
-          for (size_t d = 0; d < batch; ++d)
-            at.push_back(is_one(t.shape()[d]) ? Expr(0) : i[i.size() - batch + d]);
+          for (size_t d = 0; d < batch; ++d) at.push_back(is_one(t.shape()[d]) ? Expr(0) : i[i.size() - batch + d]);
           at.insert(at.end(), matrix.begin(), matrix.end());
           return t(std::move(at));
         };
@@ -59,7 +58,8 @@ Types gemm_type(const Node& node) {
   if (dtype_of(node, 0) != dtype_of(node, 1)) return bad_types(node, "the operands' types differ");
   const bool ta = node.attrs.get_int("transA", 0), tb = node.attrs.get_int("transB", 0);
   const Shape &a = shape_of(node, 0), &b = shape_of(node, 1);
-  if (!may_equal(a[ta ? 0 : 1], b[tb ? 1 : 0])) return bad_types(node, fmt::format("{} times {}", to_string(a), to_string(b)));
+  if (!may_equal(a[ta ? 0 : 1], b[tb ? 1 : 0]))
+    return bad_types(node, fmt::format("{} times {}", to_string(a), to_string(b)));
   Shape shape{a[ta ? 1 : 0], b[tb ? 0 : 1]};
   if (has_input(node, 2)) {
     FETTLE_TRY(const Shape all, broadcast(node, shape, shape_of(node, 2)));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -9,8 +11,8 @@ namespace {
 
 using namespace ops;
 
-// Mean and reciprocal standard deviation over some axes of x, by which all of these normalise. Variance is the mean of the
-// squared distances from the mean, in two passes.
+// Mean and reciprocal standard deviation over some axes of x, by which all of these normalise. Variance is the mean of
+// the squared distances from the mean, in two passes.
 struct Moments {
   te::Tensor mean, rstd;  // over the kept dims
 };
@@ -49,9 +51,9 @@ Moments moments(const te::Tensor& x, const std::vector<Expr>& kept, const std::v
         return distance * distance;
       },
       "squares");
-  m.rstd = te::compute(kept, [&](const std::vector<Var>& i) {
-    return math("rsqrt", {squares(i) * scale + constant(epsilon, dtype)});
-  }, "rstd");
+  m.rstd = te::compute(
+      kept, [&](const std::vector<Var>& i) { return math("rsqrt", {squares(i) * scale + constant(epsilon, dtype)}); },
+      "rstd");
   return m;
 }
 
@@ -66,7 +68,8 @@ Types channel_type(const Node& node) {
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     const Shape& shape = shape_of(node, i);
     if (shape.size() != 1 || (channels.is_number() && shape[0].is_number() && !(shape[0] == channels)))
-      return bad_types(node, fmt::format("input {} of shape {} for {} channels", i, to_string(shape), channels.to_string()));
+      return bad_types(node,
+                       fmt::format("input {} of shape {} for {} channels", i, to_string(shape), channels.to_string()));
   }
   return same_type(node);
 }
@@ -76,12 +79,23 @@ Tensors batch_normalization(const Node& node, std::span<const te::Tensor> in) {
   const DType dtype = in[0].dtype();
   const Expr epsilon = constant(node.attrs.get_float("epsilon", 1e-5), dtype);
   const te::Tensor factor = te::compute(
-      in[1].shape(), [&](const std::vector<Var>& c) { return in[1](c) * math("rsqrt", {cast(dtype, in[4](c)) + epsilon}); },
-      "factor");
+      in[1].shape(),
+      [&](const std::vector<Var>& c) { return in[1](c) * math("rsqrt", {cast(dtype, in[4](c)) + epsilon}); }, "factor");
   return one(map_output(node, [&](const Indices& i) {
     const Expr& c = i[1];
     return (in[0](i) - in[3](c)) * factor(c) + in[2](c);
   }));
+}
+
+// y, and where the model asks for them the mean and the reciprocal deviation, whose normalised dims are 1.
+Types layer_type(const Node& node) {
+  FETTLE_TRY(auto types, normalized_type(node));
+  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", -1), rank_of(node, 0)));
+  TensorType moments = types[0];
+  std::fill(moments.shape.begin() + axis, moments.shape.end(), Dim(1));
+  types.push_back(moments);
+  types.push_back(moments);
+  return types;
 }
 
 // Over all dims from `axis` on; scale and bias are broadcast to the input.
@@ -97,13 +111,18 @@ Tensors layer_normalization(const Node& node, std::span<const te::Tensor> in) {
     return all;
   };
   const Moments m = moments(x, kept, reduced, join, node.attrs.get_float("epsilon", 1e-5), Centred);
-  return one(map_output(node, [&](const Indices& i) {
-    const Indices row(i.begin(), i.begin() + axis);
-    Expr value = (Centred ? x(i) - m.mean(row) : x(i)) * m.rstd(row);
+  const auto row_of = [&](const Indices& i) { return Indices(i.begin(), i.begin() + axis); };
+  std::vector<te::Tensor> outputs{map_output(node, [&](const Indices& i) {
+    Expr value = (Centred ? x(i) - m.mean(row_of(i)) : x(i)) * m.rstd(row_of(i));
     if (in.size() > 1 && in[1]) value = value * read_broadcast(in[1], i);
     if (in.size() > 2 && in[2]) value = value + read_broadcast(in[2], i);
     return value;
-  }));
+  })};
+  if (node.outputs.size() > 1)
+    outputs.push_back(map_output(node, [&](const Indices& i) { return m.mean(row_of(i)); }, 1));
+  if (node.outputs.size() > 2)
+    outputs.push_back(map_output(node, [&](const Indices& i) { return m.rstd(row_of(i)); }, 2));
+  return outputs;
 }
 
 // Over the spatial dims of each channel.
@@ -115,8 +134,8 @@ Tensors instance_normalization(const Node& node, std::span<const te::Tensor> in)
     all.insert(all.end(), b.begin(), b.end());
     return all;
   };
-  const Moments m = moments(x, {shape[0], shape[1]}, {shape.begin() + 2, shape.end()}, join,
-                            node.attrs.get_float("epsilon", 1e-5));
+  const Moments m =
+      moments(x, {shape[0], shape[1]}, {shape.begin() + 2, shape.end()}, join, node.attrs.get_float("epsilon", 1e-5));
   return one(map_output(node, [&](const Indices& i) {
     return (x(i) - m.mean(i[0], i[1])) * m.rstd(i[0], i[1]) * in[1](i[1]) + in[2](i[1]);
   }));
@@ -219,7 +238,7 @@ Types lp_type(const Node& node) {
 constexpr auto kReduction = FusionKind::kReduction;
 constexpr OpDef defs[] = {
     {"BatchNormalization", FusionKind::kBroadcast, 5, 5, channel_type, batch_normalization},
-    {"LayerNormalization", kReduction, 1, 3, normalized_type, layer_normalization<true>},
+    {"LayerNormalization", kReduction, 1, 3, layer_type, layer_normalization<true>, {}, 3},
     {"RMSNormalization", kReduction, 1, 2, normalized_type, layer_normalization<false>},
     {"InstanceNormalization", kReduction, 3, 3, channel_type, instance_normalization},
     {"GroupNormalization", kReduction, 3, 3, group_type, group_normalization},

@@ -75,8 +75,8 @@ Tensors average_pool(const Node& node, std::span<const te::Tensor> in) {
     int64_t fixed = 1;
     Expr varying;
     for (size_t d = 0; d < window.n_dims(); ++d) {
-      const bool inside = window.after[d] <= (include_pad ? window.stated_after[d] : 0) &&
-                          (include_pad || window.before[d] == 0);
+      const bool inside =
+          window.after[d] <= (include_pad ? window.stated_after[d] : 0) && (include_pad || window.before[d] == 0);
       if (inside) {
         fixed *= window.kernel[d];
       } else {

@@ -25,8 +25,10 @@ Types reduce_type(const Node& node) {
   const bool keep = node.attrs.get_int("keepdims", 1) != 0;
   Shape shape;
   for (int64_t d = 0; d < rank_of(node, 0); ++d) {
-    if (!std::binary_search(axes.begin(), axes.end(), d)) shape.push_back(shape_of(node, 0)[static_cast<size_t>(d)]);
-    else if (keep) shape.push_back(1);
+    if (!std::binary_search(axes.begin(), axes.end(), d))
+      shape.push_back(shape_of(node, 0)[static_cast<size_t>(d)]);
+    else if (keep)
+      shape.push_back(1);
   }
   return one_type(dtype_of(node, 0), std::move(shape));
 }
@@ -100,7 +102,9 @@ Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
 
 Expr absolute(const Expr& x) { return x.dtype().is_float() ? math("abs", {x}) : max(x, constant(0, x.dtype()) - x); }
 Expr square(const Expr& x) { return x * x; }
-Expr over_count(const Expr& sum, int64_t count) { return divide(sum, constant(static_cast<double>(count), sum.dtype())); }
+Expr over_count(const Expr& sum, int64_t count) {
+  return divide(sum, constant(static_cast<double>(count), sum.dtype()));
+}
 Expr root(const Expr& sum, int64_t) {
   return sum.dtype().is_float() ? math("sqrt", {sum}) : cast(sum.dtype(), math("sqrt", {cast(kF64, sum)}));
 }
@@ -147,8 +151,10 @@ Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
 Types arg_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
   Shape shape = shape_of(node, 0);
-  if (node.attrs.get_int("keepdims", 1)) shape[static_cast<size_t>(axis)] = 1;
-  else shape.erase(shape.begin() + axis);
+  if (node.attrs.get_int("keepdims", 1))
+    shape[static_cast<size_t>(axis)] = 1;
+  else
+    shape.erase(shape.begin() + axis);
   return one_type(kI64, std::move(shape));
 }
 

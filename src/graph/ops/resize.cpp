@@ -35,9 +35,12 @@ Result<Resized> resized(const Node& node) {
       const double scale = (*scales)[k];
       if (!(scale > 0) || scale > 1e6) return bad_attribute(node, fmt::format("a scale of {}", scale));
       r.scales[d] = scale;
-      if (in[d].is_number()) r.output[d] = static_cast<int64_t>(std::floor(static_cast<double>(in[d].value()) * scale));
-      else if (scale == std::floor(scale)) r.output[d] = in[d] * static_cast<int64_t>(scale);
-      else r.output[d] = Dim::symbol(fmt::format("floor({} * {})", in[d].to_string(), scale), 0);
+      if (in[d].is_number())
+        r.output[d] = static_cast<int64_t>(std::floor(static_cast<double>(in[d].value()) * scale));
+      else if (scale == std::floor(scale))
+        r.output[d] = in[d] * static_cast<int64_t>(scale);
+      else
+        r.output[d] = Dim::symbol(fmt::format("floor({} * {})", in[d].to_string(), scale), 0);
     }
     return r;
   }
@@ -69,7 +72,8 @@ Types resize_type(const Node& node) {
   if (node.attrs.get_int("antialias", 0) || node.attrs.get_int("exclude_outside", 0))
     return fail(ErrorCode::E603, "Resize with antialias or exclude_outside", node.name);
   const std::string where = node.attrs.get_string("coordinate_transformation_mode", "half_pixel");
-  constexpr const char* known[] = {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners"};
+  constexpr const char* known[] = {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric",
+                                   "align_corners"};
   if (std::find(std::begin(known), std::end(known), where) == std::end(known))
     return fail(ErrorCode::E603, "Resize with coordinates " + where, node.name);
   return one_type(dtype_of(node, 0), std::move(r.output));
@@ -97,7 +101,8 @@ Expr nearest_index(const Node& node, const std::string& where, const Expr& i, do
   const std::string rounding = node.attrs.get_string("nearest_mode", "round_prefer_floor");
   // Upsampling by a whole number repeats elements: no floats are needed.
   const bool whole = scale >= 1 && scale == std::floor(scale) && out == in * static_cast<int64_t>(scale);
-  if (whole && ((where == "asymmetric" && rounding == "floor") || (where == "half_pixel" && rounding.starts_with("round"))))
+  if (whole &&
+      ((where == "asymmetric" && rounding == "floor") || (where == "half_pixel" && rounding.starts_with("round"))))
     return floordiv(i, Expr(static_cast<int64_t>(scale)));
   const Expr x = coordinate(where, i, scale, in, out), half = constant(0.5, kF32);
   const Expr rounded = rounding == "floor"               ? math("floor", {x})
@@ -112,7 +117,8 @@ struct Tap {
 };
 
 // Two taps for linear, four for cubic interpolation (Keys 1981, with the model's coefficient a).
-std::vector<Tap> taps(const Node& node, const std::string& where, const Expr& i, double scale, int64_t in, int64_t out) {
+std::vector<Tap> taps(const Node& node, const std::string& where, const Expr& i, double scale, int64_t in,
+                      int64_t out) {
   const auto number = [](double v) { return constant(v, kF32); };
   const Expr x = coordinate(where, i, scale, in, out), base = math("floor", {x}), t = x - base;
   const Expr first = cast(kI64, base);
@@ -120,7 +126,9 @@ std::vector<Tap> taps(const Node& node, const std::string& where, const Expr& i,
   if (node.attrs.get_string("mode", "nearest") == "linear") return {{at(0), number(1) - t}, {at(1), t}};
   const double a = node.attrs.get_float("cubic_coeff_a", -0.75);
   const auto near = [&](const Expr& d) { return ((d * number(a + 2) - number(a + 3)) * d) * d + number(1); };
-  const auto far = [&](const Expr& d) { return ((d * number(a) - number(5 * a)) * d + number(8 * a)) * d - number(4 * a); };
+  const auto far = [&](const Expr& d) {
+    return ((d * number(a) - number(5 * a)) * d + number(8 * a)) * d - number(4 * a);
+  };
   return {{at(-1), far(t + number(1))}, {at(0), near(t)}, {at(1), near(number(1) - t)}, {at(2), far(number(2) - t)}};
 }
 
@@ -135,8 +143,10 @@ Tensors resize(const Node& node, std::span<const te::Tensor> in) {
     for (size_t d = 0; d < i.size(); ++d) {
       const int64_t from = *as_int(in[0].shape()[d]), to = output_shape(node)[d].value();
       if (r.scales[d] == 1 && from == to) continue;
-      if (nearest) at[d] = nearest_index(node, where, i[d], r.scales[d], from, to);
-      else blended.emplace_back(d, taps(node, where, i[d], r.scales[d], from, to));
+      if (nearest)
+        at[d] = nearest_index(node, where, i[d], r.scales[d], from, to);
+      else
+        blended.emplace_back(d, taps(node, where, i[d], r.scales[d], from, to));
     }
     // The sum over all combinations of taps, innermost dim first.
     const std::function<Expr(size_t)> sum = [&](size_t k) -> Expr {

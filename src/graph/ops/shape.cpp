@@ -27,7 +27,8 @@ Types reshape_type(const Node& node) {
       inferred = d;
       shape.push_back(1);
     } else if (dim == Dim(0) && !allow_zero) {
-      if (d >= in.size()) return bad_attribute(node, fmt::format("dim {} of the shape is 0, but the input has rank {}", d, in.size()));
+      if (d >= in.size())
+        return bad_attribute(node, fmt::format("dim {} of the shape is 0, but the input has rank {}", d, in.size()));
       shape.push_back(in[d]);
     } else {
       if (dim.max() < 0) return bad_attribute(node, fmt::format("a dim of the shape is {}", dim.to_string()));
@@ -40,8 +41,10 @@ Types reshape_type(const Node& node) {
     for (size_t d = 0; d < shape.size(); ++d) {
       if (d == *inferred) continue;
       const auto it = shape[d].is_number() ? rest_in.end() : std::find(rest_in.begin(), rest_in.end(), shape[d]);
-      if (it != rest_in.end()) rest_in.erase(it);
-      else rest_out.push_back(shape[d]);
+      if (it != rest_in.end())
+        rest_in.erase(it);
+      else
+        rest_out.push_back(shape[d]);
     }
     const Dim total = element_count(rest_in), known = element_count(rest_out);
     if (known == Dim(0)) return bad_attribute(node, "a dim is -1 while another is 0");
@@ -59,7 +62,8 @@ Types flatten_type(const Node& node) {
   const Shape& in = shape_of(node, 0);
   const auto rank = static_cast<int64_t>(in.size());
   int64_t axis = node.attrs.get_int("axis", 1);
-  if (axis < -rank || axis > rank) return bad_attribute(node, fmt::format("axis {} of a tensor of rank {}", axis, rank));
+  if (axis < -rank || axis > rank)
+    return bad_attribute(node, fmt::format("axis {} of a tensor of rank {}", axis, rank));
   if (axis < 0) axis += rank;
   return one_type(dtype_of(node, 0), {element_count(Shape(in.begin(), in.begin() + axis)),
                                       element_count(Shape(in.begin() + axis, in.end()))});
@@ -73,13 +77,15 @@ Types squeeze_type(const Node& node) {
     FETTLE_TRY(axes, positive_axes(node, *given, rank_of(node, 0)));
   } else {
     for (size_t d = 0; d < in.size(); ++d) {
-      if (!in[d].is_number()) return fail(ErrorCode::E604, "Squeeze of all dims of extent 1 needs them to be known", node.name);
+      if (!in[d].is_number())
+        return fail(ErrorCode::E604, "Squeeze of all dims of extent 1 needs them to be known", node.name);
       if (in[d] == Dim(1)) axes.push_back(static_cast<int64_t>(d));
     }
   }
   Shape shape;
   for (size_t d = 0; d < in.size(); ++d) {
-    if (!std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(d))) shape.push_back(in[d]);
+    if (!std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(d)))
+      shape.push_back(in[d]);
     else if (in[d].is_number() && !(in[d] == Dim(1)))
       return bad_types(node, fmt::format("dim {} of {} is not 1", d, to_string(in)));
   }
@@ -140,12 +146,15 @@ Tensors shape_meaning(const Node& node, std::span<const te::Tensor>) {
   const auto dims = *shape_content(node);
   return one(map_output(node, [&](const Indices& i) {
     Expr value = 0;
-    for (size_t d = dims.size(); d-- > 0;) value = select(eq(i[0], Expr(static_cast<int64_t>(d))), Expr(dims[d].value()), value);
+    for (size_t d = dims.size(); d-- > 0;)
+      value = select(eq(i[0], Expr(static_cast<int64_t>(d))), Expr(dims[d].value()), value);
     return value;
   }));
 }
 Types size_type(const Node&) { return one_type(kI64, {}); }
-std::optional<std::vector<Dim>> size_content(const Node& node) { return std::vector<Dim>{element_count(shape_of(node, 0))}; }
+std::optional<std::vector<Dim>> size_content(const Node& node) {
+  return std::vector<Dim>{element_count(shape_of(node, 0))};
+}
 Tensors size_meaning(const Node& node, std::span<const te::Tensor>) {
   const int64_t count = element_count(shape_of(node, 0)).value();
   return one(map_output(node, [&](const Indices&) { return Expr(count); }));

@@ -62,14 +62,13 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
           return te::sum(shifted_exp(at, to_indices(i)), axes);
         },
         "softmax_sum");
-    return one(map_output(node, [&](const Indices& i) {
-      return x(i) - greatest(outer(i)) - math("log", {total(outer(i))});
-    }));
+    return one(
+        map_output(node, [&](const Indices& i) { return x(i) - greatest(outer(i)) - math("log", {total(outer(i))}); }));
   }
   // The exponentials are kept, so that each is computed once.
-  const te::Tensor exps =
-      te::compute(x.shape(), [&](const std::vector<Var>& i) { return shifted_exp(to_indices(i), outer(to_indices(i))); },
-                  "softmax_exp");
+  const te::Tensor exps = te::compute(
+      x.shape(), [&](const std::vector<Var>& i) { return shifted_exp(to_indices(i), outer(to_indices(i))); },
+      "softmax_exp");
   const te::Tensor total = te::compute(
       kept,
       [&](const std::vector<Var>& i) -> te::Body {

@@ -23,9 +23,7 @@ Expr absolute(const Node&, const Expr& x) {
   if (x.dtype().is_float()) return named("abs", x);
   return x.dtype().code == TypeCode::kUInt ? x : max(x, number(0, x) - x);
 }
-Expr negate(const Node&, const Expr& x) {
-  return x.dtype().is_float() ? x * number(-1, x) : number(0, x) - x;
-}
+Expr negate(const Node&, const Expr& x) { return x.dtype().is_float() ? x * number(-1, x) : number(0, x) - x; }
 Expr sign(const Node&, const Expr& x) {
   const Expr zero = number(0, x);
   const Expr below = x.dtype().code == TypeCode::kUInt ? zero : select(lt(x, zero), number(-1, x), zero);
@@ -81,8 +79,9 @@ Expr convert(const Node& node, const Expr& x) {
 
 // TensorProto.DataType
 Result<DType> data_type(const Node& node, int64_t code) {
-  constexpr std::pair<int, DType> known[] = {{1, kF32}, {2, kU8},  {3, kI8},   {4, kU16},  {5, kI16},  {6, kI32}, {7, kI64},
-                                             {9, kBool}, {10, kF16}, {11, kF64}, {12, kU32}, {13, kU64}, {16, kBF16}};
+  constexpr std::pair<int, DType> known[] = {{1, kF32},  {2, kU8},   {3, kI8},   {4, kU16},  {5, kI16},
+                                             {6, kI32},  {7, kI64},  {9, kBool}, {10, kF16}, {11, kF64},
+                                             {12, kU32}, {13, kU64}, {16, kBF16}};
   for (const auto& [number, dtype] : known)
     if (number == code) return dtype;
   return fail(ErrorCode::E603, "Cast to element type " + std::to_string(code), node.name);
@@ -96,7 +95,8 @@ Types cast_like_type(const Node& node) { return one_type(dtype_of(node, 1), shap
 
 std::optional<std::vector<Dim>> cast_content(const Node& node) {
   const auto to = data_type(node, node.attrs.get_int("to", 0));
-  return to && to->is_int() && to->bits >= 32 && dtype_of(node, 0).is_int() ? content_of(*node.inputs[0]) : std::nullopt;
+  return to && to->is_int() && to->bits >= 32 && dtype_of(node, 0).is_int() ? content_of(*node.inputs[0])
+                                                                            : std::nullopt;
 }
 
 constexpr auto kElementwise = FusionKind::kElementwise;

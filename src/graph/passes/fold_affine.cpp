@@ -24,7 +24,8 @@ std::optional<std::vector<float>> along_axis(const Value* value, const Shape& li
 }
 
 // A new constant: each element of `w` multiplied by factor(index along axis a, index along axis b).
-Result<ConstantTensor> scaled(const ConstantTensor& w, const std::function<float(int64_t outer, int64_t inner)>& factor) {
+Result<ConstantTensor> scaled(const ConstantTensor& w,
+                              const std::function<float(int64_t outer, int64_t inner)>& factor) {
   FETTLE_TRY(TensorBuilder out, make_tensor(kF32, w.shape));
   const auto from = w.elems<float>();
   auto to = out.elems<float>();
@@ -58,9 +59,9 @@ Result<> scale_outputs(Graph& graph, Node* node, const std::vector<float>& s) {
   const bool transposed = is(node, "ConvTranspose");
   const int64_t group = node->attrs.get_int("group", 1), in_per_group = std::max<int64_t>(1, w.shape[0] / group);
   FETTLE_TRY(ConstantTensor data, scaled(w, [&](int64_t i, int64_t j) {
-    const int64_t channel = is(node, "Conv") ? i : transposed ? i / in_per_group * w.shape[1] + j : j;
-    return s[static_cast<size_t>(channel)];
-  }));
+               const int64_t channel = is(node, "Conv") ? i : transposed ? i / in_per_group * w.shape[1] + j : j;
+               return s[static_cast<size_t>(channel)];
+             }));
   graph.set_input(node, 1, graph.add_constant(node->inputs[1]->name, std::move(data)));
   if (const Value* bias = node->input(2)) {
     std::vector<float> b(bias->constant->elems<float>().begin(), bias->constant->elems<float>().end());
@@ -93,8 +94,10 @@ Result<bool> fold_after(Graph& graph, Node* node) {
   const size_t axis = matmul ? y->shape().size() - 1 : 1;
   const auto values = along_axis(other, y->shape(), axis);
   if (!values) return false;
-  if (product) FETTLE_TRY_VOID(scale_outputs(graph, node, *values));
-  else add_to_bias(graph, node, *values);
+  if (product)
+    FETTLE_TRY_VOID(scale_outputs(graph, node, *values));
+  else
+    add_to_bias(graph, node, *values);
   graph.replace_node(user, y);
   return true;
 }
@@ -119,7 +122,9 @@ Result<bool> fold_before(Graph& graph, Node* conv) {
   const auto values = *along_axis(found->first, x->shape(), 1);
   const ConstantTensor& w = *conv->inputs[1]->constant;
   const int64_t group = conv->attrs.get_int("group", 1), out_per_group = w.shape[0] / group, n_inner = w.shape[1];
-  const auto of_input = [&](int64_t oc, int64_t ic) { return values[static_cast<size_t>(oc / out_per_group * n_inner + ic)]; };
+  const auto of_input = [&](int64_t oc, int64_t ic) {
+    return values[static_cast<size_t>(oc / out_per_group * n_inner + ic)];
+  };
   if (product) {
     FETTLE_TRY(ConstantTensor data, scaled(w, of_input));
     graph.set_input(conv, 1, graph.add_constant(conv->inputs[1]->name, std::move(data)));

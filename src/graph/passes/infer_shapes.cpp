@@ -29,8 +29,10 @@ std::optional<std::vector<Dim>> known_content(const Node& node) {
 Result<ConstantTensor> to_constant(const Value& value, const std::vector<int64_t>& numbers) {
   FETTLE_TRY(TensorBuilder tensor, make_tensor(value.dtype(), value.extents()));
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (value.dtype().bits == 64) tensor.elems<int64_t>()[i] = numbers[i];
-    else tensor.elems<int32_t>()[i] = static_cast<int32_t>(numbers[i]);
+    if (value.dtype().bits == 64)
+      tensor.elems<int64_t>()[i] = numbers[i];
+    else
+      tensor.elems<int32_t>()[i] = static_cast<int32_t>(numbers[i]);
   }
   return std::move(tensor).finish();
 }
@@ -40,13 +42,17 @@ std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Ki
   using Kind = ParamInput::Kind;
   constexpr double kExact = 9007199254740992.0;  // 2^53
   switch (kind) {
-    case Kind::kInts: return AttrValue(to_ints(data));
-    case Kind::kInt: return data.n_elems() == 1 ? std::optional<AttrValue>(data.int_at(0)) : std::nullopt;
-    case Kind::kFloats: return AttrValue(to_doubles(data));
+    case Kind::kInts:
+      return AttrValue(to_ints(data));
+    case Kind::kInt:
+      return data.n_elems() == 1 ? std::optional<AttrValue>(data.int_at(0)) : std::nullopt;
+    case Kind::kFloats:
+      return AttrValue(to_doubles(data));
     case Kind::kFloat:
       if (data.n_elems() != 1 || (data.dtype.is_int() && std::abs(data.at(0)) >= kExact)) return std::nullopt;
       return AttrValue(data.at(0));
-    case Kind::kTensor: return AttrValue(data);
+    case Kind::kTensor:
+      return AttrValue(data);
   }
   return std::nullopt;
 }

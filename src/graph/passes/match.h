@@ -34,7 +34,8 @@ inline bool is_about(const Value* value, double number) {
   return v && std::abs(*v - number) <= 1e-6 * std::max(1.0, std::abs(number));
 }
 
-/// Of a commutative node with two inputs: (the one for which `wanted` holds, the other); the second input is asked first.
+/// Of a commutative node with two inputs: (the one for which `wanted` holds, the other); the second input is asked
+/// first.
 template <class Wanted>
 std::optional<std::pair<Value*, Value*>> operands(const Node* node, const Wanted& wanted) {
   if (node->inputs.size() != 2) return std::nullopt;

@@ -15,7 +15,9 @@ class PassTest : public testing::Test {
  protected:
   Graph g{"g"};
 
-  Value* input(std::string name, Shape shape, DType dtype = kF32) { return g.add_input(std::move(name), {dtype, std::move(shape)}); }
+  Value* input(std::string name, Shape shape, DType dtype = kF32) {
+    return g.add_input(std::move(name), {dtype, std::move(shape)});
+  }
   Value* op(std::string_view name, std::vector<Value*> inputs, Attrs attrs = {}) {
     Node* node = g.add_node(find_op(name), "n" + std::to_string(g.nodes().size()), std::move(inputs), std::move(attrs));
     node->provenance = {node->name};
@@ -104,6 +106,15 @@ TEST_F(PassTest, ATransposeOfUnitDimsIsAReshape) {
   optimize_to("Reshape 1");
 }
 
+TEST_F(PassTest, SlicesGoBeforeTransposes) {
+  Value* x = input("x", {4, 2, 3});
+  Value* t = op("Transpose", {x}, ints("perm", {2, 0, 1}));  // [3, 4, 2]
+  g.add_output("a", op("Slice", {t, numbers({0}), numbers({1})}));
+  g.add_output("b", op("Slice", {t, numbers({1}), numbers({3}), numbers({-2})}));
+  optimize_to("Slice 2, Reshape 1, Transpose 1");  // of one element, the transpose is a reshape
+  for (const Node* node : g.nodes()) EXPECT_EQ(node->inputs[0] == x, node->op->name == "Slice");
+}
+
 TEST_F(PassTest, ReshapesJoin) {
   Value* x = input("x", {2, 3, 4});
   Value* y = op("Unsqueeze", {op("Flatten", {x}), numbers({0})});
@@ -114,7 +125,8 @@ TEST_F(PassTest, ReshapesJoin) {
 TEST_F(PassTest, ShapeArithmeticIsFolded) {
   Value* x = input("x", {2, 3, 4});
   Value* rows = op("Gather", {op("Shape", {x}), numbers({0})});
-  Value* product = op("Mul", {op("Gather", {op("Shape", {x}), numbers({1})}), op("Gather", {op("Shape", {x}), numbers({2})})});
+  Value* product =
+      op("Mul", {op("Gather", {op("Shape", {x}), numbers({1})}), op("Gather", {op("Shape", {x}), numbers({2})})});
   g.add_output("y", op("Reshape", {x, op("Concat", {rows, product}, axis(0))}));
   optimize_to("Reshape 1");
   EXPECT_EQ(to_string(g.outputs()[0].value->shape()), "[2, 12]");

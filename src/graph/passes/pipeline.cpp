@@ -50,18 +50,22 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
     }
     const Shape& shape = input->shape();
     if (shape.size() != extents.size())
-      return fail(ErrorCode::E605, fmt::format("the shape given has {} dims, the input's is {}", extents.size(), to_string(shape)), name);
+      return fail(ErrorCode::E605,
+                  fmt::format("the shape given has {} dims, the input's is {}", extents.size(), to_string(shape)),
+                  name);
     for (size_t d = 0; d < shape.size(); ++d) {
       if (extents[d] < 0 || extents[d] > kMaxDim)
         return fail(ErrorCode::E605, fmt::format("an extent of {} is given", extents[d]), name);
       if (shape[d].is_number()) {
         if (shape[d].value() != extents[d])
-          return fail(ErrorCode::E605, fmt::format("dim {} is {} in the model, but {} is given", d, shape[d].value(), extents[d]), name);
+          return fail(ErrorCode::E605,
+                      fmt::format("dim {} is {} in the model, but {} is given", d, shape[d].value(), extents[d]), name);
         continue;
       }
       const auto [it, is_new] = symbols.emplace(shape[d].name(), extents[d]);
       if (!is_new && it->second != extents[d])
-        return fail(ErrorCode::E605, fmt::format("\"{}\" is given as {} and as {}", shape[d].name(), it->second, extents[d]), name);
+        return fail(ErrorCode::E605,
+                    fmt::format("\"{}\" is given as {} and as {}", shape[d].name(), it->second, extents[d]), name);
     }
   }
   for (Value* input : graph.inputs())
@@ -73,12 +77,15 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
 Result<> require_static(const Graph& graph) {
   std::string unknown;
   for (const Value* input : graph.inputs())
-    if (!input->is_static()) unknown += fmt::format("{}{} is {}", unknown.empty() ? "" : "; ", input->name, input->type->to_string());
+    if (!input->is_static())
+      unknown += fmt::format("{}{} is {}", unknown.empty() ? "" : "; ", input->name, input->type->to_string());
   if (!unknown.empty()) return fail(ErrorCode::E604, unknown);
   for (const Node* node : graph.nodes())
     for (const Value* output : node->outputs)
       if (!output->is_static())
-        return fail(ErrorCode::E604, fmt::format("\"{}\" is {}", output->name, output->type ? output->type->to_string() : "not typed"), node->name);
+        return fail(ErrorCode::E604,
+                    fmt::format("\"{}\" is {}", output->name, output->type ? output->type->to_string() : "not typed"),
+                    node->name);
   return {};
 }
 

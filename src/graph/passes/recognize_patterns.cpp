@@ -32,7 +32,8 @@ Node* replace_pattern(Graph& graph, Node* node, std::string_view op, Value* x, A
 // clip(x + 3, 0, 6) → x
 Value* clipped_by_six(const Value* value) {
   const Node* clip = made_by(value, "Clip");
-  if (!clip || clip->inputs.size() != 1 || clip->attrs.get_float("min", -1) != 0 || clip->attrs.get_float("max", 0) != 6)
+  if (!clip || clip->inputs.size() != 1 || clip->attrs.get_float("min", -1) != 0 ||
+      clip->attrs.get_float("max", 0) != 6)
     return nullptr;
   const Node* add = made_by(clip->inputs[0], "Add");
   const auto found = add ? operands(add, [](const Value* v) { return is_about(v, 3); }) : std::nullopt;
@@ -88,7 +89,8 @@ bool swish(Graph& graph, Node* node) {
     Attrs attrs;
     if (gate->inputs[0] != x) {
       const Node* scaled = made_by(gate->inputs[0], "Mul");
-      const auto found = scaled ? operands(scaled, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
+      const auto found =
+          scaled ? operands(scaled, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
       if (!found || found->second != x) continue;
       attrs.set("alpha", *as_scalar(found->first));
     }
@@ -101,9 +103,12 @@ bool swish(Graph& graph, Node* node) {
 void factors_of(const Graph& graph, const Node* node, std::vector<Value*>& factors, double& scale, int depth) {
   for (Value* input : node->inputs) {
     const Node* inner = depth > 0 ? made_only_for_us(graph, input, "Mul") : nullptr;
-    if (const auto number = as_scalar(input)) scale *= *number;
-    else if (inner) factors_of(graph, inner, factors, scale, depth - 1);
-    else factors.push_back(input);
+    if (const auto number = as_scalar(input))
+      scale *= *number;
+    else if (inner)
+      factors_of(graph, inner, factors, scale, depth - 1);
+    else
+      factors.push_back(input);
   }
 }
 

@@ -25,8 +25,9 @@ bool is_float(const Node* node) { return node->outputs[0]->dtype().is_float(); }
 // Identity(x), Cast to its own type, Dropout, Max(x), Concat(x), Expand, Tile, Slice and Pad that change nothing → x
 bool drop_copies(Graph& graph, Node* node) {
   const std::string_view op = node->op->name;
-  if (op == "Identity" || op == "Cast" || op == "CastLike" || op == "Expand" || op == "Tile" || op == "Slice" || op == "Pad")
-    return becomes(graph, node, node->inputs[0]) ;
+  if (op == "Identity" || op == "Cast" || op == "CastLike" || op == "Expand" || op == "Tile" || op == "Slice" ||
+      op == "Pad")
+    return becomes(graph, node, node->inputs[0]);
   if (op == "Dropout") return node->outputs.size() == 1 && becomes(graph, node, node->inputs[0]);
   if (op == "Max" || op == "Min" || op == "Sum" || op == "Mean" || op == "Concat")
     return node->inputs.size() == 1 && becomes(graph, node, node->inputs[0]);
@@ -36,9 +37,7 @@ bool drop_copies(Graph& graph, Node* node) {
 // x*1, x+0, x-0, x/1, x^1 → x
 bool neutral_element(Graph& graph, Node* node) {
   const std::string_view op = node->op->name;
-  const auto is_exactly = [](double wanted) {
-    return [wanted](const Value* v) { return as_scalar(v) == wanted; };
-  };
+  const auto is_exactly = [](double wanted) { return [wanted](const Value* v) { return as_scalar(v) == wanted; }; };
   if (op == "Mul" || op == "Add") {
     const auto found = operands(node, is_exactly(op == "Mul" ? 1 : 0));
     return found && becomes(graph, node, found->second);
@@ -140,6 +139,29 @@ bool transposes(Graph& graph, Node* node) {
   return replace_with(graph, node, "Reshape", {node->inputs[0]}, shape_attr(node->outputs[0]->shape()));
 }
 
+// slice(transpose(x)) → transpose(slice(x)): less is moved, and slices of one transposed tensor no longer share it.
+bool slice_of_transpose(Graph& graph, Node* node) {
+  if (!is(node, "Slice") || node->inputs.size() != 1 || !node->attrs.has("starts")) return false;
+  Node* before = made_by(node->inputs[0], "Transpose");
+  if (!before) return false;
+  const auto perm = permutation(before);
+  const size_t n = node->attrs.get_ints("starts").size();
+  std::vector<int64_t> axes(n);
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = node->attrs.get_ints("axes", axes);
+  for (int64_t& axis : axes)
+    axis = perm[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(perm.size()) : axis)];
+  Attrs sliced = node->attrs;
+  sliced.set("axes", axes);
+  Node* slice = insert(graph, node, "Slice", {before->inputs[0]}, std::move(sliced));
+  if (!slice) return false;
+  Attrs attrs;
+  attrs.set("perm", perm);
+  Node* made = replace_with(graph, node, "Transpose", {slice->outputs[0]}, std::move(attrs));
+  if (made) merge_provenance(made, before);
+  return made;
+}
+
 // Flatten, Squeeze, Unsqueeze, and Reshape of any wording → Reshape {shape = the output's}; in a row they are one; one
 // that changes nothing is none.
 bool reshapes(Graph& graph, Node* node) {
@@ -179,7 +201,8 @@ bool gather_of_one(Graph& graph, Node* node) {
 bool clips(Graph& graph, Node* node) {
   if (is(node, "Clip") && node->inputs.size() == 1) {
     if (!node->attrs.has("min") && !node->attrs.has("max")) return becomes(graph, node, node->inputs[0]);
-    if (node->attrs.get_float("min", -1) == 0 && !node->attrs.has("max")) return replace_with(graph, node, "Relu", {node->inputs[0]});
+    if (node->attrs.get_float("min", -1) == 0 && !node->attrs.has("max"))
+      return replace_with(graph, node, "Relu", {node->inputs[0]});
   }
   return is(node, "Relu") && made_by(node->inputs[0], "Relu") && becomes(graph, node, node->inputs[0]);
 }
@@ -212,7 +235,7 @@ bool gemm(Graph& graph, Node* node) {
 }
 
 constexpr Rule kRules[] = {
-    drop_copies, neutral_element, small_powers, constant_operand, constant_chain, transposes,
+    drop_copies, neutral_element, small_powers, constant_operand, constant_chain, transposes, slice_of_transpose,
     reshapes,    gather_of_one,   clips,        coerced_softmax,  gemm,
 };
 
