@@ -91,12 +91,13 @@ std::string assembly_of_hot_loop() {
   return hot_loop(emit_assembly({{{atom->name, atom}}, ""}, *page_target()).value());
 }
 
-void check(const std::string& name, std::string dump) {
+// The dump of that name, on the tour or, as `page_path` says, elsewhere.
+void check(const std::string& name, std::string dump, const std::string& page_path = kPage) {
   while (dump.ends_with("\n\n")) dump.pop_back();
   if (!dump.empty() && !dump.ends_with('\n')) dump += '\n';
   ASSERT_FALSE(dump.empty()) << name;
-  Page page = read_page(kPage);
-  ASSERT_TRUE(page.dumps.count(name)) << kPage << " has no place for " << name;
+  Page page = read_page(page_path);
+  ASSERT_TRUE(page.dumps.count(name)) << page_path << " has no place for " << name;
   if (update_wanted()) rewrite_dump(page, name, dump);
   EXPECT_EQ(page.dumps[name], dump) << "FETTLE_UPDATE_GOLDEN=1 rewrites the page";
 }
@@ -113,6 +114,11 @@ TEST(Tour, Prologue) { check("prologue", to_text(lowered().prologue)); }
 TEST(Tour, Entry) { check("entry", to_text(lowered().kernel.funcs.at(lowered().kernel.entry))); }
 TEST(Tour, Atom) { check("atom", to_text(atom_of(lowered().kernel))); }
 TEST(Tour, HotLoop) { check("assembly", assembly_of_hot_loop()); }
+
+TEST(Readme, ShowsTheSameProgram) {
+  check("program", to_text(tour_program()), "README.md");
+  check("trace", to_text(scheduled(tour_program()).trace()), "README.md");
+}
 
 // Every dump on the page is one that is checked above or below.
 TEST(Tour, EveryDumpIsChecked) {

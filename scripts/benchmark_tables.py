@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/benchmarks.md from what `make bench-core` and `make bench-model` left in build/bench/.
+
+usage: benchmark_tables.py [FOLDER]      FOLDER: where core.json and model.json are, build/bench by default
+A table whose file is missing stays as it is. A figure that missed its bound is marked with (!).
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/benchmarks.md"
+
+# Columns of the table of shapes: what the report calls them, after "SHAPE, ", and in which unit.
+COLUMNS = [
+    ("oneDNN", "% of peak"),
+    ("hand trace", "% of peak"),
+    ("hand trace", "of oneDNN"),
+    ("default", "% of hand trace"),
+    ("tuned", "% of hand trace"),
+    ("regret of timing the predicted five", "%"),
+    ("rank correlation of prediction", "Spearman"),
+]
+SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
+
+
+def number(entry):
+    value = entry["value"]
+    if value is None:
+        text = "none"
+    elif abs(value) < 0.001 and value != 0:
+        text = f"{value:.1e}"
+    else:
+        text = f"{value:.3f}" if abs(value) < 2 else f"{value:.2f}" if abs(value) < 20 else f"{value:.1f}"
+    return text + (" (!)" if entry["holds"] is False else "")
+
+
+def plain_rows(entries):
+    return [f"| {e['what']} | {number(e)} | {e['unit'] or '-'} | {e['bound'] or '-'} |" for e in entries]
+
+
+def core_rows(entries):
+    """Rows of the table of shapes, and the entries that have no column there."""
+    shapes, others = {}, []
+    for entry in entries:
+        match = SHAPE.fullmatch(entry["what"])
+        column = (match.group(2), entry["unit"]) if match else None
+        if column in COLUMNS:
+            shapes.setdefault(match.group(1), {})[column] = number(entry)
+        else:
+            others.append(entry)
+    rows = [f"| {shape} | " + " | ".join(cells.get(c, "-") for c in COLUMNS) + " |" for shape, cells in shapes.items()]
+    return rows, others
+
+
+def replace_table(text, name, rows):
+    """The page with the rows below the header of a table replaced."""
+    pattern = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\|.*\n\|.*\n)(?:\|.*\n)*(<!-- end -->)")
+    if not pattern.search(text):
+        sys.exit(f"{PAGE}: no table '{name}'")
+    return pattern.sub(lambda m: m.group(1) + "".join(row + "\n" for row in rows) + m.group(2), text)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/bench"
+    text = PAGE.read_text()
+    if (folder / "core.json").exists():
+        rows, others = core_rows(json.loads((folder / "core.json").read_text()))
+        text = replace_table(replace_table(text, "core", rows), "core, others", plain_rows(others))
+    if (folder / "model.json").exists():
+        text = replace_table(text, "model", plain_rows(json.loads((folder / "model.json").read_text())))
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Checks that the pages hold together.
+
+- Every relative link in a .md file leads to a file or folder, and its #anchor to a heading.
+- Every path in backticks that begins with a folder of the project (`src/…`, `docs/…`) exists. Words in capitals (`NAME`), `*` and
+  `…` stand for anything and are not looked up.
+- docs/architecture.md names every primitive, step of lowering and rule that there is.
+- Every room of FETTLE_ROOMS (CMakeLists.txt) has a README.md, and the table in the top README.md links to it.
+Prints each offending line and exits with 1 if there is one.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SKIPPED = {"build", "demo", ".git", ".ccache"}
+
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^()\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+PATH = re.compile(r"(src|docs|tests|scripts|benchmarks|examples|cmake|include)/[\w./-]*")
+PLACEHOLDER = re.compile(r"[*…{}<>]|(?<![a-z.])[A-Z]{2,}(?![a-z.])")
+
+
+def pages():
+    for path in sorted(ROOT.rglob("*.md")):
+        if not SKIPPED & set(path.relative_to(ROOT).parts[:-1]):
+            yield path
+
+
+def lines_outside_fences(text):
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+def anchors(path):
+    """The anchors of a page's headings, as GitHub makes them."""
+    found = set()
+    for _, line in lines_outside_fences(path.read_text()):
+        heading = re.match(r"#+\s+(.*)", line)
+        if heading:
+            text = re.sub(r"[^\w\s-]", "", heading.group(1).strip().lower())
+            found.add(text.replace(" ", "-"))
+    return found
+
+
+def check_link(page, target):
+    """What is wrong with a link, or None."""
+    if re.match(r"[a-z]+:", target):
+        return None
+    file, _, anchor = target.partition("#")
+    path = (page.parent / file).resolve() if file else page
+    if not path.exists():
+        return f"no {target}"
+    if anchor and (path.suffix != ".md" or anchor not in anchors(path)):
+        return f"no heading #{anchor} in {path.relative_to(ROOT)}"
+    return None
+
+
+def check_page(page, problems):
+    for number, line in lines_outside_fences(page.read_text()):
+        found = [check_link(page, link.group(1)) for link in LINK.finditer(CODE.sub("", line))]
+        # A link's text may be code: look again with the code left in.
+        found += [check_link(page, link.group(1)) for link in LINK.finditer(line) if "`" in link.group(0)]
+        for code in CODE.finditer(line):
+            text = code.group(1).strip()
+            if PATH.fullmatch(text) and not PLACEHOLDER.search(text) and not (ROOT / text).exists():
+                found.append(f"no {text}")
+        problems += [f"{page.relative_to(ROOT)}:{number}: {what}" for what in found if what]
+
+
+def check_rooms(problems):
+    rooms = re.search(r"set\(FETTLE_ROOMS\s+([^)]*)\)", (ROOT / "CMakeLists.txt").read_text()).group(1).split()
+    listed = (ROOT / "README.md").read_text()
+    for room in rooms:
+        readme = ROOT / "src" / room / "README.md"
+        if not readme.is_file() or len(readme.read_text()) < 80:
+            problems.append(f"src/{room}: no README.md of a few lines")
+        if f"[`{room}`](src/{room}/README.md)" not in listed:
+            problems.append(f"README.md: the table of rooms lacks a link to {room}")
+
+
+def check_architecture(problems):
+    said = set(re.findall(r"\b\w+\b", (ROOT / "docs/architecture.md").read_text()))
+    steps = (ROOT / "src/lower/passes/passes.h").read_text()
+    names = set(re.findall(r"^(?:[A-Z]\w+|void) (\w+)\(", steps, re.M))
+    for folder in ("src/schedule/primitives", "src/tune/space/rules"):
+        names |= {path.stem for path in (ROOT / folder).glob("*.h")}
+    problems += [f"docs/architecture.md: nothing about {name}" for name in sorted(names - said)]
+
+
+def main():
+    problems = []
+    for page in pages():
+        check_page(page, problems)
+    check_rooms(problems)
+    check_architecture(problems)
+    print("\n".join(problems), file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
