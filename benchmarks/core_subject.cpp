@@ -8,7 +8,9 @@
 #include "hand_schedules.h"
 #include "lower/lower.h"
 #include "measure/local_kernel.h"
+#include "operators.h"
 #include "target/target.h"
+#include "tune/space/space.h"
 
 namespace fettle::bench {
 namespace {
@@ -32,6 +34,10 @@ Result<Kernel> kernel_of(const std::string& name, const Shape& shape, const Sche
     std::copy(values.begin(), values.end(), destination.begin());
   };
   return result;
+}
+
+Func program_of(const Shape& shape) {
+  return shape.matmul ? matmul_func(*shape.matmul) : convolution_func(*shape.conv);
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -79,6 +85,12 @@ CoreSubject fettle_subject() {
     const Target target = detect_host(threads);
     FETTLE_TRY(Schedule schedule, hand_schedule(shape, target, threads));
     return kernel_of("hand", shape, schedule, target, threads);
+  };
+  subject.untuned = [](const Shape& shape, int threads) -> Result<Kernel> {
+    const Target target = detect_host(threads);
+    FETTLE_TRY(Schedule schedule,
+               default_schedule(program_of(shape), std::make_shared<const Target>(target), threads));
+    return kernel_of("untuned", shape, schedule, target, threads);
   };
   subject.compile = compile_times;
   return subject;
