@@ -168,7 +168,7 @@ std::string table(const Options& options, const Times& times) {
   return text;
 }
 
-Result<bool> bench(const Options& options, const std::string& folder) {
+Result<bool> bench_recognition(const Options& options, const std::string& folder) {
   const std::string untuned = options.untuned.empty() ? folder + "/untuned.so" : options.untuned;
   const std::string tuned = options.tuned.empty() ? folder + "/tuned.so" : options.tuned;
   if (!options.tuned.empty()) {
@@ -244,7 +244,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "no temporary folder can be made\n");
     return 1;
   }
-  const Result<bool> done = bench(options, folder);
+  const Result<bool> done = bench_recognition(options, folder);
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   if (!done) fmt::print(stderr, "{}\n", done.error().to_string());

@@ -8,7 +8,7 @@
 
 namespace fettle {
 
-/// Errors: those of the primitives that it uses.
+/// The constructed default, or, where the rules have none, the program as it is.
 Result<Schedule> untuned_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads);
 
 }  // namespace fettle
