@@ -1,7 +1,15 @@
 #include "cost/atom_table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
 
 namespace fettle {
 
@@ -29,6 +37,134 @@ double AtomTable::step_cycles(const Work& work, RowMode mode) const {
   like.broadcasts = tile->rows;
   like.loads = tile->rows + tile->vectors;
   return analytic * tile->step_cycles[static_cast<size_t>(mode)] / work_cycles(like, costs_, true);
+}
+
+namespace {
+
+constexpr double kFormat = 1;  // raised with every change of what is kept
+
+// What is measured of a machine, in the order in which it is kept.
+template <class Costs, class Fn>
+void for_each_number(Costs& costs, const Fn& fn) {
+  for (auto* value : {&costs.hz, &costs.fma_per_cycle, &costs.fma_latency, &costs.loads_per_cycle, &costs.stores_per_cycle,
+                      &costs.issue_per_cycle, &costs.registers, &costs.call_cycles, &costs.loop_cycles, &costs.edge_share, &costs.outer_loop_cycles,
+                      &costs.fork_join_seconds, &costs.l1_ways, &costs.l1_way_bytes})
+    fn(*value);
+  for (auto* values : {&costs.line_cycles, &costs.latency_cycles, &costs.write_weight, &costs.capacity_bytes})
+    for (auto& value : *values) fn(value);
+}
+
+template <class Tile, class Fn>
+void for_each_tile_number(Tile& tile, const Fn& fn) {
+  for (auto& value : tile.step_cycles) fn(value);
+  for (auto& value : tile.vector_step) fn(value);
+  fn(tile.call_cycles);
+  fn(tile.add_cycles);
+}
+
+}  // namespace
+
+std::vector<double> AtomTable::to_numbers() const {
+  std::vector<double> numbers = {kFormat, measure_seconds_, static_cast<double>(tiles_.size())};
+  for_each_number(costs_, [&](const double& value) { numbers.push_back(value); });
+  for (const TileCosts& tile : tiles_) {
+    numbers.push_back(tile.rows);
+    numbers.push_back(tile.vectors);
+    for_each_tile_number(tile, [&](const double& value) { numbers.push_back(value); });
+  }
+  return numbers;
+}
+
+Result<AtomTable> AtomTable::from_numbers(const std::vector<double>& numbers) {
+  AtomTable table;
+  size_t at = 0;
+  bool sane = true;
+  const auto next = [&] {
+    if (at >= numbers.size() || !std::isfinite(numbers[at]) || numbers[at] < 0) {
+      sane = false;
+      return 0.0;
+    }
+    return numbers[at++];
+  };
+  sane &= next() == kFormat;
+  table.measure_seconds_ = next();
+  const double n_tiles = next();
+  sane &= n_tiles <= 1000;
+  for_each_number(table.costs_, [&](double& value) { value = next(); });
+  for (double i = 0; sane && i < n_tiles; ++i) {
+    TileCosts tile;
+    const double rows = next(), vectors = next();
+    sane &= rows >= 1 && rows <= 1000 && vectors >= 1 && vectors <= 1000;
+    if (!sane) break;
+    tile.rows = static_cast<int>(rows);
+    tile.vectors = static_cast<int>(vectors);
+    for_each_tile_number(tile, [&](double& value) { value = next(); });
+    table.tiles_.push_back(tile);
+  }
+  sane &= at == numbers.size() && table.costs_.hz > 0 && table.costs_.fma_per_cycle > 0 && table.costs_.loads_per_cycle > 0 &&
+          table.costs_.stores_per_cycle > 0 && table.costs_.issue_per_cycle > 0;
+  for (const double bytes : table.costs_.capacity_bytes) sane &= bytes > 0;
+  if (!sane) return fail(ErrorCode::E503, "the atom table's numbers make no sense");
+  return table;
+}
+
+Result<> AtomTable::save(const std::string& path) const {
+  std::string body = fmt::format("fettle atom table\n{}\n", machine_);
+  for (const double number : to_numbers()) body += fmt::format("{}\n", number);
+  const std::string text = body + digest_bytes(body).hex() + "\n";
+  const std::filesystem::path target(path);
+  std::error_code error;
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  {
+    std::ofstream file(temporary, std::ios::binary);
+    file << text;
+    file.flush();
+    if (!file) {
+      std::filesystem::remove(temporary, error);
+      return fail(ErrorCode::E702, path);
+    }
+  }
+  std::filesystem::rename(temporary, path, error);
+  if (error) {
+    const std::string reason = error.message();
+    std::filesystem::remove(temporary, error);
+    return fail(ErrorCode::E702, path + ": " + reason);
+  }
+  return {};
+}
+
+Result<AtomTable> AtomTable::load(const std::string& path, const Target& target) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return fail(ErrorCode::E701, path);
+  if (size > (1u << 20)) return fail(ErrorCode::E503, path + " is no atom table");
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream content;
+  content << file.rdbuf();
+  if (!file) return fail(ErrorCode::E701, path);
+  const std::string text = content.str();
+  const size_t end = text.size() < 34 ? 0 : text.size() - 33;  // digest and newline
+  if (end == 0 || text.substr(end) != digest_bytes(text.substr(0, end)).hex() + "\n")
+    return fail(ErrorCode::E503, path + " is damaged");
+  std::istringstream lines(text.substr(0, end));
+  std::string title, machine;
+  std::getline(lines, title);
+  std::getline(lines, machine);
+  if (title != "fettle atom table") return fail(ErrorCode::E503, path + " is no atom table");
+  if (machine != target.fingerprint().hex()) return fail(ErrorCode::E503, path + " was measured on another machine");
+  std::vector<double> numbers;
+  for (double number; lines >> number;) numbers.push_back(number);
+  FETTLE_TRY(AtomTable table, from_numbers(numbers));
+  table.machine_ = machine;
+  return table;
+}
+
+Result<AtomTable> AtomTable::load_or_measure(const Target& target, const std::string& path, double limit_s) {
+  if (auto known = load(path, target)) return known;
+  FETTLE_TRY(AtomTable table, measure(target, limit_s));
+  (void)table.save(path);
+  return table;
 }
 
 }  // namespace fettle

@@ -24,8 +24,8 @@ struct TileCosts {
   int rows = 0, vectors = 0;
   /// Cycles a step with both operands in the first-level cache, in each mode.
   std::array<double, kRowModes> step_cycles{};
-  /// Further cycles a step where the vector operand (`vectors` vectors) comes from L2, L3, memory.
-  std::array<double, kSources> vector_stall{};
+  /// Cycles a step, rows in place, where the vector operand comes from L2, L3, memory; 0: not measured.
+  std::array<double, kSources> vector_step{};
   double call_cycles = 0;  // a call that overwrites its tile, beside its steps
   double add_cycles = 0;   // further cycles of one that adds to it
 };
@@ -35,8 +35,8 @@ class AtomTable {
   /// Measures: atoms are compiled from a matmul as any program is, and timed on one thread. At most `limit_s` seconds (E407
   /// where no atom could be built).
   static Result<AtomTable> measure(const Target& target, double limit_s = 10);
-  /// The table kept under `folder` for this machine, else measured and kept there; a file that is damaged or of another machine
-  /// is measured anew. A folder that cannot be written is no error.
+  /// The table kept at `path`, else measured and kept there; what is damaged or of another machine is measured anew. A path that
+  /// cannot be written is no error.
   static Result<AtomTable> load_or_measure(const Target& target, const std::string& path, double limit_s = 10);
 
   /// Written to a temporary name and renamed. E702.

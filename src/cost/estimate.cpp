@@ -9,7 +9,12 @@
 namespace fettle {
 namespace {
 
-constexpr std::array<double, kSources> kWriteWeight{1.0, 1.5, 2.0};
+// Work and movement of data go on at the same time, but never quite: the longer one counts, and a little of the other.
+double together(double work, double movement, double sharpness) {
+  const double most = std::max(work, movement);
+  if (most <= 0) return 0;
+  return most * std::pow(std::pow(work / most, sharpness) + std::pow(movement / most, sharpness), 1 / sharpness);
+}
 
 class Estimator {
  public:
@@ -21,20 +26,23 @@ class Estimator {
     const std::vector<Traffic> traffic = traffic_of_nests(tree_, costs_, threads_);
     const double crowd = 1 + 0.4 * (threads_ - 1);  // on what threads share
     for (size_t i = 0; i < nests.size(); ++i) {
-      const double plain_before = out_.plain_s, calls_before = out_.calls;
+      const double work_before = out_.step_s + out_.edge_s + out_.plain_s, calls_before = out_.calls;
       visit(*nests[i], 1, 0, nullptr, false);
-      const bool has_atoms = out_.calls > calls_before;
-      double stream = 0;
+      const double work_s = out_.step_s + out_.edge_s + out_.plain_s - work_before;
+      std::array<double, kSources> move_s{}, late_s{};
+      double move_all_s = 0;
       for (size_t level = 0; level < kSources; ++level) {
-        const double lines = traffic[i].read[level] + kWriteWeight[level] * traffic[i].written[level];
-        const double cycles = has_atoms ? costs_.stall_cycles[level] : costs_.stream_cycles[level];
-        const double seconds = lines * cycles / costs_.hz * (level + 1 == kSources ? crowd : 1);
-        (has_atoms ? out_.stall_s : out_.stream_s)[level] += seconds;
-        if (!has_atoms) stream += seconds;
+        const double lines = traffic[i].read[level] + traffic[i].written[level];
+        const double weighted = traffic[i].read[level] + costs_.write_weight[level] * traffic[i].written[level];
+        move_s[level] = weighted * costs_.line_cycles[level] / costs_.hz * (level + 1 == kSources ? crowd : 1);
+        late_s[level] = lines * costs_.latency_cycles[level] / costs_.hz;
+        move_all_s += move_s[level];
         out_.read_lines[level] += traffic[i].read[level];
         out_.written_lines[level] += traffic[i].written[level];
       }
-      if (!has_atoms) out_.overlap_s += 0.7 * std::min(stream, out_.plain_s - plain_before);
+      const double wait_s = together(work_s, move_all_s, out_.calls > calls_before ? 8 : 3) - work_s;
+      for (size_t level = 0; level < kSources; ++level)
+        out_.stall_s[level] += late_s[level] + (move_all_s > 0 ? wait_s * move_s[level] / move_all_s : 0);
     }
     out_.nests = static_cast<double>(nests.size());
     out_.atoms = static_cast<double>(names_.size());
@@ -62,7 +70,7 @@ class Estimator {
         }
         const bool innermost = node.children[0].kind == CostNode::Kind::kBody;
         const double cycles = innermost ? runs * costs_.loop_cycles : runs * extent * costs_.outer_loop_cycles;
-        (in_atom ? out_.edge_s : out_.plain_s) += cycles / costs_.hz;
+        (in_atom ? out_.edge_s : out_.plain_s) += cycles * (in_atom ? costs_.edge_share : 1) / costs_.hz;
         out_.loops += runs;
         out_.iterations += runs * extent;
         visit(node.children[0], runs * extent, depth + 1, &node, in_atom);
@@ -76,7 +84,7 @@ class Estimator {
         return;
       case CostNode::Kind::kCall:
         out_.calls += runs;
-        out_.edge_s += runs * costs_.call_cycles / costs_.hz;
+        out_.edge_s += runs * costs_.call_cycles * costs_.edge_share / costs_.hz;
         out_.variants += static_cast<double>(node.variants.size());
         for (size_t i = 0; i < node.children.size(); ++i) {
           names_.insert(node.variants[i].name);
@@ -99,7 +107,8 @@ class Estimator {
     out_.divisions += runs * work.divisions;
     const bool is_step = in_atom && loop && work.fma > 0 && work.accumulators > 0;
     if (!is_step) {
-      const double seconds = runs * work_cycles(work, costs_, loop != nullptr) / costs_.hz;
+      const double shows = in_atom && !loop ? costs_.edge_share : 1;
+      const double seconds = runs * work_cycles(work, costs_, loop != nullptr) * shows / costs_.hz;
       (in_atom ? out_.edge_s : out_.plain_s) += seconds;
       if (!in_atom) {
         out_.plain_flops += runs * work.flops;
@@ -154,8 +163,8 @@ class Estimator {
 }  // namespace
 
 double Estimate::seconds() const {
-  double sum = step_s + edge_s + plain_s + fork_s - overlap_s;
-  for (size_t level = 0; level < kSources; ++level) sum += stall_s[level] + stream_s[level];
+  double sum = step_s + edge_s + plain_s + fork_s;
+  for (const double stall : stall_s) sum += stall;
   return sum;
 }
 

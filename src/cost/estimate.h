@@ -15,9 +15,7 @@ struct Estimate {
   double step_s = 0;       // atoms: their reduction loops
   double edge_s = 0;       // atoms: what is before and after these, and calls
   double plain_s = 0;      // everything else, its data in the first-level cache
-  std::array<double, kSources> stall_s{};   // waiting for data in nests with atoms
-  std::array<double, kSources> stream_s{};  // moving data in the others
-  double overlap_s = 0;    // of plain_s and stream_s, hidden behind each other
+  std::array<double, kSources> stall_s{};   // waiting for lines from there
   double fork_s = 0;
   double seconds() const;
 

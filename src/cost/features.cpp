@@ -30,7 +30,6 @@ void build(const Estimate& e, int threads, Builder b) {
   b.time("edge_time", e.edge_s);
   b.time("plain_time", e.plain_s);
   b.time("fork_time", e.fork_s);
-  b.time("overlap_time", e.overlap_s);
   b.share("step_share", e.step_s, total);
   b.share("edge_share", e.edge_s, total);
   b.share("plain_share", e.plain_s, total);
@@ -38,7 +37,6 @@ void build(const Estimate& e, int threads, Builder b) {
     const std::string from = kFrom[i];
     b.time(("stall_time_" + from).c_str(), e.stall_s[i]);
     b.share(("stall_share_" + from).c_str(), e.stall_s[i], total);
-    b.time(("stream_time_" + from).c_str(), e.stream_s[i]);
     b.log(("read_lines_" + from).c_str(), e.read_lines[i]);
     b.log(("written_lines_" + from).c_str(), e.written_lines[i]);
     b.share(("flops_a_read_line_" + from).c_str(), std::log2(1 + e.flops), std::log2(2 + e.read_lines[i]));

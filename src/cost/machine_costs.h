@@ -20,12 +20,15 @@ struct MachineCosts {
   double stores_per_cycle = 1;
   double issue_per_cycle = 6;
   double registers = 32;
-  /// Delay by one line that arithmetic, which the machine does meanwhile, does not hide.
-  std::array<double, kSources> stall_cycles{0.7, 3, 10};
-  /// One line where nothing but moving data is done.
-  std::array<double, kSources> stream_cycles{1.5, 5, 14};
-  double call_cycles = 20;        // of an atom, beside its work: arguments, jumps, the first loads
-  double loop_cycles = 10;        // one innermost loop: entered, drained, left
+  /// One line read, where nothing but bandwidth limits.
+  std::array<double, kSources> line_cycles{1.4, 2.7, 4.5};
+  /// One line's delay that is not hidden behind arithmetic even where there is bandwidth to spare.
+  std::array<double, kSources> latency_cycles{0.02, 0.06, 0.5};
+  /// A line written, in lines read.
+  std::array<double, kSources> write_weight{1, 1.3, 2};
+  double call_cycles = 10;        // of an atom, beside its work: arguments, jumps, the first loads
+  double loop_cycles = 5;         // one innermost loop: entered, drained, left
+  double edge_share = 0.4;        // of what is before and after an atom's loops, and of calls, that shows
   double outer_loop_cycles = 2;   // one iteration of a loop that is not innermost
   double fork_join_seconds = 1.5e-6;
   std::array<double, kSources> capacity_bytes{48e3, 1e6, 32e6};  // of L1, L2, L3

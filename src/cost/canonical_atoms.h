@@ -1,0 +1,31 @@
+#pragma once
+// The programs by which a machine's register kernels and its memory are measured: built as every program is, from a tensor
+// expression by schedule steps.
+
+#include "base/result.h"
+#include "cost/atom_table.h"
+#include "ir/func.h"
+
+namespace fettle {
+
+/// `repeats` times over `panels` panels of B: C[r, p, i, j] = Σk A[i, k] B[p, k, j] in one tile.
+struct CanonicalAtom {
+  int rows = 14;
+  int vectors = 2;
+  int64_t depth = 128;       // of k
+  int64_t panels = 1;
+  int64_t repeats = 16;
+  RowMode mode = RowMode::kInPlace;
+  int64_t conflict_bytes = 4096;  // distance of rows in kConflict
+  int64_t phases = 1;        // of k: from the second on, the tile is added to
+  /// Calls of the atom in one run.
+  double calls() const { return static_cast<double>(repeats * panels * phases); }
+};
+
+/// The scheduled program. E2xx where a tile cannot be built.
+Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes);
+
+/// B[i] = A[i] for `elems` floats, on vectors: a multiple of lanes.
+Result<Func> canonical_copy(int64_t elems, int64_t lanes);
+
+}  // namespace fettle
