@@ -17,7 +17,7 @@
 #include "ir/text.h"
 #include "lower/lower.h"
 #include "measure/local_kernel.h"
-#include "page.h"
+#include "page_check.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/sample_tile.h"
@@ -91,33 +91,22 @@ std::string assembly_of_hot_loop() {
   return hot_loop(emit_assembly({{{atom->name, atom}}, ""}, *page_target()).value());
 }
 
-// The dump of that name, on the tour or, as `page_path` says, elsewhere.
-void check(const std::string& name, std::string dump, const std::string& page_path = kPage) {
-  while (dump.ends_with("\n\n")) dump.pop_back();
-  if (!dump.empty() && !dump.ends_with('\n')) dump += '\n';
-  ASSERT_FALSE(dump.empty()) << name;
-  Page page = read_page(page_path);
-  ASSERT_TRUE(page.dumps.count(name)) << page_path << " has no place for " << name;
-  if (update_wanted()) rewrite_dump(page, name, dump);
-  EXPECT_EQ(page.dumps[name], dump) << "FETTLE_UPDATE_GOLDEN=1 rewrites the page";
-}
-
-TEST(Tour, TensorExpression) { check("te", source_region(kExample, "te")); }
-TEST(Tour, Program) { check("program", to_text(tour_program())); }
-TEST(Tour, Node) { check("node", node_as_program()); }
-TEST(Tour, ScheduleByHand) { check("schedule", source_region(kExample, "schedule")); }
-TEST(Tour, Trace) { check("trace", to_text(scheduled(tour_program()).trace())); }
-TEST(Tour, ScheduledProgram) { check("scheduled", to_text(scheduled(tour_program()).func())); }
-TEST(Tour, Decision) { check("decision", decision()); }
-TEST(Tour, Refusal) { check("refusal", refusal()); }
-TEST(Tour, Prologue) { check("prologue", to_text(lowered().prologue)); }
-TEST(Tour, Entry) { check("entry", to_text(lowered().kernel.funcs.at(lowered().kernel.entry))); }
-TEST(Tour, Atom) { check("atom", to_text(atom_of(lowered().kernel))); }
-TEST(Tour, HotLoop) { check("assembly", assembly_of_hot_loop()); }
+TEST(Tour, TensorExpression) { check_dump(kPage, "te", source_region(kExample, "te")); }
+TEST(Tour, Program) { check_dump(kPage, "program", to_text(tour_program())); }
+TEST(Tour, Node) { check_dump(kPage, "node", node_as_program()); }
+TEST(Tour, ScheduleByHand) { check_dump(kPage, "schedule", source_region(kExample, "schedule")); }
+TEST(Tour, Trace) { check_dump(kPage, "trace", to_text(scheduled(tour_program()).trace())); }
+TEST(Tour, ScheduledProgram) { check_dump(kPage, "scheduled", to_text(scheduled(tour_program()).func())); }
+TEST(Tour, Decision) { check_dump(kPage, "decision", decision()); }
+TEST(Tour, Refusal) { check_dump(kPage, "refusal", refusal()); }
+TEST(Tour, Prologue) { check_dump(kPage, "prologue", to_text(lowered().prologue)); }
+TEST(Tour, Entry) { check_dump(kPage, "entry", to_text(lowered().kernel.funcs.at(lowered().kernel.entry))); }
+TEST(Tour, Atom) { check_dump(kPage, "atom", to_text(atom_of(lowered().kernel))); }
+TEST(Tour, HotLoop) { check_dump(kPage, "assembly", assembly_of_hot_loop()); }
 
 TEST(Readme, ShowsTheSameProgram) {
-  check("program", to_text(tour_program()), "README.md");
-  check("trace", to_text(scheduled(tour_program()).trace()), "README.md");
+  check_dump("README.md", "program", to_text(tour_program()));
+  check_dump("README.md", "trace", to_text(scheduled(tour_program()).trace()));
 }
 
 // Every dump on the page is one that is checked above or below.
