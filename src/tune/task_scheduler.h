@@ -36,16 +36,18 @@ class TaskScheduler {
 struct GradientSchedulerOptions {
   uint64_t seed = 0;
   double greed = 0.05;        // share of batches that go to a task at random (ε)
-  double backward = 0.4;      // weight of the gain of the last batches, against that of the hoped for one
+  double first_gain = 0.2;    // relative: what the first batch of a task is expected to bring
+  double backward = 0.5;      // weight of the gain of the last batches, against that of the hoped for one
   int window = 3;             // batches over which the last gain is taken
   int patience = 4;           // batches in a row without progress, after which a task is given up
   double progress = 0.005;    // relative: less is none
   double at_bound = 1.02;     // times the bound: the task is given up
   double negligible = 0.002;  // share of the model's time: such a task gets no trials at all
-  int64_t max_trials = 1000;  // of one task
+  int64_t max_trials = 400;   // of one task
 };
-/// Gradient descent on the model's time Σ weight · best (Zheng et al., Ansor, OSDI 2020, section 6): a round over all
-/// tasks that matter, the heaviest first; then each batch goes where the expected gain is largest.
+/// Gradient descent on the model's time Σ weight · best (after Zheng et al., Ansor, OSDI 2020, section 6): each batch
+/// goes where the expected gain is largest. An untouched task promises its share of the model's time, so that the
+/// heaviest are visited first; one without progress promises half as much with each batch.
 std::unique_ptr<TaskScheduler> make_gradient_scheduler(std::vector<ScheduledTask> tasks,
                                                        const GradientSchedulerOptions& options = {});
 /// One batch each in turn, the baseline that every scheduler must beat.

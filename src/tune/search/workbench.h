@@ -3,10 +3,12 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -16,8 +18,14 @@
 
 namespace fettle {
 
-/// The description of a scheduled program that the cost model uses; an error: the program has no lowering.
-using DescribeFn = std::function<Result<CandidateFeatures>(const Func& scheduled)>;
+/// A scheduled program as the cost model sees it.
+struct Description {
+  CandidateFeatures features;
+  /// The lowered entry: what runs and is timed. Programs that differ in their prologue alone are one candidate.
+  Func timed;
+};
+/// An error: the program has no lowering.
+using DescribeFn = std::function<Result<Description>(const Func& scheduled)>;
 
 class Workbench {
  public:
@@ -26,7 +34,7 @@ class Workbench {
             DescribeFn describe);
 
   /// The candidate of this point of the space: `decisions` where they are valid, the others drawn, keyed by `key`.
-  /// Null where the space has no program there. An equal program made before is that very candidate.
+  /// Null where the space has no program there. Of equal programs there is one candidate, the first.
   const Candidate* make(const DecisionMap& decisions, uint64_t key);
   /// As above, for a schedule made elsewhere, such as the constructed default.
   const Candidate* add(const Schedule& schedule);
@@ -34,7 +42,7 @@ class Workbench {
   /// Predicted seconds of each, by the cost model as it is now.
   std::vector<double> predict(std::span<const Candidate* const> candidates);
 
-  /// Every decision met at `address` in any candidate, ascending.
+  /// The decisions known to be possible at `address`: all of a categorical one, else those met so far.
   const std::set<Decision>& decisions_at(const std::string& address) const;
 
   size_t size() const { return candidates_.size(); }
@@ -44,6 +52,8 @@ class Workbench {
 
  private:
   bool same_program(const Candidate& known, const Func& func) const;
+  bool same_timed(const Candidate& known, const Func& timed) const;
+  void note_choices(const Step& step);
 
   const Space& space_;
   Func workload_;
@@ -52,9 +62,9 @@ class Workbench {
   CostModel& model_;
   DescribeFn describe_;
   std::deque<Candidate> candidates_;  // addresses stay
-  std::unordered_multimap<Digest, int64_t> by_hash_;
-  std::map<DecisionMap, int64_t> by_decisions_;
-  std::map<std::string, std::set<Decision>> domains_;
+  std::unordered_multimap<Digest, int64_t> by_program_, by_timed_;
+  std::unordered_map<Digest, int64_t> by_trace_;  // by its text's digest; -1: it has no lowering
+  std::map<std::string, std::set<Decision>> choices_;
   int64_t points_ = 0;
 };
 

@@ -21,6 +21,20 @@ bool is_costly(const Expr& value) {
   return costly;
 }
 
+// A convolution over few channels walks along the taps and channels of a row in one run, if padding does not interrupt it.
+bool prefers_copy(const Func& func, const std::vector<const BlockNode*>& readers, const BufferNode* buffer) {
+  for (const BlockNode* reader : readers) {
+    const auto structure = block_structure(func, *reader);
+    if (!structure || !structure->multiplies_two_loads) continue;
+    for (const AccessPattern& load : structure->loads)
+      for (size_t i = 0; i < structure->n_iters(); ++i)
+        if (load.buffer.get() == buffer && structure->reduce[i] && load.dimension_of(reader->iters[i].var) >= 0 &&
+            structure->extents[i] > 1 && structure->extents[i] <= 8)
+          return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<> auto_inline(RuleContext& ctx) {
@@ -47,7 +61,8 @@ Result<> auto_inline(RuleContext& ctx) {
 
     ctx.schedule.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
-      FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, 0, {0.8, 0.2}));
+      const bool copy = prefers_copy(func, readers, store->buffer.get());
+      FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, copy, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}));
       if (keep) continue;
     }
     Schedule trial = ctx.schedule;

@@ -49,6 +49,18 @@ void collect_loads(const Expr& e, bool guarded, std::vector<std::pair<const Load
 
 }  // namespace
 
+int AccessPattern::dimension_of(const Var& var) const {
+  for (size_t d = 0; d < indices.size(); ++d)
+    if (indices[d].get() == var.get()) return static_cast<int>(d);
+  return -1;
+}
+
+bool AccessPattern::shares_dimension(const Var& a, const Var& b) const {
+  for (const Expr& index : indices)
+    if (uses_var(index, a.get()) && uses_var(index, b.get())) return true;
+  return false;
+}
+
 int64_t BlockStructure::points() const {
   int64_t count = 1;
   for (int64_t extent : extents) count *= extent;

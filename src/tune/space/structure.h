@@ -20,6 +20,10 @@ struct AccessPattern {
   bool guarded = false;          // under a selection
 
   bool touches(size_t iter) const { return strides[iter] != 0; }
+  /// Dimension whose index is the variable alone, or -1.
+  int dimension_of(const Var& var) const;
+  /// Some index depends on both.
+  bool shares_dimension(const Var& a, const Var& b) const;
 };
 
 /// A block below the root in a plain nest: loop d runs over the whole of iterator d, or over nothing that matters.

@@ -39,6 +39,56 @@ bool fuses(const BlockStructure& block, size_t a, size_t b) {
   return std::all_of(block.loads.begin(), block.loads.end(), fits);
 }
 
+// Cycles of the whole nest, by a closed form.
+double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& target) {
+  const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
+  const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
+  const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
+  const int64_t panels = (columns + tile.vectors - 1) / tile.vectors;
+  const auto cycles_per_step = [&](int64_t rows) {
+    const double work = static_cast<double>(rows * tile.vectors) / fma;
+    // Two loads start in a cycle; a broadcast is one.
+    const double loads = static_cast<double>(tile.vectors + (p.shared_vectors ? rows : rows * tile.vectors)) / 2;
+    const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
+    return std::max({work, loads, waiting}) + 0.04 * loads;
+  };
+  // n tiles of heights q and q + 1.
+  const int64_t n_rows = (p.row_extent + tile.rows - 1) / tile.rows;
+  const int64_t n_second = (p.second_row_extent + tile.second_rows - 1) / tile.second_rows;
+  const int64_t n_tiles = n_rows * n_second;
+  const int64_t q = p.row_extent / n_rows, r = p.row_extent % n_rows;
+  // Two image rows in a tile: an odd last one is a tile by itself.
+  double step = 0;
+  const int64_t whole = p.second_row_extent / tile.second_rows, rest = p.second_row_extent % tile.second_rows;
+  for (const auto& [count, second] : {std::pair{whole, tile.second_rows}, std::pair{int64_t{rest > 0}, rest}}) {
+    if (count == 0) continue;
+    step += static_cast<double>(count) * (cycles_per_step(q * second) * static_cast<double>(n_rows - r) +
+                                          cycles_per_step((q + 1) * second) * static_cast<double>(r));
+  }
+  const int64_t rows = tile.rows * tile.second_rows;
+  // A panel that does not stay in L1 comes from L2 again for each tile.
+  const double panel_bytes = static_cast<double>(p.steps * tile.vectors * p.lanes * 4);
+  const double row_bytes = static_cast<double>(p.steps * rows * 4);
+  if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
+    // 48 bytes a cycle from L2, 12 from beyond.
+    const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
+    const double bandwidth = panel_bytes + row_bytes > 0.75 * l2 ? 12.0 : 48.0;
+    const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
+    step = std::max(step, traffic) + 0.15 * traffic;
+  }
+  if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > 12) step *= 1.35;
+  else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24) step *= 1.35;
+  double cost = step * static_cast<double>(p.steps) * static_cast<double>(panels);
+  // Clearing, writing back, and the call.
+  cost += static_cast<double>(panels * n_tiles) * (20 + static_cast<double>(rows * tile.vectors) * 1.5);
+  cost *= static_cast<double>(p.repeats);
+  if (p.threads > 1) {
+    const int64_t pieces = n_tiles * panels * p.repeats;
+    cost *= std::ceil(static_cast<double>(pieces) / p.threads) / static_cast<double>(pieces);
+  }
+  return cost;
+}
+
 }  // namespace
 
 std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block, int64_t lanes,
@@ -102,6 +152,12 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
       return key(a) > key(b);
     });
 
+  if (roles.row && block.extents[*roles.row] < 12)
+    for (size_t i : roles.outside)
+      if (block.extents[i] > 1 && block.store.strides[i] != AccessPattern::kIrregular &&
+          (!roles.second_row || block.store.strides[i] < block.store.strides[*roles.second_row]))
+        roles.second_row = i;
+
   if (roles.row) {
     size_t inner = *roles.row;
     for (size_t step = inner; step-- > 0;) {
@@ -119,54 +175,26 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
 
 std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
   std::vector<Tile> tiles;
-  const int64_t registers = target.vector_registers;
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
-  const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
-  const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
   for (int64_t vectors : {1, 2, 3, 4, 6, 8}) {
     if (vectors > columns && vectors > 1) break;
     int64_t last_tiles = -1;
-    // From above, so that of several heights with equally many tiles the smallest would come last: keep that one.
     for (int64_t rows = 1; rows <= std::min<int64_t>(p.row_extent, 30); ++rows) {
-      const int64_t needed = p.shared_vectors ? rows * vectors + vectors + 1 : rows * vectors + vectors + 2;
-      if (needed > registers) break;
+      const int64_t needed = rows * vectors + vectors + (p.shared_vectors ? 1 : 2);
+      if (needed > target.vector_registers) break;
       const int64_t n_tiles = (p.row_extent + rows - 1) / rows;
       if (n_tiles == last_tiles) continue;   // a smaller height needs as few
       last_tiles = n_tiles;
-      const int64_t panels = (columns + vectors - 1) / vectors;
-      const auto cycles_per_step = [&](int64_t r) {
-        const double work = static_cast<double>(r * vectors) / fma;
-        // Broadcasts are operands of multiply-adds; with more than one vector they are loads of their own.
-        const double loads = static_cast<double>(vectors + (p.shared_vectors ? r : r * vectors)) / 2;
-        const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
-        double cycles = std::max({work, loads, waiting});
-        cycles += 0.04 * loads;
-        return cycles;
-      };
-      // n tiles of heights q and q + 1.
-      const int64_t q = p.row_extent / n_tiles, r = p.row_extent % n_tiles;
-      double step = cycles_per_step(q) * static_cast<double>(n_tiles - r) + cycles_per_step(q + 1) * static_cast<double>(r);
-      // A panel that does not stay in L1 comes from L2 again for each tile.
-      const double panel_bytes = static_cast<double>(p.steps * vectors * p.lanes * 4);
-      const double row_bytes = static_cast<double>(p.steps * rows * 4);
-      if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
-        const double from_l2 = static_cast<double>(vectors * p.lanes * 4) / 48.0 * static_cast<double>(n_tiles);
-        step = std::max(step * 1.02, from_l2);
-      }
-      if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > 12) step *= 1.35;
-      else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24) step *= 1.35;
-      double cost = step * static_cast<double>(p.steps) * static_cast<double>(panels);
-      // Clearing, writing back, and the call.
-      cost += static_cast<double>(panels * n_tiles) * (20 + static_cast<double>(rows * vectors) * 1.5);
-      cost *= static_cast<double>(p.repeats);
-      if (p.threads > 1) {
-        const int64_t pieces = n_tiles * panels * p.repeats;
-        const double share = std::ceil(static_cast<double>(pieces) / p.threads) / static_cast<double>(pieces);
-        cost *= share;
-      }
-      tiles.push_back({rows, vectors, cost});
+      tiles.push_back({.rows = rows, .vectors = vectors});
     }
+    if (p.row_extent < 12)
+      for (int64_t second : {2, 3, 4}) {
+        if (second > p.second_row_extent) break;
+        if (second * p.row_extent * vectors + vectors + 1 > target.vector_registers) break;
+        tiles.push_back({.rows = p.row_extent, .vectors = vectors, .second_rows = second});
+      }
   }
+  for (Tile& tile : tiles) tile.cost = predicted_cycles(p, tile, target);
   std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.cost < b.cost; });
   return tiles;
 }

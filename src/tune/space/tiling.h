@@ -26,6 +26,8 @@ struct TilingRoles {
   bool panel_is_constant = false;
   /// Number of the iterators just outside of `row` that may be fused with it: all accesses stay affine.
   size_t flat = 0;
+  /// Another iterator for rows, where `row` alone has few values: pixels of several image rows in one tile.
+  std::optional<size_t> second_row;
 };
 
 /// Nothing where there is no iterator to fill vectors with.
@@ -36,13 +38,17 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
 struct Tile {
   int64_t rows = 1;
   int64_t vectors = 1;
-  double cost = 0;   // predicted cycles of the whole nest
+  int64_t second_rows = 1;  // of the second row iterator; above 1 only where `rows` are all there are
+  double cost = 0;          // predicted cycles of the whole nest
+
+  /// One integer that says it all: 14 rows x 2 vectors is 1402, 7 x 2 pixels x 2 vectors 20702.
+  int64_t code() const { return second_rows * 10000 + rows * 100 + vectors; }
 };
 
 /// What is worth trying for `row_extent` rows and `vector_extent` columns, cheapest first by a closed form: multiply-adds,
 /// loads, latency, panels from L2, surplus rows and lanes, cache sets.
 struct TileProblem {
-  int64_t row_extent = 1, vector_extent = 1, steps = 1, repeats = 1;
+  int64_t row_extent = 1, second_row_extent = 1, vector_extent = 1, steps = 1, repeats = 1;
   int64_t lanes = 16;
   bool shared_vectors = true;     // rows read the same vectors (else each row loads its own)
   bool multiplies = true;

@@ -1,6 +1,7 @@
 #include "tune/space/rules/register_tiling.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "schedule/dataflow.h"
@@ -17,70 +18,335 @@
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/space/layouts.h"
 #include "tune/space/tiling.h"
 
 namespace fettle {
 namespace {
 
+using Loops = std::vector<LoopRef>;
+
 struct Choice {
-  int64_t rows = 1, vectors = 1;
+  Tile tile;
   bool flat = false;
   int64_t depth = 0;          // of the blocks of the reduction; 0: not blocked
   bool rows_outside = false;  // row tiles outside of column panels
-  bool rows_last = true;      // else the row-like loops are inside of the panels, row tiles innermost
 };
 
-std::optional<int64_t> index_of_read(const BlockNode& block, const Buffer& buffer) {
-  for (size_t r = 0; r < block.reads.size(); ++r)
-    if (block.reads[r].buffer == buffer) return static_cast<int64_t>(r);
-  return std::nullopt;
+// One run of the rule.
+struct Tiling {
+  RuleContext& ctx;
+  BlockRef block;
+  std::string name;
+  Func func;                // as it was analysed
+  BlockStructure structure;
+  TilingRoles roles;
+  ChosenLayouts layouts;
+  int64_t lanes = 1;
+  Choice choice;
+  std::optional<size_t> blocked;  // the reduce iterator that depth cuts
+
+  Schedule& schedule() const { return ctx.schedule; }
+  const Var& var(size_t iter) const { return structure.block->iters[iter].var; }
+  int64_t extent(size_t iter) const { return structure.extents[iter]; }
+  bool merged(size_t iter) const { return choice.flat && iter < *roles.row && iter + roles.flat >= *roles.row; }
+
+  Result<> decide();
+  Result<bool> pack();
+  Result<BlockRef> accumulate_in_registers();
+  Result<> nest(bool padded, BlockRef back);
+};
+
+TileProblem tile_problem(const Tiling& t) {
+  TileProblem p;
+  const BlockStructure& s = t.structure;
+  p.lanes = t.lanes;
+  p.vector_extent = t.extent(t.roles.vector);
+  p.threads = t.ctx.threads;
+  p.multiplies = s.multiplies_two_loads;
+  for (size_t i : t.roles.reduce) p.steps *= t.extent(i);
+  for (size_t i : t.roles.batch) p.repeats *= t.extent(i);
+  for (size_t i : t.roles.outside)
+    if (!t.merged(i) && t.roles.second_row != i) p.repeats *= t.extent(i);
+  p.shared_vectors = t.roles.row && std::none_of(t.roles.vector_loads.begin(), t.roles.vector_loads.end(),
+                                                 [&](size_t l) { return s.loads[l].touches(*t.roles.row); });
+  if (!t.roles.row) return p;
+  p.row_extent = t.extent(*t.roles.row);
+  for (size_t i : t.roles.outside)
+    if (t.merged(i)) p.row_extent *= t.extent(i);
+  if (t.roles.second_row && !t.choice.flat) p.second_row_extent = t.extent(*t.roles.second_row);
+  else if (t.roles.second_row && !t.merged(*t.roles.second_row)) p.repeats *= t.extent(*t.roles.second_row);
+  if (!t.roles.row_loads.empty()) {
+    const int64_t stride = s.loads[t.roles.row_loads.front()].strides[*t.roles.row];
+    if (stride != AccessPattern::kIrregular) p.row_stride_bytes = std::abs(stride) * s.store.buffer->dtype.element_bytes();
+  }
+  return p;
+}
+
+Result<> Tiling::decide() {
+  schedule().set_address_prefix("register_tiling/" + name);
+  if (roles.flat > 0) {
+    FETTLE_TRY(const int64_t flat, choose(ctx, "flat", {1, 0}));
+    choice.flat = flat != 0;
+  }
+  std::vector<Tile> tiles = ranked_tiles(tile_problem(*this), *ctx.target);
+  if (tiles.empty()) return fail(ErrorCode::E230, "no register tile fits " + name);
+  if (tiles.size() > 24) tiles.resize(24);
+  std::vector<int64_t> codes;
+  std::vector<double> weights;
+  for (const Tile& tile : tiles) {
+    codes.push_back(tile.code());
+    weights.push_back(tiles.front().cost / tile.cost);
+  }
+  const size_t preferred = std::min<size_t>(static_cast<size_t>(ctx.rank), codes.size() - 1);
+  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
+  choice.tile = {.rows = code / 100 % 100, .vectors = code % 100, .second_rows = code / 10000};
+
+  if (roles.reduce.size() == 1 && extent(roles.reduce[0]) >= 512) {
+    std::vector<int64_t> depths = {0};
+    size_t preferred_depth = 0;
+    for (int64_t depth : {256, 384, 512, 768, 1024})
+      if (depth < extent(roles.reduce[0])) {
+        if (depth == 768 && extent(roles.reduce[0]) > 2048) preferred_depth = depths.size();
+        depths.push_back(depth);
+      }
+    FETTLE_TRY(choice.depth, choose(ctx, "depth", depths, preferred_depth));
+    if (choice.depth > 0) blocked = roles.reduce[0];
+  }
+  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}));
+  choice.rows_outside = outside != 0;
+  return {};
 }
 
 // The map that brings the vector iterator's dimension into panels:
-//   (k, n) → (n // width, k, n % width)
-IndexMap panel_map(const BlockStructure& block, const TilingRoles& roles, const AccessPattern& load, int64_t width) {
-  IndexMap map;
-  Expr panel, lane;
+//   (k, n) → (n // width, k, n % width)          (o, i, h, w) → (o // width, i // 16, h, w, i % 16, o % width)
+IndexMap panel_map(const Tiling& t, const AccessPattern& load, int64_t width) {
   struct Dim {
     size_t rank;
     Expr index;
   };
+  IndexMap map;
+  Expr panel, lane;
   std::vector<Dim> dims;
-  for (size_t d = 0; d < load.indices.size(); ++d) {
-    const Var var = make_var("d" + std::to_string(d));
+  constexpr size_t kReduce = 1000;   // spatial iterators first, then the reduction in the order of its loops
+  for (const Expr& index : load.indices) {
+    const Var var = make_var("d" + std::to_string(map.inputs.size()));
     map.inputs.push_back(var);
-    size_t rank = 0;
-    for (size_t i = 0; i < block.n_iters(); ++i) {
-      if (load.indices[d].get() != block.block->iters[i].var.get()) continue;
-      if (i == roles.vector) {
-        panel = floordiv(Expr(var), Expr(width));
-        lane = floormod(Expr(var), Expr(width));
-        rank = SIZE_MAX;
-      } else {
-        const auto at = std::find(roles.reduce.begin(), roles.reduce.end(), i);
-        // Spatial iterators first, then the reduction in the order of its loops.
-        rank = at == roles.reduce.end() ? i + 1 : 1000 + static_cast<size_t>(at - roles.reduce.begin());
-      }
+    std::optional<size_t> iter;
+    for (size_t i = 0; i < t.structure.n_iters(); ++i)
+      if (index.get() == t.var(i).get()) iter = i;
+    if (iter == t.roles.vector) {
+      panel = floordiv(Expr(var), Expr(width));
+      lane = floormod(Expr(var), Expr(width));
+      continue;
     }
-    if (rank != SIZE_MAX) dims.push_back({rank, Expr(var)});
+    const auto at = iter ? std::find(t.roles.reduce.begin(), t.roles.reduce.end(), *iter) : t.roles.reduce.end();
+    if (at == t.roles.reduce.end()) {
+      dims.push_back({iter ? *iter + 1 : 0, Expr(var)});
+      continue;
+    }
+    const size_t rank = kReduce + static_cast<size_t>(at - t.roles.reduce.begin());
+    if (iter == t.layouts.blocked_reduce) {
+      dims.push_back({rank, floordiv(Expr(var), Expr(t.lanes))});
+      dims.push_back({2 * kReduce, floormod(Expr(var), Expr(t.lanes))});
+    } else {
+      dims.push_back({rank, Expr(var)});
+    }
   }
   std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.rank < b.rank; });
   for (const Dim& dim : dims)
-    if (dim.rank < 1000) map.outputs.push_back(dim.index);
+    if (dim.rank < kReduce) map.outputs.push_back(dim.index);
   map.outputs.push_back(panel);
   for (const Dim& dim : dims)
-    if (dim.rank >= 1000) map.outputs.push_back(dim.index);
+    if (dim.rank >= kReduce) map.outputs.push_back(dim.index);
   map.outputs.push_back(lane);
+  return map;
+}
+
+// The map that makes the dimensions of fused rows one, so that a tile that crosses image rows is a rectangle:
+//   (n, h, w, c) → (n, h*56 + w, c)
+IndexMap flat_map(const Tiling& t) {
+  IndexMap map;
+  Expr flat;
+  size_t position = 0;
+  for (size_t d = 0; d < t.structure.store.indices.size(); ++d) {
+    const Var var = make_var("d" + std::to_string(d));
+    map.inputs.push_back(var);
+    std::optional<size_t> iter;
+    for (size_t i = 0; i < t.structure.n_iters(); ++i)
+      if (t.structure.store.indices[d].get() == t.var(i).get()) iter = i;
+    if (!iter || (iter != t.roles.row && !t.merged(*iter))) {
+      map.outputs.push_back(Expr(var));
+    } else if (!flat) {
+      flat = Expr(var);
+      position = map.outputs.size();
+      map.outputs.push_back(flat);
+    } else {
+      flat = flat * Expr(t.extent(*iter)) + Expr(var);
+      map.outputs[position] = flat;
+    }
+  }
   return map;
 }
 
 // Consumers that work element by element on what the block writes join its write-back.
 void inline_consumers(RuleContext& ctx, BlockRef back) {
   for (int depth = 0; depth < 16; ++depth) {
-    auto consumers = get_consumers(ctx.schedule, {.block = back});
+    Schedule trial = ctx.schedule;
+    auto consumers = get_consumers(trial, {.block = back});
     if (!consumers || consumers->size() != 1) return;
-    if (!reverse_compute_inline(ctx.schedule, {.block = consumers->front()})) return;
+    if (!reverse_compute_inline(trial, {.block = consumers->front()})) return;
+    ctx.schedule = std::move(trial);
   }
+}
+
+// Reads the vectors from panels; true if everything that moves with the vectors is read so, surplus lanes included.
+Result<bool> Tiling::pack() {
+  if (!roles.panel) return false;
+  const AccessPattern& load = structure.loads[*roles.panel];
+  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  int64_t read = -1;
+  for (size_t r = 0; r < node->reads.size(); ++r)
+    if (node->reads[r].buffer == load.buffer) read = static_cast<int64_t>(r);
+  if (read < 0) return fail(ErrorCode::E220, load.buffer->name);
+  FETTLE_TRY(const BlockRef panels, cache_read(schedule(), {.block = block, .read_index = read}));
+  FETTLE_TRY_VOID(transform_layout(schedule(), {.block = panels, .index_map = panel_map(*this, load, choice.tile.vectors * lanes)}));
+  if (roles.panel_is_constant) {  // runs once, when the program is compiled
+    FETTLE_TRY(const BlockNode* copy, block_node(ctx, panels));
+    ctx.done.insert(copy->name);
+    ctx.done.insert(copy->name + "_pad");
+  }
+  return roles.vector_loads.size() == 1;
+}
+
+Result<BlockRef> Tiling::accumulate_in_registers() {
+  FETTLE_TRY(const BlockRef back, cache_write(schedule(), {.block = block, .write_index = 0, .scope = kScopeRegister}));
+  if (choice.flat) FETTLE_TRY_VOID(transform_layout(schedule(), {.block = block, .index_map = flat_map(*this)}));
+  inline_consumers(ctx, back);
+  return back;
+}
+
+Result<> Tiling::nest(bool padded, BlockRef back) {
+  Schedule& s = schedule();
+  const Tile& tile = choice.tile;
+  FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
+
+  // --- cut
+  Loops reduce;
+  std::vector<size_t> reduce_iters;
+  LoopRef depth_outer;
+  for (size_t i : roles.reduce) {
+    LoopRef loop = loops[i];
+    if (blocked == i) {
+      FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {kInfer, choice.depth}, .tail = Tail::kBalance}));
+      depth_outer = parts[0];
+      loop = parts[1];
+    }
+    if (layouts.blocked_reduce == i) {
+      FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {kInfer, lanes}, .tail = Tail::kPartition}));
+      reduce.insert(reduce.begin(), parts[0]);
+      reduce_iters.insert(reduce_iters.begin(), i);
+      loop = parts[1];
+    }
+    reduce.push_back(loop);
+    reduce_iters.push_back(i);
+  }
+  if (layouts.blocked_reduce) {   // channels within a block innermost
+    for (size_t r = 1; r < reduce.size(); ++r)
+      if (reduce_iters[r] == *layouts.blocked_reduce) {
+        std::rotate(reduce.begin() + static_cast<std::ptrdiff_t>(r), reduce.begin() + static_cast<std::ptrdiff_t>(r) + 1, reduce.end());
+        std::rotate(reduce_iters.begin() + static_cast<std::ptrdiff_t>(r), reduce_iters.begin() + static_cast<std::ptrdiff_t>(r) + 1, reduce_iters.end());
+        break;
+      }
+  }
+  Loops rows_outer, rows_inner, outside;
+  for (size_t i : roles.outside) {
+    if (merged(i)) continue;
+    if (roles.second_row == i && tile.second_rows > 1) {
+      FETTLE_TRY(const Loops parts, split(s, {.loop = loops[i], .factors = {kInfer, tile.second_rows}, .tail = Tail::kBalance}));
+      rows_inner.push_back(parts[1]);
+      outside.push_back(parts[0]);
+    } else {
+      outside.push_back(loops[i]);
+    }
+  }
+  if (roles.row) {
+    LoopRef row = loops[*roles.row];
+    if (choice.flat) {
+      const auto first = loops.begin() + static_cast<std::ptrdiff_t>(*roles.row - roles.flat);
+      FETTLE_TRY(row, fuse(s, {.loops = Loops(first, first + static_cast<std::ptrdiff_t>(roles.flat) + 1)}));
+    }
+    FETTLE_TRY(const Loops parts, split(s, {.loop = row, .factors = {kInfer, tile.rows},
+                                            .tail = choice.flat ? Tail::kPartition : Tail::kBalance}));
+    rows_outer.push_back(parts[0]);
+    rows_inner.push_back(parts[1]);
+  }
+  FETTLE_TRY(const Loops columns, split(s, {.loop = loops[roles.vector], .factors = {kInfer, tile.vectors, lanes},
+                                            .tail = padded ? Tail::kPad : Tail::kPartition}));
+
+  // --- order
+  Loops outer;
+  for (size_t i : roles.batch) outer.push_back(loops[i]);
+  if (!choice.rows_outside) outer.push_back(columns[0]);
+  outer.insert(outer.end(), outside.begin(), outside.end());
+  outer.insert(outer.end(), rows_outer.begin(), rows_outer.end());
+  if (choice.rows_outside) outer.push_back(columns[0]);
+  Loops order;
+  if (blocked) order.push_back(depth_outer);
+  order.insert(order.end(), outer.begin(), outer.end());
+  const size_t around_tile = order.size();
+  order.insert(order.end(), reduce.begin(), reduce.end());
+  order.insert(order.end(), rows_inner.begin(), rows_inner.end());
+  order.insert(order.end(), {columns[1], columns[2]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+
+  // --- the tile
+  for (const LoopRef& loop : rows_inner) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = columns[1]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = columns[2]}));
+  // Guards that depend on an iterator and on the rows of the tile are constants once both are unrolled.
+  const auto guards_rows = [&](size_t iter) {
+    return std::any_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
+      if (!load.guarded || !load.touches(iter)) return false;
+      return (roles.row && load.shares_dimension(var(iter), var(*roles.row))) ||
+             (roles.second_row && tile.second_rows > 1 && load.shares_dimension(var(iter), var(*roles.second_row)));
+    });
+  };
+  for (size_t r = 0; r < reduce.size(); ++r)
+    if (extent(reduce_iters[r]) > 1 && extent(reduce_iters[r]) <= 7 && guards_rows(reduce_iters[r]))
+      FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
+  // Taps and channels of one row that lie in one run: one loop.
+  if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
+    const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
+    const bool one_run = extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
+                         std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
+                           return load.touches(roles.vector) ||
+                                  (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
+                         });
+    if (one_run) {
+      FETTLE_TRY(const LoopRef run, fuse(s, {.loops = {reduce[reduce.size() - 2], reduce.back()}}));
+      reduce.pop_back();
+      reduce.back() = run;
+    }
+  }
+
+  // --- accumulators
+  std::vector<BlockRef> copies = {back};
+  if (blocked) {
+    FETTLE_TRY(copies, cache_inplace(s, {.block = block, .write_index = 0, .loop = outer.back()}));
+    inline_consumers(ctx, copies.back());
+  } else {
+    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = outer.back(), .preserve_unit_loops = false}));
+  }
+  for (const BlockRef& copy : copies) {
+    FETTLE_TRY(const BlockNode* node, block_node(ctx, copy));
+    ctx.done.insert(node->name);
+    FETTLE_TRY_VOID(vectorize_copy(ctx, copy, around_tile, lanes));
+  }
+  if (!blocked) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
+  ctx.done.insert(name);
+  ctx.done.insert(name + "_init");
+  return parallelize(ctx, outer);
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
@@ -88,201 +354,35 @@ bool applies(const RuleContext& ctx, const BlockNode& block) {
   const auto structure = block_structure(ctx.schedule.func(), block);
   if (!structure || structure->loads.empty()) return false;
   if (std::none_of(structure->reduce.begin(), structure->reduce.end(), [](bool r) { return r; })) return false;
-  return tiling_roles(ctx.schedule.func(), *structure, ctx.lanes(structure->store.buffer->dtype)).has_value();
+  return layout_vector(ctx.schedule.func(), *structure).has_value() ||
+         tiling_roles(ctx.schedule.func(), *structure, ctx.lanes(structure->store.buffer->dtype)).has_value();
 }
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
-  Schedule& s = ctx.schedule;
+  FETTLE_TRY(const BlockNode* before, block_node(ctx, block));
+  Tiling tiling{.ctx = ctx, .block = block, .name = before->name};
+  ctx.schedule.set_address_prefix("register_tiling/" + tiling.name);
+  FETTLE_TRY(tiling.layouts, choose_layouts(ctx, block));
+
+  tiling.func = ctx.schedule.func();
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
-  const std::string name = node->name;
-  const Func func = s.func();  // keeps `node` alive
-  const BlockStructure structure = *block_structure(func, *node);
-  const DType dtype = structure.store.buffer->dtype;
-  const TilingRoles roles = *tiling_roles(func, structure, ctx.lanes(dtype));
-  s.set_address_prefix("register_tiling/" + name);
+  const auto structure = block_structure(tiling.func, *node);
+  if (!structure) return fail(ErrorCode::E230, "the layout of " + tiling.name);
+  tiling.structure = *structure;
+  const DType dtype = structure->store.buffer->dtype;
+  const auto roles = tiling_roles(tiling.func, *structure, ctx.lanes(dtype), tiling.layouts.vector);
+  if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
+  tiling.roles = *roles;
+  tiling.lanes = ctx.lanes(dtype);
+  while (tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;
 
-  // --- decisions
-  int64_t lanes = ctx.lanes(dtype);
-  const int64_t vector_extent = structure.extents[roles.vector];
-  while (lanes / 2 >= vector_extent) lanes /= 2;
-  const auto stride_bytes = [&](size_t iter) {
-    return roles.row_loads.empty() ? int64_t{0}
-                                   : std::abs(structure.loads[roles.row_loads.front()].strides[iter]) *
-                                         dtype.element_bytes();
-  };
-  TileProblem problem;
-  problem.lanes = lanes;
-  problem.vector_extent = vector_extent;
-  problem.threads = ctx.threads;
-  problem.multiplies = structure.multiplies_two_loads;
-  for (size_t i : roles.reduce) problem.steps *= structure.extents[i];
-  for (size_t i : roles.batch) problem.repeats *= structure.extents[i];
-  for (size_t i : roles.outside) problem.repeats *= structure.extents[i];
-  problem.shared_vectors = roles.row && std::none_of(roles.vector_loads.begin(), roles.vector_loads.end(), [&](size_t l) {
-                             return structure.loads[l].touches(*roles.row);
-                           });
-  const int64_t flat_extent = [&] {
-    int64_t n = 1;
-    if (roles.flat > 0)
-      for (size_t i = *roles.row - roles.flat; i <= *roles.row; ++i) n *= structure.extents[i];
-    return n;
-  }();
-  Choice choice;
-  choice.flat = roles.flat > 0;
-  if (roles.flat > 0) {
-    FETTLE_TRY(const int64_t flat, choose(ctx, "flat", {1, 0}));
-    choice.flat = flat != 0;
-  }
-  if (roles.row) {
-    problem.row_extent = choice.flat ? flat_extent : structure.extents[*roles.row];
-    problem.row_stride_bytes = stride_bytes(*roles.row);
-  }
-  if (choice.flat) problem.repeats = std::max<int64_t>(1, problem.repeats * structure.extents[*roles.row] / flat_extent);
-  std::vector<Tile> tiles = ranked_tiles(problem, *ctx.target);
-  if (tiles.empty()) return fail(ErrorCode::E230, "no register tile fits " + name);
-  if (tiles.size() > 24) tiles.resize(24);
-  std::vector<int64_t> codes;
-  std::vector<double> weights;
-  for (const Tile& tile : tiles) {
-    codes.push_back(tile.rows * 100 + tile.vectors);
-    weights.push_back(tiles.front().cost / tile.cost);
-  }
-  FETTLE_TRY(const int64_t code,
-             choose(ctx, "tile", codes, std::min<size_t>(static_cast<size_t>(ctx.rank), codes.size() - 1), weights));
-  choice.rows = code / 100;
-  choice.vectors = code % 100;
-
-  // One long reduction may be blocked.
-  std::optional<size_t> blocked;
-  if (roles.reduce.size() == 1 && structure.extents[roles.reduce[0]] >= 512) {
-    std::vector<int64_t> depths = {0};
-    const int64_t extent = structure.extents[roles.reduce[0]];
-    size_t preferred = 0;
-    for (int64_t depth : {256, 384, 512, 768, 1024})
-      if (depth < extent) depths.push_back(depth);
-    if (extent > 2048)
-      for (size_t d = 0; d < depths.size(); ++d)
-        if (depths[d] == 768) preferred = d;
-    FETTLE_TRY(choice.depth, choose(ctx, "depth", depths, preferred));
-    if (choice.depth > 0) blocked = roles.reduce[0];
-  }
-  {
-    // Where the panels exceed L2 and the rows do not, rows go inside, so that a panel is read once.
-    FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}));
-    choice.rows_outside = outside != 0;
-  }
-
-  // --- packing
-  const int64_t width = choice.vectors * lanes;
-  bool padded = false;
-  if (roles.panel) {
-    const AccessPattern& load = structure.loads[*roles.panel];
-    FETTLE_TRY(node, block_node(ctx, block));
-    const auto read = index_of_read(*node, load.buffer);
-    if (!read) return fail(ErrorCode::E220, load.buffer->name);
-    FETTLE_TRY(const BlockRef panels, cache_read(s, {.block = block, .read_index = *read}));
-    FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
-                                         .index_map = panel_map(structure, roles, load, width)}));
-    padded = std::all_of(roles.vector_loads.begin(), roles.vector_loads.end(), [&](size_t l) { return l == *roles.panel; });
-  }
+  FETTLE_TRY_VOID(tiling.decide());
+  FETTLE_TRY(const bool padded, tiling.pack());
   BlockRef back;
-  if (!blocked) {
-    FETTLE_TRY(back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeRegister}));
-    inline_consumers(ctx, back);
+  if (!tiling.blocked) {
+    FETTLE_TRY(back, tiling.accumulate_in_registers());
   }
-
-  // --- loops
-  FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_block(ctx, block));
-  std::vector<LoopRef> batch, outside, reduce;
-  for (size_t i : roles.batch) batch.push_back(loops[i]);
-  for (size_t i : roles.outside) {
-    const bool merged = choice.flat && i < *roles.row && i + roles.flat >= *roles.row;
-    if (!merged) outside.push_back(loops[i]);
-  }
-  LoopRef depth_outer;
-  for (size_t i : roles.reduce) {
-    if (blocked && i == *blocked) {
-      FETTLE_TRY(const std::vector<LoopRef> parts,
-                 split(s, {.loop = loops[i], .factors = {kInfer, choice.depth}, .tail = Tail::kBalance}));
-      depth_outer = parts[0];
-      reduce.push_back(parts[1]);
-    } else {
-      reduce.push_back(loops[i]);
-    }
-  }
-  LoopRef row_outer, row_inner;
-  const bool has_rows = roles.row.has_value();
-  if (has_rows) {
-    LoopRef row = loops[*roles.row];
-    if (choice.flat) {
-      const auto first = loops.begin() + static_cast<std::ptrdiff_t>(*roles.row - roles.flat);
-      FETTLE_TRY(row, fuse(s, {.loops = std::vector<LoopRef>(first, first + static_cast<std::ptrdiff_t>(roles.flat) + 1)}));
-    }
-    FETTLE_TRY(const std::vector<LoopRef> parts,
-               split(s, {.loop = row, .factors = {kInfer, choice.rows}, .tail = Tail::kBalance}));
-    row_outer = parts[0];
-    row_inner = parts[1];
-  }
-  FETTLE_TRY(const std::vector<LoopRef> columns,
-             split(s, {.loop = loops[roles.vector], .factors = {kInfer, choice.vectors, lanes},
-                       .tail = padded ? Tail::kPad : Tail::kPartition}));
-
-  std::vector<LoopRef> outer = batch;
-  if (choice.rows_outside) {
-    outer.insert(outer.end(), outside.begin(), outside.end());
-    if (has_rows) outer.push_back(row_outer);
-    outer.push_back(columns[0]);
-  } else {
-    outer.push_back(columns[0]);
-    outer.insert(outer.end(), outside.begin(), outside.end());
-    if (has_rows) outer.push_back(row_outer);
-  }
-  const LoopRef tile = outer.back();
-  std::vector<LoopRef> order;
-  if (blocked) order.push_back(depth_outer);
-  order.insert(order.end(), outer.begin(), outer.end());
-  order.insert(order.end(), reduce.begin(), reduce.end());
-  if (has_rows) order.push_back(row_inner);
-  order.insert(order.end(), {columns[1], columns[2]});
-  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-
-  // --- the tile
-  if (has_rows) FETTLE_TRY_VOID(unroll(s, {.loop = row_inner}));
-  FETTLE_TRY_VOID(unroll(s, {.loop = columns[1]}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = columns[2]}));
-  // Short reductions along the rows (kw) are unrolled, so that guards at the borders become constants.
-  const size_t first_reduce = blocked ? 1 : 0;
-  (void)first_reduce;
-  for (size_t r = 0; r < reduce.size(); ++r) {
-    const size_t iter = roles.reduce[r];
-    if (blocked && iter == *blocked) continue;
-    const bool moves_with_rows = std::any_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& a) {
-      return has_rows && a.touches(iter) && a.touches(*roles.row) && a.guarded;
-    });
-    const bool innermost = r + 1 == reduce.size();
-    if (structure.extents[iter] <= 7 && structure.extents[iter] > 1 && (moves_with_rows ? !innermost || reduce.size() > 1 : false) &&
-        r > 0)
-      FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
-  }
-
-  std::vector<BlockRef> copies;
-  if (blocked) {
-    FETTLE_TRY(copies, cache_inplace(s, {.block = block, .write_index = 0, .loop = tile}));
-    inline_consumers(ctx, copies.back());
-  } else {
-    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile, .preserve_unit_loops = false}));
-    copies = {back};
-  }
-  for (const BlockRef& copy : copies) {
-    FETTLE_TRY(const BlockNode* copy_node, block_node(ctx, copy));
-    ctx.done.insert(copy_node->name);
-    FETTLE_TRY_VOID(vectorize_copy(ctx, copy, order.size() - reduce.size() - (has_rows ? 3 : 2), lanes));
-  }
-  if (!blocked) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
-  ctx.done.insert(name);
-  ctx.done.insert(name + "_init");
-  if (blocked) return parallelize(ctx, {outer.begin(), outer.end()});
-  return parallelize(ctx, outer);
+  return tiling.nest(padded, back);
 }
 
 }  // namespace

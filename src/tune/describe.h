@@ -1,0 +1,16 @@
+#pragma once
+// Description of scheduled programs by lowering them: what the cost room sees.
+
+#include <memory>
+
+#include "target/target.h"
+#include "tune/search/workbench.h"
+
+namespace fettle {
+
+class AtomTable;
+
+/// By lower() and extract_features(); null atoms: the analytic model. `atoms` must outlive the function.
+DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
+
+}  // namespace fettle

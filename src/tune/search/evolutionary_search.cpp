@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/random.h"
+#include "tune/search/search_strategy.h"
+
+namespace fettle {
+namespace {
+
+// Keeps the order of equal values, so that results do not depend on the sort.
+template <class T, class Value>
+void sort_by(std::vector<T>& items, const Value& value) {
+  std::stable_sort(items.begin(), items.end(), [&](const T& a, const T& b) { return value(a) < value(b); });
+}
+
+// "register_tiling/C" of "register_tiling/C/tile": what one rule decided about one block.
+std::string_view rule_part(std::string_view address) { return address.substr(0, address.rfind('/')); }
+
+class EvolutionarySearch : public SearchStrategy {
+ public:
+  EvolutionarySearch(Workbench& bench, const EvolutionOptions& options) : bench_(bench), options_(options) {}
+  std::string name() const override { return "evolutionary"; }
+
+  std::vector<const Candidate*> propose(size_t n) override {
+    RandomStream stream{options_.seed, static_cast<uint64_t>(generation_)};
+    if (generation_++ == 0) {
+      draw_points(stream, options_.random_points);
+    } else {
+      make_neighbours(stream);
+      evolve(stream);
+      draw_points(stream, static_cast<int>(n));
+    }
+    std::vector<const Candidate*> batch;
+    if (generation_ > 1) {
+      const auto n_random =
+          static_cast<size_t>(std::floor(options_.random_share * static_cast<double>(n) + stream.uniform()));
+      for (size_t i = 0; i < n_random && !drawn_now_.empty(); ++i) {
+        const Candidate* chosen = drawn_now_[stream.below(drawn_now_.size())];
+        std::erase(drawn_now_, chosen);
+        take(chosen, batch);
+      }
+      take_best(neighbours_, batch, batch.size() + (n - std::min(n, batch.size()) + 1) / 2);
+    }
+    take_best(pool_, batch, n);
+    return batch;
+  }
+
+  void observe(std::span<const Observation> observations) override {
+    for (const Observation& o : observations) {
+      known_.insert(o.candidate->number);
+      if (std::isfinite(o.seconds)) measured_.push_back(o);
+    }
+    sort_by(measured_, [](const Observation& o) { return o.seconds; });
+    forget_known();
+  }
+
+ private:
+  // A candidate enters the pool once.
+  const Candidate* pooled(const Candidate* candidate) {
+    if (!candidate || !met_.insert(candidate->number).second || known_.contains(candidate->number)) return nullptr;
+    pool_.push_back(candidate);
+    return candidate;
+  }
+
+  void draw_points(RandomStream& stream, int n) {
+    drawn_now_.clear();
+    for (int i = 0; i < n; ++i)
+      if (const Candidate* candidate = pooled(bench_.make({}, stream.next()))) drawn_now_.push_back(candidate);
+  }
+
+  // All programs that differ from the best in one decision; made once for each best.
+  void make_neighbours(RandomStream& stream) {
+    if (measured_.empty() || best_ == measured_.front().candidate) return;
+    best_ = measured_.front().candidate;
+    neighbours_.clear();
+    for (const auto& [address, current] : best_->decisions) {
+      const std::set<Decision> choices = bench_.decisions_at(address);  // grows below
+      for (const Decision& choice : choices) {
+        if (choice == current) continue;
+        DecisionMap decisions = best_->decisions;
+        decisions[address] = choice;
+        const Candidate* candidate = bench_.make(decisions, stream.next());
+        if (!candidate || known_.contains(candidate->number)) continue;
+        (void)pooled(candidate);
+        if (std::find(neighbours_.begin(), neighbours_.end(), candidate) == neighbours_.end())
+          neighbours_.push_back(candidate);
+      }
+    }
+  }
+
+  void evolve(RandomStream& stream) {
+    // Parents: the best measured, then the best predicted.
+    std::vector<const Candidate*> parents;
+    for (const Observation& o : measured_) {
+      if (static_cast<int>(parents.size()) >= options_.elites) break;
+      parents.push_back(o.candidate);
+    }
+    const size_t n_elites = parents.size();
+    for (const Candidate* candidate : ranked(pool_)) {
+      if (parents.size() >= 2 * std::max<size_t>(n_elites, 1)) break;
+      parents.push_back(candidate);
+    }
+    if (parents.empty()) return;
+    for (int g = 0; g < options_.generations; ++g) {
+      std::vector<const Candidate*> children;
+      for (int i = 0; i < options_.population; ++i) {
+        const Candidate* mother = parents[stream.below(parents.size())];
+        const Candidate* father = parents[stream.below(parents.size())];
+        const DecisionMap child = mother != father && stream.uniform() < options_.crossover
+                                      ? crossed(*mother, *father, stream)
+                                      : mutated(*mother, stream);
+        if (const Candidate* candidate = pooled(bench_.make(child, stream.next()))) children.push_back(candidate);
+      }
+      if (children.empty()) return;
+      // The next generation: the elites, and the best predicted of parents and children.
+      std::vector<const Candidate*> others(parents.begin() + static_cast<std::ptrdiff_t>(n_elites), parents.end());
+      others.insert(others.end(), children.begin(), children.end());
+      others = ranked(others);
+      others.resize(std::min(others.size(), std::max<size_t>(n_elites, 4)));
+      parents.resize(n_elites);
+      parents.insert(parents.end(), others.begin(), others.end());
+    }
+  }
+
+  // One decision is replaced by another one known at its address, or forgotten, and so drawn again.
+  DecisionMap mutated(const Candidate& parent, RandomStream& stream) const {
+    DecisionMap decisions = parent.decisions;
+    if (decisions.empty()) return decisions;
+    auto chosen = std::next(decisions.begin(), static_cast<std::ptrdiff_t>(stream.below(decisions.size())));
+    const std::set<Decision>& choices = bench_.decisions_at(chosen->first);
+    if (choices.size() > 1 && stream.uniform() < 0.8) {
+      auto other = std::next(choices.begin(), static_cast<std::ptrdiff_t>(stream.below(choices.size())));
+      if (*other == chosen->second && ++other == choices.end()) other = choices.begin();
+      chosen->second = *other;
+    } else {
+      decisions.erase(chosen);
+    }
+    return decisions;
+  }
+
+  // Each rule's decisions about a block come from one parent.
+  static DecisionMap crossed(const Candidate& mother, const Candidate& father, RandomStream& stream) {
+    DecisionMap decisions = mother.decisions;
+    std::string_view part;
+    bool from_father = false;
+    for (const auto& [address, decision] : father.decisions) {
+      if (rule_part(address) != part) {
+        part = rule_part(address);
+        from_father = stream.below(2) == 1;
+      }
+      if (from_father) decisions[address] = decision;
+    }
+    return decisions;
+  }
+
+  std::vector<const Candidate*> ranked(const std::vector<const Candidate*>& candidates) {
+    const std::vector<double> seconds = bench_.predict(candidates);
+    std::vector<size_t> order(candidates.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    sort_by(order, [&](size_t i) { return seconds[i]; });
+    std::vector<const Candidate*> result;
+    result.reserve(order.size());
+    for (const size_t i : order) result.push_back(candidates[i]);
+    return result;
+  }
+
+  void take(const Candidate* candidate, std::vector<const Candidate*>& batch) {
+    if (known_.insert(candidate->number).second) batch.push_back(candidate);
+  }
+
+  // Fills `batch` up to `size`.
+  void take_best(const std::vector<const Candidate*>& from, std::vector<const Candidate*>& batch, size_t size) {
+    for (const Candidate* candidate : ranked(from)) {
+      if (batch.size() >= size) break;
+      take(candidate, batch);
+    }
+    forget_known();
+  }
+
+  void forget_known() {
+    const auto known = [&](const Candidate* c) { return known_.contains(c->number); };
+    std::erase_if(pool_, known);
+    std::erase_if(neighbours_, known);
+  }
+
+  Workbench& bench_;
+  EvolutionOptions options_;
+  int64_t generation_ = 0;
+  std::vector<const Candidate*> pool_;        // made, neither proposed nor observed
+  std::vector<const Candidate*> neighbours_;  // of best_, as far as they are in the pool
+  std::vector<const Candidate*> drawn_now_;   // at random, in this generation
+  std::vector<Observation> measured_;         // fastest first
+  std::set<int64_t> met_;                     // that have been in the pool
+  std::set<int64_t> known_;                   // proposed or observed
+  const Candidate* best_ = nullptr;           // whose neighbours were made
+};
+
+}  // namespace
+
+std::unique_ptr<SearchStrategy> make_evolutionary_search(Workbench& bench, const EvolutionOptions& options) {
+  return std::make_unique<EvolutionarySearch>(bench, options);
+}
+
+}  // namespace fettle

@@ -1,0 +1,103 @@
+#include "tune/search/workbench.h"
+
+#include "ir/compare.h"
+#include "schedule/primitives/sample_categorical.h"
+
+namespace fettle {
+
+Workbench::Workbench(const Space& space, Func workload, std::shared_ptr<const Target> target, int threads,
+                     CostModel& model, DescribeFn describe)
+    : space_(space),
+      workload_(std::move(workload)),
+      target_(std::move(target)),
+      threads_(threads),
+      model_(model),
+      describe_(std::move(describe)) {}
+
+const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
+  ++points_;
+  const auto schedule =
+      space_.generate(workload_, target_, threads_, key, std::make_shared<const DecisionMap>(decisions));
+  return schedule ? add(*schedule) : nullptr;
+}
+
+const Candidate* Workbench::add(const Schedule& schedule) {
+  std::string trace = to_text(schedule.trace());
+  const Digest text = digest_bytes(trace);
+  if (const auto known = by_trace_.find(text); known != by_trace_.end()) {
+    if (known->second < 0) return nullptr;
+    if (candidate(known->second).trace == trace) return &candidate(known->second);
+  }
+  for (const auto& step : schedule.trace().steps) note_choices(*step);
+
+  const Digest hash = canonical_hash(schedule.func());
+  const auto [first, last] = by_program_.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (same_program(candidate(it->second), schedule.func())) return &candidate(it->second);
+
+  const auto number = static_cast<int64_t>(candidates_.size());
+  CandidateFeatures features;
+  if (describe_) {
+    auto described = describe_(schedule.func());
+    if (!described) {
+      by_trace_.emplace(text, -1);
+      return nullptr;
+    }
+    const Digest timed = canonical_hash(described->timed);
+    const auto [begin, end] = by_timed_.equal_range(timed);
+    for (auto it = begin; it != end; ++it)
+      if (same_timed(candidate(it->second), described->timed)) return &candidate(it->second);
+    by_timed_.emplace(timed, number);
+    features = std::move(described->features);
+  }
+  by_program_.emplace(hash, number);
+  by_trace_.emplace(text, number);
+  return &candidates_.emplace_back(
+      Candidate{number, schedule.decisions(), std::move(trace), hash, std::move(features)});
+}
+
+std::vector<double> Workbench::predict(std::span<const Candidate* const> candidates) {
+  std::vector<double> seconds(candidates.size());
+  if (!describe_) {
+    for (size_t i = 0; i < candidates.size(); ++i) seconds[i] = static_cast<double>(candidates[i]->number);
+    return seconds;
+  }
+  if (candidates.empty()) return seconds;
+  std::vector<CandidateFeatures> features;
+  features.reserve(candidates.size());
+  for (const Candidate* c : candidates) features.push_back(c->features);
+  return model_.predict(features);
+}
+
+const std::set<Decision>& Workbench::decisions_at(const std::string& address) const {
+  static const std::set<Decision> none;
+  const auto found = choices_.find(address);
+  return found == choices_.end() ? none : found->second;
+}
+
+void Workbench::note_choices(const Step& step) {
+  if (step.address.empty()) return;
+  std::set<Decision>& choices = choices_[step.address];
+  choices.insert(step.decision);
+  if (step.def != &sample_categorical_def) return;
+  const auto& args = *static_cast<const SampleCategoricalArgs*>(step.args.get());
+  for (size_t i = 0; i < args.candidates.size(); ++i)
+    if (args.probabilities[i] > 0) choices.insert({static_cast<int64_t>(i)});
+}
+
+// Equal hashes prove nothing; the known program is made again, since only its decisions were kept.
+bool Workbench::same_program(const Candidate& known, const Func& func) const {
+  const auto again =
+      space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
+  return again && structural_equal(again->func(), func);
+}
+
+bool Workbench::same_timed(const Candidate& known, const Func& timed) const {
+  const auto again =
+      space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
+  if (!again) return false;
+  const auto described = describe_(again->func());
+  return described && structural_equal(described->timed, timed);
+}
+
+}  // namespace fettle
