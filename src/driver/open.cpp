@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "database/sqlite_database.h"
+#include "driver/preference.h"
 #include "measure/builder.h"
 
 namespace fettle {
@@ -32,11 +33,16 @@ Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& o
   compile.threads = compile.target.threads;
   compile.name = std::filesystem::path(path).stem().string();
   compile.warn = options.warn;
+  std::shared_ptr<Database> database;
   if (!untuned && !options.database.empty()) {
-    FETTLE_TRY(std::shared_ptr<Database> database, open_records(options.database));
-    compile.find_trace = best_traces(std::move(database), compile.target, compile.threads);
+    FETTLE_TRY(database, open_records(options.database));
   }
   FETTLE_TRY(const Graph graph, load_model(path, options.shapes));
+  if (database) {
+    FETTLE_TRY(const Plan plan, make_plan(graph, {.threads = compile.threads}));
+    FETTLE_TRY(const bool defaults, prefers_untuned(plan, *database, compile.target, compile.threads));
+    if (!defaults) compile.find_trace = best_traces(std::move(database), compile.target, compile.threads);
+  }
   return compile_model(graph, compile);
 }
 

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/tune_display.h"
+#include "database/sqlite_database.h"
+#include "driver/tune.h"
+
+namespace fettle::cli {
+namespace {
+
+struct Options {
+  std::string model, database, time_text;
+  int64_t trials = 0;
+  int threads = 0;
+  uint64_t seed = 0;
+  InputShapes shapes;
+  bool json = false;
+};
+
+std::atomic<bool> interrupted{false};
+
+void interrupt(int) {
+  // The second time, the usual happens.
+  if (interrupted.exchange(true)) std::signal(SIGINT, SIG_DFL);
+}
+
+/// While it lives, Ctrl-C asks tuning to end; what was measured is kept.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = false;
+    struct sigaction action {};
+    action.sa_handler = interrupt;
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+nlohmann::json describe(const TaskReport& task) {
+  return {{"task", task.label},           {"trials", task.trials},     {"measured", task.measured},
+          {"failed", task.failed},        {"default_us", task.default_s * 1e6}, {"best_us", task.best_s * 1e6},
+          {"confirmed", task.confirmed}};
+}
+
+Result<Report> tune(const Options& options) {
+  double seconds = std::numeric_limits<double>::infinity();
+  if (!options.time_text.empty() && !parse_seconds(options.time_text, &seconds))
+    return fail(ErrorCode::E709, "'" + options.time_text + "' is no duration such as 5m", "--time");
+  if (options.time_text.empty() && options.trials == 0) seconds = 300;
+
+  std::string path = options.database.empty() ? default_database() : options.database;
+  if (path.empty()) return fail(ErrorCode::E501, "no home folder is known; give --db");
+  if (options.database.empty()) {
+    std::error_code ignored;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  }
+  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
+  FETTLE_TRY(std::unique_ptr<Database> opened, open_sqlite_database(path));
+  const std::shared_ptr<Database> database = std::move(opened);
+
+  TuneModelOptions tuning;
+  tuning.target = detect_host(options.threads);
+  tuning.threads = tuning.target.threads;
+  tuning.seconds = seconds;
+  if (options.trials > 0) tuning.trials = options.trials;
+  tuning.seed = options.seed;
+  InterruptGuard guard;
+  tuning.stop = &interrupted;
+  TuneDisplay display(isatty(STDERR_FILENO) != 0);
+  tuning.progress = [&](const TuneProgress& progress) { display.show(progress); };
+  tuning.say = [&](const std::string& line) { display.say(line); };
+  const Result<TuneModelResult> tuned = tune_model(graph, database, tuning);
+  display.finish();
+  if (!tuned) return fail(tuned.error());
+
+  const TuneReport& done = tuned->report;
+  Report report;
+  report.json = {{"database", path},
+                 {"threads", tuning.threads},
+                 {"tasks", nlohmann::json::array()},
+                 {"trials", done.trials},
+                 {"measured", done.measured},
+                 {"seconds", done.seconds},
+                 {"interrupted", done.stopped},
+                 {"kept_untuned", tuned->kept_untuned}};
+  for (const TaskReport& task : done.tasks) report.json["tasks"].push_back(describe(task));
+  report.text = fmt::format("{} trials ({} measured now) of {} tasks in {:.0f} s, recorded in {}\n", done.trials,
+                            done.measured, done.tasks.size(), done.seconds, path);
+  if (done.stopped) report.text += "interrupted; all that was measured is kept\n";
+  if (tuned->tuned_ms > 0) {
+    report.json["latency_ms"] = {{"untuned", tuned->untuned_ms}, {"tuned", tuned->tuned_ms}};
+    report.text += fmt::format("latency {:.3f} ms untuned, {:.3f} ms tuned{}\n", tuned->untuned_ms, tuned->tuned_ms,
+                               tuned->kept_untuned ? "; the defaults are kept for this model" : "");
+  }
+  return report;
+}
+
+}  // namespace
+
+Command add_tune_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* made = add_subcommand(app, "tune", "Search for fast schedules and record every measurement; run again, it goes on",
+                                  "fettle tune model.onnx --shape x=1,3,48,320 --time 60s --db records.db", &options->json);
+  made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
+  made->add_option("--db", options->database, "where records are kept; default: one of the user's")->type_name("FILE");
+  auto* time = made->add_option("--time", options->time_text, "wall clock, all in all: 60s, 5m, 1h; default 5m")->type_name("TIME");
+  auto* trials = made->add_option("--trials", options->trials, "measurements, of all tasks together")
+                     ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  time->excludes(trials);
+  made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
+  add_threads(made, &options->threads);
+  add_shapes(made, &options->shapes);
+  return {made, [options] { return tune(*options); }, &options->json};
+}
+
+}  // namespace fettle::cli

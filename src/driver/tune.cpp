@@ -1,0 +1,101 @@
+#include "driver/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cost/atom_table.h"
+#include "cost/cost_model.h"
+#include "driver/bench.h"
+#include "driver/compile.h"
+#include "driver/open.h"
+#include "driver/preference.h"
+#include "graph/plan/plan.h"
+#include "measure/local_measurer.h"
+#include "measure/object_cache.h"
+#include "tune/describe.h"
+
+namespace fettle {
+namespace {
+
+/// Of a budget, what is kept for timing the whole model at the end, seconds.
+constexpr double kVerifySeconds = 3;
+/// The tuned model must be slower than this, relative to the untuned one, before the defaults are preferred.
+constexpr double kSlower = 1.02;
+
+/// Median times of one run, tuned and untuned, interleaved.
+Result<> time_both(const Graph& graph, const std::shared_ptr<Database>& database, const TuneModelOptions& options,
+                   TuneModelResult& result) {
+  CompileOptions compile;
+  compile.target = options.target;
+  compile.threads = options.threads;
+  FETTLE_TRY(const CompiledModel untuned, compile_model(graph, compile));
+  compile.find_trace = best_traces(database, options.target, options.threads);
+  FETTLE_TRY(const CompiledModel tuned, compile_model(graph, compile));
+  FettleOptions run{};
+  run.threads = options.threads;
+  FETTLE_TRY(Model untuned_model, untuned.instantiate(run));
+  FETTLE_TRY(Model tuned_model, tuned.instantiate(run));
+  FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(untuned_model, options.seed));
+  FETTLE_TRY(const std::vector<Latency> latencies,
+             time_interleaved({timed_model("untuned", untuned_model, inputs), timed_model("tuned", tuned_model, inputs)},
+                              {.seconds = 1}));
+  result.untuned_ms = latencies[0].median_ms;
+  result.tuned_ms = latencies[1].median_ms;
+  return {};
+}
+
+}  // namespace
+
+Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,
+                                   const TuneModelOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const auto say = [&](const std::string& line) {
+    if (options.say) options.say(line);
+  };
+  FETTLE_TRY(const Plan plan, make_plan(graph, {.threads = options.threads}));
+
+  const std::filesystem::path folder = options.cache_folder.empty() ? default_cache_folder() : options.cache_folder;
+  say("atom table of this machine");
+  auto atoms = AtomTable::load_or_measure(
+      options.target, (folder / ("atoms-" + options.target.fingerprint().hex().substr(0, 16))).string());
+  if (!atoms) say("no atom table: " + atoms.error().to_string());
+  const AtomTable* table = atoms ? &*atoms : nullptr;
+
+  std::vector<TuneTask> tasks;
+  for (const PlannedWorkload& workload : plan.workloads)
+    tasks.push_back({workload.func, static_cast<double>(workload.count),
+                     fmt::format("{} {}", workload.func->name, workload.hash.hex().substr(0, 8))});
+  say(fmt::format("{} tasks, {} calls", tasks.size(), plan.calls.size()));
+
+  LocalMeasurerOptions measuring;
+  measuring.target = options.target;
+  measuring.threads = options.threads;
+  FETTLE_TRY(const std::unique_ptr<LocalMeasurer> runner, LocalMeasurer::start(std::move(measuring)));
+  const std::unique_ptr<CostModel> model = make_boosted_trees(options.seed);
+
+  TuneOptions tuning;
+  tuning.seed = options.seed;
+  tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - kVerifySeconds);
+  tuning.max_trials = options.trials;
+  tuning.describe = describe_by_lowering(std::make_shared<const Target>(options.target), options.threads, table);
+  tuning.atoms = table;
+  tuning.stop = options.stop;
+  if (table) tuning.peak_flops = table->costs().hz * table->costs().fma_per_cycle * 2 * options.target.vector_lanes(4);
+  TuneModelResult result;
+  FETTLE_TRY(result.report, tune_tasks(std::move(tasks), options.target, options.threads, *database, *runner, *model,
+                                       tuning, options.progress));
+  if (result.report.stopped) return result;
+
+  say("timing the whole model");
+  FETTLE_TRY_VOID(time_both(graph, database, options, result));
+  result.kept_untuned = result.tuned_ms > kSlower * result.untuned_ms;
+  FETTLE_TRY_VOID(set_prefers_untuned(plan, *database, options.target, options.threads, result.kept_untuned));
+  return result;
+}
+
+}  // namespace fettle

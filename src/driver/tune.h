@@ -1,0 +1,47 @@
+#pragma once
+// Tuning a model: its tasks, one budget, and the proof that it was worth it.
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "database/database.h"
+#include "graph/graph.h"
+#include "target/target.h"
+#include "tune/tuner.h"
+
+namespace fettle {
+
+struct TuneModelOptions {
+  Target target;
+  int threads = 1;
+  double seconds = std::numeric_limits<double>::infinity();  // wall clock, all in all
+  int64_t trials = std::numeric_limits<int64_t>::max();
+  uint64_t seed = 0;
+  const std::atomic<bool>* stop = nullptr;                   // set: end soon; what was measured is kept
+  std::function<void(const TuneProgress&)> progress;
+  std::function<void(const std::string&)> say;               // a line on what is being done
+  /// Of the atom table, measured once a machine; empty: default_cache_folder().
+  std::filesystem::path cache_folder;
+};
+
+struct TuneModelResult {
+  TuneReport report;
+  double untuned_ms = 0;  // of one run of the model: median, the two interleaved; 0: not timed
+  double tuned_ms = 0;
+  bool kept_untuned = false;  // the tuned model was slower, so the defaults are what compile will use
+};
+
+/// Tunes every task of the model, recording as it goes, then times the whole model tuned and untuned side by side. Where
+/// tuning made it slower, which single tasks cannot tell, the database is told to use the defaults for this model.
+/// Errors: those of make_plan, compile_model and tune_tasks · E406 no worker can be started.
+Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,
+                                   const TuneModelOptions& options);
+
+}  // namespace fettle
