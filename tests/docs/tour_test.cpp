@@ -5,11 +5,13 @@
 
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "analysis/verify.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "graph/testing.h"
 #include "harness/paired.h"
@@ -25,6 +27,7 @@
 #include "schedule/primitives/vectorize.h"
 #include "schedule/testing.h"
 #include "tour_example.h"
+#include "tune/space/space.h"
 
 namespace fettle::docs {
 namespace {
@@ -109,6 +112,21 @@ TEST(Readme, ShowsTheSameProgram) {
   check_dump("README.md", "trace", to_text(scheduled(tour_program()).trace()));
 }
 
+// What the rules choose is theirs to change: the page is given it when it is written, and what is checked is that it is
+// right.
+TEST(Tour, ConstructedDefault) {
+  const Schedule s = default_schedule(tour_program(), page_target(), 1).value();
+  EXPECT_TRUE(verify(s.func(), *page_target()));
+  std::string splits;
+  std::stringstream steps(to_text(s.trace()));
+  for (std::string step; std::getline(steps, step);)
+    if (step.find(" split(") != std::string::npos) splits += step + "\n";
+  ASSERT_FALSE(splits.empty());
+  if (!update_wanted()) return;
+  Page page = read_page(kPage);
+  rewrite_dump(page, "default", splits);
+}
+
 // Every dump on the page is one that is checked above or below.
 TEST(Tour, EveryDumpIsChecked) {
   const Page page = read_page(kPage);
@@ -116,7 +134,7 @@ TEST(Tour, EveryDumpIsChecked) {
   std::set<std::string> names;
   for (const auto& [name, dump] : page.dumps) names.insert(name);
   EXPECT_EQ(names, (std::set<std::string>{"te", "program", "node", "schedule", "trace", "scheduled", "refusal",
-                                          "prologue", "decision", "entry", "atom", "assembly", "time"}));
+                                          "prologue", "decision", "entry", "atom", "assembly", "time", "default"}));
 }
 
 TEST(Tour, ScheduleKeepsTheMeaning) {
