@@ -15,13 +15,13 @@
 
 namespace fettle::docs {
 
-Func conv_program() {
-  te::Tensor image = te::placeholder({28, 28, 64}, kF32, "I");
-  te::Tensor weights = te::placeholder({3, 3, 64, 16}, kF32, "W");
+Func conv_program(int64_t size, int64_t channels) {
+  te::Tensor image = te::placeholder({size, size, channels}, kF32, "I");
+  te::Tensor weights = te::placeholder({3, 3, channels, 16}, kF32, "W");
   te::Tensor padded = te::pad(image, {1, 1, 0}, {1, 1, 0}, float_imm(0), "padded");
-  te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw"), c = te::reduce_axis(64, "c");
+  te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw"), c = te::reduce_axis(channels, "c");
   te::Tensor out =
-      te::compute({28, 28, 16},
+      te::compute({size, size, 16},
                   [&](const std::vector<Var>& i) {
                     return te::sum(padded(i[0] + kh, i[1] + kw, c) * weights(kh, kw, c, i[2]), {kh, kw, c});
                   },
