@@ -19,8 +19,11 @@ TEST(Architecture, BordersAreDispatched) {
   const LoweredKernel lowered = lower(s.func(), *target).value();
   EXPECT_EQ(lowered.kernel.funcs.size(),
             4u);  // the nest, and atoms for the left border, the middle and the right border
-  for (const auto& [name, func] : lowered.kernel.funcs)
-    if (name != lowered.kernel.entry) EXPECT_EQ(to_text(func).find("if "), std::string::npos) << to_text(func);
+  for (const auto& [name, func] : lowered.kernel.funcs) {
+    if (name != lowered.kernel.entry) {
+      EXPECT_EQ(to_text(func).find("if "), std::string::npos) << to_text(func);
+    }
+  }
   check_dump("docs/architecture.md", "dispatch", to_text(lowered.kernel.funcs.at(lowered.kernel.entry)));
 }
 
