@@ -195,7 +195,7 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
   FETTLE_TRY(state->inputs, describe_tensors(inputs));
   FETTLE_TRY(state->outputs, describe_tensors(outputs));
 
-  FETTLE_TRY(Plan plan, make_plan(graph, {.threads = options.threads}));
+  FETTLE_TRY(Plan plan, make_plan(graph, {.layout = options.layout}));
   FETTLE_TRY(const std::vector<CompiledKernel> kernels, compile_workloads(plan, options));
   assign_memory(plan, [&](int workload) { return computes_once(kernels[static_cast<size_t>(workload)]); });
 

@@ -39,9 +39,10 @@ Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& o
   }
   FETTLE_TRY(const Graph graph, load_model(path, options.shapes));
   if (database) {
-    FETTLE_TRY(const Plan plan, make_plan(graph, {.threads = compile.threads}));
-    FETTLE_TRY(const bool defaults, prefers_untuned(plan, *database, compile.target, compile.threads));
-    if (!defaults) compile.find_trace = best_traces(std::move(database), compile.target, compile.threads);
+    FETTLE_TRY(const auto choice, find_choice(graph, *database, compile.target, compile.threads));
+    if (choice && !choice->untuned) compile.layout = choice->layout;
+    if (!choice || !choice->untuned)
+      compile.find_trace = best_traces(std::move(database), compile.target, compile.threads);
   }
   return compile_model(graph, compile);
 }

@@ -1,5 +1,7 @@
 #pragma once
-// Whether a model, as a whole, is faster with the untuned defaults than with what is recorded for its tasks.
+// What is decided for a model as a whole, and remembered beside the records of its tasks.
+
+#include <optional>
 
 #include "base/result.h"
 #include "database/database.h"
@@ -8,8 +10,16 @@
 
 namespace fettle {
 
-/// What the database says of models with this plan, on this machine. E502, E503.
-Result<bool> prefers_untuned(const Plan& plan, Database& database, const Target& target, int threads);
-Result<> set_prefers_untuned(const Plan& plan, Database& database, const Target& target, int threads, bool prefers);
+/// What tuning found out about a model as a whole, on this machine.
+struct ModelChoice {
+  ImageLayout layout = ImageLayout::kChannelsLast;
+  bool untuned = false;  // the defaults beat what is recorded for its tasks
+};
+
+/// What the database says, if tuning has been there. E502, E503.
+Result<std::optional<ModelChoice>> find_choice(const Graph& graph, Database& database, const Target& target, int threads);
+/// E502, E503, E505.
+Result<> keep_choice(const Graph& graph, Database& database, const Target& target, int threads,
+                     const ModelChoice& choice);
 
 }  // namespace fettle

@@ -9,6 +9,7 @@
 #include "cost/cost_model.h"
 #include "driver/bench.h"
 #include "driver/compile.h"
+#include "driver/kernel_costs.h"
 #include "driver/open.h"
 #include "driver/preference.h"
 #include "graph/plan/plan.h"
@@ -25,12 +26,13 @@ constexpr double kVerifySeconds = 3;
 constexpr double kSlower = 1.02;
 
 /// Median times of one run, tuned and untuned, interleaved.
-Result<> time_both(const Graph& graph, const std::shared_ptr<Database>& database, const TuneModelOptions& options,
-                   TuneModelResult& result) {
+Result<> time_both(const Graph& graph, ImageLayout layout, const std::shared_ptr<Database>& database,
+                   const TuneModelOptions& options, TuneModelResult& result) {
   CompileOptions compile;
   compile.target = options.target;
   compile.threads = options.threads;
   FETTLE_TRY(const CompiledModel untuned, compile_model(graph, compile));
+  compile.layout = layout;
   compile.find_trace = best_traces(database, options.target, options.threads);
   FETTLE_TRY(const CompiledModel tuned, compile_model(graph, compile));
   FettleOptions run{};
@@ -57,8 +59,6 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const auto say = [&](const std::string& line) {
     if (options.say) options.say(line);
   };
-  FETTLE_TRY(const Plan plan, make_plan(graph, {.threads = options.threads}));
-
   const std::filesystem::path folder = options.cache_folder.empty() ? default_cache_folder() : options.cache_folder;
   say("atom table of this machine");
   auto atoms = AtomTable::load_or_measure(
@@ -66,11 +66,18 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   if (!atoms) say("no atom table: " + atoms.error().to_string());
   const AtomTable* table = atoms ? &*atoms : nullptr;
 
+  FETTLE_TRY(const auto known, find_choice(graph, *database, options.target, options.threads));
+  KnownKernelCosts costs(options.target, table, database.get());
+  FETTLE_TRY(const Plan plan, known ? make_plan(graph, {.layout = known->layout})
+                                    : choose_plan(graph, options.threads, costs));
+  ModelChoice choice{plan.layout, known && known->untuned};
+  FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));
+
   std::vector<TuneTask> tasks;
   for (const PlannedWorkload& workload : plan.workloads)
     tasks.push_back({workload.func, static_cast<double>(workload.count),
                      fmt::format("{} {}", workload.func->name, workload.hash.hex().substr(0, 8))});
-  say(fmt::format("{} tasks, {} calls", tasks.size(), plan.calls.size()));
+  say(fmt::format("{} tasks, {} calls; images with {}", tasks.size(), plan.calls.size(), to_string(plan.layout)));
 
   LocalMeasurerOptions measuring;
   measuring.target = options.target;
@@ -92,9 +99,10 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   if (result.report.stopped) return result;
 
   say("timing the whole model");
-  FETTLE_TRY_VOID(time_both(graph, database, options, result));
+  FETTLE_TRY_VOID(time_both(graph, plan.layout, database, options, result));
   result.kept_untuned = result.tuned_ms > kSlower * result.untuned_ms;
-  FETTLE_TRY_VOID(set_prefers_untuned(plan, *database, options.target, options.threads, result.kept_untuned));
+  choice.untuned = result.kept_untuned;
+  FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));
   return result;
 }
 

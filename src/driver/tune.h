@@ -38,7 +38,7 @@ struct TuneModelResult {
   bool kept_untuned = false;  // the tuned model was slower, so the defaults are what compile will use
 };
 
-/// Tunes every task of the model, recording as it goes, then times the whole model tuned and untuned side by side. Where
+/// Chooses the layout of images by KernelCosts, tunes every task of the model, recording as it goes, then times the whole model tuned and untuned side by side. Where
 /// tuning made it slower, which single tasks cannot tell, the database is told to use the defaults for this model.
 /// Errors: those of make_plan, compile_model and tune_tasks · E406 no worker can be started.
 Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,

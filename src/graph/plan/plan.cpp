@@ -34,7 +34,7 @@ int64_t count_elems(const std::vector<int64_t>& shape) {
 
 class Planner {
  public:
-  explicit Planner(const Graph& graph) : graph_(graph) {}
+  Planner(const Graph& graph, ImageLayout layout) : graph_(graph), layout_(layout) { plan_.layout = layout; }
 
   Result<Plan> run() {
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
@@ -95,7 +95,8 @@ class Planner {
     const std::vector<int64_t> shape = output.extents();
     std::vector<int> row_major(shape.size());
     std::iota(row_major.begin(), row_major.end(), 0);
-    if (shape.size() >= 3 && is_spatial_operator(group.anchor->op->name)) return channels_last(shape.size());
+    if (shape.size() >= 3 && is_spatial_operator(group.anchor->op->name)) 
+      return layout_ == ImageLayout::kChannelsLast ? channels_last(shape.size()) : row_major;
     if (group.kind == FusionKind::kComplexOutFusable || group.kind == FusionKind::kOpaque || group.may_be_view)
       return row_major;
     const Value* widest = nullptr;
@@ -157,6 +158,7 @@ class Planner {
   }
 
   const Graph& graph_;
+  ImageLayout layout_;
   Plan plan_;
   std::unordered_map<const Value*, View> views_;
   std::unordered_map<const Value*, int> output_index_;
@@ -196,7 +198,31 @@ std::vector<size_t> overwritable(const Func& func) {
 
 }  // namespace
 
-Result<Plan> make_plan(const Graph& graph, const PlanOptions&) { return Planner(graph).run(); }
+std::string_view to_string(ImageLayout layout) {
+  return layout == ImageLayout::kChannelsLast ? "channels last" : "channels first";
+}
+
+Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options.layout).run(); }
+
+double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
+  double seconds = 0;
+  for (const PlannedWorkload& workload : plan.workloads)
+    seconds += workload.count * costs.seconds(workload.func, threads);
+  return seconds;
+}
+
+Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs) {
+  FETTLE_TRY(Plan best, make_plan(graph));
+  double least = plan_seconds(best, threads, costs);
+  for (const ImageLayout layout : {ImageLayout::kChannelsFirst}) {
+    FETTLE_TRY(Plan other, make_plan(graph, {.layout = layout}));
+    const double seconds = plan_seconds(other, threads, costs);
+    if (seconds >= least) continue;
+    least = seconds;
+    best = std::move(other);
+  }
+  return best;
+}
 
 void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place) {
   const int n_steps = static_cast<int>(plan.calls.size());

@@ -47,8 +47,16 @@ struct PlannedCall {
   std::vector<std::string> provenance;  // names of the model's nodes
 };
 
+/// How images lie in memory, for the whole graph.
+enum class ImageLayout : uint8_t {
+  kChannelsLast,   // [n, c, h, w] as n, h, w, c
+  kChannelsFirst,  // as the model says
+};
+std::string_view to_string(ImageLayout layout);
+
 /// Refers to the graph that it was made of, which must live as long.
 struct Plan {
+  ImageLayout layout = ImageLayout::kChannelsLast;
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
   std::vector<PlannedCall> calls;   // in the order in which they run
@@ -58,16 +66,20 @@ struct Plan {
 };
 
 struct PlanOptions {
-  int threads = 1;
-  /// null: layouts by rule alone.
-  KernelCosts* costs = nullptr;
+  ImageLayout layout = ImageLayout::kChannelsLast;
 };
 
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
 ///
-/// Convolutions, pooling and their kin hand on channels last; what follows keeps its largest input's order; all else is
-/// row-major. Kernels read any strides, so no value is ever converted for its own sake.
+/// Convolutions, pooling and their kin hand on images in `options.layout`; what follows keeps its largest input's order;
+/// all else is row-major. Kernels read any strides, so no value is ever converted for its own sake: where two orders meet,
+/// the kernel that reads the other order pays, and its cost says so.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
+
+/// Plans with each layout and keeps the one whose calls cost least, all together.
+Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs);
+/// Σ calls · seconds(workload).
+double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
 
 /// Gives every intermediate storage its place in the arena. A call of an elementwise workload writes over an input that
 /// is used no more, if `may_run_in_place` says so of the workload: its kernel must compute every element once.

@@ -88,6 +88,33 @@ TEST(Plan, ElementwiseKernelsRunInPlace) {
   EXPECT_EQ(plan.arena_bytes, 64);
 }
 
+/// Says what it is told of workloads by the first dimension of their first parameter.
+class FakeCosts : public KernelCosts {
+ public:
+  explicit FakeCosts(bool likes_channels_last) : likes_channels_last_(likes_channels_last) {}
+  double seconds(const Func& workload, int) override {
+    // 4 channels of 6 by 6: the output's last dimension is the channels' or the columns'
+    const Buffer& out = workload->params.back().buffer;
+    return (*as_int(out->shape.back()) == 4) == likes_channels_last_ ? 1 : 2;
+  }
+
+ private:
+  bool likes_channels_last_;
+};
+
+TEST(Plan, LayoutsFollowCosts) {
+  for (bool last : {true, false}) {
+    GraphMaker m;
+    Value* x = m.input("x", {1, 4, 6, 6});
+    m.graph.add_output("y", m.conv(m.conv(m.conv(x, 4, 3), 4, 3), 4, 3));
+    m.graph.sort();
+    FakeCosts costs(last);
+    const auto plan = choose_plan(m.graph, 1, costs);
+    ASSERT_TRUE(plan.has_value());
+    EXPECT_EQ(plan->layout, last ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst);
+  }
+}
+
 TEST(Plan, OutputsThatNobodyMakesAreCopied) {
   GraphMaker m;
   Value* x = m.input("x", {2, 3});

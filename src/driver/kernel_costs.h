@@ -1,0 +1,32 @@
+#pragma once
+// KernelCosts as the compiler knows them: records, else what the analytic model predicts of the untuned default.
+
+#include <memory>
+#include <unordered_map>
+
+#include "base/hash.h"
+#include "cost/atom_table.h"
+#include "database/database.h"
+#include "graph/plan/costs.h"
+#include "target/target.h"
+
+namespace fettle {
+
+class KnownKernelCosts : public KernelCosts {
+ public:
+  /// atoms: null for the analytic model alone; database: null for predictions alone. Both must outlive this.
+  KnownKernelCosts(Target target, const AtomTable* atoms, Database* database)
+      : target_(std::make_shared<const Target>(std::move(target))), atoms_(atoms), database_(database) {}
+  /// Infinity where the program cannot be lowered.
+  double seconds(const Func& workload, int threads) override;
+
+ private:
+  double find(const Func& workload, int threads) const;
+
+  std::shared_ptr<const Target> target_;
+  const AtomTable* atoms_;
+  Database* database_;
+  std::unordered_map<Digest, double> known_;
+};
+
+}  // namespace fettle
