@@ -1,15 +1,10 @@
 #include "cost/atom_table.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <cstdint>
 
-#include <fmt/format.h>
+#include "cost/checked_file.h"
 
 namespace fettle {
 
@@ -62,6 +57,8 @@ void for_each_tile_number(Tile& tile, const Fn& fn) {
   fn(tile.add_cycles);
 }
 
+std::string title(const std::string& machine) { return "fettle atom table of " + machine; }
+
 }  // namespace
 
 std::vector<double> AtomTable::to_numbers() const {
@@ -108,53 +105,11 @@ Result<AtomTable> AtomTable::from_numbers(const std::vector<double>& numbers) {
   return table;
 }
 
-Result<> AtomTable::save(const std::string& path) const {
-  std::string body = fmt::format("fettle atom table\n{}\n", machine_);
-  for (const double number : to_numbers()) body += fmt::format("{}\n", number);
-  const std::string text = body + digest_bytes(body).hex() + "\n";
-  const std::filesystem::path target(path);
-  std::error_code error;
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << text;
-    file.flush();
-    if (!file) {
-      std::filesystem::remove(temporary, error);
-      return fail(ErrorCode::E702, path);
-    }
-  }
-  std::filesystem::rename(temporary, path, error);
-  if (error) {
-    const std::string reason = error.message();
-    std::filesystem::remove(temporary, error);
-    return fail(ErrorCode::E702, path + ": " + reason);
-  }
-  return {};
-}
+Result<> AtomTable::save(const std::string& path) const { return write_checked(path, title(machine_), to_numbers()); }
 
 Result<AtomTable> AtomTable::load(const std::string& path, const Target& target) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) return fail(ErrorCode::E701, path);
-  if (size > (1u << 20)) return fail(ErrorCode::E503, path + " is no atom table");
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream content;
-  content << file.rdbuf();
-  if (!file) return fail(ErrorCode::E701, path);
-  const std::string text = content.str();
-  const size_t end = text.size() < 34 ? 0 : text.size() - 33;  // digest and newline
-  if (end == 0 || text.substr(end) != digest_bytes(text.substr(0, end)).hex() + "\n")
-    return fail(ErrorCode::E503, path + " is damaged");
-  std::istringstream lines(text.substr(0, end));
-  std::string title, machine;
-  std::getline(lines, title);
-  std::getline(lines, machine);
-  if (title != "fettle atom table") return fail(ErrorCode::E503, path + " is no atom table");
-  if (machine != target.fingerprint().hex()) return fail(ErrorCode::E503, path + " was measured on another machine");
-  std::vector<double> numbers;
-  for (double number; lines >> number;) numbers.push_back(number);
+  const std::string machine = target.fingerprint().hex();
+  FETTLE_TRY(const std::vector<double> numbers, read_checked(path, title(machine)));
   FETTLE_TRY(AtomTable table, from_numbers(numbers));
   table.machine_ = machine;
   return table;
