@@ -54,6 +54,8 @@ class GradientScheduler : public TaskScheduler {
         outcome.exhausted || state.stale >= options_.patience || state.trials >= options_.max_trials || at_bound(task);
   }
 
+  bool given_up(size_t task) const override { return states_[task].given_up; }
+
  private:
   bool at_bound(size_t i) const { return states_[i].best_s <= options_.at_bound * tasks_[i].bound_s; }
 
@@ -92,6 +94,7 @@ class RoundRobinScheduler : public TaskScheduler {
     std::erase(queue_, task);
     if (!outcome.exhausted) queue_.push_back(task);
   }
+  bool given_up(size_t task) const override { return std::find(queue_.begin(), queue_.end(), task) == queue_.end(); }
 
  private:
   std::deque<size_t> queue_;

@@ -31,6 +31,8 @@ class TaskScheduler {
   /// The task that gets the next batch. Nothing: no task is worth one.
   virtual std::optional<size_t> next() = 0;
   virtual void report(size_t task, const BatchOutcome& outcome) = 0;
+  /// Whether nothing more is expected of it: next() will not return it any more.
+  virtual bool given_up(size_t task) const = 0;
 };
 
 struct GradientSchedulerOptions {

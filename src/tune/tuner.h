@@ -49,12 +49,11 @@ struct TuneOptions {
   uint64_t seed = 0;
   double max_seconds = std::numeric_limits<double>::infinity();  // wall clock, all in all
   int64_t max_trials = std::numeric_limits<int64_t>::max();      // of all tasks together; known results count
-  int64_t max_task_trials = 400;                                 // of one task
-  int batch = 16;                                                // candidates measured before the cost model learns
+  int batch = 8;                                                 // candidates measured before the cost model learns
   int first_points = 256;                                        // predicted for the first batch of a task
-  int confirm = 4;                                               // candidates timed again, interleaved with the default
-  int confirm_rounds = 5;
-  double peak_flops = 0;  // of one thread, fp32 multiply-adds counted as two: gives each task its bound; 0: unknown
+  int confirm = 3;                                               // candidates timed again, interleaved with the default
+  int confirm_rounds = 4;
+  double peak_flops = 0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `atoms`
   TimingOptions timing;
   const Space* space = nullptr;      // null: rule_space()
   DescribeFn describe;               // empty: nothing is predicted

@@ -37,8 +37,8 @@ std::unique_ptr<SearchStrategy> make_random_search(Workbench& bench, const Rando
 struct EvolutionOptions {
   uint64_t seed = 0;
   int random_points = 256;    // the first generation, all of them predicted
-  int population = 64;        // of later ones, selected by predicted time
-  int generations = 3;        // of mutation and crossover between two batches
+  int population = 32;        // children of each later one, selected by predicted time
+  int generations = 2;        // of mutation and crossover between two batches
   int elites = 8;             // best measured, which every population starts from
   double crossover = 0.25;    // share of children with two parents
   double random_share = 0.1;  // of a batch: drawn whatever is predicted

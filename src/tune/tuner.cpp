@@ -1,0 +1,269 @@
+#include "tune/tuner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "ir/compare.h"
+#include "measure/builder.h"
+#include "tune/bound.h"
+#include "tune/task_tuner.h"
+
+namespace fettle {
+namespace {
+
+/// Iterations of a plain program a second, which a check of results runs once.
+constexpr double kPlainRate = 3e8;
+constexpr double kMaxCheckSeconds = 1;
+/// Building and starting one candidate.
+constexpr double kOverheadSeconds = 0.02;
+
+// Errors that concern all tasks: nothing can be recorded any more.
+bool concerns_all(ErrorCode code) {
+  return code == ErrorCode::E501 || code == ErrorCode::E502 || code == ErrorCode::E503 || code == ErrorCode::E504 ||
+         code == ErrorCode::E505;
+}
+
+class Run {
+ public:
+  Run(std::vector<TuneTask> tasks, TuneSession& session, const std::function<void(const TuneProgress&)>& progress)
+      : tasks_(std::move(tasks)), session_(session), options_(session.options), progress_(progress) {
+    session_.on_result = [this] { show(); };
+    merge_equal_tasks();
+  }
+
+  Result<TuneReport> run() {
+    FETTLE_TRY_VOID(make_tuners());
+    FETTLE_TRY_VOID(measure_defaults());
+    FETTLE_TRY_VOID(search());
+    FETTLE_TRY_VOID(confirm());
+    if (n_failed_ == entries_.size() && first_error_.code != ErrorCode::kNone) return fail(first_error_);
+    current_ = -1;
+    show();
+    return report();
+  }
+
+ private:
+  /// Distinct workloads, each with the sum of its tasks' weights.
+  struct Entry {
+    TuneTask task;
+    std::unique_ptr<TaskTuner> tuner;  // null: it cannot be tuned
+    bool given_up = false;
+  };
+
+  void merge_equal_tasks() {
+    std::vector<Digest> hashes;
+    for (const TuneTask& task : tasks_) {
+      const Digest hash = canonical_hash(task.workload);
+      size_t e = 0;
+      while (e < entries_.size() && !(hashes[e] == hash && structural_equal(entries_[e].task.workload, task.workload)))
+        ++e;
+      if (e == entries_.size()) {
+        entries_.push_back({task, nullptr});
+        hashes.push_back(hash);
+      } else {
+        entries_[e].task.weight += task.weight;
+      }
+      entry_of_.push_back(e);
+    }
+  }
+
+  // A task that fails for itself is passed over.
+  Result<> passed_over(size_t e, Diagnostic error) {
+    if (concerns_all(error.code)) return fail(std::move(error));
+    if (first_error_.code == ErrorCode::kNone) first_error_ = error;
+    ++n_failed_;
+    entries_[e].tuner.reset();
+    entries_[e].given_up = true;
+    return {};
+  }
+
+  Result<> make_tuners() {
+    for (size_t e = 0; e < entries_.size() && !session_.stopped(); ++e) {
+      auto tuner = TaskTuner::make(session_, entries_[e].task);
+      if (tuner)
+        entries_[e].tuner = std::move(*tuner);
+      else
+        FETTLE_TRY_VOID(passed_over(e, std::move(tuner.error())));
+    }
+    return {};
+  }
+
+  bool over() const { return session_.stopped() || session_.out_of_time() || trials() >= options_.max_trials; }
+
+  // The heaviest first, should the budget end before all are measured.
+  Result<> measure_defaults() {
+    std::vector<size_t> order(entries_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::erase_if(order, [&](size_t e) { return !entries_[e].tuner; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return entries_[a].task.weight * entries_[a].tuner->predicted_s() >
+             entries_[b].task.weight * entries_[b].tuner->predicted_s();
+    });
+    for (const size_t e : order) {
+      if (over()) break;
+      current_ = static_cast<int>(e);
+      auto measured = entries_[e].tuner->measure_default();
+      if (!measured) FETTLE_TRY_VOID(passed_over(e, std::move(measured.error())));
+      show();
+    }
+    return {};
+  }
+
+  Result<> search() {
+    std::vector<size_t> tuned;
+    std::vector<ScheduledTask> scheduled;
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      if (!entries_[e].tuner) continue;
+      const TaskTuner& tuner = *entries_[e].tuner;
+      const double default_s = tuner.report().default_s > 0 ? tuner.report().default_s : tuner.predicted_s();
+      tuned.push_back(e);
+      scheduled.push_back({entries_[e].task.weight, default_s, tuner.bound_s()});
+    }
+    GradientSchedulerOptions options = options_.scheduler;
+    options.seed = hash_combine(options_.seed, options.seed);
+    const auto scheduler = make_gradient_scheduler(std::move(scheduled), options);
+    while (!over()) {
+      const auto next = scheduler->next();
+      for (size_t i = 0; i < tuned.size(); ++i) entries_[tuned[i]].given_up = scheduler->given_up(i);
+      if (!next) break;
+      const size_t e = tuned[*next];
+      current_ = static_cast<int>(e);
+      session_.search_until_s = options_.max_seconds - reserved_s(e);
+      if (over()) break;
+      const auto n = static_cast<size_t>(std::min<int64_t>(options_.batch, options_.max_trials - trials()));
+      auto outcome = entries_[e].tuner->run_batch(n);
+      if (!outcome) {
+        FETTLE_TRY_VOID(passed_over(e, std::move(outcome.error())));
+        scheduler->report(*next, {.exhausted = true});
+        continue;
+      }
+      scheduler->report(*next, *outcome);
+      show();
+    }
+    return {};
+  }
+
+  // Those that matter most first, as long as there is time.
+  Result<> confirm() {
+    std::vector<size_t> order;
+    for (size_t e = 0; e < entries_.size(); ++e)
+      if (entries_[e].tuner) order.push_back(e);
+    const auto saved = [&](size_t e) {
+      const TaskReport& report = entries_[e].tuner->report();
+      return entries_[e].task.weight * (report.default_s - report.best_s);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return saved(a) > saved(b); });
+    for (const size_t e : order) {
+      current_ = static_cast<int>(e);
+      auto confirmed = entries_[e].tuner->confirm(session_.elapsed_s() < options_.max_seconds);
+      if (!confirmed) FETTLE_TRY_VOID(passed_over(e, std::move(confirmed.error())));
+      show();
+    }
+    return {};
+  }
+
+  /// What confirming the tasks tuned so far, and `next`, will take.
+  double reserved_s(size_t next) const {
+    double total_s = 0;
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      if (!entries_[e].tuner || (e != next && !entries_[e].tuner->needs_confirmation())) continue;
+      const double best_s = entries_[e].tuner->report().best_s;
+      const double each_s = kOverheadSeconds + std::min(options_.timing.max_seconds, std::max(0.005, 8 * best_s));
+      total_s += (options_.confirm + 1) * options_.confirm_rounds * each_s +
+                 std::min(kMaxCheckSeconds, needed_flops(entries_[e].task.workload) / 2 / kPlainRate);
+    }
+    // A budget too short for all of it still leaves something for the search.
+    return std::min(total_s, 0.4 * options_.max_seconds);
+  }
+
+  int64_t trials() const {
+    int64_t sum = 0;
+    for (const Entry& entry : entries_)
+      if (entry.tuner) sum += entry.tuner->report().trials;
+    return sum;
+  }
+
+  void show() const {
+    if (!progress_) return;
+    TuneProgress p;
+    for (const Entry& entry : entries_) {
+      TuneProgress::Task& task = p.tasks.emplace_back();
+      task.label = entry.task.label;
+      task.weight = entry.task.weight;
+      task.given_up = entry.given_up;
+      if (!entry.tuner) continue;
+      const TaskReport& report = entry.tuner->report();
+      task.trials = report.trials;
+      task.default_s = report.default_s;
+      task.best_s = report.best_s;
+      p.default_s += task.weight * report.default_s;
+      p.estimated_s += task.weight * report.best_s;
+    }
+    for (TuneProgress::Task& task : p.tasks)
+      if (p.estimated_s > 0) task.share = task.weight * task.best_s / p.estimated_s;
+    p.current = current_;
+    p.trials = trials();
+    p.measured = session_.measured;
+    p.failed = session_.failed;
+    p.elapsed_s = session_.elapsed_s();
+    p.left_s = std::isfinite(options_.max_seconds) ? std::max(0.0, options_.max_seconds - p.elapsed_s) : -1;
+    progress_(p);
+  }
+
+  TuneReport report() const {
+    TuneReport report;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      const Entry& entry = entries_[entry_of_[i]];
+      TaskReport& task = report.tasks.emplace_back();
+      if (entry.tuner) task = entry.tuner->report();
+      task.label = tasks_[i].label;
+      task.given_up = entry.given_up;
+      report.default_s += tasks_[i].weight * task.default_s;
+      report.estimated_s += tasks_[i].weight * task.best_s;
+    }
+    report.trials = trials();
+    report.measured = session_.measured;
+    report.seconds = session_.elapsed_s();
+    report.stopped = session_.stopped();
+    return report;
+  }
+
+  std::vector<TuneTask> tasks_;
+  TuneSession& session_;
+  const TuneOptions& options_;
+  const std::function<void(const TuneProgress&)>& progress_;
+  std::vector<Entry> entries_;
+  std::vector<size_t> entry_of_;  // of each task
+  int current_ = -1;
+  size_t n_failed_ = 0;
+  Diagnostic first_error_;
+};
+
+}  // namespace
+
+Result<TuneReport> tune_tasks(std::vector<TuneTask> tasks, const Target& target, int threads, Database& database,
+                              Runner& runner, CostModel& model, const TuneOptions& options,
+                              const std::function<void(const TuneProgress&)>& progress) {
+  TuneSession session{.target = std::make_shared<const Target>(target),
+                      .threads = threads,
+                      .database = database,
+                      .runner = runner,
+                      .learner = Learner(model),
+                      .options = options,
+                      .versions = program_versions(),
+                      .on_result = {},
+                      .start = std::chrono::steady_clock::now(),
+                      .search_until_s = options.max_seconds};
+  return Run(std::move(tasks), session, progress).run();
+}
+
+Result<TaskReport> tune_task(const Func& workload, const Target& target, int threads, Database& database,
+                             Runner& runner, CostModel& model, const TuneOptions& options) {
+  FETTLE_TRY(TuneReport report,
+             tune_tasks({{workload, 1, workload->name}}, target, threads, database, runner, model, options));
+  return std::move(report.tasks.front());
+}
+
+}  // namespace fettle
