@@ -1,7 +1,7 @@
 #include <sqlite3.h>
 
 #include "database/sqlite_database.h"
-#include "support.h"
+#include "support/support.h"
 
 namespace fettle::testing_support {
 

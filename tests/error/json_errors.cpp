@@ -1,4 +1,4 @@
-#include "support.h"
+#include "support/support.h"
 
 namespace fettle::testing_support {
 

@@ -1,5 +1,5 @@
 #include "onnx-ml.pb.h"
-#include "support.h"
+#include "support/support.h"
 
 namespace fettle::testing_support {
 

@@ -1,4 +1,4 @@
-#include "support.h"
+#include "support/support.h"
 
 #include <fcntl.h>
 #include <spawn.h>

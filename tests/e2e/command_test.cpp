@@ -1,0 +1,97 @@
+// The command, subcommand by subcommand, on a small model.
+
+#include <nlohmann/json.hpp>
+
+#include "database/sqlite_database.h"
+#include "onnx-ml.pb.h"
+#include "runtime/npy.h"
+#include "support/support.h"
+
+namespace fettle::testing_support {
+namespace {
+
+using nlohmann::json;
+
+class Command : public Misuse {
+ protected:
+  void SetUp() override {
+    Misuse::SetUp();
+    write_model("model.onnx");
+    write_array("x.npy", {2, 3});
+  }
+  /// The one object on standard output.
+  json run(std::vector<std::string> args) const {
+    args.emplace_back("--json");
+    const Outcome outcome = fettle(args);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    json made = json::parse(outcome.out, nullptr, false);
+    EXPECT_TRUE(made.is_object()) << outcome.out;
+    return made;
+  }
+};
+
+TEST_F(Command, CompilesAndRuns) {
+  const json compiled = run({"compile", path("model.onnx"), "-o", path("model.so"), "--threads", "1"});
+  EXPECT_EQ(compiled.at("out"), path("model.so"));
+  EXPECT_GE(compiled.at("kernels"), 1);
+  EXPECT_NE(read("model.h").find("fettle_model_run"), std::string::npos);
+
+  for (const char* model : {"model.onnx", "model.so"}) {
+    const json ran = run({"run", path(model), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
+    EXPECT_EQ(ran.at("outputs").at(0).at("name"), "y");
+    const auto y = read_npy(path("results/y.npy"));
+    ASSERT_TRUE(y.has_value()) << y.error().to_string();
+    EXPECT_EQ(y->shape(), (std::vector<int64_t>{2, 4}));
+    // w counts up from -1 in quarters, so columns of ones @ w are -3 + 3 + j * 0.75
+    for (size_t i = 0; i < 2; ++i)
+      for (size_t j = 0; j < 4; ++j)
+        EXPECT_FLOAT_EQ(y->elems<float>()[i * 4 + j], std::max(0.f, 0.75f * static_cast<float>(j))) << i << ", " << j;
+    std::filesystem::remove_all(path("results"));
+  }
+}
+
+TEST_F(Command, TimesModels) {
+  for (const bool library : {false, true}) {
+    if (library) run({"compile", path("model.onnx"), "-o", path("model.so")});
+    const json timed = run({"bench", path(library ? "model.so" : "model.onnx"), "--time", "0.05", "--profile"});
+    EXPECT_GT(timed.at("latency_ms").at("min"), 0);
+    EXPECT_GE(timed.at("latency_ms").at("median"), timed.at("latency_ms").at("min"));
+    EXPECT_GE(timed.at("profile").size(), 1u);
+  }
+}
+
+TEST_F(Command, InspectsEveryView) {
+  EXPECT_NE(fettle({"inspect", path("model.onnx"), "--graph"}).out.find("MatMul"), std::string::npos);
+  const json tasks = run({"inspect", path("model.onnx"), "--tasks"});
+  ASSERT_GE(tasks.at("tasks").size(), 1u);
+  const std::string hash = tasks.at("tasks").at(0).at("hash");
+  EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0"}).out.find("func MatMul"), std::string::npos);
+  EXPECT_EQ(run({"inspect", path("model.onnx"), "--task", hash.substr(0, 8), "--trace"}).at("task"), hash);
+  EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--ir"}).out.find("lowered func"), std::string::npos);
+  EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--asm"}).out.find("kernel:"), std::string::npos);
+  run({"compile", path("model.onnx"), "-o", path("model.so")});
+  const json library = run({"inspect", path("model.so")});
+  EXPECT_EQ(library.at("inputs").at(0).at("type"), "f32[2, 3]");
+  EXPECT_EQ(fettle({"inspect", path("model.so"), "--graph"}).status, 2);
+}
+
+TEST_F(Command, OpenDimensionsComeFromShapesOrInputs) {
+  write_model("open.onnx", [](onnx::ModelProto& model) {
+    for (auto* value : {model.mutable_graph()->mutable_input(0), model.mutable_graph()->mutable_output(0)})
+      value->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("N");
+  });
+  const json ran = run({"run", path("open.onnx"), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
+  EXPECT_EQ(ran.at("outputs").at(0).at("type"), "f32[2, 4]");
+  run({"compile", path("open.onnx"), "-o", path("open.so"), "--shape", "x=7,3"});
+  EXPECT_EQ(run({"inspect", path("open.so")}).at("inputs").at(0).at("type"), "f32[7, 3]");
+}
+
+TEST_F(Command, RecordsAreListedExportedAndImported) {
+  ASSERT_TRUE(open_sqlite_database(path("records.db")).has_value());
+  EXPECT_EQ(run({"db", "ls", path("records.db")}).at("tasks").size(), 0u);
+  EXPECT_EQ(run({"db", "export", path("records.db"), path("records.jsonl")}).at("records"), 0);
+  EXPECT_EQ(run({"db", "import", path("records.db"), path("records.jsonl")}).at("records"), 0);
+}
+
+}  // namespace
+}  // namespace fettle::testing_support
