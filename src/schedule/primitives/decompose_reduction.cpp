@@ -23,7 +23,11 @@ Stmt init_nest(const std::string& name, const BlockNode& block, const std::vecto
   VarMap loop_vars, iter_vars;
   std::vector<const ForNode*> repeated;
   for (const ForNode* loop : loops) {
-    if (!spatial_use(block, *loop)) continue;
+    if (!spatial_use(block, *loop)) {
+      // Of a loop of one iteration only the value is left, in conditions.
+      if (is_one(loop->extent)) loop_vars[loop->var.get()] = substitute(loop->min, loop_vars);
+      continue;
+    }
     repeated.push_back(loop);
     loop_vars[loop->var.get()] = make_var(loop->var->name);
   }
@@ -37,7 +41,7 @@ Stmt init_nest(const std::string& name, const BlockNode& block, const std::vecto
   }
   for (const Expr& condition : conjuncts(block.predicate)) {
     const bool on_reduction = std::ranges::any_of(carried, [&](const ForNode* loop) {
-      return !spatial_use(block, *loop) && uses_var(condition, loop->var.get());
+      return !spatial_use(block, *loop) && !is_one(loop->extent) && uses_var(condition, loop->var.get());
     });
     if (!on_reduction) init->predicate = logical_and(init->predicate, substitute(condition, loop_vars));
   }

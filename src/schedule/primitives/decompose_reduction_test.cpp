@@ -57,6 +57,27 @@ TEST(DecomposeReduction, OutsideOfAllLoops) {
   EXPECT_SAME_RESULT(s);
 }
 
+TEST(DecomposeReduction, KeepsConditionsOnLoopsOfOneIteration) {
+  auto s = schedule_from(R"(
+func two(A: f32[20, 3], B: f32[20] output):
+  for y in 20:
+    for k in 3:
+      block B(vi: spatial[20] = y, vk: reduce[3] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  const BlockRef b = s.block("B");
+  const LoopRef k = s.loop("k");
+  auto parts = split(s, {s.loop("y"), {kInfer, 1, 16}, Tail::kGuard});
+  ASSERT_OK(parts);
+  ASSERT_OK(reorder(s, {{(*parts)[0], k, (*parts)[1], (*parts)[2]}}));
+  ASSERT_OK(decompose_reduction(s, {b, k}));
+  EXPECT_SAME_RESULT(s);
+}
+
 TEST(DecomposeReduction, Errors) {
   auto s = schedule_from(kMatmul);
   const BlockRef c = s.block("C");

@@ -118,62 +118,70 @@ Region point(const Buffer& buffer, const std::vector<Expr>& indices) {
 }
 
 Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& block, std::span<const int64_t> numbers) {
-  if (numbers.size() != 1 || numbers[0] < 1) return no_match("it takes one number, the parts, at least 1");
+  const bool interleaved = numbers.size() == 2 && numbers[1] == 1;
+  if ((numbers.size() != 1 && !interleaved) || numbers[0] < 1)
+    return no_match("it takes the number of parts, at least 1, and perhaps 1 for interleaved ones");
   FETTLE_TRY(const Match m, match(func, block));
   const IterVar& reduce = block.iters[m.reduce];
   const int64_t total = *as_int(reduce.extent);
+  if (interleaved && numbers[0] > total) return no_match("there are more parts than terms");
   const int64_t size = -floordiv_int(-total, numbers[0]);  // of a part
-  const int64_t parts = -floordiv_int(-total, size);
+  const int64_t parts = interleaved ? numbers[0] : -floordiv_int(-total, size);
 
-  // The partial results have the spatial iterators as their indices.
-  std::vector<Expr> shape = {parts};
-  for (size_t i = 0; i < block.iters.size(); ++i)
-    if (i != m.reduce) shape.push_back(block.iters[i].extent);
-  const Buffer partial =
-      make_buffer(unique_buffer_name(func, m.update->buffer->name + "_partial"), shape, m.update->buffer->dtype);
-
-  // C_partial[p, i] (+)= f(i, p*R + r)
-  auto first = make_ref<BlockNode>(block);
-  first->name = unique_block_name(func, block.name + "_partial");
-  const Var part = make_var("vp"), within = make_var("vr");
-  VarMap values = {{reduce.var.get(), Expr(part) * size + within}};
-  std::vector<Expr> at = {part};
-  first->iters = {{part, parts, IterKind::kSpatial, nullptr}};
+  // The partial results have the spatial iterators as their indices, and the part: first, or last where interleaved.
+  const Var part = make_var("vp"), within = make_var("vr"), over = make_var("vp");
+  const Expr term_index = interleaved ? Expr(within) * parts + part : Expr(part) * size + within;
+  VarMap values = {{reduce.var.get(), term_index}};
+  std::vector<Expr> shape, at, from;
+  std::vector<IterVar> spatial;
   for (size_t i = 0; i < block.iters.size(); ++i) {
     if (i == m.reduce) continue;
     IterVar iter = block.iters[i];
     iter.var = make_var(iter.var->name, iter.var->dtype);
     values[block.iters[i].var.get()] = iter.var;
+    shape.push_back(iter.extent);
     at.push_back(iter.var);
-    first->iters.push_back(std::move(iter));
+    from.push_back(block.iters[i].var);
+    spatial.push_back(std::move(iter));
   }
+  const auto place = static_cast<std::ptrdiff_t>(interleaved ? spatial.size() : 0);
+  shape.insert(shape.begin() + place, parts);
+  at.insert(at.begin() + place, part);
+  from.insert(from.begin() + place, over);
+  spatial.insert(spatial.begin() + place, {part, parts, IterKind::kSpatial, nullptr});
+  const Buffer partial =
+      make_buffer(unique_buffer_name(func, m.update->buffer->name + "_partial"), shape, m.update->buffer->dtype);
+
+  // C_partial[…] (+)= f(i, term_index)
+  auto first = make_ref<BlockNode>(block);
+  first->name = unique_block_name(func, block.name + "_partial");
+  first->iters = std::move(spatial);
   first->iters.push_back({within, size, IterKind::kReduce, nullptr});
   std::erase_if(first->reads, [&](const Region& read) { return read.buffer == m.update->buffer; });
   for (Region& read : first->reads)
     for (Range& range : read.ranges) range = {substitute(range.min, values), substitute(range.extent, values)};
   first->writes = {point(partial, at)};
   first->init = store(partial, at, m.init->value);
-  first->body = store(partial, at, binary(m.combine->op, load(partial, at), substitute(m.term, values)));
+  Expr term = substitute(m.term, values);
+  const bool surplus = parts * size != total;
+  if (surplus && interleaved)
+    term = select(call("likely", {lt(term_index, total)}, kBool), term, m.init->value);
+  first->body = store(partial, at, binary(m.combine->op, load(partial, at), term));
   const auto first_ref = first.get();
   std::vector<size_t> order(first->iters.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   Stmt first_nest = nest_around(first, order);
-  if (parts * size != total)
+  if (surplus && !interleaved)
     first_nest = replace_stmt(first_nest, first_ref, with(*first_ref, [&](BlockNode& b) {
                                 b.predicate = lt(b.iters.front().binding * Expr(size) + b.iters.back().binding, total);
                               }));
 
-  // C[i] (+)= C_partial[p, i]
+  // C[i] (+)= C_partial[…]
   auto second = make_ref<BlockNode>(block);
-  const Var over = make_var("vp");
   second->iters[m.reduce] = {over, parts, IterKind::kReduce, nullptr};
-  std::vector<Expr> from = {over};
   order.clear();
-  for (size_t i = 0; i < block.iters.size(); ++i) {
-    if (i == m.reduce) continue;
-    from.push_back(block.iters[i].var);
-    order.push_back(i);
-  }
+  for (size_t i = 0; i < block.iters.size(); ++i)
+    if (i != m.reduce) order.push_back(i);
   order.push_back(m.reduce);
   second->reads = {point(partial, from)};
   second->body = store(m.update->buffer, m.update->indices,

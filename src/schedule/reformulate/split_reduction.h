@@ -9,6 +9,9 @@ namespace fettle {
 ///     →  for p in P: for i: for r in R: C_partial[p, i] (+)= f(i, p*R + r)   where p*R + r < K
 ///        for i: for p in P:             C[i] (+)= C_partial[p, i]
 /// numbers: [P], at least 1; R = ceil(K / P), and P is lowered to ceil(K / R), so that no part is empty.
+///          [P, 1]: the parts are interleaved, so that they can be the lanes of vectors; P <= K stays as it is:
+///     →  for i: for p in P: for r in R: C_partial[i, p] (+)= select(r*P + p < K, f(i, r*P + p), neutral element)
+///        for i: for p in P:             C[i] (+)= C_partial[i, p]
 /// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; one reduce
 /// iterator of constant extent, at the least one spatial one; an init, and an update C[…] = C[…] op f with op one of
 /// + * min max, whose init is op's neutral element.

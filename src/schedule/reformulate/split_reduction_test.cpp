@@ -45,6 +45,19 @@ TEST(SplitReduction, EveryNumberOfParts) {
   }
 }
 
+TEST(SplitReduction, InterleavedParts) {
+  for (int parts = 1; parts <= 10; ++parts) {
+    auto s = schedule_from(kMatmul);
+    ASSERT_OK(reformulate(s, {s.block("C"), "split_reduction", {parts, 1}}));
+    EXPECT_OK(check_well_formed(s.func()));
+    EXPECT_REPLAYS(s);
+    EXPECT_SAME_RESULT(s);
+    if (parts == 4) {
+      EXPECT_GOLDEN(s.func());
+    }
+  }
+}
+
 TEST(SplitReduction, Maximum) {
   auto s = schedule_from(replaced(replaced(kMatmul, "= 0.0", "= -inf"), "C[vi, vj] + A[vi, vk] * B[vk, vj]",
                                   "max(A[vi, vk] * B[vk, vj], C[vi, vj])"));
@@ -60,6 +73,7 @@ TEST(SplitReduction, E228WhereThePatternDoesNotFit) {
   EXPECT_TRUE(refuses(kMatmul, {}));
   EXPECT_TRUE(refuses(kMatmul, {0}));
   EXPECT_TRUE(refuses(kMatmul, {2, 2}));
+  EXPECT_TRUE(refuses(kMatmul, {11, 1}));  // more parts than terms
   EXPECT_TRUE(refuses(replaced(kMatmul, "= 0.0", "= 1.0")));                      // not neutral
   EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A", "C[vi, vj] - A")));      // no reduction
   EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A[vi, vk]", "A[vi, vk]")));  // no accumulation

@@ -67,6 +67,10 @@ Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t 
     for (size_t i = 0; i < own.size(); ++i) {
       FETTLE_TRY(const int64_t extent, loop_extent(ctx, own[i]));
       if (strides[i] == 1 && extent > 1) vector = i;
+      // Channels in blocks of one vector: contiguous within a block.
+      if (strides[i] == AccessPattern::kIrregular && extent % lanes == 0 && uses_var(indices.back(), vars[i].get()) &&
+          vector == own.size())
+        vector = i;
     }
   }
   std::vector<LoopRef> order;

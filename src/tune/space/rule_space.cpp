@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include "analysis/verify.h"
+#include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "tune/space/auto_inline.h"
+#include "tune/space/lane_reductions.h"
 #include "tune/space/rule.h"
 #include "tune/space/space.h"
 
@@ -32,23 +34,33 @@ const BlockNode* next_block(const RuleContext& ctx) {
   return best;
 }
 
+// One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one that
+// the rule constructs.
+bool attempt(RuleContext& ctx, const SketchRule& rule, const std::string& block) {
+  for (const bool constructed : {ctx.constructed, true}) {
+    RuleContext trial = ctx;
+    trial.constructed = constructed;
+    auto ref = get_block(trial.schedule, {.name = block});
+    if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
+      trial.constructed = ctx.constructed;
+      ctx = std::move(trial);
+      return true;
+    }
+    if (ctx.constructed) return false;
+  }
+  return false;
+}
+
 Result<> run_rules(RuleContext& ctx) {
   static const std::vector<const SketchRule*> rules = ordered_rules();
+  FETTLE_TRY_VOID(lane_reductions(ctx));
   FETTLE_TRY_VOID(auto_inline(ctx));
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
-    const Func func = ctx.schedule.func();
-    bool taken = false;
-    for (const SketchRule* rule : rules) {
-      if (!rule->applies(ctx, *block)) continue;
-      RuleContext trial = ctx;
-      auto ref = get_block(trial.schedule, {.name = name});
-      if (!ref || !rule->apply(trial, *ref)) continue;
-      if (!verify(trial.schedule.func(), *ctx.target, {.races = false})) continue;
-      ctx = std::move(trial);
-      taken = true;
-      break;
-    }
+    const bool taken = std::any_of(rules.begin(), rules.end(), [&](const SketchRule* rule) {
+      const BlockNode* now = find_block(ctx.schedule.func()->body, name);
+      return rule->applies(ctx, *now) && attempt(ctx, *rule, name);
+    });
     if (!taken) ctx.done.insert(name);  // stays the serial nest that it is
   }
   return {};

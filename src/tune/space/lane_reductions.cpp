@@ -1,0 +1,58 @@
+#include "tune/space/lane_reductions.h"
+
+#include <algorithm>
+
+#include "schedule/dataflow.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/reformulate.h"
+
+namespace fettle {
+namespace {
+
+// A load that every spatial iterator moves, and the reduction moves along memory, while no spatial one does.
+bool wants_lanes(const Func& func, const BlockStructure& block) {
+  const auto reduce = std::find(block.reduce.begin(), block.reduce.end(), true);
+  if (reduce == block.reduce.end() || std::count(block.reduce.begin(), block.reduce.end(), true) != 1) return false;
+  const auto r = static_cast<size_t>(reduce - block.reduce.begin());
+  return std::any_of(block.loads.begin(), block.loads.end(), [&](const AccessPattern& load) {
+    const Param* param = func.find_param(load.buffer.get());
+    if (load.strides[r] != 1 || (param && param->kind == ParamKind::kConstant)) return false;
+    for (size_t i = 0; i < block.n_iters(); ++i)
+      if (i != r && block.extents[i] > 1 && (load.strides[i] == 0 || load.strides[i] == 1)) return false;
+    return true;
+  });
+}
+
+}  // namespace
+
+Result<> lane_reductions(RuleContext& ctx) {
+  std::vector<std::string> names;
+  for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
+    if (block->init) names.push_back(block->name);
+  for (const std::string& name : names) {
+    const Func func = ctx.schedule.func();
+    const auto structure = block_structure(func, *find_block(func->body, name));
+    if (!structure || !wants_lanes(func, *structure)) continue;
+    const int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
+    int64_t total = 1, rows = 1;
+    for (size_t i = 0; i < structure->n_iters(); ++i) (structure->reduce[i] ? total : rows) *= structure->extents[i];
+    if (total < 2 * lanes) continue;
+    // Rows hide the latency of adding; where there are few, more parts do.
+    std::vector<int64_t> vectors = {1};
+    size_t preferred = 0;
+    for (int64_t k : {2, 4, 8})
+      if (k * lanes * 2 <= total) {
+        vectors.push_back(k);
+        if (rows * k <= 8) preferred = vectors.size() - 1;
+      }
+    ctx.schedule.set_address_prefix("lane_reductions/" + name);
+    FETTLE_TRY(const int64_t k, choose(ctx, "vectors", vectors, preferred));
+    Schedule trial = ctx.schedule;
+    FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
+    if (reformulate(trial, {.block = block, .kind = "split_reduction", .numbers = {k * lanes, 1}}))
+      ctx.schedule = std::move(trial);
+  }
+  return {};
+}
+
+}  // namespace fettle
