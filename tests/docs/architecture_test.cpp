@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
+#include "codegen/llvm/llvm_codegen.h"
 #include "conv_example.h"
 #include "ir/text.h"
 #include "lower/lower.h"
@@ -32,6 +36,20 @@ TEST(Architecture, BordersAreRight) {
   Schedule s(program);
   ASSERT_OK(conv_schedule(s));
   EXPECT_TRUE(testing::same_result(program, s.func()));
+}
+
+// Wherever nodes lie in memory.
+TEST(Architecture, EqualProgramsGiveEqualObjects) {
+  const Target target = parse_target("x86-64-avx512").value();
+  std::vector<std::vector<uint8_t>> objects;
+  std::vector<Schedule> alive;  // so that every round has other addresses
+  for (int round = 0; round < 8; ++round) {
+    alive.emplace_back(conv_program());
+    ASSERT_OK(conv_schedule(alive.back()));
+    const LoweredKernel lowered = lower(alive.back().func(), target).value();
+    objects.push_back(compile_object(lowered.kernel, target).value());
+    EXPECT_EQ(objects.back(), objects.front()) << "round " << round;
+  }
 }
 
 }  // namespace
