@@ -24,8 +24,8 @@ class Database {
   virtual Result<> add_all(std::span<const Record> records) = 0;
 
   /// Of the task's records, measured on this very kind of machine (fingerprint and features are equal), those that
-  /// succeeded: one a trace (its newest that ran to the end, else its newest), those that ran to the end before those
-  /// raced out, fastest first, at most k. E502, E503.
+  /// succeeded (and have not failed since): one a trace (its newest that ran to the end, else its newest), those that
+  /// ran to the end before those raced out, fastest first, at most k. E502, E503.
   virtual Result<std::vector<Record>> best(const TaskKey& task, int k) = 0;
   /// All records of the task, oldest first, failed ones too. E502, E503.
   virtual Result<std::vector<Record>> records(const TaskKey& task) = 0;

@@ -95,6 +95,23 @@ TEST_P(AnyDatabase, BestIsOneATraceFastestFirst) {
   EXPECT_EQ(db_->records(task)->size(), 6u);
 }
 
+TEST_P(AnyDatabase, WhatFailedLaterIsNotAmongTheBest) {
+  const auto add = [&](const char* trace, double seconds, int64_t created, ErrorCode error = ErrorCode::kNone) {
+    Record r = testing::record(10, trace, seconds);
+    r.created_ns = created;
+    r.error = error;
+    ASSERT_TRUE(db_->add(r));
+  };
+  add("wrong", 1e-3, 1);
+  add("wrong", 0, 3, ErrorCode::E405);
+  add("mended", 0, 1, ErrorCode::E403);
+  add("mended", 2e-3, 2);
+  auto best = db_->best(testing::task(10), 10);
+  ASSERT_TRUE(best) << best.error().to_string();
+  ASSERT_EQ(best->size(), 1u);
+  EXPECT_EQ(best->at(0).trace, "mended");
+}
+
 TEST_P(AnyDatabase, EveryPartOfTheKeyCounts) {
   ASSERT_TRUE(db_->add(testing::record(10, "t", 1e-3)));
   EXPECT_TRUE(*db_->contains(testing::task(10), "t"));

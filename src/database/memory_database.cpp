@@ -24,14 +24,18 @@ class MemoryDatabase : public Database {
   }
 
   Result<std::vector<Record>> best(const TaskKey& task, int k) override {
-    std::map<std::string_view, const Record*> of_trace;
+    std::map<std::string_view, const Record*> of_trace, last;
     for (const Record& r : records_) {
-      if (!r.ok() || !matches(r, task)) continue;
+      if (!matches(r, task)) continue;
+      const Record*& latest = last[r.trace];
+      if (!latest || r.created_ns >= latest->created_ns) latest = &r;
+      if (!r.ok()) continue;
       const Record*& kept = of_trace[r.trace];
       if (!kept || newer(r, *kept)) kept = &r;
     }
     std::vector<const Record*> order;
-    for (const auto& [trace, record] : of_trace) order.push_back(record);
+    for (const auto& [trace, record] : of_trace)
+      if (last.at(trace)->ok()) order.push_back(record);
     std::sort(order.begin(), order.end(), [](const Record* a, const Record* b) {
       if (a->raced_out != b->raced_out) return b->raced_out;
       return a->median_s != b->median_s ? a->median_s < b->median_s : a < b;

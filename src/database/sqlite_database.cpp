@@ -95,9 +95,10 @@ class SqliteDatabase : public Database {
 
   Result<std::vector<Record>> best(const TaskKey& task, int k) override {
     return query(task,
-                 fmt::format("SELECT {0} FROM (SELECT *, row_number() OVER (PARTITION BY trace ORDER BY raced_out, "
-                             "created_ns DESC, id DESC) AS place FROM records WHERE {1} AND error = '') "
-                             "WHERE place = 1 ORDER BY raced_out, median_s, id LIMIT {2}",
+                 fmt::format("SELECT {0} FROM (SELECT *, row_number() OVER (PARTITION BY trace ORDER BY "
+                             "error <> '', raced_out, created_ns DESC, id DESC) AS place, first_value(error) OVER "
+                             "(PARTITION BY trace ORDER BY created_ns DESC, id DESC) AS last FROM records WHERE {1}) "
+                             "WHERE place = 1 AND last = '' ORDER BY raced_out, median_s, id LIMIT {2}",
                              kColumns, kOfTask, std::max(k, 0)));
   }
 
