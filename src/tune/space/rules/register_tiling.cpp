@@ -318,7 +318,7 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   // Taps and channels of one row that lie in one run: one loop.
   if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
     const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
-    const bool one_run = extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
+    const bool one_run = extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 && !roles.row_loads.empty() &&
                          std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
                            return load.touches(roles.vector) ||
                                   (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
