@@ -23,7 +23,7 @@ const TileCosts* AtomTable::nearest(const Work& work) const {
   return best;
 }
 
-double AtomTable::step_cycles(const Work& work, RowMode mode) const {
+double AtomTable::step_cycles(const Work& work, RowMode mode, double rows_a_set) const {
   const double analytic = work_cycles(work, costs_, true);
   const TileCosts* tile = nearest(work);
   if (!tile) return analytic;
@@ -31,7 +31,17 @@ double AtomTable::step_cycles(const Work& work, RowMode mode) const {
   like.fma = like.accumulators = like.live_registers = tile->rows * tile->vectors;
   like.broadcasts = tile->rows;
   like.loads = tile->rows + tile->vectors;
-  return analytic * tile->step_cycles[static_cast<size_t>(mode)] / work_cycles(like, costs_, true);
+  const RowMode plain = mode == RowMode::kConflict ? RowMode::kInPlace : mode;
+  const double cycles = analytic * tile->step_cycles[static_cast<size_t>(plain)] / work_cycles(like, costs_, true);
+  if (mode != RowMode::kConflict || rows_a_set < 1) return cycles;
+  // Each set is in the state of a tile with as many rows as share it.
+  Work crowded = work;
+  crowded.broadcasts = rows_a_set;
+  crowded.loads = rows_a_set + work.vector_loads();
+  const TileCosts* alike = nearest(crowded);
+  const double extra = std::max(0.0, alike->step_cycles[static_cast<size_t>(RowMode::kConflict)] -
+                                         alike->step_cycles[static_cast<size_t>(RowMode::kInPlace)]);
+  return cycles + extra * work.broadcasts / alike->rows;
 }
 
 namespace {
@@ -45,7 +55,7 @@ void for_each_number(Costs& costs, const Fn& fn) {
                       &costs.issue_per_cycle, &costs.registers, &costs.call_cycles, &costs.loop_cycles, &costs.edge_share, &costs.outer_loop_cycles,
                       &costs.fork_join_seconds, &costs.l1_ways, &costs.l1_way_bytes})
     fn(*value);
-  for (auto* values : {&costs.line_cycles, &costs.latency_cycles, &costs.write_weight, &costs.capacity_bytes})
+  for (auto* values : {&costs.line_cycles, &costs.latency_cycles, &costs.edge_line_cycles, &costs.write_weight, &costs.capacity_bytes})
     for (auto& value : *values) fn(value);
 }
 

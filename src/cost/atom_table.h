@@ -52,8 +52,8 @@ class AtomTable {
   double measure_seconds() const { return measure_seconds_; }
 
   /// Cycles a step of an atom's loop, estimated from the tile most like it: that tile's measured cycles over its analytic ones,
-  /// times the analytic ones of `work`.
-  double step_cycles(const Work& work, RowMode mode) const;
+  /// times the analytic ones of `work`. rows_a_set: in kConflict, how many rows share a set of the first-level cache.
+  double step_cycles(const Work& work, RowMode mode, double rows_a_set = 0) const;
   /// The measured tile most like `work`, or null.
   const TileCosts* nearest(const Work& work) const;
 

@@ -195,6 +195,18 @@ class Reader {
     }
   }
 
+  // Sums and products of variables: no search for loads.
+  static bool is_plain(const Expr& e) {
+    switch (e.kind()) {
+      case ExprKind::kIntImm:
+      case ExprKind::kVar: return true;
+      case ExprKind::kBinary: return is_plain(e.as<BinaryNode>()->a) && is_plain(e.as<BinaryNode>()->b);
+      case ExprKind::kRamp: return is_plain(e.as<RampNode>()->base);
+      case ExprKind::kBroadcast: return is_plain(e.as<BroadcastNode>()->value);
+      default: return !contains_load(e);
+    }
+  }
+
   static bool contains_load(const Expr& e) {
     bool found = false;
     walk(e, [&](const Expr& x) {
@@ -216,10 +228,12 @@ class Reader {
       return;
     }
     const BufferPlace place = context_.place(buffer.get());
-    const Expr address = place.base ? place.base + lane_zero(index) : lane_zero(index);
-    const int64_t here = context_.env->evaluate(address) * element;
+    const auto address = [&] {
+      return ((place.base ? context_.env->evaluate(place.base) : 0) + context_.env->evaluate(index)) * element;
+    };
+    const int64_t here = address();
     int64_t lane_step = 1;
-    bool irregular = contains_load(index);
+    bool irregular = !is_plain(index);
     if (dtype.lanes > 1) {
       const auto* r = index.as<RampNode>();
       if (r) lane_step = context_.env->evaluate(r->stride);
@@ -237,13 +251,13 @@ class Reader {
 
     std::vector<double> steps;
     for (const auto& [var, extent] : *context_.loops) {
-      if (extent <= 1 || !uses_var(address, var)) {
+      if (extent <= 1) {
         steps.push_back(0);
         continue;
       }
-      const int64_t middle = context_.env->evaluate(Expr(Var(var)));
+      const int64_t middle = context_.env->value(var);
       context_.env->set(var, middle + 1);
-      steps.push_back(static_cast<double>(context_.env->evaluate(address) * element - here));
+      steps.push_back(static_cast<double>(address() - here));
       context_.env->set(var, middle);
     }
     Group* group = nullptr;
@@ -258,14 +272,6 @@ class Reader {
     if (irregular) group->accesses.back().run_bytes = 64;  // some line
   }
 
-  // The scalar index of lane 0.
-  static Expr lane_zero(const Expr& index) {
-    if (const auto* r = index.as<RampNode>()) return r->base;
-    if (const auto* b = index.as<BroadcastNode>()) return b->value;
-    if (!index.dtype().is_vector()) return index;
-    if (const auto* n = index.as<BinaryNode>(); n && n->op != BinaryOp::kDiv) return binary(n->op, lane_zero(n->a), lane_zero(n->b));
-    return Expr(0);
-  }
   bool find_ramp_stride(const Expr& index, int64_t* stride) const {
     if (const auto* r = index.as<RampNode>()) {
       *stride = context_.env->evaluate(r->stride);

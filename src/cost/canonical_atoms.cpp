@@ -24,15 +24,20 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
   if (distance / 16 % 2 == 0) distance += 16;
   if (atom.mode == RowMode::kConflict) distance = std::max(distance, atom.conflict_bytes / 4);
   const bool packed = atom.mode == RowMode::kPacked;
-  te::Tensor a = packed ? te::placeholder({atom.depth, atom.rows}, kF32, "A") : te::placeholder({atom.rows, distance}, kF32, "A");
+  const bool moving = atom.mode == RowMode::kConflict;
+  te::Tensor a = packed ? te::placeholder({atom.depth, atom.rows}, kF32, "A")
+                        : te::placeholder({moving ? atom.repeats : 1, atom.rows, distance}, kF32, "A");
   te::Tensor b = te::placeholder({atom.panels, atom.depth, width}, kF32, "B");
   te::ReduceAxis k = te::reduce_axis(atom.depth, "k");
-  te::Tensor c = te::compute(
-      {atom.repeats, atom.panels, atom.rows, width},
-      [&](const std::vector<Var>& i) {
-        return te::sum((packed ? a(k, i[2]) : a(i[2], k)) * b(i[1], k, i[3]), {k});
-      },
-      "C", {"r", "p", "i", "j"});
+  const auto element = [&](Expr r, Expr p, Expr i, Expr j) {
+    return te::sum((packed ? a(k, i) : a(moving ? r : Expr(0), i, k)) * b(p, k, j), {k});
+  };
+  te::Tensor c =
+      atom.far_rows
+          ? te::compute({atom.repeats, atom.rows, atom.panels, width},
+                        [&](const std::vector<Var>& v) { return element(v[0], v[2], v[1], v[3]); }, "C", {"r", "i", "p", "j"})
+          : te::compute({atom.repeats, atom.panels, atom.rows, width},
+                        [&](const std::vector<Var>& v) { return element(v[0], v[1], v[2], v[3]); }, "C", {"r", "p", "i", "j"});
   Schedule s(te::create_func("atom", {a, b}, {c}));
   FETTLE_TRY(BlockRef block, get_block(s, {.name = "C"}));
   std::vector<BlockRef> copies;
@@ -41,14 +46,17 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
     copies = {back};
   }
   FETTLE_TRY(std::vector<LoopRef> loops, get_loops(s, {.block = block}));  // r p i j k
+  if (atom.far_rows) std::swap(loops[1], loops[2]);
   FETTLE_TRY(std::vector<LoopRef> j, split(s, {.loop = loops[3], .factors = {kInfer, lanes}}));
-  LoopRef tile = loops[1], depth = loops[4];
+  const LoopRef outer = atom.far_rows ? loops[1] : loops[0], tile = atom.far_rows ? loops[0] : loops[1];
+  LoopRef depth = loops[4];
   if (atom.phases == 1) {
-    FETTLE_TRY_VOID(reorder(s, {.loops = {loops[0], loops[1], depth, loops[2], j[0], j[1]}}));
+    FETTLE_TRY_VOID(reorder(s, {.loops = {outer, tile, depth, loops[2], j[0], j[1]}}));
   } else {
     FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = depth, .factors = {atom.phases, kInfer}}));
     depth = parts[1];
-    FETTLE_TRY_VOID(reorder(s, {.loops = {loops[0], parts[0], loops[1], depth, loops[2], j[0], j[1]}}));
+    if (atom.far_rows) FETTLE_TRY_VOID(reorder(s, {.loops = {parts[0], outer, tile, depth, loops[2], j[0], j[1]}}));
+    else FETTLE_TRY_VOID(reorder(s, {.loops = {outer, parts[0], tile, depth, loops[2], j[0], j[1]}}));
   }
   FETTLE_TRY_VOID(unroll(s, {.loop = loops[2]}));
   FETTLE_TRY_VOID(unroll(s, {.loop = j[0]}));
@@ -61,7 +69,7 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
   for (const BlockRef copy : copies) {
     FETTLE_TRY(std::vector<LoopRef> own, get_loops(s, {.block = copy}));
     FETTLE_TRY(std::vector<LoopRef> columns, split(s, {.loop = own.back(), .factors = {kInfer, lanes}}));
-    FETTLE_TRY_VOID(unroll(s, {.loop = own[own.size() - 2]}));
+    FETTLE_TRY_VOID(unroll(s, {.loop = own[own.size() - (atom.far_rows ? 3 : 2)]}));
     FETTLE_TRY_VOID(unroll(s, {.loop = columns[0]}));
     FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
   }

@@ -35,7 +35,8 @@ class Estimator {
         const double lines = traffic[i].read[level] + traffic[i].written[level];
         const double weighted = traffic[i].read[level] + costs_.write_weight[level] * traffic[i].written[level];
         move_s[level] = weighted * costs_.line_cycles[level] / costs_.hz * (level + 1 == kSources ? crowd : 1);
-        late_s[level] = lines * costs_.latency_cycles[level] / costs_.hz;
+        late_s[level] = (lines * costs_.latency_cycles[level] + traffic[i].edge[level] * costs_.edge_line_cycles[level]) / costs_.hz;
+        out_.edge_lines[level] += traffic[i].edge[level];
         move_all_s += move_s[level];
         out_.read_lines[level] += traffic[i].read[level];
         out_.written_lines[level] += traffic[i].written[level];
@@ -71,6 +72,8 @@ class Estimator {
         const bool innermost = node.children[0].kind == CostNode::Kind::kBody;
         const double cycles = innermost ? runs * costs_.loop_cycles : runs * extent * costs_.outer_loop_cycles;
         (in_atom ? out_.edge_s : out_.plain_s) += cycles * (in_atom ? costs_.edge_share : 1) / costs_.hz;
+        if (in_atom && innermost)
+          out_.edge_s += runs * code_missing_ * code_bytes(node.children[0]) * costs_.code_byte_cycles / costs_.hz;
         out_.loops += runs;
         out_.iterations += runs * extent;
         visit(node.children[0], runs * extent, depth + 1, &node, in_atom);
@@ -88,6 +91,9 @@ class Estimator {
         out_.variants += static_cast<double>(node.variants.size());
         for (size_t i = 0; i < node.children.size(); ++i) {
           names_.insert(node.variants[i].name);
+          const double bytes = code_bytes(node.children[i]);
+          out_.code_bytes = std::max(out_.code_bytes, bytes);
+          code_missing_ = std::clamp(4 * (bytes / costs_.code_bytes - 0.75), 0.0, 1.0);
           visit(node.children[i], runs * node.shares[i], depth, nullptr, true);
         }
         return;
@@ -116,12 +122,13 @@ class Estimator {
       }
       return;
     }
-    const RowMode mode = row_mode(node);
+    const auto [mode, rows_a_set] = row_mode(node);
     double cycles = work_cycles(work, costs_, true);
     if (atoms_) {
-      cycles = atoms_->step_cycles(work, mode);
+      cycles = atoms_->step_cycles(work, mode, rows_a_set);
     } else if (mode == RowMode::kConflict) {
-      cycles += work.broadcasts * 0.15;  // each row's line comes anew
+      // Beyond the ways of a set, each row's line comes anew.
+      cycles += work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 2.0) * 0.15;
     }
     out_.step_s += runs * cycles / costs_.hz;
     out_.steps += runs;
@@ -133,23 +140,31 @@ class Estimator {
   }
 
   // By the stream that moves least from step to step: it is the one whose elements are broadcast.
-  RowMode row_mode(const CostNode& node) const {
+  std::pair<RowMode, double> row_mode(const CostNode& node) const {
     const Stream* rows = nullptr;
     for (const Stream& stream : node.streams) {
       if (stream.is_write || stream.step_bytes.empty()) continue;
       if (!rows || std::abs(stream.step_bytes.back()) < std::abs(rows->step_bytes.back())) rows = &stream;
     }
-    if (!rows) return RowMode::kPacked;
-    RowMode mode = RowMode::kPacked;
+    std::pair<RowMode, double> mode{RowMode::kPacked, 0};
+    if (!rows) return mode;
     for (const StreamDim& dim : rows->dims) {
       if (dim.count <= 1.5) continue;
-      mode = std::max(mode, RowMode::kInPlace);
+      mode.first = std::max(mode.first, RowMode::kInPlace);
       const auto stride = static_cast<int64_t>(std::abs(dim.stride_bytes));
       const auto way = static_cast<int64_t>(costs_.l1_way_bytes);
       const double places = static_cast<double>(way / std::max<int64_t>(64, std::gcd(stride, way)));
-      if (dim.count / places > costs_.l1_ways - 2) mode = RowMode::kConflict;
+      if (dim.count / places > costs_.l1_ways / 3) mode = {RowMode::kConflict, dim.count / places};
     }
     return mode;
+  }
+
+  static double code_bytes(const CostNode& node) {
+    const Work& work = node.work;
+    double bytes = 9 * (work.fma + work.arithmetic + work.loads + work.stores) + 40;
+    if (node.kind != CostNode::Kind::kBody) bytes = 0;
+    for (const CostNode& child : node.children) bytes += code_bytes(child);
+    return bytes;
   }
 
   const LoopTree& tree_;
@@ -158,6 +173,7 @@ class Estimator {
   const AtomTable* atoms_;
   Estimate out_;
   std::set<std::string> names_;
+  double code_missing_ = 0;  // share of the atom's code that is not at hand when it is needed
 };
 
 }  // namespace

@@ -39,6 +39,7 @@ void build(const Estimate& e, int threads, Builder b) {
     b.share(("stall_share_" + from).c_str(), e.stall_s[i], total);
     b.log(("read_lines_" + from).c_str(), e.read_lines[i]);
     b.log(("written_lines_" + from).c_str(), e.written_lines[i]);
+    b.log(("edge_lines_" + from).c_str(), e.edge_lines[i]);
     b.share(("flops_a_read_line_" + from).c_str(), std::log2(1 + e.flops), std::log2(2 + e.read_lines[i]));
   }
   b.log("flops", e.flops);
@@ -70,6 +71,7 @@ void build(const Estimate& e, int threads, Builder b) {
   b.log("iterations", e.iterations);
   b.share("iterations_a_loop", std::log2(1 + e.iterations), std::log2(2 + e.loops));
   b.log("plain_runs", e.scalar_runs);
+  b.log("code_bytes", e.code_bytes);
   b.log("footprint_bytes", e.footprint_bytes);
   b.log("parameter_bytes", e.parameter_bytes);
   b.log("scratch_bytes", e.scratch_bytes);

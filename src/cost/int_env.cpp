@@ -15,16 +15,17 @@ void IntEnv::set(const VarNode* var, int64_t value) {
   FETTLE_UNREACHABLE();
 }
 
+int64_t IntEnv::value(const VarNode* var) const {
+  for (size_t i = values_.size(); i-- > 0;)
+    if (values_[i].first == var) return values_[i].second;
+  return 0;
+}
+
 int64_t IntEnv::evaluate(const Expr& e, int64_t unknown) const {
   if (!e) return unknown;
   switch (e.kind()) {
     case ExprKind::kIntImm: return e.as<IntImmNode>()->value;
-    case ExprKind::kVar: {
-      const VarNode* var = e.as<VarNode>();
-      for (size_t i = values_.size(); i-- > 0;)
-        if (values_[i].first == var) return values_[i].second;
-      return 0;
-    }
+    case ExprKind::kVar: return value(e.as<VarNode>());
     case ExprKind::kNot: return evaluate(e.as<NotNode>()->a, unknown) == 0;
     case ExprKind::kSelect: {
       const auto* n = e.as<SelectNode>();

@@ -16,6 +16,8 @@ class IntEnv {
   void pop(size_t count = 1) { values_.resize(values_.size() - count); }
   /// Changes the innermost variable `var`, which must be there.
   void set(const VarNode* var, int64_t value);
+  /// Of the innermost `var`; 0 if it is not there.
+  int64_t value(const VarNode* var) const;
   size_t size() const { return values_.size(); }
 
   /// The value of an integer or bool expression; lanes: of lane 0. Unknown variables count as 0, what cannot be evaluated

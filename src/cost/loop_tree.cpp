@@ -172,8 +172,15 @@ class TreeBuilder {
                             if (found != places_.end()) return found->second;
                             return BufferPlace{add_buffer(buffer, true), nullptr};
                           }};
-      read_body(straight, context, body);
-      body.work.live_registers = live_registers_;
+      // The variants of one call differ in trip counts alone.
+      CostNode* known = in_call_ ? &bodies_[straight[0].get()] : nullptr;
+      if (known && known->kind == CostNode::Kind::kBody) {
+        body = *known;
+      } else {
+        read_body(straight, context, body);
+        body.work.live_registers = live_registers_;
+        if (known) *known = body;
+      }
       node.children.push_back(std::move(body));
       straight.clear();
     };
@@ -282,6 +289,8 @@ class TreeBuilder {
       place.base = place.base ? place.base + address->indices[0] : address->indices[0];
       places_[func->params[i].buffer.get()] = place;
     }
+    bodies_.clear();
+    in_call_ = true;
     for (const auto& [values, count] : sorted) {
       for (size_t i = 0; i < values.size(); ++i) {
         const VarNode* var = func->int_params[i].var.get();
@@ -294,6 +303,7 @@ class TreeBuilder {
       middle_.pop(values.size());
       path_.resize(path_.size() - values.size());
     }
+    in_call_ = false;
     return node;
   }
 
@@ -306,6 +316,8 @@ class TreeBuilder {
   std::unordered_map<const BufferNode*, BufferPlace> places_;
   double live_registers_ = 0;
   bool inside_parallel_ = false;
+  bool in_call_ = false;
+  std::unordered_map<const StmtNode*, CostNode> bodies_;  // of the call at hand, by their first statement
 };
 
 void collect_calls(const CostNode& node, double executions, std::vector<AtomCall>& calls) {

@@ -94,11 +94,8 @@ std::optional<TileTimes> time_tile(Meter& meter, int rows, int vectors, const Ma
   if (deep == 32 || times.step[static_cast<int>(RowMode::kInPlace)] <= 0) return std::nullopt;
   times.call = std::max(0.0, *in_place - times.step[static_cast<int>(RowMode::kInPlace)] * static_cast<double>(deep));
   // The other modes differ by their steps alone.
-  for (const RowMode mode : {RowMode::kPacked, RowMode::kConflict}) {
-    const auto seconds = time(mode, deep, 1);
-    times.step[static_cast<int>(mode)] =
-        seconds ? std::max(0.1 * times.step[1], (*seconds - times.call) / static_cast<double>(deep)) : times.step[1];
-  }
+  const auto packed = time(RowMode::kPacked, deep, 1);
+  times.step[0] = packed ? std::max(0.1 * times.step[1], (*packed - times.call) / static_cast<double>(deep)) : times.step[1];
   const auto added = time(RowMode::kInPlace, deep, 4);
   if (added) times.add = std::max(0.0, (*added - *in_place) / 3 - times.call);
 
@@ -117,7 +114,33 @@ std::optional<TileTimes> time_tile(Meter& meter, int rows, int vectors, const Ma
     const auto seconds = meter.time(canonical_atom(atom, lanes));
     if (seconds) times.vector_from[level] = (*seconds / atom.calls() - times.call) / static_cast<double>(atom.depth);
   }
+
+  // Rows in conflict, all else as when the panel comes from L2.
+  atom.mode = RowMode::kConflict;
+  atom.panels = 1;
+  atom.depth = 512;
+  atom.repeats = 8;
+  atom.conflict_bytes = static_cast<int64_t>(costs.l1_way_bytes);
+  const auto conflict = meter.time(canonical_atom(atom, lanes));
+  const double base = times.vector_from[0] > 0 ? times.vector_from[0] : times.step[1];
+  times.step[2] = times.step[1];
+  if (conflict) times.step[2] += std::max(0.0, (*conflict / atom.calls() - times.call) / static_cast<double>(atom.depth) - base);
   return times;
+}
+
+/// Seconds a line that an atom adds to, the results together in L2, L3, memory; 0: not measured.
+double time_edge_line(Meter& meter, size_t level, const MachineCosts& costs) {
+  const double inner = costs.capacity_bytes[level], outer = level + 1 < kSources ? costs.capacity_bytes[level + 1] : 8 * inner;
+  CanonicalAtom atom{.rows = 8, .vectors = 2, .depth = 128, .panels = 16};
+  atom.far_rows = true;
+  const double tile_bytes = 8.0 * 2 * meter.lanes() * 4;
+  const double bytes = std::min(std::clamp(0.4 * outer, inner, 4 * inner), 64e6);
+  atom.repeats = std::max<int64_t>(1, static_cast<int64_t>(bytes / tile_bytes / static_cast<double>(atom.panels)));
+  const auto once = meter.time(canonical_atom(atom, meter.lanes()));
+  atom.phases = 2;
+  const auto twice = meter.time(canonical_atom(atom, meter.lanes()));
+  if (!once || !twice) return 0;
+  return std::max(0.0, (*twice - *once) / static_cast<double>(atom.repeats * atom.panels)) / (tile_bytes / 64);
 }
 
 }  // namespace
@@ -174,6 +197,9 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
     if (!meter.has_time()) break;
     const auto seconds = meter.time(canonical_copy(elems, lanes));
     if (seconds) copied[level] = *seconds * costs.hz / (static_cast<double>(elems) * 4 / 64);
+  }
+  for (size_t level = 0; level < kSources && meter.has_time(); ++level) {
+    if (const double seconds = time_edge_line(meter, level, costs); seconds > 0) costs.edge_line_cycles[level] = seconds * costs.hz;
   }
   for (size_t level = 0; level < kSources; ++level) {
     // Unknown: as far from a copy as on the level before.

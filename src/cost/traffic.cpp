@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 namespace fettle {
 namespace {
@@ -65,7 +66,17 @@ class Footprints {
     std::vector<double> lines;  // one a buffer, distinct
     double bytes = 0;
   };
-  Total total(const CostNode& node, size_t outer) {
+  /// Remembered: a node has one place.
+  const Total& total(const CostNode& node) {
+    const auto [entry, fresh] = totals_.try_emplace(&node);
+    if (fresh) entry->second = make_total(node, extents_.size());
+    return entry->second;
+  }
+
+  std::vector<double>& extents() { return extents_; }
+
+ private:
+  Total make_total(const CostNode& node, size_t outer) {
     std::vector<Box> boxes;
     collect(node, outer, boxes);
     Total result;
@@ -87,9 +98,6 @@ class Footprints {
     return result;
   }
 
-  std::vector<double>& extents() { return extents_; }
-
- private:
   Box box_of(const Stream& stream, size_t outer) {
     struct Dim {
       double stride, count;
@@ -119,9 +127,13 @@ class Footprints {
     return {stream.buffer, low, high, segments * lines, stream.is_write};
   }
 
+  // Accesses of one place by several pieces count once. Only the latest are compared.
   static void add(const Box& box, std::vector<Box>& boxes) {
-    for (Box& known : boxes) {
+    size_t compared = 0;
+    for (size_t i = boxes.size(); i-- > 0 && compared < 12;) {
+      Box& known = boxes[i];
       if (known.buffer != box.buffer) continue;
+      ++compared;
       const double slack = 0.02 * (box.high - box.low) + 1;
       if (std::abs(known.low - box.low) <= slack && std::abs(known.high - box.high) <= slack) {
         known.lines = std::max(known.lines, box.lines);
@@ -134,6 +146,7 @@ class Footprints {
   const LoopTree& tree_;
   const int threads_;
   std::vector<double> extents_;
+  std::unordered_map<const CostNode*, Total> totals_;
 };
 
 // 1: it stays in a cache of that size; 0: it does not.
@@ -144,12 +157,12 @@ double fits(double bytes, double capacity) {
 
 class Misses {
  public:
-  Misses(const LoopTree& tree, int threads, double capacity) : footprints_(tree, threads), capacity_(capacity) {}
+  Misses(Footprints& footprints, double capacity) : footprints_(footprints), capacity_(capacity) {}
 
   /// Lines of each buffer that one run of `node` brings into the cache, which holds nothing before.
   std::vector<double> of(const CostNode& node) {
     auto& extents = footprints_.extents();
-    const auto all = footprints_.total(node, extents.size());
+    const Footprints::Total& all = footprints_.total(node);
     const double whole = fits(all.bytes, capacity_);
     if (whole == 1 || node.kind == CostNode::Kind::kBody) return all.lines;
     std::vector<double> lines(all.lines.size(), 0);
@@ -160,8 +173,7 @@ class Misses {
       case CostNode::Kind::kLoop: {
         const double extent = footprints_.extent_of(node);
         extents.push_back(extent);
-        const auto body = footprints_.total(node.children[0], extents.size());
-        const double kept = fits(body.bytes, capacity_);
+        const double kept = fits(footprints_.total(node.children[0]).bytes, capacity_);
         if (kept > 0) add(all.lines, kept);
         if (kept < 1) add(of(node.children[0]), (1 - kept) * extent);
         extents.pop_back();
@@ -171,8 +183,10 @@ class Misses {
         for (const CostNode& child : node.children) add(of(child), 1);
         break;
       case CostNode::Kind::kChoice:
-      case CostNode::Kind::kCall:
         for (size_t i = 0; i < node.children.size(); ++i) add(of(node.children[i]), node.shares[i]);
+        break;
+      case CostNode::Kind::kCall:
+        if (!node.children.empty()) add(of(node.children[0]), 1);
         break;
       case CostNode::Kind::kBody: break;
     }
@@ -180,10 +194,8 @@ class Misses {
     return lines;
   }
 
-  Footprints& footprints() { return footprints_; }
-
  private:
-  Footprints footprints_;
+  Footprints& footprints_;
   const double capacity_;
 };
 
@@ -191,6 +203,15 @@ void find_written(const CostNode& node, std::vector<bool>& written) {
   for (const Stream& stream : node.streams)
     if (stream.is_write) written[static_cast<size_t>(stream.buffer)] = true;
   for (const CostNode& child : node.children) find_written(child, written);
+}
+
+void find_edges(const CostNode& node, bool in_atom, std::vector<bool>& edge) {
+  if (node.kind == CostNode::Kind::kBody && in_atom) {
+    for (const Stream& stream : node.streams)
+      if (!stream.is_write) edge[static_cast<size_t>(stream.buffer)] = true;
+  }
+  if (node.kind == CostNode::Kind::kLoop && in_atom) return;
+  for (const CostNode& child : node.children) find_edges(child, in_atom || node.kind == CostNode::Kind::kCall, edge);
 }
 
 }  // namespace
@@ -204,35 +225,36 @@ std::vector<const CostNode*> nests_of(const LoopTree& tree) {
 
 double footprint_bytes(const LoopTree& tree, const CostNode& node) {
   Footprints footprints(tree, 1);
-  return footprints.total(node, 0).bytes;
+  return footprints.total(node).bytes;
 }
 
 std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& costs, int threads) {
   const std::vector<const CostNode*> nests = nests_of(tree);
   std::vector<Traffic> result(nests.size());
+  Footprints footprints(tree, threads);
   for (size_t i = 0; i < nests.size(); ++i) {
-    std::vector<bool> written(tree.buffers.size(), false);
+    std::vector<bool> written(tree.buffers.size(), false), edge(tree.buffers.size(), false);
     find_written(*nests[i], written);
+    find_edges(*nests[i], false, edge);
     for (int level = 0; level < kSources; ++level) {
       const double capacity = costs.capacity_bytes[static_cast<size_t>(level)];
-      Misses misses(tree, threads, capacity);
+      Misses misses(footprints, capacity);
       // What the whole kernel touches, or this nest and the one before it, may be in the cache still.
-      const auto everything = misses.footprints().total(tree.root, 0);
-      const double warm = fits(everything.bytes, capacity);
+      const double warm = fits(footprints.total(tree.root).bytes, capacity);
       const std::vector<double> lines = misses.of(*nests[i]);
       std::vector<double> kept(lines.size(), warm);
       if (i > 0 && warm < 1) {
-        const auto before = misses.footprints().total(*nests[i - 1], 0);
-        const auto own = misses.footprints().total(*nests[i], 0);
+        const Footprints::Total& before = footprints.total(*nests[i - 1]);
+        const Footprints::Total& own = footprints.total(*nests[i]);
         const double both = fits(before.bytes + own.bytes, capacity);
         for (size_t b = 0; b < kept.size(); ++b)
           if (before.lines[b] > 0) kept[b] = std::max(kept[b], both);
       }
       for (size_t b = 0; b < lines.size(); ++b)
-        (written[b] ? result[i].written : result[i].read)[static_cast<size_t>(level)] += lines[b] * (1 - kept[b]);
+        (edge[b] ? result[i].edge : written[b] ? result[i].written : result[i].read)[static_cast<size_t>(level)] += lines[b] * (1 - kept[b]);
     }
     // Entering a level → coming from the next one.
-    for (auto* lines : {&result[i].read, &result[i].written})
+    for (auto* lines : {&result[i].read, &result[i].written, &result[i].edge})
       for (size_t level = 0; level + 1 < kSources; ++level)
         (*lines)[level] = std::max(0.0, (*lines)[level] - (*lines)[level + 1]);
   }

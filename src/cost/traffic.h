@@ -12,6 +12,7 @@ namespace fettle {
 /// Lines that a part of a kernel brings into the first-level cache, by where they come from.
 struct Traffic {
   std::array<double, kSources> read{}, written{};
+  std::array<double, kSources> edge{};  // of buffers that atoms read outside of their loops; not in the others
 };
 
 /// One entry for each nest: the children of the root sequence, or the root alone. `threads` share the outermost parallel loop;
