@@ -39,7 +39,7 @@ int run(int argc, char** argv) {
   app.footer("Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"
              "Exit status: 0 done, 1 could not, 2 wrong usage.");
   std::vector<Command> commands;
-  for (const AddCommand add : {add_compile_command, add_run_command, add_bench_command,
+  for (const AddCommand add : {add_tune_command, add_compile_command, add_run_command, add_bench_command,
                                add_inspect_command})
     commands.push_back(add(app));
   for (Command& command : add_db_commands(app)) commands.push_back(std::move(command));

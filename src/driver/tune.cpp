@@ -21,7 +21,7 @@ namespace fettle {
 namespace {
 
 /// Of a budget, what is kept for timing the whole model at the end, seconds.
-constexpr double kVerifySeconds = 3;
+constexpr double kVerifySeconds = 4;
 /// The tuned model must be slower than this, relative to the untuned one, before the defaults are preferred.
 constexpr double kSlower = 1.02;
 

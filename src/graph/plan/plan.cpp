@@ -17,6 +17,9 @@
 namespace fettle {
 namespace {
 
+/// Costs are estimates, and the rule is rarely wrong: another layout must promise this much of the time.
+constexpr double kWorthLeaving = 0.8;
+
 bool is_spatial_operator(std::string_view op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
 }
@@ -217,7 +220,7 @@ Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs) {
   for (const ImageLayout layout : {ImageLayout::kChannelsFirst}) {
     FETTLE_TRY(Plan other, make_plan(graph, {.layout = layout}));
     const double seconds = plan_seconds(other, threads, costs);
-    if (seconds >= least) continue;
+    if (seconds >= kWorthLeaving * least) continue;
     least = seconds;
     best = std::move(other);
   }

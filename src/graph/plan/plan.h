@@ -76,7 +76,8 @@ struct PlanOptions {
 /// the kernel that reads the other order pays, and its cost says so.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
 
-/// Plans with each layout and keeps the one whose calls cost least, all together.
+/// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly
+/// worse.
 Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs);
 /// Σ calls · seconds(workload).
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
