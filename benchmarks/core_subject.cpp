@@ -3,14 +3,22 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <set>
 
 #include "codegen/llvm/llvm_codegen.h"
 #include "hand_schedules.h"
+#include "cost/atom_table.h"
+#include "cost/predict.h"
+#include "database/database.h"
+#include "ir/compare.h"
 #include "lower/lower.h"
 #include "measure/local_kernel.h"
+#include "measure/local_measurer.h"
 #include "operators.h"
 #include "target/target.h"
+#include "tune/describe.h"
 #include "tune/space/space.h"
+#include "tune/tuner.h"
 
 namespace fettle::bench {
 namespace {
@@ -77,6 +85,68 @@ Result<CompileTimes> compile_times(const Shape& shape) {
   return times;
 }
 
+// The atom table of this machine, measured when it is first needed; tuning and prediction may take it for granted.
+const AtomTable* atom_table(const Target& target) {
+  static const Result<AtomTable> table = AtomTable::load_or_measure(
+      target, (default_cache_folder() / ("atoms-" + target.fingerprint().hex().substr(0, 16))).string());
+  return table ? &*table : nullptr;
+}
+
+Result<Schedule> replayed(const Func& program, const std::string& trace_text, const Target& target) {
+  FETTLE_TRY(const ParsedTrace trace, parse_trace(trace_text));
+  Schedule schedule(program);
+  schedule.set_target(std::make_shared<const Target>(target));
+  FETTLE_TRY_VOID(replay(schedule, trace));
+  return schedule;
+}
+
+Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
+  const Target target = detect_host(threads);
+  const AtomTable* atoms = atom_table(target);
+  const auto start = std::chrono::steady_clock::now();
+  LocalMeasurerOptions measuring;
+  measuring.target = target;
+  measuring.threads = threads;
+  FETTLE_TRY(const auto runner, LocalMeasurer::start(std::move(measuring)));
+  const auto database = make_memory_database();
+  const auto model = make_boosted_trees(0);
+  TuneOptions options;
+  options.max_seconds = limit_s;
+  options.describe = describe_by_lowering(std::make_shared<const Target>(target), threads, atoms);
+  options.atoms = atoms;
+  FETTLE_TRY(const TaskReport report, tune_task(program_of(shape), target, threads, *database, *runner, *model, options));
+  Tuned result;
+  result.seconds = milliseconds_since(start) / 1e3;
+  result.measured = static_cast<int>(report.measured);
+  FETTLE_TRY(const Schedule best, replayed(program_of(shape), report.best_trace, target));
+  FETTLE_TRY(result.kernel, kernel_of("tuned", shape, best, target, threads));
+  return result;
+}
+
+// Random points of the rules' space, distinct in what they become.
+Result<std::vector<RandomCandidate>> random_candidates(const Shape& shape, int count, std::uint64_t seed) {
+  const auto target = std::make_shared<const Target>(detect_host(1));
+  const AtomTable* atoms = atom_table(*target);
+  const Func program = program_of(shape);
+  std::vector<RandomCandidate> candidates;
+  std::set<Digest> seen;
+  for (int draw = 0; draw < 20 * count && static_cast<int>(candidates.size()) < count; ++draw) {
+    auto schedule = rule_space().generate(program, target, 1, hash_combine(seed, draw), nullptr);
+    if (!schedule || !seen.insert(canonical_hash(schedule->func())).second) continue;
+    const Result<LoweredKernel> lowered = lower(schedule->func(), *target);
+    if (!lowered) continue;
+    candidates.push_back({predict_seconds(*lowered, *target, 1, atoms) * 1e9,
+                          [shape, target, made = *schedule] { return kernel_of("random", shape, made, *target, 1); }});
+  }
+  return candidates;
+}
+
+Result<double> measure_atoms() {
+  const auto start = std::chrono::steady_clock::now();
+  FETTLE_TRY_VOID(AtomTable::measure(detect_host(1)).map([](const AtomTable&) {}));
+  return milliseconds_since(start) / 1e3;
+}
+
 }  // namespace
 
 CoreSubject fettle_subject() {
@@ -92,7 +162,10 @@ CoreSubject fettle_subject() {
                default_schedule(program_of(shape), std::make_shared<const Target>(target), threads));
     return kernel_of("untuned", shape, schedule, target, threads);
   };
+  subject.tune = tuned;
+  subject.candidates = random_candidates;
   subject.compile = compile_times;
+  subject.measure_atoms = measure_atoms;
   return subject;
 }
 
