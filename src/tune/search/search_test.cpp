@@ -1,0 +1,198 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tune/search/search_strategy.h"
+#include "tune/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::CountingModel;
+using testing::toy_describe;
+using testing::toy_programs;
+using testing::toy_seconds;
+using testing::toy_workload;
+using testing::ToySpace;
+
+struct Toy {
+  ToySpace space;
+  CountingModel model;
+  std::shared_ptr<const Target> target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());
+  Func workload = toy_workload();
+  Workbench bench;
+
+  explicit Toy(DescribeFn describe = toy_describe()) : bench(space, workload, target, 1, model, std::move(describe)) {}
+
+  double seconds(const Candidate& candidate) const {
+    const auto s = space.generate(workload, target, 1, 0, std::make_shared<const DecisionMap>(candidate.decisions));
+    EXPECT_TRUE(s);
+    EXPECT_EQ(to_text(s->trace()), candidate.trace);
+    return toy_seconds(s->func());
+  }
+};
+
+// Proposals and results until n are measured; the traces in order, and the best time after each batch.
+struct Outcome {
+  std::vector<std::string> traces;
+  std::vector<double> best;
+};
+Outcome run(Toy& toy, SearchStrategy& search, size_t n, size_t batch = 8) {
+  Outcome result;
+  double best = 1;
+  while (result.traces.size() < n) {
+    const auto proposed = search.propose(batch);
+    EXPECT_LE(proposed.size(), batch);
+    if (proposed.empty()) break;
+    std::vector<Observation> observations;
+    for (const Candidate* c : proposed) {
+      observations.push_back({c, toy.seconds(*c)});
+      best = std::min(best, observations.back().seconds);
+      result.traces.push_back(c->trace);
+    }
+    search.observe(observations);
+    result.best.push_back(best);
+  }
+  return result;
+}
+
+TEST(Workbench, DecisionsMakeTheProgramAgain) {
+  Toy toy;
+  const Candidate* first = toy.bench.make({}, 7);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->decisions.size(), 4u);
+  EXPECT_EQ(toy.bench.make(first->decisions, 8), first);
+  EXPECT_EQ(toy.bench.size(), 1u);
+  EXPECT_EQ(toy.bench.points(), 2);
+}
+
+TEST(Workbench, EqualProgramsAreOneCandidate) {
+  Toy toy;
+  const Candidate* first = toy.bench.make({{"unroll/B/nothing", {0}}}, 7);
+  DecisionMap other = first->decisions;
+  other["unroll/B/nothing"] = {1};
+  EXPECT_EQ(toy.bench.make(other, 0), first);
+  other["unroll/B/unroll"] = {1 - first->decisions.at("unroll/B/unroll")[0]};
+  EXPECT_NE(toy.bench.make(other, 0), first);
+}
+
+TEST(Workbench, ProgramsThatRunTheSameCodeAreOneCandidate) {
+  // What is timed has no unrolling here.
+  Toy toy([](const Func& func) -> Result<Description> {
+    Description description = toy_describe()(func).value();
+    description.timed = toy_workload(static_cast<int64_t>(testing::toy_shape(func).rows));
+    return description;
+  });
+  const Candidate* first = toy.bench.make({{"tile/B/i", {3}}}, 1);
+  EXPECT_EQ(toy.bench.make({{"tile/B/i", {3}}}, 2), first);
+  EXPECT_NE(toy.bench.make({{"tile/B/i", {4}}}, 2), first);
+}
+
+TEST(Workbench, ProgramsWithoutLoweringAreNoCandidates) {
+  int asked = 0;
+  Toy toy([&](const Func& func) -> Result<Description> {
+    ++asked;
+    if (testing::toy_shape(func).rows == 8) return fail(ErrorCode::E301, "of this height");
+    return toy_describe()(func);
+  });
+  EXPECT_EQ(toy.bench.make({{"tile/B/i", {5}}}, 1), nullptr);
+  EXPECT_EQ(toy.bench.make({{"tile/B/i", {5}}}, 1), nullptr);
+  EXPECT_EQ(asked, 1);
+  EXPECT_NE(toy.bench.make({{"tile/B/i", {4}}}, 1), nullptr);
+}
+
+TEST(Workbench, KnowsTheChoices) {
+  Toy toy;
+  toy.bench.make({}, 7);
+  EXPECT_EQ(toy.bench.decisions_at("tile/B/i").size(), testing::toy_tiles().size());
+  EXPECT_EQ(toy.bench.decisions_at("unroll/B/unroll"), (std::set<Decision>{{0}, {1}}));
+  EXPECT_TRUE(toy.bench.decisions_at("nowhere").empty());
+}
+
+TEST(RandomSearch, ProposesEveryProgramOnce) {
+  Toy toy;
+  const auto search = make_random_search(toy.bench, {.seed = 1, .attempts = 3000});
+  const Outcome all = run(toy, *search, 1000);
+  EXPECT_EQ(all.traces.size(), toy_programs());
+  EXPECT_EQ(std::set<std::string>(all.traces.begin(), all.traces.end()).size(), toy_programs());
+}
+
+TEST(EvolutionarySearch, TheFirstBatchIsTheBestPredicted) {
+  Toy toy;
+  const auto search = make_evolutionary_search(toy.bench, {.seed = 1, .random_points = 100});
+  const auto batch = search->propose(5);
+  ASSERT_EQ(batch.size(), 5u);
+  const std::vector<double> predicted = toy.bench.predict(batch);
+  EXPECT_TRUE(std::is_sorted(predicted.begin(), predicted.end()));
+  for (size_t i = 0; i < toy.bench.size(); ++i) {
+    const Candidate* c = &toy.bench.candidate(static_cast<int64_t>(i));
+    if (std::find(batch.begin(), batch.end(), c) != batch.end()) continue;
+    EXPECT_GE(toy.bench.predict(std::span(&c, 1)).front(), predicted.back());
+  }
+}
+
+TEST(EvolutionarySearch, FindsTheBestSoonerThanChance) {
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    Toy toy, other;
+    const auto search = make_evolutionary_search(toy.bench, {.seed = seed, .random_points = 40});
+    const auto random = make_random_search(other.bench, {.seed = seed});
+    const Outcome found = run(toy, *search, 56), drawn = run(other, *random, 56);
+    EXPECT_NEAR(found.best.back(), 1e-3, 1e-9) << seed;
+    EXPECT_LE(found.best.back(), drawn.best.back()) << seed;
+    EXPECT_EQ(std::set<std::string>(found.traces.begin(), found.traces.end()).size(), found.traces.size());
+  }
+}
+
+TEST(EvolutionarySearch, SameSeedSameSequence) {
+  const auto traces = [](uint64_t seed) {
+    Toy toy;
+    const auto search = make_evolutionary_search(toy.bench, {.seed = seed, .random_points = 40});
+    return run(toy, *search, 48).traces;
+  };
+  EXPECT_EQ(traces(3), traces(3));
+  EXPECT_NE(traces(3), traces(4));
+}
+
+TEST(EvolutionarySearch, EndsWhenThereIsNothingLeft) {
+  Toy toy;
+  const auto search = make_evolutionary_search(toy.bench, {.seed = 1, .random_points = 500});
+  const Outcome all = run(toy, *search, 1000);
+  EXPECT_EQ(std::set<std::string>(all.traces.begin(), all.traces.end()).size(), all.traces.size());
+  EXPECT_GE(all.traces.size(), toy_programs() * 9 / 10);
+  EXPECT_LE(all.traces.size(), toy_programs());
+  EXPECT_NEAR(all.best.back(), 1e-3, 1e-9);
+}
+
+TEST(EvolutionarySearch, FailuresAreNoParents) {
+  Toy toy;
+  const auto search = make_evolutionary_search(toy.bench, {.seed = 1, .random_points = 20});
+  std::set<int64_t> failed;
+  for (int b = 0; b < 4; ++b) {
+    std::vector<Observation> observations;
+    for (const Candidate* c : search->propose(4)) {
+      EXPECT_TRUE(failed.insert(c->number).second);
+      observations.push_back({c, INFINITY});
+    }
+    EXPECT_FALSE(observations.empty());
+    search->observe(observations);
+  }
+}
+
+TEST(EvolutionarySearch, WhatIsObservedIsNotProposed) {
+  Toy toy;
+  std::vector<Observation> known;
+  for (uint64_t i = 0; i < 10; ++i) {
+    const Candidate* c = toy.bench.make({}, i);
+    known.push_back({c, toy.seconds(*c)});
+  }
+  const auto search = make_evolutionary_search(toy.bench, {.seed = 1, .random_points = 60});
+  search->observe(known);
+  for (int b = 0; b < 5; ++b)
+    for (const Candidate* c : search->propose(8))
+      for (const Observation& o : known) EXPECT_NE(c, o.candidate);
+}
+
+}  // namespace
+}  // namespace fettle
