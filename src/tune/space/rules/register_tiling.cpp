@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "schedule/dataflow.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -55,6 +56,7 @@ struct Tiling {
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
+  Result<> ask_ahead(const std::vector<LoopRef>& reduce);
 };
 
 TileProblem tile_problem(const Tiling& t) {
@@ -330,6 +332,8 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
     }
   }
 
+  FETTLE_TRY_VOID(ask_ahead(reduce));
+
   // --- accumulators
   std::vector<BlockRef> copies = {back};
   if (blocked) {
@@ -347,6 +351,35 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
   return parallelize(ctx, outer);
+}
+
+// Panels that come from far away are asked for early: the same place in the next panel, or one step of the outermost
+// reduction loop ahead (the next channels of a convolution's weights).
+Result<> Tiling::ask_ahead(const Loops& reduce) {
+  if (!roles.panel) return {};
+  const AccessPattern& source = structure.loads[*roles.panel];
+  FETTLE_TRY(const Stmt innermost, ctx.schedule.loop(reduce.back()));
+  if (innermost.as<ForNode>()->loop_kind != ForKind::kSerial) return {};
+  int64_t steps = 1, near = 1;  // iterations of the innermost loop: of a panel, of one step of the outermost loop
+  for (size_t i = 0; i < structure.n_iters(); ++i)
+    if (structure.reduce[i]) steps *= extent(i);
+  for (size_t r = 1; r < reduce.size(); ++r) {
+    FETTLE_TRY(const int64_t n, loop_extent(ctx, reduce[r]));
+    near *= n;
+  }
+  std::vector<int64_t> distances = {0, steps};
+  if (reduce.size() > 1 && near > 1 && near < steps) distances.push_back(near);
+  const int64_t element = source.buffer->dtype.element_bytes();
+  const int64_t l2 = ctx.target->caches.size() > 1 ? ctx.target->caches[1].size_bytes : 512 << 10;
+  const int64_t at_once = choice.depth > 0 ? std::min(choice.depth, steps) : steps;
+  const bool far = steps * extent(roles.vector) * element > l2;
+  const bool two_fit = 4 * at_once * choice.tile.vectors * lanes * element <= 2 * l2;
+  size_t preferred = 0;
+  if (far) preferred = two_fit ? 1 : distances.size() - 1;
+  if (far && !two_fit && distances.size() == 2) preferred = 0;
+  FETTLE_TRY(const int64_t distance, choose(ctx, "prefetch", distances, preferred));
+  if (distance == 0) return {};
+  return annotate(ctx.schedule, {.target = reduce.back(), .key = "prefetch", .value = distance});
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
