@@ -43,7 +43,7 @@ struct GradientSchedulerOptions {
   int window = 3;             // batches over which the last gain is taken
   int patience = 4;           // batches in a row without progress, after which a task is given up
   double progress = 0.005;    // relative: less is none
-  double at_bound = 1.02;     // times the bound: the task is given up
+  double at_bound = 1.01;     // times the bound: the task is given up
   double negligible = 0.002;  // share of the model's time: such a task gets no trials at all
   int64_t max_trials = 400;   // of one task
 };

@@ -315,8 +315,12 @@ Result<bool> TaskTuner::confirm_once() {
     MeasureResult& result = last[i];
     if (result.error == ErrorCode::E406) continue;
     if (result.ok()) {
+      // The rounds are the samples.
+      const auto [fastest, slowest] = std::minmax_element(times[i].begin(), times[i].end());
       result.median_s = median(times[i]);
-      result.min_s = *std::min_element(times[i].begin(), times[i].end());
+      result.min_s = *fastest;
+      result.half_width = (*slowest - *fastest) / 2 / result.median_s;
+      result.repeats = static_cast<int64_t>(times[i].size());
       result.raced_out = false;
     } else {
       ++session_.failed;
