@@ -20,7 +20,7 @@ bool is_packable(const BlockStructure& block, const AccessPattern& load, size_t 
     if (is_zero(index)) continue;
     bool is_iter = false;
     for (size_t i = 0; i < block.n_iters(); ++i)
-      if (index.get() == block.block->iters[i].var.get()) {
+      if (index.get() == block.vars[i].get()) {
         is_iter = true;
         has_vector |= i == vector;
       }
@@ -72,7 +72,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
     // 48 bytes a cycle from L2, 12 from beyond.
     const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
-    const double bandwidth = panel_bytes + row_bytes > 0.75 * l2 ? 12.0 : 48.0;
+    const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? 12.0 : 48.0;
     const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
     step = std::max(step, traffic) + 0.15 * traffic;
   }
