@@ -28,7 +28,7 @@ bool prefers_copy(const Func& func, const std::vector<const BlockNode*>& readers
     if (!structure || !structure->multiplies_two_loads) continue;
     for (const AccessPattern& load : structure->loads)
       for (size_t i = 0; i < structure->n_iters(); ++i)
-        if (load.buffer.get() == buffer && structure->reduce[i] && load.dimension_of(reader->iters[i].var) >= 0 &&
+        if (load.buffer.get() == buffer && structure->reduce[i] && load.dimension_of(structure->vars[i]) >= 0 &&
             structure->extents[i] > 1 && structure->extents[i] <= 8)
           return true;
   }

@@ -51,7 +51,7 @@ std::optional<size_t> channels_of(const BlockStructure& block, const AccessPatte
   std::optional<size_t> channels;
   for (size_t i = 0; i < block.n_iters(); ++i) {
     if (!block.reduce[i] || block.extents[i] == 1) continue;
-    const int d = data.dimension_of(block.block->iters[i].var);
+    const int d = data.dimension_of(block.vars[i]);
     if (d < 0) continue;
     if (channels) return std::nullopt;
     channels = i;
@@ -77,7 +77,7 @@ std::optional<size_t> layout_vector(const Func& func, const BlockStructure& bloc
   const AccessPattern& weights = data == &block.loads[0] ? block.loads[1] : block.loads[0];
   std::optional<size_t> best;
   for (size_t i = 0; i < block.n_iters(); ++i) {
-    const Var& var = block.block->iters[i].var;
+    const Var& var = block.vars[i];
     if (block.reduce[i] || data->touches(i) || weights.dimension_of(var) < 0 || block.store.dimension_of(var) < 0) continue;
     if (!best || block.extents[i] > block.extents[*best]) best = i;
   }
@@ -103,7 +103,7 @@ Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
   const bool is_copy = !is_param(func, data->buffer.get()) && makers.size() == 1 && !makers.front()->init;
   const AccessPattern& weights = data == &structure->loads[0] ? structure->loads[1] : structure->loads[0];
   const bool contracts = channels && weights.touches(*channels);
-  const size_t dim = contracts ? static_cast<size_t>(data->dimension_of(node->iters[*channels].var)) : 0;
+  const size_t dim = contracts ? static_cast<size_t>(data->dimension_of(structure->vars[*channels])) : 0;
   const bool data_free = is_free(func, data->buffer) && !data->buffer->layout;
 
   int64_t blocks = 0;
@@ -111,7 +111,7 @@ Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
     const bool may_block = contracts && structure->extents[*channels] % lanes == 0 && data_free;
     FETTLE_TRY(const int64_t blocked, may_block ? choose(ctx, "layout", {1, 0}) : Result<int64_t>(0));
     blocks = blocked ? lanes : 0;
-    const auto d = static_cast<size_t>(structure->store.dimension_of(node->iters[*vector].var));
+    const auto d = static_cast<size_t>(structure->store.dimension_of(structure->vars[*vector]));
     FETTLE_TRY_VOID(transform_layout(
         s, {.block = block, .index_map = innermost(structure->store.indices.size(), d, blocks)}));
     chosen.vector = vector;

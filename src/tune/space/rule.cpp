@@ -78,7 +78,7 @@ Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t 
     FETTLE_TRY(const int64_t extent, loop_extent(ctx, own[vector]));
     LoopRef inner = own[vector];
     LoopRef outer;
-    if (extent > lanes) {
+    if (extent != lanes) {
       FETTLE_TRY(const std::vector<LoopRef> parts,
                  split(s, {.loop = own[vector], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
       outer = parts[0];

@@ -1,5 +1,8 @@
 #include "tune/space/structure.h"
 
+#include <algorithm>
+
+#include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
@@ -87,6 +90,29 @@ std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<
   return strides;
 }
 
+std::vector<Phase> phases_of(const BlockStructure& block) {
+  std::vector<Phase> phases;
+  for (size_t i = 0; i < block.n_iters(); ++i) {
+    if (block.reduce[i]) continue;
+    int64_t factor = 0;
+    bool fits = true;
+    for (const AccessPattern& load : block.loads)
+      for (const Expr& index : load.indices)
+        walk(index, [&](const Expr& e) {
+          if (e.get() == block.vars[i].get()) fits = false;
+          const auto* part = e.as<BinaryNode>();
+          if (!part || (part->op != BinaryOp::kFloorDiv && part->op != BinaryOp::kFloorMod)) return true;
+          const int64_t* divisor = as_int(part->b);
+          if (part->a.get() != block.vars[i].get() || !divisor) return true;
+          if (factor != 0 && factor != *divisor) fits = false;
+          factor = *divisor;
+          return false;
+        });
+    if (fits && factor > 1 && block.extents[i] % factor == 0) phases.push_back({i, factor});
+  }
+  return phases;
+}
+
 bool only_moves(const Expr& value) {
   if (const auto* select = value.as<SelectNode>()) return only_moves(select->if_true) && only_moves(select->if_false);
   if (const auto* converted = value.as<CastNode>()) return only_moves(converted->a);
@@ -95,47 +121,54 @@ bool only_moves(const Expr& value) {
 
 std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block) {
   BlockStructure structure;
-  structure.block = &block;
   const StoreNode* store = single_store(block);
   if (!store || block.predicate) return std::nullopt;
 
-  const std::vector<const ForNode*> loops = loops_around(func, &block);
-  if (loops.size() != block.iters.size()) return std::nullopt;
-  std::vector<Var> vars;
-  for (size_t i = 0; i < block.iters.size(); ++i) {
-    const IterVar& iter = block.iters[i];
-    const int64_t* extent = as_int(iter.extent);
-    if (!extent || *extent < 1) return std::nullopt;
-    if (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kReduce) return std::nullopt;
-    const ForNode& loop = *loops[i];
-    const int64_t* loop_extent = as_int(loop.extent);
-    if (iter.binding.get() != loop.var.get() && !(*extent == 1 && is_zero(iter.binding))) return std::nullopt;
-    if (!loop_extent || *loop_extent != *extent || !is_zero(loop.min)) return std::nullopt;
-    if (loop.loop_kind != ForKind::kSerial || !loop.annotations.entries.empty()) return std::nullopt;
+  Analyzer analyzer;
+  for (const ForNode* loop : loops_around(func, &block)) {
+    const int64_t* extent = as_int(loop->extent);
+    if (!extent || *extent < 1 || !is_zero(loop->min)) return std::nullopt;
+    if (loop->loop_kind != ForKind::kSerial || !loop->annotations.entries.empty()) return std::nullopt;
+    structure.vars.push_back(loop->var);
     structure.extents.push_back(*extent);
-    structure.reduce.push_back(iter.kind == IterKind::kReduce);
-    vars.push_back(iter.var);
+    analyzer.bind(loop->var, loop->min, loop->extent);
   }
+  structure.reduce.assign(structure.vars.size(), false);
+  std::vector<bool> spatial(structure.vars.size(), false);
+  VarMap bindings;
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kReduce) return std::nullopt;
+    bindings[iter.var.get()] = iter.binding;
+    for (size_t i = 0; i < structure.vars.size(); ++i)
+      if (uses_var(iter.binding, structure.vars[i].get()))
+        (iter.kind == IterKind::kReduce ? structure.reduce : spatial)[i] = true;
+  }
+  for (size_t i = 0; i < spatial.size(); ++i)
+    if (spatial[i] && structure.reduce[i]) return std::nullopt;
+  const auto in_loops = [&](const std::vector<Expr>& indices) {
+    std::vector<Expr> result;
+    for (const Expr& index : indices) result.push_back(analyzer.simplify(substitute(index, bindings)));
+    return result;
+  };
 
-  structure.store = {store->buffer, store->indices, access_strides(*store->buffer, store->indices, vars), false};
+  structure.store = {store->buffer, in_loops(store->indices), {}, false};
+  structure.store.strides = access_strides(*store->buffer, structure.store.indices, structure.vars);
   std::vector<std::pair<const LoadNode*, bool>> loads;
   collect_loads(store->value, false, loads);
   for (const auto& [load, guarded] : loads) {
     if (load->buffer == store->buffer) continue;
-    bool known = false;
-    for (AccessPattern& other : structure.loads) {
-      if (other.buffer != load->buffer) continue;
-      known = true;
-      for (size_t d = 0; d < load->indices.size(); ++d)
-        if (!structural_equal(other.indices[d], load->indices[d])) known = false;
-      if (known) {
-        other.guarded |= guarded;
-        break;
-      }
+    AccessPattern access{load->buffer, in_loops(load->indices), {}, guarded};
+    const auto same = std::find_if(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& other) {
+      return other.buffer == access.buffer &&
+             std::equal(other.indices.begin(), other.indices.end(), access.indices.begin(),
+                        [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+    });
+    if (same != structure.loads.end()) {
+      same->guarded |= guarded;
+      continue;
     }
-    if (!known)
-      structure.loads.push_back(
-          {load->buffer, load->indices, access_strides(*load->buffer, load->indices, vars), guarded});
+    access.strides = access_strides(*access.buffer, access.indices, structure.vars);
+    structure.loads.push_back(std::move(access));
   }
   if (const auto* sum = store->value.as<BinaryNode>(); sum && sum->op == BinaryOp::kAdd)
     for (const Expr& side : {sum->a, sum->b})

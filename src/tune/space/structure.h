@@ -10,12 +10,13 @@
 
 namespace fettle {
 
-/// One load or store of a block and how far it moves in memory with each iterator.
+/// One load or store of a block and how far it moves in memory with each iterator. Iterators are here the loops around the
+/// block: a loop that was split is two.
 struct AccessPattern {
   static constexpr int64_t kIrregular = INT64_MIN;
 
   Buffer buffer;
-  std::vector<Expr> indices;
+  std::vector<Expr> indices;     // in the loops' variables, simplified
   std::vector<int64_t> strides;  // elements, one an iterator; 0: does not depend on it; kIrregular: not a constant
   bool guarded = false;          // under a selection
 
@@ -26,9 +27,9 @@ struct AccessPattern {
   bool shares_dimension(const Var& a, const Var& b) const;
 };
 
-/// A block below the root in a plain nest: loop d runs over the whole of iterator d, or over nothing that matters.
+/// A block below the root in a plain nest of serial loops.
 struct BlockStructure {
-  const BlockNode* block = nullptr;
+  std::vector<Var> vars;                 // of the loops, outermost first
   std::vector<int64_t> extents;          // of the iterators
   std::vector<bool> reduce;              // an iterator of the reduction
   std::vector<AccessPattern> loads;      // distinct; what the block itself writes is left out
@@ -40,13 +41,22 @@ struct BlockStructure {
   int64_t points() const;
 };
 
-/// Nothing where the block is no single store of constant shape whose iterators are spatial or reduce, bound one to one to
-/// loops of their own.
+/// Nothing where the block is no single store of constant shape, whose iterators are spatial or reduce and bound to loops of
+/// their own.
 std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block);
 
 /// Steps in memory (elements) with each of `vars`, for an access of constant shape.
 std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<Expr>& indices,
                                     const std::vector<Var>& vars);
+
+/// A spatial loop that the loads see only as quotient and remainder of one constant: its number and the constant. Split by it,
+/// the two parts are iterators like any other.
+///   transposed convolution  O[h, w, c] += I[h // 2, w // 2, i] * W[i, c, h % 2, w % 2]
+struct Phase {
+  size_t loop;
+  int64_t factor;
+};
+std::vector<Phase> phases_of(const BlockStructure& block);
 
 /// True if the expression moves values only: loads, selections, constants, casts.
 bool only_moves(const Expr& value);

@@ -102,6 +102,22 @@ inline Func conv_workload(const ConvSpec& p) {
   return te::create_func("conv_relu", {x, w, bias}, {y}, options);
 }
 
+/// Kernel 2, stride 2; one output channel: none of its own.
+inline Func conv_transpose_workload(int64_t h, int64_t w, int64_t ic, int64_t oc) {
+  te::Tensor x = te::placeholder({h, w, ic}, kF32, "X");
+  te::Tensor k = te::placeholder(oc > 1 ? std::vector<Expr>{ic, oc, 2, 2} : std::vector<Expr>{ic, 2, 2}, kF32, "W");
+  te::ReduceAxis c = te::reduce_axis(ic, "ic");
+  te::Tensor o = te::compute(
+      oc > 1 ? std::vector<Expr>{2 * h, 2 * w, oc} : std::vector<Expr>{2 * h, 2 * w},
+      [&](const Indices& i) {
+        std::vector<Expr> at = {c, floormod(Expr(i[0]), 2), floormod(Expr(i[1]), 2)};
+        if (oc > 1) at.insert(at.begin() + 1, Expr(i[2]));
+        return te::sum(x(floordiv(Expr(i[0]), 2), floordiv(Expr(i[1]), 2), c) * k.at(at), {c});
+      },
+      "O");
+  return te::create_func("conv_transpose", {x, k}, {o}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+}
+
 inline Func pool_workload(int64_t h, int64_t w, int64_t c, bool average, bool channels_last) {
   const auto image = [&](Expr ch, Expr y, Expr x) {
     return channels_last ? std::vector<Expr>{1, y, x, ch} : std::vector<Expr>{1, ch, y, x};
@@ -213,6 +229,9 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"conv_grouped", conv_workload({.ic = 8, .oc = 32, .groups = 2})},
       {"depthwise", conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .groups = 21, .epilogue = true})},
       {"depthwise_stride", conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .kernel = 5, .stride = 2, .padding = 2, .groups = 21})},
+      {"conv_transpose", conv_transpose_workload(5, 7, 6, 20)},
+      {"conv_transpose_one_channel", conv_transpose_workload(5, 12, 6, 1)},
+      {"matmul_twelve_columns", matmul_workload(33, 12, 20, false, true, true, true)},
       {"max_pool", pool_workload(9, 12, 20, false, true)},
       {"average_pool", pool_workload(9, 12, 20, true, true)},
       {"max_pool_nchw", pool_workload(8, 34, 3, false, false)},

@@ -48,7 +48,7 @@ struct Tiling {
   std::optional<size_t> blocked;  // the reduce iterator that depth cuts
 
   Schedule& schedule() const { return ctx.schedule; }
-  const Var& var(size_t iter) const { return structure.block->iters[iter].var; }
+  const Var& var(size_t iter) const { return structure.vars[iter]; }
   int64_t extent(size_t iter) const { return structure.extents[iter]; }
   bool merged(size_t iter) const { return choice.flat && iter < *roles.row && iter + roles.flat >= *roles.row; }
 
@@ -104,7 +104,7 @@ Result<> Tiling::decide() {
   FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
   choice.tile = {.rows = code / 100 % 100, .vectors = code % 100, .second_rows = code / 10000};
 
-  if (roles.reduce.size() == 1 && extent(roles.reduce[0]) >= 512) {
+  if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads && extent(roles.reduce[0]) >= 512) {
     std::vector<int64_t> depths = {0};
     size_t preferred_depth = 0;
     for (int64_t depth : {256, 384, 512, 768, 1024})
@@ -382,6 +382,19 @@ Result<> Tiling::ask_ahead(const Loops& reduce) {
   return annotate(ctx.schedule, {.target = reduce.back(), .key = "prefetch", .value = distance});
 }
 
+// Loops that are read as quotient and remainder become two.
+Result<> split_phases(RuleContext& ctx, BlockRef block) {
+  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  const auto structure = block_structure(ctx.schedule.func(), *node);
+  if (!structure) return {};
+  const std::vector<Phase> phases = phases_of(*structure);
+  FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
+  for (const Phase& phase : phases)
+    if (structure->store.strides[phase.loop] != 1)   // which fills vectors
+      FETTLE_TRY_VOID(split(ctx.schedule, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}}).map([](const Loops&) {}));
+  return {};
+}
+
 bool applies(const RuleContext& ctx, const BlockNode& block) {
   if (!block.init) return false;
   const auto structure = block_structure(ctx.schedule.func(), block);
@@ -395,6 +408,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   FETTLE_TRY(const BlockNode* before, block_node(ctx, block));
   Tiling tiling{.ctx = ctx, .block = block, .name = before->name};
   ctx.schedule.set_address_prefix("register_tiling/" + tiling.name);
+  FETTLE_TRY_VOID(split_phases(ctx, block));
   FETTLE_TRY(tiling.layouts, choose_layouts(ctx, block));
 
   tiling.func = ctx.schedule.func();
