@@ -41,7 +41,7 @@ class Meter {
   int lanes() const { return target_.vector_lanes(4); }
 
   /// Least seconds of one run; nothing where the program cannot be built.
-  std::optional<double> time(const Result<Func>& func) {
+  std::optional<double> time(const Result<Func>& func, double longest_s = 0.012) {
     if (!func) return std::nullopt;
     auto kernel = LocalKernel::build(*func, target_, {.cache = cache_});
     if (!kernel) return std::nullopt;
@@ -50,7 +50,7 @@ class Meter {
     options.min_samples = 30;
     options.max_samples = 60;
     options.target_half_width = 0.005;
-    options.max_seconds = 0.012;
+    options.max_seconds = longest_s;
     const Timing timing = time_call([&] { return kernel->call(); }, options);
     if (timing.status != 0) return std::nullopt;
     return timing.min_s;
@@ -136,9 +136,10 @@ double time_edge_line(Meter& meter, size_t level, const MachineCosts& costs) {
   const double tile_bytes = 8.0 * 2 * meter.lanes() * 4;
   const double bytes = std::min(std::clamp(0.4 * outer, inner, 4 * inner), 64e6);
   atom.repeats = std::max<int64_t>(1, static_cast<int64_t>(bytes / tile_bytes / static_cast<double>(atom.panels)));
-  const auto once = meter.time(canonical_atom(atom, meter.lanes()));
+  // A difference of two times: both must be good.
+  const auto once = meter.time(canonical_atom(atom, meter.lanes()), 0.05);
   atom.phases = 2;
-  const auto twice = meter.time(canonical_atom(atom, meter.lanes()));
+  const auto twice = meter.time(canonical_atom(atom, meter.lanes()), 0.05);
   if (!once || !twice) return 0;
   return std::max(0.0, (*twice - *once) / static_cast<double>(atom.repeats * atom.panels)) / (tile_bytes / 64);
 }
