@@ -28,7 +28,8 @@ double needed_flops(const Func& workload) {
   // Of a buffer that a block only copies together: the share of its elements that come from elsewhere.
   std::map<const BufferNode*, double> inside;
   for (const BlockStructure& block : blocks) {
-    if (block.block->init || block.loads.size() != 1 || !block.loads.front().guarded) continue;
+    const bool reduces = std::find(block.reduce.begin(), block.reduce.end(), true) != block.reduce.end();
+    if (reduces || block.loads.size() != 1 || !block.loads.front().guarded) continue;
     inside[block.store.buffer.get()] =
         std::min(1.0, elements(*block.loads.front().buffer) / elements(*block.store.buffer));
   }

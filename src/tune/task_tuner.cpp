@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "cost/atom_table.h"
 #include "tune/bound.h"
@@ -15,18 +16,17 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Generation of records that are the outcome of a confirmation.
 constexpr int64_t kConfirmation = -1;
 /// Known candidates of other runs that a search starts from.
-constexpr int kWarmStart = 32;
+constexpr size_t kWarmStart = 32;
 /// A candidate replaces the default where it takes less than this share of its time.
 constexpr double kFaster = 0.998;
 /// Without a confirmation.
 constexpr double kPlainlyFaster = 0.95;
-constexpr int kConfirmationPasses = 3;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
+constexpr int kConfirmationPasses = 8;
+/// Of these, those that time the best again; the others check results.
+constexpr int kTimedAgain = 2;
+/// Rounds are done in series, as long as they disagree by more than this.
+constexpr int kSeries = 3;
+constexpr double kAgree = 1.02;
 
 double peak_flops(const TuneSession& session) {
   if (session.options.peak_flops > 0) return session.options.peak_flops;
@@ -74,46 +74,66 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   t.predicted_s_ = t.bench_->predict(std::span(&t.default_, 1)).front();
   if (const double peak = peak_flops(session); peak > 0)
     t.bound_s_ = needed_flops(task.workload) / (peak * session.threads);
-  t.strategy_ = make_evolutionary_search(
-      *t.bench_, {.seed = hash_combine(options.seed, t.key_.workload.hash.low), .random_points = options.first_points});
   t.report_.default_trace = t.report_.best_trace = t.default_->trace;
   t.report_.best_decisions = t.default_->decisions;
   FETTLE_TRY_VOID(t.read_records());
   return tuner;
 }
 
-// Records of this seed come again as the search proposes their candidates, so that it goes the way that it went; the
-// best of other seeds are where it starts from.
 Result<> TaskTuner::read_records() {
   FETTLE_TRY(const std::vector<Record> records, session_.database.records(key_));
-  std::vector<const Record*> others;
   for (const Record& record : records) {
-    Known& known = records_[record.trace];
+    Known& known = records_[record.trace].known;
     const double seconds = record.ok() ? record.median_s : kInfinity;
     if (record.generation == kConfirmation) {
       known.confirmed_s = seconds;
+      known.checked = true;
       continue;
     }
-    if (known.seconds == 0) {
-      known.seconds = seconds;
-      known.raced_out = record.raced_out;
-    }
-    if (record.ok() && !record.raced_out && record.seed != session_.options.seed) others.push_back(&record);
+    if (known.seconds != 0) continue;
+    known.seconds = seconds;
+    known.raced_out = record.raced_out;
+    records_[record.trace].decisions = DecisionMap(record.decisions.begin(), record.decisions.end());
+    records_[record.trace].seed = record.seed;
   }
-  std::erase_if(records_, [](const auto& known) { return known.second.seconds == 0; });
-  std::stable_sort(others.begin(), others.end(),
-                   [](const Record* a, const Record* b) { return a->median_s < b->median_s; });
+  std::erase_if(records_, [](const auto& record) { return record.second.known.seconds == 0; });
+  return {};
+}
+
+// Candidates of the best records that the search has not come to; with `foreign`, those of other seeds alone.
+std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign) {
+  std::vector<const std::pair<const std::string, Recorded>*> order;
+  for (const auto& record : records_) {
+    const Recorded& r = record.second;
+    if (!std::isfinite(r.known.final_s()) || r.known.raced_out) continue;
+    if (!foreign || r.seed != session_.options.seed) order.push_back(&record);
+  }
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    const double x = a->second.known.final_s(), y = b->second.known.final_s();
+    return x != y ? x < y : a->first < b->first;
+  });
+  if (order.size() > kWarmStart) order.resize(kWarmStart);
+  std::vector<const Candidate*> adopted;
+  for (const auto* record : order) {
+    const Candidate* candidate = bench_->make(record->second.decisions, record->second.seed);
+    if (!candidate || candidate == default_ || candidate->trace != record->first) continue;
+    if (!known_.emplace(candidate->number, record->second.known).second) continue;
+    improve(candidate, record->second.known.seconds);
+    adopted.push_back(candidate);
+  }
+  return adopted;
+}
+
+// Records of this seed come again as the search proposes their candidates, so that it goes the way that it went; the
+// best of other seeds are where it starts from.
+Result<> TaskTuner::begin_search(int first_points) {
+  strategy_ = make_evolutionary_search(
+      *bench_, {.seed = hash_combine(session_.options.seed, key_.workload.hash.low), .random_points = first_points});
   std::vector<Observation> start;
-  for (const Record* record : others) {
-    if (static_cast<int>(start.size()) >= kWarmStart) break;
-    DecisionMap decisions(record->decisions.begin(), record->decisions.end());
-    const Candidate* candidate = bench_->make(decisions, record->seed);
-    if (!candidate || candidate == default_ || candidate->trace != record->trace || known_.contains(candidate->number))
-      continue;
-    known_[candidate->number] = records_.at(record->trace);
-    start.push_back({candidate, record->median_s});
-    improve(candidate, record->median_s);
-  }
+  if (const auto known = known_.find(default_->number); known != known_.end())
+    start.push_back({default_, known->second.seconds});
+  for (const Candidate* candidate : adopt_records(true))
+    start.push_back({candidate, known_.at(candidate->number).seconds});
   strategy_->observe(start);
   return session_.learner.learn(start);
 }
@@ -185,21 +205,18 @@ void TaskTuner::set_best(const Candidate* candidate, double seconds, bool confir
 Result<> TaskTuner::measure_default() {
   const auto start = session_.elapsed_s();
   if (const auto known = records_.find(default_->trace); known != records_.end()) {
-    known_[default_->number] = known->second;
+    known_[default_->number] = known->second.known;
   } else {
     FETTLE_TRY_VOID(measure({default_}, {}));
   }
   if (const auto known = known_.find(default_->number); known != known_.end()) {
     ++report_.trials;
-    const Observation observation{default_, known->second.seconds};
-    if (std::isfinite(observation.seconds)) {
-      report_.default_s = observation.seconds;
-      improve(default_, observation.seconds);
+    if (std::isfinite(known->second.seconds)) {
+      report_.default_s = known->second.seconds;
+      improve(default_, known->second.seconds);
     } else {
       ++report_.failed;
     }
-    strategy_->observe(std::span(&observation, 1));
-    FETTLE_TRY_VOID(session_.learner.learn(std::span(&observation, 1)));
   }
   report_.seconds += session_.elapsed_s() - start;
   return {};
@@ -212,8 +229,8 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
   std::vector<const Candidate*> unknown;
   for (const Candidate* candidate : batch) {
     if (const auto known = records_.find(candidate->trace); known != records_.end()) {
-      known_[candidate->number] = known->second;
-      if (std::isfinite(known->second.seconds) && !known->second.raced_out) improve(candidate, known->second.seconds);
+      const Known& result = known_[candidate->number] = known->second.known;
+      if (std::isfinite(result.seconds) && !result.raced_out) improve(candidate, result.seconds);
     } else {
       unknown.push_back(candidate);
     }
@@ -252,23 +269,33 @@ std::vector<const Candidate*> TaskTuner::contenders() const {
 
 bool TaskTuner::needs_confirmation() const {
   const auto order = contenders();
-  return !order.empty() && known_.at(order.front()->number).confirmed_s == 0;
+  return !order.empty() && !known_.at(order.front()->number).checked;
 }
 
 Result<> TaskTuner::confirm(bool has_time) {
   const double start = session_.elapsed_s();
-  for (int pass = 0; has_time && pass < kConfirmationPasses && needs_confirmation(); ++pass) {
-    FETTLE_TRY(const bool done, confirm_once());
+  (void)adopt_records(false);
+  for (int pass = 0, timed = 0; has_time && pass < kConfirmationPasses; ++pass) {
+    const auto order = contenders();
+    if (order.empty()) break;
+    const Known& leader = known_.at(order.front()->number);
+    if (leader.confirmed_s > 0 && leader.checked) break;
+    bool done = false;
+    if (leader.confirmed_s == 0 && timed++ < kTimedAgain) {
+      FETTLE_TRY(done, time_again());
+    } else {
+      FETTLE_TRY(done, check(order.front()));
+    }
     if (!done) break;
   }
   const auto order = contenders();
   const auto sure = std::find_if(order.begin(), order.end(), [&](const Candidate* candidate) {
     const Known& known = known_.at(candidate->number);
-    return known.confirmed_s > 0 || report_.default_s == 0 || known.seconds < kPlainlyFaster * report_.default_s;
+    return known.checked || report_.default_s == 0 || known.final_s() < kPlainlyFaster * report_.default_s;
   });
   if (sure != order.end()) {
     const Known& best = known_.at((*sure)->number);
-    set_best(*sure, best.final_s(), best.confirmed_s > 0);
+    set_best(*sure, best.final_s(), best.checked && best.confirmed_s > 0);
   } else if (report_.default_s > 0) {
     set_best(default_, report_.default_s, known_.at(default_->number).confirmed_s > 0);
   }
@@ -276,64 +303,85 @@ Result<> TaskTuner::confirm(bool has_time) {
   return {};
 }
 
-// Each of the best, and the default, in turn, several times; false where it was cut short.
-Result<bool> TaskTuner::confirm_once() {
+// The best and the default in turn, round by round. Whatever else the machine does only adds to a time, so each one's
+// quietest round counts; rounds go on until for the best of all and the default two rounds agree. False: cut short.
+Result<bool> TaskTuner::time_again() {
   std::vector<const Candidate*> list = contenders();
   list.resize(std::min(list.size(), static_cast<size_t>(std::max(1, session_.options.confirm))));
-  const bool has_default = report_.default_s > 0;
-  if (has_default) list.push_back(default_);
-  FETTLE_TRY_VOID(use_runner());
+  if (report_.default_s > 0) list.push_back(default_);
+  std::vector<std::vector<MeasureResult>> rounds(list.size());
+  std::vector<MeasureResult> failures(list.size());
 
-  std::vector<std::vector<double>> times(list.size());
-  std::vector<MeasureResult> last(list.size());
-  const auto run = [&](const std::vector<size_t>& which, bool check) -> Result<bool> {
-    std::vector<std::string> traces;
-    for (const size_t i : which) traces.push_back(list[i]->trace);
-    MeasureRequest request{.check = check, .timing = session_.options.timing};
-    request.should_stop = [&] { return session_.stopped(); };
-    FETTLE_TRY(const std::vector<MeasureResult> results, session_.runner.measure(traces, request));
-    for (size_t k = 0; k < which.size(); ++k) {
-      if (results[k].error == ErrorCode::E407) return false;
-      const size_t i = which[k];
-      if (results[k].ok()) times[i].push_back(results[k].median_s);
-      if (results[k].ok() || last[i].ok()) last[i] = results[k];
-    }
+  std::vector<size_t> sound(list.size());
+  std::iota(sound.begin(), sound.end(), size_t{0});
+  const auto fastest_first = [](const MeasureResult& a, const MeasureResult& b) { return a.median_s < b.median_s; };
+  const auto settled = [&] {
+    size_t best = sound.front();
+    for (const size_t i : sound)
+      if (rounds[i].front().median_s < rounds[best].front().median_s) best = i;
+    for (const size_t i : {best, sound.back()})
+      if (rounds[i].size() > 1 && rounds[i][1].median_s > kAgree * rounds[i][0].median_s) return false;
     return true;
   };
-  std::vector<size_t> all, sound;
-  for (size_t i = 0; i < list.size(); ++i) all.push_back(i);
-  FETTLE_TRY(const bool checked, run(all, true));
-  if (!checked) return false;
-  for (const size_t i : all)
-    if (last[i].ok()) sound.push_back(i);
-  std::vector<size_t> rounds;
-  for (int r = 1; r < session_.options.confirm_rounds; ++r) rounds.insert(rounds.end(), sound.begin(), sound.end());
-  FETTLE_TRY(const bool finished, run(rounds, false));
-  if (!finished) return false;
-
-  for (const size_t i : all) {
-    MeasureResult& result = last[i];
-    if (result.error == ErrorCode::E406) continue;
-    if (result.ok()) {
-      // The rounds are the samples.
-      const auto [fastest, slowest] = std::minmax_element(times[i].begin(), times[i].end());
-      result.median_s = median(times[i]);
-      result.min_s = *fastest;
-      result.half_width = (*slowest - *fastest) / 2 / result.median_s;
-      result.repeats = static_cast<int64_t>(times[i].size());
-      result.raced_out = false;
-    } else {
-      ++session_.failed;
-      ++report_.failed;
+  for (int series = 0; series < kSeries; ++series) {
+    std::vector<size_t> which;
+    for (int r = 0; r < session_.options.confirm_rounds; ++r) which.insert(which.end(), sound.begin(), sound.end());
+    std::vector<const Candidate*> candidates;
+    for (const size_t i : which) candidates.push_back(list[i]);
+    FETTLE_TRY(const std::vector<MeasureResult> results, repeat(candidates, false));
+    for (size_t k = 0; k < which.size(); ++k) {
+      if (results[k].error == ErrorCode::E407) return false;
+      if (results[k].ok())
+        rounds[which[k]].push_back(results[k]);
+      else
+        failures[which[k]] = results[k];
     }
+    std::erase_if(sound, [&](size_t i) { return !failures[i].ok() || rounds[i].empty(); });
+    for (const size_t i : sound) std::sort(rounds[i].begin(), rounds[i].end(), fastest_first);
+    if (sound.empty() || settled()) break;
+  }
+
+  for (size_t i = 0; i < list.size(); ++i) {
+    MeasureResult result = failures[i].ok() ? rounds[i].front() : failures[i];
+    if (!is_outcome(result.error)) {
+      known_[list[i]->number].confirmed_s = known_[list[i]->number].seconds;
+      continue;
+    }
+    if (!result.ok()) ++session_.failed, ++report_.failed;
+    result.repeats = static_cast<int64_t>(rounds[i].size());
+    result.raced_out = false;
     known_[list[i]->number].confirmed_s = result.ok() ? result.median_s : kInfinity;
     FETTLE_TRY_VOID(record(*list[i], result, kConfirmation));
-  }
-  if (has_default) {
-    const double seconds = known_.at(default_->number).final_s();
-    report_.default_s = std::isfinite(seconds) ? seconds : 0;
+    if (list[i] == default_) report_.default_s = result.ok() ? result.median_s : 0;
   }
   return true;
+}
+
+// Compares its outputs with the plain program's. False: cut short.
+Result<bool> TaskTuner::check(const Candidate* candidate) {
+  FETTLE_TRY(const std::vector<MeasureResult> results, repeat({candidate}, true));
+  const MeasureResult& result = results.front();
+  if (result.error == ErrorCode::E406 || result.error == ErrorCode::E407) return false;
+  Known& known = known_[candidate->number];
+  known.checked = true;
+  if (known.confirmed_s == 0) known.confirmed_s = known.seconds;
+  if (result.ok()) return true;
+  ++session_.failed;
+  ++report_.failed;
+  known.confirmed_s = kInfinity;
+  FETTLE_TRY_VOID(record(*candidate, result, kConfirmation));
+  return true;
+}
+
+// Once more, whatever is known, until the stop flag is set.
+Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Candidate*>& candidates, bool check) {
+  FETTLE_TRY_VOID(use_runner());
+  std::vector<std::string> traces;
+  traces.reserve(candidates.size());
+  for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
+  MeasureRequest request{.check = check, .timing = session_.options.timing};
+  request.should_stop = [this] { return session_.stopped(); };
+  return session_.runner.measure(traces, request);
 }
 
 }  // namespace fettle

@@ -55,12 +55,15 @@ class TaskTuner {
   /// Constructs the default and reads what is known. Errors are the workload's own (no default can be made) or E5xx.
   static Result<std::unique_ptr<TaskTuner>> make(TuneSession& session, const TuneTask& task);
 
+  /// Prepares run_batch: the search starts with this many random points, and from what other seeds found.
+  Result<> begin_search(int first_points);
   /// Times the default, unless it is known. After that, default_s() is set unless it failed.
   Result<> measure_default();
   /// One batch of at most n candidates. E406, E5xx.
   Result<BatchOutcome> run_batch(size_t n);
-  /// Times the best again, interleaved with the default, and checks their results, unless they are known to be confirmed;
-  /// then the report is final. Without time for that, what is plainly better than the default remains, else the default.
+  /// Times the best again, interleaved with the default, and checks their results, unless they are known to be
+  /// confirmed; then the report is final. Without time for that, what is plainly better than the default remains, else
+  /// the default.
   Result<> confirm(bool has_time);
   bool needs_confirmation() const;
 
@@ -75,7 +78,14 @@ class TaskTuner {
     double seconds = 0;  // when it was first measured, which is what the search goes by; infinity: failed
     bool raced_out = false;
     double confirmed_s = 0;  // when it was timed again; infinity: failed; 0: it was not
+    bool checked = false;    // its results are right, or known to be wrong
     double final_s() const { return confirmed_s > 0 ? confirmed_s : seconds; }
+  };
+  /// Of an earlier run.
+  struct Recorded {
+    Known known;
+    DecisionMap decisions;
+    uint64_t seed = 0;
   };
 
   TaskTuner(TuneSession& session, const TuneTask& task) : session_(session), task_(task) {}
@@ -85,7 +95,10 @@ class TaskTuner {
   Result<std::vector<MeasureResult>> measure(const std::vector<const Candidate*>& candidates, MeasureRequest request);
   Result<> record(const Candidate& candidate, const MeasureResult& result, int64_t generation);
   std::vector<const Candidate*> contenders() const;
-  Result<bool> confirm_once();
+  std::vector<const Candidate*> adopt_records(bool foreign);
+  Result<bool> time_again();
+  Result<bool> check(const Candidate* candidate);
+  Result<std::vector<MeasureResult>> repeat(const std::vector<const Candidate*>& candidates, bool check);
   void improve(const Candidate* candidate, double seconds);
   void set_best(const Candidate* candidate, double seconds, bool confirmed);
 
@@ -97,8 +110,8 @@ class TaskTuner {
   const Candidate* default_ = nullptr;
   double predicted_s_ = 0;
   double bound_s_ = 0;
-  std::unordered_map<std::string, Known> records_;  // by trace: of earlier runs
-  std::map<int64_t, Known> known_;                  // by candidate
+  std::unordered_map<std::string, Recorded> records_;  // by trace
+  std::map<int64_t, Known> known_;                     // by candidate
   int64_t generation_ = 0;
   TaskReport report_;
 };

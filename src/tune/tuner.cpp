@@ -16,6 +16,8 @@ namespace {
 /// Iterations of a plain program a second, which a check of results runs once.
 constexpr double kPlainRate = 3e8;
 constexpr double kMaxCheckSeconds = 1;
+/// A task with this share of the model's time (inverse) or more gets all of the first points.
+constexpr double kFullShare = 10;
 /// Building and starting one candidate.
 constexpr double kOverheadSeconds = 0.02;
 
@@ -121,6 +123,7 @@ class Run {
       tuned.push_back(e);
       scheduled.push_back({entries_[e].task.weight, default_s, tuner.bound_s()});
     }
+    FETTLE_TRY_VOID(begin_searches(tuned, scheduled));
     GradientSchedulerOptions options = options_.scheduler;
     options.seed = hash_combine(options_.seed, options.seed);
     const auto scheduler = make_gradient_scheduler(std::move(scheduled), options);
@@ -141,6 +144,18 @@ class Run {
       }
       scheduler->report(*next, *outcome);
       show();
+    }
+    return {};
+  }
+
+  // Points are predicted where the model's time is spent.
+  Result<> begin_searches(const std::vector<size_t>& tuned, const std::vector<ScheduledTask>& tasks) {
+    double total_s = 0;
+    for (const ScheduledTask& task : tasks) total_s += task.weight * task.default_s;
+    for (size_t i = 0; i < tuned.size(); ++i) {
+      const double share = total_s > 0 ? tasks[i].weight * tasks[i].default_s / total_s : 1;
+      const double points = options_.first_points * std::clamp(kFullShare * share, 0.2, 1.0);
+      FETTLE_TRY_VOID(entries_[tuned[i]].tuner->begin_search(static_cast<int>(points)));
     }
     return {};
   }

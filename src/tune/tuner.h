@@ -54,7 +54,7 @@ struct TuneOptions {
   int confirm = 3;                                               // candidates timed again, interleaved with the default
   int confirm_rounds = 4;
   double peak_flops = 0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `atoms`
-  TimingOptions timing;
+  TimingOptions timing{.max_seconds = 0.12};
   const Space* space = nullptr;      // null: rule_space()
   DescribeFn describe;               // empty: nothing is predicted
   const AtomTable* atoms = nullptr;  // for the constructed default

@@ -111,14 +111,13 @@ TEST_F(Tuner, SameSeedSameSequence) {
 }
 
 TEST_F(Tuner, EveryResultIsRecordedAtOnce) {
-  // When a candidate is measured, all before it have their records.
-  runner.outcome = [&](const Func& func, int, const MeasureRequest& request) {
-    EXPECT_TRUE(request.check || records().size() == runner.measured.size());
+  // When a candidate is measured for the search, all before it have their records.
+  runner.outcome = [&](const Func& func, int times, const MeasureRequest&) {
+    EXPECT_TRUE(times > 0 || records().size() == runner.measured.size());
     return FakeRunner::timed(toy_seconds(func));
   };
   TuneOptions o = options();
   o.max_trials = 20;
-  o.confirm_rounds = 1;
   EXPECT_EQ(tune(o).measured, 20);
 }
 
@@ -199,6 +198,29 @@ TEST_F(Tuner, WhatWasFastByChanceIsFoundOut) {
   EXPECT_NEAR(report.best_s, 1.5e-3, 1e-9);
   // The records say the same.
   EXPECT_EQ(database->best(key(), 1)->at(0).trace, report.default_trace);
+}
+
+TEST_F(Tuner, ABusyMachineMisleadsNobody) {
+  // In two of three timings, something else makes everything three times as slow.
+  int calls = 0;
+  runner.outcome = [&](const Func& func, int times, const MeasureRequest&) {
+    const bool busy = times > 0 && ++calls % 3 != 0;
+    return FakeRunner::timed(toy_seconds(func) * (busy ? 3 : 1));
+  };
+  const TaskReport report = tune(options());
+  EXPECT_NEAR(report.best_s, 1e-3, 1e-9);
+  EXPECT_NEAR(report.default_s, 1.5e-3, 1e-9);
+}
+
+TEST_F(Tuner, ABetterRecordThatTheSearchDoesNotMeetIsUsed) {
+  const TaskReport first = tune(options());
+  // The same seed, but a search that is over at once.
+  TuneOptions o = options();
+  o.first_points = 1;
+  o.max_trials = 2;
+  const TaskReport second = tune(o);
+  EXPECT_EQ(second.best_trace, first.best_trace);
+  EXPECT_TRUE(second.confirmed);
 }
 
 TEST_F(Tuner, NothingSlowerThanTheDefault) {
