@@ -130,6 +130,40 @@ TEST(Lower, GemmWithEveryKindOfTail) {
     }
 }
 
+TEST(Lower, SurplusLanesOfANarrowTileAreComputedAndNotStored) {
+  // 6 of 8 columns; the loop over vectors has one iteration.
+  const Func func = parsed(R"(func narrow(A: f32[4, 5], Bp: f32[1, 5, 8], C: f32[4, 6] output):
+  alloc Cr: f32[4, 6] @register
+  for j0 in 1 tail(pad):
+    for i1 in 4 unrolled:
+      for jv in 1 unrolled:
+        for jl in 8 vectorized:
+          block clear(vi: spatial[4] = i1, vj: spatial[6] = j0 * 8 + jv * 8 + jl) where j0 * 8 + jv * 8 + jl < 6:
+            writes Cr[vi, vj]
+            Cr[vi, vj] = 0.0
+    for k in 5:
+      for i1 in 4 unrolled:
+        for jv in 1 unrolled:
+          for jl in 8 vectorized:
+            block C(vi: spatial[4] = i1, vj: spatial[6] = j0 * 8 + jv * 8 + jl, vk: reduce[5] = k) where j0 * 8 + jv * 8 + jl < 6:
+              reads A[vi, vk], Bp[vj // 8, vk, vj % 8]
+              writes Cr[vi, vj]
+              Cr[vi, vj] = Cr[vi, vj] + A[vi, vk] * Bp[vj // 8, vk, vj % 8]
+    for i1 in 4 unrolled:
+      for jl in 8 vectorized:
+        block back(vi: spatial[4] = i1, vj: spatial[6] = jl) where jl < 6:
+          reads Cr[vi, vj]
+          writes C[vi, vj]
+          C[vi, vj] = Cr[vi, vj]
+)");
+  expect_same(func);
+  const std::string text = to_text(lower(func, parse_target("x86-64-avx512").value())->kernel);
+  const size_t loop = text.find("for k in"), end = text.find("ramp(0, 1, 8) if");
+  ASSERT_NE(loop, std::string::npos) << text;
+  EXPECT_GT(end, loop) << text;                                  // a mask only where C is written …
+  EXPECT_EQ(text.find("ramp(0, 1, 6)"), std::string::npos) << text;  // … and whole vectors everywhere
+}
+
 TEST(Lower, GemmWithoutNotesOrAtoms) {
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false});
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false, .obey_notes = false});

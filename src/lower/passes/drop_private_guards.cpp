@@ -42,6 +42,7 @@ class GuardDropper : public Mutator {
       const std::vector<Var> vars = collect_vars(conjuncts[i]);
       bool of_tile = false, of_other_loops = false;
       for (const Var& var : vars) {
+        if (analyzer_.constant_value(var)) continue;  // a loop of one iteration
         bool in_index = false;
         for (const Expr& index : target.indices) in_index |= uses_var(index, var.get());
         of_tile |= in_index;

@@ -137,8 +137,9 @@ class Tightener : public Mutator {
           Expr new_extent = analyzer_.simplify(new_end - new_min);
           const bool constant = as_int(new_extent) && as_int(new_min);
           if (constant && *as_int(new_extent) <= 0) return nullptr;
-          // Vector lanes start where they did: the rest is masked.
-          const bool lanes_ok = loop->loop_kind != ForKind::kVectorized || new_min == min;
+          // Vectors keep their width, which is that of the registers they work on: the rest is masked.
+          const bool lanes_ok = loop->loop_kind != ForKind::kVectorized ||
+                                (new_min == min && structural_equal(new_extent, extent));
           if (serial || (constant && lanes_ok)) {
             min = new_min;
             extent = constant ? new_extent : analyzer_.simplify(max(new_extent, Expr(0)));
