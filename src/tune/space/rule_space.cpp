@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <limits>
 
 #include "analysis/verify.h"
+#include "cost/predict.h"
 #include "ir/visit.h"
+#include "lower/lower.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "tune/space/auto_inline.h"
@@ -85,12 +88,40 @@ const Space& rule_space() {
   return space;
 }
 
-Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
-                                  const AtomTable*) {
-  RuleContext ctx{.schedule = Schedule(workload), .target = target, .threads = threads, .constructed = true};
-  ctx.schedule.set_target(std::move(target));
+namespace {
+
+Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads, int rank) {
+  RuleContext ctx{
+      .schedule = Schedule(workload), .target = target, .threads = threads, .constructed = true, .rank = rank};
+  ctx.schedule.set_target(target);
   FETTLE_TRY_VOID(run_rules(ctx));
   return std::move(ctx.schedule);
+}
+
+}  // namespace
+
+Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                  const AtomTable* atoms) {
+  FETTLE_TRY(Schedule best, construct(workload, target, threads, 0));
+  if (!atoms) return best;
+  // The closed form's favourites, looked at more closely; its first stays where another is hardly better.
+  constexpr int kFavourites = 6;
+  constexpr double kClearly = 0.97;
+  const auto predict = [&](const Schedule& schedule) {
+    const auto lowered = lower(schedule.func(), *target);
+    return lowered ? predict_seconds(*lowered, *target, threads, atoms) : std::numeric_limits<double>::infinity();
+  };
+  double best_s = predict(best) * kClearly;
+  std::set<std::string> seen = {to_text(best.trace())};
+  for (int rank = 1; rank < kFavourites; ++rank) {
+    auto other = construct(workload, target, threads, rank);
+    if (!other || !seen.insert(to_text(other->trace())).second) break;
+    if (const double seconds = predict(*other); seconds < best_s) {
+      best_s = seconds;
+      best = std::move(*other);
+    }
+  }
+  return best;
 }
 
 }  // namespace fettle

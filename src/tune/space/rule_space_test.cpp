@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/verify.h"
+#include "cost/atom_table.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "schedule/testing.h"
@@ -130,9 +131,72 @@ void expect_same(const Func& original, const Schedule& schedule) {
   expect_close(result, expected, original, "lowered\n" + trace + to_text(schedule.func()));
 }
 
-class RuleSpace : public ::testing::TestWithParam<NamedWorkload> {};
+std::string choices(const Schedule& schedule) {
+  std::string text;
+  for (const auto& [address, decision] : schedule.decisions()) {
+    text += address + ":";
+    for (int64_t part : decision) text += " " + std::to_string(part);
+    text += "\n";
+  }
+  return text;
+}
 
-TEST_P(RuleSpace, DefaultKeepsTheMeaning) {
+TEST(DefaultSchedule, OfAMatmul) {
+  const auto s = default_schedule(testing::matmul_workload(197, 768, 768, false, false, true, true), avx512(), 2);
+  ASSERT_OK(s);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+}
+
+TEST(DefaultSchedule, OfAConvolution) {
+  const auto s = default_schedule(
+      testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}), avx512(), 2);
+  ASSERT_OK(s);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+}
+
+TEST(DefaultSchedule, IsTiledForEveryReductionWithAVectorIterator) {
+  for (const NamedWorkload& workload : small_workloads()) {
+    if (workload.name.starts_with("softmax") || workload.name.starts_with("relu") || workload.name == "transpose" ||
+        workload.name == "elementwise" || workload.name == "matmul_three_columns")
+      continue;
+    const auto s = default_schedule(workload.func, avx512(), 1);
+    ASSERT_OK(s);
+    EXPECT_NE(choices(*s).find("register_tiling/"), std::string::npos) << workload.name << "\n" << to_text(s->func());
+  }
+}
+
+TEST(DefaultSchedule, AFewMoreWithTheAtomTable) {
+  const AtomTable table(describe_costs(*avx512()), {}, "test");
+  for (const NamedWorkload& workload : small_workloads()) {
+    const auto s = default_schedule(workload.func, avx512(), 2, &table);
+    ASSERT_OK(s);
+    expect_same(workload.func, *s);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Decisions are edited one by one: what they lead to is a program of the same meaning, and most edits have an effect.
+TEST(RuleSpace, DecisionsMayBeEdited) {
+  const Func workload = testing::conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 36, .epilogue = true});
+  const auto first = default_schedule(workload, avx512(), 2);
+  ASSERT_OK(first);
+  int changed = 0;
+  for (const auto& [address, decision] : first->decisions())
+    for (int64_t other : {0, 1, 2, 5}) {
+      DecisionMap edited = first->decisions();
+      edited[address] = {other};
+      const auto s = rule_space().generate(workload, avx512(), 2, 1, std::make_shared<const DecisionMap>(edited));
+      ASSERT_OK(s);
+      expect_same(workload, *s);
+      if (HasFatalFailure()) return;
+      changed += canonical_hash(s->func()) != canonical_hash(first->func());
+    }
+  EXPECT_GE(changed, 4);
+}
+
+class RuleSpaceOf : public ::testing::TestWithParam<NamedWorkload> {};
+
+TEST_P(RuleSpaceOf, DefaultKeepsTheMeaning) {
   for (int threads : {1, 2}) {
     const auto schedule = default_schedule(GetParam().func, avx512(), threads);
     ASSERT_OK(schedule);
@@ -140,7 +204,7 @@ TEST_P(RuleSpace, DefaultKeepsTheMeaning) {
   }
 }
 
-TEST_P(RuleSpace, RandomPointsKeepTheMeaning) {
+TEST_P(RuleSpaceOf, RandomPointsKeepTheMeaning) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const auto schedule = rule_space().generate(GetParam().func, avx512(), 1 + static_cast<int>(seed % 2), seed, nullptr);
     ASSERT_OK(schedule);
@@ -149,7 +213,7 @@ TEST_P(RuleSpace, RandomPointsKeepTheMeaning) {
   }
 }
 
-TEST_P(RuleSpace, EqualSeedsAndDecisionsGiveEqualPrograms) {
+TEST_P(RuleSpaceOf, EqualSeedsAndDecisionsGiveEqualPrograms) {
   const auto first = rule_space().generate(GetParam().func, avx512(), 2, 7, nullptr);
   const auto again = rule_space().generate(GetParam().func, avx512(), 2, 7, nullptr);
   ASSERT_OK(first);
@@ -162,7 +226,7 @@ TEST_P(RuleSpace, EqualSeedsAndDecisionsGiveEqualPrograms) {
   EXPECT_TRUE(structural_equal(first->func(), decided->func()));
 }
 
-TEST_P(RuleSpace, TracesReplay) {
+TEST_P(RuleSpaceOf, TracesReplay) {
   const auto schedule = default_schedule(GetParam().func, avx512(), 2);
   ASSERT_OK(schedule);
   const auto trace = parse_trace(to_text(schedule->trace()));
@@ -173,7 +237,7 @@ TEST_P(RuleSpace, TracesReplay) {
   EXPECT_TRUE(structural_equal(again.func(), schedule->func()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Workloads, RuleSpace, ::testing::ValuesIn(small_workloads()),
+INSTANTIATE_TEST_SUITE_P(Workloads, RuleSpaceOf, ::testing::ValuesIn(small_workloads()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

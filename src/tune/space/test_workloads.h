@@ -222,6 +222,7 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"conv_stride", conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 18, .stride = 2})},
       {"conv_dilated", conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 18, .padding = 2, .dilation = 2})},
       {"conv_1x1", conv_workload({.h = 5, .w = 6, .ic = 9, .oc = 33, .kernel = 1, .padding = 0, .epilogue = true})},
+      {"conv_1x1_flat", conv_workload({.h = 5, .w = 11, .ic = 9, .oc = 33, .kernel = 1, .padding = 0, .epilogue = true})},
       {"conv_1x1_batch", conv_workload({.n = 2, .h = 5, .w = 6, .ic = 9, .oc = 33, .kernel = 1, .padding = 0})},
       {"conv_nchw", conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .channels_last = false, .epilogue = true})},
       {"conv_nchw_stride", conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .stride = 2, .channels_last = false})},

@@ -76,6 +76,10 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
     step = std::max(step, traffic) + 0.15 * traffic;
   }
+  // Rows that do not stay in L2 come from beyond it again for each panel.
+  const double l2_bytes = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
+  if (p.shared_vectors && panels > 1 && static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2_bytes)
+    step += 0.3 * static_cast<double>(rows * 4) / 12.0 * static_cast<double>(n_tiles);
   // Rows that fall into the same cache sets.
   if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > 8) step *= rows > 12 ? 1.35 : 1.06;
   else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24) step *= 1.35;

@@ -87,11 +87,13 @@ TileProblem tile_problem(const Tiling& t) {
 
 Result<> Tiling::decide() {
   schedule().set_address_prefix("register_tiling/" + name);
-  if (roles.flat > 0) {
+  // A tile is not longer than a row, so that it crosses at most one border.
+  if (roles.flat > 0 && extent(*roles.row) >= 8) {
     FETTLE_TRY(const int64_t flat, choose(ctx, "flat", {1, 0}));
     choice.flat = flat != 0;
   }
   std::vector<Tile> tiles = ranked_tiles(tile_problem(*this), *ctx.target);
+  if (choice.flat) std::erase_if(tiles, [&](const Tile& tile) { return tile.rows > extent(*roles.row); });
   if (tiles.empty()) return fail(ErrorCode::E230, "no register tile fits " + name);
   if (tiles.size() > 24) tiles.resize(24);
   std::vector<int64_t> codes;
