@@ -124,8 +124,10 @@ class Estimator {
     }
     const auto [mode, rows_a_set] = row_mode(node);
     double cycles = work_cycles(work, costs_, true);
-    if (atoms_) {
+    if (atoms_ && work.broadcasts > 0) {
       cycles = atoms_->step_cycles(work, mode, rows_a_set);
+      // Whoever else uses the core's caches makes conflicts worse.
+      if (mode == RowMode::kConflict) cycles *= 1.01;
     } else if (mode == RowMode::kConflict) {
       // Beyond the ways of a set, each row's line comes anew.
       cycles += work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 2.0) * 0.15;

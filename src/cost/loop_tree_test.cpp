@@ -178,6 +178,21 @@ TEST(Traffic, WhatFitsStays) {
   EXPECT_EQ(huge.read[0], 0);
 }
 
+TEST(Traffic, WindowsOverlap) {
+  // Three rows of 4 KB for each of 1000: 1002 rows, each read once.
+  const LoopTree tree = tree_of(R"(
+entry lowered func f(A: f32[4194304], B: f32[4194304] output):
+  for i in 1000:
+    for k in 3:
+      for j in 64:
+        B[ramp(i * 1024 + j * 16, 1, 16)] = B[ramp(i * 1024 + j * 16, 1, 16)] + A[ramp(i * 1024 + k * 1024 + j * 16, 1, 16)]
+)");
+  const auto traffic = traffic_of_nests(tree, MachineCosts{}, 1);
+  double read = 0;
+  for (const double lines : traffic[0].read) read += lines;
+  EXPECT_NEAR(read, 1002 * 64, 200);
+}
+
 TEST(Traffic, AStationaryPanelIsReadOnce) {
   // B (16 KB) is read by every row of A, and stays in L1; A passes through.
   const LoopTree tree = tree_of(R"(

@@ -32,7 +32,7 @@ double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop) {
   const double arithmetic = work.arithmetic + work.fma;
   double cycles = std::max({work.fma / costs.fma_per_cycle, arithmetic / (2 * costs.fma_per_cycle), loads / costs.loads_per_cycle,
                             stores / costs.stores_per_cycle, (arithmetic + loads + stores + 2) / costs.issue_per_cycle});
-  cycles += 6 * work.divisions + 0.5 * spilled;
+  cycles += 6 * work.divisions + 1.2 * spilled;
   if (in_loop && work.accumulators > 0) {
     // Each accumulator waits for itself.
     cycles = std::max(cycles, costs.fma_latency * std::max(1.0, (work.fma > 0 ? work.fma : work.arithmetic) / work.accumulators));

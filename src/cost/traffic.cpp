@@ -117,6 +117,20 @@ class Footprints {
       high += stride * (extents_[i] - 1) / 2;
     }
     std::sort(dims, dims + n, [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
+    // Overlapping progressions are one: 3 rows from each of 112 rows are 114 rows.
+    size_t kept = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (kept > 0) {
+        Dim& last = dims[kept - 1];
+        const double multiple = dims[i].stride / last.stride;
+        if (multiple == std::floor(multiple) && multiple <= last.count) {
+          last.count += multiple * (dims[i].count - 1);
+          continue;
+        }
+      }
+      dims[kept++] = dims[i];
+    }
+    n = kept;
     double run = stream.run_bytes, segments = 1;
     for (size_t i = 0; i < n; ++i) {
       if (dims[i].stride <= std::max(run, kLine)) run += dims[i].stride * (dims[i].count - 1);
