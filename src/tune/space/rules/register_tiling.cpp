@@ -352,7 +352,8 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   if (!blocked) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
-  return parallelize(ctx, outer);
+  // What takes less than a microsecond is not worth a fork.
+  return structure.points() < 50000 ? Result<>() : parallelize(ctx, outer);
 }
 
 // Panels that come from far away are asked for early: the same place in the next panel, or one step of the outermost
