@@ -51,11 +51,13 @@ constexpr double kFormat = 1;  // raised with every change of what is kept
 // What is measured of a machine, in the order in which it is kept.
 template <class Costs, class Fn>
 void for_each_number(Costs& costs, const Fn& fn) {
-  for (auto* value : {&costs.hz, &costs.fma_per_cycle, &costs.fma_latency, &costs.loads_per_cycle, &costs.stores_per_cycle,
-                      &costs.issue_per_cycle, &costs.registers, &costs.call_cycles, &costs.loop_cycles, &costs.edge_share, &costs.outer_loop_cycles,
-                      &costs.fork_join_seconds, &costs.l1_ways, &costs.l1_way_bytes})
+  for (auto* value :
+       {&costs.hz, &costs.fma_per_cycle, &costs.fma_latency, &costs.loads_per_cycle, &costs.stores_per_cycle,
+        &costs.issue_per_cycle, &costs.registers, &costs.call_cycles, &costs.loop_cycles, &costs.edge_share,
+        &costs.outer_loop_cycles, &costs.fork_join_seconds, &costs.l1_ways, &costs.l1_way_bytes})
     fn(*value);
-  for (auto* values : {&costs.line_cycles, &costs.latency_cycles, &costs.edge_line_cycles, &costs.write_weight, &costs.capacity_bytes})
+  for (auto* values :
+       {&costs.line_cycles, &costs.latency_cycles, &costs.edge_line_cycles, &costs.write_weight, &costs.capacity_bytes})
     for (auto& value : *values) fn(value);
 }
 
@@ -108,8 +110,8 @@ Result<AtomTable> AtomTable::from_numbers(const std::vector<double>& numbers) {
     for_each_tile_number(tile, [&](double& value) { value = next(); });
     table.tiles_.push_back(tile);
   }
-  sane &= at == numbers.size() && table.costs_.hz > 0 && table.costs_.fma_per_cycle > 0 && table.costs_.loads_per_cycle > 0 &&
-          table.costs_.stores_per_cycle > 0 && table.costs_.issue_per_cycle > 0;
+  sane &= at == numbers.size() && table.costs_.hz > 0 && table.costs_.fma_per_cycle > 0 &&
+          table.costs_.loads_per_cycle > 0 && table.costs_.stores_per_cycle > 0 && table.costs_.issue_per_cycle > 0;
   for (const double bytes : table.costs_.capacity_bytes) sane &= bytes > 0;
   if (!sane) return fail(ErrorCode::E503, "the atom table's numbers make no sense");
   return table;

@@ -32,11 +32,11 @@ struct TileCosts {
 
 class AtomTable {
  public:
-  /// Measures: atoms are compiled from a matmul as any program is, and timed on one thread. At most `limit_s` seconds (E407
-  /// where no atom could be built).
+  /// Measures: atoms are compiled from a matmul as any program is, and timed on one thread. At most `limit_s` seconds
+  /// (E407 where no atom could be built).
   static Result<AtomTable> measure(const Target& target, double limit_s = 10);
-  /// The table kept at `path`, else measured and kept there; what is damaged or of another machine is measured anew. A path that
-  /// cannot be written is no error.
+  /// The table kept at `path`, else measured and kept there; what is damaged or of another machine is measured anew. A
+  /// path that cannot be written is no error.
   static Result<AtomTable> load_or_measure(const Target& target, const std::string& path, double limit_s = 10);
 
   /// Written to a temporary name and renamed. E702.
@@ -51,8 +51,9 @@ class AtomTable {
   const std::vector<TileCosts>& tiles() const { return tiles_; }
   double measure_seconds() const { return measure_seconds_; }
 
-  /// Cycles a step of an atom's loop, estimated from the tile most like it: that tile's measured cycles over its analytic ones,
-  /// times the analytic ones of `work`. rows_a_set: in kConflict, how many rows share a set of the first-level cache.
+  /// Cycles a step of an atom's loop, estimated from the tile most like it: that tile's measured cycles over its
+  /// analytic ones, times the analytic ones of `work`. rows_a_set: in kConflict, how many rows share a set of the
+  /// first-level cache.
   double step_cycles(const Work& work, RowMode mode, double rows_a_set = 0) const;
   /// The measured tile most like `work`, or null.
   const TileCosts* nearest(const Work& work) const;

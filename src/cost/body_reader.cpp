@@ -14,9 +14,9 @@ namespace {
 // Vector instructions that a call takes.
 double call_cost(const std::string& name) {
   static const std::unordered_map<std::string, double> costs = {
-      {"exp", 14}, {"log", 18},     {"tanh", 20},  {"erf", 24},  {"sigmoid", 18}, {"rsqrt", 5}, {"sin", 20},
-      {"cos", 20}, {"pow", 36},     {"round", 1},  {"floor", 1}, {"ceil", 1},     {"trunc", 1}, {"abs", 1},
-      {"fma", 0},  {"bitcast", 0},  {"prefetch", 1},  {"likely", 0}, {"isnan", 1}, {"sqrt", 0}};
+      {"exp", 14}, {"log", 18},    {"tanh", 20},    {"erf", 24},   {"sigmoid", 18}, {"rsqrt", 5}, {"sin", 20},
+      {"cos", 20}, {"pow", 36},    {"round", 1},    {"floor", 1},  {"ceil", 1},     {"trunc", 1}, {"abs", 1},
+      {"fma", 0},  {"bitcast", 0}, {"prefetch", 1}, {"likely", 0}, {"isnan", 1},    {"sqrt", 0}};
   const auto found = costs.find(name);
   return found == costs.end() ? 4 : found->second;
 }
@@ -67,9 +67,8 @@ class Reader {
   }
 
   void finish(CostNode& node) {
-    work_.accumulators = static_cast<double>(std::count_if(registers_.begin(), registers_.end(), [](const auto& entry) {
-      return entry.second == 3;
-    }));
+    work_.accumulators = static_cast<double>(
+        std::count_if(registers_.begin(), registers_.end(), [](const auto& entry) { return entry.second == 3; }));
     for (Group& group : groups_) {
       Stream stream;
       stream.buffer = group.buffer;
@@ -77,9 +76,8 @@ class Reader {
       stream.accesses = static_cast<double>(group.accesses.size());
       stream.step_bytes = group.steps;
       // Runs that touch are one.
-      std::sort(group.accesses.begin(), group.accesses.end(), [](const Access& a, const Access& b) {
-        return a.low_bytes < b.low_bytes;
-      });
+      std::sort(group.accesses.begin(), group.accesses.end(),
+                [](const Access& a, const Access& b) { return a.low_bytes < b.low_bytes; });
       stream.low_bytes = static_cast<double>(group.accesses[0].low_bytes);
       std::vector<Access> runs;
       for (const Access& a : group.accesses) {
@@ -102,7 +100,8 @@ class Reader {
     for (const Stream& write : node.streams) {
       if (!write.is_write || write.step_bytes.empty() || write.step_bytes.back() != 0) continue;
       for (const Stream& read : node.streams)
-        work_.carried_through_memory |= !read.is_write && read.buffer == write.buffer && read.step_bytes == write.step_bytes;
+        work_.carried_through_memory |=
+            !read.is_write && read.buffer == write.buffer && read.step_bytes == write.step_bytes;
     }
     node.work = work_;
   }
@@ -154,7 +153,8 @@ class Reader {
         count(n->a.dtype(), 1, floats ? 1 : 0);
         return;
       }
-      case ExprKind::kNot: return read_value(e.as<NotNode>()->a);
+      case ExprKind::kNot:
+        return read_value(e.as<NotNode>()->a);
       case ExprKind::kSelect: {
         const auto* n = e.as<SelectNode>();
         read_value(n->condition);
@@ -190,8 +190,10 @@ class Reader {
         for (const Expr& v : n->vectors) read_value(v);
         return count(e.dtype(), 1, 0);
       }
-      case ExprKind::kRamp: return;
-      default: return;
+      case ExprKind::kRamp:
+        return;
+      default:
+        return;
     }
   }
 
@@ -199,11 +201,16 @@ class Reader {
   static bool is_plain(const Expr& e) {
     switch (e.kind()) {
       case ExprKind::kIntImm:
-      case ExprKind::kVar: return true;
-      case ExprKind::kBinary: return is_plain(e.as<BinaryNode>()->a) && is_plain(e.as<BinaryNode>()->b);
-      case ExprKind::kRamp: return is_plain(e.as<RampNode>()->base);
-      case ExprKind::kBroadcast: return is_plain(e.as<BroadcastNode>()->value);
-      default: return !contains_load(e);
+      case ExprKind::kVar:
+        return true;
+      case ExprKind::kBinary:
+        return is_plain(e.as<BinaryNode>()->a) && is_plain(e.as<BinaryNode>()->b);
+      case ExprKind::kRamp:
+        return is_plain(e.as<RampNode>()->base);
+      case ExprKind::kBroadcast:
+        return is_plain(e.as<BroadcastNode>()->value);
+      default:
+        return !contains_load(e);
     }
   }
 
@@ -236,16 +243,20 @@ class Reader {
     bool irregular = !is_plain(index);
     if (dtype.lanes > 1) {
       const auto* r = index.as<RampNode>();
-      if (r) lane_step = context_.env->evaluate(r->stride);
-      else if (index.kind() != ExprKind::kBroadcast) irregular |= !find_ramp_stride(index, &lane_step);
+      if (r)
+        lane_step = context_.env->evaluate(r->stride);
+      else if (index.kind() != ExprKind::kBroadcast)
+        irregular |= !find_ramp_stride(index, &lane_step);
     }
     const bool contiguous = dtype.lanes == 1 || lane_step == 1;
     const int64_t run = contiguous && !irregular ? static_cast<int64_t>(dtype.lanes) * element : element;
     // Equal loads are made once.
     const std::tuple<int, int64_t, int, bool> key{place.buffer, here, dtype.lanes, is_write};
     if (!irregular && !seen_.insert(key).second) return;
-    if (is_write) work_.stores += pieces(dtype);
-    else work_.loads += pieces(dtype);
+    if (is_write)
+      work_.stores += pieces(dtype);
+    else
+      work_.loads += pieces(dtype);
     if (broadcast) work_.broadcasts += 1;
     if (!contiguous || irregular) work_.gathers += dtype.lanes;
 
@@ -284,11 +295,16 @@ class Reader {
     const auto* n = index.as<BinaryNode>();
     int64_t a = 0, b = 0;
     if (!n || !find_ramp_stride(n->a, &a) || !find_ramp_stride(n->b, &b)) return false;
-    if (n->op == BinaryOp::kAdd) *stride = a + b;
-    else if (n->op == BinaryOp::kSub) *stride = a - b;
-    else if (n->op == BinaryOp::kMul && a == 0) *stride = b * context_.env->evaluate(n->a);
-    else if (n->op == BinaryOp::kMul && b == 0) *stride = a * context_.env->evaluate(n->b);
-    else return false;
+    if (n->op == BinaryOp::kAdd)
+      *stride = a + b;
+    else if (n->op == BinaryOp::kSub)
+      *stride = a - b;
+    else if (n->op == BinaryOp::kMul && a == 0)
+      *stride = b * context_.env->evaluate(n->a);
+    else if (n->op == BinaryOp::kMul && b == 0)
+      *stride = a * context_.env->evaluate(n->b);
+    else
+      return false;
     return true;
   }
 

@@ -13,7 +13,7 @@ namespace fettle {
 /// Where a buffer of the piece lies: an entry of LoopTree::buffers, and bytes from its start.
 struct BufferPlace {
   int buffer = 0;
-  Expr base;             // elements, in variables of the caller; null: 0
+  Expr base;  // elements, in variables of the caller; null: 0
 };
 
 struct BodyContext {

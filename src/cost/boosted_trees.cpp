@@ -15,8 +15,8 @@
 namespace fettle {
 namespace {
 
-constexpr size_t kLeastRows = 8;        // with fewer, nothing is learned
-constexpr size_t kMostRows = 20000;     // the oldest are forgotten
+constexpr size_t kLeastRows = 8;     // with fewer, nothing is learned
+constexpr size_t kMostRows = 20000;  // the oldest are forgotten
 constexpr int kRounds = 80;
 constexpr double kLargestResidual = 3;  // e^3 = 20 times off; what failed counts as this
 
@@ -96,8 +96,10 @@ class BoostedTrees : public CostModel {
 
   Result<> load(const std::string& path) override {
     FETTLE_TRY(const std::vector<double> numbers, read_checked(path, kTitle));
-    bool sane = numbers.size() >= 2 && numbers[0] >= 0 && numbers[0] < 1e5 && numbers[1] >= 0 && numbers[1] <= kMostRows;
-    const auto n_features = sane ? static_cast<size_t>(numbers[0]) : 0, rows = sane ? static_cast<size_t>(numbers[1]) : 0;
+    bool sane =
+        numbers.size() >= 2 && numbers[0] >= 0 && numbers[0] < 1e5 && numbers[1] >= 0 && numbers[1] <= kMostRows;
+    const auto n_features = sane ? static_cast<size_t>(numbers[0]) : 0,
+               rows = sane ? static_cast<size_t>(numbers[1]) : 0;
     sane = sane && numbers.size() == 2 + rows * (2 + n_features);
     for (const double number : numbers) sane = sane && std::isfinite(number);
     if (!sane) return fail(ErrorCode::E503, path + " is no model of boosted trees");
@@ -137,11 +139,16 @@ class BoostedTrees : public CostModel {
     const DMatrixHandle cached[] = {matrix.get()};
     check(XGBoosterCreate(cached, 1, &handle));
     booster_.reset(handle);
-    const std::pair<const char*, std::string> params[] = {
-        {"objective", "reg:squarederror"}, {"tree_method", "hist"},  {"max_depth", "5"},
-        {"eta", "0.12"},                   {"lambda", "1"},          {"min_child_weight", "0.5"},
-        {"nthread", "1"},                  {"verbosity", "0"},       {"seed", fmt::format("{}", seed_ & 0x7fffffff)},
-        {"base_score", fmt::format("{}", sum / weight)}};
+    const std::pair<const char*, std::string> params[] = {{"objective", "reg:squarederror"},
+                                                          {"tree_method", "hist"},
+                                                          {"max_depth", "5"},
+                                                          {"eta", "0.12"},
+                                                          {"lambda", "1"},
+                                                          {"min_child_weight", "0.5"},
+                                                          {"nthread", "1"},
+                                                          {"verbosity", "0"},
+                                                          {"seed", fmt::format("{}", seed_ & 0x7fffffff)},
+                                                          {"base_score", fmt::format("{}", sum / weight)}};
     for (const auto& [name, value] : params) check(XGBoosterSetParam(booster_.get(), name, value.c_str()));
     for (int round = 0; round < kRounds; ++round) check(XGBoosterUpdateOneIter(booster_.get(), round, matrix.get()));
   }

@@ -39,7 +39,8 @@ double error_of(CostModel& model, const Samples& samples) {
 }
 
 struct TempFile {
-  TempFile() : path((std::filesystem::temp_directory_path() / ("fettle_trees_" + std::to_string(::getpid()))).string()) {}
+  TempFile()
+      : path((std::filesystem::temp_directory_path() / ("fettle_trees_" + std::to_string(::getpid()))).string()) {}
   ~TempFile() { std::filesystem::remove(path); }
   std::string path;
 };

@@ -32,12 +32,12 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
   const auto element = [&](Expr r, Expr p, Expr i, Expr j) {
     return te::sum((packed ? a(k, i) : a(moving ? r : Expr(0), i, k)) * b(p, k, j), {k});
   };
-  te::Tensor c =
-      atom.far_rows
-          ? te::compute({atom.repeats, atom.rows, atom.panels, width},
-                        [&](const std::vector<Var>& v) { return element(v[0], v[2], v[1], v[3]); }, "C", {"r", "i", "p", "j"})
-          : te::compute({atom.repeats, atom.panels, atom.rows, width},
-                        [&](const std::vector<Var>& v) { return element(v[0], v[1], v[2], v[3]); }, "C", {"r", "p", "i", "j"});
+  te::Tensor c = atom.far_rows ? te::compute({atom.repeats, atom.rows, atom.panels, width},
+                                             [&](const std::vector<Var>& v) { return element(v[0], v[2], v[1], v[3]); },
+                                             "C", {"r", "i", "p", "j"})
+                               : te::compute({atom.repeats, atom.panels, atom.rows, width},
+                                             [&](const std::vector<Var>& v) { return element(v[0], v[1], v[2], v[3]); },
+                                             "C", {"r", "p", "i", "j"});
   Schedule s(te::create_func("atom", {a, b}, {c}));
   FETTLE_TRY(BlockRef block, get_block(s, {.name = "C"}));
   std::vector<BlockRef> copies;
@@ -55,8 +55,10 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
   } else {
     FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = depth, .factors = {atom.phases, kInfer}}));
     depth = parts[1];
-    if (atom.far_rows) FETTLE_TRY_VOID(reorder(s, {.loops = {parts[0], outer, tile, depth, loops[2], j[0], j[1]}}));
-    else FETTLE_TRY_VOID(reorder(s, {.loops = {outer, parts[0], tile, depth, loops[2], j[0], j[1]}}));
+    if (atom.far_rows)
+      FETTLE_TRY_VOID(reorder(s, {.loops = {parts[0], outer, tile, depth, loops[2], j[0], j[1]}}));
+    else
+      FETTLE_TRY_VOID(reorder(s, {.loops = {outer, parts[0], tile, depth, loops[2], j[0], j[1]}}));
   }
   FETTLE_TRY_VOID(unroll(s, {.loop = loops[2]}));
   FETTLE_TRY_VOID(unroll(s, {.loop = j[0]}));

@@ -54,13 +54,15 @@ Result<std::vector<double>> read_checked(const std::string& path, std::string_vi
   if (end == 0 || text.substr(end) != digest_bytes(text.substr(0, end)).hex() + "\n")
     return fail(ErrorCode::E503, path + " is damaged");
   const size_t first = text.find('\n');
-  if (text.substr(0, first) != title) return fail(ErrorCode::E503, path + " holds something else, or another version of it");
+  if (text.substr(0, first) != title)
+    return fail(ErrorCode::E503, path + " holds something else, or another version of it");
   std::vector<double> numbers;
   for (size_t at = first + 1; at < end;) {
     const size_t stop = text.find('\n', at);
     double number = 0;
     const auto parsed = std::from_chars(text.data() + at, text.data() + stop, number);
-    if (parsed.ec != std::errc() || parsed.ptr != text.data() + stop) return fail(ErrorCode::E503, path + " is damaged");
+    if (parsed.ec != std::errc() || parsed.ptr != text.data() + stop)
+      return fail(ErrorCode::E503, path + " is damaged");
     numbers.push_back(number);
     at = stop + 1;
   }

@@ -12,8 +12,8 @@ namespace fettle {
 
 /// What a cost model sees of a candidate.
 struct CandidateFeatures {
-  std::vector<float> values;      // as named by feature_names()
-  double predicted_seconds = 0;   // by the atom table and traffic, or the analytic model (predict.h)
+  std::vector<float> values;     // as named by feature_names()
+  double predicted_seconds = 0;  // by the atom table and traffic, or the analytic model (predict.h)
 };
 
 /// A model that learns from measurements. Decisions depend on logical time only: `update` takes whole batches, and

@@ -35,7 +35,9 @@ class Estimator {
         const double lines = traffic[i].read[level] + traffic[i].written[level];
         const double weighted = traffic[i].read[level] + costs_.write_weight[level] * traffic[i].written[level];
         move_s[level] = weighted * costs_.line_cycles[level] / costs_.hz * (level + 1 == kSources ? crowd : 1);
-        late_s[level] = (lines * costs_.latency_cycles[level] + traffic[i].edge[level] * costs_.edge_line_cycles[level]) / costs_.hz;
+        late_s[level] =
+            (lines * costs_.latency_cycles[level] + traffic[i].edge[level] * costs_.edge_line_cycles[level]) /
+            costs_.hz;
         out_.edge_lines[level] += traffic[i].edge[level];
         move_all_s += move_s[level];
         out_.read_lines[level] += traffic[i].read[level];
@@ -48,7 +50,8 @@ class Estimator {
     out_.nests = static_cast<double>(nests.size());
     out_.atoms = static_cast<double>(names_.size());
     out_.footprint_bytes = footprint_bytes(tree_, tree_.root);
-    for (const CostBuffer& buffer : tree_.buffers) (buffer.scratch ? out_.scratch_bytes : out_.parameter_bytes) += buffer.bytes;
+    for (const CostBuffer& buffer : tree_.buffers)
+      (buffer.scratch ? out_.scratch_bytes : out_.parameter_bytes) += buffer.bytes;
     return out_;
   }
 
@@ -83,7 +86,8 @@ class Estimator {
         for (const CostNode& child : node.children) visit(child, runs, depth, nullptr, in_atom);
         return;
       case CostNode::Kind::kChoice:
-        for (size_t i = 0; i < node.children.size(); ++i) visit(node.children[i], runs * node.shares[i], depth, nullptr, in_atom);
+        for (size_t i = 0; i < node.children.size(); ++i)
+          visit(node.children[i], runs * node.shares[i], depth, nullptr, in_atom);
         return;
       case CostNode::Kind::kCall:
         out_.calls += runs;
@@ -97,7 +101,8 @@ class Estimator {
           visit(node.children[i], runs * node.shares[i], depth, nullptr, true);
         }
         return;
-      case CostNode::Kind::kBody: return body(node, runs, loop, in_atom);
+      case CostNode::Kind::kBody:
+        return body(node, runs, loop, in_atom);
     }
   }
 
@@ -134,7 +139,9 @@ class Estimator {
     }
     out_.step_s += runs * cycles / costs_.hz;
     out_.steps += runs;
-    (mode == RowMode::kConflict ? out_.steps_conflict : mode == RowMode::kPacked ? out_.steps_packed : out_.steps_in_place) += runs;
+    (mode == RowMode::kConflict ? out_.steps_conflict
+     : mode == RowMode::kPacked ? out_.steps_packed
+                                : out_.steps_in_place) += runs;
     out_.step_rows += runs * work.broadcasts;
     out_.step_vectors += runs * work.vector_loads();
     if (costs_.fma_latency * work.fma / work.accumulators > work.fma / costs_.fma_per_cycle) out_.latency_bound += runs;

@@ -12,21 +12,21 @@ namespace fettle {
 
 /// Seconds and counts of one run, on the thread that has most to do.
 struct Estimate {
-  double step_s = 0;       // atoms: their reduction loops
-  double edge_s = 0;       // atoms: what is before and after these, and calls
-  double plain_s = 0;      // everything else, its data in the first-level cache
-  std::array<double, kSources> stall_s{};   // waiting for lines from there
+  double step_s = 0;                       // atoms: their reduction loops
+  double edge_s = 0;                       // atoms: what is before and after these, and calls
+  double plain_s = 0;                      // everything else, its data in the first-level cache
+  std::array<double, kSources> stall_s{};  // waiting for lines from there
   double fork_s = 0;
   double seconds() const;
 
   double flops = 0, fma = 0, arithmetic = 0, loads = 0, broadcasts = 0, stores = 0, gathers = 0, divisions = 0;
   double calls = 0, steps = 0, loops = 0, iterations = 0;
-  double plain_flops = 0;              // outside of atoms
-  double scalar_runs = 0;              // of straight-line pieces outside of atoms
+  double plain_flops = 0;  // outside of atoms
+  double scalar_runs = 0;  // of straight-line pieces outside of atoms
   double steps_conflict = 0, steps_packed = 0, steps_in_place = 0;
-  double step_rows = 0, step_vectors = 0;   // summed over steps
-  double latency_bound = 0;            // steps whose accumulators are too few
-  double spilled = 0;                  // registers, summed over steps
+  double step_rows = 0, step_vectors = 0;  // summed over steps
+  double latency_bound = 0;                // steps whose accumulators are too few
+  double spilled = 0;                      // registers, summed over steps
   std::array<double, kSources> read_lines{}, written_lines{}, edge_lines{};
   double code_bytes = 0, footprint_bytes = 0, parameter_bytes = 0, scratch_bytes = 0;
   double parallel_extent = 0, parallel_loops = 0, parallel_waste = 1;  // threads' time over useful time

@@ -88,7 +88,8 @@ void build(const Estimate& e, int threads, Builder b) {
 
 }  // namespace
 
-CandidateFeatures extract_features(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms) {
+CandidateFeatures extract_features(const LoweredKernel& kernel, const Target& target, int threads,
+                                   const AtomTable* atoms) {
   const LoopTree tree = make_loop_tree(kernel.kernel, target);
   const Estimate e = estimate(tree, atoms ? atoms->costs() : describe_costs(target), threads, atoms);
   CandidateFeatures features;

@@ -20,8 +20,8 @@ class IntEnv {
   int64_t value(const VarNode* var) const;
   size_t size() const { return values_.size(); }
 
-  /// The value of an integer or bool expression; lanes: of lane 0. Unknown variables count as 0, what cannot be evaluated
-  /// (loads, calls, floats) as `unknown`.
+  /// The value of an integer or bool expression; lanes: of lane 0. Unknown variables count as 0, what cannot be
+  /// evaluated (loads, calls, floats) as `unknown`.
   int64_t evaluate(const Expr& e, int64_t unknown = 0) const;
 
  private:

@@ -27,14 +27,16 @@ struct Binding {
 
 class TreeBuilder {
  public:
-  TreeBuilder(const IrModule& module, const Target& target) : module_(module), vector_bytes_(std::max(16, target.vector_bits / 8)) {}
+  TreeBuilder(const IrModule& module, const Target& target)
+      : module_(module), vector_bytes_(std::max(16, target.vector_bits / 8)) {}
 
   LoopTree build() {
     const auto entry = module_.funcs.find(module_.entry);
     FETTLE_CHECK(entry != module_.funcs.end());
     const Func& func = entry->second;
     for (const IntParam& param : func->int_params) {
-      const int64_t value = std::max(param.min, std::min<int64_t>(param.max, 1024) / param.multiple_of * param.multiple_of);
+      const int64_t value =
+          std::max(param.min, std::min<int64_t>(param.max, 1024) / param.multiple_of * param.multiple_of);
       path_.push_back({param.var.get(), nullptr, nullptr, Expr(value), false});
       middle_.push(param.var.get(), value);
     }
@@ -67,7 +69,8 @@ class TreeBuilder {
     double points = 1;
     for (size_t i = path_.size(); i-- > 0;) {
       const Binding& b = path_[i];
-      if (!b.var) need(b.value);
+      if (!b.var)
+        need(b.value);
       else if (b.value) {
         if (needed.count(b.var)) need(b.value);
       } else {
@@ -81,8 +84,8 @@ class TreeBuilder {
   }
 
   template <class Fn>
-  void visit_points(size_t at, const std::unordered_set<const VarNode*>& needed, double points, double weight, IntEnv& env,
-                    const Fn& fn) {
+  void visit_points(size_t at, const std::unordered_set<const VarNode*>& needed, double points, double weight,
+                    IntEnv& env, const Fn& fn) {
     if (at == path_.size()) return fn(env, weight);
     const Binding& b = path_[at];
     if (!b.var) {
@@ -124,12 +127,17 @@ class TreeBuilder {
     CostNode node;
     if (!s) return node;
     switch (s.kind()) {
-      case StmtKind::kFor: return build_loop(*s.as<ForNode>());
-      case StmtKind::kSeq: return build_seq(s.as<SeqNode>()->stmts);
-      case StmtKind::kIf: return build_choice(*s.as<IfNode>());
+      case StmtKind::kFor:
+        return build_loop(*s.as<ForNode>());
+      case StmtKind::kSeq:
+        return build_seq(s.as<SeqNode>()->stmts);
+      case StmtKind::kIf:
+        return build_choice(*s.as<IfNode>());
       case StmtKind::kStore:
-      case StmtKind::kEvaluate: return build_seq({s});
-      case StmtKind::kCallFunc: return build_call(*s.as<CallFuncNode>());
+      case StmtKind::kEvaluate:
+        return build_seq({s});
+      case StmtKind::kCallFunc:
+        return build_call(*s.as<CallFuncNode>());
       case StmtKind::kLet: {
         const auto* n = s.as<LetNode>();
         path_.push_back({n->var.get(), nullptr, nullptr, n->value, false});
@@ -154,9 +162,12 @@ class TreeBuilder {
         add_buffer(n->buffer.get(), true);
         return build(n->body);
       }
-      case StmtKind::kBlock: return build(s.as<BlockNode>()->body);
-      case StmtKind::kWhile: return build(s.as<WhileNode>()->body);
-      case StmtKind::kAsync: return build(s.as<AsyncNode>()->body);
+      case StmtKind::kBlock:
+        return build(s.as<BlockNode>()->body);
+      case StmtKind::kWhile:
+        return build(s.as<WhileNode>()->body);
+      case StmtKind::kAsync:
+        return build(s.as<AsyncNode>()->body);
     }
     return node;
   }
@@ -285,7 +296,8 @@ class TreeBuilder {
       const auto* address = call.args[i].as<AddressNode>();
       if (!address) continue;
       const auto outer = places_.find(address->buffer.get());
-      BufferPlace place = outer != places_.end() ? outer->second : BufferPlace{add_buffer(address->buffer.get(), true), nullptr};
+      BufferPlace place =
+          outer != places_.end() ? outer->second : BufferPlace{add_buffer(address->buffer.get(), true), nullptr};
       place.base = place.base ? place.base + address->indices[0] : address->indices[0];
       places_[func->params[i].buffer.get()] = place;
     }

@@ -1,6 +1,6 @@
 #pragma once
-// A lowered kernel as numbers: its loops with their (average) extents, atoms opened up in place, straight-line code as counts
-// of operations and streams of accesses. Everything that predicts time reads this.
+// A lowered kernel as numbers: its loops with their (average) extents, atoms opened up in place, straight-line code as
+// counts of operations and streams of accesses. Everything that predicts time reads this.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ struct StreamDim {
 
 /// The accesses of one straight-line piece to one buffer that all loops move alike.
 struct Stream {
-  int buffer = 0;                  // index in LoopTree::buffers
+  int buffer = 0;  // index in LoopTree::buffers
   bool is_write = false;
   double accesses = 0;             // instructions, for each run of the piece
   double low_bytes = 0;            // where the lowest one lies, all loops in the middle of their ranges
@@ -35,11 +35,11 @@ struct Work {
   double loads = 0;       // vectors and scalars; broadcasts included
   double broadcasts = 0;  // of the loads: one element to all lanes
   double stores = 0;
-  double gathers = 0;     // lanes loaded or stored one by one
-  double divisions = 0;   // and square roots
-  double flops = 0;       // that the lanes do, surplus included
-  double accumulators = 0;  // register vectors that are read and written
-  double live_registers = 0;  // register buffers around the piece
+  double gathers = 0;                   // lanes loaded or stored one by one
+  double divisions = 0;                 // and square roots
+  double flops = 0;                     // that the lanes do, surplus included
+  double accumulators = 0;              // register vectors that are read and written
+  double live_registers = 0;            // register buffers around the piece
   bool carried_through_memory = false;  // reads what the iteration before wrote
   int vector_loads() const { return static_cast<int>(loads - broadcasts); }
 };
@@ -53,7 +53,7 @@ struct AtomVariant {
 
 struct CostNode {
   enum class Kind : uint8_t {
-    kLoop,    // children[0], `extent` times
+    kLoop,  // children[0], `extent` times
     kSeq,
     kChoice,  // one of the children, shares[i] of the times (they may sum to less than 1)
     kCall,    // one of `variants`; children[i] is the body of variants[i]
@@ -71,7 +71,7 @@ struct CostNode {
 
 struct CostBuffer {
   std::string name;
-  double bytes = 0;    // 0: unknown
+  double bytes = 0;      // 0: unknown
   bool scratch = false;  // made inside the kernel
 };
 

@@ -25,8 +25,9 @@ double median(std::vector<double> values, double otherwise) {
 /// Rows x vectors that fill the registers in the ways worth having.
 std::vector<std::pair<int, int>> canonical_tiles(int registers) {
   std::vector<std::pair<int, int>> tiles;
-  const std::pair<int, int> known[] = {{14, 2}, {12, 2}, {8, 3}, {7, 3}, {6, 4}, {8, 2}, {4, 4}, {14, 1}, {28, 1}, {5, 2}, {3, 3},
-                                       {6, 2},  {4, 3},  {5, 4}, {4, 2}, {10, 1}, {2, 4}, {7, 2}, {10, 2}, {4, 1}};
+  const std::pair<int, int> known[] = {{14, 2}, {12, 2}, {8, 3}, {7, 3}, {6, 4},  {8, 2}, {4, 4},
+                                       {14, 1}, {28, 1}, {5, 2}, {3, 3}, {6, 2},  {4, 3}, {5, 4},
+                                       {4, 2},  {10, 1}, {2, 4}, {7, 2}, {10, 2}, {4, 1}};
   for (const auto& [rows, vectors] : known)
     if (rows * vectors + vectors + 1 <= registers) tiles.emplace_back(rows, vectors);
   return tiles;
@@ -77,7 +78,8 @@ std::optional<TileTimes> time_tile(Meter& meter, int rows, int vectors, const Ma
   CanonicalAtom atom{.rows = rows, .vectors = vectors};
   // Both operands and the results of one repeat in L1.
   const double panel_bytes_a_step = static_cast<double>(vectors * lanes * 4 + rows * 4);
-  const int64_t deep = std::clamp<int64_t>(static_cast<int64_t>(0.6 * costs.capacity_bytes[0] / panel_bytes_a_step) / 16 * 16, 32, 192);
+  const int64_t deep =
+      std::clamp<int64_t>(static_cast<int64_t>(0.6 * costs.capacity_bytes[0] / panel_bytes_a_step) / 16 * 16, 32, 192);
   const auto time = [&](RowMode mode, int64_t depth, int64_t phases) {
     atom.mode = mode;
     atom.depth = depth;
@@ -95,7 +97,8 @@ std::optional<TileTimes> time_tile(Meter& meter, int rows, int vectors, const Ma
   times.call = std::max(0.0, *in_place - times.step[static_cast<int>(RowMode::kInPlace)] * static_cast<double>(deep));
   // The other modes differ by their steps alone.
   const auto packed = time(RowMode::kPacked, deep, 1);
-  times.step[0] = packed ? std::max(0.1 * times.step[1], (*packed - times.call) / static_cast<double>(deep)) : times.step[1];
+  times.step[0] =
+      packed ? std::max(0.1 * times.step[1], (*packed - times.call) / static_cast<double>(deep)) : times.step[1];
   const auto added = time(RowMode::kInPlace, deep, 4);
   if (added) times.add = std::max(0.0, (*added - *in_place) / 3 - times.call);
 
@@ -110,7 +113,8 @@ std::optional<TileTimes> time_tile(Meter& meter, int rows, int vectors, const Ma
     atom.phases = 1;
     atom.repeats = 1;
     atom.depth = 256;
-    atom.panels = std::max<int64_t>(1, static_cast<int64_t>(bytes / static_cast<double>(atom.depth * vectors * lanes * 4)));
+    atom.panels =
+        std::max<int64_t>(1, static_cast<int64_t>(bytes / static_cast<double>(atom.depth * vectors * lanes * 4)));
     const auto seconds = meter.time(canonical_atom(atom, lanes));
     if (seconds) times.vector_from[level] = (*seconds / atom.calls() - times.call) / static_cast<double>(atom.depth);
   }
@@ -124,13 +128,15 @@ std::optional<TileTimes> time_tile(Meter& meter, int rows, int vectors, const Ma
   const auto conflict = meter.time(canonical_atom(atom, lanes));
   const double base = times.vector_from[0] > 0 ? times.vector_from[0] : times.step[1];
   times.step[2] = times.step[1];
-  if (conflict) times.step[2] += std::max(0.0, (*conflict / atom.calls() - times.call) / static_cast<double>(atom.depth) - base);
+  if (conflict)
+    times.step[2] += std::max(0.0, (*conflict / atom.calls() - times.call) / static_cast<double>(atom.depth) - base);
   return times;
 }
 
 /// Seconds a line that an atom adds to, the results together in L2, L3, memory; 0: not measured.
 double time_edge_line(Meter& meter, size_t level, const MachineCosts& costs) {
-  const double inner = costs.capacity_bytes[level], outer = level + 1 < kSources ? costs.capacity_bytes[level + 1] : 8 * inner;
+  const double inner = costs.capacity_bytes[level],
+               outer = level + 1 < kSources ? costs.capacity_bytes[level + 1] : 8 * inner;
   CanonicalAtom atom{.rows = 8, .vectors = 2, .depth = 128, .panels = 16};
   atom.far_rows = true;
   const double tile_bytes = 8.0 * 2 * meter.lanes() * 4;
@@ -178,8 +184,10 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
       if (tile.vector_from[level] <= 0) continue;
       result.vector_step[level] = tile.vector_from[level] * costs.hz;
       // A tile that waits for most of its lines tells the bandwidth; one that does not, the delay.
-      if (result.vector_step[level] > 1.2 * result.step_cycles[1]) gaps[level].push_back(result.vector_step[level] / lines);
-      else delays[level].push_back(std::max(0.0, result.vector_step[level] - result.step_cycles[1]) / lines);
+      if (result.vector_step[level] > 1.2 * result.step_cycles[1])
+        gaps[level].push_back(result.vector_step[level] / lines);
+      else
+        delays[level].push_back(std::max(0.0, result.vector_step[level] - result.step_cycles[1]) / lines);
     }
     Work edge;
     edge.stores = tile.rows * tile.vectors;
@@ -200,14 +208,17 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
     if (seconds) copied[level] = *seconds * costs.hz / (static_cast<double>(elems) * 4 / 64);
   }
   for (size_t level = 0; level < kSources && meter.has_time(); ++level) {
-    if (const double seconds = time_edge_line(meter, level, costs); seconds > 0) costs.edge_line_cycles[level] = seconds * costs.hz;
+    if (const double seconds = time_edge_line(meter, level, costs); seconds > 0)
+      costs.edge_line_cycles[level] = seconds * costs.hz;
   }
   for (size_t level = 0; level < kSources; ++level) {
     // Unknown: as far from a copy as on the level before.
     const double guess = copied[level] > 0 ? copied[level] / (1 + costs.write_weight[level]) : costs.line_cycles[level];
     costs.line_cycles[level] = median(gaps[level], guess);
-    if (copied[level] > 0) costs.write_weight[level] = std::clamp(copied[level] / costs.line_cycles[level] - 1, 0.5, 4.0);
-    costs.latency_cycles[level] = std::min(median(delays[level], costs.latency_cycles[level]), 0.5 * costs.line_cycles[level]);
+    if (copied[level] > 0)
+      costs.write_weight[level] = std::clamp(copied[level] / costs.line_cycles[level] - 1, 0.5, 4.0);
+    costs.latency_cycles[level] =
+        std::min(median(delays[level], costs.latency_cycles[level]), 0.5 * costs.line_cycles[level]);
   }
 
   AtomTable table(costs, std::move(tiles), target.fingerprint().hex());

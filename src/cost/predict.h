@@ -11,8 +11,8 @@
 
 namespace fettle {
 
-/// Seconds of one run on `threads` threads. With a table: measured atoms, from the caches that their operands come from.
-/// Null: the analytic model (registers, ports, latency, caches of the target).
+/// Seconds of one run on `threads` threads. With a table: measured atoms, from the caches that their operands come
+/// from. Null: the analytic model (registers, ports, latency, caches of the target).
 double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms);
 
 /// The description that learned models use. The names are constant; the vector's order is that of the names.

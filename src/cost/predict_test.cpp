@@ -62,8 +62,8 @@ TEST(Predict, ATileThatSpillsOrWaitsIsSlower) {
   const auto seconds = [](int rows, int64_t repeats, int vectors) {
     return predicted({.rows = rows, .vectors = vectors, .depth = 256, .repeats = repeats});
   };
-  EXPECT_GT(seconds(24, 1, 2), seconds(12, 2, 2));   // 48 accumulators
-  EXPECT_GT(seconds(2, 12, 1), seconds(12, 2, 1));   // 2 accumulators wait for themselves
+  EXPECT_GT(seconds(24, 1, 2), seconds(12, 2, 2));  // 48 accumulators
+  EXPECT_GT(seconds(2, 12, 1), seconds(12, 2, 1));  // 2 accumulators wait for themselves
 }
 
 TEST(Predict, NotFasterThanThePeak) {
@@ -128,7 +128,8 @@ TEST(Features, ACopyHasNoAtoms) {
 }
 
 struct TempFile {
-  TempFile() : path((std::filesystem::temp_directory_path() / ("fettle_atoms_" + std::to_string(::getpid()))).string()) {}
+  TempFile()
+      : path((std::filesystem::temp_directory_path() / ("fettle_atoms_" + std::to_string(::getpid()))).string()) {}
   ~TempFile() { std::filesystem::remove(path); }
   std::string path;
 };

@@ -92,7 +92,8 @@ class Footprints {
     for (size_t b = 0; b < n; ++b) {
       if (result.lines[b] == 0) continue;
       result.lines[b] = std::min(result.lines[b], (high[b] - low[b]) / kLine + 1);
-      if (tree_.buffers[b].bytes > 0) result.lines[b] = std::min(result.lines[b], std::ceil(tree_.buffers[b].bytes / kLine) + 1);
+      if (tree_.buffers[b].bytes > 0)
+        result.lines[b] = std::min(result.lines[b], std::ceil(tree_.buffers[b].bytes / kLine) + 1);
       result.bytes += result.lines[b] * kLine;
     }
     return result;
@@ -133,8 +134,10 @@ class Footprints {
     n = kept;
     double run = stream.run_bytes, segments = 1;
     for (size_t i = 0; i < n; ++i) {
-      if (dims[i].stride <= std::max(run, kLine)) run += dims[i].stride * (dims[i].count - 1);
-      else segments *= dims[i].count;
+      if (dims[i].stride <= std::max(run, kLine))
+        run += dims[i].stride * (dims[i].count - 1);
+      else
+        segments *= dims[i].count;
     }
     const double whole = std::floor(run / kLine);
     const double lines = std::max(1.0, whole + (run - whole * kLine > 0 ? (whole > 0 ? 0.5 : 1) : 0));
@@ -202,9 +205,11 @@ class Misses {
       case CostNode::Kind::kCall:
         if (!node.children.empty()) add(of(node.children[0]), 1);
         break;
-      case CostNode::Kind::kBody: break;
+      case CostNode::Kind::kBody:
+        break;
     }
-    for (size_t b = 0; b < lines.size(); ++b) lines[b] = whole * all.lines[b] + (1 - whole) * std::max(lines[b], all.lines[b]);
+    for (size_t b = 0; b < lines.size(); ++b)
+      lines[b] = whole * all.lines[b] + (1 - whole) * std::max(lines[b], all.lines[b]);
     return lines;
   }
 
@@ -265,7 +270,9 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
           if (before.lines[b] > 0) kept[b] = std::max(kept[b], both);
       }
       for (size_t b = 0; b < lines.size(); ++b)
-        (edge[b] ? result[i].edge : written[b] ? result[i].written : result[i].read)[static_cast<size_t>(level)] += lines[b] * (1 - kept[b]);
+        (edge[b]      ? result[i].edge
+         : written[b] ? result[i].written
+                      : result[i].read)[static_cast<size_t>(level)] += lines[b] * (1 - kept[b]);
     }
     // Entering a level → coming from the next one.
     for (auto* lines : {&result[i].read, &result[i].written, &result[i].edge})

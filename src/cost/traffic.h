@@ -15,8 +15,8 @@ struct Traffic {
   std::array<double, kSources> edge{};  // of buffers that atoms read outside of their loops; not in the others
 };
 
-/// One entry for each nest: the children of the root sequence, or the root alone. `threads` share the outermost parallel loop;
-/// counts are those of one thread. The kernel runs again and again, so what fits a cache is there.
+/// One entry for each nest: the children of the root sequence, or the root alone. `threads` share the outermost
+/// parallel loop; counts are those of one thread. The kernel runs again and again, so what fits a cache is there.
 std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& costs, int threads);
 
 /// Distinct bytes (whole lines) that `node` touches.
