@@ -41,7 +41,7 @@ struct GradientSchedulerOptions {
   double first_gain = 0.2;    // relative: what the first batch of a task is expected to bring
   double backward = 0.5;      // weight of the gain of the last batches, against that of the hoped for one
   int window = 3;             // batches over which the last gain is taken
-  int patience = 4;           // batches in a row without progress, after which a task is given up
+  int patience = 6;           // batches in a row without progress, after which a task is given up
   double progress = 0.005;    // relative: less is none
   double at_bound = 1.01;     // times the bound: the task is given up
   double negligible = 0.002;  // share of the model's time: such a task gets no trials at all

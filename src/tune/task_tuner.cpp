@@ -24,6 +24,10 @@ constexpr double kPlainlyFaster = 0.95;
 constexpr int kConfirmationPasses = 8;
 /// Of these, those that time the best again; the others check results.
 constexpr int kTimedAgain = 2;
+/// A peak that was measured on a busy machine is too low; the bound must not be.
+constexpr double kPeakMargin = 1.05;
+/// Of one candidate, at most.
+constexpr double kTimedCalls = 30, kTimedSeconds = 0.03;
 /// Rounds are done in series, as long as they disagree by more than this.
 constexpr int kSeries = 3;
 constexpr double kAgree = 1.02;
@@ -73,7 +77,7 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   if (!t.default_) return fail(ErrorCode::E401, "its default has no lowering", task.label);
   t.predicted_s_ = t.bench_->predict(std::span(&t.default_, 1)).front();
   if (const double peak = peak_flops(session); peak > 0)
-    t.bound_s_ = needed_flops(task.workload) / (peak * session.threads);
+    t.bound_s_ = needed_flops(task.workload) / (kPeakMargin * peak * session.threads);
   t.report_.default_trace = t.report_.best_trace = t.default_->trace;
   t.report_.best_decisions = t.default_->decisions;
   FETTLE_TRY_VOID(t.read_records());
@@ -146,6 +150,15 @@ Result<> TaskTuner::use_runner() {
   return {};
 }
 
+// An estimate that is not tight after this many calls is held up by what else the machine does; more of them hardly
+// help.
+TimingOptions TaskTuner::timing() const {
+  TimingOptions timing = session_.options.timing;
+  const double call_s = report_.best_s > 0 ? report_.best_s : predicted_s_;
+  timing.max_seconds = std::min(timing.max_seconds, std::max(kTimedSeconds, kTimedCalls * call_s));
+  return timing;
+}
+
 Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& result, int64_t generation) {
   Record record;
   record.task = key_;
@@ -174,7 +187,7 @@ Result<std::vector<MeasureResult>> TaskTuner::measure(const std::vector<const Ca
   traces.reserve(candidates.size());
   for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
   Result<> kept;
-  request.timing = session_.options.timing;
+  request.timing = timing();
   request.should_stop = [&] { return !kept || session_.stopped() || session_.out_of_time(); };
   request.on_result = [&](size_t i, const MeasureResult& result) {
     if (!is_outcome(result.error) || !kept) return;
@@ -379,7 +392,7 @@ Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Can
   std::vector<std::string> traces;
   traces.reserve(candidates.size());
   for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
-  MeasureRequest request{.check = check, .timing = session_.options.timing};
+  MeasureRequest request{.check = check, .timing = timing()};
   request.should_stop = [this] { return session_.stopped(); };
   return session_.runner.measure(traces, request);
 }

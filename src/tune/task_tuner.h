@@ -91,6 +91,7 @@ class TaskTuner {
   TaskTuner(TuneSession& session, const TuneTask& task) : session_(session), task_(task) {}
   Result<> read_records();
   Result<> use_runner();
+  TimingOptions timing() const;
   /// Measures and records; what was not reached is left out of known_.
   Result<std::vector<MeasureResult>> measure(const std::vector<const Candidate*>& candidates, MeasureRequest request);
   Result<> record(const Candidate& candidate, const MeasureResult& result, int64_t generation);
