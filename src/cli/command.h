@@ -22,6 +22,7 @@ inline constexpr int kWrongUsage = 2;
 struct Report {
   nlohmann::json json = nlohmann::json::object();
   std::string text;
+  int status = kDone;
 };
 
 /// A subcommand: adds itself and its options to the app, and gives what to do when it was chosen.
@@ -37,6 +38,8 @@ Command add_compile_command(CLI::App& app);
 Command add_run_command(CLI::App& app);
 Command add_bench_command(CLI::App& app);
 Command add_inspect_command(CLI::App& app);
+Command add_doctor_command(CLI::App& app);
+Command add_explain_command(CLI::App& app);
 std::vector<Command> add_db_commands(CLI::App& app);
 
 /// A new subcommand with --json and an example beneath its help.

@@ -162,19 +162,18 @@ Result<std::vector<CompiledKernel>> compile_workloads(const Plan& plan, const Co
   std::vector<KernelRequest> requests;
   for (const PlannedWorkload& workload : plan.workloads) {
     KernelRequest request{to_text(workload.func), {}, "k_" + workload.hash.hex()};
-    if (auto trace = options.find_trace ? options.find_trace(workload.func) : std::nullopt) {
+    if (auto trace = options.find_trace ? options.find_trace(workload.func) : std::nullopt)
       request.trace = std::move(*trace);
-      if (const auto schedule = schedule_for(request, options.target, options.threads); !schedule) {
-        if (options.warn)
-          options.warn(fmt::format("the recorded schedule of {} is of no use any more: {}", workload.func->name,
-                                   schedule.error().to_string()));
-        request.trace.clear();
-      }
-    }
     requests.push_back(std::move(request));
   }
   const int compile_threads = options.compile_threads > 0 ? options.compile_threads : available_threads();
-  return compile_kernels(requests, options.target, options.threads, compile_threads);
+  FETTLE_TRY(std::vector<CompiledKernel> kernels,
+             compile_kernels(requests, options.target, options.threads, compile_threads));
+  for (size_t i = 0; i < kernels.size(); ++i)
+    if (!kernels[i].warning.empty() && options.warn)
+      options.warn(fmt::format("the recorded schedule of {} is of no use any more: {}", plan.workloads[i].func->name,
+                               kernels[i].warning));
+  return kernels;
 }
 
 }  // namespace

@@ -147,5 +147,19 @@ TEST(CompileModel, NormsAndPooling) {
   expect_correct(m);
 }
 
+TEST(CompileModel, TracesThatAreOfNoUseGiveWayToTheDefault) {
+  GraphMaker m;
+  m.graph.add_output("y", m.node("MatMul", {m.input("x", {8, 8}), m.weights("w", {8, 8}, 8)}));
+  m.graph.sort();
+  CompileOptions options = host_options(1);
+  options.find_trace = [](const Func&) { return std::optional<std::string>("b0 = get_block(name=\"no such block\")\n"); };
+  std::string warned;
+  options.warn = [&](const std::string& what) { warned += what; };
+  const auto compiled = compile_model(m.graph, options);
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+  EXPECT_NE(warned.find("E206"), std::string::npos) << warned;
+  EXPECT_FALSE(compiled->tasks().at(0).tuned);
+}
+
 }  // namespace
 }  // namespace fettle

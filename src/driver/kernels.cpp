@@ -32,9 +32,8 @@ std::unordered_set<const BufferNode*> touched_buffers(const Func& entry) {
   return touched;
 }
 
-Result<CompiledKernel> compile_kernel(const KernelRequest& request, const Target& target, int kernel_threads,
-                                      ObjectCache& cache) {
-  const auto begin = std::chrono::steady_clock::now();
+Result<CompiledKernel> compile_scheduled(const KernelRequest& request, const Target& target, int kernel_threads,
+                                         ObjectCache& cache) {
   FETTLE_TRY(const Schedule schedule, schedule_for(request, target, kernel_threads));
   FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
 
@@ -65,8 +64,23 @@ Result<CompiledKernel> compile_kernel(const KernelRequest& request, const Target
       if (lowered.kernel_params[i].buffer == param.buffer) kernel.prologue_params.push_back(static_cast<int>(i));
   if (kernel.prologue_params.size() != lowered.prologue_params.size())
     return fail(ErrorCode::E302, "a parameter of the prologue of " + request.symbol + " is unknown");
-  kernel.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return kernel;
+}
+
+Result<CompiledKernel> compile_kernel(KernelRequest request, const Target& target, int kernel_threads,
+                                      ObjectCache& cache) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto made = compile_scheduled(request, target, kernel_threads, cache);
+  std::string warning;
+  if (!made && !request.trace.empty()) {
+    warning = made.error().to_string();
+    request.trace.clear();
+    made = compile_scheduled(request, target, kernel_threads, cache);
+  }
+  if (!made) return made;
+  made->warning = std::move(warning);
+  made->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return made;
 }
 
 }  // namespace

@@ -38,11 +38,13 @@ struct CompiledKernel {
   std::vector<int> prologue_params;           // indices into params
   std::string trace;                          // what was compiled
   bool tuned = false;                         // the trace was given
+  std::string warning;                        // why a trace that was given could not be used; then it is the default
   double seconds = 0;                         // spent on it
 };
 
-/// Compiles all on `threads` threads; results in the order of the requests. Errors: the first request's that fails, in
-/// their order: those of replay (E2xx), lowering and code generation (E3xx).
+/// Compiles all on `threads` threads; results in the order of the requests. A trace that does not replay or compile any more
+/// (another version wrote it) gives way to the default. Errors: the first request's that fails, in their order: those of
+/// lowering and code generation (E3xx).
 Result<std::vector<CompiledKernel>> compile_kernels(const std::vector<KernelRequest>& requests, const Target& target,
                                                     int kernel_threads, int threads);
 

@@ -52,6 +52,11 @@ Result<> time_both(const Graph& graph, ImageLayout layout, const std::shared_ptr
 
 }  // namespace
 
+std::filesystem::path atom_table_file(const Target& target, const std::filesystem::path& cache_folder) {
+  const std::filesystem::path folder = cache_folder.empty() ? default_cache_folder() : cache_folder;
+  return folder / ("atoms-" + target.fingerprint().hex().substr(0, 16));
+}
+
 Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,
                                    const TuneModelOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
@@ -61,10 +66,8 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const auto say = [&](const std::string& line) {
     if (options.say) options.say(line);
   };
-  const std::filesystem::path folder = options.cache_folder.empty() ? default_cache_folder() : options.cache_folder;
   say("atom table of this machine");
-  auto atoms = AtomTable::load_or_measure(
-      options.target, (folder / ("atoms-" + options.target.fingerprint().hex().substr(0, 16))).string());
+  auto atoms = AtomTable::load_or_measure(options.target, atom_table_file(options.target, options.cache_folder).string());
   if (!atoms) say("no atom table: " + atoms.error().to_string());
   const AtomTable* table = atoms ? &*atoms : nullptr;
 

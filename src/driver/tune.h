@@ -31,6 +31,9 @@ struct TuneModelOptions {
   std::filesystem::path cache_folder;
 };
 
+/// Where the atom table of `target` is kept; cache_folder empty: default_cache_folder().
+std::filesystem::path atom_table_file(const Target& target, const std::filesystem::path& cache_folder = {});
+
 struct TuneModelResult {
   TuneReport report;
   double untuned_ms = 0;  // of one run of the model: median, the two interleaved; 0: not timed

@@ -70,6 +70,23 @@ TEST_F(Recognition, AgreesWithOnnxRuntime) {
   }
 }
 
+TEST_F(Recognition, SoDoesTheClassifier) {
+  const std::string file = std::string(FETTLE_SOURCE_DIR) + "/build/models/ppocr_cls.onnx";
+  if (!fs::exists(file)) GTEST_SKIP() << "the model is not here; `make models` fetches it";
+  auto model = open_model(file, {.threads = 2, .shapes = {{"x", {1, 3, 48, 192}}}, .database = {}, .warn = {}});
+  ASSERT_TRUE(model.has_value()) << model.error().to_string();
+  const auto inputs = random_inputs(*model, 1);
+  const auto outputs = model->run(*inputs);
+  ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+  auto peer = start_peer("onnxruntime", file, 1, *inputs, path(""));
+  if (!peer) GTEST_SKIP() << peer.error().to_string();
+  const auto expected = peer->outputs(path(""));
+  ASSERT_TRUE(expected.has_value()) << expected.error().to_string();
+  const auto tensor = read_npy(expected->front().file);
+  ASSERT_TRUE(tensor.has_value());
+  EXPECT_LE(difference_of_scale(outputs->front().tensor, *tensor), 1e-4);
+}
+
 TEST_F(Recognition, BecomesALibraryThatAProgramInCUses) {
   const auto compiled = compile_file(kModel, {.threads = 2, .shapes = kShapes, .database = {}, .warn = {}});
   ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();

@@ -22,6 +22,11 @@ class BadDatabase : public Misuse {
 
 TEST_F(BadDatabase, IsMissing) { expect_refused(compile(), "E501", {"records.db"}); }
 
+TEST_F(BadDatabase, CannotBeMade) {
+  expect_refused({"tune", path("model.onnx"), "--db", path("no/such/folder/records.db"), "--trials", "1"}, "E501",
+                 {"records.db"});
+}
+
 TEST_F(BadDatabase, IsLocked) {
   make_database();
   sqlite3* other = nullptr;

@@ -14,6 +14,8 @@ TEST_F(Misuse, WrongUsageIsStatusTwo) {
            {"compile", path("model.onnx"), "-o", path("out.so"), "--threads", "0"},
            {"bench", path("model.onnx"), "--against", "abacus"},
            {"run", path("model.onnx"), "--input", "x.npy", "--output-dir", path("results")},
+           {"tune", path("model.onnx"), "--time", "soon"},
+           {"tune", path("model.onnx"), "--time", "1s", "--trials", "3"},
            {"inspect", path("model.onnx"), "--ir"},
            {"inspect", path("model.onnx"), "--graph", "--tasks"},
        }) {
@@ -25,7 +27,7 @@ TEST_F(Misuse, WrongUsageIsStatusTwo) {
 }
 
 TEST_F(Misuse, HelpIsNoMisuse) {
-  for (const char* command : {"compile", "run", "bench", "inspect"}) {
+  for (const char* command : {"tune", "compile", "run", "bench", "inspect"}) {
     const Outcome outcome = fettle({command, "--help"});
     EXPECT_EQ(outcome.status, 0);
     EXPECT_NE(outcome.out.find("Example:"), std::string::npos) << outcome.out;

@@ -1,6 +1,7 @@
 #include "support/support.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ std::set<std::string> files_in(const fs::path& folder) {
 
 }  // namespace
 
-Outcome fettle(const std::vector<std::string>& args) {
+Outcome fettle(const std::vector<std::string>& args, const std::function<bool(const std::string& err)>& interrupt) {
   const std::string program = std::string(FETTLE_BINARY_DIR) + "/bin/fettle";
   std::string base = (fs::temp_directory_path() / "fettle-run-XXXXXX").string();
   if (!mkdtemp(base.data())) return {};
@@ -60,7 +61,18 @@ Outcome fettle(const std::vector<std::string>& args) {
   Outcome outcome;
   if (posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), env.data()) == 0) {
     int status = 0;
-    waitpid(child, &status, 0);
+    if (interrupt) {
+      while (waitpid(child, &status, WNOHANG) == 0) {
+        if (interrupt(content(err))) {
+          kill(child, SIGINT);
+          waitpid(child, &status, 0);
+          break;
+        }
+        usleep(20'000);
+      }
+    } else {
+      waitpid(child, &status, 0);
+    }
     outcome.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     outcome.out = content(out);
     outcome.err = content(err);

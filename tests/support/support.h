@@ -19,8 +19,10 @@ struct Outcome {
   std::string out, err;
 };
 
-/// Runs bin/fettle with these arguments, in a folder of its own with no records in its home.
-Outcome fettle(const std::vector<std::string>& args);
+/// Runs bin/fettle with these arguments; its home has no records and no caches. interrupt: asked again
+/// and again, with what is on standard error by then; once it says true, the program gets SIGINT, as from Ctrl-C.
+Outcome fettle(const std::vector<std::string>& args,
+               const std::function<bool(const std::string& err)>& interrupt = {});
 
 /// A folder for one test, removed afterwards.
 class Misuse : public testing::Test {

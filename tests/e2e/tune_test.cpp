@@ -1,0 +1,67 @@
+// Tuning by the command: it records, compile uses it, and an interrupt keeps what was measured.
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "support/support.h"
+
+namespace fettle::testing_support {
+namespace {
+
+using nlohmann::json;
+
+class Tune : public Misuse {
+ protected:
+  void SetUp() override {
+    Misuse::SetUp();
+    write_model("model.onnx");
+  }
+  int64_t records() const {
+    const json listed = json::parse(fettle({"db", "ls", path("records.db"), "--json"}).out, nullptr, false);
+    int64_t count = 0;
+    for (const json& task : listed.at("tasks")) count += task.at("records").get<int64_t>();
+    return count;
+  }
+};
+
+TEST_F(Tune, RecordsAndCompileUsesThem) {
+  const Outcome tuned = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads", "1",
+                                "--json"});
+  ASSERT_EQ(tuned.status, 0) << tuned.err;
+  const json report = json::parse(tuned.out);
+  EXPECT_GE(report.at("measured"), 1);
+  EXPECT_GE(report.at("tasks").size(), 1u);
+  EXPECT_GT(report.at("latency_ms").at("tuned"), 0);
+  EXPECT_GE(records(), 1);
+  const Outcome compiled = fettle({"compile", path("model.onnx"), "-o", path("model.so"), "--db", path("records.db"),
+                                   "--threads", "1", "--json"});
+  ASSERT_EQ(compiled.status, 0) << compiled.err;
+  if (!report.at("kept_untuned").get<bool>()) {
+    EXPECT_GE(json::parse(compiled.out).at("tuned_tasks"), 1);
+  }
+}
+
+TEST_F(Tune, GoesOnWhereItEnded) {
+  const std::vector<std::string> args{"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6",
+                                      "--threads", "1", "--json"};
+  ASSERT_EQ(fettle(args).status, 0);
+  const int64_t before = records();
+  const Outcome again = fettle(args);
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out).at("measured"), 0) << again.err;
+  EXPECT_EQ(records(), before);
+}
+
+TEST_F(Tune, AnInterruptKeepsWhatWasMeasured) {
+  const Outcome stopped = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--time", "100s", "--threads",
+                                  "1", "--json"},
+                                 [&](const std::string& err) { return err.find(" trials") != std::string::npos; });
+  EXPECT_EQ(stopped.status, 0) << stopped.err;
+  const json report = json::parse(stopped.out, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << stopped.out << stopped.err;
+  EXPECT_LT(report.at("seconds"), 60);
+  EXPECT_GE(records(), report.at("measured").get<int64_t>());
+}
+
+}  // namespace
+}  // namespace fettle::testing_support
