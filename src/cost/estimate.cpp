@@ -129,13 +129,16 @@ class Estimator {
     }
     const auto [mode, rows_a_set] = row_mode(node);
     double cycles = work_cycles(work, costs_, true);
+    // Beyond some ways of a set, rows' lines come anew; more so beside others that use the same cache.
+    const double crowded = mode == RowMode::kConflict
+                               ? 0.1 * work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 1.0)
+                               : 0;
     if (atoms_ && work.broadcasts > 0) {
-      cycles = atoms_->step_cycles(work, mode, rows_a_set);
-      // Whoever else uses the core's caches makes conflicts worse.
-      if (mode == RowMode::kConflict) cycles *= 1.01;
-    } else if (mode == RowMode::kConflict) {
-      // Beyond the ways of a set, each row's line comes anew.
-      cycles += work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 2.0) * 0.15;
+      const double alone = atoms_->step_cycles(work, RowMode::kInPlace);
+      cycles = mode == RowMode::kConflict ? std::max(atoms_->step_cycles(work, mode, rows_a_set), alone + crowded)
+                                          : atoms_->step_cycles(work, mode);
+    } else {
+      cycles += crowded;
     }
     out_.step_s += runs * cycles / costs_.hz;
     out_.steps += runs;
