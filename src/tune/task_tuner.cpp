@@ -24,6 +24,7 @@ constexpr double kPlainlyFaster = 0.95;
 constexpr int kConfirmationPasses = 8;
 /// Of these, those that time the best again; the others check results.
 constexpr int kTimedAgain = 2;
+constexpr double kTight = 0.04;
 /// A peak that was measured on a busy machine is too low; the bound must not be.
 constexpr double kPeakMargin = 1.05;
 /// Of one candidate, at most.
@@ -38,6 +39,13 @@ double peak_flops(const TuneSession& session) {
   const MachineCosts& costs = session.options.atoms->costs();
   return costs.hz * costs.fma_per_cycle * 2 * session.target->vector_lanes(4);
 }
+
+// What a search goes by: the median or, where that is not tight, since something else ran as well, the fastest batch.
+double seconds_of(double median_s, double min_s, double half_width) {
+  return half_width <= kTight || min_s <= 0 ? median_s : min_s;
+}
+double seconds_of(const MeasureResult& r) { return r.ok() ? seconds_of(r.median_s, r.min_s, r.half_width) : kInfinity; }
+double seconds_of(const Record& r) { return r.ok() ? seconds_of(r.median_s, r.min_s, r.half_width) : kInfinity; }
 
 // Of the candidate itself, not of the harness or of the clock.
 bool is_outcome(ErrorCode error) { return error != ErrorCode::E406 && error != ErrorCode::E407; }
@@ -88,7 +96,7 @@ Result<> TaskTuner::read_records() {
   FETTLE_TRY(const std::vector<Record> records, session_.database.records(key_));
   for (const Record& record : records) {
     Known& known = records_[record.trace].known;
-    const double seconds = record.ok() ? record.median_s : kInfinity;
+    const double seconds = seconds_of(record);
     if (record.generation == kConfirmation) {
       known.confirmed_s = seconds;
       known.checked = true;
@@ -194,9 +202,9 @@ Result<std::vector<MeasureResult>> TaskTuner::measure(const std::vector<const Ca
     ++session_.measured;
     ++report_.measured;
     if (!result.ok()) ++session_.failed;
-    known_[candidates[i]->number] = {result.ok() ? result.median_s : kInfinity, result.raced_out};
+    known_[candidates[i]->number] = {seconds_of(result), result.raced_out};
     kept = record(*candidates[i], result, generation_);
-    if (result.ok() && !result.raced_out && candidates[i] != default_) improve(candidates[i], result.median_s);
+    if (result.ok() && !result.raced_out && candidates[i] != default_) improve(candidates[i], seconds_of(result));
     if (session_.on_result) session_.on_result();
   };
   FETTLE_TRY(std::vector<MeasureResult> results, session_.runner.measure(traces, request));
@@ -344,10 +352,12 @@ Result<bool> TaskTuner::time_again() {
     FETTLE_TRY(const std::vector<MeasureResult> results, repeat(candidates, false));
     for (size_t k = 0; k < which.size(); ++k) {
       if (results[k].error == ErrorCode::E407) return false;
-      if (results[k].ok())
+      if (results[k].ok()) {
         rounds[which[k]].push_back(results[k]);
-      else
+        rounds[which[k]].back().median_s = seconds_of(results[k]);
+      } else {
         failures[which[k]] = results[k];
+      }
     }
     std::erase_if(sound, [&](size_t i) { return !failures[i].ok() || rounds[i].empty(); });
     for (const size_t i : sound) std::sort(rounds[i].begin(), rounds[i].end(), fastest_first);

@@ -212,6 +212,19 @@ TEST_F(Tuner, ABusyMachineMisleadsNobody) {
   EXPECT_NEAR(report.default_s, 1.5e-3, 1e-9);
 }
 
+TEST_F(Tuner, AMedianThatIsNotTightGivesWayToTheFastestBatch) {
+  runner.outcome = [](const Func& func, int, const MeasureRequest&) {
+    MeasureResult result = FakeRunner::timed(toy_seconds(func));
+    result.median_s *= 1 + static_cast<double>(canonical_hash(func).low % 5);
+    result.half_width = result.median_s > result.min_s ? 0.3 : 0.01;
+    return result;
+  };
+  const TaskReport report = tune(options());
+  EXPECT_NEAR(report.best_s, 1e-3, 1e-9);
+  EXPECT_NEAR(report.default_s, 1.5e-3, 1e-9);
+  EXPECT_EQ(database->best(key(), 1)->at(0).trace, report.best_trace);
+}
+
 TEST_F(Tuner, ABetterRecordThatTheSearchDoesNotMeetIsUsed) {
   const TaskReport first = tune(options());
   // The same seed, but a search that is over at once.
