@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "cli/command.h"
+#include "cost/atom_table.h"
+#include "driver/machine_peaks.h"
+#include "driver/model_peers.h"
+#include "driver/tune.h"
+#include "measure/object_cache.h"
+#include "measure/worker_process.h"
+
+namespace fettle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One thing that Fettle needs or can use.
+struct Check {
+  std::string name;    // of the thing
+  bool essential;      // for tuning and compiling
+  bool present;
+  std::string detail;  // where or which; or why not, and what to do
+};
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+int affine_cpus() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+std::string size_text(int64_t bytes) {
+  return bytes % (1 << 20) == 0 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10);
+}
+
+Check check_worker() {
+  std::error_code error;
+  const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / "fettle-worker";
+  if (!fs::exists(path, error)) return {"fettle-worker", true, false, path.string() + " is not there; tuning needs it beside this program"};
+  auto worker = WorkerProcess::start(path, {});
+  if (!worker) return {"fettle-worker", true, false, worker.error().to_string()};
+  worker->end(1);
+  return {"fettle-worker", true, true, path.string()};
+}
+
+/// Whether files can be made in `folder`, or in the nearest folder above it that exists. Leaves nothing behind.
+Check check_folder(const std::string& name, const fs::path& folder, const std::string& otherwise) {
+  if (folder.empty()) return {name, false, false, "no place for it: neither HOME nor XDG_* is set; " + otherwise};
+  std::error_code error;
+  fs::path there = folder;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  const bool writable = fs::is_directory(there, error) && ::access(there.c_str(), W_OK | X_OK) == 0;
+  if (!writable) return {name, false, false, there.string() + " cannot be written; " + otherwise};
+  return {name, false, true, folder.string()};
+}
+
+/// 'text' for the shell.
+std::string quoted(const std::string& text) {
+  std::string made = "'";
+  for (const char c : text) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return made + "'";
+}
+
+/// Standard output of a shell's command; empty where it cannot be run.
+std::string output_of(const std::string& command) {
+  std::string text;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (!pipe) return text;
+  char part[256];
+  while (const size_t n = std::fread(part, 1, sizeof part, pipe)) text.append(part, n);
+  ::pclose(pipe);
+  return text;
+}
+
+/// model_peers.py, and the packages that it serves.
+std::vector<Check> check_peers() {
+  const auto paths = bench::find_peer_paths();
+  if (!paths) return {{"model_peers.py", false, false, paths.error().message + "; bench --against needs it"}};
+  std::vector<Check> checks{{"model_peers.py", false, true, paths->script}};
+  // Found without being imported, which would take seconds.
+  const std::string versions = output_of(quoted(paths->python) +
+                                         " -c 'import importlib.util as u, importlib.metadata as m\n"
+                                         "for n in (\"onnxruntime\", \"openvino\"):\n"
+                                         "  if u.find_spec(n): print(n, m.version(n))' 2>/dev/null </dev/null");
+  for (const std::string package : {"onnxruntime", "openvino"}) {
+    Check check{package, false, false, paths->python + " does not have it; bench --against needs it: make setup"};
+    std::istringstream lines(versions);
+    for (std::string name, version; lines >> name >> version;)
+      if (name == package) check = {package, false, true, fmt::format("{} of {}", version, paths->python)};
+    checks.push_back(check);
+  }
+  return checks;
+}
+
+nlohmann::json describe_machine(const Target& target, std::string* text) {
+  const int online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), affine = affine_cpus(), usable = available_threads();
+  const std::string processor = processor_name();
+  *text += fmt::format("processor      {}\ntarget         {}\nfeatures       {}\n", processor, describe(target), target.features);
+  nlohmann::json caches = nlohmann::json::array();
+  for (size_t i = 0; i < target.caches.size(); ++i) {
+    const CacheLevel& cache = target.caches[i];
+    *text += fmt::format("cache L{}       {}, {} ways, lines of {} bytes, shared by {} thread{}\n", i + 1, size_text(cache.size_bytes),
+                         cache.ways, cache.line_bytes, cache.shared_by_threads, cache.shared_by_threads == 1 ? "" : "s");
+    caches.push_back({{"bytes", cache.size_bytes},
+                      {"ways", cache.ways},
+                      {"line_bytes", cache.line_bytes},
+                      {"shared_by_threads", cache.shared_by_threads}});
+  }
+  *text += fmt::format("threads        {} online, {} by affinity, {} with the container's quota\n", online, affine, usable);
+  return {{"processor", processor},
+          {"target", {{"kind", target.kind},
+                      {"cpu", target.cpu},
+                      {"features", target.features},
+                      {"vector_bits", target.vector_bits},
+                      {"vector_registers", target.vector_registers},
+                      {"frequency_ghz", target.frequency_ghz},
+                      {"fingerprint", target.fingerprint().hex()}}},
+          {"caches", caches},
+          {"threads", {{"online", online}, {"affinity", affine}, {"usable", usable}}}};
+}
+
+nlohmann::json describe_peaks(const MachinePeaks& peaks, std::string* text) {
+  *text += fmt::format("peak fp32      {:.1f} GFLOP/s on one thread, {:.1f} on {}\n", peaks.flops * 1e-9, peaks.all_flops * 1e-9, peaks.threads);
+  nlohmann::json copies = nlohmann::json::array();
+  for (const CopyRate& copy : peaks.copies) {
+    const std::string level = copy.level == 0 ? "memory" : fmt::format("L{}", copy.level);
+    *text += fmt::format("copy {:<9} {:.1f} GB/s read and written, one thread\n", level, copy.bytes_per_second * 1e-9);
+    copies.push_back({{"level", level}, {"buffer_bytes", copy.buffer_bytes}, {"gb_per_s", copy.bytes_per_second * 1e-9}});
+  }
+  return {{"gflops_one_thread", peaks.flops * 1e-9}, {"gflops_all_threads", peaks.all_flops * 1e-9}, {"threads", peaks.threads}, {"copies", copies}};
+}
+
+Check check_atoms(const Target& target) {
+  const std::string path = atom_table_file(target).string();
+  if (const auto table = AtomTable::load(path, target))
+    return {"atom table", false, true, fmt::format("{}: {} tiles, {:.2f} GHz", path, table->tiles().size(), table->costs().hz * 1e-9)};
+  return {"atom table", false, false, path + " is not there or not of this machine; the first tuning measures it, once"};
+}
+
+Result<Report> examine() {
+  const Target target = detect_host();
+  Report report;
+  report.json = describe_machine(target, &report.text);
+  std::vector<Check> checks;
+  if (const auto peaks = measure_peaks(target)) {
+    report.json["peaks"] = describe_peaks(*peaks, &report.text);
+    checks.push_back({"code generation", true, true, "compiles, links and runs on " + target.cpu});
+  } else {
+    checks.push_back({"code generation", true, false, peaks.error().to_string()});
+  }
+  checks.push_back(check_worker());
+  checks.push_back(check_atoms(target));
+  checks.push_back(check_folder("cache folder", default_cache_folder(), "nothing measured or compiled is kept: set XDG_CACHE_HOME"));
+  checks.push_back(check_folder("records", fs::path(default_database()).parent_path(), "give --db FILE, or set XDG_DATA_HOME"));
+  for (Check& check : check_peers()) checks.push_back(std::move(check));
+
+  report.json["checks"] = nlohmann::json::array();
+  std::vector<std::string> lacking;
+  for (const Check& check : checks) {
+    report.json["checks"].push_back(
+        {{"name", check.name}, {"essential", check.essential}, {"present", check.present}, {"detail", check.detail}});
+    report.text += fmt::format("{:<16} {:<9} {}\n", check.name, check.present ? "yes" : check.essential ? "MISSING" : "no", check.detail);
+    if (check.essential && !check.present) lacking.push_back(check.name);
+  }
+  report.json["usable"] = lacking.empty();
+  report.text += lacking.empty() ? "Fettle can be used here.\n" : fmt::format("Fettle cannot be used here: {}.\n", fmt::join(lacking, ", "));
+  report.status = lacking.empty() ? kDone : kCouldNot;
+  return report;
+}
+
+}  // namespace
+
+Command add_doctor_command(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing", "fettle doctor", json.get());
+  return {made, [json] { return examine(); }, json.get()};
+}
+
+}  // namespace fettle::cli
