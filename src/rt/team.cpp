@@ -66,6 +66,7 @@ struct Job {
   void* closure = nullptr;
   int64_t n = 0;
   int32_t participants = 0;
+  int32_t cpu = -1;  // where whoever sends it runs; negative: no matter
 };
 
 /// Three cache lines: what the parent writes, what the worker writes, and what never changes. So a round moves two
@@ -96,6 +97,7 @@ struct FettleTeam {
   alignas(64) int32_t size = 1;               // from here on unchanged once the team stands
   Patience idle;                              // of workers between regions
   Patience joining;                           // of a thread whose share is done, for the others
+  bool spread = false;                        // workers leave the CPU of whoever sends them work
   Worker* workers = nullptr;                  // [t] for thread t; [0] is the caller's and unused
   int64_t block_bytes = 0;
   FettleHostTeam host{};  // used where host.parallel_for is set
@@ -116,6 +118,7 @@ void run_share(FettleTeam* team, int32_t t, const Job& job) {
   for (int32_t child = first; child < last; ++child) {
     auto& inbox = team->workers[child].inbox;
     inbox.job = job;
+    inbox.job.cpu = team->spread ? current_cpu() : -1;
     inbox.sent += kRound;
     inbox.go.send(inbox.sent);
   }
@@ -132,11 +135,19 @@ void* worker_main(void* argument) {
   auto* worker = static_cast<Worker*>(argument);
   FettleTeam* team = worker->team;
   if (worker->cpu >= 0) bind_this_thread(worker->cpu);
+  CpuMask allowed;  // before the first move
+  bool allowed_known = false;
   uint32_t seen = 0;
   while (true) {
     seen = worker->inbox.go.wait(seen, team->idle);
     if (seen & kStop) return nullptr;
-    run_share(team, worker->index, Job(worker->inbox.job));
+    const Job job = worker->inbox.job;
+    // The scheduler may leave two threads on one CPU for long while another is idle, since each looks busy.
+    if (job.cpu >= 0 && job.cpu == current_cpu()) {
+      if (!allowed_known) allowed_known = affinity(allowed);
+      if (allowed_known) avoid_cpu(allowed, job.cpu);
+    }
+    run_share(team, worker->index, job);
     worker->outbox.done.send(seen);
   }
 }
@@ -207,6 +218,7 @@ FettleTeam* fettle_team_create(const FettleTeamOptions* options) {
     team->idle.yield_after_ns = 0;
     team->joining = {kCrowdedSpinNs, 0};
   }
+  team->spread = options->pin == 0 && threads <= usable;
   int32_t cores[kMaxThreads];
   const int32_t n_cores = options->pin != 0 ? usable_cores(cores, kMaxThreads) : 0;
   for (int32_t t = 1; t < threads; ++t) {

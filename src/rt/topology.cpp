@@ -9,12 +9,7 @@
 namespace fettle::rt {
 namespace {
 
-constexpr int32_t kMaxCpus = 4096;
 
-struct CpuMask {
-  uint64_t words[kMaxCpus / 64];
-  bool has(int32_t cpu) const { return (words[cpu / 64] >> (cpu % 64)) & 1; }
-};
 
 /// Reads at most bytes - 1 bytes and ends them with a zero. False if the file cannot be read.
 bool read_text(const char* path, char* text, int64_t bytes) {
@@ -34,11 +29,6 @@ int64_t parse_number(const char*& at) {
   for (; *at >= '0' && *at <= '9'; ++at)
     if (value < int64_t{1} << 56) value = value * 10 + (*at - '0');
   return value;
-}
-
-bool affinity(CpuMask& mask) {
-  memset(&mask, 0, sizeof mask);
-  return syscall(SYS_sched_getaffinity, 0, sizeof mask, &mask) > 0;
 }
 
 /// The lowest-numbered hardware thread of the same core.
@@ -131,6 +121,21 @@ int32_t usable_cores(int32_t* cpus, int32_t capacity) {
   for (int32_t cpu = 0; cpu < kMaxCpus && count < capacity; ++cpu)
     if (siblings.has(cpu)) cpus[count++] = cpu;
   return count;
+}
+
+bool affinity(CpuMask& mask) {
+  memset(&mask, 0, sizeof mask);
+  return syscall(SYS_sched_getaffinity, 0, sizeof mask, &mask) > 0;
+}
+
+void avoid_cpu(CpuMask allowed, int32_t cpu) {
+  if (cpu < 0 || cpu >= kMaxCpus) return;
+  allowed.words[cpu / 64] &= ~(uint64_t{1} << (cpu % 64));
+  for (uint64_t word : allowed.words)
+    if (word != 0) {
+      syscall(SYS_sched_setaffinity, 0, sizeof allowed, &allowed);
+      return;
+    }
 }
 
 void bind_this_thread(int32_t cpu) {
