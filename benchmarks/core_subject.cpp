@@ -112,6 +112,7 @@ Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
   const auto model = make_boosted_trees(0);
   TuneOptions options;
   options.max_seconds = limit_s;
+  options.scheduler.patience = 10;  // there is time: look longer before giving up
   options.describe = describe_by_lowering(std::make_shared<const Target>(target), threads, atoms);
   options.atoms = atoms;
   FETTLE_TRY(const TaskReport report, tune_task(program_of(shape), target, threads, *database, *runner, *model, options));
