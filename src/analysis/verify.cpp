@@ -265,7 +265,7 @@ class Verifier {
         for (const BlockSite& other : sites_) {
           for (const Region& v : other.block->writes) {
             if (!(v.buffer == w.buffer) || written) continue;
-            written = other.block->annotations.find(kPadLanesCleared) || reaches_all(*other.block, v);
+            written = other.block->annotations.find(kClearsPadLanes) || reaches_all(*other.block, v);
           }
         }
         if (!written)

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/block_checks.h"
 #include "base/check.h"
 #include "ir/visit.h"
 

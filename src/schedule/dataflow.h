@@ -19,10 +19,6 @@ std::vector<const BlockNode*> blocks_of(const BlockNode& scope);
 const Region* read_region(const BlockNode& block, const BufferNode* buffer);
 const Region* write_region(const BlockNode& block, const BufferNode* buffer);
 
-/// A note on blocks that do nothing but set pad lanes of a layout to zero. No logical element is theirs, so they are no
-/// producers.
-inline constexpr const char* kClearsPadLanes = "clears_pad_lanes";
-
 /// Blocks of `scope` that write / read `buffer`. A block that updates it in place counts as a producer only.
 std::vector<const BlockNode*> producers_of(const BlockNode& scope, const BufferNode* buffer);
 std::vector<const BlockNode*> consumers_of(const BlockNode& scope, const BufferNode* buffer);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/block_checks.h"
 #include "arith/affine_map.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
