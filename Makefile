@@ -20,8 +20,9 @@ configure: setup
 	@mkdir -p $(BUILD); test -e $(BUILD)/build.ninja || cmake --preset $(or $(PRESET),release) -B $(BUILD) > $(BUILD)/configure.log 2>&1 \
 	  || { tail -n 20 $(BUILD)/configure.log >&2; rm -f $(BUILD)/build.ninja; exit 1; }
 
-models: setup ## Fetch the real models that tests, demo and benchmarks use
+models: setup ## Fetch or make the models that tests, demo and benchmarks use
 	@scripts/fetch_models.py
+	@$(PYTHON) scripts/make_models.py
 
 test: build models ## Build, then run every test
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
