@@ -81,6 +81,7 @@ Result<Report> bench_model(const Options& options) {
     report.json["profile"] = nlohmann::json::array();
     for (const KernelTime& kernel : times)
       report.json["profile"].push_back({{"kernel", kernel.name},
+                                        {"nodes", origins_json(kernel.origins)},
                                         {"calls", kernel.calls},
                                         {"total_ns", kernel.total_ns},
                                         {"min_ns", kernel.min_ns}});

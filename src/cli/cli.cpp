@@ -11,7 +11,8 @@ namespace fettle::cli {
 namespace {
 
 void print_report(const Report& report, bool json) {
-  if (json) fmt::print("{}\n", report.json.dump());
+  // Names come from model files, and may be no UTF-8.
+  if (json) fmt::print("{}\n", report.json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   else if (!report.text.empty()) fmt::print("{}{}", report.text, report.text.ends_with('\n') ? "" : "\n");
   std::fflush(stdout);
 }

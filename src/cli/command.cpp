@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "runtime/origins.h"
+
 namespace fettle::cli {
 namespace {
 
@@ -75,6 +77,18 @@ bool parse_assignment(const std::string& text, std::string* name, std::string* v
   *name = text.substr(0, equals);
   *value = text.substr(equals + 1);
   return true;
+}
+
+nlohmann::json provenance_json(const Provenance& provenance) {
+  nlohmann::json made = nlohmann::json::array();
+  for (const Origin& origin : provenance) made.push_back({{"op", origin.op}, {"name", origin.name}});
+  return made;
+}
+
+nlohmann::json origins_json(std::string_view lines) {
+  nlohmann::json made = nlohmann::json::array();
+  for (const KernelOrigin& origin : split_origins(lines)) made.push_back({{"op", origin.op}, {"name", origin.name}});
+  return made;
 }
 
 void progress(const std::string& line) { fmt::print(stderr, "{}\n", line); }

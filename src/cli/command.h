@@ -55,6 +55,11 @@ bool parse_seconds(const std::string& text, double* seconds);
 /// "NAME=VALUE"; the name may hold ':' and '/'.
 bool parse_assignment(const std::string& text, std::string* name, std::string* value);
 
+/// The model's nodes that a kernel does the work of: [{"op": "Conv", "name": "conv1"}, …].
+nlohmann::json provenance_json(const Provenance& provenance);
+/// The same of FettleModelInfo::kernel_origins.
+nlohmann::json origins_json(std::string_view lines);
+
 /// A line on standard error, for what is not the result.
 void progress(const std::string& line);
 

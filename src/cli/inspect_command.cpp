@@ -6,8 +6,10 @@
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/open.h"
 #include "graph/graph.h"
+#include "graph/op.h"
 #include "ir/text.h"
 #include "runtime/library.h"
+#include "runtime/origins.h"
 
 namespace fettle::cli {
 namespace {
@@ -29,7 +31,9 @@ Report describe_library(const FettleModelInfo& info) {
   };
   int64_t constant_bytes = 0;
   for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(&info.constants[i]);
-  std::vector<std::string> kernels(info.kernel_names, info.kernel_names + info.n_kernels);
+  nlohmann::json kernels = nlohmann::json::array();
+  for (int32_t i = 0; i < info.n_kernels; ++i)
+    kernels.push_back({{"name", info.kernel_names[i]}, {"nodes", origins_json(info.kernel_origins[i])}});
   report.json = {{"name", info.name},
                  {"compiler", info.compiler},
                  {"target", info.target_cpu},
@@ -48,7 +52,10 @@ Report describe_library(const FettleModelInfo& info) {
     report.text += fmt::format("output  {} {}\n", info.outputs[i].name, tensor_type_to_string(info.outputs[i]));
   report.text += fmt::format("{} kernels, {:.1f} MB of constants, {:.1f} MB of working memory\n", info.n_kernels,
                              static_cast<double>(constant_bytes) * 1e-6, static_cast<double>(info.arena_bytes) * 1e-6);
-  for (const std::string& kernel : kernels) report.text += "  " + kernel + "\n";
+  for (int32_t i = 0; i < info.n_kernels; ++i) {
+    const std::string origins = origins_to_string(info.kernel_origins[i], SIZE_MAX);
+    report.text += fmt::format("  {}{}\n", info.kernel_names[i], origins.empty() ? "" : ", from " + origins);
+  }
   return report;
 }
 
@@ -62,7 +69,7 @@ Result<const TaskInfo*> find_task(const CompiledModel& model, const std::string&
 /// The code of one task, as --ir and --asm show it.
 Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   const Target target = detect_host(options.threads);
-  FETTLE_TRY(const Schedule schedule, schedule_for({task.workload, task.trace, "kernel"}, target, target.threads));
+  FETTLE_TRY(const Schedule schedule, schedule_for({task.workload, task.trace, "kernel", {}}, target, target.threads));
   if (options.ir && !options.assembly) {
     FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
     std::string text = to_text(lowered.kernel);
@@ -73,7 +80,38 @@ Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   return emit_assembly(lowered.kernel, target, {.entry_name = "kernel"});
 }
 
+nlohmann::json calls_json(const TaskInfo& task) {
+  nlohmann::json calls = nlohmann::json::array();
+  for (const TaskCall& call : task.calls) calls.push_back({{"name", call.name}, {"nodes", provenance_json(call.provenance)}});
+  return calls;
+}
+
+/// Which nodes of the model a task does the work of, as comments: one line a call.
+std::string calls_text(const TaskInfo& task) {
+  std::string text;
+  for (const TaskCall& call : task.calls)
+    text += fmt::format("# {}{}\n", call.name, call.provenance.empty() ? "" : ", from " + to_text(call.provenance));
+  return text;
+}
+
+nlohmann::json graph_json(const Graph& graph) {
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const Node* node : graph.nodes()) {
+    nlohmann::json inputs = nlohmann::json::array(), outputs = nlohmann::json::array();
+    for (const Value* input : node->inputs) inputs.push_back(input ? nlohmann::json(input->name) : nlohmann::json());
+    for (const Value* output : node->outputs)
+      outputs.push_back({{"name", output->name}, {"type", output->type ? output->type->to_string() : "?"}});
+    nodes.push_back({{"name", node->name},
+                     {"op", node->op->name},
+                     {"inputs", inputs},
+                     {"outputs", outputs},
+                     {"nodes", provenance_json(node->provenance)}});
+  }
+  return nodes;
+}
+
 Report list_tasks(const CompiledModel& model) {
+  constexpr size_t kNamed = 3;
   Report report;
   report.json["tasks"] = nlohmann::json::array();
   report.text = fmt::format("{:>4} {:<8} {:>5}  {:<7} program\n", "task", "hash", "calls", "");
@@ -82,10 +120,13 @@ Report list_tasks(const CompiledModel& model) {
     report.json["tasks"].push_back({{"index", i},
                                     {"hash", task.hash},
                                     {"name", task.name},
-                                    {"calls", task.count},
+                                    {"count", task.count},
+                                    {"calls", calls_json(task)},
                                     {"tuned", task.tuned}});
-    report.text += fmt::format("{:>4} {:<8} {:>5}  {:<7} {}\n", i, task.hash.substr(0, 8), task.count,
-                               task.tuned ? "tuned" : "default", task.name);
+    const TaskCall& first = task.calls.front();
+    report.text += fmt::format("{:>4} {:<8} {:>5}  {:<7} {}{}\n", i, task.hash.substr(0, 8), task.count,
+                               task.tuned ? "tuned" : "default", task.name,
+                               first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed));
   }
   return report;
 }
@@ -100,8 +141,8 @@ Result<Report> inspect(const Options& options) {
   FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
   Report report;
   if (options.graph) {
-    report.text = to_text(graph);
-    report.json["graph"] = report.text;
+    report.text = to_text(graph, true);
+    report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
   }
   FETTLE_TRY(const CompiledModel model, compile_file(options.model, {options.threads, options.shapes,
@@ -116,7 +157,11 @@ Result<Report> inspect(const Options& options) {
       report.text = options.trace ? task->trace : task->workload;
       report.json[options.trace ? "trace" : "workload"] = report.text;
     }
+    report.text = calls_text(*task) + report.text;
     report.json["task"] = task->hash;
+    report.json["name"] = task->name;
+    report.json["calls"] = calls_json(*task);
+    report.json["tuned"] = task->tuned;
     return report;
   }
   if (options.tasks) return list_tasks(model);

@@ -31,7 +31,7 @@ struct CompiledModel::State {
   int threads = 1;
   std::vector<ArtefactTensor> inputs, outputs;
   std::vector<ConstantBytes> constants;
-  std::vector<std::string> kernel_names;
+  std::vector<std::string> kernel_names, kernel_origins;  // of each call
   std::vector<std::vector<uint8_t>> objects;
   std::string entry;
   int64_t arena_bytes = 0;
@@ -58,6 +58,23 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
     tensors.push_back({name, dtype, value->extents()});
   }
   return tensors;
+}
+
+/// As FettleModelInfo has origins. A name that holds line breaks gets spaces.
+std::string one_a_line(const Provenance& provenance) {
+  std::string lines;
+  for (const Origin& origin : provenance) {
+    std::string line = origin.to_string();
+    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
+    lines += (lines.empty() ? "" : "\n") + line;
+  }
+  return lines;
+}
+
+/// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
+std::string label_of(const PlannedCall& call) {
+  constexpr size_t kNamed = 6;
+  return call.provenance.empty() ? call.name : call.name + ", from " + to_text(call.provenance, kNamed);
 }
 
 /// Puts the constants of each call in place: as they are, in the kernel's layout, or packed by its prologue.
@@ -93,7 +110,7 @@ class ConstantBuilder {
       buffers.push_back(const_cast<std::byte*>(contents[i].bytes.get()));
     }
     if (prologue(context_.get(), buffers.data(), nullptr) != FETTLE_OK)
-      return fail(ErrorCode::E710, "packing the constants of " + call.name + " failed");
+      return fail(ErrorCode::E710, "packing the constants of " + label_of(call) + " failed");
     return indices;
   }
 
@@ -161,18 +178,22 @@ bool computes_once(const CompiledKernel& kernel) { return kernel.trace.find("tai
 Result<std::vector<CompiledKernel>> compile_workloads(const Plan& plan, const CompileOptions& options) {
   std::vector<KernelRequest> requests;
   for (const PlannedWorkload& workload : plan.workloads) {
-    KernelRequest request{to_text(workload.func), {}, "k_" + workload.hash.hex()};
+    KernelRequest request{to_text(workload.func), {}, "k_" + workload.hash.hex(), {}};
     if (auto trace = options.find_trace ? options.find_trace(workload.func) : std::nullopt)
       request.trace = std::move(*trace);
     requests.push_back(std::move(request));
+  }
+  for (const PlannedCall& call : plan.calls) {
+    std::string& label = requests[static_cast<size_t>(call.workload)].label;
+    if (label.empty()) label = label_of(call);
   }
   const int compile_threads = options.compile_threads > 0 ? options.compile_threads : available_threads();
   FETTLE_TRY(std::vector<CompiledKernel> kernels,
              compile_kernels(requests, options.target, options.threads, compile_threads));
   for (size_t i = 0; i < kernels.size(); ++i)
     if (!kernels[i].warning.empty() && options.warn)
-      options.warn(fmt::format("the recorded schedule of {} is of no use any more: {}", plan.workloads[i].func->name,
-                               kernels[i].warning));
+      options.warn(
+          fmt::format("the recorded schedule of {} is of no use any more: {}", requests[i].label, kernels[i].warning));
   return kernels;
 }
 
@@ -212,6 +233,7 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
     }
     calls.push_back(std::move(made));
     state->kernel_names.push_back(call.name);
+    state->kernel_origins.push_back(one_a_line(call.provenance));
   }
   state->constants = constants.take();
   state->arena_bytes = std::max<int64_t>(plan.arena_bytes, 64);
@@ -242,8 +264,10 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
   for (size_t w = 0; w < kernels.size(); ++w) {
     const PlannedWorkload& workload = plan.workloads[w];
     state->tasks.push_back({workload.func->name, workload.hash.hex(), to_text(workload.func), kernels[w].trace,
-                            workload.count, kernels[w].tuned, kernels[w].seconds});
+                            workload.count, kernels[w].tuned, kernels[w].seconds, {}});
   }
+  for (const PlannedCall& call : plan.calls)
+    state->tasks[static_cast<size_t>(call.workload)].calls.push_back({call.name, call.provenance});
   state->plan_text = to_text(plan);
   return CompiledModel(std::move(state));
 }
@@ -264,7 +288,7 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
     std::optional<JitModule> code;
     std::string features;
     std::vector<FettleTensor> inputs, outputs, constants;
-    std::vector<const char*> kernel_names;
+    std::vector<const char*> kernel_names, kernel_origins;
     std::vector<int64_t> constant_sizes;
     FettleModelInfo info{};
   };
@@ -284,6 +308,7 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
     loaded->constants.push_back({"", const_cast<std::byte*>(state_->constants[i].bytes.get()),
                                  &loaded->constant_sizes[i], 1, FETTLE_U8});
   for (const std::string& name : state_->kernel_names) loaded->kernel_names.push_back(name.c_str());
+  for (const std::string& origins : state_->kernel_origins) loaded->kernel_origins.push_back(origins.c_str());
   FettleModelInfo& info = loaded->info;
   info.magic = FETTLE_MAGIC;
   info.abi_version = FETTLE_ABI_VERSION;
@@ -294,6 +319,7 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.inputs = loaded->inputs.data();
   info.outputs = loaded->outputs.data();
   info.kernel_names = loaded->kernel_names.data();
+  info.kernel_origins = loaded->kernel_origins.data();
   info.constants = loaded->constants.data();
   info.n_inputs = static_cast<int32_t>(loaded->inputs.size());
   info.n_outputs = static_cast<int32_t>(loaded->outputs.size());
@@ -329,6 +355,7 @@ Result<> CompiledModel::write(const std::filesystem::path& out) const {
                                   {constant.bytes.get(), static_cast<size_t>(constant.size)}});
   }
   artefact.kernel_names = state_->kernel_names;
+  artefact.kernel_origins = state_->kernel_origins;
   artefact.objects = state_->objects;
   artefact.entry = state_->entry;
   artefact.default_threads = state_->threads;

@@ -30,6 +30,11 @@ struct CompileOptions {
   std::function<void(const std::string& what)> warn;
 };
 
+struct TaskCall {
+  std::string name;       // "conv1: Conv_Relu"
+  Provenance provenance;  // the model's nodes that it does the work of
+};
+
 /// One task of a compiled model, for people to read.
 struct TaskInfo {
   std::string name;            // of the program: "Conv_Add_HardSwish"
@@ -39,6 +44,7 @@ struct TaskInfo {
   int count = 0;
   bool tuned = false;
   double compile_s = 0;
+  std::vector<TaskCall> calls;
 };
 
 /// Code, constants and description of a model. Copies share everything.

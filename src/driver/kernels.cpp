@@ -111,9 +111,14 @@ Result<std::vector<CompiledKernel>> compile_kernels(const std::vector<KernelRequ
   for (std::thread& helper : helpers) helper.join();
 
   std::vector<CompiledKernel> kernels;
-  for (auto& result : results) {
-    if (!*result) return fail(std::move(result->error()));
-    kernels.push_back(std::move(**result));
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto& result = *results[i];
+    if (!result) {
+      Diagnostic& error = result.error();
+      if (!requests[i].label.empty()) error.where = requests[i].label + (error.where.empty() ? "" : "; " + error.where);
+      return fail(std::move(error));
+    }
+    kernels.push_back(std::move(*result));
   }
   return kernels;
 }

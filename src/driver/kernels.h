@@ -19,6 +19,7 @@ struct KernelRequest {
   std::string workload;  // text of the canonical program
   std::string trace;     // text of the schedule; empty: the untuned default
   std::string symbol;    // of the kernel; the prologue's is "<symbol>_prologue"
+  std::string label;     // what an error says it concerns
 };
 
 /// A parameter of a compiled kernel.

@@ -129,8 +129,10 @@ void Graph::replace_uses(Value* from, Value* to) {
 
 void Graph::replace_node(Node* node, Value* by) {
   FETTLE_CHECK(node->outputs.size() == 1 || use_count(node->outputs[0]) > 0);
-  replace_uses(node->outputs[0], by);
   if (by->producer && !by->is_constant()) merge_provenance(by->producer, node);
+  else
+    for (Node* user : node->outputs[0]->users) merge_provenance(user, node);
+  replace_uses(node->outputs[0], by);
   for (const Value* output : node->outputs)
     if (use_count(output)) return;
   erase(node);
@@ -217,10 +219,16 @@ Graph Graph::clone() const {
   return copy;
 }
 
-void merge_provenance(Node* to, const Node* from) {
-  for (const std::string& name : from->provenance)
-    if (std::find(to->provenance.begin(), to->provenance.end(), name) == to->provenance.end())
-      to->provenance.push_back(name);
+void merge_provenance(Provenance& to, const Provenance& from) {
+  for (const Origin& origin : from)
+    if (std::find(to.begin(), to.end(), origin) == to.end()) to.push_back(origin);
+}
+
+void merge_provenance(Node* to, const Node* from) { merge_provenance(to->provenance, from->provenance); }
+
+void hand_provenance_to_users(const Node* node) {
+  for (const Value* output : node->outputs)
+    for (Node* user : output->users) merge_provenance(user, node);
 }
 
 }  // namespace fettle

@@ -1,6 +1,7 @@
 #pragma once
 // The model as a graph in SSA form: values made once, by a node, as an input or as a constant.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,16 @@ struct Attrs {
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
+/// A node of the model file: where work came from.
+struct Origin {
+  std::string op;    // as the file has it, "Conv"; with its domain where that is not ONNX's: "com.microsoft.Gelu"
+  std::string name;  // or, of a node without one, its first output's
+
+  std::string to_string() const { return op + " " + name; }
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+using Provenance = std::vector<Origin>;  // each once
+
 /// One operation. Inputs that an operator leaves out are null.
 struct Node {
   std::string name;           // unique in its graph
@@ -76,8 +87,8 @@ struct Node {
   Attrs attrs;
   std::vector<Value*> inputs;  // change through Graph::set_input only
   std::vector<Value*> outputs;
-  /// Names of the model's nodes that this one does the work of; passes merge the lists.
-  std::vector<std::string> provenance;
+  /// The model's nodes that this one does the work of, or whose result it has in itself as a number; passes merge them.
+  Provenance provenance;
   bool erased = false;  // no longer in the graph; freed by the next sort()
 
   Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
@@ -119,8 +130,8 @@ class Graph {
   void resize_inputs(Node* node, size_t count);
   /// Every use of `from`, as a graph output too, becomes one of `to`.
   void replace_uses(Value* from, Value* to);
-  /// `from`'s node does the work of `to`'s now: replaces the uses, erases the node if nothing else of it is used, and
-  /// adds its provenance to `by`'s (may be null).
+  /// `by` takes the place of the node's first output: replaces the uses, erases the node if nothing else of it is used.
+  /// Who makes `by` does its work from now on; where that is an input or a constant, those who used the node do.
   void replace_node(Node* node, Value* by);
   /// The value must have no users; it is removed from its uses' lists.
   void erase(Node* node);
@@ -146,16 +157,21 @@ class Graph {
   std::shared_ptr<Names> names_;
 };
 
-/// Appends the names of `from` that `to` lacks.
+/// Appends the origins of `from` that `to` lacks.
+void merge_provenance(Provenance& to, const Provenance& from);
 void merge_provenance(Node* to, const Node* from);
+/// For a node that goes because its results are known: those who use them stand for it.
+void hand_provenance_to_users(const Node* node);
+/// "Conv conv1, Relu relu1 and 3 more": at most `most` of them.
+std::string to_text(const Provenance& provenance, size_t most = SIZE_MAX);
 
 /// Checks what every pass must keep: topological order, producers and users that agree, unique names, numbers of
 /// inputs and outputs as the operators say; with `typed`, that every value has a type and that shapes agree with the
 /// operators' rules. E605.
 Result<> validate(const Graph& graph, bool typed);
 
-/// One line a node: "conv1: f32[1, 16, 24, 160] = Conv(x, w, b) {group=1, …}".
-std::string to_text(const Graph& graph);
+/// One line a node: "conv1: f32[1, 16, 24, 160] = Conv(x, w, b) {group=1, …}"; with its origins, a second one.
+std::string to_text(const Graph& graph, bool with_origins = false);
 /// "Conv 38, Mul 20, …", most frequent first.
 std::string histogram(const Graph& graph);
 

@@ -36,7 +36,14 @@ std::string operand_text(const Value* value) {
 
 }  // namespace
 
-std::string to_text(const Graph& graph) {
+std::string to_text(const Provenance& provenance, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(most, provenance.size()); ++i) text += (i ? ", " : "") + provenance[i].to_string();
+  if (provenance.size() > most) text += fmt::format(" and {} more", provenance.size() - most);
+  return text;
+}
+
+std::string to_text(const Graph& graph, bool with_origins) {
   std::string text = "graph " + graph.name() + "\n";
   for (const Value* input : graph.inputs())
     text += fmt::format("  input {}: {}\n", input->name, input->type->to_string());
@@ -55,6 +62,7 @@ std::string to_text(const Graph& graph) {
       attrs += (attrs.empty() ? "" : ", ") + name + "=" + attr_text(value);
     if (!attrs.empty()) text += " {" + attrs + "}";
     text += "\n";
+    if (with_origins && !node->provenance.empty()) text += "      from " + to_text(node->provenance) + "\n";
   }
   for (const GraphOutput& output : graph.outputs())
     text += fmt::format("  output {} = {}\n", output.name, operand_text(output.value));

@@ -18,6 +18,7 @@ typedef struct FettleContext {
   FettleScratch* scratch;     /* null: scratch blocks come from the system each time */
   FettleKernelHook on_kernel; /* null: nobody asks */
   void* on_kernel_user;
+  int32_t failed_kernel; /* of the last fettle_call_kernel that failed: its index plus one; 0: none did */
 } FettleContext;
 
 /* Every compiled kernel, and the host program too.

@@ -12,7 +12,7 @@
 namespace fettle::rt {
 namespace {
 
-constexpr int32_t kMaxText = 256;
+constexpr int32_t kMaxText = 512;
 
 /// A sentence put together from pieces, cut where it grows too long.
 struct Text {
@@ -35,6 +35,20 @@ struct Text {
     return *this << (digits + at);
   }
 };
+
+/// Lines as a list: "Conv c1\nRelu r1" → "Conv c1, Relu r1".
+struct Lines {
+  const char* text;
+};
+Text& operator<<(Text& text, Lines lines) {
+  char piece[3] = {};
+  for (const char* at = lines.text; *at != 0; ++at) {
+    piece[0] = *at == '\n' ? ',' : *at;
+    piece[1] = *at == '\n' ? ' ' : '\0';
+    text << piece;
+  }
+  return text;
+}
 
 // Why the last creation failed. Writers take the lock; a reader that races with a failing creation may see a mixed
 // sentence, never an unended one: the last byte stays zero.
@@ -116,10 +130,15 @@ int32_t run(FettleModel* model, const void* const* inputs, void* const* outputs)
     if (outputs == nullptr || outputs[i] == nullptr) return refuse(model, "output", i, info.outputs[i]);
     *at++ = outputs[i];
   }
+  model->context.failed_kernel = 0;
   const int32_t status = info.entry(&model->context, model->buffers, nullptr);
   if (status != FETTLE_OK) {
     model->error = {};
     model->error << "running '" << info.name << "' failed: " << status_text(status);
+    if (const int32_t kernel = model->context.failed_kernel - 1; kernel >= 0 && kernel < info.n_kernels) {
+      model->error << " in kernel " << int64_t{kernel} << " '" << info.kernel_names[kernel] << "'";
+      if (info.kernel_origins[kernel][0] != 0) model->error << ", from " << Lines{info.kernel_origins[kernel]};
+    }
   }
   return status;
 }
@@ -199,10 +218,11 @@ const char* fettle_rt_model_error(const FettleModel* model) {
 
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
                            const int64_t* ints) {
-  if (context->on_kernel == nullptr) return kernel(context, buffers, ints);
-  const int64_t begin = now_ns();
+  const FettleKernelHook hook = context->on_kernel;
+  const int64_t begin = hook == nullptr ? 0 : now_ns();
   const int32_t status = kernel(context, buffers, ints);
-  context->on_kernel(context->on_kernel_user, index, begin, now_ns());
+  if (hook != nullptr) hook(context->on_kernel_user, index, begin, now_ns());
+  if (status != FETTLE_OK) context->failed_kernel = index + 1;
   return status;
 }
 

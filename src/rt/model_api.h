@@ -89,6 +89,7 @@ typedef struct FettleModelInfo {
   const FettleTensor* inputs;
   const FettleTensor* outputs;
   const char* const* kernel_names;
+  const char* const* kernel_origins; /* of each, the model file's nodes that it does the work of: "Conv c1\nRelu r1" */
   const FettleTensor* constants; /* with data, which is read-only and shared by all who load the file */
   int32_t n_inputs;
   int32_t n_outputs;
@@ -107,7 +108,7 @@ typedef struct FettleModelInfo {
 } FettleModelInfo;
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */
-#define FETTLE_ABI_VERSION 1u
+#define FETTLE_ABI_VERSION 2u
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,7 @@ const FettleTensor input = {"x", nullptr, shape, 1, FETTLE_F32};
 const FettleTensor output = {"y", nullptr, shape, 1, FETTLE_F32};
 const FettleTensor constant = {"offset", const_cast<float*>(offset), shape, 1, FETTLE_F32};
 const char* const kernel_names[] = {"add"};
+const char* const kernel_origins[] = {"Add sum\nRelu cut"};
 
 FettleModelInfo make_info() {
   FettleModelInfo info{};
@@ -49,6 +50,7 @@ FettleModelInfo make_info() {
   info.outputs = &output;
   info.constants = &constant;
   info.kernel_names = kernel_names;
+  info.kernel_origins = kernel_origins;
   info.n_inputs = info.n_outputs = info.n_constants = info.n_kernels = 1;
   info.default_threads = 2;
   info.arena_bytes = 4096;

@@ -94,7 +94,7 @@ TEST(Model, FailureWhileRunningIsReported) {
   const auto outputs = model.run(inputs);
   ASSERT_FALSE(outputs);
   EXPECT_EQ(outputs.error().code, ErrorCode::E710);
-  EXPECT_EQ(outputs.error().message, "running 'doubler' failed: compiled code failed");
+  EXPECT_EQ(outputs.error().message, "running 'doubler' failed: compiled code failed in kernel 1 'double', from Mul twice, Identity y");
   EXPECT_TRUE(model.run(input_x())) << "and the next run works";
 }
 
@@ -116,7 +116,7 @@ TEST(Profiler, CountsCallsByKernel) {
     EXPECT_GE(profiler.times()[1].total_ns, 2 * profiler.times()[1].min_ns);
     const std::string text = profiler.to_string();
     EXPECT_NE(text.find("100.0%"), std::string::npos) << text;
-    EXPECT_NE(text.find("double"), std::string::npos) << text;
+    EXPECT_NE(text.find("double (Mul twice, Identity y)"), std::string::npos) << text;
     EXPECT_EQ(text.find("idle"), std::string::npos) << text;
   }
   EXPECT_TRUE(model.run(input_x()));
@@ -140,7 +140,7 @@ TEST(Library, RefusesAnotherVersion) {
   const auto info = load_library(fixture("version"));
   ASSERT_FALSE(info);
   EXPECT_EQ(info.error().code, ErrorCode::E706);
-  EXPECT_EQ(info.error().message, "its interface has version 99, this Fettle's is 1");
+  EXPECT_EQ(info.error().message, "its interface has version 99, this Fettle's is 2");
 }
 
 TEST(Library, RefusesAnotherProcessor) {

@@ -4,10 +4,18 @@
 
 #include <algorithm>
 
+#include "runtime/origins.h"
+
 namespace fettle {
+namespace {
+
+constexpr size_t kShownOrigins = 4;  // of a kernel, in the table
+
+}  // namespace
 
 Profiler::Profiler(Model& model) : model_(model) {
-  for (int32_t i = 0; i < model.info().n_kernels; ++i) times_.push_back({.name = model.info().kernel_names[i]});
+  for (int32_t i = 0; i < model.info().n_kernels; ++i)
+    times_.push_back({.name = model.info().kernel_names[i], .origins = model.info().kernel_origins[i]});
   model_.set_kernel_hook(record, this);
 }
 
@@ -30,12 +38,14 @@ std::string Profiler::to_string() const {
   }
   std::ranges::stable_sort(order, std::greater{}, &KernelTime::total_ns);
   std::string text =
-      fmt::format("{:>6} {:>12} {:>8} {:>12}  {}\n", "share", "total us", "calls", "fastest us", "kernel");
+      fmt::format("{:>6} {:>12} {:>8} {:>12}  {}\n", "share", "total us", "calls", "fastest us", "kernel, and the nodes it does the work of");
   for (const KernelTime* time : order) {
+    const std::string origins = origins_to_string(time->origins, kShownOrigins);
     text += fmt::format(
-        "{:>5.1f}% {:>12.1f} {:>8} {:>12.2f}  {}\n",
+        "{:>5.1f}% {:>12.1f} {:>8} {:>12.2f}  {}{}\n",
         100.0 * static_cast<double>(time->total_ns) / static_cast<double>(std::max<int64_t>(total_ns, 1)),
-        static_cast<double>(time->total_ns) / 1e3, time->calls, static_cast<double>(time->min_ns) / 1e3, time->name);
+        static_cast<double>(time->total_ns) / 1e3, time->calls, static_cast<double>(time->min_ns) / 1e3, time->name,
+        origins.empty() ? "" : " (" + origins + ")");
   }
   return text;
 }

@@ -11,6 +11,7 @@ namespace fettle {
 
 struct KernelTime {
   std::string name;
+  std::string origins;  // the model file's nodes that it does the work of, one a line: "Conv c1\nRelu r1"
   int64_t calls = 0;
   int64_t total_ns = 0;
   int64_t min_ns = 0;  // of one call
@@ -27,7 +28,7 @@ class Profiler {
   /// By index of the kernel, with kernels that were never called.
   const std::vector<KernelTime>& times() const { return times_; }
 
-  /// A table, the largest total first: share, total, calls, fastest call, name. Times in microseconds.
+  /// A table, the largest total first: share, total, calls, fastest call, name, origins. Times in microseconds.
   std::string to_string() const;
 
  private:

@@ -52,7 +52,8 @@ class Describer {
     point_to_string(at + offsetof(FettleModelInfo, target_features), artefact_.target_features);
     point_to_table(at + offsetof(FettleModelInfo, inputs), add_tensors(artefact_.inputs));
     point_to_table(at + offsetof(FettleModelInfo, outputs), add_tensors(artefact_.outputs));
-    point_to_table(at + offsetof(FettleModelInfo, kernel_names), add_kernel_names());
+    point_to_table(at + offsetof(FettleModelInfo, kernel_names), add_strings(artefact_.kernel_names));
+    point_to_table(at + offsetof(FettleModelInfo, kernel_origins), add_strings(artefact_.kernel_origins));
     point_to_table(at + offsetof(FettleModelInfo, constants), add_constants());
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, entry), artefact_.entry);
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, create), "fettle_artefact_create_with");
@@ -99,10 +100,10 @@ class Describer {
     object_.point(tables_, at + offsetof(FettleTensor, shape), text_,
                   add_text(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t)));
   }
-  uint64_t add_kernel_names() {
-    const std::vector<const char*> blank(artefact_.kernel_names.size());
+  uint64_t add_strings(const std::vector<std::string>& strings) {
+    const std::vector<const char*> blank(strings.size());
     const uint64_t at = add_table(blank.data(), blank.size() * sizeof(char*));
-    for (size_t i = 0; i < blank.size(); ++i) point_to_string(at + i * sizeof(char*), artefact_.kernel_names[i]);
+    for (size_t i = 0; i < blank.size(); ++i) point_to_string(at + i * sizeof(char*), strings[i]);
     return at;
   }
   uint64_t add_constants() {
@@ -156,6 +157,8 @@ Result<> check_artefact(const Artefact& artefact) {
   bool identifier = !prefix.empty() && std::isdigit(static_cast<unsigned char>(prefix[0])) == 0;
   for (const char c : prefix) identifier = identifier && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_');
   if (!identifier) return fail(ErrorCode::E303, fmt::format("the prefix '{}' is not a C identifier", prefix));
+  if (artefact.kernel_origins.size() != artefact.kernel_names.size())
+    return fail(ErrorCode::E303, "not every kernel has its origins");
   if (prefix == "fettle_artefact" || prefix.starts_with("fettle_rt"))
     return fail(ErrorCode::E303, fmt::format("the prefix '{}' is taken", prefix));
   char unknown[32];

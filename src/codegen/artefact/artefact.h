@@ -36,6 +36,7 @@ struct Artefact {
   std::vector<ArtefactTensor> outputs;
   std::vector<ArtefactConstant> constants;
   std::vector<std::string> kernel_names;      // by the index that the host program gives to fettle_call_kernel
+  std::vector<std::string> kernel_origins;    // of each: the nodes that it does the work of, one a line
   std::vector<std::vector<uint8_t>> objects;  // relocatable ELF objects
   std::string entry;                          // symbol of the host program, a FettleKernel (rt/abi.h has its buffers)
   int32_t default_threads = 1;
@@ -47,7 +48,8 @@ struct Artefact {
 ///   "+avx2,+clzero,-avx512f,+fma"  →  "avx2,fma"
 std::string needed_features(std::string_view llvm_features);
 
-/// Whether the prefix is a C identifier that is free, and rt knows all features. E303.
+/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), and rt knows all features.
+/// E303.
 Result<> check_artefact(const Artefact& artefact);
 
 /// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_create, _create_with, _run,

@@ -85,6 +85,7 @@ class ArtefactTest : public testing::Test {
     artefact.outputs = {{"y", FETTLE_F32, {8}}};
     artefact.constants = {{{"factor", FETTLE_F32, {1}}, std::as_bytes(std::span(&factor, 1))}};
     artefact.kernel_names = {"scale"};
+    artefact.kernel_origins = {"Mul times\nAdd plus"};
     artefact.objects = {object(kDoubler)};
     artefact.entry = "host";
     artefact.arena_bytes = 4096;
@@ -145,6 +146,7 @@ TEST_F(ArtefactTest, LinksLoadsAndRuns) {
   EXPECT_EQ(fettle_tensor_bytes(&loaded.info->inputs[0]), 32);
   EXPECT_STREQ(loaded.info->outputs[0].name, "y");
   EXPECT_STREQ(loaded.info->kernel_names[0], "scale");
+  EXPECT_STREQ(loaded.info->kernel_origins[0], "Mul times\nAdd plus");
   EXPECT_STREQ(loaded.info->constants[0].name, "factor");
   EXPECT_EQ(*static_cast<const float*>(loaded.info->constants[0].data), 2);
   for (const int32_t threads : {1, 2, 5}) EXPECT_EQ(loaded.run(kX, threads), kTwiceX);

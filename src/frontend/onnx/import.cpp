@@ -37,6 +37,10 @@ std::string node_label(const NodeProto& node) {
   return node.output_size() > 0 ? node.output(0) : node.op_type();
 }
 
+std::string op_label(const NodeProto& node) {
+  return is_standard_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
+}
+
 class Importer {
  public:
   Importer(std::shared_ptr<const ModelProto> model, const std::string& folder)
@@ -80,8 +84,7 @@ class Importer {
     std::map<std::string, std::vector<std::string>> missing;
     for (const NodeProto& node : graph.node())
       if (!is_supported(node))
-        missing[(is_standard_domain(node.domain()) ? "" : node.domain() + ".") + node.op_type()].push_back(
-            node_label(node));
+        missing[op_label(node)].push_back(node_label(node));
     return report(missing);
   }
 
@@ -264,7 +267,7 @@ class Importer {
       return fail(ErrorCode::E603, fmt::format("{} with {} outputs", node.op, node.outputs.size()));
 
     Node* made = graph_.add_node(op, node.name, node.inputs, std::move(node.attrs), node.outputs);
-    made->provenance = {node_label(proto)};
+    made->provenance = {{op_label(proto), node_label(proto)}};
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (!node.outputs[i].empty()) FETTLE_TRY_VOID(define(node.outputs[i], made->outputs[i], made->name));
     return {};

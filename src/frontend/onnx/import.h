@@ -15,7 +15,7 @@ inline constexpr int kMinOpset = 7;
 inline constexpr int kMaxOpset = 27;
 
 /// Reads the model at `path`: operators normalised to the newest opset, initializers as constants (mapped, not copied,
-/// where their bytes lie raw in an external file), provenance = the names of nodes. Types are inferred by the passes.
+/// where their bytes lie raw in an external file), provenance = the file's nodes. Types are inferred by the passes.
 /// E601 cannot be read · E602 not ONNX, truncated · E603 unsupported operators, all of them listed · E605, E606 a node,
 /// tensor or attribute is inconsistent · E607 external data · E608 a limit · E609 opset
 Result<Graph> import_onnx(const std::string& path);

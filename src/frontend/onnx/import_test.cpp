@@ -101,7 +101,7 @@ TEST_F(OnnxImport, ReadsAFile) {
   ASSERT_TRUE(graph) << graph.error().to_string();
   EXPECT_EQ(graph->inputs()[0]->name, "x");
   EXPECT_EQ(graph->outputs()[0].name, "y");
-  EXPECT_EQ(graph->nodes()[0]->provenance, std::vector<std::string>{"the_Relu"});
+  EXPECT_EQ(graph->nodes()[0]->provenance, (Provenance{{"Relu", "the_Relu"}}));
 }
 
 TEST_F(OnnxImport, FilesThatAreNoModels) {

@@ -36,6 +36,7 @@ Result<bool> fold_node(Graph& graph, Node* node, const PassContext& context) {
     if (input) inputs.push_back(*input->constant);
   auto results = evaluate_node(*node, inputs, context.run);
   if (!results) return false;
+  hand_provenance_to_users(node);
   for (size_t i = 0; i < node->outputs.size(); ++i) {
     Value* output = node->outputs[i];
     graph.replace_uses(output, graph.add_constant(output->name, std::move((*results)[i])));

@@ -94,6 +94,7 @@ Result<> infer_shapes(Graph& graph, const PassContext& context) {
       Value* output = node->outputs[0];
       if (const auto numbers = static_shape(*content)) {
         FETTLE_TRY(ConstantTensor data, to_constant(*output, *numbers));
+        hand_provenance_to_users(node);
         graph.replace_uses(output, graph.add_constant(output->name, std::move(data)));
         graph.erase(node);
         continue;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/random.h"
 #include "graph/op.h"
@@ -20,7 +21,7 @@ class PassTest : public testing::Test {
   }
   Value* op(std::string_view name, std::vector<Value*> inputs, Attrs attrs = {}) {
     Node* node = g.add_node(find_op(name), "n" + std::to_string(g.nodes().size()), std::move(inputs), std::move(attrs));
-    node->provenance = {node->name};
+    node->provenance = {{std::string(name), node->name}};
     return node->output();
   }
   Value* number(double value) { return g.add_constant("c", scalar(value)); }
@@ -149,8 +150,8 @@ TEST_F(PassTest, BatchNormAndAffineJoinTheConvolution) {
   y = op("Add", {op("Mul", {number(1.5), y}), random({8, 1, 1})});
   g.add_output("y", op("Relu", {y}));
   optimize_to("Conv 1, Relu 1");
-  const auto& names = g.nodes()[0]->provenance;
-  EXPECT_EQ(names, (std::vector<std::string>{"n0", "n1", "n2", "n3"}));
+  EXPECT_EQ(to_text(g.nodes()[0]->provenance), "Conv n0, BatchNormalization n1, Mul n2, Add n3");
+  EXPECT_EQ(to_text(g.nodes()[1]->provenance), "Relu n4");
 }
 
 TEST_F(PassTest, AnOffsetBeforeAPaddedConvolutionStays) {
@@ -236,6 +237,25 @@ TEST_F(PassTest, EqualNodesMerge) {
   Value* x = input("x", {2, 3});
   g.add_output("y", op("Add", {op("Exp", {x}), op("Exp", {x})}));
   optimize_to("Add 1, Exp 1");
+  EXPECT_EQ(to_text(g.nodes()[0]->provenance), "Exp n0, Exp n1");
+}
+
+// No node of the model is lost that the result depends on, whatever becomes of it.
+TEST_F(PassTest, EveryNodeHasSomebodyWhoStandsForIt) {
+  Value* x = input("x", {2, 3, 4});
+  Value* y = op("Identity", {x});                                                         // n0: of an input
+  Value* shape = op("Concat", {op("Shape", {y}), numbers({1})}, axis(0));                 // n1, n2: become an attribute
+  y = op("Reshape", {y, shape});                                                          // n3
+  y = op("Transpose", {op("Transpose", {y}, ints("perm", {1, 0, 2, 3})), }, ints("perm", {1, 0, 2, 3}));  // n4, n5: cancel
+  y = op("Mul", {y, op("Exp", {number(0.5)})});                                           // n6: a number; n7
+  y = op("Gelu", {op("Dropout", {y})});                                                   // n8, n9
+  g.add_output("y", op("Mul", {op("Mul", {y, number(2)}), number(3)}));                   // n10, n11
+  g.sort();
+  ASSERT_TRUE(optimize(g));
+  std::set<std::string> kept;
+  for (const Node* node : g.nodes())
+    for (const Origin& origin : node->provenance) kept.insert(origin.name);
+  for (int i = 0; i < 12; ++i) EXPECT_TRUE(kept.contains("n" + std::to_string(i))) << i << "\n" << to_text(g, true);
 }
 
 TEST_F(PassTest, WrongShapesAreNamed) {

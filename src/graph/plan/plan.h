@@ -44,7 +44,7 @@ struct PlannedCall {
   int workload = -1;              // index into Plan::workloads
   std::string name;               // "conv2d_7: Conv_Add", unique in the plan
   std::vector<Operand> operands;  // one a parameter of the workload's func
-  std::vector<std::string> provenance;  // names of the model's nodes
+  Provenance provenance;          // the model's nodes that it does the work of, or through whose views it reads
 };
 
 /// How images lie in memory, for the whole graph.
