@@ -25,33 +25,57 @@ struct Options {
 };
 
 std::atomic<bool> interrupted{false};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 void interrupt(int) {
   // The second time, the usual happens.
-  if (interrupted.exchange(true)) std::signal(SIGINT, SIG_DFL);
+  if (!interrupted.exchange(true)) return;
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
 }
 
-/// While it lives, Ctrl-C asks tuning to end; what was measured is kept.
+/// While it lives, Ctrl-C, a polite kill and a terminal that goes ask tuning to end; what was measured is kept.
 class InterruptGuard {
  public:
   InterruptGuard() {
     interrupted = false;
     struct sigaction action {};
     action.sa_handler = interrupt;
-    sigaction(SIGINT, &action, &before_);
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      sigaction(kSignals[i], &action, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &before_[i], nullptr);  // as nohup wants it
+    }
+    std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
   }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  ~InterruptGuard() {
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction before_[std::size(kSignals)] {};
 };
+
+/// How candidates failed, a line a kind.
+std::string failure_text(const std::vector<FailureKind>& failures) {
+  if (failures.empty()) return "";
+  std::string text = failure_histogram(failures) + "\n";
+  for (const FailureKind& kind : failures)
+    text += fmt::format("  {} of {}: {}\n", error_info(kind.error).name, kind.task, kind.message);
+  return text;
+}
+
+nlohmann::json describe(const FailureKind& kind) {
+  return {{"code", std::string(error_info(kind.error).name)},
+          {"signal", kind.signal},
+          {"count", kind.count},
+          {"first", {{"task", kind.task}, {"trace", kind.trace}, {"message", kind.message}}}};
+}
 
 nlohmann::json describe(const TaskReport& task) {
   return {{"task", task.label},           {"trials", task.trials},     {"measured", task.measured},
           {"failed", task.failed},        {"default_us", task.default_s * 1e6}, {"best_us", task.best_s * 1e6},
-          {"confirmed", task.confirmed}};
+          {"confirmed", task.confirmed},  {"quarantined", task.quarantined}};
 }
 
 Result<Report> tune(const Options& options) {
@@ -96,8 +120,13 @@ Result<Report> tune(const Options& options) {
                  {"interrupted", done.stopped},
                  {"kept_untuned", tuned->kept_untuned}};
   for (const TaskReport& task : done.tasks) report.json["tasks"].push_back(describe(task));
+  report.json["failures"] = nlohmann::json::array();
+  for (const FailureKind& kind : done.failures) report.json["failures"].push_back(describe(kind));
   report.text = fmt::format("{} trials ({} measured now) of {} tasks in {:.0f} s, recorded in {}\n", done.trials,
                             done.measured, done.tasks.size(), done.seconds, path);
+  report.text += failure_text(done.failures);
+  for (const TaskReport& task : done.tasks)
+    if (task.quarantined) report.text += fmt::format("{} was left alone: its candidates end workers\n", task.label);
   if (done.stopped) report.text += "interrupted; all that was measured is kept\n";
   if (tuned->tuned_ms > 0) {
     report.json["latency_ms"] = {{"untuned", tuned->untuned_ms}, {"tuned", tuned->tuned_ms}};
@@ -115,7 +144,7 @@ Command add_tune_command(CLI::App& app) {
                                   "fettle tune model.onnx --shape x=1,3,48,320 --time 60s --db records.db", &options->json);
   made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
   made->add_option("--db", options->database, "where records are kept; default: one of the user's")->type_name("FILE");
-  auto* time = made->add_option("--time", options->time_text, "wall clock, all in all: 60s, 5m, 1h; default 5m")->type_name("TIME");
+  auto* time = made->add_option("--time", options->time_text, "all in all, while the machine is awake: 60s, 5m, 1h; default 5m")->type_name("TIME");
   auto* trials = made->add_option("--trials", options->trials, "measurements, of all tasks together")
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);

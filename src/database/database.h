@@ -25,7 +25,9 @@ class Database {
 
   /// Of the task's records, measured on this very kind of machine (fingerprint and features are equal), those that
   /// succeeded (and have not failed since): one a trace (its newest that ran to the end, else its newest), those that
-  /// ran to the end before those raced out, fastest first, at most k. E502, E503.
+  /// ran to the end before those raced out, fastest first, at most k. `checked` says whether any record of the trace
+  /// was; records of checks alone give no times where there are others. New and old are told by the order of adding: a
+  /// clock may jump. E502, E503.
   virtual Result<std::vector<Record>> best(const TaskKey& task, int k) = 0;
   /// All records of the task, oldest first, failed ones too. E502, E503.
   virtual Result<std::vector<Record>> records(const TaskKey& task) = 0;
@@ -41,6 +43,9 @@ class Database {
   virtual Result<std::vector<std::pair<std::string, std::vector<double>>>> facts(std::string_view machine,
                                                                                  std::string_view prefix) = 0;
 };
+
+/// The fastest of the task's records whose results are known to be right, if any. E502, E503.
+Result<std::optional<Record>> best_checked(Database& database, const TaskKey& task);
 
 /// One line of an overview: a task and what is known of it.
 struct TaskSummary {

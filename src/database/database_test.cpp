@@ -45,6 +45,8 @@ TEST_P(AnyDatabase, GivesBackWhatItWasGiven) {
   r.half_width = 0.015;
   r.repeats = 31;
   r.raced_out = true;
+  r.checked = true;
+  r.lost_worker = true;
   r.seed = UINT64_MAX;
   r.generation = 3;
   r.candidate = 12;
@@ -70,18 +72,20 @@ TEST_P(AnyDatabase, KeepsFailuresAsWhatTheyWere) {
 }
 
 TEST_P(AnyDatabase, BestIsOneATraceFastestFirst) {
-  const auto add = [&](const char* trace, double seconds, int64_t created, bool raced_out = false) {
+  // By a clock that goes backwards.
+  int64_t now = 1000;
+  const auto add = [&](const char* trace, double seconds, bool raced_out = false) {
     Record r = testing::record(10, trace, seconds);
-    r.created_ns = created;
+    r.created_ns = --now;
     r.raced_out = raced_out;
     ASSERT_TRUE(db_->add(r));
   };
-  add("slow", 9e-3, 1);
-  add("lucky", 1e-3, 2);
-  add("lucky", 5e-3, 3);  // timed again: what counts
-  add("fast", 3e-3, 4);
-  add("fast", 1e-4, 5, true);  // stopped early: not what counts
-  add("raced out", 2e-3, 6, true);
+  add("slow", 9e-3);
+  add("lucky", 1e-3);
+  add("lucky", 5e-3);  // timed again: what counts
+  add("fast", 3e-3);
+  add("fast", 1e-4, true);  // stopped early: not what counts
+  add("raced out", 2e-3, true);
   const TaskKey task = testing::task(10);
   auto best = db_->best(task, 10);
   ASSERT_TRUE(best) << best.error().to_string();
@@ -95,17 +99,40 @@ TEST_P(AnyDatabase, BestIsOneATraceFastestFirst) {
   EXPECT_EQ(db_->records(task)->size(), 6u);
 }
 
-TEST_P(AnyDatabase, WhatFailedLaterIsNotAmongTheBest) {
-  const auto add = [&](const char* trace, double seconds, int64_t created, ErrorCode error = ErrorCode::kNone) {
+TEST_P(AnyDatabase, OnlyWhatIsKnownToBeRightIsUsed) {
+  const auto add = [&](const char* trace, double seconds, bool checked, int64_t generation = 1) {
     Record r = testing::record(10, trace, seconds);
-    r.created_ns = created;
+    r.checked = checked;
+    r.generation = generation;
+    ASSERT_TRUE(db_->add(r));
+  };
+  const TaskKey task = testing::task(10);
+  add("fast, not checked", 1e-3, false);
+  ASSERT_TRUE(best_checked(*db_, task));
+  EXPECT_FALSE(*best_checked(*db_, task));
+  add("right", 3e-3, false);
+  add("right", 4e-3, false, kConfirmationGeneration);
+  add("right", 9e-3, true, kCheckGeneration);  // a single run: no time to go by
+  add("slow", 5e-3, true);
+  const auto best = best_checked(*db_, task);
+  ASSERT_TRUE(best && *best);
+  EXPECT_EQ((*best)->trace, "right");
+  EXPECT_EQ((*best)->median_s, 4e-3);
+  const auto all = db_->best(task, 3);
+  EXPECT_FALSE(all->at(0).checked);
+  EXPECT_TRUE(all->at(1).checked);
+}
+
+TEST_P(AnyDatabase, WhatFailedLaterIsNotAmongTheBest) {
+  const auto add = [&](const char* trace, double seconds, ErrorCode error = ErrorCode::kNone) {
+    Record r = testing::record(10, trace, seconds);
     r.error = error;
     ASSERT_TRUE(db_->add(r));
   };
-  add("wrong", 1e-3, 1);
-  add("wrong", 0, 3, ErrorCode::E405);
-  add("mended", 0, 1, ErrorCode::E403);
-  add("mended", 2e-3, 2);
+  add("wrong", 1e-3);
+  add("wrong", 0, ErrorCode::E405);
+  add("mended", 0, ErrorCode::E403);
+  add("mended", 2e-3);
   auto best = db_->best(testing::task(10), 10);
   ASSERT_TRUE(best) << best.error().to_string();
   ASSERT_EQ(best->size(), 1u);

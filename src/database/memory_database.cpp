@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "database/database.h"
 
@@ -25,11 +26,12 @@ class MemoryDatabase : public Database {
 
   Result<std::vector<Record>> best(const TaskKey& task, int k) override {
     std::map<std::string_view, const Record*> of_trace, last;
+    std::set<std::string_view> checked;
     for (const Record& r : records_) {
       if (!matches(r, task)) continue;
-      const Record*& latest = last[r.trace];
-      if (!latest || r.created_ns >= latest->created_ns) latest = &r;
+      last[r.trace] = &r;
       if (!r.ok()) continue;
+      if (r.checked) checked.insert(r.trace);
       const Record*& kept = of_trace[r.trace];
       if (!kept || newer(r, *kept)) kept = &r;
     }
@@ -44,6 +46,7 @@ class MemoryDatabase : public Database {
     for (const Record* record : order) {
       if (static_cast<int>(result.size()) >= k) break;
       result.push_back(*record);
+      result.back().checked = checked.contains(record->trace);
     }
     return result;
   }
@@ -88,9 +91,10 @@ class MemoryDatabase : public Database {
   static bool matches(const Record& r, const TaskKey& task) {
     return same_machine(r.task, task) && same_workload(r.task.workload, task.workload);
   }
+  // Of `a`, which was added later.
   static bool newer(const Record& a, const Record& b) {
     if (a.raced_out != b.raced_out) return b.raced_out;
-    return a.created_ns >= b.created_ns;
+    return a.generation != kCheckGeneration || b.generation == kCheckGeneration;
   }
 
   std::vector<Record> records_;

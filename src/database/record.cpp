@@ -113,6 +113,7 @@ std::string to_json_line(const Record& r) {
             {"half_width", r.half_width},
             {"repeats", r.repeats},
             {"raced_out", r.raced_out},
+            {"checked", r.checked},
             {"machine", r.machine},
             {"created_ns", r.created_ns},
             {"seed", r.seed},
@@ -121,6 +122,7 @@ std::string to_json_line(const Record& r) {
   for (const auto& [address, decision] : r.decisions) json["decisions"][address] = decision;
   if (r.signal != 0) json["signal"] = r.signal;
   if (!r.message.empty()) json["message"] = r.message;
+  if (r.lost_worker) json["lost_worker"] = true;
   return dump(json);
 }
 
@@ -147,6 +149,8 @@ Result<Record> record_from_json(std::string_view line) {
   r.half_width = fields.get<double>("half_width");
   r.repeats = fields.get<int64_t>("repeats");
   r.raced_out = fields.get<bool>("raced_out");
+  r.checked = fields.get_or<bool>("checked", false);
+  r.lost_worker = fields.get_or<bool>("lost_worker", false);
   r.machine = fields.get<std::string>("machine");
   r.created_ns = fields.get<int64_t>("created_ns");
   r.seed = fields.get<uint64_t>("seed");

@@ -13,6 +13,10 @@
 
 namespace fettle {
 
+/// Generations of records that no search asked for: a candidate timed again beside others; one whose results were
+/// checked, by a single run.
+inline constexpr int64_t kConfirmationGeneration = -1, kCheckGeneration = -2;
+
 struct Record {
   TaskKey task;
   std::string trace;                                      // its text form
@@ -27,6 +31,9 @@ struct Record {
   double half_width = 0;  // of the 95 % interval of the median, relative to it
   int64_t repeats = 0;
   bool raced_out = false;  // stopped early, being plainly slower than the best: median_s is rough
+
+  bool checked = false;      // its results were compared, and right; or it is what an untuned program does
+  bool lost_worker = false;  // it failed so that the process that built or ran it was lost
 
   // How and where.
   std::string machine;     // Target in one line

@@ -52,6 +52,12 @@ constexpr const char* kSteps[] = {
       PRIMARY KEY (machine, key)
     ) WITHOUT ROWID;
     )",
+    // 3: results that were checked, which confirmations were; workers that were lost
+    R"(
+    ALTER TABLE records ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE records ADD COLUMN lost_worker INTEGER NOT NULL DEFAULT 0;
+    UPDATE records SET checked = 1 WHERE generation = -1 AND error = '';
+    )",
 };
 
 }  // namespace

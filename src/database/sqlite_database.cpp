@@ -20,7 +20,7 @@ constexpr std::uintmax_t kCheckBytes = 64 << 20;
 
 constexpr const char* kColumns =
     "features, fingerprint, threads, versions, trace, decisions, error, signal, message, median_s, min_s, half_width, "
-    "repeats, raced_out, machine, created_ns, seed, generation, candidate";
+    "repeats, raced_out, checked, lost_worker, machine, created_ns, seed, generation, candidate";
 
 constexpr const char* kOfTask =
     "workload = ?1 AND features = ?2 AND fingerprint = ?3 AND threads = ?4 AND versions = ?5";
@@ -66,6 +66,8 @@ Result<Record> read_record(const Statement& row, const Workload& workload, const
   r.half_width = row.real(column++);
   r.repeats = row.integer(column++);
   r.raced_out = row.integer(column++) != 0;
+  r.checked = row.integer(column++) != 0;
+  r.lost_worker = row.integer(column++) != 0;
   r.machine = row.text(column++);
   r.created_ns = row.integer(column++);
   r.seed = static_cast<uint64_t>(row.integer(column++));
@@ -94,12 +96,14 @@ class SqliteDatabase : public Database {
   }
 
   Result<std::vector<Record>> best(const TaskKey& task, int k) override {
-    return query(task,
-                 fmt::format("SELECT {0} FROM (SELECT *, row_number() OVER (PARTITION BY trace ORDER BY "
-                             "error <> '', raced_out, created_ns DESC, id DESC) AS place, first_value(error) OVER "
-                             "(PARTITION BY trace ORDER BY created_ns DESC, id DESC) AS last FROM records WHERE {1}) "
-                             "WHERE place = 1 AND last = '' ORDER BY raced_out, median_s, id LIMIT {2}",
-                             kColumns, kOfTask, std::max(k, 0)));
+    std::string columns = kColumns;
+    columns.replace(columns.find("checked"), 7, "known_right");
+    return query(task, fmt::format("SELECT {0} FROM (SELECT *, row_number() OVER (PARTITION BY trace ORDER BY "
+                                   "error <> '', raced_out, generation = {3}, id DESC) AS place, first_value(error) "
+                                   "OVER (PARTITION BY trace ORDER BY id DESC) AS last, max(checked) OVER (PARTITION "
+                                   "BY trace) AS known_right FROM records WHERE {1}) WHERE place = 1 AND last = '' "
+                                   "ORDER BY raced_out, median_s, id LIMIT {2}",
+                                   columns, kOfTask, std::max(k, 0), kCheckGeneration));
   }
 
   Result<std::vector<Record>> records(const TaskKey& task) override {
@@ -129,6 +133,7 @@ class SqliteDatabase : public Database {
     }
     // In pages, so that no lock is held, and nothing else refused, while `visit` works.
     constexpr int64_t kPage = 256;
+    constexpr int kWorkloadColumn = 21;  // behind kColumns
     for (int64_t after = 0;;) {
       std::vector<Record> page;
       FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 "
@@ -138,12 +143,12 @@ class SqliteDatabase : public Database {
       for (;;) {
         FETTLE_TRY(const bool row, s.step());
         if (!row) break;
-        const auto workload = workloads.find(s.integer(19));
+        const auto workload = workloads.find(s.integer(kWorkloadColumn));
         if (workload == workloads.end())
           return fail(ErrorCode::E503, "a record's workload is missing", connection_.where());
         FETTLE_TRY(Record record, read_record(s, workload->second, connection_.where()));
         page.push_back(std::move(record));
-        after = s.integer(20);
+        after = s.integer(kWorkloadColumn + 1);
       }
       s.reset();
       for (const Record& record : page) FETTLE_TRY_VOID(visit(record));
@@ -227,7 +232,7 @@ class SqliteDatabase : public Database {
       FETTLE_TRY(Statement s,
                  connection_.prepare(fmt::format("INSERT INTO records (workload, {}, trace_hash) VALUES (?1, ?2, ?3, "
                                                  "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
-                                                 "?18, ?19, ?20, ?21)",
+                                                 "?18, ?19, ?20, ?21, ?22, ?23)",
                                                  kColumns)));
       for (const Record& r : records) {
         FETTLE_TRY(int64_t workload, find_workload(r.task.workload));
@@ -246,6 +251,8 @@ class SqliteDatabase : public Database {
         s.bind(index++, r.half_width);
         s.bind(index++, r.repeats);
         s.bind(index++, static_cast<int64_t>(r.raced_out));
+        s.bind(index++, static_cast<int64_t>(r.checked));
+        s.bind(index++, static_cast<int64_t>(r.lost_worker));
         s.bind(index++, r.machine);
         s.bind(index++, r.created_ns);
         s.bind(index++, static_cast<int64_t>(r.seed));

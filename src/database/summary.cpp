@@ -6,6 +6,15 @@
 
 namespace fettle {
 
+Result<std::optional<Record>> best_checked(Database& database, const TaskKey& task) {
+  // Those of a search that ended early stand before it.
+  constexpr int kAsked = 64;
+  FETTLE_TRY(std::vector<Record> best, database.best(task, kAsked));
+  for (Record& record : best)
+    if (record.checked && !record.raced_out) return std::optional(std::move(record));
+  return std::optional<Record>();
+}
+
 Result<std::vector<TaskSummary>> summarize(Database& database) {
   std::vector<TaskSummary> summaries;
   // Programs equal under renaming meet in same_workload; the key narrows down whom to ask.

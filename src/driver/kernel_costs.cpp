@@ -18,8 +18,8 @@ double KnownKernelCosts::seconds(const Func& workload, int threads) {
 
 double KnownKernelCosts::find(const Func& workload, int threads) const {
   if (database_) {
-    const auto best = database_->best(make_task_key(workload, *target_, threads, program_versions()), 1);
-    if (best && !best->empty()) return best->front().median_s;
+    const auto best = best_checked(*database_, make_task_key(workload, *target_, threads, program_versions()));
+    if (best && *best) return (*best)->median_s;
   }
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto schedule = untuned_schedule(workload, target_, threads);

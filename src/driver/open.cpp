@@ -16,9 +16,9 @@ bool is_library_path(const std::string& path) {
 std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_ptr<Database> database,
                                                                    const Target& target, int threads) {
   return [database = std::move(database), target, threads](const Func& workload) -> std::optional<std::string> {
-    const auto found = database->best(make_task_key(workload, target, threads, program_versions()), 1);
-    if (!found || found->empty()) return {};
-    return found->front().trace;
+    const auto found = best_checked(*database, make_task_key(workload, target, threads, program_versions()));
+    if (!found || !*found) return {};
+    return (*found)->trace;
   };
 }
 

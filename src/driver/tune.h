@@ -21,7 +21,7 @@ namespace fettle {
 struct TuneModelOptions {
   Target target;
   int threads = 1;
-  double seconds = std::numeric_limits<double>::infinity();  // wall clock, all in all
+  double seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t trials = std::numeric_limits<int64_t>::max();
   uint64_t seed = 0;
   const std::atomic<bool>* stop = nullptr;                   // set: end soon; what was measured is kept

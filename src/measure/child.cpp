@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 namespace fettle {
 namespace {
@@ -85,12 +86,23 @@ void limit(decltype(RLIMIT_CORE) what, int64_t value) {
   limit(RLIMIT_CORE, 0);
   const int64_t mapped = mapped_bytes();
   if (mapped > 0) limit(RLIMIT_AS, mapped + limits.memory_bytes);
-  forbid_processes();
+  if (limits.forbid_processes) forbid_processes();
   ::_exit(body());
 }
 
-// Ends what is left of the group. True if there was anything.
-bool end_group(pid_t group) {
+// Children of the calling thread, those that became orphans and came to it included. Empty where the system does not
+// tell.
+std::set<pid_t> children() {
+  std::set<pid_t> pids;
+  if (std::FILE* file = std::fopen("/proc/thread-self/children", "r")) {
+    for (int pid = 0; std::fscanf(file, "%d", &pid) == 1;) pids.insert(pid);
+    std::fclose(file);
+  }
+  return pids;
+}
+
+// Ends what is left of the group, then what had left it. True if there was anything.
+bool end_group(pid_t group, const std::set<pid_t>& others) {
   bool any = false;
   for (int attempt = 0; attempt < 200 && ::kill(-group, SIGKILL) == 0; ++attempt) {
     any = true;
@@ -98,6 +110,16 @@ bool end_group(pid_t group) {
     while (::waitpid(-group, nullptr, WNOHANG) > 0) {
     }
     ::usleep(500);
+  }
+  for (int attempt = 0; attempt < 2000; ++attempt) {
+    bool found = false;
+    for (const pid_t pid : children()) {
+      if (others.contains(pid)) continue;
+      any = found = true;
+      ::kill(pid, SIGKILL);
+      (void)::waitpid(pid, nullptr, 0);  // what it had started comes here next
+    }
+    if (!found) break;
   }
   return any;
 }
@@ -111,6 +133,7 @@ ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& l
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
+  const std::set<pid_t> others = children();
   const pid_t child = ::fork();
   if (child < 0) {
     const int error = errno;
@@ -153,7 +176,7 @@ ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& l
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  const bool left = end_group(child);
+  const bool left = end_group(child, others);
   if (outcome.end != ChildOutcome::End::kExited) return outcome;
   if (WIFSIGNALED(status)) return {ChildOutcome::End::kSignalled, WTERMSIG(status)};
   if (left) return {ChildOutcome::End::kLeftProcesses, 0};

@@ -99,5 +99,29 @@ TEST(Child, GivesUpWhenTheOtherEndCloses) {
   ::close(ends[0]);
 }
 
+// Where nothing forbids processes: those that leave the group and the session, and go on forking.
+TEST(Child, NothingThatItStartedStays) {
+  if (::access("/proc/thread-self/children", R_OK) != 0) GTEST_SKIP() << "this system does not list children";
+  int alive[2];
+  ASSERT_EQ(::pipe(alive), 0);
+  const auto outcome = run_in_child(
+      [&]() -> int {
+        for (int i = 0; i < 5; ++i)
+          if (::fork() == 0) {
+            ::setsid();
+            if (::fork() == 0) ::setsid();
+            for (;;) ::usleep(1000);
+          }
+        return 0;
+      },
+      {.timeout_s = 0.5, .forbid_processes = false});
+  EXPECT_NE(outcome.end, ChildOutcome::End::kExited);
+  // Whoever still lives holds the writing end.
+  ::close(alive[1]);
+  char byte;
+  EXPECT_EQ(::read(alive[0], &byte, 1), 0);
+  ::close(alive[0]);
+}
+
 }  // namespace
 }  // namespace fettle

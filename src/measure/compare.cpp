@@ -82,17 +82,21 @@ double tolerance_of_scale(const Func& workload, DType output) {
 }
 
 std::optional<std::string> find_difference(std::string_view name, std::span<const int64_t> shape, DType dtype,
-                                           const void* computed, const void* reference, double tolerance) {
+                                           const void* computed, const void* reference, double tolerance,
+                                           const std::vector<bool>& known) {
+  const auto counts = [&](int64_t i) { return known.empty() || known[static_cast<size_t>(i)]; };
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
   if (std::memcmp(computed, reference, static_cast<size_t>(count * dtype.element_bytes())) == 0) return std::nullopt;
   double scale = 0;
   for (int64_t i = 0; i < count; ++i) {
+    if (!counts(i)) continue;
     const double magnitude = std::fabs(element(dtype, reference, i));
     if (std::isfinite(magnitude)) scale = std::max(scale, magnitude);
   }
   int64_t first = -1, wrong = 0;
   for (int64_t i = 0; i < count; ++i) {
+    if (!counts(i)) continue;
     const double a = element(dtype, computed, i), b = element(dtype, reference, i);
     const bool same = a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= tolerance * scale;
     if (same) continue;
@@ -104,6 +108,15 @@ std::optional<std::string> find_difference(std::string_view name, std::span<cons
                                  element(dtype, computed, first), element(dtype, reference, first));
   if (wrong > 1) text += fmt::format(" (and {} more of {} elements differ)", wrong - 1, count);
   return text;
+}
+
+std::vector<bool> equal_elements(std::span<const char> a, std::span<const char> b, DType dtype) {
+  FETTLE_CHECK(a.size() == b.size());
+  const auto bytes = static_cast<size_t>(dtype.element_bytes());
+  std::vector<bool> equal(a.size() / bytes);
+  for (size_t i = 0; i < equal.size(); ++i)
+    equal[i] = std::memcmp(a.data() + i * bytes, b.data() + i * bytes, bytes) == 0;
+  return equal;
 }
 
 }  // namespace fettle

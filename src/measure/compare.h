@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ir/func.h"
 
@@ -17,8 +18,13 @@ namespace fettle {
 double tolerance_of_scale(const Func& workload, DType output);
 
 /// Compares dense arrays of `dtype`. NaN equals NaN, an infinity itself. Returns what is wrong, or nothing:
-/// "C[3, 17] is 1.25 instead of 1.5 (and 12 more elements differ)".
+/// "C[3, 17] is 1.25 instead of 1.5 (and 12 more elements differ)". `known`: which elements of the reference count;
+/// empty: all.
 std::optional<std::string> find_difference(std::string_view name, std::span<const int64_t> shape, DType dtype,
-                                           const void* computed, const void* reference, double tolerance);
+                                           const void* computed, const void* reference, double tolerance,
+                                           const std::vector<bool>& known = {});
+
+/// The elements that are the same, bit by bit, in both.
+std::vector<bool> equal_elements(std::span<const char> a, std::span<const char> b, DType dtype);
 
 }  // namespace fettle

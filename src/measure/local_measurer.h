@@ -22,12 +22,15 @@ struct LocalMeasurerOptions {
   double build_timeout_s = 20;
   /// A candidate may run for timeout_factor times the incumbent's time, but at least min_timeout_s; without an
   /// incumbent, for first_timeout_s.
-  double timeout_factor = 100;
+  double timeout_factor = 25;
   double min_timeout_s = 1;
   double first_timeout_s = 20;
   int64_t memory_bytes = int64_t{4} << 30;  // that a candidate may allocate
-  int recycle_after = 1000;                 // candidates: then a worker is replaced, between two batches
-  std::vector<std::string> worker_args;     // for tests; not given to workers that replace others
+  /// A worker is replaced, between two batches, after so many candidates, or when it holds so much memory.
+  int recycle_after = 1000;
+  int64_t recycle_bytes = int64_t{1} << 30;
+  std::vector<std::string> worker_args;  // for tests; not given to workers that replace others, unless
+  bool worker_args_always = false;
 };
 
 struct MeasurerState;

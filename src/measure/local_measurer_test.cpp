@@ -196,13 +196,15 @@ func add(X: f32[n], Y: f32[n] output, n: i64 in 1..64):
   expect_ok(measure({"b0 = get_block(name=\"Y\")\n"}, request)[0]);
 }
 
-TEST_F(Measurer, ATrustedTraceStandsForALongPlainProgram) {
-  start(options());
+TEST_F(Measurer, ALongProgramIsCheckedByASample) {
+  auto o = options();
+  o.worker_args = {"--misbehave", "corrupt:1"};
+  start(o);
   const Func long_one = parsed(R"(
-func sums(X: f32[1200], Y: f32[1200] output):
-  for i in 1200:
+func sums(X: f32[200], Y: f32[200] output):
+  for i in 200:
     for j in 600000:
-      block Y(v: spatial[1200] = i, r: reduce[600000] = j):
+      block Y(v: spatial[200] = i, r: reduce[600000] = j):
         reads X[v]
         writes Y[v]
         init:
@@ -210,13 +212,65 @@ func sums(X: f32[1200], Y: f32[1200] output):
         Y[v] = max(Y[v], X[v])
 )");
   const std::string as_it_is = "b0 = get_block(name=\"Y\")\n";
-  // The reference is built from the trace that is given: one that cannot be built is no reference.
-  ASSERT_TRUE(measurer_->set_workload(long_one, {.reference_trace = "nonsense("}));
+  // With and without a trace that stands for the rest.
+  for (const std::string& trace : {as_it_is, std::string("nonsense(")}) {
+    ASSERT_TRUE(measurer_->set_workload(long_one, {.reference_trace = trace}));
+    MeasureRequest request;
+    request.check = true;
+    const auto results = measure({as_it_is}, request);
+    ASSERT_EQ(results.size(), 1u);
+    if (trace == as_it_is) {
+      expect_ok(results[0]);
+      EXPECT_TRUE(results[0].checked);
+    } else {
+      EXPECT_EQ(results[0].error, ErrorCode::E405) << results[0].message;
+    }
+  }
+}
+
+TEST_F(Measurer, EqualTracesAreBuiltOnce) {
+  start(options());
+  const auto two = traces(2);
+  const auto results = measure({two[0], two[1], two[0], two[0]});
+  for (const MeasureResult& r : results) expect_ok(r);
+  EXPECT_EQ(results[0].build_s, results[2].build_s);
+  EXPECT_EQ(results[0].build_s, results[3].build_s);
+  EXPECT_NE(results[0].build_s, results[1].build_s);
+}
+
+TEST_F(Measurer, NothingRunsBeyondTheTimeForAll) {
+  auto o = options();
+  o.worker_args = {"--misbehave", "hang:1"};
+  start(o);
+  const auto list = traces(4);
+  for (const MeasureResult& r : measure({list[3]})) expect_ok(r);
   MeasureRequest request;
-  request.check = true;
-  const auto results = measure({as_it_is}, request);
-  EXPECT_EQ(results[0].error, ErrorCode::E406);
-  EXPECT_NE(results[0].message.find("reference"), std::string::npos) << results[0].message;
+  request.max_seconds = 1.5;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto results = measure(list, request);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "the limit of one would be 20 s";
+  EXPECT_EQ(results.front().error, ErrorCode::E407) << "it hangs, but was not given its time";
+  EXPECT_EQ(results.back().error, ErrorCode::E407);
+}
+
+TEST_F(Measurer, ACandidateThatTakesItsWorkerAlong) {
+  auto o = options();
+  o.worker_args = {"--misbehave", "build-crash:0"};
+  o.worker_args_always = true;
+  start(o);
+  for (const MeasureResult& r : measure(traces(2))) {
+    EXPECT_EQ(r.error, ErrorCode::E401);
+    EXPECT_TRUE(r.lost_worker);
+  }
+}
+
+TEST_F(Measurer, WorkersThatHoldMuchAreReplaced) {
+  auto o = options();
+  o.recycle_bytes = 1;
+  start(o);
+  for (int batch = 0; batch < 3; ++batch)
+    for (const MeasureResult& r : measure(traces(2))) expect_ok(r);
+  EXPECT_GE(measurer_->restarts(), 2);
 }
 
 TEST_F(Measurer, NoWorker) {

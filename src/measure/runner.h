@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -17,7 +18,8 @@ namespace fettle {
 /// What came of one candidate.
 struct MeasureResult {
   /// kNone: it was timed. E401 not built · E402 too slow · E403 crashed · E404 memory · E405 wrong result · E406 the
-  /// harness failed, which says nothing about the candidate · E407 not reached, because `should_stop` said so.
+  /// harness failed, which says nothing about the candidate · E407 not reached, because `should_stop` said so or the
+  /// time was up.
   ErrorCode error = ErrorCode::kNone;
   int signal = 0;  // E403
   std::string message;
@@ -25,6 +27,7 @@ struct MeasureResult {
   double min_s = 0;
   double half_width = 0;   // of the 95 % interval of the median, relative
   int64_t repeats = 0;     // batches timed
+  bool lost_worker = false;  // E401, E403: the candidate took its worker along
   bool raced_out = false;  // stopped early, being plainly slower than the incumbent
   bool checked = false;    // its outputs were compared, and right
   double build_s = 0;      // replay, lowering, compilation, linking
@@ -44,6 +47,8 @@ struct MeasureRequest {
   std::function<void(size_t index, const MeasureResult&)> on_result;
   /// Asked before each build and run.
   std::function<bool()> should_stop;
+  /// For all of them, from the call on: what is not done by then is E407, even in the middle of a run.
+  double max_seconds = std::numeric_limits<double>::infinity();
 };
 
 struct WorkloadOptions {

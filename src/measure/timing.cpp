@@ -1,7 +1,8 @@
 #include "measure/timing.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/check.h"
@@ -9,7 +10,18 @@
 namespace fettle {
 namespace {
 
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+/// Two clocks are read one after the other: less than this is no sleep.
+constexpr double kSleepSeconds = 0.02;
+/// Of one sample.
+constexpr int kMaxSleeps = 8;
+
+double read_s(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+double awake_s() { return read_s(CLOCK_MONOTONIC); }
+double asleep_s() { return read_s(CLOCK_BOOTTIME) - read_s(CLOCK_MONOTONIC); }
 
 bool plainly_slower(size_t n, const MedianInterval& interval, double fastest, double incumbent_s) {
   if (incumbent_s <= 0) return false;
@@ -19,6 +31,8 @@ bool plainly_slower(size_t n, const MedianInterval& interval, double fastest, do
 }
 
 }  // namespace
+
+Clocks system_clocks() { return {awake_s, asleep_s}; }
 
 MedianInterval median_interval(std::vector<double>& samples) {
   FETTLE_CHECK(!samples.empty());
@@ -33,14 +47,18 @@ MedianInterval median_interval(std::vector<double>& samples) {
   return result;
 }
 
-Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options) {
+Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options, const Clocks& clocks) {
   Timing timing;
-  const double begin = now_s();
+  const double begin = clocks.awake_s();
   const auto timed = [&](int64_t calls) {
-    const double start = now_s();
-    for (int64_t i = 0; i < calls && timing.status == 0; ++i) timing.status = call();
-    timing.calls += calls;
-    return (now_s() - start) / static_cast<double>(calls);
+    for (int sleeps = 0;; ++sleeps) {
+      const double asleep = clocks.asleep_s(), start = clocks.awake_s();
+      for (int64_t i = 0; i < calls && timing.status == 0; ++i) timing.status = call();
+      timing.calls += calls;
+      const double took_s = clocks.awake_s() - start;
+      if (clocks.asleep_s() - asleep > kSleepSeconds && sleeps < kMaxSleeps) continue;
+      return took_s / static_cast<double>(calls);
+    }
   };
 
   const double cold_s = timed(1);
@@ -74,7 +92,7 @@ Timing time_call(const std::function<int32_t()>& call, const TimingOptions& opti
     }
     if (static_cast<int>(n) >= options.min_samples && timing.half_width <= options.target_half_width) return timing;
     if (static_cast<int>(n) >= options.max_samples) return timing;
-    if (n >= 3 && now_s() - begin >= options.max_seconds) return timing;
+    if (n >= 3 && clocks.awake_s() - begin >= options.max_seconds) return timing;
   }
 }
 

@@ -26,11 +26,22 @@ struct Timing {
   int32_t status = 0;  // of the first call that failed: then nothing else counts
 };
 
+/// In seconds, of which differences count: while the machine is awake, and while it sleeps. Neither follows the wall
+/// clock, which may jump.
+struct Clocks {
+  double (*awake_s)();
+  double (*asleep_s)();
+};
+Clocks system_clocks();
+
 /// Calls `call` (0: success) at least twice: once to warm up, then timed.
+///
+/// A sample during which the machine went to sleep is dropped and taken again.
 ///
 /// Raced out, with n samples: n = 1 and 1.5 times the incumbent's time is exceeded; 3 <= n < 6 and even the fastest
 /// exceeds 1.15 times; n >= 6 and the lower end of the median's 95 % interval exceeds 1.03 times.
-Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options);
+Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options,
+                 const Clocks& clocks = system_clocks());
 
 /// Median and its 95 % interval from order statistics (Conover, Practical Nonparametric Statistics, 3.2); with fewer
 /// than six samples the interval is their range. Sorts `samples`, of which there is at least one.

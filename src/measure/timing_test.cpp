@@ -1,6 +1,7 @@
 #include "measure/timing.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -75,6 +76,33 @@ TEST(Timing, GivesUpWhenACallFails) {
     EXPECT_EQ(time_call([&]() -> int32_t { return ++calls == bad ? -5 : 0; }, {}).status, -5);
     EXPECT_EQ(calls, bad);
   }
+}
+
+// A machine that sleeps during some calls: they seem to take long, or no time at all.
+double fake_awake = 0, fake_asleep = 0;
+
+TEST(Timing, WhatSpansASleepIsTakenAgain) {
+  fake_awake = fake_asleep = 0;
+  const Clocks clocks{[] { return fake_awake; }, [] { return fake_asleep; }};
+  int calls = 0;
+  const auto call = [&]() -> int32_t {
+    const bool sleeps = ++calls % 7 == 3;
+    fake_awake += sleeps ? 0.5 : 1e-3;  // it wakes up slowly
+    fake_asleep += sleeps ? 3600 : 0;
+    return 0;
+  };
+  const Timing timing = time_call(call, {.min_samples = 12, .max_samples = 12, .max_seconds = 100}, clocks);
+  EXPECT_NEAR(timing.median_s, 1e-3, 1e-9);
+  EXPECT_LT(timing.half_width, 1e-6) << "one of the samples is not what the others are";
+  EXPECT_GT(timing.calls, 13);
+}
+
+TEST(Timing, TheSystemsClocksRun) {
+  const Clocks clocks = system_clocks();
+  const double awake = clocks.awake_s(), asleep = clocks.asleep_s();
+  ::usleep(2000);
+  EXPECT_GT(clocks.awake_s(), awake + 1e-3);
+  EXPECT_NEAR(clocks.asleep_s(), asleep, 0.5);
 }
 
 }  // namespace

@@ -13,25 +13,14 @@ namespace fettle {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Generation of records that are the outcome of a confirmation.
-constexpr int64_t kConfirmation = -1;
+/// So many results that cost a worker, if they are half of all, end the search.
+constexpr int64_t kKillers = 4;
 /// Known candidates of other runs that a search starts from.
 constexpr size_t kWarmStart = 32;
-/// A candidate replaces the default where it takes less than this share of its time.
-constexpr double kFaster = 0.998;
-/// Without a confirmation.
-constexpr double kPlainlyFaster = 0.95;
-constexpr int kConfirmationPasses = 8;
-/// Of these, those that time the best again; the others check results.
-constexpr int kTimedAgain = 2;
-constexpr double kTight = 0.04;
 /// A peak that was measured on a busy machine is too low; the bound must not be.
 constexpr double kPeakMargin = 1.05;
 /// Of one candidate, at most.
 constexpr double kTimedCalls = 30, kTimedSeconds = 0.03;
-/// Rounds are done in series, as long as they disagree by more than this.
-constexpr int kSeries = 3;
-constexpr double kAgree = 1.02;
 
 double peak_flops(const TuneSession& session) {
   if (session.options.peak_flops > 0) return session.options.peak_flops;
@@ -40,17 +29,19 @@ double peak_flops(const TuneSession& session) {
   return costs.hz * costs.fma_per_cycle * 2 * session.target->vector_lanes(4);
 }
 
-// What a search goes by: the median or, where that is not tight, since something else ran as well, the fastest batch.
-double seconds_of(double median_s, double min_s, double half_width) {
-  return half_width <= kTight || min_s <= 0 ? median_s : min_s;
+double seconds_of(const Record& r) {
+  return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity;
 }
-double seconds_of(const MeasureResult& r) { return r.ok() ? seconds_of(r.median_s, r.min_s, r.half_width) : kInfinity; }
-double seconds_of(const Record& r) { return r.ok() ? seconds_of(r.median_s, r.min_s, r.half_width) : kInfinity; }
-
-// Of the candidate itself, not of the harness or of the clock.
-bool is_outcome(ErrorCode error) { return error != ErrorCode::E406 && error != ErrorCode::E407; }
 
 }  // namespace
+
+double usual_seconds(double median_s, double min_s, double half_width) {
+  constexpr double kTight = 0.04;
+  return half_width <= kTight || min_s <= 0 ? median_s : min_s;
+}
+double usual_seconds(const MeasureResult& r) {
+  return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity;
+}
 
 Result<> Learner::learn(std::span<const Observation> observations) {
   for (const Observation& o : observations) {
@@ -95,21 +86,37 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
 Result<> TaskTuner::read_records() {
   FETTLE_TRY(const std::vector<Record> records, session_.database.records(key_));
   for (const Record& record : records) {
-    Known& known = records_[record.trace].known;
-    const double seconds = seconds_of(record);
-    if (record.generation == kConfirmation) {
-      known.confirmed_s = seconds;
+    Recorded& known = records_[record.trace];
+    if (record.generation == kCheckGeneration) {
       known.checked = true;
-      continue;
+      known.wrong = known.wrong || !record.ok();
+    } else if (record.generation == kConfirmationGeneration) {
+      known.confirmed_s.push_back(seconds_of(record));
+      known.checked = known.checked || record.checked;
+    } else if (known.seconds == 0) {
+      known.seconds = seconds_of(record);
+      known.raced_out = record.raced_out;
+      known.checked = known.checked || record.checked;
+      known.decisions = DecisionMap(record.decisions.begin(), record.decisions.end());
+      known.seed = record.seed;
+      known.error = record.error;
+      known.signal = record.signal;
+      known.message = record.message;
+      known.lost_worker = record.lost_worker;
+      if (record.lost_worker) ++lost_workers_;
     }
-    if (known.seconds != 0) continue;
-    known.seconds = seconds;
-    known.raced_out = record.raced_out;
-    records_[record.trace].decisions = DecisionMap(record.decisions.begin(), record.decisions.end());
-    records_[record.trace].seed = record.seed;
   }
-  std::erase_if(records_, [](const auto& record) { return record.second.known.seconds == 0; });
+  std::erase_if(records_, [](const auto& record) { return record.second.seconds == 0; });
   return {};
+}
+
+TaskTuner::Known TaskTuner::Recorded::all() const {
+  Known known = first();
+  known.checked = checked;
+  known.n_confirmed = confirmed_s.size();
+  if (!confirmed_s.empty()) known.confirmed_s = confirmed_s.back();
+  if (wrong) known.confirmed_s = kInfinity;
+  return known;
 }
 
 // Candidates of the best records that the search has not come to; with `foreign`, those of other seeds alone.
@@ -117,11 +124,11 @@ std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign) {
   std::vector<const std::pair<const std::string, Recorded>*> order;
   for (const auto& record : records_) {
     const Recorded& r = record.second;
-    if (!std::isfinite(r.known.final_s()) || r.known.raced_out) continue;
+    if (!std::isfinite(r.all().final_s()) || r.raced_out) continue;
     if (!foreign || r.seed != session_.options.seed) order.push_back(&record);
   }
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    const double x = a->second.known.final_s(), y = b->second.known.final_s();
+    const double x = a->second.all().final_s(), y = b->second.all().final_s();
     return x != y ? x < y : a->first < b->first;
   });
   if (order.size() > kWarmStart) order.resize(kWarmStart);
@@ -129,8 +136,12 @@ std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign) {
   for (const auto* record : order) {
     const Candidate* candidate = bench_->make(record->second.decisions, record->second.seed);
     if (!candidate || candidate == default_ || candidate->trace != record->first) continue;
-    if (!known_.emplace(candidate->number, record->second.known).second) continue;
-    improve(candidate, record->second.known.seconds);
+    const auto [known, fresh] = known_.emplace(candidate->number, record->second.all());
+    if (!fresh) {
+      if (known->second.n_confirmed < record->second.confirmed_s.size()) known->second = record->second.all();
+      continue;
+    }
+    improve(candidate, record->second.seconds);
     adopted.push_back(candidate);
   }
   return adopted;
@@ -153,6 +164,7 @@ Result<> TaskTuner::begin_search(int first_points) {
 Result<> TaskTuner::use_runner() {
   if (session_.current == this) return {};
   session_.current = nullptr;
+  check_s_ = 0;
   FETTLE_TRY_VOID(session_.runner.set_workload(task_.workload, {.reference_trace = default_->trace}));
   session_.current = this;
   return {};
@@ -180,6 +192,8 @@ Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& resu
   record.half_width = result.half_width;
   record.repeats = result.repeats;
   record.raced_out = result.raced_out;
+  record.checked = result.ok() && (result.checked || &candidate == default_);
+  record.lost_worker = result.lost_worker;
   record.machine = describe(*session_.target);
   record.created_ns = now_ns();
   record.seed = session_.options.seed;
@@ -196,15 +210,20 @@ Result<std::vector<MeasureResult>> TaskTuner::measure(const std::vector<const Ca
   for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
   Result<> kept;
   request.timing = timing();
+  request.max_seconds = session_.left_s(session_.search_until_s);
   request.should_stop = [&] { return !kept || session_.stopped() || session_.out_of_time(); };
   request.on_result = [&](size_t i, const MeasureResult& result) {
     if (!is_outcome(result.error) || !kept) return;
     ++session_.measured;
     ++report_.measured;
-    if (!result.ok()) ++session_.failed;
-    known_[candidates[i]->number] = {seconds_of(result), result.raced_out};
+    if (result.lost_worker) ++lost_workers_;
+    if (!result.ok()) note_failure(*candidates[i], result.error, result.signal, result.message);
+    if (result.ok() && !result.raced_out) run_s_ = result.run_s;
+    known_[candidates[i]->number] = {.seconds = usual_seconds(result),
+                                     .raced_out = result.raced_out,
+                                     .checked = result.checked || candidates[i] == default_};
     kept = record(*candidates[i], result, generation_);
-    if (result.ok() && !result.raced_out && candidates[i] != default_) improve(candidates[i], seconds_of(result));
+    if (result.ok() && !result.raced_out && candidates[i] != default_) improve(candidates[i], usual_seconds(result));
     if (session_.on_result) session_.on_result();
   };
   FETTLE_TRY(std::vector<MeasureResult> results, session_.runner.measure(traces, request));
@@ -226,9 +245,11 @@ void TaskTuner::set_best(const Candidate* candidate, double seconds, bool confir
 Result<> TaskTuner::measure_default() {
   const auto start = session_.elapsed_s();
   if (const auto known = records_.find(default_->trace); known != records_.end()) {
-    known_[default_->number] = known->second.known;
+    known_[default_->number] = known->second.first();
+    known_[default_->number].checked = true;
   } else {
     FETTLE_TRY_VOID(measure({default_}, {}));
+    setup_s_ = session_.elapsed_s() - start;
   }
   if (const auto known = known_.find(default_->number); known != known_.end()) {
     ++report_.trials;
@@ -243,14 +264,35 @@ Result<> TaskTuner::measure_default() {
   return {};
 }
 
+void TaskTuner::note_failure(const Candidate& candidate, ErrorCode error, int signal, const std::string& message) {
+  ++session_.failed;
+  for (FailureKind& kind : session_.failures)
+    if (kind.error == error && kind.signal == signal) {
+      ++kind.count;
+      return;
+    }
+  session_.failures.push_back({error, signal, 1, task_.label, candidate.trace, message});
+}
+
+// Candidates of this task take workers along again and again: what is left of it is not worth that.
+bool TaskTuner::quarantined() const {
+  return lost_workers_ >= kKillers && 2 * lost_workers_ >= static_cast<int64_t>(std::max(known_.size(), records_.size()));
+}
+
 Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
+  if (quarantined()) {
+    report_.quarantined = true;
+    return BatchOutcome{report_.best_s, 0, true};
+  }
   const auto start = session_.elapsed_s();
   ++generation_;
   const std::vector<const Candidate*> batch = strategy_->propose(n);
   std::vector<const Candidate*> unknown;
   for (const Candidate* candidate : batch) {
     if (const auto known = records_.find(candidate->trace); known != records_.end()) {
-      const Known& result = known_[candidate->number] = known->second.known;
+      const Known& result = known_[candidate->number] = known->second.first();
+      const Recorded& r = known->second;
+      if (r.error != ErrorCode::kNone) note_failure(*candidate, r.error, r.signal, r.message);
       if (std::isfinite(result.seconds) && !result.raced_out) improve(candidate, result.seconds);
     } else {
       unknown.push_back(candidate);
@@ -268,143 +310,9 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
   report_.trials += static_cast<int64_t>(observations.size());
   strategy_->observe(observations);
   FETTLE_TRY_VOID(session_.learner.learn(observations));
+  FETTLE_TRY_VOID(check_leader());
   report_.seconds += session_.elapsed_s() - start;
   return BatchOutcome{report_.best_s, static_cast<int64_t>(observations.size()), batch.empty()};
-}
-
-// Candidates that seem faster than the default, fastest first.
-std::vector<const Candidate*> TaskTuner::contenders() const {
-  std::vector<std::pair<double, const Candidate*>> order;
-  for (const auto& [number, known] : known_) {
-    const Candidate* candidate = &bench_->candidate(number);
-    if (candidate == default_ || (known.raced_out && known.confirmed_s == 0)) continue;
-    if (!std::isfinite(known.final_s())) continue;
-    if (report_.default_s > 0 && known.final_s() >= kFaster * report_.default_s) continue;
-    order.emplace_back(known.final_s(), candidate);
-  }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<const Candidate*> result;
-  for (const auto& [seconds, candidate] : order) result.push_back(candidate);
-  return result;
-}
-
-bool TaskTuner::needs_confirmation() const {
-  const auto order = contenders();
-  return !order.empty() && !known_.at(order.front()->number).checked;
-}
-
-Result<> TaskTuner::confirm(bool has_time) {
-  const double start = session_.elapsed_s();
-  (void)adopt_records(false);
-  for (int pass = 0, timed = 0; has_time && pass < kConfirmationPasses; ++pass) {
-    const auto order = contenders();
-    if (order.empty()) break;
-    const Known& leader = known_.at(order.front()->number);
-    if (leader.confirmed_s > 0 && leader.checked) break;
-    bool done = false;
-    if (leader.confirmed_s == 0 && timed++ < kTimedAgain) {
-      FETTLE_TRY(done, time_again());
-    } else {
-      FETTLE_TRY(done, check(order.front()));
-    }
-    if (!done) break;
-  }
-  const auto order = contenders();
-  const auto sure = std::find_if(order.begin(), order.end(), [&](const Candidate* candidate) {
-    const Known& known = known_.at(candidate->number);
-    return known.checked || report_.default_s == 0 || known.final_s() < kPlainlyFaster * report_.default_s;
-  });
-  if (sure != order.end()) {
-    const Known& best = known_.at((*sure)->number);
-    set_best(*sure, best.final_s(), best.checked && best.confirmed_s > 0);
-  } else if (report_.default_s > 0) {
-    set_best(default_, report_.default_s, known_.at(default_->number).confirmed_s > 0);
-  }
-  report_.seconds += session_.elapsed_s() - start;
-  return {};
-}
-
-// The best and the default in turn, round by round. Whatever else the machine does only adds to a time, so each one's
-// quietest round counts; rounds go on until for the best of all and the default two rounds agree. False: cut short.
-Result<bool> TaskTuner::time_again() {
-  std::vector<const Candidate*> list = contenders();
-  list.resize(std::min(list.size(), static_cast<size_t>(std::max(1, session_.options.confirm))));
-  if (report_.default_s > 0) list.push_back(default_);
-  std::vector<std::vector<MeasureResult>> rounds(list.size());
-  std::vector<MeasureResult> failures(list.size());
-
-  std::vector<size_t> sound(list.size());
-  std::iota(sound.begin(), sound.end(), size_t{0});
-  const auto fastest_first = [](const MeasureResult& a, const MeasureResult& b) { return a.median_s < b.median_s; };
-  const auto settled = [&] {
-    size_t best = sound.front();
-    for (const size_t i : sound)
-      if (rounds[i].front().median_s < rounds[best].front().median_s) best = i;
-    for (const size_t i : {best, sound.back()})
-      if (rounds[i].size() > 1 && rounds[i][1].median_s > kAgree * rounds[i][0].median_s) return false;
-    return true;
-  };
-  for (int series = 0; series < kSeries; ++series) {
-    std::vector<size_t> which;
-    for (int r = 0; r < session_.options.confirm_rounds; ++r) which.insert(which.end(), sound.begin(), sound.end());
-    std::vector<const Candidate*> candidates;
-    for (const size_t i : which) candidates.push_back(list[i]);
-    FETTLE_TRY(const std::vector<MeasureResult> results, repeat(candidates, false));
-    for (size_t k = 0; k < which.size(); ++k) {
-      if (results[k].error == ErrorCode::E407) return false;
-      if (results[k].ok()) {
-        rounds[which[k]].push_back(results[k]);
-        rounds[which[k]].back().median_s = seconds_of(results[k]);
-      } else {
-        failures[which[k]] = results[k];
-      }
-    }
-    std::erase_if(sound, [&](size_t i) { return !failures[i].ok() || rounds[i].empty(); });
-    for (const size_t i : sound) std::sort(rounds[i].begin(), rounds[i].end(), fastest_first);
-    if (sound.empty() || settled()) break;
-  }
-
-  for (size_t i = 0; i < list.size(); ++i) {
-    MeasureResult result = failures[i].ok() ? rounds[i].front() : failures[i];
-    if (!is_outcome(result.error)) {
-      known_[list[i]->number].confirmed_s = known_[list[i]->number].seconds;
-      continue;
-    }
-    if (!result.ok()) ++session_.failed, ++report_.failed;
-    result.repeats = static_cast<int64_t>(rounds[i].size());
-    result.raced_out = false;
-    known_[list[i]->number].confirmed_s = result.ok() ? result.median_s : kInfinity;
-    FETTLE_TRY_VOID(record(*list[i], result, kConfirmation));
-    if (list[i] == default_) report_.default_s = result.ok() ? result.median_s : 0;
-  }
-  return true;
-}
-
-// Compares its outputs with the plain program's. False: cut short.
-Result<bool> TaskTuner::check(const Candidate* candidate) {
-  FETTLE_TRY(const std::vector<MeasureResult> results, repeat({candidate}, true));
-  const MeasureResult& result = results.front();
-  if (result.error == ErrorCode::E406 || result.error == ErrorCode::E407) return false;
-  Known& known = known_[candidate->number];
-  known.checked = true;
-  if (known.confirmed_s == 0) known.confirmed_s = known.seconds;
-  if (result.ok()) return true;
-  ++session_.failed;
-  ++report_.failed;
-  known.confirmed_s = kInfinity;
-  FETTLE_TRY_VOID(record(*candidate, result, kConfirmation));
-  return true;
-}
-
-// Once more, whatever is known, until the stop flag is set.
-Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Candidate*>& candidates, bool check) {
-  FETTLE_TRY_VOID(use_runner());
-  std::vector<std::string> traces;
-  traces.reserve(candidates.size());
-  for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
-  MeasureRequest request{.check = check, .timing = timing()};
-  request.should_stop = [this] { return session_.stopped(); };
-  return session_.runner.measure(traces, request);
 }
 
 }  // namespace fettle

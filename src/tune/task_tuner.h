@@ -1,6 +1,7 @@
 #pragma once
 // One task, tuned batch by batch: proposals are looked up in the records or measured, recorded, and learned from.
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -40,15 +41,25 @@ struct TuneSession {
   std::string versions;
   std::function<void()> on_result;  // may be empty
   std::chrono::steady_clock::time_point start;
-  double search_until_s = 0;  // seconds after start: no candidate is begun later
+  double search_until_s = 0;  // seconds after start: no candidate of a search is begun later
   int64_t measured = 0;
   int64_t failed = 0;
+  std::vector<FailureKind> failures;  // of all results used
   const void* current = nullptr;  // whose workload the runner has
 
   double elapsed_s() const;
   bool stopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
   bool out_of_time() const { return elapsed_s() >= search_until_s; }
+  /// Seconds until then; not negative.
+  double left_s(double until_s) const { return std::max(0.0, until_s - elapsed_s()); }
 };
+
+/// What a search goes by: the median or, where that is not tight, since something else ran as well, the fastest batch.
+double usual_seconds(double median_s, double min_s, double half_width);
+/// The same; infinity for what failed.
+double usual_seconds(const MeasureResult& result);
+/// Of the candidate itself, not of the harness or of the clock.
+inline bool is_outcome(ErrorCode error) { return error != ErrorCode::E406 && error != ErrorCode::E407; }
 
 class TaskTuner {
  public:
@@ -61,11 +72,16 @@ class TaskTuner {
   Result<> measure_default();
   /// One batch of at most n candidates. E406, E5xx.
   Result<BatchOutcome> run_batch(size_t n);
-  /// Times the best again, interleaved with the default, and checks their results, unless they are known to be
-  /// confirmed; then the report is final. Without time for that, what is plainly better than the default remains, else
-  /// the default.
-  Result<> confirm(bool has_time);
+  /// One step of looking closer: the best few are timed again, side by side, and the search goes on from what that
+  /// says. E406, E5xx.
+  Result<> refine();
+  /// Checks the results of the best, and times it again, interleaved with the default, unless that is known; then the
+  /// report is final. What time does not suffice for is left out: then what is right and plainly better than the
+  /// default remains, else the default. `until_s`: seconds after the session's start.
+  Result<> confirm(double until_s);
   bool needs_confirmation() const;
+  /// What confirm() will take, by what similar runs took.
+  double confirmation_s() const;
 
   const TuneTask& task() const { return task_; }
   double predicted_s() const { return predicted_s_; }
@@ -79,13 +95,25 @@ class TaskTuner {
     bool raced_out = false;
     double confirmed_s = 0;  // when it was timed again; infinity: failed; 0: it was not
     bool checked = false;    // its results are right, or known to be wrong
+    size_t n_confirmed = 0;  // how often it was timed again
     double final_s() const { return confirmed_s > 0 ? confirmed_s : seconds; }
   };
   /// Of an earlier run.
   struct Recorded {
-    Known known;
+    double seconds = 0;
+    bool raced_out = false;
+    std::vector<double> confirmed_s;  // oldest first
+    bool checked = false, wrong = false;
+    ErrorCode error = ErrorCode::kNone;
+    int signal = 0;
+    std::string message;
+    bool lost_worker = false;
     DecisionMap decisions;
     uint64_t seed = 0;
+
+    /// As the search meets it; and all that is known.
+    Known first() const { return {seconds, raced_out}; }
+    Known all() const;
   };
 
   TaskTuner(TuneSession& session, const TuneTask& task) : session_(session), task_(task) {}
@@ -97,9 +125,18 @@ class TaskTuner {
   Result<> record(const Candidate& candidate, const MeasureResult& result, int64_t generation);
   std::vector<const Candidate*> contenders() const;
   std::vector<const Candidate*> adopt_records(bool foreign);
-  Result<bool> time_again();
-  Result<bool> check(const Candidate* candidate);
-  Result<std::vector<MeasureResult>> repeat(const std::vector<const Candidate*>& candidates, bool check);
+  std::vector<const Candidate*> confirmation_list(size_t n) const;
+  Result<bool> time_again(const std::vector<const Candidate*>& list, int rounds, int series, double until_s);
+  bool replay_times(const std::vector<const Candidate*>& list);
+  Result<bool> check(const Candidate* candidate, double until_s);
+  Result<> check_leader();
+  Result<std::vector<MeasureResult>> repeat(const std::vector<const Candidate*>& candidates, bool check,
+                                            double until_s);
+  double run_cost_s() const;
+  void choose_best();
+  /// Counts it, by its kind.
+  void note_failure(const Candidate& candidate, ErrorCode error, int signal, const std::string& message);
+  bool quarantined() const;
   void improve(const Candidate* candidate, double seconds);
   void set_best(const Candidate* candidate, double seconds, bool confirmed);
 
@@ -114,6 +151,10 @@ class TaskTuner {
   std::unordered_map<std::string, Recorded> records_;  // by trace
   std::map<int64_t, Known> known_;                     // by candidate
   int64_t generation_ = 0;
+  int64_t lost_workers_ = 0;   // results that cost a worker, here and in earlier runs
+  double setup_s_ = 0;         // giving its workload to the runner, and the first run
+  double run_s_ = 0;           // wall clock of a usual run
+  double check_s_ = 0;         // of a check, and of the reference that the first one makes; 0: none was made
   TaskReport report_;
 };
 

@@ -1,5 +1,7 @@
 #include "tune/tuner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,19 +9,19 @@
 
 #include "ir/compare.h"
 #include "measure/builder.h"
-#include "tune/bound.h"
+#include "measure/child.h"
 #include "tune/task_tuner.h"
 
 namespace fettle {
 namespace {
 
-/// Iterations of a plain program a second, which a check of results runs once.
-constexpr double kPlainRate = 3e8;
-constexpr double kMaxCheckSeconds = 1;
 /// A task with this share of the model's time (inverse) or more gets all of the first points.
 constexpr double kFullShare = 10;
-/// Building and starting one candidate.
-constexpr double kOverheadSeconds = 0.02;
+/// Of the budget, at most, for confirmations: one too short for all of them still leaves something for the search.
+constexpr double kConfirmationShare = 0.4;
+/// Once the scheduler has given up: batches of a task between two times of looking closer at its best, and how often
+/// that may be in vain.
+constexpr int kBatchesBetween = 3, kCloserLooks = 12;
 
 // Errors that concern all tasks: nothing can be recorded any more.
 bool concerns_all(ErrorCode code) {
@@ -39,10 +41,12 @@ class Run {
     FETTLE_TRY_VOID(make_tuners());
     FETTLE_TRY_VOID(measure_defaults());
     FETTLE_TRY_VOID(search());
+    FETTLE_TRY_VOID(look_closer());
     FETTLE_TRY_VOID(confirm());
     if (n_failed_ == entries_.size() && first_error_.code != ErrorCode::kNone) return fail(first_error_);
     current_ = -1;
     show();
+    if (nothing_measured()) return fail(ErrorCode::E407, failure_histogram(session_.failures));
     return report();
   }
 
@@ -52,6 +56,9 @@ class Run {
     TuneTask task;
     std::unique_ptr<TaskTuner> tuner;  // null: it cannot be tuned
     bool given_up = false;
+    // of looking closer at it
+    int steps = 0, in_vain = 0;
+    bool done = false;
   };
 
   void merge_equal_tasks() {
@@ -135,8 +142,7 @@ class Run {
       current_ = static_cast<int>(e);
       session_.search_until_s = options_.max_seconds - reserved_s(e);
       if (over()) break;
-      const auto n = static_cast<size_t>(std::min<int64_t>(options_.batch, options_.max_trials - trials()));
-      auto outcome = entries_[e].tuner->run_batch(n);
+      auto outcome = entries_[e].tuner->run_batch(batch_size());
       if (!outcome) {
         FETTLE_TRY_VOID(passed_over(e, std::move(outcome.error())));
         scheduler->report(*next, {.exhausted = true});
@@ -160,7 +166,53 @@ class Run {
     return {};
   }
 
-  // Those that matter most first, as long as there is time.
+  size_t batch_size() const {
+    return static_cast<size_t>(std::min<int64_t>(options_.batch, options_.max_trials - trials()));
+  }
+
+  // What is left of the time: the best of each task are timed again, side by side, and the search goes on around those
+  // that are. Where most of the model's time is, and least was done, comes first.
+  Result<> look_closer() {
+    if (!std::isfinite(options_.max_seconds)) return {};
+    const auto worth = [&](const Entry& entry) {
+      return entry.task.weight * entry.tuner->report().best_s / (1 + entry.steps / (1 + kBatchesBetween));
+    };
+    while (!over()) {
+      size_t e = entries_.size();
+      for (size_t i = 0; i < entries_.size(); ++i) {
+        const Entry& entry = entries_[i];
+        if (!entry.tuner || entry.done || entry.tuner->report().best_s <= 0) continue;
+        if (e == entries_.size() || worth(entry) > worth(entries_[e])) e = i;
+      }
+      if (e == entries_.size()) break;
+      session_.search_until_s = options_.max_seconds - reserved_s(e);
+      if (over()) break;
+      current_ = static_cast<int>(e);
+      auto stepped = closer_step(entries_[e]);
+      if (!stepped) FETTLE_TRY_VOID(passed_over(e, std::move(stepped.error())));
+      show();
+    }
+    return {};
+  }
+
+  Result<> closer_step(Entry& entry) {
+    TaskTuner& tuner = *entry.tuner;
+    const double before_s = tuner.report().best_s;
+    if (before_s <= options_.scheduler.at_bound * tuner.bound_s()) {
+      entry.done = true;
+      return {};
+    }
+    if (entry.steps++ % (1 + kBatchesBetween) == 0) {
+      if (entry.in_vain++ >= kCloserLooks) entry.done = true;
+      return tuner.refine();
+    }
+    FETTLE_TRY(const BatchOutcome outcome, tuner.run_batch(batch_size()));
+    if (outcome.best_s < before_s * (1 - options_.scheduler.progress)) entry.in_vain = 0;
+    if (outcome.exhausted) entry.done = true;
+    return {};
+  }
+
+  // Those that matter most first; each leaves to the others what they need.
   Result<> confirm() {
     std::vector<size_t> order;
     for (size_t e = 0; e < entries_.size(); ++e)
@@ -170,9 +222,16 @@ class Run {
       return entries_[e].task.weight * (report.default_s - report.best_s);
     };
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return saved(a) > saved(b); });
+    double needed_s = 0;
+    for (const size_t e : order) needed_s += entries_[e].tuner->confirmation_s();
     for (const size_t e : order) {
       current_ = static_cast<int>(e);
-      auto confirmed = entries_[e].tuner->confirm(session_.elapsed_s() < options_.max_seconds);
+      const double own_s = entries_[e].tuner->confirmation_s(), now_s = session_.elapsed_s();
+      const double left_s = std::max(0.0, options_.max_seconds - now_s);
+      const double until_s =
+          needed_s <= left_s ? options_.max_seconds - (needed_s - own_s) : now_s + left_s * own_s / needed_s;
+      needed_s = std::max(1e-3, needed_s - own_s);
+      auto confirmed = entries_[e].tuner->confirm(until_s);
       if (!confirmed) FETTLE_TRY_VOID(passed_over(e, std::move(confirmed.error())));
       show();
     }
@@ -182,15 +241,17 @@ class Run {
   /// What confirming the tasks tuned so far, and `next`, will take.
   double reserved_s(size_t next) const {
     double total_s = 0;
-    for (size_t e = 0; e < entries_.size(); ++e) {
-      if (!entries_[e].tuner || (e != next && !entries_[e].tuner->needs_confirmation())) continue;
-      const double best_s = entries_[e].tuner->report().best_s;
-      const double each_s = kOverheadSeconds + std::min(options_.timing.max_seconds, std::max(0.005, 8 * best_s));
-      total_s += (options_.confirm + 1) * options_.confirm_rounds * each_s +
-                 std::min(kMaxCheckSeconds, needed_flops(entries_[e].task.workload) / 2 / kPlainRate);
-    }
-    // A budget too short for all of it still leaves something for the search.
-    return std::min(total_s, 0.4 * options_.max_seconds);
+    for (size_t e = 0; e < entries_.size(); ++e)
+      if (entries_[e].tuner && (e == next || entries_[e].tuner->needs_confirmation()))
+        total_s += entries_[e].tuner->confirmation_s();
+    return std::min(total_s, kConfirmationShare * options_.max_seconds);
+  }
+
+  bool nothing_measured() const {
+    if (session_.failures.empty()) return false;
+    return std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+      return entry.tuner && (entry.tuner->report().best_s > 0 || entry.tuner->report().default_s > 0);
+    });
   }
 
   int64_t trials() const {
@@ -242,6 +303,7 @@ class Run {
     report.measured = session_.measured;
     report.seconds = session_.elapsed_s();
     report.stopped = session_.stopped();
+    report.failures = session_.failures;
     return report;
   }
 
@@ -257,6 +319,22 @@ class Run {
 };
 
 }  // namespace
+
+std::string failure_histogram(const std::vector<FailureKind>& failures) {
+  int64_t total = 0;
+  std::string text;
+  for (const FailureKind& kind : failures) {
+    total += kind.count;
+    const char* const what = kind.error == ErrorCode::E401   ? "could not be built"
+                             : kind.error == ErrorCode::E402 ? "took too long"
+                             : kind.error == ErrorCode::E403 ? "crashed"
+                             : kind.error == ErrorCode::E404 ? "used too much memory"
+                                                             : "computed a wrong result";
+    text += fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", kind.count, what, error_info(kind.error).name,
+                        kind.signal != 0 ? ", " + signal_text(kind.signal) : "");
+  }
+  return fmt::format("{} failed: {}", total, text);
+}
 
 Result<TuneReport> tune_tasks(std::vector<TuneTask> tasks, const Target& target, int threads, Database& database,
                               Runner& runner, CostModel& model, const TuneOptions& options,

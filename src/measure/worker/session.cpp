@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "measure/compare.h"
+#include "measure/sampled.h"
 #include "schedule/schedule.h"
 #include "schedule/trace.h"
 
@@ -18,41 +19,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Block instances of the plain program, which runs some 3e8 of them a second: up to the first it is the reference, up
-/// to the second where no trace is given that may stand for it.
-constexpr double kPlainIterations = 3e8, kMaxPlainIterations = 3e9;
+/// Block instances of the plain program, which runs some 3e8 of them a second: up to the first number, it is the
+/// reference as a whole; beyond, a sample of so many; where there can be none, as a whole up to the last.
+constexpr double kPlainInstances = 1e8, kSampledInstances = 2e7, kMaxPlainInstances = 1e9;
+/// What stands for elements that the sample left out.
+constexpr double kUnknown[] = {1000, -700};
 constexpr double kReferenceSeconds = 120;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Block instances that one call runs; loops of unknown extent count as 1.
-double iterations(const Stmt& s) {
-  switch (s.kind()) {
-    case StmtKind::kFor: {
-      const auto* loop = s.as<ForNode>();
-      const int64_t* extent = as_int(loop->extent);
-      return (extent ? static_cast<double>(*extent) : 1) * iterations(loop->body);
-    }
-    case StmtKind::kSeq: {
-      double sum = 0;
-      for (const Stmt& child : s.as<SeqNode>()->stmts) sum += iterations(child);
-      return sum;
-    }
-    case StmtKind::kBlock:
-      return iterations(s.as<BlockNode>()->body);
-    case StmtKind::kIf: {
-      const auto* node = s.as<IfNode>();
-      return iterations(node->then_body) + (node->else_body ? iterations(node->else_body) : 0);
-    }
-    case StmtKind::kLet:
-      return iterations(s.as<LetNode>()->body);
-    case StmtKind::kAllocate:
-      return iterations(s.as<AllocateNode>()->body);
-    default:
-      return 1;
-  }
 }
 
 TimingOptions timing_from(const Json& json) {
@@ -110,7 +85,7 @@ Result<Json> Session::answer(const Json& message) {
 Result<Json> Session::on_workload(const Json& message) {
   candidates_.clear();
   store_.reset();
-  reference_.clear();
+  reference_.reset();
   workload_ = Func();
   FETTLE_TRY(target_, target_from_json(message.at("target").dump()));
   const std::string folder = message.at("cache");
@@ -126,6 +101,11 @@ Result<Json> Session::on_workload(const Json& message) {
   for (size_t i = 0; i < ints_.size(); ++i) bindings[workload_->int_params[i].var.get()] = ints_[i];
   store_ = std::make_unique<BufferStore>(message.at("seed").get<uint64_t>(), bindings);
   return Json::object();
+}
+
+Misbehaviour Session::planned(int64_t number, int64_t id) const {
+  if (plan_.every > 0) return planned_by_id(plan_.every, id);
+  return number == plan_.at ? plan_.what : Misbehaviour::kNone;
 }
 
 Result<Func> Session::schedule(const std::string& trace) const {
@@ -148,67 +128,107 @@ Result<Json> Session::on_build(const Json& message) {
   const auto start = std::chrono::steady_clock::now();
   // The tuner waits so long, then ends this process; should the tuner have gone, it ends by itself.
   ::alarm(static_cast<unsigned>(message.at("limit_s").get<double>() + 5));
-  if (n_built_++ == plan_.at) {
-    if (plan_.what == Misbehaviour::kBuildCrash) std::abort();
-    while (plan_.what == Misbehaviour::kBuildHang) ::pause();
-  }
+  const Misbehaviour misbehaviour = planned(n_built_++, message.at("id"));
+  if (misbehaviour == Misbehaviour::kBuildCrash) std::abort();
+  while (misbehaviour == Misbehaviour::kBuildHang) ::pause();
   const auto built = [&]() -> Result<std::shared_ptr<LoadedKernel>> {
     FETTLE_TRY(const Func scheduled, schedule(message.at("trace").get<std::string>()));
     return build(scheduled, false);
   }();
   ::alarm(0);
   if (!built) return fail(ErrorCode::E401, built.error().to_string());
+  // What was left of earlier batches was not reached.
+  candidates_.erase(candidates_.begin(), candidates_.lower_bound(message.at("first_id").get<int64_t>()));
   candidates_[message.at("id").get<int64_t>()] = *built;
   return Json{{"build_s", seconds_since(start)}};
 }
 
-Result<std::vector<std::vector<char>>> Session::outputs_of(const LoadedKernel& candidate,
-                                                           const BufferStore::Arguments& arguments) const {
-  std::vector<std::vector<char>> outputs;
+Result<Outputs> Session::outputs_of(const LoadedKernel& candidate, const BufferStore::Arguments& arguments) {
+  Outputs outputs;
+  shapes_.clear();
   for (size_t i = 0; i < workload_->params.size(); ++i) {
     if (candidate.built.kernel_params[i].kind != ParamKind::kOutput) continue;
     const BufferStore::Slot& slot = *arguments.slots[i];
     std::vector<char>& values = outputs.emplace_back(static_cast<size_t>(slot.layout.logical_bytes()));
     slot.layout.to_logical(slot.memory->data(), values.data());
+    shapes_.push_back(slot.layout.logical_shape());
   }
   return outputs;
 }
 
-Result<> Session::make_reference() {
-  if (!reference_.empty()) return {};
-  const double work = iterations(workload_->body);
-  const bool plain = work <= kPlainIterations || reference_trace_.empty();
-  if (plain && work > kMaxPlainIterations)
-    return fail(ErrorCode::E406, "the workload is too large for the plain program to check against");
-  Func scheduled = workload_;
-  if (!plain) {
-    FETTLE_TRY(scheduled, schedule(reference_trace_));
-  }
-  FETTLE_TRY(const std::shared_ptr<LoadedKernel> candidate, build(scheduled, plain));
-  FETTLE_TRY(const BufferStore::Arguments arguments, store_->arguments(candidate->built, workload_->params.size()));
+// What `scheduled` computes, which has the workload's parameters.
+Result<Outputs> Session::computed_by(const Func& scheduled, bool plain) {
+  FETTLE_TRY(const std::shared_ptr<LoadedKernel> kernel, build(scheduled, plain));
+  FETTLE_TRY(const BufferStore::Arguments arguments, store_->arguments(kernel->built, workload_->params.size()));
   RunRequest request;
   request.limits.timeout_s = kReferenceSeconds;
   request.give_up_fd = channel_.fd();
   int signal = 0;
   FETTLE_TRY([[maybe_unused]] const Timing timing,
-             run_candidate(*candidate, arguments, workload_->params.size(), ints_, request, &signal));
-  FETTLE_TRY(reference_, outputs_of(*candidate, arguments));
+             run_candidate(*kernel, arguments, workload_->params.size(), ints_, request, &signal));
+  return outputs_of(*kernel, arguments);
+}
+
+// Results that the plain program computes of a large workload.
+Result<Reference> Session::sample() {
+  Outputs computed[2];
+  for (int i = 0; i < 2; ++i) {
+    FETTLE_TRY(const Func sampled, sampled_program(workload_, kSampledInstances, kUnknown[i]));
+    FETTLE_TRY(computed[i], computed_by(sampled, true));
+  }
+  Reference reference{std::move(computed[0]), {}};
+  size_t o = 0;
+  for (const Param& param : workload_->params) {
+    if (param.kind != ParamKind::kOutput) continue;
+    reference.known.push_back(equal_elements(reference.outputs[o], computed[1][o], param.buffer->dtype));
+    const auto& known = reference.known[o++];
+    if (std::find(known.begin(), known.end(), true) == known.end())
+      return fail(ErrorCode::E301, "a sample tells nothing about " + param.buffer->name);
+  }
+  return reference;
+}
+
+Result<> Session::make_reference() {
+  if (reference_) return {};
+  const double work = count_instances(workload_);
+  Reference reference;
+  if (work > kPlainInstances) {
+    if (auto sampled = sample()) {
+      reference = std::move(*sampled);
+      // All that the trusted trace computes, once it agrees with the sample.
+      if (const auto scheduled = schedule(reference_trace_))
+        if (auto whole = computed_by(*scheduled, false); whole && !difference(*whole, reference))
+          reference = {std::move(*whole), {}};
+      reference_ = std::move(reference);
+      return {};
+    }
+    if (work > kMaxPlainInstances) {
+      if (reference_trace_.empty())
+        return fail(ErrorCode::E406, "the workload is too large for the plain program to check against");
+      FETTLE_TRY(const Func scheduled, schedule(reference_trace_));
+      FETTLE_TRY(reference.outputs, computed_by(scheduled, false));
+      reference_ = std::move(reference);
+      return {};
+    }
+  }
+  FETTLE_TRY(reference.outputs, computed_by(workload_, true));
+  reference_ = std::move(reference);
   return {};
 }
 
-Result<> Session::check_outputs(const LoadedKernel& candidate, const BufferStore::Arguments& arguments) const {
-  FETTLE_TRY(const auto outputs, outputs_of(candidate, arguments));
+std::optional<std::string> Session::difference(const Outputs& outputs, const Reference& reference) const {
   size_t o = 0;
-  for (size_t i = 0; i < workload_->params.size(); ++i) {
-    const Param& param = workload_->params[i];
+  for (const Param& param : workload_->params) {
     if (param.kind != ParamKind::kOutput) continue;
-    const double tolerance = tolerance_of_scale(workload_, param.buffer->dtype);
-    const auto wrong = find_difference(param.buffer->name, arguments.slots[i]->layout.logical_shape(),
-                                       param.buffer->dtype, outputs[o].data(), reference_[o].data(), tolerance);
-    if (wrong) return fail(ErrorCode::E405, *wrong);
+    const std::vector<bool> all;
+    const auto wrong = find_difference(param.buffer->name, shapes_[o], param.buffer->dtype, outputs[o].data(),
+                                       reference.outputs[o].data(),
+                                       tolerance_of_scale(workload_, param.buffer->dtype),
+                                       reference.known.empty() ? all : reference.known[o]);
+    if (wrong) return wrong;
     ++o;
   }
-  return {};
+  return std::nullopt;
 }
 
 Result<Json> Session::on_measure(const Json& message) {
@@ -216,7 +236,7 @@ Result<Json> Session::on_measure(const Json& message) {
   const auto found = candidates_.find(message.at("id").get<int64_t>());
   if (found == candidates_.end()) return fail(ErrorCode::E406, "the candidate was not built here");
   const std::shared_ptr<LoadedKernel> candidate = found->second;
-  candidates_.erase(found);
+  if (!message.at("keep").get<bool>()) candidates_.erase(found);
   const size_t n_params = workload_->params.size();
 
   const bool check = message.at("check");
@@ -235,11 +255,15 @@ Result<Json> Session::on_measure(const Json& message) {
   request.threads = message.at("threads");
   if (!message.at("time").is_null()) request.timing = timing_from(message.at("time"));
   request.limits.timeout_s = message.at("timeout_s");
+  request.prologue_s = message.at("prologue_s");
   request.limits.memory_bytes = message.at("memory_bytes");
   request.give_up_fd = channel_.fd();
-  if (n_run_++ == plan_.at) request.misbehaviour = plan_.what;
+  request.misbehaviour = planned(n_run_++, message.at("id"));
   FETTLE_TRY(const Timing timing, run_candidate(*candidate, *arguments, n_params, ints_, request, &signal_));
-  if (check) FETTLE_TRY_VOID(check_outputs(*candidate, *arguments));
+  if (check) {
+    FETTLE_TRY(const Outputs outputs, outputs_of(*candidate, *arguments));
+    if (const auto wrong = difference(outputs, *reference_)) return fail(ErrorCode::E405, *wrong);
+  }
   return Json{{"median_s", timing.median_s},  {"min_s", timing.min_s},         {"half_width", timing.half_width},
               {"repeats", timing.samples},    {"raced_out", timing.raced_out}, {"checked", check},
               {"run_s", seconds_since(start)}};

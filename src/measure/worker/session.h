@@ -4,11 +4,13 @@
 // Messages are JSON objects, answered in order:
 //   {"do": "workload", "func": text, "target": {…}, "cache": folder, "seed": n, "ints": [n…],
 //    "reference_trace": text}                                       → {"ok": true}
-//   {"do": "build", "id": n, "trace": text, "limit_s": s}           → {"ok": true, "id": n, "build_s": s}
-//   {"do": "measure", "id": n, "threads": n, "time": {…} or null, "timeout_s": s, "memory_bytes": n, "check": b}
-//                                                                   → {"ok": true, "id": n, "median_s": s, …}
+//   {"do": "build", "id": n, "first_id": n, "trace": text, "limit_s": s}
+//                                                                   → {"ok": true, "id": n, "build_s": s}
+//   {"do": "measure", "id": n, "keep": b, "threads": n, "time": {…} or null, "timeout_s": s, "prologue_s": s,
+//    "memory_bytes": n, "check": b}                                 → {"ok": true, "id": n, "median_s": s, …}
 // A failure is {"ok": false, "id": n, "code": "E403", "signal": n, "message": text}. A built candidate is dropped once
-// it was measured, and all of them with a new workload.
+// it was measured, unless it is to be kept; with the next build, where its id is below first_id; and with a new
+// workload.
 
 #include <map>
 #include <memory>
@@ -24,10 +26,22 @@
 
 namespace fettle {
 
-/// In tests: what candidate number `at` (counted from 0, by this worker) does wrong.
+/// In tests: what candidate number `at` (counted from 0, by this worker) does wrong. With `every` n: one in n, by their
+/// ids, from the n-th on, misbehaves, as planned_by_id says.
 struct PlannedMisbehaviour {
   Misbehaviour what = Misbehaviour::kNone;
   int64_t at = 0;
+  int64_t every = 0;
+};
+
+/// One an output of the workload, row-major.
+using Outputs = std::vector<std::vector<char>>;
+
+/// What the outputs should be. Small workloads: all that the plain program computes. Larger ones: the sample of it
+/// that can be computed in time or, where a trusted trace agrees with that, all that this trace computes.
+struct Reference {
+  Outputs outputs;
+  std::vector<std::vector<bool>> known;  // of each output, the elements that count; empty: all of all
 };
 
 class Session {
@@ -45,11 +59,14 @@ class Session {
 
   Result<std::shared_ptr<LoadedKernel>> build(const Func& scheduled, bool plain);
   Result<Func> schedule(const std::string& trace) const;
+  Result<Outputs> computed_by(const Func& scheduled, bool plain);
+  Result<Outputs> outputs_of(const LoadedKernel& candidate, const BufferStore::Arguments& arguments);
+  Result<Reference> sample();
   Result<> make_reference();
-  Result<std::vector<std::vector<char>>> outputs_of(const LoadedKernel& candidate,
-                                                    const BufferStore::Arguments& arguments) const;
-  /// E405 where an output differs from the reference.
-  Result<> check_outputs(const LoadedKernel& candidate, const BufferStore::Arguments& arguments) const;
+  /// What is wrong with `outputs`, or nothing.
+  std::optional<std::string> difference(const Outputs& outputs, const Reference& reference) const;
+
+  Misbehaviour planned(int64_t number, int64_t id) const;
 
   Channel channel_;
   PlannedMisbehaviour plan_;
@@ -62,7 +79,8 @@ class Session {
   std::vector<int64_t> ints_;
   std::unique_ptr<BufferStore> store_;
   std::map<int64_t, std::shared_ptr<LoadedKernel>> candidates_;
-  std::vector<std::vector<char>> reference_;  // one an output, row-major; empty: not computed yet
+  std::optional<Reference> reference_;        // none: not computed yet
+  std::vector<std::vector<int64_t>> shapes_;  // of the outputs
 };
 
 }  // namespace fettle

@@ -1,0 +1,283 @@
+// The second half of TaskTuner: whether the best is right, and how fast it is when timed side by side.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "measure/sampled.h"
+#include "tune/task_tuner.h"
+
+namespace fettle {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// A candidate replaces the default where it takes less than this share of its time.
+constexpr double kFaster = 0.998;
+/// Without having been timed again.
+constexpr double kPlainlyFaster = 0.95;
+constexpr int kConfirmationPasses = 8;
+/// Of these, those that time the best again; the others check results.
+constexpr int kTimedAgain = 2;
+/// Rounds are done in series, as long as they disagree by more than this.
+constexpr int kSeries = 3;
+constexpr double kAgree = 1.02;
+/// A refinement times so many again, as often, of those that are so close to the best.
+constexpr size_t kRefined = 10;
+constexpr int kRefinedRounds = 4;
+constexpr double kClose = 1.08;
+/// Building and starting one candidate.
+constexpr double kOverheadSeconds = 0.02;
+/// A plain program's block instances a second; the most that a reference may take.
+constexpr double kPlainRate = 3e8, kMaxReferenceSeconds = 0.6;
+/// New best candidates that are checked in a row, should they turn out to be wrong.
+constexpr int kLeadersChecked = 3;
+
+}  // namespace
+
+// Candidates that seem faster than the default, fastest first.
+std::vector<const Candidate*> TaskTuner::contenders() const {
+  std::vector<std::pair<double, const Candidate*>> order;
+  for (const auto& [number, known] : known_) {
+    const Candidate* candidate = &bench_->candidate(number);
+    if (candidate == default_ || (known.raced_out && known.confirmed_s == 0)) continue;
+    if (!std::isfinite(known.final_s())) continue;
+    if (report_.default_s > 0 && known.final_s() >= kFaster * report_.default_s) continue;
+    order.emplace_back(known.final_s(), candidate);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const Candidate*> result;
+  for (const auto& [seconds, candidate] : order) result.push_back(candidate);
+  return result;
+}
+
+// The best n, then the default.
+std::vector<const Candidate*> TaskTuner::confirmation_list(size_t n) const {
+  std::vector<const Candidate*> list = contenders();
+  list.resize(std::min(list.size(), n));
+  if (report_.default_s > 0) list.push_back(default_);
+  return list;
+}
+
+bool TaskTuner::needs_confirmation() const {
+  const auto order = contenders();
+  if (order.empty()) return false;
+  const Known& leader = known_.at(order.front()->number);
+  return !leader.checked || leader.confirmed_s == 0;
+}
+
+double TaskTuner::run_cost_s() const {
+  const double guess_s = std::min(timing().max_seconds, std::max(0.005, 8 * report_.best_s));
+  return kOverheadSeconds / 2 + (run_s_ > 0 ? run_s_ : guess_s);
+}
+
+double TaskTuner::confirmation_s() const {
+  const auto order = contenders();
+  if (order.empty()) return 0;
+  const Known& leader = known_.at(order.front()->number);
+  double total_s = session_.current == this ? 0 : setup_s_;
+  if (!leader.checked) {
+    const double reference_s = 0.1 + count_instances(task_.workload) / kPlainRate;
+    total_s += check_s_ > 0 ? check_s_ : run_cost_s() + std::min(kMaxReferenceSeconds, reference_s);
+  }
+  if (leader.confirmed_s == 0) {
+    const size_t n = 1 + std::min(order.size(), static_cast<size_t>(std::max(1, session_.options.confirm)));
+    total_s += static_cast<double>(n) * session_.options.confirm_rounds * run_cost_s();
+  }
+  return total_s;
+}
+
+Result<> TaskTuner::confirm(double until_s) {
+  const double start = session_.elapsed_s();
+  (void)adopt_records(false);
+  for (int pass = 0, timed = 0; pass < kConfirmationPasses; ++pass) {
+    if (session_.stopped() || session_.elapsed_s() >= until_s) break;
+    const auto order = contenders();
+    if (order.empty()) break;
+    const Known& leader = known_.at(order.front()->number);
+    bool done = false;
+    if (!leader.checked) {
+      FETTLE_TRY(done, check(order.front(), until_s));
+    } else if (leader.confirmed_s == 0 && timed++ < kTimedAgain) {
+      const auto list = confirmation_list(static_cast<size_t>(std::max(1, session_.options.confirm)));
+      FETTLE_TRY(done, time_again(list, session_.options.confirm_rounds, kSeries, until_s));
+    }
+    if (!done) break;
+  }
+  choose_best();
+  report_.seconds += session_.elapsed_s() - start;
+  return {};
+}
+
+// The fastest whose results are right and that is surely faster than the default; else the default.
+void TaskTuner::choose_best() {
+  const auto order = contenders();
+  const auto sure = std::find_if(order.begin(), order.end(), [&](const Candidate* candidate) {
+    const Known& known = known_.at(candidate->number);
+    return known.checked && (known.confirmed_s > 0 || report_.default_s == 0 ||
+                             known.final_s() < kPlainlyFaster * report_.default_s);
+  });
+  if (sure != order.end()) {
+    const Known& best = known_.at((*sure)->number);
+    set_best(*sure, best.final_s(), best.confirmed_s > 0);
+  } else if (report_.default_s > 0) {
+    set_best(default_, report_.default_s, known_.at(default_->number).confirmed_s > 0);
+  } else {
+    report_.best_s = 0;
+    report_.best_trace = default_->trace;
+    report_.best_decisions = default_->decisions;
+  }
+}
+
+Result<> TaskTuner::refine() {
+  const double start = session_.elapsed_s();
+  auto list = confirmation_list(kRefined);
+  if (list.size() > 1) {
+    const double limit_s = kClose * known_.at(list.front()->number).final_s();
+    std::erase_if(list, [&](const Candidate* c) { return c != default_ && known_.at(c->number).final_s() > limit_s; });
+    FETTLE_TRY_VOID(time_again(list, kRefinedRounds, 1, session_.search_until_s));
+    // What the search believes of them is replaced by what is known now.
+    std::vector<Observation> again;
+    for (const Candidate* candidate : list) again.push_back({candidate, known_.at(candidate->number).final_s()});
+    strategy_->observe(again);
+    const auto order = contenders();
+    if (!order.empty()) set_best(order.front(), known_.at(order.front()->number).final_s(), false);
+    FETTLE_TRY_VOID(check_leader());
+  }
+  report_.seconds += session_.elapsed_s() - start;
+  return {};
+}
+
+// The times that an earlier run got when it timed these again, for the same time in turn. False: it did not.
+bool TaskTuner::replay_times(const std::vector<const Candidate*>& list) {
+  std::vector<double> times;
+  for (const Candidate* candidate : list) {
+    const auto recorded = records_.find(candidate->trace);
+    const size_t turn = known_.at(candidate->number).n_confirmed;
+    if (recorded == records_.end() || recorded->second.confirmed_s.size() <= turn) return false;
+    times.push_back(recorded->second.confirmed_s[turn]);
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    Known& known = known_.at(list[i]->number);
+    ++known.n_confirmed;
+    known.confirmed_s = times[i];
+    if (list[i] == default_) report_.default_s = std::isfinite(times[i]) ? times[i] : 0;
+  }
+  return true;
+}
+
+// These in turn, round by round. Whatever else the machine does only adds to a time, so each one's quietest round
+// counts; series of rounds go on until for the best of all and the default two rounds agree. False: cut short, without
+// a round of each.
+Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, int n_rounds, int n_series,
+                                   double until_s) {
+  if (replay_times(list)) return true;
+  std::vector<std::vector<MeasureResult>> rounds(list.size());
+  std::vector<MeasureResult> failures(list.size());
+
+  std::vector<size_t> sound(list.size());
+  std::iota(sound.begin(), sound.end(), size_t{0});
+  const auto fastest_first = [](const MeasureResult& a, const MeasureResult& b) { return a.median_s < b.median_s; };
+  const auto settled = [&] {
+    size_t best = sound.front();
+    for (const size_t i : sound)
+      if (rounds[i].front().median_s < rounds[best].front().median_s) best = i;
+    for (const size_t i : {best, sound.back()})
+      if (rounds[i].size() > 1 && rounds[i][1].median_s > kAgree * rounds[i][0].median_s) return false;
+    return true;
+  };
+  for (int series = 0; series < n_series; ++series) {
+    std::vector<size_t> which;
+    for (int r = 0; r < n_rounds; ++r) which.insert(which.end(), sound.begin(), sound.end());
+    std::vector<const Candidate*> candidates;
+    for (const size_t i : which) candidates.push_back(list[i]);
+    FETTLE_TRY(const std::vector<MeasureResult> results, repeat(candidates, false, until_s));
+    bool cut_short = false;
+    for (size_t k = 0; k < which.size(); ++k) {
+      cut_short |= results[k].error == ErrorCode::E407;
+      if (results[k].ok()) {
+        rounds[which[k]].push_back(results[k]);
+        rounds[which[k]].back().median_s = usual_seconds(results[k]);
+      } else if (is_outcome(results[k].error)) {
+        failures[which[k]] = results[k];
+      }
+    }
+    std::erase_if(sound, [&](size_t i) { return !failures[i].ok(); });
+    for (const size_t i : sound)
+      if (rounds[i].empty()) return false;
+    for (const size_t i : sound) std::sort(rounds[i].begin(), rounds[i].end(), fastest_first);
+    if (cut_short || sound.empty() || settled()) break;
+  }
+
+  for (size_t i = 0; i < list.size(); ++i) {
+    Known& known = known_.at(list[i]->number);
+    MeasureResult result = failures[i].ok() ? rounds[i].front() : failures[i];
+    if (!result.ok()) {
+      ++report_.failed;
+      note_failure(*list[i], result.error, result.signal, result.message);
+    }
+    result.repeats = static_cast<int64_t>(rounds[i].size());
+    result.raced_out = false;
+    result.checked = result.ok() && known.checked;
+    known.confirmed_s = result.ok() ? result.median_s : kInfinity;
+    ++known.n_confirmed;
+    FETTLE_TRY_VOID(record(*list[i], result, kConfirmationGeneration));
+    if (list[i] == default_) report_.default_s = result.ok() ? result.median_s : 0;
+  }
+  return true;
+}
+
+// Compares its outputs with what they should be. False: cut short.
+Result<bool> TaskTuner::check(const Candidate* candidate, double until_s) {
+  Known& known = known_.at(candidate->number);
+  if (const auto recorded = records_.find(candidate->trace);
+      recorded != records_.end() && recorded->second.checked) {
+    known.checked = true;
+    if (recorded->second.wrong) known.confirmed_s = kInfinity;
+    return true;
+  }
+  const double start = session_.elapsed_s();
+  FETTLE_TRY(const std::vector<MeasureResult> results, repeat({candidate}, true, until_s));
+  const MeasureResult& result = results.front();
+  check_s_ = session_.elapsed_s() - start;
+  if (!is_outcome(result.error)) return false;
+  known.checked = true;
+  if (!result.ok()) {
+    ++report_.failed;
+    note_failure(*candidate, result.error, result.signal, result.message);
+    known.confirmed_s = kInfinity;
+  }
+  FETTLE_TRY_VOID(record(*candidate, result, kCheckGeneration));
+  return true;
+}
+
+// What is called the best is right, also should the run end here.
+Result<> TaskTuner::check_leader() {
+  for (int i = 0; i < kLeadersChecked; ++i) {
+    const auto order = contenders();
+    if (order.empty() || known_.at(order.front()->number).checked) break;
+    FETTLE_TRY(const bool done, check(order.front(), session_.search_until_s));
+    if (!done) break;
+    if (std::isfinite(known_.at(order.front()->number).final_s())) break;
+  }
+  if (const auto order = contenders(); !order.empty())
+    set_best(order.front(), known_.at(order.front()->number).final_s(), false);
+  else if (report_.default_s > 0)
+    set_best(default_, report_.default_s, false);
+  return {};
+}
+
+// Once more, whatever is known.
+Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Candidate*>& candidates, bool check,
+                                                     double until_s) {
+  FETTLE_TRY_VOID(use_runner());
+  std::vector<std::string> traces;
+  traces.reserve(candidates.size());
+  for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
+  MeasureRequest request{.check = check, .timing = timing()};
+  request.max_seconds = session_.left_s(until_s);
+  request.should_stop = [this] { return session_.stopped(); };
+  return session_.runner.measure(traces, request);
+}
+
+}  // namespace fettle
