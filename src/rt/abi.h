@@ -32,10 +32,11 @@ typedef int32_t (*FettleKernel)(FettleContext* context, void** buffers, const in
 
 typedef void (*FettleBody)(void* closure, int64_t i);
 
-/* Calls body(closure, i) for each i in [0, n): each thread gets one contiguous share, ascending; the shares are given
- * in order and differ by at most one, the first being the caller's. Returns when all have returned; what they wrote is
- * then visible to the caller. A call from inside a body, or while another thread uses the team, runs serially on the
- * calling thread. n <= 0 does nothing. */
+/* Calls body(closure, i) once for each i in [0, n). Each thread has one contiguous share, ascending; the shares are in
+ * order and differ by at most one, the first being the caller's. Whoever is done takes from the ends of the shares of
+ * those who are behind, and a worker that has not come by then is not waited for; so which thread runs an iteration is
+ * open. Returns when all calls have returned; what they wrote is then visible to the caller. A call from inside a body,
+ * or while another thread uses the team, runs serially on the calling thread. n <= 0 does nothing. */
 void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* closure);
 
 /* Threads of the team, the caller included; 1 for null. */

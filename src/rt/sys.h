@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,12 @@ inline int32_t current_cpu() {
   unsigned aux;
   __builtin_ia32_rdtscp(&aux);
   return static_cast<int32_t>(aux & 0xfff);
+}
+
+/// How often the system has given the calling thread's CPU to another thread.
+inline int64_t times_displaced() {
+  rusage usage;
+  return syscall(SYS_getrusage, RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
 /// Sleeps while *word == expected, until woken; may return for no reason.

@@ -17,73 +17,42 @@ constexpr int32_t kMaxThreads = 1024;
 constexpr int32_t kArity = 4;  // thread t wakes threads 4t+1 .. 4t+4: flat up to five threads, a tree beyond
 constexpr int32_t kDefaultSpinUs = 200;
 constexpr int64_t kYieldAfterNs = 50'000;
-constexpr int64_t kJoinSpinNs = 20'000'000;
+constexpr int64_t kJoinSpinNs = 200'000;
 constexpr int64_t kCrowdedSpinNs = 5'000;
-constexpr uint32_t kAsleep = 1;  // lowest bit of a word: somebody sleeps on it
-constexpr uint32_t kStop = 2;    // of `go`: end. Rounds count in steps of 4.
-constexpr uint32_t kRound = 4;
+constexpr int64_t kGapNs = 30'000;           // a spinning thread that looks at the clock after so long has stood still
+constexpr int64_t kCrowdedNs = 200'000'000;  // how long a team of which a thread was displaced counts as crowded
+constexpr int64_t kMaxPieces = 0xffff;
 
-/// How long to spin before sleeping, and from when on to offer the CPU to others in between.
-struct Patience {
-  int64_t spin_ns = 0;
-  int64_t yield_after_ns = 0;
-};
+/// What a worker is doing, in a word that it shares with its parent. The lowest bit says that whoever waits for the
+/// word to change sleeps.
+///   idle ──parent──► offered ──worker──► taken ──worker──► idle
+///                       └────parent: the worker is late, and its share done by others────► idle
+enum State : uint32_t { kIdle = 0, kAsleep = 1, kOffered = 2, kTaken = 4, kStop = 6 };
 
-/// One direction of a handshake: a word that one thread advances and one other waits for. The sleeper marks the word
-/// itself, so that advancing it by one exchange also tells whether anyone must be woken.
-struct Signal {
-  std::atomic<uint32_t> word{0};
-
-  void send(uint32_t value) {
-    if (word.exchange(value, std::memory_order_acq_rel) & kAsleep) futex_wake_one(&word);
-  }
-
-  /// Waits until the word differs from `seen` and returns it: spins, then spins and yields, then sleeps.
-  uint32_t wait(uint32_t seen, const Patience& patience) {
-    uint32_t value;
-    int64_t start = 0;
-    for (uint32_t round = 1; patience.spin_ns > 0; ++round) {
-      value = word.load(std::memory_order_acquire);
-      if (value != seen) return value;
-      cpu_relax();
-      if (round % 64 != 0) continue;
-      const int64_t now = now_ns();
-      if (start == 0) start = now;
-      if (now - start >= patience.spin_ns) break;
-      if (now - start >= patience.yield_after_ns) sched_yield();
-    }
-    while (true) {
-      value = seen;
-      if (!word.compare_exchange_strong(value, seen | kAsleep, std::memory_order_acq_rel) && value != (seen | kAsleep))
-        return value;
-      futex_wait(&word, seen | kAsleep);
-    }
-  }
-};
-
+/// A parallel region, as every thread that takes part gets it.
 struct Job {
   FettleBody body = nullptr;
   void* closure = nullptr;
   int64_t n = 0;
-  int32_t participants = 0;
-  int32_t cpu = -1;  // where whoever sends it runs; negative: no matter
+  int64_t piece = 1;         // iterations a piece; shares are counted in pieces
+  int32_t participants = 0;  // threads 0 .. participants-1
+  uint32_t tag = 0;          // tells this region's shares from older ones; 0: every share is one piece, for its owner
+  int32_t cpu = -1;          // where whoever sends it runs; negative: no matter
 };
 
-/// Three cache lines: what the parent writes, what the worker writes, and what never changes. So a round moves two
-/// lines.
+/// Three cache lines: what passes between parent and worker, what is left of the thread's share, and what never
+/// changes. A region without a tag moves the first only.
 struct Worker {
   struct alignas(64) {
-    Signal go;
-    uint32_t sent = 0;  // last value of go
-    Job job;
+    std::atomic<uint32_t> state{kIdle};
+    Job job;  // written by the parent while idle, read by the worker while taken
   } inbox;
-  struct alignas(64) {
-    Signal done;
-  } outbox;
+  alignas(64) std::atomic<uint64_t> rest{0};  // tag, begin and end in pieces; with another tag: the whole share
   alignas(64) FettleTeam* team = nullptr;
   int32_t index = 0;
   int32_t cpu = -1;
   pthread_t thread{};
+  int64_t displaced = 0;  // times that the system had taken the CPU from this thread when it last looked
 };
 static_assert(sizeof(Worker) == 192);
 
@@ -94,11 +63,13 @@ using namespace fettle::rt;
 
 struct FettleTeam {
   alignas(64) std::atomic<uint32_t> busy{0};  // a region is running
-  alignas(64) int32_t size = 1;               // from here on unchanged once the team stands
-  Patience idle;                              // of workers between regions
-  Patience joining;                           // of a thread whose share is done, for the others
-  bool spread = false;                        // workers leave the CPU of whoever sends them work
-  Worker* workers = nullptr;                  // [t] for thread t; [0] is the caller's and unused
+  uint32_t tag = 0;                           // of the last region; the caller's
+  alignas(64) std::atomic<int64_t> crowded_until{0};
+  alignas(64) int32_t size = 1;  // from here on unchanged once the team stands
+  bool crowded = false;          // more threads than CPUs
+  bool spread = false;           // workers leave the CPU of whoever sends them work
+  int64_t idle_spin_ns = 0;      // of workers between regions
+  Worker* workers = nullptr;     // [t] for thread t; of [0], the caller's, only the share is used
   int64_t block_bytes = 0;
   FettleHostTeam host{};  // used where host.parallel_for is set
 };
@@ -106,28 +77,113 @@ struct FettleTeam {
 namespace fettle::rt {
 namespace {
 
+/// Thread t has stood still while it spun. Where that was for another thread, and not for the machine beneath, CPUs are
+/// crowded.
+void note_gap(FettleTeam* team, int32_t t, int64_t now) {
+  int64_t& before = team->workers[t].displaced;
+  const int64_t displaced = times_displaced();
+  if (displaced != before) team->crowded_until.store(now + kCrowdedNs, std::memory_order_relaxed);
+  before = displaced;
+}
+
+/// Thread t waits until the word differs from `seen` and returns it: spins, then spins and yields, then sleeps. The
+/// sleeper marks the word itself, so that changing it by one exchange also tells whether anyone must be woken. Where
+/// CPUs are crowded it soon sleeps: whoever has the work may need this very CPU.
+uint32_t wait(std::atomic<uint32_t>& word, uint32_t seen, FettleTeam* team, int32_t t, int64_t spin_ns) {
+  uint32_t value;
+  int64_t start = 0, last = 0;
+  for (uint32_t round = 1; spin_ns > 0; ++round) {
+    value = word.load(std::memory_order_acquire);
+    if (value != seen) return value;
+    cpu_relax();
+    if (round % 32 != 0) continue;
+    const int64_t now = now_ns();
+    if (start == 0) start = last = now;
+    if (now - last > kGapNs) note_gap(team, t, now);
+    last = now;
+    const bool crowded = team->crowded || now < team->crowded_until.load(std::memory_order_relaxed);
+    if (now - start >= (crowded && spin_ns > kCrowdedSpinNs ? kCrowdedSpinNs : spin_ns)) break;
+    if (crowded || now - start >= kYieldAfterNs) sched_yield();
+  }
+  while (true) {
+    value = seen;
+    if (!word.compare_exchange_strong(value, seen | kAsleep, std::memory_order_acq_rel) && value != (seen | kAsleep))
+      return value;
+    futex_wait(&word, seen | kAsleep);
+  }
+}
+
+/// Changes the word and wakes whoever sleeps on it.
+void change(std::atomic<uint32_t>& word, uint32_t value) {
+  if (word.exchange(value, std::memory_order_acq_rel) & kAsleep) futex_wake_one(&word);
+}
+
 int64_t share_begin(int64_t n, int32_t t, int32_t parts) {
   const int64_t rest = n % parts;
   return n / parts * t + (t < rest ? t : rest);
 }
 
-/// Thread t's part of the job: wakes its children, runs its share, waits for the children.
-void run_share(FettleTeam* team, int32_t t, const Job& job) {
+void run_pieces(const Job& job, int64_t begin, int64_t end) {
+  const int64_t last = end * job.piece < job.n ? end * job.piece : job.n;
+  for (int64_t i = begin * job.piece; i < last; ++i) job.body(job.closure, i);
+}
+
+/// Takes a quarter of what is left of thread t's share, at least one piece, from its front or its back, and runs it;
+/// false where nothing is left.
+bool run_some(FettleTeam* team, int32_t t, const Job& job, bool from_front) {
+  std::atomic<uint64_t>& rest = team->workers[t].rest;
+  uint64_t word = rest.load(std::memory_order_relaxed);
+  while (true) {
+    auto begin = static_cast<int64_t>((word >> 16) & 0xffff), end = static_cast<int64_t>(word & 0xffff);
+    if (static_cast<uint32_t>(word >> 32) != job.tag) {
+      const int64_t pieces = (job.n + job.piece - 1) / job.piece;
+      begin = share_begin(pieces, t, job.participants);
+      end = share_begin(pieces, t + 1, job.participants);
+    }
+    if (begin >= end) return false;
+    const int64_t take = end - begin < 8 ? 1 : (end - begin) / 4;
+    const int64_t left_begin = from_front ? begin + take : begin, left_end = from_front ? end : end - take;
+    const uint64_t left =
+        uint64_t{job.tag} << 32 | static_cast<uint64_t>(left_begin) << 16 | static_cast<uint64_t>(left_end);
+    if (!rest.compare_exchange_weak(word, left, std::memory_order_relaxed)) continue;
+    run_pieces(job, from_front ? begin : left_end, from_front ? left_begin : end);
+    return true;
+  }
+}
+
+/// The shares of thread t and of those it would wake, where each is one piece.
+void run_alone(int32_t t, const Job& job) {
+  run_pieces(job, t, t + 1);
+  for (int32_t child = t * kArity + 1; child <= t * kArity + kArity && child < job.participants; ++child)
+    run_alone(child, job);
+}
+
+/// Thread t's part of the job: wakes its children, runs its share, takes over from those who are behind, and waits for
+/// its children. A child that has not begun by then is not waited for.
+void run_job(FettleTeam* team, int32_t t, const Job& job) {
   const int32_t first = t * kArity + 1;
   const int32_t last = first + kArity < job.participants ? first + kArity : job.participants;
   for (int32_t child = first; child < last; ++child) {
     auto& inbox = team->workers[child].inbox;
     inbox.job = job;
     inbox.job.cpu = team->spread ? current_cpu() : -1;
-    inbox.sent += kRound;
-    inbox.go.send(inbox.sent);
+    change(inbox.state, kOffered);
   }
-  const int64_t end = share_begin(job.n, t + 1, job.participants);
-  for (int64_t i = share_begin(job.n, t, job.participants); i < end; ++i) job.body(job.closure, i);
+  if (job.tag == 0) {
+    run_pieces(job, t, t + 1);
+  } else {
+    while (run_some(team, t, job, true)) continue;
+    for (int32_t other = t + 1; other < t + job.participants; ++other)
+      while (run_some(team, other < job.participants ? other : other - job.participants, job, false)) continue;
+  }
   for (int32_t child = first; child < last; ++child) {
-    Worker& worker = team->workers[child];
-    uint32_t value = worker.outbox.done.word.load(std::memory_order_acquire);
-    while (value != worker.inbox.sent) value = worker.outbox.done.wait(value, team->joining);
+    std::atomic<uint32_t>& state = team->workers[child].inbox.state;
+    uint32_t value = state.load(std::memory_order_acquire);
+    if (value == kOffered && state.compare_exchange_strong(value, kIdle, std::memory_order_acquire)) {
+      if (job.tag == 0) run_alone(child, job);
+      continue;
+    }
+    while ((value & ~kAsleep) != kIdle) value = wait(state, kTaken, team, t, kJoinSpinNs);
   }
 }
 
@@ -137,18 +193,19 @@ void* worker_main(void* argument) {
   if (worker->cpu >= 0) bind_this_thread(worker->cpu);
   CpuMask allowed;  // before the first move
   bool allowed_known = false;
-  uint32_t seen = 0;
+  auto& [state, job] = worker->inbox;
   while (true) {
-    seen = worker->inbox.go.wait(seen, team->idle);
-    if (seen & kStop) return nullptr;
-    const Job job = worker->inbox.job;
+    uint32_t offered = wait(state, kIdle, team, worker->index, team->idle_spin_ns);
+    if (offered == kStop) return nullptr;
+    if (!state.compare_exchange_strong(offered, kTaken, std::memory_order_acquire)) continue;
+    const Job mine = job;
     // The scheduler may leave two threads on one CPU for long while another is idle, since each looks busy.
-    if (job.cpu >= 0 && job.cpu == current_cpu()) {
+    if (mine.cpu >= 0 && mine.cpu == current_cpu()) {
       if (!allowed_known) allowed_known = affinity(allowed);
-      if (allowed_known) avoid_cpu(allowed, job.cpu);
+      if (allowed_known) avoid_cpu(allowed, mine.cpu);
     }
-    run_share(team, worker->index, job);
-    worker->outbox.done.send(seen);
+    run_job(team, worker->index, mine);
+    change(state, kIdle);
   }
 }
 
@@ -182,6 +239,29 @@ FettleTeam* allocate_team(int32_t threads) {
   return team;
 }
 
+/// CPUs in the order in which threads are bound to them: the caller's own first, which it keeps. Returns how many.
+int32_t cores_for_team(int32_t cores[kMaxThreads]) {
+  CpuMask usable;
+  if (!affinity(usable)) return 0;
+  const int32_t count = usable_cores("", usable, cores, kMaxThreads);
+  const int32_t here = current_cpu();
+  for (int32_t i = 1; i < count; ++i) {
+    if (cores[i] != here) continue;
+    cores[i] = cores[0];
+    cores[0] = here;
+  }
+  return count;
+}
+
+/// A tag that no share carries: all are at rest while no region runs.
+uint32_t next_tag(FettleTeam* team) {
+  if (++team->tag == 0) {
+    for (int32_t t = 0; t < team->size; ++t) team->workers[t].rest.store(0, std::memory_order_relaxed);
+    team->tag = 1;
+  }
+  return team->tag;
+}
+
 }  // namespace
 }  // namespace fettle::rt
 
@@ -191,8 +271,15 @@ void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* clo
   if (n <= 1 || team == nullptr) return run_serially(n, body, closure);
   if (team->host.parallel_for != nullptr) return team->host.parallel_for(team->host.user, n, body, closure);
   if (team->size == 1 || team->busy.exchange(1, std::memory_order_acquire) != 0) return run_serially(n, body, closure);
-  const int32_t participants = n < team->size ? static_cast<int32_t>(n) : team->size;
-  run_share(team, 0, {body, closure, n, participants});
+  Job job{.body = body, .closure = closure, .n = n};
+  if (n <= team->size) {
+    job.participants = static_cast<int32_t>(n);
+  } else {
+    job.participants = team->size;
+    job.piece = (n + kMaxPieces - 1) / kMaxPieces;
+    job.tag = next_tag(team);
+  }
+  run_job(team, 0, job);
   team->busy.store(0, std::memory_order_release);
 }
 
@@ -211,16 +298,11 @@ FettleTeam* fettle_team_create(const FettleTeamOptions* options) {
   FettleTeam* team = allocate_team(threads);
   if (team == nullptr) return nullptr;
   const int64_t spin_us = options->spin_us == 0 ? kDefaultSpinUs : options->spin_us;
-  team->idle = {spin_us < 0 ? 0 : spin_us * 1000, kYieldAfterNs};
-  team->joining = {kJoinSpinNs, kYieldAfterNs};
-  if (threads > usable) {  // whoever spins keeps another from working
-    if (team->idle.spin_ns > kCrowdedSpinNs) team->idle.spin_ns = kCrowdedSpinNs;
-    team->idle.yield_after_ns = 0;
-    team->joining = {kCrowdedSpinNs, 0};
-  }
+  team->idle_spin_ns = spin_us < 0 ? 0 : spin_us * 1000;
+  team->crowded = threads > usable;
   team->spread = options->pin == 0 && threads <= usable;
   int32_t cores[kMaxThreads];
-  const int32_t n_cores = options->pin != 0 ? usable_cores(cores, kMaxThreads) : 0;
+  const int32_t n_cores = options->pin != 0 ? cores_for_team(cores) : 0;
   for (int32_t t = 1; t < threads; ++t) {
     Worker& worker = team->workers[t];
     worker.team = team;
@@ -241,7 +323,7 @@ FettleTeam* fettle_team_wrap(const FettleHostTeam* host) {
 
 void fettle_team_destroy(FettleTeam* team) {
   if (team == nullptr) return;
-  for (int32_t t = 1; t < team->size; ++t) team->workers[t].inbox.go.send(kStop);
+  for (int32_t t = 1; t < team->size; ++t) change(team->workers[t].inbox.state, kStop);
   for (int32_t t = 1; t < team->size; ++t) pthread_join(team->workers[t].thread, nullptr);
   fettle_pages_free(team, team->block_bytes, 0);
 }

@@ -12,7 +12,8 @@ struct FettleTeamOptions {
 };
 
 /// Starts threads - 1 workers. Where the system refuses some, the team is smaller; fettle_team_size tells.
-/// A team larger than the CPUs it may use spins for a moment only, then yields and sleeps.
+/// A team larger than the CPUs it may use spins for a moment only, then sleeps; so does one whose threads are displaced by
+/// others.
 /// Workers take no signals. After fork() the child must make its own team and never touch this one.
 /// Returns null when there is no memory or threads < 0.
 FettleTeam* fettle_team_create(const FettleTeamOptions* options);
@@ -24,6 +25,6 @@ FettleTeam* fettle_team_wrap(const FettleHostTeam* host);
 /// Ends and joins the workers. Nothing may be running on the team. Null is fine.
 void fettle_team_destroy(FettleTeam* team);
 
-/// CPUs that this process may use: its affinity mask, cut to the cgroup's CPU quota (rounded up). At least 1.
+/// CPUs that this process may use: its affinity mask, cut to the cgroup's CPU quota (rounded down). At least 1.
 int32_t fettle_usable_cpus(void);
 }

@@ -1,16 +1,18 @@
 #include "rt/team.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
-
-#include "rt/topology.h"
 
 namespace {
 
@@ -46,19 +48,94 @@ TEST(Team, RunsEachIndexOnce) {
   }
 }
 
-TEST(Team, GivesContiguousSharesThatDifferByAtMostOne) {
+TEST(Team, BeginsWithContiguousSharesThatDifferByAtMostOne) {
   const Team team = make_team(7);
   std::vector<std::thread::id> who(23);
-  parallel_for(team.get(), 23, [&](int64_t i) { who[static_cast<size_t>(i)] = std::this_thread::get_id(); });
+  // Whoever begins waits until all have begun, so the first iteration of each share is its owner's.
+  std::atomic<int> begun{0};
+  parallel_for(team.get(), 23, [&](int64_t i) {
+    who[static_cast<size_t>(i)] = std::this_thread::get_id();
+    const std::vector<int64_t> starts = {0, 4, 8, 11, 14, 17, 20};
+    if (std::find(starts.begin(), starts.end(), i) == starts.end()) return;
+    ++begun;
+    while (begun.load() < 7) std::this_thread::yield();
+  });
   EXPECT_EQ(who[0], std::this_thread::get_id()) << "the caller takes the first share";
-  std::vector<int> shares;
-  for (size_t i = 0; i < who.size(); ++i) {
-    if (i > 0 && who[i] == who[i - 1])
-      ++shares.back();
+  std::set<std::thread::id> owners = {who[0], who[4], who[8], who[11], who[14], who[17], who[20]};
+  EXPECT_EQ(owners.size(), 7u);
+}
+
+TEST(Team, OthersTakeOverFromASlowThread) {
+  const Team team = make_team(2);
+  std::atomic<int> elsewhere{0};
+  std::atomic<bool> slow_begun{false};
+  // The worker's first iteration lasts until all of its others have been done by the caller.
+  parallel_for(team.get(), 32, [&](int64_t i) {
+    if (i == 0)
+      while (!slow_begun.load()) std::this_thread::yield();
+    if (i < 16) return;
+    if (!slow_begun.exchange(true)) {
+      // It has claimed a quarter of its share; the caller takes the rest.
+      while (elsewhere.load() < 12) std::this_thread::yield();
+    } else {
+      ++elsewhere;
+    }
+  });
+  EXPECT_EQ(elsewhere.load(), 15);
+}
+
+TEST(Team, DoesNotWaitForAWorkerThatDoesNotCome) {
+  const Team team = make_team(2);
+  // Another caller keeps the only worker busy elsewhere: not possible through the team, so bind both to one CPU, where
+  // the worker cannot run while the caller does.
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  std::atomic<pid_t> worker{0};
+  parallel_for(team.get(), 2, [&](int64_t i) {
+    if (i == 1)
+      worker = gettid();
     else
-      shares.push_back(1);
+      while (worker.load() == 0) std::this_thread::yield();
+  });
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof one, &one);
+  sched_setaffinity(worker.load(), sizeof one, &one);
+  for (const int64_t n : {2, 9}) {
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int> sum{0};
+      parallel_for(team.get(), n, [&](int64_t i) { sum += static_cast<int>(i); });
+      EXPECT_EQ(sum.load(), n * (n - 1) / 2);
+    }
   }
-  EXPECT_EQ(shares, (std::vector<int>{4, 4, 3, 3, 3, 3, 3}));
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST(Team, ManyIterationsAreClaimedInPieces) {
+  const Team team = make_team(3);
+  std::vector<uint8_t> counts(200'003);
+  for (int round = 0; round < 3; ++round)
+    parallel_for(team.get(), static_cast<int64_t>(counts.size()), [&](int64_t i) { ++counts[static_cast<size_t>(i)]; });
+  EXPECT_EQ(std::count(counts.begin(), counts.end(), 3), static_cast<int64_t>(counts.size()));
+}
+
+double process_cpu_ms() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto ms = [](const timeval& t) { return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_usec) / 1e3; };
+  return ms(usage.ru_utime) + ms(usage.ru_stime);
+}
+
+TEST(Team, SleepsWhenIdle) {
+  for (const int threads : {2, 2 * fettle_usable_cpus()}) {
+    const Team team = make_team(threads);
+    parallel_for(team.get(), threads, [](int64_t) {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const double before = process_cpu_ms();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_LT(process_cpu_ms() - before, 10) << "spinning would take 200 ms for each thread";
+  }
 }
 
 TEST(Team, RunsBodiesAtTheSameTime) {
@@ -152,22 +229,58 @@ TEST(Team, NegativeThreadsAreRefused) { EXPECT_EQ(make_team(-1), nullptr); }
 
 TEST(Team, ZeroThreadsMeansTheUsableCpus) { EXPECT_EQ(fettle_team_size(make_team(0).get()), fettle_usable_cpus()); }
 
-TEST(Team, PinnedWorkersStayOnOneCpu) {
+TEST(Team, PinnedWorkersStayOnOneCpuOfThoseAllowed) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   const Team team = make_team(2, 0, 1);
   cpu_set_t mask;
   CPU_ZERO(&mask);
+  std::atomic<bool> told{false};
   parallel_for(team.get(), 2, [&](int64_t i) {
-    if (i == 1) sched_getaffinity(0, sizeof mask, &mask);
+    if (i == 1) {
+      sched_getaffinity(0, sizeof mask, &mask);
+      told = true;
+    } else {
+      while (!told.load()) std::this_thread::yield();
+    }
   });
   EXPECT_EQ(CPU_COUNT(&mask), 1);
+  cpu_set_t both;
+  CPU_AND(&both, &mask, &before);
+  EXPECT_TRUE(CPU_EQUAL(&both, &mask));
+}
+
+TEST(Team, PinnedTeamRespectsANarrowAffinityMask) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &before)) last = cpu;
+  CPU_ZERO(&one);
+  CPU_SET(last, &one);
+  sched_setaffinity(0, sizeof one, &one);
+  EXPECT_EQ(fettle_usable_cpus(), 1);
+  {
+    const Team team = make_team(3, 0, 1);
+    std::atomic<int> elsewhere{0};
+    parallel_for(team.get(), 3, [&](int64_t) { elsewhere += sched_getcpu() != last; });
+    EXPECT_EQ(elsewhere.load(), 0);
+  }
+  sched_setaffinity(0, sizeof before, &before);
 }
 
 TEST(Team, WorkersTakeNoSignals) {
   const Team team = make_team(2);
   sigset_t blocked;
   sigemptyset(&blocked);
+  std::atomic<bool> told{false};
   parallel_for(team.get(), 2, [&](int64_t i) {
-    if (i == 1) pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    if (i == 1) {
+      pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+      told = true;
+    } else {
+      while (!told.load()) std::this_thread::yield();
+    }
   });
   EXPECT_EQ(sigismember(&blocked, SIGINT), 1);
   EXPECT_EQ(sigismember(&blocked, SIGTERM), 1);
@@ -197,27 +310,6 @@ TEST(Team, HostWithoutCallbacksIsRefused) {
   FettleHostTeam callbacks{};
   EXPECT_EQ(fettle_team_wrap(&callbacks), nullptr);
   EXPECT_EQ(fettle_team_wrap(nullptr), nullptr);
-}
-
-TEST(Topology, ReadsCgroupQuotas) {
-  using fettle::rt::quota_cpus;
-  EXPECT_EQ(quota_cpus("max 100000\n"), 0);
-  EXPECT_EQ(quota_cpus("150000 100000\n"), 2);
-  EXPECT_EQ(quota_cpus("100000 100000\n"), 1);
-  EXPECT_EQ(quota_cpus("1 100000"), 1);
-  EXPECT_EQ(quota_cpus("-1 100000"), 0);
-  EXPECT_EQ(quota_cpus(""), 0);
-  EXPECT_EQ(quota_cpus("100000"), 0);
-  EXPECT_EQ(quota_cpus("100000 0"), 0);
-}
-
-TEST(Topology, UsableCoresAreDistinct) {
-  int32_t cpus[1024];
-  const int32_t count = fettle::rt::usable_cores(cpus, 1024);
-  ASSERT_GE(count, 1);
-  std::sort(cpus, cpus + count);
-  EXPECT_EQ(std::unique(cpus, cpus + count), cpus + count);
-  EXPECT_LE(fettle_usable_cpus(), count);
 }
 
 }  // namespace

@@ -9,18 +9,51 @@
 namespace fettle::rt {
 namespace {
 
+/// A path put together from pieces; one that grows too long names no file.
+class Path {
+ public:
+  explicit Path(const char* start) { *this << start; }
+  Path& operator<<(const char* piece) { return append(piece, strlen(piece)); }
+  Path& operator<<(int32_t number) {
+    char digits[12];
+    int at = 11;
+    digits[at] = 0;
+    do digits[--at] = static_cast<char>('0' + number % 10);
+    while ((number /= 10) != 0);
+    return *this << (digits + at);
+  }
+  Path& append(const char* piece, size_t bytes) {
+    if (bytes >= sizeof chars_ - length_) bytes = length_ = 0;
+    memcpy(chars_ + length_, piece, bytes);
+    length_ += bytes;
+    chars_[length_] = 0;
+    return *this;
+  }
+  size_t length() const { return length_; }
+  void cut(size_t length) { chars_[length_ = length < length_ ? length : length_] = 0; }
+  /// Cuts the last component off, down to `least`; false where nothing is left to cut.
+  bool to_parent(size_t least) {
+    if (length_ <= least) return false;
+    while (length_ > least && chars_[--length_] != '/') continue;
+    chars_[length_] = 0;
+    return true;
+  }
 
+  /// Reads at most bytes - 1 bytes of the file and ends them with a zero. False if it cannot be read.
+  bool read_text(char* text, int64_t bytes) const {
+    const int file = open(chars_, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    const ssize_t got = read(file, text, static_cast<size_t>(bytes - 1));
+    close(file);
+    if (got < 0) return false;
+    text[got] = 0;
+    return true;
+  }
 
-/// Reads at most bytes - 1 bytes and ends them with a zero. False if the file cannot be read.
-bool read_text(const char* path, char* text, int64_t bytes) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const ssize_t got = read(file, text, static_cast<size_t>(bytes - 1));
-  close(file);
-  if (got < 0) return false;
-  text[got] = 0;
-  return true;
-}
+ private:
+  char chars_[1024];
+  size_t length_ = 0;
+};
 
 /// Reads a decimal number and moves past it; -1 if there is none.
 int64_t parse_number(const char*& at) {
@@ -32,65 +65,61 @@ int64_t parse_number(const char*& at) {
 }
 
 /// The lowest-numbered hardware thread of the same core.
-int32_t first_sibling(int32_t cpu) {
-  char path[96] = "/sys/devices/system/cpu/cpu";
-  char* end = path + strlen(path);
-  char digits[12];
-  int count = 0;
-  for (int32_t rest = cpu; count == 0 || rest > 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
-  while (count > 0) *end++ = digits[--count];
-  memcpy(end, "/topology/thread_siblings_list", 31);
+int32_t first_sibling(const char* root, int32_t cpu) {
   char text[64];
-  if (!read_text(path, text, sizeof text)) return cpu;
+  if (!(Path(root) << "/sys/devices/system/cpu/cpu" << cpu << "/topology/thread_siblings_list").read_text(text, sizeof text))
+    return cpu;
   const char* at = text;
   const int64_t first = parse_number(at);
   return first < 0 ? cpu : static_cast<int32_t>(first);
 }
 
-/// Appends `tail` to `path` at `end`; null when it does not fit.
-char* append(char* end, const char* limit, const char* tail, size_t bytes) {
-  if (end == nullptr || bytes >= static_cast<size_t>(limit - end)) return nullptr;
-  memcpy(end, tail, bytes);
-  end[bytes] = 0;
-  return end + bytes;
+/// The CPUs of a list such as "0-3,8"; none where the file cannot be read.
+CpuMask read_list(const Path& path) {
+  CpuMask mask{};
+  char text[1024];
+  if (!path.read_text(text, sizeof text)) return mask;
+  for (const char* at = text; *at != 0;) {
+    const int64_t first = parse_number(at);
+    if (first < 0) break;
+    int64_t last = first;
+    if (*at == '-') last = parse_number(++at);
+    for (int64_t cpu = first; cpu <= last && cpu < kMaxCpus; ++cpu) mask.words[cpu / 64] |= uint64_t{1} << (cpu % 64);
+    if (*at == ',') ++at;
+  }
+  return mask;
 }
 
-/// The smallest quota among the process's group and those around it. Handles the unified hierarchy (version 2), and for
-/// version 1 the usual place of a container's own limits.
-int32_t cgroup_quota() {
-  char groups[2048];
-  int32_t least = 0;
-  auto take = [&least](int32_t cpus) {
-    if (cpus > 0 && (least == 0 || cpus < least)) least = cpus;
-  };
-  char text[64];
-  if (read_text("/sys/fs/cgroup/cpu.max", text, sizeof text)) take(quota_cpus(text));
-  if (read_text("/proc/self/cgroup", groups, sizeof groups)) {
-    const char* line = strstr(groups, "0::/");
-    if (line != nullptr && (line == groups || line[-1] == '\n')) {
-      char path[1024];
-      const char* limit = path + sizeof path;
-      const char* group = line + 3;
-      const size_t length = strcspn(group, "\n");
-      char* root = append(path, limit, "/sys/fs/cgroup", 14);
-      char* end = append(root, limit, group, length);
-      while (end != nullptr && end > root + 1) {
-        if (append(end, limit, "/cpu.max", 8) != nullptr && read_text(path, text, sizeof text)) take(quota_cpus(text));
-        while (end > root && *--end != '/') continue;
-      }
+/// What the files of one group say, in whole CPUs; 0: nothing. The path is as it was afterwards.
+int32_t group_quota(Path& group) {
+  const size_t length = group.length();
+  char quota[80], period[32];
+  int32_t cpus = 0;
+  if ((group << "/cpu.max").read_text(quota, sizeof quota)) {  // version 2
+    cpus = quota_cpus(quota);
+  } else {  // version 1
+    group.cut(length);
+    const bool some = (group << "/cpu.cfs_quota_us").read_text(quota, sizeof quota / 2);
+    group.cut(length);
+    if (some && (group << "/cpu.cfs_period_us").read_text(period, sizeof period)) {
+      char* end = quota + strcspn(quota, "\n");
+      *end = ' ';
+      memcpy(end + 1, period, strlen(period) + 1);
+      cpus = quota_cpus(quota);
     }
   }
-  char period[32];
-  if (read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text / 2) &&
-      read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof period)) {
-    char both[80];
-    const size_t length = strcspn(text, "\n");
-    memcpy(both, text, length);
-    both[length] = ' ';
-    memcpy(both + length + 1, period, strlen(period) + 1);
-    take(quota_cpus(both));
+  group.cut(length);
+  return cpus;
+}
+
+/// Whether `names`, separated by commas and `length` long, are those of the hierarchy that holds the CPU controller.
+bool has_cpu_controller(const char* names, size_t length) {
+  for (const char *at = names, *end = names + length; at <= end;) {
+    const size_t name = strcspn(at, ",:");
+    if (name == 3 && memcmp(at, "cpu", 3) == 0) return true;
+    at += name + 1;
   }
-  return least;
+  return false;
 }
 
 }  // namespace
@@ -100,26 +129,67 @@ int32_t quota_cpus(const char* cpu_max) {
   if (quota <= 0 || *cpu_max != ' ') return 0;
   const int64_t period = parse_number(++cpu_max);
   if (period <= 0) return 0;
-  const int64_t cpus = (quota + period - 1) / period;
-  return cpus > kMaxCpus ? kMaxCpus : static_cast<int32_t>(cpus);
+  const int64_t cpus = quota / period;
+  return cpus > kMaxCpus ? kMaxCpus : cpus < 1 ? 1 : static_cast<int32_t>(cpus);
 }
 
-int32_t usable_cores(int32_t* cpus, int32_t capacity) {
-  CpuMask mask;
-  if (!affinity(mask)) return 0;
-  CpuMask siblings;
-  memset(&siblings, 0, sizeof siblings);
-  int32_t count = 0;
-  for (int32_t cpu = 0; cpu < kMaxCpus && count < capacity; ++cpu) {
-    if (!mask.has(cpu)) continue;
-    const int32_t first = first_sibling(cpu);
-    if (first != cpu && first < kMaxCpus && mask.has(first))
-      siblings.words[cpu / 64] |= uint64_t{1} << (cpu % 64);
-    else
-      cpus[count++] = cpu;
+int32_t cgroup_cpus(const char* root) {
+  int32_t least = 0;
+  // Each group from the process's own up to the mount; one outside of a container's view has no files there.
+  auto take = [&](const char* mount, size_t mount_length, const char* group, size_t group_length) {
+    Path path(root);
+    path << "/sys/fs/cgroup";
+    path.append(mount, mount_length);
+    const size_t top = path.length();
+    path.append(group, group_length);
+    do {
+      const int32_t cpus = group_quota(path);
+      if (cpus > 0 && (least == 0 || cpus < least)) least = cpus;
+    } while (path.to_parent(top));
+  };
+  char groups[4096];
+  if (!(Path(root) << "/proc/self/cgroup").read_text(groups, sizeof groups)) groups[0] = 0;
+  take("", 0, "", 0);
+  take("/cpu", 4, "", 0);
+  for (const char* line = groups; *line != 0;) {  // "4:cpu,cpuacct:/group", "0::/group"
+    const size_t length = strcspn(line, "\n");
+    const char* names = line + strcspn(line, ":\n");
+    if (*names == ':') {
+      const size_t names_length = strcspn(++names, ":\n");
+      const char* group = names + names_length;
+      if (*group == ':') {
+        const auto group_length = static_cast<size_t>(line + length - ++group);
+        if (names_length == 0) {
+          take("", 0, group, group_length);
+          take("/unified", 8, group, group_length);
+        } else if (has_cpu_controller(names, names_length)) {
+          take("/cpu", 4, group, group_length);
+          char mount[128] = "/";
+          if (names_length < sizeof mount - 1) {
+            memcpy(mount + 1, names, names_length);
+            take(mount, names_length + 1, group, group_length);
+          }
+        }
+      }
+    }
+    line += length;
+    if (*line == '\n') ++line;
   }
-  for (int32_t cpu = 0; cpu < kMaxCpus && count < capacity; ++cpu)
-    if (siblings.has(cpu)) cpus[count++] = cpu;
+  return least;
+}
+
+int32_t usable_cores(const char* root, const CpuMask& usable, int32_t* cpus, int32_t capacity) {
+  const CpuMask slow = read_list(Path(root) << "/sys/devices/cpu_atom/cpus");
+  CpuMask siblings{};
+  for (int32_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (!usable.has(cpu)) continue;
+    const int32_t first = first_sibling(root, cpu);
+    if (first != cpu && first < kMaxCpus && usable.has(first)) siblings.words[cpu / 64] |= uint64_t{1} << (cpu % 64);
+  }
+  int32_t count = 0;
+  for (int32_t rank = 0; rank < 3; ++rank)  // first threads of fast cores, slow cores, the rest
+    for (int32_t cpu = 0; cpu < kMaxCpus && count < capacity; ++cpu)
+      if (usable.has(cpu) && (siblings.has(cpu) ? 2 : slow.has(cpu) ? 1 : 0) == rank) cpus[count++] = cpu;
   return count;
 }
 
@@ -153,7 +223,7 @@ extern "C" int32_t fettle_usable_cpus(void) {
   if (!affinity(mask)) return 1;
   int32_t cpus = 0;
   for (int32_t cpu = 0; cpu < kMaxCpus; ++cpu) cpus += mask.has(cpu) ? 1 : 0;
-  const int32_t quota = cgroup_quota();
+  const int32_t quota = cgroup_cpus("");
   if (quota > 0 && quota < cpus) cpus = quota;
   return cpus < 1 ? 1 : cpus;
 }

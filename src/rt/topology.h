@@ -5,16 +5,17 @@
 
 namespace fettle::rt {
 
-/// Writes up to `capacity` numbers of usable CPUs in the order in which a pinned team takes them: rising, one of each
-/// core first, then their hardware siblings. Returns how many; 0 if the affinity mask cannot be read.
-int32_t usable_cores(int32_t* cpus, int32_t capacity);
-
 constexpr int32_t kMaxCpus = 4096;
 
 struct CpuMask {
   uint64_t words[kMaxCpus / 64];
   bool has(int32_t cpu) const { return (words[cpu / 64] >> (cpu % 64)) & 1; }
 };
+
+/// Writes up to `capacity` numbers of the usable CPUs in the order in which a pinned team takes them: rising, one
+/// hardware thread of each fast core first, then the slow cores of a hybrid processor, then what is left. Returns how
+/// many. root: before the paths of the system's files; "" outside of tests.
+int32_t usable_cores(const char* root, const CpuMask& usable, int32_t* cpus, int32_t capacity);
 
 /// The CPUs that the calling thread may run on; false if they cannot be read.
 bool affinity(CpuMask& mask);
@@ -25,8 +26,12 @@ void avoid_cpu(CpuMask allowed, int32_t cpu);
 /// Binds the calling thread to one CPU; where the system refuses, nothing changes.
 void bind_this_thread(int32_t cpu);
 
-/// CPU quota of the cgroup that the text of a file `cpu.max` ("max 100000", "150000 100000") states, rounded up; 0:
-/// none.
+/// CPUs that the text of a file `cpu.max` ("max 100000", "250000 100000") grants, rounded down but at least 1: threads
+/// that the quota cannot keep running at once would wait for each other. 0: no limit.
 int32_t quota_cpus(const char* cpu_max);
+
+/// The smallest quota of the process's control groups (version 1 or 2) and those around them, as quota_cpus gives it;
+/// 0: none. root: as above.
+int32_t cgroup_cpus(const char* root);
 
 }  // namespace fettle::rt
