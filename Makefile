@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test models demo bench-core bench-model format lint clean distclean help
+.PHONY: build setup configure test models demo bench-core bench-model bench-threads format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -30,11 +30,17 @@ test: build models ## Build, then run every test
 demo: build models ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers
 	@scripts/demo.sh
 
+bench: build models ## All models against ONNX Runtime and OpenVINO, untuned and tuned (about an hour)
+	@$(BUILD)/bin/bench-models
+
 bench-core: build ## Kernels against the peak of this machine and oneDNN
 	@$(BUILD)/bin/bench-core
 
 bench-model: build models ## A whole model against ONNX Runtime and OpenVINO
 	@$(BUILD)/bin/bench-model
+
+bench-threads: build ## Fork and join, idle teams, crowded and disturbed CPUs
+	@$(BUILD)/bin/bench-threads
 
 format: ## Format every source file
 	@scripts/setup.sh --dev
