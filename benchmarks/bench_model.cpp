@@ -4,36 +4,25 @@
 // It starts the program `fettle` beside it for everything but the timing, which interleaves the libraries that fettle made
 // with the other engines.
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <set>
 
 #include "driver/bench.h"
-#include "harness/paired.h"
 #include "harness/report.h"
-#include "runtime/npy.h"
-
-extern char** environ;
+#include "models/program.h"
+#include "models/timing.h"
 
 namespace fs = std::filesystem;
 using namespace fettle;
 using namespace fettle::bench;
 
 namespace {
-
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 struct Options {
   std::string model = "build/models/ppocrv4_rec.onnx";
@@ -45,33 +34,6 @@ struct Options {
   double timing_s = 15;
   bool quiet = false;
 };
-
-/// Runs fettle, with no records and no caches but those in `home`; its words on standard error pass through unless quiet.
-/// Returns the seconds it took. E401 where it failed.
-Result<double> run_fettle(std::vector<std::string> args, const std::string& home, bool quiet) {
-  std::error_code error;
-  args.insert(args.begin(), (fs::read_symlink("/proc/self/exe", error).parent_path() / "fettle").string());
-  std::vector<char*> argv;
-  for (std::string& arg : args) argv.push_back(arg.data());
-  argv.push_back(nullptr);
-  std::vector<std::string> settings{"XDG_DATA_HOME=" + home, "XDG_CACHE_HOME=" + home};
-  for (char** e = environ; *e; ++e)
-    if (!std::string_view(*e).starts_with("XDG_")) settings.emplace_back(*e);
-  std::vector<char*> env;
-  for (std::string& setting : settings) env.push_back(setting.data());
-  env.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  if (quiet) posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  const auto begin = std::chrono::steady_clock::now();
-  pid_t child = 0;
-  int status = -1;
-  if (posix_spawn(&child, args[0].c_str(), &actions, nullptr, argv.data(), env.data()) == 0) waitpid(child, &status, 0);
-  posix_spawn_file_actions_destroy(&actions);
-  if (status != 0) return fail(ErrorCode::E401, "fettle " + args[1] + " failed");
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// What a library is loaded beside: names in its dynamic section, as ldd lists them.
 std::set<std::string> needed_libraries(const std::string& library) {
@@ -89,67 +51,15 @@ std::set<std::string> needed_libraries(const std::string& library) {
   return names;
 }
 
-int64_t anonymous_bytes() {
-  std::ifstream lines("/proc/self/smaps_rollup");
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("Anonymous:")) return std::atoll(line.substr(10).c_str()) * 1024;
-  return -1;
+Result<ModelTimes> time_on_random_inputs(const Options& options, const std::string& untuned, const std::string& tuned,
+                                         const std::string& folder) {
+  FETTLE_TRY(const Model model, Model::load(untuned));
+  FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, 1));
+  return time_libraries({.model = options.model, .untuned = untuned, .tuned = tuned, .threads = options.threads}, inputs,
+                        options.timing_s, folder);
 }
 
-struct Times {
-  Estimate untuned, tuned, onnxruntime, openvino;  // ns
-  double untuned_over_best = kNone, tuned_over_best = kNone;
-  double difference = kNone;  // of scale, the larger of both libraries', from ONNX Runtime
-  double extra_bytes = kNone; // of anonymous memory beyond the arena
-};
-
-Result<Times> time_libraries(const Options& options, const std::string& untuned_path, const std::string& tuned_path,
-                             const std::string& folder) {
-  Times times;
-  FettleOptions run{};
-  run.threads = options.threads;
-  FETTLE_TRY(Model untuned, Model::load(untuned_path, run));
-  FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(untuned, 1));
-  FETTLE_TRY(std::vector<NamedTensor> untuned_outputs, untuned.run(inputs));
-  FETTLE_TRY(std::vector<NamedTensor> tuned_outputs, untuned.make_outputs());
-  const int64_t before = anonymous_bytes();
-  FETTLE_TRY(Model tuned, Model::load(tuned_path, run));
-  FETTLE_TRY_VOID(tuned.run_into(inputs, tuned_outputs));
-  times.extra_bytes = static_cast<double>(anonymous_bytes() - before - tuned.info().arena_bytes);
-
-  FETTLE_TRY(ModelPeer onnxruntime, start_peer("onnxruntime", options.model, options.threads, inputs, folder));
-  FETTLE_TRY(ModelPeer openvino, start_peer("openvino", options.model, options.threads, inputs, folder));
-  FETTLE_TRY(const std::vector<PeerTensor> expected, onnxruntime.outputs(folder));
-  times.difference = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    FETTLE_TRY(const Tensor reference, read_npy(expected[i].file));
-    for (const auto* outputs : {&untuned_outputs, &tuned_outputs})
-      times.difference = std::max(times.difference, difference_of_scale((*outputs)[i].tensor, reference));
-  }
-
-  const auto contender = [](const char* name, Model& model, const std::vector<NamedTensor>& in,
-                            std::vector<NamedTensor>& out) {
-    return Contender{.name = name, .run = [&] { (void)model.run_into(in, out); }};
-  };
-  const auto peer = [](ModelPeer& engine) {
-    return Contender{.name = engine.name(), .run = {}, .timed = [&](int runs) { return engine.mean_time_ns(runs); }};
-  };
-  const Contender contenders[] = {contender("untuned", untuned, inputs, untuned_outputs),
-                                  contender("tuned", tuned, inputs, tuned_outputs), peer(onnxruntime), peer(openvino)};
-  PeakMeter peak(options.threads);
-  FETTLE_TRY(const PairedResult result,
-             time_paired(contenders, peak, {.batch_ns = 3e7, .time_limit_s = options.timing_s}));
-  times.untuned = result.time_ns(0);
-  times.tuned = result.time_ns(1);
-  times.onnxruntime = result.time_ns(2);
-  times.openvino = result.time_ns(3);
-  const size_t best = times.onnxruntime.median < times.openvino.median ? 2 : 3;
-  times.untuned_over_best = result.speed_over(best, 0).median;
-  times.tuned_over_best = result.speed_over(best, 1).median;
-  return times;
-}
-
-std::string table(const Options& options, const Times& times) {
+std::string table(const Options& options, const ModelTimes& times) {
   std::string text = fmt::format("{}, {} threads; every row interleaved in one run\n\n{:<14} {:>10} {:>12} {:>10}\n",
                                  fs::path(options.model).filename().string(), options.threads, "", "median ms",
                                  "fastest ms", "speed-up");
@@ -172,7 +82,7 @@ Result<bool> bench_recognition(const Options& options, const std::string& folder
   const std::string untuned = options.untuned.empty() ? folder + "/untuned.so" : options.untuned;
   const std::string tuned = options.tuned.empty() ? folder + "/tuned.so" : options.tuned;
   if (!options.tuned.empty()) {
-    FETTLE_TRY(const Times times, time_libraries(options, untuned, tuned, folder));
+    FETTLE_TRY(const ModelTimes times, time_on_random_inputs(options, untuned, tuned, folder));
     fmt::print("{}", table(options, times));
     return true;
   }
@@ -183,15 +93,9 @@ Result<bool> bench_recognition(const Options& options, const std::string& folder
   for (const std::string& dim : CLI::detail::split(options.shape.substr(name.size() + 1), ','))
     dims.push_back(std::atoll(dim.c_str()));
   FETTLE_TRY(Tensor x, Tensor::make(FETTLE_F32, dims));
-  FETTLE_TRY_VOID(write_npy(folder + "/x.npy", x));
-  double first_s = kNone;
-  for (int i = 0; i < 3; ++i) {  // each with caches of its own, so each cold
-    const std::string home = fmt::format("{}/cold{}", folder, i);
-    FETTLE_TRY(const double seconds,
-               run_fettle({"run", options.model, "--input", name + "=" + folder + "/x.npy", "--output-dir",
-                           folder + "/outputs", "--threads", threads}, home, options.quiet));
-    first_s = std::isnan(first_s) ? seconds : std::min(first_s, seconds);
-  }
+  std::vector<NamedTensor> first;
+  first.push_back({name, std::move(x)});
+  FETTLE_TRY(const double first_s, seconds_to_first_output(options.model, first, options.threads, folder, options.quiet));
 
   const std::string home = folder + "/home", db = folder + "/records.db";
   FETTLE_TRY_VOID(run_fettle({"compile", options.model, "--shape", options.shape, "--threads", threads, "--untuned", "-o",
@@ -200,7 +104,7 @@ Result<bool> bench_recognition(const Options& options, const std::string& folder
                               options.tuning_time}, home, options.quiet));
   FETTLE_TRY_VOID(run_fettle({"compile", options.model, "--shape", options.shape, "--threads", threads, "--db", db, "-o",
                               tuned}, home, options.quiet));
-  FETTLE_TRY(const Times times, time_libraries(options, untuned, tuned, folder));
+  FETTLE_TRY(const ModelTimes times, time_on_random_inputs(options, untuned, tuned, folder));
   fmt::print("{}\n", table(options, times));
 
   Report report("model");

@@ -50,43 +50,6 @@ class Recognition : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(Recognition, AgreesWithOnnxRuntime) {
-  auto model = open_model(kModel, {.threads = 2, .shapes = kShapes, .database = {}, .warn = {}});
-  ASSERT_TRUE(model.has_value()) << model.error().to_string();
-  const auto inputs = random_inputs(*model, 1);
-  ASSERT_TRUE(inputs.has_value());
-  const auto outputs = model->run(*inputs);
-  ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
-
-  auto peer = start_peer("onnxruntime", kModel, 1, *inputs, path(""));
-  if (!peer) GTEST_SKIP() << peer.error().to_string();
-  const auto expected = peer->outputs(path(""));
-  ASSERT_TRUE(expected.has_value()) << expected.error().to_string();
-  ASSERT_EQ(expected->size(), outputs->size());
-  for (size_t i = 0; i < outputs->size(); ++i) {
-    const auto tensor = read_npy((*expected)[i].file);
-    ASSERT_TRUE(tensor.has_value()) << tensor.error().to_string();
-    EXPECT_LE(difference_of_scale((*outputs)[i].tensor, *tensor), 1e-4) << (*outputs)[i].name;
-  }
-}
-
-TEST_F(Recognition, SoDoesTheClassifier) {
-  const std::string file = std::string(FETTLE_SOURCE_DIR) + "/build/models/ppocr_cls.onnx";
-  if (!fs::exists(file)) GTEST_SKIP() << "the model is not here; `make models` fetches it";
-  auto model = open_model(file, {.threads = 2, .shapes = {{"x", {1, 3, 48, 192}}}, .database = {}, .warn = {}});
-  ASSERT_TRUE(model.has_value()) << model.error().to_string();
-  const auto inputs = random_inputs(*model, 1);
-  const auto outputs = model->run(*inputs);
-  ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
-  auto peer = start_peer("onnxruntime", file, 1, *inputs, path(""));
-  if (!peer) GTEST_SKIP() << peer.error().to_string();
-  const auto expected = peer->outputs(path(""));
-  ASSERT_TRUE(expected.has_value()) << expected.error().to_string();
-  const auto tensor = read_npy(expected->front().file);
-  ASSERT_TRUE(tensor.has_value());
-  EXPECT_LE(difference_of_scale(outputs->front().tensor, *tensor), 1e-4);
-}
-
 TEST_F(Recognition, BecomesALibraryThatAProgramInCUses) {
   const auto compiled = compile_file(kModel, {.threads = 2, .shapes = kShapes, .database = {}, .warn = {}});
   ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
