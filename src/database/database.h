@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "database/record.h"
+#include "database/run.h"
 
 namespace fettle {
 
@@ -35,6 +36,11 @@ class Database {
   virtual Result<bool> contains(const TaskKey& task, std::string_view trace) = 0;
   /// Every record, in the order in which they were added, until `visit` fails; its error is returned. E502, E503.
   virtual Result<> for_each(const std::function<Result<>(const Record&)>& visit) = 0;
+
+  /// Keeps a run, in the place of the one with its id if there is one. E502, E503, E505.
+  virtual Result<> keep_run(const TuningRun& run) = 0;
+  /// All runs, oldest first. E502, E503.
+  virtual Result<std::vector<TuningRun>> runs() = 0;
 
   /// Numbers that were measured once on a machine, such as the atom table: a list under (machine, key).
   virtual Result<std::optional<std::vector<double>>> fact(std::string_view machine, std::string_view key) = 0;

@@ -47,6 +47,8 @@ TEST_P(AnyDatabase, GivesBackWhatItWasGiven) {
   r.raced_out = true;
   r.checked = true;
   r.lost_worker = true;
+  r.run = UINT64_MAX - 1;
+  r.elapsed_s = 12.5;
   r.seed = UINT64_MAX;
   r.generation = 3;
   r.candidate = 12;
@@ -55,6 +57,22 @@ TEST_P(AnyDatabase, GivesBackWhatItWasGiven) {
   ASSERT_TRUE(found) << found.error().to_string();
   ASSERT_EQ(found->size(), 1u);
   EXPECT_EQ(to_json_line(found->front()), to_json_line(r));
+}
+
+TEST_P(AnyDatabase, KeepsRuns) {
+  EXPECT_TRUE(db_->runs()->empty());
+  TuningRun later = testing::run(UINT64_MAX, 20), earlier = testing::run(5, 10);
+  ASSERT_TRUE(db_->keep_run(later));
+  ASSERT_TRUE(db_->keep_run(earlier));
+  later.seconds = 60;
+  later.tuned_ms = 1.5;
+  later.stopped = true;
+  ASSERT_TRUE(db_->keep_run(later));  // how it ended
+  const auto runs = db_->runs();
+  ASSERT_TRUE(runs) << runs.error().to_string();
+  ASSERT_EQ(runs->size(), 2u);
+  EXPECT_EQ(to_json_line(runs->at(0)), to_json_line(earlier));
+  EXPECT_EQ(to_json_line(runs->at(1)), to_json_line(later));
 }
 
 TEST_P(AnyDatabase, KeepsFailuresAsWhatTheyWere) {
@@ -261,8 +279,11 @@ TEST(JsonLines, ExportAndImportAreInverses) {
       r.error = ErrorCode::E402;
       r.median_s = 0;
     }
+    r.run = static_cast<uint64_t>(i % 3);
     ASSERT_TRUE(db->add(r));
   }
+  ASSERT_TRUE(db->keep_run(testing::run(1, 1)));
+  ASSERT_TRUE(db->keep_run(testing::run(2, 2)));
   EXPECT_EQ(*export_records(*db, folder.path / "a.jsonl"), 20);
   auto copy = make_memory_database();
   EXPECT_EQ(*import_records(*copy, folder.path / "a.jsonl"), 20);
@@ -295,6 +316,18 @@ TEST(JsonLines, OneBadLineImportsNothing) {
     EXPECT_NE(imported.error().where.find("line 3"), std::string::npos) << imported.error().where;
     EXPECT_TRUE(db->records(testing::task(10))->empty());
   }
+}
+
+TEST(JsonLines, ABadRunImportsNothing) {
+  std::string bad = to_json_line(testing::run(1, 1));
+  ASSERT_TRUE(is_run_line(bad));
+  bad.replace(bad.find("\"weight\":3"), 10, "\"weight\":[]");
+  TempFolder folder;
+  std::ofstream(folder.path / "in.jsonl") << to_json_line(testing::record(10, "t", 1e-3)) << "\n" << bad << "\n";
+  auto db = make_memory_database();
+  EXPECT_EQ(import_records(*db, folder.path / "in.jsonl").error().code, ErrorCode::E506);
+  EXPECT_TRUE(db->records(testing::task(10))->empty());
+  EXPECT_TRUE(db->runs()->empty());
 }
 
 TEST(JsonLines, FilesThatAreNotThere) {

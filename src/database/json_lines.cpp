@@ -21,7 +21,12 @@ Result<int64_t> export_records(Database& database, const std::filesystem::path& 
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
   if (!file) return cannot(std::strerror(errno));
   int64_t count = 0;
-  auto status = database.for_each([&](const Record& record) -> Result<> {
+  const auto runs = database.runs();
+  if (runs)
+    for (const TuningRun& run : *runs) file << to_json_line(run) << '\n';
+  Result<> status;
+  if (!runs) status = fail(runs.error());
+  if (status) status = database.for_each([&](const Record& record) -> Result<> {
     file << to_json_line(record) << '\n';
     ++count;
     if (!file) return fail(ErrorCode::E702, std::strerror(errno), path.string());
@@ -53,19 +58,32 @@ Result<int64_t> import_records(Database& database, const std::filesystem::path& 
     return {};
   }));
 
+  std::set<uint64_t> known_runs;
+  FETTLE_TRY(const std::vector<TuningRun> runs, database.runs());
+  for (const TuningRun& run : runs) known_runs.insert(run.id);
+
+  std::vector<TuningRun> fresh_runs;
   std::vector<Record> fresh;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    auto record = record_from_json(line);
-    if (!record) {
-      record.error().where = fmt::format("{}, line {}", path.string(), number);
-      return fail(std::move(record.error()));
+    const auto refuse = [&](Diagnostic error) {
+      error.where = fmt::format("{}, line {}", path.string(), number);
+      return fail(std::move(error));
+    };
+    if (is_run_line(line)) {
+      auto run = run_from_json(line);
+      if (!run) return refuse(std::move(run.error()));
+      if (known_runs.insert(run->id).second) fresh_runs.push_back(std::move(*run));
+      continue;
     }
+    auto record = record_from_json(line);
+    if (!record) return refuse(std::move(record.error()));
     if (known.insert(identity(*record)).second) fresh.push_back(std::move(*record));
   }
   if (file.bad()) return fail(ErrorCode::E701, "reading stopped early", path.string());
   FETTLE_TRY_VOID(database.add_all(fresh));
+  for (const TuningRun& run : fresh_runs) FETTLE_TRY_VOID(database.keep_run(run));
   return static_cast<int64_t>(fresh.size());
 }
 

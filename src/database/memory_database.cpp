@@ -68,6 +68,20 @@ class MemoryDatabase : public Database {
     return {};
   }
 
+  Result<> keep_run(const TuningRun& run) override {
+    const auto known = std::find_if(runs_.begin(), runs_.end(), [&](const TuningRun& r) { return r.id == run.id; });
+    if (known == runs_.end()) runs_.push_back(run);
+    else *known = run;
+    return {};
+  }
+
+  Result<std::vector<TuningRun>> runs() override {
+    std::vector<TuningRun> sorted = runs_;
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.created_ns < b.created_ns; });
+    return sorted;
+  }
+
   Result<std::optional<std::vector<double>>> fact(std::string_view machine, std::string_view key) override {
     const auto found = facts_.find({std::string(machine), std::string(key)});
     if (found == facts_.end()) return std::nullopt;
@@ -98,6 +112,7 @@ class MemoryDatabase : public Database {
   }
 
   std::vector<Record> records_;
+  std::vector<TuningRun> runs_;
   std::map<std::pair<std::string, std::string>, std::vector<double>> facts_;
 };
 

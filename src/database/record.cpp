@@ -123,6 +123,7 @@ std::string to_json_line(const Record& r) {
   if (r.signal != 0) json["signal"] = r.signal;
   if (!r.message.empty()) json["message"] = r.message;
   if (r.lost_worker) json["lost_worker"] = true;
+  if (r.run != 0) json["run_id"] = r.run, json["elapsed_s"] = r.elapsed_s;
   return dump(json);
 }
 
@@ -151,6 +152,8 @@ Result<Record> record_from_json(std::string_view line) {
   r.raced_out = fields.get<bool>("raced_out");
   r.checked = fields.get_or<bool>("checked", false);
   r.lost_worker = fields.get_or<bool>("lost_worker", false);
+  r.run = fields.get_or<uint64_t>("run_id", 0);
+  r.elapsed_s = fields.get_or<double>("elapsed_s", 0);
   r.machine = fields.get<std::string>("machine");
   r.created_ns = fields.get<int64_t>("created_ns");
   r.seed = fields.get<uint64_t>("seed");

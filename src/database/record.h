@@ -22,7 +22,8 @@ struct Record {
   std::string trace;                                      // its text form
   std::map<std::string, std::vector<int64_t>> decisions;  // address → decision
 
-  // The outcome. kNone: it was measured; E401 … E405: it failed so, with a message and, for a crash, a signal.
+  // The outcome. kNone: it was measured; E401 … E405: it failed so, with a message and, for a crash, a signal; E406: it
+  // could not be measured, twice, which says nothing about it.
   ErrorCode error = ErrorCode::kNone;
   int signal = 0;
   std::string message;
@@ -38,6 +39,8 @@ struct Record {
   // How and where.
   std::string machine;     // Target in one line
   int64_t created_ns = 0;  // since 1970
+  uint64_t run = 0;        // TuningRun::id; 0: of none
+  double elapsed_s = 0;    // since its run began to search, while the machine was awake
   uint64_t seed = 0;
   int64_t generation = 0;
   int64_t candidate = 0;

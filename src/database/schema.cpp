@@ -58,6 +58,36 @@ constexpr const char* kSteps[] = {
     ALTER TABLE records ADD COLUMN lost_worker INTEGER NOT NULL DEFAULT 0;
     UPDATE records SET checked = 1 WHERE generation = -1 AND error = '';
     )",
+    // 4: runs of a tuner, and when in its run a record was made
+    R"(
+    CREATE TABLE runs (
+      id INTEGER PRIMARY KEY,
+      model TEXT NOT NULL,
+      features TEXT NOT NULL,
+      fingerprint TEXT NOT NULL,
+      threads INTEGER NOT NULL,
+      versions TEXT NOT NULL,
+      machine TEXT NOT NULL,
+      created_ns INTEGER NOT NULL,
+      seed INTEGER NOT NULL,
+      seconds REAL NOT NULL,
+      untuned_ms REAL NOT NULL,
+      tuned_ms REAL NOT NULL,
+      kept_untuned INTEGER NOT NULL,
+      stopped INTEGER NOT NULL
+    );
+    CREATE TABLE run_tasks (
+      run INTEGER NOT NULL REFERENCES runs (id),
+      place INTEGER NOT NULL,
+      workload INTEGER NOT NULL REFERENCES workloads (id),
+      label TEXT NOT NULL,
+      weight REAL NOT NULL,
+      calls TEXT NOT NULL,
+      PRIMARY KEY (run, place)
+    ) WITHOUT ROWID;
+    ALTER TABLE records ADD COLUMN run INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE records ADD COLUMN elapsed_s REAL NOT NULL DEFAULT 0;
+    )",
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr std::uintmax_t kCheckBytes = 64 << 20;
 
 constexpr const char* kColumns =
     "features, fingerprint, threads, versions, trace, decisions, error, signal, message, median_s, min_s, half_width, "
-    "repeats, raced_out, checked, lost_worker, machine, created_ns, seed, generation, candidate";
+    "repeats, raced_out, checked, lost_worker, machine, created_ns, run, elapsed_s, seed, generation, candidate";
 
 constexpr const char* kOfTask =
     "workload = ?1 AND features = ?2 AND fingerprint = ?3 AND threads = ?4 AND versions = ?5";
@@ -70,10 +70,55 @@ Result<Record> read_record(const Statement& row, const Workload& workload, const
   r.lost_worker = row.integer(column++) != 0;
   r.machine = row.text(column++);
   r.created_ns = row.integer(column++);
+  r.run = static_cast<uint64_t>(row.integer(column++));
+  r.elapsed_s = row.real(column++);
   r.seed = static_cast<uint64_t>(row.integer(column++));
   r.generation = row.integer(column++);
   r.candidate = row.integer(column++);
   return r;
+}
+
+constexpr const char* kRunColumns =
+    "id, model, features, fingerprint, threads, versions, machine, created_ns, seed, seconds, untuned_ms, tuned_ms, "
+    "kept_untuned, stopped";
+
+void bind_run(Statement& s, const TuningRun& run) {
+  int index = 1;
+  s.bind(index++, static_cast<int64_t>(run.id));
+  s.bind(index++, run.model);
+  s.bind(index++, run.target_features);
+  s.bind(index++, run.fingerprint.hex());
+  s.bind(index++, static_cast<int64_t>(run.threads));
+  s.bind(index++, run.versions);
+  s.bind(index++, run.machine);
+  s.bind(index++, run.created_ns);
+  s.bind(index++, static_cast<int64_t>(run.seed));
+  s.bind(index++, run.seconds);
+  s.bind(index++, run.untuned_ms);
+  s.bind(index++, run.tuned_ms);
+  s.bind(index++, static_cast<int64_t>(run.kept_untuned));
+  s.bind(index++, static_cast<int64_t>(run.stopped));
+}
+
+// A row of kRunColumns; its tasks are left out.
+TuningRun read_run(const Statement& row) {
+  TuningRun run;
+  int column = 0;
+  run.id = static_cast<uint64_t>(row.integer(column++));
+  run.model = row.text(column++);
+  run.target_features = row.text(column++);
+  run.fingerprint = digest_from_hex(row.text(column++));
+  run.threads = static_cast<int>(row.integer(column++));
+  run.versions = row.text(column++);
+  run.machine = row.text(column++);
+  run.created_ns = row.integer(column++);
+  run.seed = static_cast<uint64_t>(row.integer(column++));
+  run.seconds = row.real(column++);
+  run.untuned_ms = row.real(column++);
+  run.tuned_ms = row.real(column++);
+  run.kept_untuned = row.integer(column++) != 0;
+  run.stopped = row.integer(column++) != 0;
+  return run;
 }
 
 std::vector<double> numbers_from(std::string_view blob) {
@@ -133,7 +178,7 @@ class SqliteDatabase : public Database {
     }
     // In pages, so that no lock is held, and nothing else refused, while `visit` works.
     constexpr int64_t kPage = 256;
-    constexpr int kWorkloadColumn = 21;  // behind kColumns
+    constexpr int kWorkloadColumn = 23;  // behind kColumns
     for (int64_t after = 0;;) {
       std::vector<Record> page;
       FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 "
@@ -189,7 +234,72 @@ class SqliteDatabase : public Database {
     }
   }
 
+  Result<> keep_run(const TuningRun& run) override {
+    auto status = insert_run(run);
+    if (!status) workloads_.clear();
+    return status;
+  }
+
+  Result<std::vector<TuningRun>> runs() override {
+    std::vector<TuningRun> runs;
+    FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {} FROM runs ORDER BY created_ns, id", kRunColumns)));
+    for (;;) {
+      FETTLE_TRY(const bool row, s.step());
+      if (!row) break;
+      runs.push_back(read_run(s));
+      FETTLE_TRY(runs.back().tasks, run_tasks(runs.back().id));
+    }
+    return runs;
+  }
+
  private:
+  Result<std::vector<RunTask>> run_tasks(uint64_t run) {
+    std::vector<RunTask> tasks;
+    FETTLE_TRY(Statement s, connection_.prepare("SELECT hash, text, label, weight, calls FROM run_tasks JOIN workloads ON "
+                                                "workloads.id = run_tasks.workload WHERE run = ?1 ORDER BY place"));
+    s.bind(1, static_cast<int64_t>(run));
+    for (;;) {
+      FETTLE_TRY(const bool row, s.step());
+      if (!row) return tasks;
+      auto calls = calls_from_json(s.text(4));
+      if (!calls) return fail(ErrorCode::E503, calls.error().message, connection_.where());
+      tasks.push_back({{s.text(1), digest_from_hex(s.text(0))}, s.text(2), s.real(3), std::move(*calls)});
+    }
+  }
+
+  Result<> insert_run(const TuningRun& run) {
+    FETTLE_TRY(Transaction transaction, Transaction::begin(connection_));
+    const auto id = static_cast<int64_t>(run.id);
+    {
+      FETTLE_TRY(Statement s, connection_.prepare(fmt::format("INSERT OR REPLACE INTO runs ({}) VALUES (?1, ?2, ?3, ?4, ?5, "
+                                                              "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                                                              kRunColumns)));
+      bind_run(s, run);
+      FETTLE_TRY([[maybe_unused]] const bool row, s.step());
+      FETTLE_TRY(Statement old, connection_.prepare("DELETE FROM run_tasks WHERE run = ?1"));
+      old.bind(1, id);
+      FETTLE_TRY([[maybe_unused]] const bool gone, old.step());
+      FETTLE_TRY(Statement t, connection_.prepare("INSERT INTO run_tasks (run, place, workload, label, weight, calls) "
+                                                  "VALUES (?1, ?2, ?3, ?4, ?5, ?6)"));
+      for (size_t place = 0; place < run.tasks.size(); ++place) {
+        const RunTask& task = run.tasks[place];
+        FETTLE_TRY(int64_t workload, find_workload(task.workload));
+        if (workload == 0) {
+          FETTLE_TRY(workload, insert_workload(task.workload));
+        }
+        t.bind(1, id);
+        t.bind(2, static_cast<int64_t>(place));
+        t.bind(3, workload);
+        t.bind(4, task.label);
+        t.bind(5, task.weight);
+        t.bind(6, calls_to_json(task.calls));
+        FETTLE_TRY([[maybe_unused]] const bool task_row, t.step());
+        t.reset();
+      }
+    }
+    return transaction.commit();
+  }
+
   // The number of the equal workload's row, or 0.
   Result<int64_t> find_workload(const Workload& workload) {
     if (const auto known = workloads_.find(workload.text); known != workloads_.end()) return known->second;
@@ -232,7 +342,7 @@ class SqliteDatabase : public Database {
       FETTLE_TRY(Statement s,
                  connection_.prepare(fmt::format("INSERT INTO records (workload, {}, trace_hash) VALUES (?1, ?2, ?3, "
                                                  "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
-                                                 "?18, ?19, ?20, ?21, ?22, ?23)",
+                                                 "?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
                                                  kColumns)));
       for (const Record& r : records) {
         FETTLE_TRY(int64_t workload, find_workload(r.task.workload));
@@ -255,6 +365,8 @@ class SqliteDatabase : public Database {
         s.bind(index++, static_cast<int64_t>(r.lost_worker));
         s.bind(index++, r.machine);
         s.bind(index++, r.created_ns);
+        s.bind(index++, static_cast<int64_t>(r.run));
+        s.bind(index++, r.elapsed_s);
         s.bind(index++, static_cast<int64_t>(r.seed));
         s.bind(index++, r.generation);
         s.bind(index++, r.candidate);

@@ -231,6 +231,10 @@ TEST(Sqlite, MigratesAnOlderSchema) {
   EXPECT_FALSE(best->at(0).raced_out);
   EXPECT_TRUE((*db)->add(testing::record(10, "new", 1e-3)));
   EXPECT_TRUE((*db)->set_fact("m", "k", std::vector<double>{1}));
+  EXPECT_EQ(best->at(0).run, 0u);
+  EXPECT_TRUE((*db)->runs()->empty());
+  EXPECT_TRUE((*db)->keep_run(testing::run(9, 1)));
+  EXPECT_EQ((*db)->runs()->at(0).tasks.size(), 2u);
   auto connection = Connection::open(path.string(), Connection::Mode::kReadOnly, 0);
   EXPECT_EQ(*connection->integer("PRAGMA user_version"), sqlite::schema_version());
 }

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "database/record.h"
+#include "database/run.h"
 #include "ir/text.h"
 
 namespace fettle::testing {
@@ -48,6 +49,24 @@ inline Record record(int n, std::string trace, double seconds) {
   r.median_s = r.min_s = seconds;
   r.machine = "a machine";
   r.created_ns = 1234567890;
+  return r;
+}
+
+/// Over the task above.
+inline TuningRun run(uint64_t id, int64_t created_ns) {
+  TuningRun r;
+  r.id = id;
+  r.model = "a \"model\"";
+  const TaskKey key = task(10);
+  r.target_features = key.target_features;
+  r.fingerprint = key.fingerprint;
+  r.threads = key.threads;
+  r.versions = key.versions;
+  r.machine = "a machine";
+  r.created_ns = created_ns;
+  r.seed = 7;
+  r.tasks = {{key.workload, "copy 10", 3, {{"c1: Copy", "Identity c1"}, {"c2: Copy", "Identity c2\nCast x"}}},
+             {task(11).workload, "copy 11", 1, {}}};
   return r;
 }
 

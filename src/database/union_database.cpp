@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/check.h"
 #include "database/database.h"
 
@@ -31,6 +33,19 @@ class UnionDatabase : public Database {
   Result<> for_each(const std::function<Result<>(const Record&)>& visit) override {
     for (const auto& part : parts_) FETTLE_TRY_VOID(part->for_each(visit));
     return {};
+  }
+
+  Result<> keep_run(const TuningRun& run) override { return parts_.front()->keep_run(run); }
+  Result<std::vector<TuningRun>> runs() override {
+    std::vector<TuningRun> all;
+    for (const auto& part : parts_) {
+      FETTLE_TRY(std::vector<TuningRun> runs, part->runs());
+      for (TuningRun& run : runs)
+        if (std::none_of(all.begin(), all.end(), [&](const TuningRun& known) { return known.id == run.id; }))
+          all.push_back(std::move(run));
+    }
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.created_ns < b.created_ns; });
+    return all;
   }
 
   Result<std::optional<std::vector<double>>> fact(std::string_view machine, std::string_view key) override {

@@ -60,17 +60,6 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
   return tensors;
 }
 
-/// As FettleModelInfo has origins. A name that holds line breaks gets spaces.
-std::string one_a_line(const Provenance& provenance) {
-  std::string lines;
-  for (const Origin& origin : provenance) {
-    std::string line = origin.to_string();
-    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
-    lines += (lines.empty() ? "" : "\n") + line;
-  }
-  return lines;
-}
-
 /// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
 std::string label_of(const PlannedCall& call) {
   constexpr size_t kNamed = 6;
@@ -198,6 +187,16 @@ Result<std::vector<CompiledKernel>> compile_workloads(const Plan& plan, const Co
 }
 
 }  // namespace
+
+std::string one_a_line(const Provenance& provenance) {
+  std::string lines;
+  for (const Origin& origin : provenance) {
+    std::string line = origin.to_string();
+    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
+    lines += (lines.empty() ? "" : "\n") + line;
+  }
+  return lines;
+}
 
 Result<FettleDtype> to_fettle_dtype(DType dtype) {
   if (const auto found = find_dtype(dtype.to_string())) return *found;

@@ -74,6 +74,9 @@ class CompiledModel {
 /// E710 a prologue failed.
 Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& options);
 
+/// The origins as FettleModelInfo has them, one a line; line breaks in names become spaces.
+std::string one_a_line(const Provenance& provenance);
+
 /// The dtype as the interface of compiled models has it. E605.
 Result<FettleDtype> to_fettle_dtype(DType dtype);
 

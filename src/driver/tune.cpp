@@ -64,6 +64,25 @@ Result<> time_both(const Graph& graph, const CompiledModel& untuned, ImageLayout
   return {};
 }
 
+/// What is known of the run before it begins.
+TuningRun describe_run(const Graph& graph, const Plan& plan, const std::vector<TuneTask>& tasks,
+                       const TuneModelOptions& options) {
+  TuningRun run;
+  run.id = draw_run_id();
+  run.model = options.name.empty() ? graph.name() : options.name;
+  run.target_features = options.target.feature_key();
+  run.fingerprint = options.target.fingerprint();
+  run.threads = options.threads;
+  run.versions = program_versions();
+  run.machine = describe(options.target);
+  run.created_ns = now_ns();
+  run.seed = options.seed;
+  for (const TuneTask& task : tasks) run.tasks.push_back({make_workload(task.workload), task.label, task.weight, {}});
+  for (const PlannedCall& call : plan.calls)
+    run.tasks[static_cast<size_t>(call.workload)].calls.push_back({call.name, one_a_line(call.provenance)});
+  return run;
+}
+
 }  // namespace
 
 std::filesystem::path atom_table_file(const Target& target, const std::filesystem::path& cache_folder) {
@@ -96,6 +115,16 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   for (const PlannedWorkload& workload : plan.workloads)
     tasks.push_back({workload.func, static_cast<double>(workload.count),
                      fmt::format("{} {}", workload.func->name, workload.hash.hex().substr(0, 8))});
+  TuningRun run = describe_run(graph, plan, tasks, options);
+  FETTLE_TRY_VOID(database->keep_run(run));
+  const auto keep_run = [&](const TuneModelResult& result) {
+    run.seconds = elapsed();
+    run.stopped = result.report.stopped;
+    run.untuned_ms = result.untuned_ms;
+    run.tuned_ms = result.tuned_ms;
+    run.kept_untuned = result.kept_untuned;
+    return database->keep_run(run);
+  };
   say(fmt::format("{} tasks, {} calls; images with {}", tasks.size(), plan.calls.size(), to_string(plan.layout)));
 
   // What the tuned model is compared with; how long it takes says what to keep for that.
@@ -113,6 +142,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
 
   TuneOptions tuning;
   tuning.seed = options.seed;
+  tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);
   tuning.max_trials = options.trials;
   tuning.describe = describe_by_lowering(std::make_shared<const Target>(options.target), options.threads, table);
@@ -122,6 +152,8 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   TuneModelResult result;
   FETTLE_TRY(result.report, tune_tasks(std::move(tasks), options.target, options.threads, *database, *runner, *model,
                                        tuning, options.progress));
+  result.run = run.id;
+  FETTLE_TRY_VOID(keep_run(result));
   if (result.report.stopped) return result;
 
   say("timing the whole model");
@@ -130,6 +162,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   result.kept_untuned = ratio > 1;
   choice.untuned = result.kept_untuned;
   FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));
+  FETTLE_TRY_VOID(keep_run(result));
   return result;
 }
 

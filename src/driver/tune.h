@@ -24,6 +24,7 @@ struct TuneModelOptions {
   double seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t trials = std::numeric_limits<int64_t>::max();
   uint64_t seed = 0;
+  std::string name;  // of the model, for people; empty: the graph's
   const std::atomic<bool>* stop = nullptr;                   // set: end soon; what was measured is kept
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const std::string&)> say;               // a line on what is being done
@@ -36,6 +37,7 @@ std::filesystem::path atom_table_file(const Target& target, const std::filesyste
 
 struct TuneModelResult {
   TuneReport report;
+  uint64_t run = 0;       // TuningRun::id, under which the database has it
   double untuned_ms = 0;  // of one run of the model: median, the two interleaved; 0: not timed
   double tuned_ms = 0;
   bool kept_untuned = false;  // the tuned model was slower, so the defaults are what compile will use

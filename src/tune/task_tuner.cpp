@@ -196,6 +196,8 @@ Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& resu
   record.lost_worker = result.lost_worker;
   record.machine = describe(*session_.target);
   record.created_ns = now_ns();
+  record.run = session_.options.run;
+  record.elapsed_s = session_.elapsed_s();
   record.seed = session_.options.seed;
   record.generation = generation;
   record.candidate = candidate.number;

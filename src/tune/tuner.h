@@ -57,6 +57,7 @@ std::string failure_histogram(const std::vector<FailureKind>& failures);
 
 struct TuneOptions {
   uint64_t seed = 0;
+  uint64_t run = 0;  // TuningRun::id, which records name
   double max_seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t max_trials = std::numeric_limits<int64_t>::max();      // of all tasks together; known results count
   int batch = 8;                                                 // candidates measured before the cost model learns
