@@ -79,8 +79,8 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
   FETTLE_TRY_VOID(unroll_all(s, {i[1], j[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[2]}));
 
-  if (t.prefetch > 0)
-    FETTLE_TRY_VOID(annotate(s, {.target = depth, .key = "prefetch", .value = t.prefetch}));
+  if (t.ask_panels) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
+  if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = "prefetch", .value = 1}));
 
   std::vector<BlockRef> copies_of_tile;
   if (blocked) {
@@ -218,11 +218,12 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     const MatmulProblem& p = *shape.matmul;
     Schedule s(matmul_func(p));
     s.set_target(std::make_shared<const Target>(target));
-    GemmTiles tiles{.rows = 6, .vectors = 4};
-    if (p.m == 197) tiles = {.rows = 14, .vectors = 2, .prefetch = p.k};
-    // Few rows: each panel of B comes from far away and is used a few times only, so the next one is asked for early.
-    if (p.m == 40) tiles = {.rows = 8, .vectors = 2, .prefetch = p.k};
-    if (p.m == 77) tiles = {.rows = 11, .vectors = 2, .depth = 1024, .prefetch = p.k};
+    // A panel of B serves all rows, so that all of B passes by once: the next panel is asked for while one is in use. Rows that
+    // come from beyond the caches are asked for as well, a tile ahead.
+    GemmTiles tiles{.rows = 6, .vectors = 4, .ask_panels = true, .ask_rows = p.m * p.k > (2 << 20)};
+    if (p.m == 197) tiles = {.rows = 14, .vectors = 2, .ask_panels = true};
+    if (p.m == 40) tiles = {.rows = 8, .vectors = 2, .ask_panels = true};
+    if (p.m == 77) tiles = {.rows = 7, .vectors = 3, .ask_panels = true};
     FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;
   }

@@ -15,7 +15,8 @@ struct GemmTiles {
   bool pack_a = false;      // rows of A into panels too
   bool rows_outside = false;  // loop over row tiles outside of the loop over column panels
   Tail row_tail = Tail::kBalance;
-  int64_t prefetch = 0;       // iterations of the reduction ahead; 0: none
+  bool ask_panels = false;    // while the tiles of a panel of B run, ask for the next panel
+  bool ask_rows = false;      // while a tile runs, ask for the rows of A that the next one reads
 };
 
 /// Direct convolution on blocks of `lanes` channels: a register tile of (rows x pixels) x (vectors x lanes) channels.

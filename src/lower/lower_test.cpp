@@ -336,5 +336,70 @@ TEST(TightenLoops, GuardsBecomeBounds) {
   EXPECT_TRUE(loop->body.as<StoreNode>()) << to_text(body);
 }
 
+Func with_prefetches(const std::string& text) {
+  const IrModule module = parse_module(text).value();
+  const Func func = module.funcs.begin()->second;
+  return with(func, [&](FuncNode& f) { f.body = insert_prefetches(func->body); });
+}
+
+// A tile of 4 rows of 32 is one run of 128 elements: each of the 32 turns of k asks for 4 of the next tile's. The vectors of B
+// do not move with i.
+TEST(InsertPrefetches, WhatTheNextTileReadsIsSpreadOverTheTurnsInside) {
+  EXPECT_EQ(to_text(with_prefetches(R"(lowered func f(A: f32[512], B: f32[512], C: f32[64] output):
+  for i in 4 {prefetch = 1}:
+    for k in 32:
+      for r in 4 unrolled:
+        for l in 16 vectorized:
+          C[i * 16 + l] = C[i * 16 + l] + A[i * 128 + r * 32 + k] * B[k * 16 + l]
+)")),
+            R"(lowered func f(A: f32[512], B: f32[512], C: f32[64] output):
+  for i in 4:
+    for k in 32:
+      prefetch.i32(&C[k + (i + 1) * 16], 2i32)
+      prefetch.i32(&A[k * 4 + (i + 1) * 128], 2i32)
+      for r in 4 unrolled:
+        for l in 16 vectorized:
+          C[i * 16 + l] = C[i * 16 + l] + A[i * 128 + r * 32 + k] * B[k * 16 + l]
+)");
+}
+
+TEST(InsertPrefetches, AnInnermostLoopAsksForItsOwnVectors) {
+  const std::string text = to_text(with_prefetches(R"(lowered func f(A: f32[512], B: f32[4096], C: f32[16] output):
+  for k in 64 {prefetch = 8}:
+    for l in 16 vectorized:
+      C[l] = C[l] + A[k] * B[k * 64 + l]
+)"));
+  EXPECT_NE(text.find("prefetch.i32(&B[(k + 8) * 64], 2i32)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("&A["), std::string::npos) << "single elements of one line: " << text;
+}
+
+TEST(InsertPrefetches, LeavesAloneWhatIsNoRunOfMemory) {
+  const std::string text = to_text(with_prefetches(R"(lowered func f(A: f32[4096], C: f32[64] output):
+  for i in 4 {prefetch = 1}:
+    for k in 16:
+      for r in 4 unrolled:
+        C[i] = C[i] + A[i * 256 + r * 64 + k]
+)"));
+  EXPECT_EQ(text.find("&A["), std::string::npos) << text;
+}
+
+// An atom that asks for the rows of the next tile knows as little of the shapes around it as any other.
+TEST(Lower, AtomsThatAskAheadDoNotDependOnTheShapeAround) {
+  const auto names = [](int m, int k) {
+    const std::string text = gemm(m, 32, k, "exact", "pad");
+    const std::string loop = fmt::format("    for i0 in {} tail(exact)", (m + 3) / 4);
+    const size_t at = text.find(loop);
+    EXPECT_NE(at, std::string::npos) << text;
+    const LoweredKernel lowered =
+        lower(parse_func(std::string(text).replace(at, loop.size(), loop + " {prefetch = 1}")).value(), parse_target("x86-64-avx512").value())
+            .value();
+    std::vector<std::string> result;
+    for (const auto& [name, f] : lowered.kernel.funcs)
+      if (name != lowered.kernel.entry) result.push_back(name);
+    return result;
+  };
+  EXPECT_EQ(names(64, 128), names(32, 256));
+}
+
 }  // namespace
 }  // namespace fettle

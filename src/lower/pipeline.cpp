@@ -50,14 +50,15 @@ IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
     func = dispatch_register_kernels(func);
     func = on_body(func, tighten);
     func = on_body(func, fold_control);
+    func = on_body(func, insert_prefetches);
     module = outline_atoms(func);
   } else {
+    if (options.obey_notes) func = on_body(func, insert_prefetches);
     module.funcs[func->name] = func;
   }
   for (auto& [name, f] : module.funcs) {
     f = on_body(f, vectorize_loops);
     f = on_body(f, unroll_loops);
-    f = on_body(f, insert_prefetches);
   }
   return module;
 }

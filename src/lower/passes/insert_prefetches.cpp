@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "arith/linear.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -7,6 +12,124 @@ namespace {
 
 // 0 not kept … 3 to all caches; 2 leaves the first level to what is used now.
 constexpr int kLocality = 2;
+constexpr int64_t kLineBytes = 64;
+// More than this in one turn are not spread: they would only wait for each other.
+constexpr int64_t kMaxPrefetchesATurn = 24;
+
+bool is_serial(const ForNode* loop) { return loop && loop->loop_kind == ForKind::kSerial; }
+
+bool contains_serial_loop(const Stmt& s) {
+  bool found = false;
+  walk(s, [&](const Stmt& x) {
+    found |= is_serial(x.as<ForNode>());
+    return !found;
+  });
+  return found;
+}
+
+// Works on the body of one annotated loop.
+class Spreader : public Mutator {
+ public:
+  Spreader(const ForNode& loop, int64_t distance) : loop_(loop), distance_(distance) {}
+  using Mutator::rewrite;
+
+  Stmt body() { return contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body); }
+
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* loop = s.as<ForNode>();
+    if (!loop) return Mutator::rewrite(s);
+    const int64_t* extent = as_int(loop->extent);
+    if (!extent) return s;
+    extents_[loop->var.get()] = *extent;
+    if (!is_serial(loop)) return Mutator::rewrite(s);
+    const Expr outer_turn = turn_;
+    const int64_t outer_turns = turns_;
+    turn_ = turn_ * Expr(*extent) + loop->var;
+    turns_ *= *extent;
+    const Stmt body = contains_serial_loop(loop->body) ? rewrite(loop->body) : with_prefetches(loop->body);
+    turn_ = outer_turn;
+    turns_ = outer_turns;
+    return with(*loop, [&](ForNode& f) { f.body = body; });
+  }
+
+ private:
+  struct Run {
+    Expr begin;          // where the iteration `distance_` later begins to read
+    int64_t length = 1;  // in elements
+  };
+
+  // What one iteration of the annotated loop reads through this load, if that is one dense run that moves on with the loop.
+  std::optional<Run> run_of(const LoadNode& source) const {
+    if (source.mask || source.indices.size() != 1 || source.buffer->scope == kScopeRegister) return {};
+    const LinearForm form = linear_form(source.indices[0]);
+    LinearForm outer(form.constant);
+    std::vector<std::pair<int64_t, int64_t>> inner;  // stride, extent
+    bool moves = false;
+    for (const LinearTerm& term : form.terms) {
+      const auto* var = term.expr.as<VarNode>();
+      if (var && extents_.contains(var)) {
+        inner.push_back({term.coeff, extents_.at(var)});
+        continue;
+      }
+      bool uses_inner = false;
+      walk(term.expr, [&](const Expr& x) {
+        if (const auto* v = x.as<VarNode>()) uses_inner |= extents_.contains(v);
+        return true;
+      });
+      if (uses_inner) return {};
+      moves |= uses_var(term.expr, loop_.var.get());
+      outer.add_term(term.expr, term.coeff);
+    }
+    if (!moves) return {};
+    Run run;
+    std::sort(inner.begin(), inner.end());
+    for (const auto& [stride, extent] : inner) {
+      if (extent == 1) continue;
+      if (stride != run.length) return {};
+      run.length *= extent;
+    }
+    run.begin = substitute(to_expr(outer), {{loop_.var.get(), Expr(loop_.var) + Expr(distance_)}});
+    return run;
+  }
+
+  // This turn's share of each run.
+  Stmt with_prefetches(const Stmt& body) {
+    walk(body, [&](const Stmt& s) {
+      const auto* loop = s.as<ForNode>();
+      const int64_t* extent = loop ? as_int(loop->extent) : nullptr;
+      if (loop) extents_[loop->var.get()] = extent ? *extent : 0;
+      return true;
+    });
+    std::vector<Stmt> stmts;
+    std::vector<Expr> seen;
+    walk(body, [](const Stmt&) { return true; }, [&](const Expr& e) {
+      const auto* source = e.as<LoadNode>();
+      const std::optional<Run> run = source ? run_of(*source) : std::nullopt;
+      const int64_t line = source ? std::max<int64_t>(1, kLineBytes / source->buffer->dtype.element_bytes()) : 1;
+      if (!run || run->length < line) return true;
+      const int64_t step = (run->length + turns_ - 1) / turns_;
+      if (step > kMaxPrefetchesATurn * line) return true;
+      for (int64_t at = 0; at < step; at += line) {
+        const Expr ahead = address_of(source->buffer, {turn_ * Expr(step) + run->begin + Expr(at)});
+        if (std::any_of(seen.begin(), seen.end(), [&](const Expr& known) { return structural_equal(known, ahead); }))
+          continue;
+        seen.push_back(ahead);
+        stmts.push_back(evaluate(call("prefetch", {ahead, int_imm(kLocality, kI32)}, kI32)));
+      }
+      return true;
+    });
+    if (stmts.empty()) return body;
+    stmts.push_back(body);
+    return seq(stmts);
+  }
+
+  const ForNode& loop_;
+  int64_t distance_;
+  Expr turn_ = Expr(0);  // which turn of the serial loops inside this is
+  int64_t turns_ = 1;    // of how many
+  std::unordered_map<const VarNode*, int64_t> extents_;  // of the loops inside
+};
 
 class PrefetchInserter : public Mutator {
  public:
@@ -17,22 +140,11 @@ class PrefetchInserter : public Mutator {
     const auto* loop = result.as<ForNode>();
     const int64_t distance = loop ? loop->annotations.get_int("prefetch", 0) : 0;
     if (distance == 0) return result;
-    std::vector<Stmt> stmts;
-    std::vector<Expr> seen;
-    walk(loop->body, [](const Stmt&) { return true; }, [&](const Expr& e) {
-      const auto* source = e.as<LoadNode>();
-      const auto* lanes = source && source->indices.size() == 1 ? source->indices[0].as<RampNode>() : nullptr;
-      if (!lanes || !is_one(lanes->stride) || source->buffer->scope == kScopeRegister) return true;
-      if (!uses_var(lanes->base, loop->var.get())) return true;
-      Expr ahead = address_of(source->buffer, {substitute(lanes->base, {{loop->var.get(), loop->var + Expr(distance)}})});
-      for (const Expr& known : seen)
-        if (structural_equal(known, ahead)) return true;
-      seen.push_back(ahead);
-      stmts.push_back(evaluate(call("prefetch", {ahead, int_imm(kLocality, kI32)}, kI32)));
-      return true;
+    const Stmt body = Spreader(*loop, distance).body();
+    return with(*loop, [&](ForNode& f) {
+      f.body = body;
+      f.annotations.erase("prefetch");
     });
-    stmts.push_back(loop->body);
-    return with(*loop, [&](ForNode& f) { f.body = seq(stmts); });
   }
 };
 

@@ -71,7 +71,10 @@ class AtomBuilder : public Mutator {
       auto [buffer, index] = access(source->buffer, source->indices[0]);
       return load(buffer, {index}, rewrite(source->mask));
     }
-    FETTLE_CHECK(e.kind() != ExprKind::kAddress);
+    if (const auto* place = e.as<AddressNode>()) {
+      auto [buffer, index] = access(place->buffer, place->indices[0], /*exactly=*/true);
+      return address_of(buffer, {index});
+    }
     return Mutator::rewrite(e);
   }
 
@@ -130,6 +133,7 @@ class AtomBuilder : public Mutator {
     Expr base;      // its element that the parameter points at
     LinearForm outer;
     int64_t constant = 0;
+    bool exactly = false;  // no access at another constant distance uses it
     Buffer param;
     bool written = false;
     std::vector<std::pair<int64_t, Var>> strides;
@@ -168,11 +172,12 @@ class AtomBuilder : public Mutator {
   // A term that is opaque to linear forms and not outer: its children are rewritten.
   Expr rewrite_term(const Expr& e) { return e.kind() == ExprKind::kVar ? e : Mutator::rewrite(e); }
 
-  std::pair<Buffer, Expr> access(const Buffer& buffer, const Expr& index) {
+  // exactly: by a pointer of its own, wherever that lies from the others.
+  std::pair<Buffer, Expr> access(const Buffer& buffer, const Expr& index, bool exactly = false) {
     const LinearForm form = linear_form(index);
     LinearForm outer, inside;
     for (const LinearTerm& term : form.terms) (is_outer(term.expr) ? outer : inside).terms.push_back(term);
-    Group& group = find_group(buffer, outer, form.constant);
+    Group& group = find_group(buffer, outer, form.constant, exactly);
     Expr result = Expr(form.constant - group.constant);
     for (const LinearTerm& term : inside.terms) {
       Expr factor = rewrite_term(term.expr);
@@ -192,9 +197,9 @@ class AtomBuilder : public Mutator {
     return Expr(var);
   }
 
-  Group& find_group(const Buffer& buffer, const LinearForm& outer, int64_t constant) {
+  Group& find_group(const Buffer& buffer, const LinearForm& outer, int64_t constant, bool exactly) {
     for (Group& group : groups_) {
-      if (group.buffer != buffer) continue;
+      if (group.buffer != buffer || group.exactly != exactly || (exactly && group.constant != constant)) continue;
       LinearForm distance = outer;
       distance.add(group.outer, -1);
       if (distance.is_zero()) return group;
@@ -203,6 +208,7 @@ class AtomBuilder : public Mutator {
     group.buffer = buffer;
     group.outer = outer;
     group.constant = constant;
+    group.exactly = exactly;
     group.base = to_expr(outer) + constant;
     group.written = written_.count(buffer.get()) > 0;
     group.param = edited(buffer, [&](BufferNode& b) {
@@ -248,18 +254,32 @@ class Outliner : public Mutator {
   }
 
  private:
+  // Not where registers of an outer kernel are at work: they have no address.
   static bool can_outline(const Stmt& kernel) {
     bool possible = true;
+    std::unordered_set<const BufferNode*> own;
+    const auto uses = [&](const Buffer& buffer) {
+      possible &= buffer->scope != kScopeRegister || own.contains(buffer.get());
+    };
     walk(kernel, [&](const Stmt& s) {
+      if (const auto* alloc = s.as<AllocateNode>()) own.insert(alloc->buffer.get());
+      if (const auto* target = s.as<StoreNode>()) uses(target->buffer);
       if (const auto* loop = s.as<ForNode>()) possible &= loop->loop_kind != ForKind::kParallel;
       if (const auto* alloc = s.as<AllocateNode>()) possible &= alloc->buffer->scope == kScopeRegister;
-      possible &= !s.as<CallFuncNode>() && !s.as<AsyncNode>() && !s.as<WhileNode>() && !s.as<EvaluateNode>();
-      return possible;
+      possible &= !s.as<CallFuncNode>() && !s.as<AsyncNode>() && !s.as<WhileNode>();
+      if (const auto* effect = s.as<EvaluateNode>()) possible &= is_prefetch(effect->value);
+      return possible && !s.as<EvaluateNode>();
     }, [&](const Expr& e) {
       possible &= !e.as<AddressNode>();
+      if (const auto* source = e.as<LoadNode>()) uses(source->buffer);
       return possible;
     });
     return possible;
+  }
+
+  static bool is_prefetch(const Expr& e) {
+    const auto* function = e.as<CallNode>();
+    return function && function->name == "prefetch";
   }
 
   IrModule& module_;

@@ -45,6 +45,13 @@ Func flatten_accesses(const Func& func);
 /// so that every copy has constant guards. What cannot be decided in a few copies stays a guard.
 Func dispatch_register_kernels(const Func& func);
 
+/// A loop annotated `prefetch` = d asks, while an iteration runs, for what the iteration d later reads (into the second-level
+/// cache): each dense run of memory that moves on with the loop by at least a cache line, evenly over the turns of the serial
+/// loops inside. Operands that are no such run are left alone. Addresses beyond a buffer's end are harmless.
+///   for i {prefetch = 1}: for k in 512: for r in 6: … A[(i*6 + r)*512 + k] …
+///   →  for i: for k in 512: prefetch(&A[(i + 1)*6*512 + k*6]); …
+Stmt insert_prefetches(const Stmt& body);
+
 /// Register kernels become Funcs ("atoms"): base pointers, strides above 64 elements and trip counts are arguments;
 /// tile, unrolling and epilogue are constants. Equal atoms are one Func, named by its canonical hash: "uk_<hash>".
 IrModule outline_atoms(const Func& func);
@@ -55,11 +62,6 @@ Stmt vectorize_loops(const Stmt& body);
 
 /// Unrolled loops are replicated; guards that became constant are resolved.
 Stmt unroll_loops(const Stmt& body);
-
-/// A loop annotated `prefetch` = d asks, in each iteration, for the vectors that it will load d iterations later (into the
-/// second-level cache). Addresses beyond a buffer's end are harmless.
-///   for k {prefetch = 64}: … B[ramp(k * 32, 1, 16)] …   →   for k: prefetch(&B[(k + 64) * 32]); …
-Stmt insert_prefetches(const Stmt& body);
 
 /// The parts of a conjunction, in order.
 void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);

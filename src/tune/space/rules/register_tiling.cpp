@@ -56,7 +56,7 @@ struct Tiling {
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
-  Result<> ask_ahead(const std::vector<LoopRef>& reduce);
+  Result<> ask_ahead(LoopRef panels, LoopRef rows, const std::vector<LoopRef>& reduce);
 };
 
 TileProblem tile_problem(const Tiling& t) {
@@ -334,8 +334,6 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
     }
   }
 
-  FETTLE_TRY_VOID(ask_ahead(reduce));
-
   // --- accumulators
   std::vector<BlockRef> copies = {back};
   if (blocked) {
@@ -353,16 +351,20 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
   // What takes less than a microsecond is not worth a fork.
-  return structure.points() < 50000 ? Result<>() : parallelize(ctx, outer);
+  if (structure.points() >= 50000) FETTLE_TRY_VOID(parallelize(ctx, outer));
+  return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), reduce);
 }
 
-// Panels that come from far away are asked for early: the same place in the next panel, or one step of the outermost
-// reduction loop ahead (the next channels of a convolution's weights).
-Result<> Tiling::ask_ahead(const Loops& reduce) {
+// What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction loop
+// (the next channels of a convolution's weights), and the rows of the next tile.
+Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   if (!roles.panel) return {};
-  const AccessPattern& source = structure.loads[*roles.panel];
-  FETTLE_TRY(const Stmt innermost, ctx.schedule.loop(reduce.back()));
-  if (innermost.as<ForNode>()->loop_kind != ForKind::kSerial) return {};
+  const auto is_serial = [&](LoopRef loop) {
+    const auto stmt = ctx.schedule.loop(loop);
+    return stmt && stmt->as<ForNode>()->loop_kind == ForKind::kSerial;
+  };
+  if (!is_serial(reduce.back())) return {};
+  const auto exists = [&](LoopRef loop) { return ctx.schedule.loop(loop).has_value(); };   // it may have been fused
   int64_t steps = 1, near = 1;  // iterations of the innermost loop: of a panel, of one step of the outermost loop
   for (size_t i = 0; i < structure.n_iters(); ++i)
     if (structure.reduce[i]) steps *= extent(i);
@@ -370,19 +372,38 @@ Result<> Tiling::ask_ahead(const Loops& reduce) {
     FETTLE_TRY(const int64_t n, loop_extent(ctx, reduce[r]));
     near *= n;
   }
-  std::vector<int64_t> distances = {0, steps};
-  if (reduce.size() > 1 && near > 1 && near < steps) distances.push_back(near);
-  const int64_t element = source.buffer->dtype.element_bytes();
-  const int64_t l2 = ctx.target->caches.size() > 1 ? ctx.target->caches[1].size_bytes : 512 << 10;
+  const int64_t element = structure.store.buffer->dtype.element_bytes();
+  const auto cache = [&](size_t level, int64_t otherwise) {
+    return ctx.target->caches.size() > level ? ctx.target->caches[level].size_bytes : otherwise;
+  };
+  const int64_t l2 = cache(1, 512 << 10);
+
+  enum : int64_t { kNothing, kNextPanel, kNextStep };
+  std::vector<int64_t> candidates = {kNothing};
   const int64_t at_once = choice.depth > 0 ? std::min(choice.depth, steps) : steps;
-  const bool far = steps * extent(roles.vector) * element > l2;
+  const bool far = 2 * steps * extent(roles.vector) * element > l2;
   const bool two_fit = 4 * at_once * choice.tile.vectors * lanes * element <= 2 * l2;
   size_t preferred = 0;
-  if (far) preferred = two_fit ? 1 : distances.size() - 1;
-  if (far && !two_fit && distances.size() == 2) preferred = 0;
-  FETTLE_TRY(const int64_t distance, choose(ctx, "prefetch", distances, preferred));
-  if (distance == 0) return {};
-  return annotate(ctx.schedule, {.target = reduce.back(), .key = "prefetch", .value = distance});
+  if (exists(panels)) {
+    candidates.push_back(kNextPanel);
+    if (far && two_fit) preferred = 1;
+  }
+  if (reduce.size() > 1 && near > 1 && near < steps) {
+    candidates.push_back(kNextStep);
+    if (far && preferred == 0) preferred = candidates.size() - 1;
+  }
+  FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", candidates, preferred));
+  if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = "prefetch", .value = 1}));
+  if (ahead == kNextStep)
+    FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = reduce.back(), .key = "prefetch", .value = near}));
+
+  if (!roles.row || roles.row_loads.empty() || choice.rows_outside || !exists(rows)) return {};
+  int64_t row_bytes = steps * extent(*roles.row) * element;
+  for (size_t i : roles.outside) row_bytes *= extent(i);
+  if (row_bytes <= l2) return {};
+  FETTLE_TRY(const int64_t next_rows, choose(ctx, "prefetch_rows", {0, 1}, 4 * row_bytes > cache(2, 32 << 20)));
+  if (next_rows == 0) return {};
+  return annotate(ctx.schedule, {.target = rows, .key = "prefetch", .value = 1});
 }
 
 // Loops that are read as quotient and remainder become two.
