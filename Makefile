@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test models demo bench-core bench-model bench-threads format lint clean distclean help
+.PHONY: build setup configure test models demo bench-core bench-robust bench-model bench-threads format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -38,6 +38,9 @@ bench-core: build ## Kernels against the peak of this machine and oneDNN
 
 bench-model: build models ## A whole model against ONNX Runtime and OpenVINO
 	@$(BUILD)/bin/bench-model
+
+bench-robust: build ## Tunings whose processes are killed, whose candidates misbehave, that run for long
+	@$(BUILD)/bin/bench-robust
 
 bench-threads: build ## Fork and join, idle teams, crowded and disturbed CPUs
 	@$(BUILD)/bin/bench-threads

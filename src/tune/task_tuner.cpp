@@ -151,7 +151,8 @@ std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign) {
 // best of other seeds are where it starts from.
 Result<> TaskTuner::begin_search(int first_points) {
   strategy_ = make_evolutionary_search(
-      *bench_, {.seed = hash_combine(session_.options.seed, key_.workload.hash.low), .random_points = first_points});
+      *bench_, {.seed = hash_combine(session_.options.seed, key_.workload.hash.low), .random_points = first_points,
+       .population = session_.options.population});
   std::vector<Observation> start;
   if (const auto known = known_.find(default_->number); known != known_.end())
     start.push_back({default_, known->second.seconds});
@@ -204,33 +205,48 @@ Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& resu
   return session_.database.add(record);
 }
 
-Result<std::vector<MeasureResult>> TaskTuner::measure(const std::vector<const Candidate*>& candidates,
-                                                      MeasureRequest request) {
-  FETTLE_TRY_VOID(use_runner());
-  std::vector<std::string> traces;
-  traces.reserve(candidates.size());
-  for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
-  Result<> kept;
-  request.timing = timing();
-  request.max_seconds = session_.left_s(session_.search_until_s);
-  request.should_stop = [&] { return !kept || session_.stopped() || session_.out_of_time(); };
-  request.on_result = [&](size_t i, const MeasureResult& result) {
-    if (!is_outcome(result.error) || !kept) return;
-    ++session_.measured;
-    ++report_.measured;
-    if (result.lost_worker) ++lost_workers_;
-    if (!result.ok()) note_failure(*candidates[i], result.error, result.signal, result.message);
-    if (result.ok() && !result.raced_out) run_s_ = result.run_s;
-    known_[candidates[i]->number] = {.seconds = usual_seconds(result),
-                                     .raced_out = result.raced_out,
-                                     .checked = result.checked || candidates[i] == default_};
-    kept = record(*candidates[i], result, generation_);
-    if (result.ok() && !result.raced_out && candidates[i] != default_) improve(candidates[i], usual_seconds(result));
-    if (session_.on_result) session_.on_result();
-  };
-  FETTLE_TRY(std::vector<MeasureResult> results, session_.runner.measure(traces, request));
-  FETTLE_TRY_VOID(std::move(kept));
-  return results;
+// What the harness did not manage is tried once more; should that fail, too, it is recorded as that: a later run then
+// passes it over, and goes the way that this one goes.
+Result<> TaskTuner::measure(std::vector<const Candidate*> candidates, MeasureRequest request) {
+  for (const bool last_time : {false, true}) {
+    FETTLE_TRY_VOID(use_runner());
+    std::vector<std::string> traces;
+    for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
+    std::vector<const Candidate*> again;
+    Result<> kept;
+    request.timing = timing();
+    request.check = session_.options.check_all;
+    request.max_seconds = session_.left_s(session_.search_until_s);
+    request.should_stop = [&] { return !kept || session_.stopped() || session_.out_of_time(); };
+    request.on_result = [&](size_t i, const MeasureResult& result) {
+      if (!kept || result.error == ErrorCode::E407) return;
+      if (result.error == ErrorCode::E406 && !last_time)
+        again.push_back(candidates[i]);
+      else
+        kept = keep(candidates[i], result);
+    };
+    FETTLE_TRY([[maybe_unused]] const auto results, session_.runner.measure(traces, request));
+    FETTLE_TRY_VOID(std::move(kept));
+    if (again.empty()) break;
+    candidates = std::move(again);
+  }
+  return {};
+}
+
+Result<> TaskTuner::keep(const Candidate* candidate, const MeasureResult& result) {
+  ++session_.measured;
+  ++report_.measured;
+  if (result.lost_worker) ++lost_workers_;
+  if (!result.ok()) note_failure(*candidate, result.error, result.signal, result.message);
+  if (result.ok() && !result.raced_out) run_s_ = result.run_s;
+  const double seconds = usual_seconds(result);
+  known_[candidate->number] = {.seconds = seconds,
+                               .raced_out = result.raced_out,
+                               .checked = result.checked || candidate == default_};
+  FETTLE_TRY_VOID(record(*candidate, result, generation_));
+  if (result.ok() && !result.raced_out && candidate != default_) improve(candidate, seconds);
+  if (session_.on_result) session_.on_result();
+  return {};
 }
 
 void TaskTuner::improve(const Candidate* candidate, double seconds) {
@@ -288,7 +304,9 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
   }
   const auto start = session_.elapsed_s();
   ++generation_;
-  const std::vector<const Candidate*> batch = strategy_->propose(n);
+  // A batch cut short is the beginning of a whole one.
+  std::vector<const Candidate*> batch = strategy_->propose(static_cast<size_t>(session_.options.batch));
+  batch.resize(std::min(batch.size(), n));
   std::vector<const Candidate*> unknown;
   for (const Candidate* candidate : batch) {
     if (const auto known = records_.find(candidate->trace); known != records_.end()) {

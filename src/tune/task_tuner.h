@@ -86,6 +86,7 @@ class TaskTuner {
   const TuneTask& task() const { return task_; }
   double predicted_s() const { return predicted_s_; }
   double bound_s() const { return bound_s_; }
+  int64_t points() const { return bench_->points(); }
   const TaskReport& report() const { return report_; }
   TaskReport& report() { return report_; }
 
@@ -121,7 +122,8 @@ class TaskTuner {
   Result<> use_runner();
   TimingOptions timing() const;
   /// Measures and records; what was not reached is left out of known_.
-  Result<std::vector<MeasureResult>> measure(const std::vector<const Candidate*>& candidates, MeasureRequest request);
+  Result<> measure(std::vector<const Candidate*> candidates, MeasureRequest request);
+  Result<> keep(const Candidate* candidate, const MeasureResult& result);
   Result<> record(const Candidate& candidate, const MeasureResult& result, int64_t generation);
   std::vector<const Candidate*> contenders() const;
   std::vector<const Candidate*> adopt_records(bool foreign);

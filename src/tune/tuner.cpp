@@ -19,6 +19,8 @@ namespace {
 constexpr double kFullShare = 10;
 /// Of the budget, at most, for confirmations: one too short for all of them still leaves something for the search.
 constexpr double kConfirmationShare = 0.4;
+/// Nothing is begun after this share of it: what is under way must end in time.
+constexpr double kEnd = 0.995;
 /// Once the scheduler has given up: batches of a task between two times of looking closer at its best, and how often
 /// that may be in vain.
 constexpr int kBatchesBetween = 3, kCloserLooks = 12;
@@ -227,9 +229,8 @@ class Run {
     for (const size_t e : order) {
       current_ = static_cast<int>(e);
       const double own_s = entries_[e].tuner->confirmation_s(), now_s = session_.elapsed_s();
-      const double left_s = std::max(0.0, options_.max_seconds - now_s);
-      const double until_s =
-          needed_s <= left_s ? options_.max_seconds - (needed_s - own_s) : now_s + left_s * own_s / needed_s;
+      const double end_s = kEnd * options_.max_seconds, left_s = std::max(0.0, end_s - now_s);
+      const double until_s = needed_s <= left_s ? end_s - (needed_s - own_s) : now_s + left_s * own_s / needed_s;
       needed_s = std::max(1e-3, needed_s - own_s);
       auto confirmed = entries_[e].tuner->confirm(until_s);
       if (!confirmed) FETTLE_TRY_VOID(passed_over(e, std::move(confirmed.error())));
@@ -301,6 +302,7 @@ class Run {
     }
     report.trials = trials();
     report.measured = session_.measured;
+    for (const Entry& entry : entries_) report.points += entry.tuner ? entry.tuner->points() : 0;
     report.seconds = session_.elapsed_s();
     report.stopped = session_.stopped();
     report.failures = session_.failures;

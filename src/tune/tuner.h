@@ -62,6 +62,8 @@ struct TuneOptions {
   int64_t max_trials = std::numeric_limits<int64_t>::max();      // of all tasks together; known results count
   int batch = 8;                                                 // candidates measured before the cost model learns
   int first_points = 256;                                        // predicted for the first batch of a task
+  int population = 32;                                           // predicted for each later one, in each of two generations
+  bool check_all = false;  // compare the results of every candidate, not of the best alone
   int confirm = 3;                                               // candidates timed again, interleaved with the default
   int confirm_rounds = 4;
   double peak_flops = 0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `atoms`
@@ -93,6 +95,7 @@ struct TuneReport {
   std::vector<TaskReport> tasks;  // in the order given
   int64_t trials = 0;
   int64_t measured = 0;
+  int64_t points = 0;      // of the spaces that were made into programs
   double default_s = 0;    // Σ weight · default over the measured tasks
   double estimated_s = 0;  // Σ weight · best over these
   double seconds = 0;

@@ -287,11 +287,25 @@ TEST_F(Tuner, AFailingDefaultIsReplaced) {
 
 TEST_F(Tuner, TheHarnessFailingIsNotTheCandidatesFault) {
   int calls = 0;
-  runner.outcome = [&](const Func& func, int, const MeasureRequest&) {
-    return ++calls % 5 == 3 ? FakeRunner::failed(ErrorCode::E406) : FakeRunner::timed(toy_seconds(func));
+  runner.outcome = [&](const Func& func, int times, const MeasureRequest&) {
+    return times == 0 && ++calls % 5 == 3 ? FakeRunner::failed(ErrorCode::E406) : FakeRunner::timed(toy_seconds(func));
   };
   tune(options());
   for (const Record& r : records()) EXPECT_NE(r.error, ErrorCode::E406);
+}
+
+TEST_F(Tuner, WhatTheHarnessNeverManagesIsPassedOverByLaterRuns) {
+  runner.outcome = [&](const Func& func, int, const MeasureRequest&) {
+    return canonical_hash(func).low % 5 == 3 ? FakeRunner::failed(ErrorCode::E406)
+                                             : FakeRunner::timed(toy_seconds(func));
+  };
+  const TaskReport first = tune(options());
+  const auto traces = searched();
+  runner.measured.clear();
+  const TaskReport again = tune(options());
+  EXPECT_EQ(again.measured, 0);
+  EXPECT_EQ(again.best_trace, first.best_trace);
+  EXPECT_EQ(searched(), traces);
 }
 
 TEST_F(Tuner, AWorkloadThatCannotBeMeasuredIsAnError) {
@@ -313,6 +327,8 @@ TEST_F(Tuner, ADatabaseThatFailsEndsTheRun) {
     Result<std::vector<Record>> records(const TaskKey& t) override { return inner->records(t); }
     Result<bool> contains(const TaskKey& t, std::string_view trace) override { return inner->contains(t, trace); }
     Result<> for_each(const std::function<Result<>(const Record&)>& v) override { return inner->for_each(v); }
+    Result<> keep_run(const TuningRun& run) override { return inner->keep_run(run); }
+    Result<std::vector<TuningRun>> runs() override { return inner->runs(); }
     Result<std::optional<std::vector<double>>> fact(std::string_view m, std::string_view k) override {
       return inner->fact(m, k);
     }

@@ -16,6 +16,7 @@ struct Candidate {
   DecisionMap decisions;  // all of them: given to the space, they make this program again
   std::string trace;      // its text
   Digest hash;            // canonical, of the scheduled program
+  Digest timed;           // of what is timed of it; zero where nothing is predicted
   CandidateFeatures features;
 };
 

@@ -43,6 +43,8 @@ class EvolutionarySearch : public SearchStrategy {
       take_best(neighbours_, batch, batch.size() + (n - std::min(n, batch.size()) + 1) / 2);
     }
     take_best(pool_, batch, n);
+    drawn_now_.clear();
+    if (pool_.size() > 2 * options_.pool) shrink_pool();
     return batch;
   }
 
@@ -163,6 +165,20 @@ class EvolutionarySearch : public SearchStrategy {
     result.reserve(order.size());
     for (const size_t i : order) result.push_back(candidates[i]);
     return result;
+  }
+
+  void shrink_pool() {
+    std::vector<const Candidate*> kept;
+    for (const Candidate* candidate : ranked(pool_)) {
+      const bool near = std::find(neighbours_.begin(), neighbours_.end(), candidate) != neighbours_.end();
+      if (near || kept.size() < options_.pool) {
+        kept.push_back(candidate);
+      } else {
+        met_.erase(candidate->number);
+        bench_.forget(candidate);
+      }
+    }
+    pool_ = std::move(kept);
   }
 
   void take(const Candidate* candidate, std::vector<const Candidate*>& batch) {

@@ -42,6 +42,7 @@ struct EvolutionOptions {
   int elites = 8;             // best measured, which every population starts from
   double crossover = 0.25;    // share of children with two parents
   double random_share = 0.1;  // of a batch: drawn whatever is predicted
+  size_t pool = 512;          // made and not measured: of more than twice as many, the worst by prediction are forgotten
 };
 /// First: random points, of which the best by prediction are proposed. Then each batch is one part neighbours of the
 /// best (one decision changed: coordinate descent), one part evolution of the best measured (mutation: one decision is

@@ -18,10 +18,16 @@ const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
   ++points_;
   const auto schedule =
       space_.generate(workload_, target_, threads_, key, std::make_shared<const DecisionMap>(decisions));
-  return schedule ? add(*schedule) : nullptr;
+  return schedule ? add_made(*schedule) : nullptr;
 }
 
 const Candidate* Workbench::add(const Schedule& schedule) {
+  const Candidate* candidate = add_made(schedule);
+  if (candidate) never_forgotten_.insert(candidate->number);
+  return candidate;
+}
+
+const Candidate* Workbench::add_made(const Schedule& schedule) {
   std::string trace = to_text(schedule.trace());
   const Digest text = digest_bytes(trace);
   if (const auto known = by_trace_.find(text); known != by_trace_.end()) {
@@ -37,13 +43,14 @@ const Candidate* Workbench::add(const Schedule& schedule) {
 
   const auto number = static_cast<int64_t>(candidates_.size());
   CandidateFeatures features;
+  Digest timed;
   if (describe_) {
     auto described = describe_(schedule.func());
     if (!described) {
       by_trace_.emplace(text, -1);
       return nullptr;
     }
-    const Digest timed = canonical_hash(described->timed);
+    timed = canonical_hash(described->timed);
     const auto [begin, end] = by_timed_.equal_range(timed);
     for (auto it = begin; it != end; ++it)
       if (same_timed(candidate(it->second), described->timed)) return &candidate(it->second);
@@ -52,8 +59,26 @@ const Candidate* Workbench::add(const Schedule& schedule) {
   }
   by_program_.emplace(hash, number);
   by_trace_.emplace(text, number);
-  return &candidates_.emplace_back(
-      Candidate{number, schedule.decisions(), std::move(trace), hash, std::move(features)});
+  candidates_.push_back(std::make_unique<Candidate>(
+      Candidate{number, schedule.decisions(), std::move(trace), hash, timed, std::move(features)}));
+  return candidates_.back().get();
+}
+
+void Workbench::forget(const Candidate* candidate) {
+  const int64_t number = candidate->number;
+  if (never_forgotten_.contains(number)) return;
+  const auto drop = [&](std::unordered_multimap<Digest, int64_t>& map, const Digest& key) {
+    const auto [begin, end] = map.equal_range(key);
+    for (auto it = begin; it != end; ++it)
+      if (it->second == number) {
+        map.erase(it);
+        return;
+      }
+  };
+  drop(by_program_, candidate->hash);
+  drop(by_timed_, candidate->timed);
+  by_trace_[digest_bytes(candidate->trace)] = -1;
+  candidates_[static_cast<size_t>(number)].reset();
 }
 
 std::vector<double> Workbench::predict(std::span<const Candidate* const> candidates) {

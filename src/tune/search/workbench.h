@@ -1,7 +1,6 @@
 #pragma once
 // Workbench: turns decisions into candidates, each distinct program once, and ranks them by what a cost model predicts.
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,8 +35,12 @@ class Workbench {
   /// The candidate of this point of the space: `decisions` where they are valid, the others drawn, keyed by `key`.
   /// Null where the space has no program there. Of equal programs there is one candidate, the first.
   const Candidate* make(const DecisionMap& decisions, uint64_t key);
-  /// As above, for a schedule made elsewhere, such as the constructed default.
+  /// As above, for a schedule made elsewhere, such as the constructed default. It is never forgotten.
   const Candidate* add(const Schedule& schedule);
+
+  /// Gives up all that is known of it but that its trace was met, from which nothing is made again. Of 100,000 candidates
+  /// made, a search then holds the few that it still may want.
+  void forget(const Candidate* candidate);
 
   /// Predicted seconds of each, by the cost model as it is now.
   std::vector<double> predict(std::span<const Candidate* const> candidates);
@@ -46,11 +49,13 @@ class Workbench {
   const std::set<Decision>& decisions_at(const std::string& address) const;
 
   size_t size() const { return candidates_.size(); }
-  const Candidate& candidate(int64_t number) const { return candidates_[static_cast<size_t>(number)]; }
+  /// One that was not forgotten.
+  const Candidate& candidate(int64_t number) const { return *candidates_[static_cast<size_t>(number)]; }
   /// Points asked for so far, whether or not they were new.
   int64_t points() const { return points_; }
 
  private:
+  const Candidate* add_made(const Schedule& schedule);
   bool same_program(const Candidate& known, const Func& func) const;
   bool same_timed(const Candidate& known, const Func& timed) const;
   void note_choices(const Step& step);
@@ -61,10 +66,11 @@ class Workbench {
   int threads_;
   CostModel& model_;
   DescribeFn describe_;
-  std::deque<Candidate> candidates_;  // addresses stay
+  std::vector<std::unique_ptr<Candidate>> candidates_;  // null: forgotten
   std::unordered_multimap<Digest, int64_t> by_program_, by_timed_;
-  std::unordered_map<Digest, int64_t> by_trace_;  // by its text's digest; -1: it has no lowering
+  std::unordered_map<Digest, int64_t> by_trace_;  // by its text's digest; -1: it has no lowering, or was forgotten
   std::map<std::string, std::set<Decision>> choices_;
+  std::set<int64_t> never_forgotten_;
   int64_t points_ = 0;
 };
 
