@@ -28,6 +28,8 @@ constexpr double kClose = 0.02;
 /// Of a budget, at most, for compiling and timing the whole model.
 constexpr double kVerifyShare = 0.4;
 
+constexpr const char* kAtomTable = "atom table";
+
 CompileOptions plain_options(const TuneModelOptions& options) {
   CompileOptions compile;
   compile.target = options.target;
@@ -62,6 +64,19 @@ Result<> time_both(const Graph& graph, const CompiledModel& untuned, ImageLayout
     if (std::abs(*fastest_ratio - 1) > kClose) break;
   }
   return {};
+}
+
+/// The table that earlier tunings into this database used, so that this one goes on from where they ended; else the
+/// machine's.
+Result<AtomTable> atom_table(Database& database, const TuneModelOptions& options) {
+  const std::string machine = options.target.fingerprint().hex();
+  FETTLE_TRY(const auto fact, database.fact(machine, kAtomTable));
+  if (fact)
+    if (auto known = AtomTable::from_numbers(*fact)) return known;
+  FETTLE_TRY(AtomTable table, AtomTable::load_or_measure(
+                                  options.target, atom_table_file(options.target, options.cache_folder).string()));
+  FETTLE_TRY_VOID(database.set_fact(machine, kAtomTable, table.to_numbers()));
+  return table;
 }
 
 /// What is known of the run before it begins.
@@ -100,7 +115,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
     if (options.say) options.say(line);
   };
   say("atom table of this machine");
-  auto atoms = AtomTable::load_or_measure(options.target, atom_table_file(options.target, options.cache_folder).string());
+  auto atoms = atom_table(*database, options);
   if (!atoms) say("no atom table: " + atoms.error().to_string());
   const AtomTable* table = atoms ? &*atoms : nullptr;
 
