@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarks.md from what `make bench-core` and `make bench-model` left in build/bench/.
+"""Writes the tables of docs/benchmarks.md from what `make bench`, `make bench-core` and `make bench-model` left in build/bench/.
 
-usage: benchmark_tables.py [FOLDER]      FOLDER: where core.json and model.json are, build/bench by default
+usage: benchmark_tables.py [FOLDER]      FOLDER: where models.json, core.json and model.json are, build/bench by default
 A table whose file is missing stays as it is. A figure that missed its bound is marked with (!).
 """
 
@@ -23,6 +23,19 @@ COLUMNS = [
     ("regret of timing the predicted five", "%"),
     ("rank correlation of prediction", "Spearman"),
 ]
+# Columns of the table of models: what the report calls them, after "NAME, N threads, ".
+MODEL_COLUMNS = [
+    "untuned, median",
+    "tuned, median",
+    "ONNX Runtime, median",
+    "OpenVINO, median",
+    "untuned over the better of both",
+    "tuned over the better of both",
+    "output against ONNX Runtime",
+    "time outside kernels",
+    "peak memory over ONNX Runtime's",
+]
+MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
 
 
@@ -41,18 +54,26 @@ def plain_rows(entries):
     return [f"| {e['what']} | {number(e)} | {e['unit'] or '-'} | {e['bound'] or '-'} |" for e in entries]
 
 
-def core_rows(entries):
-    """Rows of the table of shapes, and the entries that have no column there."""
-    shapes, others = {}, []
+def grid(entries, pattern, columns, column_of):
+    """Rows of a table with a column for each of `columns`, and the entries that have none there."""
+    cells, others = {}, []
     for entry in entries:
-        match = SHAPE.fullmatch(entry["what"])
-        column = (match.group(2), entry["unit"]) if match else None
-        if column in COLUMNS:
-            shapes.setdefault(match.group(1), {})[column] = number(entry)
+        match = pattern.fullmatch(entry["what"])
+        column = column_of(match, entry) if match else None
+        if column in columns:
+            cells.setdefault(match.group(1), {})[column] = number(entry)
         else:
             others.append(entry)
-    rows = [f"| {shape} | " + " | ".join(cells.get(c, "-") for c in COLUMNS) + " |" for shape, cells in shapes.items()]
-    return rows, others
+    return [f"| {row} | " + " | ".join(known.get(c, "-") for c in columns) + " |" for row, known in cells.items()], others
+
+
+def core_rows(entries):
+    return grid(entries, SHAPE, COLUMNS, lambda match, entry: (match.group(2), entry["unit"]))
+
+
+def models_rows(entries):
+    rows, others = grid(entries, MODEL, MODEL_COLUMNS, lambda match, entry: match.group(2))
+    return rows, [entry for entry in others if not MODEL.fullmatch(entry["what"])]
 
 
 def replace_table(text, name, rows):
@@ -66,6 +87,9 @@ def replace_table(text, name, rows):
 def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/bench"
     text = PAGE.read_text()
+    if (folder / "models.json").exists():
+        rows, others = models_rows(json.loads((folder / "models.json").read_text()))
+        text = replace_table(replace_table(text, "models", rows), "models, together", plain_rows(others))
     if (folder / "core.json").exists():
         rows, others = core_rows(json.loads((folder / "core.json").read_text()))
         text = replace_table(replace_table(text, "core", rows), "core, others", plain_rows(others))
