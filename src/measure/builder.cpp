@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 2;
+constexpr int kLoweringVersion = 3;
 constexpr int kCodegenVersion = 1;
 
 std::string program_versions() {

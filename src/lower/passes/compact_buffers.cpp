@@ -144,7 +144,10 @@ class Rebaser : public Mutator {
       // Inside a loop that is the lowest common ancestor, the buffer belongs to one iteration.
       const auto* loop = result.as<ForNode>();
       Stmt body = loop ? loop->body : result;
-      for (const Buffer& buffer : found->second) body = allocate(buffer, body);
+      // Registers innermost, so that a register kernel owns no memory.
+      for (const bool registers : {true, false})
+        for (const Buffer& buffer : found->second)
+          if ((buffer->scope == kScopeRegister) == registers) body = allocate(buffer, body);
       result = loop ? with(*loop, [&](ForNode& f) { f.body = body; }) : body;
     }
     return result;

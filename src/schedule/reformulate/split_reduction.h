@@ -13,7 +13,7 @@ namespace fettle {
 ///     →  for i: for p in P: for r in R: C_partial[i, p] (+)= select(r*P + p < K, f(i, r*P + p), neutral element)
 ///        for i: for p in P:             C[i] (+)= C_partial[i, p]
 /// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; one reduce
-/// iterator of constant extent, at the least one spatial one; an init, and an update C[…] = C[…] op f with op one of
+/// iterator of constant extent; an init, and an update C[…] = C[…] op f with op one of
 /// + * min max, whose init is op's neutral element.
 /// Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
 extern const ReformulationDef split_reduction_def;

@@ -21,6 +21,20 @@ bool is_costly(const Expr& value) {
   return costly;
 }
 
+// More than one operation, done once where it is, would be done for every element of a wider reader.
+bool repeats_work(const Func& func, const BlockNode& block, const Expr& value, const std::vector<const BlockNode*>& readers) {
+  int operations = 0;
+  walk(value, [&](const Expr& e) {
+    if (e.dtype().is_float() && (e.as<BinaryNode>() || e.as<CallNode>())) ++operations;
+    return true;
+  });
+  const auto own = block_structure(func, block);
+  return operations > 1 && own && std::any_of(readers.begin(), readers.end(), [&](const BlockNode* reader) {
+    const auto wider = block_structure(func, *reader);
+    return wider && wider->points() > own->points();
+  });
+}
+
 // A convolution over few channels walks along the taps and channels of a row in one run, if padding does not interrupt it.
 bool prefers_copy(const Func& func, const std::vector<const BlockNode*>& readers, const BufferNode* buffer) {
   for (const BlockNode* reader : readers) {
@@ -58,6 +72,7 @@ Result<> auto_inline(RuleContext& ctx) {
     const bool pads = store->value.as<SelectNode>() != nullptr;
     if (into_reduction && !moves) continue;
     if (!moves && (reads > 1 && is_costly(store->value))) continue;
+    if (combines_itself(*block) || repeats_work(func, *block, store->value, readers)) continue;
 
     ctx.schedule.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {

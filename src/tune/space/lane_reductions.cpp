@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reformulate.h"
@@ -23,34 +24,70 @@ bool wants_lanes(const Func& func, const BlockStructure& block) {
   });
 }
 
+// A division by what the program itself has computed for several elements.
+bool shares_divisor(const Func& func, const BlockNode& block) {
+  const StoreNode* store = single_store(block);
+  bool shares = false;
+  if (store && !block.init)
+    walk(store->value, [&](const Expr& e) {
+      const auto* division = e.as<BinaryNode>();
+      if (division && division->op == BinaryOp::kDiv)
+        walk(division->b, [&](const Expr& x) {
+          const auto* load = x.as<LoadNode>();
+          shares |= load && !is_param(func, load->buffer.get());
+          return !shares;
+        });
+      return !shares;
+    });
+  return shares;
+}
+
+Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
+  const Func func = ctx.schedule.func();
+  const auto structure = block_structure(func, *find_block(func->body, name));
+  if (!structure || !wants_lanes(func, *structure)) return {};
+  int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
+  int64_t total = 1, rows = 1;
+  for (size_t i = 0; i < structure->n_iters(); ++i) (structure->reduce[i] ? total : rows) *= structure->extents[i];
+  // Short sums of products with constants have something better to fill vectors with.
+  const bool weighs = std::any_of(structure->loads.begin(), structure->loads.end(), [&](const AccessPattern& load) {
+    const Param* param = func.find_param(load.buffer.get());
+    return param && param->kind == ParamKind::kConstant;
+  });
+  if (weighs && total < 2 * lanes) return {};
+  while (lanes > total) lanes /= 2;
+  if (lanes < 4) return {};
+  // Rows hide the latency of adding; where there are few, more parts do.
+  std::vector<int64_t> vectors = {1};
+  size_t preferred = 0;
+  for (int64_t k : {2, 4, 8})
+    if (k * lanes * 2 <= total) {
+      vectors.push_back(k);
+      if (rows * k <= 8 || k * lanes * 8 <= total) preferred = vectors.size() - 1;
+    }
+  ctx.schedule.set_address_prefix("lane_reductions/" + name);
+  FETTLE_TRY(const int64_t k, choose(ctx, "vectors", vectors, preferred));
+  Schedule trial = ctx.schedule;
+  FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
+  const auto parts = reformulate(trial, {.block = block, .kind = "split_reduction", .numbers = {k * lanes, 1}});
+  if (parts && reformulate(trial, {.block = parts->back(), .kind = "pairwise_reduction", .numbers = {}})) ctx.schedule = std::move(trial);
+  return {};
+}
+
 }  // namespace
 
 Result<> lane_reductions(RuleContext& ctx) {
-  std::vector<std::string> names;
-  for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
-    if (block->init) names.push_back(block->name);
-  for (const std::string& name : names) {
-    const Func func = ctx.schedule.func();
-    const auto structure = block_structure(func, *find_block(func->body, name));
-    if (!structure || !wants_lanes(func, *structure)) continue;
-    const int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
-    int64_t total = 1, rows = 1;
-    for (size_t i = 0; i < structure->n_iters(); ++i) (structure->reduce[i] ? total : rows) *= structure->extents[i];
-    if (total < 2 * lanes) continue;
-    // Rows hide the latency of adding; where there are few, more parts do.
-    std::vector<int64_t> vectors = {1};
-    size_t preferred = 0;
-    for (int64_t k : {2, 4, 8})
-      if (k * lanes * 2 <= total) {
-        vectors.push_back(k);
-        if (rows * k <= 8) preferred = vectors.size() - 1;
-      }
-    ctx.schedule.set_address_prefix("lane_reductions/" + name);
-    FETTLE_TRY(const int64_t k, choose(ctx, "vectors", vectors, preferred));
+  std::vector<std::string> reductions, divisions;
+  const Func func = ctx.schedule.func();
+  for (const BlockNode* block : blocks_of(func.root())) {
+    if (block->init) reductions.push_back(block->name);
+    if (shares_divisor(func, *block)) divisions.push_back(block->name);
+  }
+  for (const std::string& name : reductions) FETTLE_TRY_VOID(split_into_lanes(ctx, name));
+  for (const std::string& name : divisions) {
     Schedule trial = ctx.schedule;
     FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
-    if (reformulate(trial, {.block = block, .kind = "split_reduction", .numbers = {k * lanes, 1}}))
-      ctx.schedule = std::move(trial);
+    if (reformulate(trial, {.block = block, .kind = "shared_reciprocal", .numbers = {}})) ctx.schedule = std::move(trial);
   }
   return {};
 }

@@ -113,6 +113,14 @@ std::vector<Phase> phases_of(const BlockStructure& block) {
   return phases;
 }
 
+bool combines_itself(const BlockNode& block) {
+  const StoreNode* store = single_store(block);
+  const auto* both = store && !block.init ? store->value.as<BinaryNode>() : nullptr;
+  const auto* a = both ? both->a.as<LoadNode>() : nullptr;
+  const auto* b = both ? both->b.as<LoadNode>() : nullptr;
+  return a && b && a->buffer == b->buffer;
+}
+
 bool only_moves(const Expr& value) {
   if (const auto* select = value.as<SelectNode>()) return only_moves(select->if_true) && only_moves(select->if_false);
   if (const auto* converted = value.as<CastNode>()) return only_moves(converted->a);

@@ -58,6 +58,10 @@ struct Phase {
 };
 std::vector<Phase> phases_of(const BlockStructure& block);
 
+/// True for a step of a pairwise reduction: it combines two elements of one buffer, whose place is in the lanes of vectors.
+///   C_8[i, p] = C_16[i, p] + C_16[i, p + 8]
+bool combines_itself(const BlockNode& block);
+
 /// True if the expression moves values only: loads, selections, constants, casts.
 bool only_moves(const Expr& value);
 

@@ -152,6 +152,40 @@ inline Func softmax_workload(int64_t rows, int64_t n) {
   return te::create_func("softmax", {x}, {y});
 }
 
+/// Over the middle axis: rows lie side by side in memory.
+inline Func softmax_middle_workload(int64_t a, int64_t n, int64_t b) {
+  te::Tensor x = te::placeholder({a, n, b}, kF32, "X");
+  te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
+  te::Tensor m = te::compute({a, b}, [&](const Indices& i) { return te::max(x(i[0], r, i[1]), {r}); }, "M");
+  te::Tensor e = te::compute({a, n, b}, [&](const Indices& i) { return math("exp", {x(i) - m(i[0], i[2])}); }, "E");
+  te::Tensor s = te::compute({a, b}, [&](const Indices& i) { return te::sum(e(i[0], q, i[1]), {q}); }, "S");
+  te::Tensor y = te::compute({a, n, b}, [&](const Indices& i) { return e(i) / s(i[0], i[2]); }, "Y");
+  return te::create_func("softmax_middle", {x}, {y});
+}
+
+/// (x - mean) / sqrt(mean((x - mean)²) + epsilon), as exporters write it out.
+inline Func decomposed_norm_workload(int64_t rows, int64_t n) {
+  te::Tensor x = te::placeholder({rows, n}, kF32, "X");
+  te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
+  const double scale = 1.0 / static_cast<double>(n);
+  te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
+  te::Tensor d = te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
+  te::Tensor v = te::compute({rows}, [&](const Indices& i) { return te::sum(d(i[0], q) * d(i[0], q), {q}); }, "V");
+  te::Tensor y = te::compute(
+      {rows, n},
+      [&](const Indices& i) { return d(i[0], i[1]) / math("sqrt", {v(i[0]) * float_imm(scale) + float_imm(1e-5)}); }, "Y");
+  return te::create_func("decomposed_norm", {x}, {y});
+}
+
+/// The mean of each row, of all rows at once where there is one.
+inline Func row_means_workload(int64_t rows, int64_t n) {
+  te::Tensor x = te::placeholder({rows, n}, kF32, "X");
+  te::ReduceAxis r = te::reduce_axis(n, "r");
+  te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
+  te::Tensor y = te::compute({rows}, [&](const Indices& i) { return s(i[0]) * float_imm(1.0 / static_cast<double>(n)); }, "Y");
+  return te::create_func("row_means", {x}, {y});
+}
+
 inline Func layer_norm_workload(int64_t rows, int64_t n) {
   te::Tensor x = te::placeholder({rows, n}, kF32, "X"), g = te::placeholder({n}, kF32, "G"), b = te::placeholder({n}, kF32, "B");
   te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
@@ -237,7 +271,14 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"average_pool", pool_workload(9, 12, 20, true, true)},
       {"max_pool_nchw", pool_workload(8, 34, 3, false, false)},
       {"softmax", softmax_workload(5, 37)},
+      {"softmax_long", softmax_workload(4, 300)},
+      {"softmax_short", softmax_workload(9, 10)},
+      {"softmax_tiny", softmax_workload(9, 3)},
+      {"softmax_middle", softmax_middle_workload(2, 7, 37)},
+      {"softmax_middle_even", softmax_middle_workload(3, 5, 64)},
       {"layer_norm", layer_norm_workload(5, 37)},
+      {"decomposed_norm", decomposed_norm_workload(6, 64)},
+      {"row_means", row_means_workload(5, 70)},
       {"elementwise", elementwise_workload(3, 7, 19)},
       {"relu", relu_workload(3, 7, 19)},
       {"transpose", transpose_workload(5, 6, 19)},

@@ -1,0 +1,98 @@
+#include "schedule/reformulate/pairwise_reduction.h"
+
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/reduction_pattern.h"
+
+namespace fettle {
+namespace {
+
+constexpr int64_t kMostTerms = 4096;
+
+// f(vars of `spatial`, k)
+using Term = std::function<Expr(const std::vector<Expr>& at, const Expr& k)>;
+
+Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode& block, std::span<const int64_t> numbers) {
+  if (!numbers.empty()) return pattern_differs("it takes no number");
+  FETTLE_TRY(const ReductionPattern m, match_reduction(func, block));
+  const int64_t total = *as_int(block.iters[m.reduce].extent);
+  if (total < 2 || total > kMostTerms || !std::has_single_bit(static_cast<uint64_t>(total)))
+    return pattern_differs("the terms are not a power of two");
+
+  const BlockNode* scope = enclosing_block(func, &block);
+  std::vector<Stmt> nests;
+  std::vector<Buffer> buffers;
+  std::vector<std::string> names;
+  Term term = [&](const std::vector<Expr>& at, const Expr& k) {
+    VarMap values = {{block.iters[m.reduce].var.get(), k}};
+    size_t next = 0;
+    for (size_t i = 0; i < block.iters.size(); ++i)
+      if (i != m.reduce) values[block.iters[i].var.get()] = at[next++];
+    return substitute(m.term, values);
+  };
+  for (int64_t half = total / 2; half >= 1; half /= 2) {
+    auto step = make_ref<BlockNode>(block);
+    step->init = Stmt();
+    step->iters.clear();
+    std::vector<Expr> at, shape;
+    VarMap to_fresh;
+    for (size_t i = 0; i < block.iters.size(); ++i) {
+      if (i == m.reduce) continue;
+      IterVar iter = block.iters[i];
+      iter.var = make_var(iter.var->name, iter.var->dtype);
+      to_fresh[block.iters[i].var.get()] = iter.var;
+      at.push_back(iter.var);
+      shape.push_back(iter.extent);
+      step->iters.push_back(std::move(iter));
+    }
+    Expr value;
+    if (half > 1) {
+      const Var pair = make_var("vp");
+      value = binary(m.combine->op, term(at, pair), term(at, Expr(pair) + half));
+      step->iters.push_back({pair, half, IterKind::kSpatial, nullptr});
+      at.push_back(pair);
+      shape.push_back(half);
+      step->name = unique_block_name(func, fmt::format("{}_{}", block.name, half));
+      const Buffer buffer = make_buffer(unique_buffer_name(func, fmt::format("{}_{}", m.update->buffer->name, half)),
+                                        shape, m.update->buffer->dtype);
+      buffers.push_back(buffer);
+      step->body = store(buffer, at, value);
+      term = [buffer](const std::vector<Expr>& outer, const Expr& k) {
+        std::vector<Expr> indices = outer;
+        indices.push_back(k);
+        return load(buffer, indices);
+      };
+    } else {
+      value = binary(m.combine->op, term(at, 0), term(at, 1));
+      std::vector<Expr> indices;
+      for (const Expr& index : m.update->indices) indices.push_back(substitute(index, to_fresh));
+      step->body = store(m.update->buffer, indices, value);
+    }
+    step->reads.clear();
+    step->writes.clear();
+    Analyzer analyzer;
+    for (const IterVar& iter : step->iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
+    infer_regions(*step, analyzer);
+    names.push_back(step->name);
+    std::vector<size_t> order(step->iters.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    nests.push_back(fresh_nest(step, order));
+  }
+  Stmt body = replace_stmt(func->body, m.loops.front(), seq(std::move(nests)));
+  const BlockNode* new_scope = find_block(body, scope->name);
+  body = replace_stmt(body, new_scope, with(*new_scope, [&](BlockNode& b) {
+                        b.allocations.insert(b.allocations.end(), buffers.begin(), buffers.end());
+                      }));
+  return Reformulated{with_body(func, body), std::move(names), 0};
+}
+
+}  // namespace
+
+constinit const ReformulationDef pairwise_reduction_def = {"pairwise_reduction", Numerics::kReassociating,
+                                                           apply_pairwise_reduction};
+
+}  // namespace fettle
