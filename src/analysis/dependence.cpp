@@ -1,5 +1,7 @@
 #include "analysis/dependence.h"
 
+#include <algorithm>
+
 #include "arith/affine_map.h"
 
 namespace fettle {
@@ -122,6 +124,158 @@ std::vector<int> consumers_of(const std::vector<Dependence>& dependences, int si
         std::find(result.begin(), result.end(), d.to) == result.end())
       result.push_back(d.to);
   return result;
+}
+
+namespace {
+
+// Two blocks under one loop, and what one of them touches of a buffer against what the other one writes.
+class Meeting {
+ public:
+  Meeting(const Func& func, const std::vector<BlockSite>& sites, const ForNode& loop)
+      : func_(func), sites_(sites), loop_(loop) {}
+
+  // All of `needed` (touched by `reader`) is written by `writer` in the same iteration, with values that depend on
+  // nothing of other iterations.
+  Result<> made(const BlockSite& writer, const BlockSite& reader, const Region& needed) {
+    const Region* written = region_of(writer.block->writes, needed.buffer.get());
+    if (!written) return refuse(name_of(writer) + " does not write " + needed.buffer->name);
+    for (const IterVar& iter : writer.block->iters)
+      if (iter.kind != IterKind::kSpatial && uses_around(writer, iter.binding))
+        return refuse(needed.buffer->name + " is complete only after all iterations: iterator " + iter.var->name + " of " +
+                      name_of(writer) + " is not spatial");
+    if (updates_in_place(*writer.block) && !own_elements(writer))
+      return refuse(name_of(writer) + " may update one element of " + needed.buffer->name + " in several iterations");
+    if (!predicate_only_bounds(writer))
+      return refuse("the predicate of " + name_of(writer) + " does more than bound its iterators");
+    if (!within(writer, *written, reader, needed))
+      return refuse(name_of(reader) + " may need elements of " + needed.buffer->name + " that " + name_of(writer) +
+                    " makes in another iteration");
+    return {};
+  }
+
+  // `writer` comes after `reader` and overwrites nothing that another iteration of `reader` touches.
+  Result<> overwrites_own(const BlockSite& writer, const BlockSite& reader, const Region& touched) {
+    const Region* written = region_of(writer.block->writes, touched.buffer.get());
+    if (written && own_elements(writer) && within(writer, *written, reader, touched)) return {};
+    return refuse(name_of(writer) + " may overwrite elements of " + touched.buffer->name + " that " + name_of(reader) +
+                  " touches in another iteration");
+  }
+
+ private:
+  static tl::unexpected<Diagnostic> refuse(std::string why) { return fail(ErrorCode::E227, std::move(why)); }
+
+  bool uses_around(const BlockSite& site, const Expr& e) const {
+    for (const ForNode* l : site.loops) {
+      if (uses_var(e, l->var.get())) return true;
+      if (l == &loop_) break;
+    }
+    return false;
+  }
+
+  // Reads what it writes, with no init that would make it anew.
+  static bool updates_in_place(const BlockNode& block) {
+    bool found = false;
+    for (const Region& w : block.writes)
+      walk(
+          block.body, [](const Stmt&) { return true; },
+          [&](const Expr& e) {
+            const auto* access = e.as<LoadNode>();
+            found |= access && access->buffer == w.buffer;
+            return !found;
+          });
+    return found && !block.init;
+  }
+
+  Analyzer analyzer_of(const BlockSite& site) const {
+    Analyzer analyzer;
+    analyzer.bind_params(func_);
+    bind_site(sites_, site, analyzer);
+    return analyzer;
+  }
+
+  // Different iterations of the loops on which it depends write different elements, and it depends on all up to loop_.
+  bool own_elements(const BlockSite& site) const {
+    std::vector<Expr> bindings, extents;
+    for (const IterVar& iter : site.block->iters) {
+      if (iter.kind != IterKind::kSpatial) continue;
+      bindings.push_back(iter.binding);
+      extents.push_back(iter.extent);
+    }
+    std::vector<VarDomain> domains;
+    bool inside = false;
+    for (const ForNode* l : site.loops) {
+      bool used = false;
+      for (const Expr& b : bindings) used |= uses_var(b, l->var.get());
+      if (used) domains.push_back({l->var, {l->min, l->extent}});
+      if (!used && !inside && !is_one(l->extent)) return false;
+      inside |= l == &loop_;
+    }
+    Analyzer iters;
+    iters.bind_params(func_);
+    for (const IterVar& iter : site.block->iters) iters.bind(iter.var, 0, iter.extent);
+    for (const Region& w : site.block->writes)
+      if (!names_each_iterator(*site.block, w) && !writes_are_injective(*site.block, w, iters)) return false;
+    Analyzer analyzer = analyzer_of(site);
+    const AffineMap map = detect_affine_map(bindings, extents, domains, instance_condition(site), analyzer);
+    return map.affine && map.injective;
+  }
+
+  bool predicate_only_bounds(const BlockSite& site) const {
+    const Expr condition = instance_condition(site);
+    if (is_true(condition)) return true;
+    Analyzer analyzer = analyzer_of(site);
+    for (const IterVar& iter : site.block->iters)
+      analyzer.add_assumption(logical_and(ge(iter.binding, 0), lt(iter.binding, iter.extent)));
+    return is_true(analyzer.simplify(condition));
+  }
+
+  bool within(const BlockSite& writer, const Region& written, const BlockSite& reader, const Region& needed) const {
+    const auto depth = static_cast<size_t>(writer.depth_of(&loop_)) + 1;
+    Analyzer at_writer = analyzer_of(writer), at_reader = analyzer_of(reader);
+    const auto made = region_at(writer, written, depth, at_writer), read = region_at(reader, needed, depth, at_reader);
+    if (!made || !read) return false;
+    for (size_t d = 0; d < read->size(); ++d)
+      if (!covers((*made)[d], (*read)[d], at_reader) &&
+          !covers((*made)[d], clamp((*read)[d], written.buffer->shape[d], at_reader), at_reader))
+        return false;
+    return true;
+  }
+
+  const Func& func_;
+  const std::vector<BlockSite>& sites_;
+  const ForNode& loop_;
+};
+
+}  // namespace
+
+Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::string_view writer,
+                                 std::string_view reader, const Buffer& buffer) {
+  const std::vector<BlockSite> sites = block_sites(func);
+  const BlockSite *from = find_site(sites, writer), *to = find_site(sites, reader);
+  const Region* needed = region_of(to->block->reads, buffer.get());
+  return Meeting(func, sites, loop).made(*from, *to, *needed);
+}
+
+Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {
+  const std::vector<BlockSite> sites = block_sites(func);
+  Meeting meeting(func, sites, innermost);
+  std::vector<int> parents;
+  for (const BlockSite& site : sites)
+    if (site.depth_of(&innermost) >= 0 && std::find(parents.begin(), parents.end(), site.parent) == parents.end())
+      parents.push_back(site.parent);
+  for (const int parent : parents) {
+    for (const Dependence& d : dependences_in(func, sites, parent)) {
+      const BlockSite &from = sites[static_cast<size_t>(d.from)], &to = sites[static_cast<size_t>(d.to)];
+      if (from.depth_of(&innermost) < 0 || to.depth_of(&innermost) < 0) continue;
+      if (d.kind == DependenceKind::kWriteAfterRead) {
+        FETTLE_TRY_VOID(meeting.overwrites_own(to, from, *region_of(from.block->reads, d.buffer.get())));
+      } else {
+        const auto& touched = d.kind == DependenceKind::kReadAfterWrite ? to.block->reads : to.block->writes;
+        FETTLE_TRY_VOID(meeting.made(from, to, *region_of(touched, d.buffer.get())));
+      }
+    }
+  }
+  return {};
 }
 
 BlockTraits block_traits(const Func& func, const std::vector<BlockSite>& sites, int index) {

@@ -25,6 +25,15 @@ std::vector<Dependence> dependences_in(const Func& func, const std::vector<Block
 std::vector<int> producers_of(const std::vector<Dependence>& dependences, int site);
 std::vector<int> consumers_of(const std::vector<Dependence>& dependences, int site);
 
+/// Whether all that `reader` needs of `buffer` is made by `writer` in the same iteration of `loop` (and of the loops
+/// around it), completely and anew, so that other iterations may come before or after. Both blocks are under `loop`.
+/// E227, with the reason.
+Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::string_view writer,
+                                 std::string_view reader, const Buffer& buffer);
+/// Whether the iterations of the nest down to `innermost` may come in another order, as far as different blocks under it
+/// meet in a buffer: each needs what its own iteration made, and overwrites no other's. E227, with the reason.
+Result<> check_iterations_apart(const Func& func, const ForNode& innermost);
+
 /// What may be assumed when a block is moved.
 struct BlockTraits {
   bool dominant = false;        // no other block of its parent writes its outputs

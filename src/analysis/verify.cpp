@@ -296,8 +296,9 @@ class Verifier {
     Result<> result;
     ParallelCheck races(func_, sites_);
     each_loop([&](const ForNode& loop) {
-      if (result && (loop.loop_kind == ForKind::kParallel || loop.loop_kind == ForKind::kVectorized))
-        result = races.check(loop);
+      const bool at_once = loop.loop_kind == ForKind::kParallel || loop.loop_kind == ForKind::kVectorized ||
+                           loop.loop_kind == ForKind::kThreadBinding;
+      if (result && at_once) result = races.check(loop);
     });
     return result;
   }

@@ -18,7 +18,7 @@ struct VerifyOptions {
 ///  - scopes are known to the target; what lives in a scope at once fits its capacity
 ///  - a `register` buffer is moved through only by unrolled and vectorized loops of constant extent, and all that are alive
 ///    at once fit the vector registers
-///  - vectorized and unrolled loops have constant extents; parallel and vectorized ones no races
+///  - vectorized and unrolled loops have constant extents; parallel, vectorized and bound ones no races
 ///  - pad lanes of padded layouts are written, and with zeros
 /// What a block's body says about itself is remembered by its node (per thread), so that verifying the next candidate,
 /// which shares its blocks, costs only the loops.

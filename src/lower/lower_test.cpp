@@ -164,6 +164,31 @@ TEST(Lower, SurplusLanesOfANarrowTileAreComputedAndNotStored) {
   EXPECT_EQ(text.find("ramp(0, 1, 6)"), std::string::npos) << text;  // … and whole vectors everywhere
 }
 
+constexpr const char* kBound = R"(func bound(A: f32[8, 6], B: f32[8, 6] output):
+  for i in 8 thread axis("AXIS"):
+    for j in 6 vectorized:
+      block B(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes B[vi, vj]
+        B[vi, vj] = A[vi, vj] * 2.0
+)";
+
+std::string bound_to(const std::string& axis) {
+  std::string text = kBound;
+  return text.replace(text.find("AXIS"), 4, axis);
+}
+
+TEST(Lower, VirtualThreadsAreLoopsOfACpu) { expect_same(parsed(bound_to("vthread.x"))); }
+
+TEST(Lower, ACpuHasNoThreadsToBindTo) {
+  const Func func = parsed(bound_to("threadIdx.x"));
+  const Target cpu = parse_target("x86-64-avx512").value();
+  const auto lowered = lower(func, cpu);
+  ASSERT_FALSE(lowered);
+  EXPECT_EQ(lowered.error().code, ErrorCode::E301);
+  EXPECT_TRUE(lower_plain(func, cpu));  // run in order, it means the same
+}
+
 TEST(Lower, GemmWithoutNotesOrAtoms) {
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false});
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false, .obey_notes = false});

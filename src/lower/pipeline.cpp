@@ -16,7 +16,10 @@ class NoteRemover : public Mutator {
     Stmt result = Mutator::rewrite(s);
     const auto* loop = result.as<ForNode>();
     if (!loop || loop->loop_kind == ForKind::kSerial) return result;
-    return with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
+    return with(*loop, [](ForNode& f) {
+      f.loop_kind = ForKind::kSerial;
+      f.thread_axis.clear();
+    });
   }
   Buffer rewrite(const Buffer& buffer) override {
     if (buffer->scope != kScopeRegister) return buffer;
@@ -66,8 +69,12 @@ IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
 
 }  // namespace
 
-Result<LoweredKernel> lower(const Func& scheduled, const Target&, const LowerOptions& options) {
-  PrologueSplit split = options.obey_notes ? split_prologue(scheduled) : PrologueSplit{scheduled, nullptr};
+Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options) {
+  Func bound = scheduled;
+  if (options.obey_notes) {
+    FETTLE_TRY(bound, bind_threads(scheduled, target));
+  }
+  PrologueSplit split = options.obey_notes ? split_prologue(bound) : PrologueSplit{bound, nullptr};
   LoweredKernel result;
   result.kernel = lower_func(split.main, options);
   result.kernel_params = split.main->params;

@@ -7,6 +7,10 @@
 
 namespace fettle {
 
+/// Virtual threads become ordinary loops. E301 where a loop is bound to threads that the target does not have.
+///   for x in 4 thread axis("vthread"): S   →   for x in 4: S
+Result<Func> bind_threads(const Func& func, const Target& target);
+
 /// Splits off the nests of the root block that depend on constant parameters alone.
 ///   B' = pack(B const); C = A @ B'   →   prologue: B' = pack(B);   main: C = A @ B' (const)
 struct PrologueSplit {

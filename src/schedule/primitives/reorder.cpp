@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "analysis/dependence.h"
 #include "ir/visit.h"
+#include "schedule/dataflow.h"
 #include "schedule/nest.h"
 
 namespace fettle {
@@ -50,6 +52,10 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   const std::span<const ForNode* const> moved(order.data() + first, end - first);
   if (const BlockNode* block = find_ordered(chain.back()->body, moved))
     return fail_at(ErrorCode::E210, s.func(), block, "the instances of block " + block->name + " are ordered", {});
+  // Several blocks under the loops that move must not need each other across iterations.
+  if (blocks_under(chain.back()->body).size() > 1)
+    if (auto apart = check_iterations_apart(s.func(), *chain[end - 1]); !apart)
+      return fail_at(ErrorCode::E210, s.func(), chain[end - 1], apart.error().message, {});
 
   Stmt nest = end < chain.size() ? Stmt(Ref<const ForNode>(chain[end])) : chain.back()->body;
   for (size_t i = end; i-- > 0;) nest = with(*order[i], [&](ForNode& f) { f.body = nest; });

@@ -98,5 +98,71 @@ func sum(A: f32[8, 4], B: f32[8, 4] output):
   EXPECT_ERROR(reorder(s, {{s.loop("j"), s.loop("t")}}), E210);
 }
 
+// T is made and read under both loops.
+const char* two_blocks(const char* read) {
+  static std::string text;
+  text = std::string(R"(
+func two(A: f32[4, 6], B: f32[4, 6] output):
+  alloc T: f32[5, 6]
+  for i in 4:
+    for j in 6:
+      block T(vi: spatial[5] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] * 2.0
+      block B(vi: spatial[4] = i, vj: spatial[6] = j):
+        reads )") +
+         read + "\n        writes B[vi, vj]\n        B[vi, vj] = " + read + " + 1.0\n";
+  return text.c_str();
+}
+
+TEST(Reorder, SeveralBlocksThatMeetInEachIteration) {
+  auto s = schedule_from(two_blocks("T[vi, vj]"));
+  ASSERT_OK(reorder(s, {{s.loop("j"), s.loop("i")}}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Reorder, E210OneBlockNeedsAnotherIteration) {
+  auto before = schedule_from(two_blocks("T[max(vi - 1, 0), min(vj + 1, 5)]"));
+  EXPECT_ERROR(reorder(before, {{before.loop("j"), before.loop("i")}}), E210);
+
+  // The sum over k is complete only when all of k are through.
+  auto partial = schedule_from(R"(
+func partial(A: f32[4, 6], C: f32[4] output, P: f32[4, 6] output):
+  for i in 4:
+    for k in 6:
+      block C(vi: spatial[4] = i, vk: reduce[6] = k):
+        reads A[vi, vk]
+        writes C[vi]
+        init:
+          C[vi] = 0.0
+        C[vi] = C[vi] + A[vi, vk]
+      block P(vi: spatial[4] = i, vk: spatial[6] = k):
+        reads C[vi]
+        writes P[vi, vk]
+        P[vi, vk] = C[vi]
+)");
+  EXPECT_ERROR(reorder(partial, {{partial.loop("k"), partial.loop("i")}}), E210);
+
+  // U reads T before this iteration overwrites it.
+  auto overwritten = schedule_from(R"(
+func overwritten(T: f32[4, 6], A: f32[4, 6], U: f32[4, 6] output):
+  alloc W: f32[6]
+  for i in 4:
+    for j in 6:
+      block U(vi: spatial[4] = i, vj: spatial[6] = j):
+        reads W[vj]
+        writes U[vi, vj]
+        U[vi, vj] = select(vi < 1, 0.0, W[vj])
+      block W(vi: scan[4] = i, vj: spatial[6] = 5 - j):
+        reads A[vi, vj]
+        writes W[vj]
+        W[vj] = A[vi, vj]
+)");
+  EXPECT_ERROR(reorder(overwritten, {{overwritten.loop("j"), overwritten.loop("i")}}), E210);
+}
+
 }  // namespace
 }  // namespace fettle

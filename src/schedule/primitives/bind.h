@@ -1,0 +1,26 @@
+#pragma once
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// Gives each iteration of a loop to a thread of its own.
+///   for i in e: S   →   for i in e thread axis("threadIdx.x"): S
+/// The iterations must be independent, as for parallel. Run in order they mean the same, and so the interpreter does.
+/// thread_axis: "blockIdx.x", "threadIdx.x" (also .y, .z), or a virtual thread: "vthread", "vthread.x" …, whose
+///              iterations are interleaved in one thread of the machine
+/// Loops of one program bound to the same axis share the threads, so they must not be nested in each other (virtual
+/// threads may be). A CPU has virtual threads only, where they are ordinary loops: E301 when the program is lowered.
+/// Returns nothing; the reference stays good. Costs nothing.
+/// Errors: E201 not serial · E206 no such loop · E207 inside, or around, a loop bound to the same axis
+///         E210 iterations depend on one another · E224 no such axis
+struct BindArgs {
+  LoopRef loop;
+  std::string thread_axis;
+  static constexpr auto fields =
+      std::tuple{field("loop", &BindArgs::loop), field("thread_axis", &BindArgs::thread_axis)};
+};
+Result<> bind(Schedule& s, const BindArgs& args);
+extern const PrimitiveDef bind_def;
+
+}  // namespace fettle

@@ -1,0 +1,55 @@
+#include "schedule/primitives/bind.h"
+
+#include "schedule/primitives/split.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = "for i in 8: for j in 6: for k in 5: C[i, j] += A[i, k] * B[k, j]";
+
+TEST(Bind, BlocksThreadsAndVirtualThreads) {
+  auto s = schedule_from(kMatmul);
+  auto i = split(s, {s.loop("i"), {2, 2, 2}});
+  ASSERT_OK(i);
+  ASSERT_OK(bind(s, {(*i)[0], "blockIdx.x"}));
+  ASSERT_OK(bind(s, {(*i)[1], "vthread"}));
+  ASSERT_OK(bind(s, {(*i)[2], "threadIdx.x"}));
+  ASSERT_OK(bind(s, {s.loop("j"), "threadIdx.y"}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Bind, VirtualThreadsMayBeNested) {
+  auto s = schedule_from(kMatmul);
+  ASSERT_OK(bind(s, {s.loop("i"), "vthread"}));
+  ASSERT_OK(bind(s, {s.loop("j"), "vthread"}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Bind, Errors) {
+  auto s = schedule_from(kMatmul);
+  const LoopRef i = s.loop("i"), j = s.loop("j"), k = s.loop("k");
+  EXPECT_ERROR(bind(s, {k, "threadIdx.x"}), E210);  // a reduction
+  EXPECT_ERROR(bind(s, {i, "threadIdx"}), E224);
+  EXPECT_ERROR(bind(s, {i, "vthread.w"}), E224);
+  ASSERT_OK(bind(s, {i, "threadIdx.x"}));
+  EXPECT_ERROR(bind(s, {i, "threadIdx.y"}), E201);
+  EXPECT_ERROR(bind(s, {j, "threadIdx.x"}), E207);
+
+  auto inner = schedule_from(kMatmul);
+  ASSERT_OK(bind(inner, {inner.loop("j"), "threadIdx.x"}));
+  EXPECT_ERROR(bind(inner, {inner.loop("i"), "threadIdx.x"}), E207);
+
+  auto gone = schedule_from(kMatmul);
+  const LoopRef old = gone.loop("i");
+  ASSERT_OK(split(gone, {old, {2, 4}}));
+  EXPECT_ERROR(bind(gone, {old, "threadIdx.x"}), E206);
+}
+
+}  // namespace
+}  // namespace fettle
