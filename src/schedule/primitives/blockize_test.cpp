@@ -1,0 +1,118 @@
+#include "schedule/primitives/blockize.h"
+
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/tile.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = "for i in 8: for j in 12: for k in 6: C[i, j] += A[i, k] * B[k, j]";
+
+TEST(Blockize, TileOfAReduction) {
+  auto s = schedule_from(kMatmul);
+  auto loops = tile(s, {{s.loop("i"), s.loop("j"), s.loop("k")}, {4, 4, 3}});
+  ASSERT_OK(loops);
+  auto unit = blockize(s, {(*loops)[3]});
+  ASSERT_OK(unit);
+  ASSERT_OK(check_well_formed(s.func()));
+  EXPECT_EQ(get_loops(s, {*unit})->size(), 3u);
+  ASSERT_OK(parallel(s, {(*loops)[0]}));
+  EXPECT_ERROR(parallel(s, {(*loops)[2]}), E210);  // the reduction's tiles
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Blockize, WholeReductionInside) {
+  auto s = schedule_from(kMatmul);
+  auto i = split(s, {s.loop("i"), {2, 4}});
+  ASSERT_OK(i);
+  ASSERT_OK(reorder(s, {{(*i)[0], s.loop("j"), (*i)[1], s.loop("k")}}));
+  ASSERT_OK(blockize(s, {(*i)[1]}));
+  EXPECT_TRUE(find_block(s.func()->body, "C")->init);
+  EXPECT_FALSE(find_block(s.func()->body, "C_o")->init);
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Blockize, GuardsMoveInside) {
+  auto s = schedule_from("for i in 10: for j in 7: B[i, j] = A[i, j]");
+  auto loops = tile(s, {{s.loop("i"), s.loop("j")}, {4, 4}, Tail::kGuard});
+  ASSERT_OK(loops);
+  ASSERT_OK(blockize(s, {(*loops)[2]}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Blockize, TwiceNested) {
+  auto s = schedule_from("for i in 16: B[i] = A[i]");
+  auto i = split(s, {s.loop("i"), {2, 2, 4}});
+  ASSERT_OK(i);
+  ASSERT_OK(blockize(s, {(*i)[2]}));
+  ASSERT_OK(blockize(s, {(*i)[1]}));
+  ASSERT_OK(check_well_formed(s.func()));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Blockize, E206ConsumedLoop) {
+  auto s = schedule_from(kMatmul);
+  const LoopRef i = s.loop("i");
+  ASSERT_OK(split(s, {i, {2, 4}}));
+  EXPECT_ERROR(blockize(s, {i}), E206);
+}
+
+TEST(Blockize, E207SeveralBlocks) {
+  auto s = schedule_from(R"(
+func two(A: f32[8], B: f32[8] output, C: f32[8] output):
+  for i in 8:
+    block B(vi: spatial[8] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = A[vi]
+    block C(vi: spatial[8] = i):
+      reads A[vi]
+      writes C[vi]
+      C[vi] = A[vi]
+)");
+  EXPECT_ERROR(blockize(s, {s.loop("i")}), E207);
+}
+
+TEST(Blockize, E209NoTiles) {
+  auto balanced = schedule_from("for i in 10: B[i] = A[i]");
+  auto parts = split(balanced, {balanced.loop("i"), {kInfer, 4}, Tail::kBalance});
+  ASSERT_OK(parts);
+  EXPECT_ERROR(blockize(balanced, {(*parts)[1]}), E209);
+
+  auto window = schedule_from(R"(
+func window(A: f32[8], B: f32[8] output):
+  for i in 4:
+    for r in 3:
+      block B(vi: spatial[8] = i + r):
+        reads A[vi]
+        writes B[vi]
+        B[vi] = A[vi]
+)");
+  EXPECT_ERROR(blockize(window, {window.loop("r")}), E209);  // tiles overlap
+
+  auto triangle = schedule_from(R"(
+func triangle(A: f32[8, 8], B: f32[8, 8] output):
+  for i in 8:
+    for j in 8:
+      block B(vi: spatial[8] = i, vj: spatial[8] = j) where i < j:
+        reads A[vi, vj]
+        writes B[vi, vj]
+        B[vi, vj] = A[vi, vj]
+)");
+  EXPECT_ERROR(blockize(triangle, {triangle.loop("j")}), E209);
+}
+
+}  // namespace
+}  // namespace fettle

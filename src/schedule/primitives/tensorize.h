@@ -1,0 +1,32 @@
+#pragma once
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// Says that a tile is what a tensor intrinsic of the target computes.
+///   block C_o(…): for i in 2, j in 4, k in 4: block C(…): C[vi, vj] += A[vi, vk] * B[vk, vj]
+///   →   block C_o(…) {tensorize = "scalar_matmul_f32"}: the same
+/// The tile is compared with the intrinsic's meaning: same statement up to names and the order of factors and terms,
+/// each iterator of the intrinsic an iterator of the tile of the same kind and extent, which stands alone as an index;
+/// further indices in front choose the tile. What the program means does not change: a back end that knows the intrinsic
+/// takes its implementation, others the loops.
+/// target:    a loop, which is blockized first, or a block that blockize made
+/// intrinsic: a name of tensor_intrinsics() (src/target/intrinsics/)
+/// Returns the block of the tile.
+/// Errors: E206 no such loop or block · E207, E209 as for blockize · E224 no such intrinsic · E225 `target` is neither
+///         E230 the target lacks the intrinsic, or the tile computes something else: an init inside (decompose it
+///         first), a guard (pad first), another extent, statement or type
+struct TensorizeArgs {
+  StepRef target;  // a LoopRef or a BlockRef
+  std::string intrinsic;
+  static constexpr auto fields =
+      std::tuple{field("target", &TensorizeArgs::target), field("intrinsic", &TensorizeArgs::intrinsic)};
+};
+Result<BlockRef> tensorize(Schedule& s, const TensorizeArgs& args);
+extern const PrimitiveDef tensorize_def;
+
+/// The note on a tile: the intrinsic's name.
+inline constexpr const char* kTensorizeKey = "tensorize";
+
+}  // namespace fettle
