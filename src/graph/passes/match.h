@@ -23,6 +23,13 @@ inline Node* made_only_for_us(const Graph& graph, const Value* value, std::strin
   return node && graph.use_count(value) == 1 ? node : nullptr;
 }
 
+/// Whether output element i depends on element i of the inputs alone, which broadcast as NumPy's do.
+inline bool is_pointwise(const Node* node) {
+  if (!node || node->erased || node->outputs.size() != 1) return false;
+  if (node->op->fusion == FusionKind::kElementwise) return node->inputs.size() == 1 && node->input(0);
+  return node->op->fusion == FusionKind::kBroadcast && !is(node, "BatchNormalization") && !is(node, "OneHot");
+}
+
 /// The number, where all elements of a float constant are equal to it and it does not enlarge what it is combined with
 /// (its rank is at most `rank` and its extents are 1).
 inline std::optional<double> as_scalar(const Value* value) {

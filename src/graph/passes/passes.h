@@ -31,6 +31,23 @@ Result<> lower_batch_norm(Graph& graph, const PassContext& context);
 /// the offset t before a convolution only where nothing is padded. Values that others use stay.
 Result<> fold_affine(Graph& graph, const PassContext& context);
 
+/// Reshapes and transposes move behind elementwise work, so that who makes their input takes it along:
+///   reshape(x @ w) + b → reshape(x @ w + b')
+Result<> sink_views(Graph& graph, const PassContext& context);
+
+/// Products with one-hot rows, and elementwise work on what is looked up in a constant:
+///   cast(i == [0, 1, …, n-1]) @ w → w[i]      f(table[i]) → f(table)[i]
+Result<> lookups(Graph& graph, const PassContext& context);
+
+/// Scalar factors of what is multiplied become one of the product, whose kernel takes it along:
+///   (q * s) @ (k * t) → (q @ k) * (s*t)
+Result<> sink_scales(Graph& graph, const PassContext& context);
+
+/// Products and convolutions of one input with several constant weights become one, whose result is split:
+///   x @ u + a, x @ v + b → split(x @ [u v] + [a b])
+/// where nothing follows that a kernel of its own would have taken along.
+Result<> combine_siblings(Graph& graph, const PassContext& context);
+
 /// Equal nodes over equal inputs become one, and so do equal small constants.
 Result<> merge_common(Graph& graph, const PassContext& context);
 

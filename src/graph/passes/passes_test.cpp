@@ -1,77 +1,16 @@
-#include "graph/passes/passes.h"
+#include "graph/passes/testing.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <set>
-
-#include "base/random.h"
-#include "graph/op.h"
 
 namespace fettle {
 namespace {
 
-// A graph under construction, by operator names.
-class PassTest : public testing::Test {
+class PassTest : public PassFixture {
  protected:
-  Graph g{"g"};
-
-  Value* input(std::string name, Shape shape, DType dtype = kF32) {
-    return g.add_input(std::move(name), {dtype, std::move(shape)});
-  }
-  Value* op(std::string_view name, std::vector<Value*> inputs, Attrs attrs = {}) {
-    Node* node = g.add_node(find_op(name), "n" + std::to_string(g.nodes().size()), std::move(inputs), std::move(attrs));
-    node->provenance = {{std::string(name), node->name}};
-    return node->output();
-  }
-  Value* number(double value) { return g.add_constant("c", scalar(value)); }
-  Value* numbers(std::vector<int64_t> values) { return g.add_constant("ints", int_list(values)); }
-  Value* random(std::vector<int64_t> shape) {
-    TensorBuilder t = make_tensor(kF32, std::move(shape)).value();
-    for (float& x : t.elems<float>()) x = static_cast<float>(stream_.uniform() + 0.25);
-    return g.add_constant("w", std::move(t).finish());
-  }
-  static Attrs ints(std::string name, std::vector<int64_t> values) {
-    Attrs attrs;
-    attrs.set(std::move(name), std::move(values));
-    return attrs;
-  }
-  static Attrs axis(int64_t value) {
-    Attrs attrs;
-    attrs.set("axis", value);
-    return attrs;
-  }
-
-  // Optimises, and checks that the outputs stay the same: as typed before any other pass, and after all of them.
   void optimize_to(const std::string& expected_histogram) {
-    g.sort();
-    ASSERT_TRUE(passes::infer_shapes(g, {}));
-    g.sort();
-    ASSERT_TRUE(validate(g, true));
-    std::map<std::string, ConstantTensor> inputs;
-    for (const Value* value : g.inputs()) {
-      TensorBuilder t = make_tensor(value->dtype(), value->extents()).value();
-      for (float& x : t.elems<float>()) x = static_cast<float>(4 * stream_.uniform() - 2);
-      inputs.emplace(value->name, std::move(t).finish());
-    }
-    const auto before = evaluate(g, inputs, interpreter_executor());
-    ASSERT_TRUE(before) << before.error().to_string();
-    const auto done = optimize(g);
-    ASSERT_TRUE(done) << done.error().to_string();
+    optimize_and_compare();
     EXPECT_EQ(histogram(g), expected_histogram) << to_text(g);
-    const auto after = evaluate(g, inputs, interpreter_executor());
-    ASSERT_TRUE(after) << after.error().to_string();
-    for (const auto& [name, want] : *before) {
-      const ConstantTensor& got = after->at(name);
-      ASSERT_EQ(got.shape, want.shape);
-      double scale = 0;
-      for (int64_t i = 0; i < want.n_elems(); ++i) scale = std::max(scale, std::abs(want.at(i)));
-      for (int64_t i = 0; i < want.n_elems(); ++i) ASSERT_NEAR(got.at(i), want.at(i), 1e-5 * scale) << name << " " << i;
-    }
   }
-
- private:
-  RandomStream stream_{42};
 };
 
 TEST_F(PassTest, NeutralElementsAndCopiesGo) {

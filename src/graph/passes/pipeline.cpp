@@ -17,10 +17,14 @@ std::span<const GraphPass> graph_passes() {
       {"simplify", simplify},
       {"lower_batch_norm", lower_batch_norm},
       {"recognize_patterns", recognize_patterns},
+      {"sink_views", sink_views},
+      {"lookups", lookups},
+      {"sink_scales", sink_scales},
       {"fold_affine", fold_affine},
       {"fold_constants", fold_constants},
       {"simplify", simplify},
       {"merge_common", merge_common},
+      {"combine_siblings", combine_siblings},
       {"drop_dead", drop_dead},
   };
   return list;

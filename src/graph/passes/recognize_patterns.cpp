@@ -135,6 +135,69 @@ bool gelu(Graph& graph, Node* node) {
   return false;
 }
 
+bool is_near(double value, double number) { return std::abs(value - number) <= 1e-5 * std::abs(number); }
+
+// What a value is the product of, and the product of its scalars.
+struct Product {
+  std::vector<Value*> factors;
+  double scale = 1;
+
+  bool all_are(const Value* x, size_t count) const {
+    return factors.size() == count && std::all_of(factors.begin(), factors.end(), [&](Value* f) { return f == x; });
+  }
+};
+Product product_of(const Graph& graph, Value* value) {
+  Product product;
+  constexpr int kDepth = 4;
+  if (const Node* node = made_by(value, "Mul"))
+    factors_of(graph, node, product.factors, product.scale, kDepth);
+  else
+    product.factors.push_back(value);
+  return product;
+}
+
+// √(2/π) * (x + 0.044715 x³), or x * √(2/π) * (1 + 0.044715 x²) → x
+Value* tanh_gelu_inner(const Graph& graph, Value* value) {
+  constexpr double kCubic = 0.044715;
+  const Product outer = product_of(graph, value);
+  if (!is_near(outer.scale, std::sqrt(2 / M_PI))) return nullptr;
+  for (Value* factor : outer.factors) {
+    const Node* add = made_by(factor, "Add");
+    if (!add) continue;
+    if (outer.factors.size() == 1) {
+      for (const size_t side : {0, 1}) {
+        Value* x = add->inputs[side];
+        const Product cube = product_of(graph, add->inputs[1 - side]);
+        if (is_near(cube.scale, kCubic) && cube.all_are(x, 3)) return x;
+      }
+    } else if (outer.factors.size() == 2) {
+      Value* x = outer.factors[factor == outer.factors[0] ? 1 : 0];
+      const auto sum = operands(add, [](const Value* v) { return is_about(v, 1); });
+      const Product square = sum ? product_of(graph, sum->second) : Product{};
+      if (is_near(square.scale, kCubic) && square.all_are(x, 2)) return x;
+    }
+  }
+  return nullptr;
+}
+
+// x * 1/2 * (1 + tanh(√(2/π) * (x + 0.044715 x³))), in any order → Gelu(x) {approximate = "tanh"}
+bool tanh_gelu(Graph& graph, Node* node) {
+  if (!is(node, "Mul")) return false;
+  const Product product = product_of(graph, node->output());
+  if (product.factors.size() != 2 || !is_near(product.scale, 0.5)) return false;
+  for (const size_t side : {0, 1}) {
+    const Node* add = made_by(product.factors[side], "Add");
+    const auto sum = add ? operands(add, [](const Value* v) { return is_about(v, 1); }) : std::nullopt;
+    const Node* gate = sum ? made_by(sum->second, "Tanh") : nullptr;
+    Value* x = gate ? tanh_gelu_inner(graph, gate->inputs[0]) : nullptr;
+    if (!x || x != product.factors[1 - side] || x->type != node->outputs[0]->type) continue;
+    Attrs attrs;
+    attrs.set("approximate", std::string("tanh"));
+    return replace_pattern(graph, node, "Gelu", x, std::move(attrs));
+  }
+  return false;
+}
+
 // The mean over the trailing dims from `axis` on, which stay as 1 → x
 Value* trailing_mean(const Value* value, int64_t& axis) {
   const Node* mean = made_by(value, "ReduceMean");
@@ -209,7 +272,7 @@ bool layer_norm(Graph& graph, Node* node) {
   return true;
 }
 
-constexpr Rule kRules[] = {layer_norm, hard_swish, hard_sigmoid, swish, gelu};
+constexpr Rule kRules[] = {layer_norm, hard_swish, hard_sigmoid, swish, gelu, tanh_gelu};
 
 }  // namespace
 

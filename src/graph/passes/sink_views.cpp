@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "graph/passes/match.h"
+#include "graph/passes/passes.h"
+
+namespace fettle::passes {
+namespace {
+
+// The shape of something that broadcasts to `from`, where `from` is looked at as `to` of as many elements: groups of
+// dims with equal products, in each of which it has all dims or none.
+//   [768] under [1, 128, 768] → [128, 768]: [1, 768]      [512, 1] under [512, 508] → [1, 512, 508, 1]: [1, 512, 1, 1]
+std::optional<std::vector<int64_t>> shape_through(const std::vector<int64_t>& shape, const std::vector<int64_t>& from,
+                                                  const std::vector<int64_t>& to) {
+  if (shape.size() > from.size()) return {};
+  const size_t missing = from.size() - shape.size();
+  std::vector<int64_t> result(to.size(), 1);
+  size_t i = 0, j = 0;
+  while (i < from.size() && j < to.size()) {
+    if (from[i] == 1 || to[j] == 1) {
+      from[i] == 1 ? ++i : ++j;
+      continue;
+    }
+    size_t i_end = i + 1, j_end = j + 1;
+    int64_t i_count = from[i], j_count = to[j];
+    while (i_count != j_count) {
+      if (i_count < j_count) {
+        if (i_end == from.size()) return {};
+        i_count *= from[i_end++];
+      } else {
+        if (j_end == to.size()) return {};
+        j_count *= to[j_end++];
+      }
+    }
+    bool all = true, none = true;
+    for (size_t d = i; d < i_end; ++d) {
+      const int64_t extent = d < missing ? 1 : shape[d - missing];
+      if (from[d] == 1) continue;
+      (extent == 1 ? all : none) = false;
+    }
+    if (!all && !none) return {};
+    if (all) std::copy(to.begin() + static_cast<std::ptrdiff_t>(j), to.begin() + static_cast<std::ptrdiff_t>(j_end),
+                       result.begin() + static_cast<std::ptrdiff_t>(j));
+    i = i_end;
+    j = j_end;
+  }
+  return result;
+}
+
+// An operand of an elementwise node after Reshape(x), as one before it. Null where there is none.
+Value* before_reshape(Graph& graph, const Node* node, Value* operand, const Value* x, const Value* view) {
+  if (operand->constant && operand->constant->n_elems() == 1 && operand->rank() <= x->rank()) return operand;
+  const auto shape = shape_through(operand->extents(), view->extents(), x->extents());
+  if (!shape) return nullptr;
+  if (*shape == operand->extents()) return operand;
+  if (operand->is_constant()) {
+    return graph.add_constant(operand->name, reshaped(*operand->constant, *shape));
+  }
+  Attrs attrs;
+  attrs.set("allowzero", int64_t{1});
+  attrs.set("shape", *shape);
+  Node* made = insert(graph, node, "Reshape", {operand}, std::move(attrs));
+  return made ? made->output() : nullptr;
+}
+
+// The same after Transpose(x) {perm}.
+Value* before_transpose(Graph& graph, const Node* node, Value* operand, const std::vector<int64_t>& perm) {
+  if (operand->constant && operand->constant->n_elems() == 1) return operand;
+  std::vector<int64_t> shape = operand->extents();
+  if (shape.size() > perm.size()) return nullptr;
+  shape.insert(shape.begin(), perm.size() - shape.size(), 1);
+  std::vector<int64_t> back(perm.size());
+  for (size_t d = 0; d < perm.size(); ++d) back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
+  Attrs attrs;
+  attrs.set("allowzero", int64_t{1});
+  attrs.set("shape", shape);
+  if (operand->is_constant() && std::count(shape.begin(), shape.end(), 1) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
+    std::vector<int64_t> turned;
+    for (const int64_t d : back) turned.push_back(shape[static_cast<size_t>(d)]);
+    return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(turned)));
+  }
+  if (shape != operand->extents()) {
+    Node* widened = insert(graph, node, "Reshape", {operand}, std::move(attrs));
+    if (!widened) return nullptr;
+    operand = widened->output();
+  }
+  Attrs turned;
+  turned.set("perm", back);
+  Node* made = insert(graph, node, "Transpose", {operand}, std::move(turned));
+  return made ? made->output() : nullptr;
+}
+
+// Whether kernels take elementwise work of this kind: then it is better off before the view.
+bool computes(const Node* node) {
+  return node && node->outputs.size() == 1 && node->op->fusion != FusionKind::kInjective &&
+         node->op->fusion != FusionKind::kOpaque;
+}
+
+// f(view(x), c) → view(f(x, c')), view = Reshape or Transpose
+bool sink(Graph& graph, Node* node) {
+  if (!is_pointwise(node) || !node->output()->is_static()) return false;
+  for (Value* view : node->inputs) {
+    Node* renaming = made_by(view, "Reshape");
+    if (!renaming) renaming = made_by(view, "Transpose");
+    if (!renaming || renaming->inputs.size() != 1) continue;
+    Value* x = renaming->input(0);
+    const auto uses = static_cast<size_t>(std::count(node->inputs.begin(), node->inputs.end(), view));
+    if (!computes(x->producer) || graph.use_count(x) != 1 || graph.use_count(view) != uses) continue;
+    if (!x->is_static() || view->shape() != node->output()->shape()) continue;
+    const auto extents = x->extents();
+    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) continue;
+    const bool reshape = is(renaming, "Reshape");
+    std::vector<int64_t> perm(static_cast<size_t>(x->rank()));
+    std::iota(perm.rbegin(), perm.rend(), 0);
+    perm = renaming->attrs.get_ints("perm", perm);
+    std::vector<Value*> inputs;
+    for (Value* operand : node->inputs) {
+      Value* before = operand == view ? x
+                      : reshape       ? before_reshape(graph, node, operand, x, view)
+                                      : before_transpose(graph, node, operand, perm);
+      if (before) inputs.push_back(before);
+    }
+    if (inputs.size() != node->inputs.size()) continue;
+    Node* moved = insert(graph, node, node->op->name, std::move(inputs), node->attrs);
+    if (!moved) continue;
+    if (moved->output()->shape() != x->shape()) {
+      graph.erase(moved);
+      continue;
+    }
+    merge_provenance(moved, renaming);
+    return replace_with(graph, node, renaming->op->name, {moved->output()}, renaming->attrs);
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<> sink_views(Graph& graph, const PassContext& context) {
+  // In topological order, so a view moves on through all that follows it.
+  for (Node* node : std::vector<Node*>(graph.nodes()))
+    if (!node->erased) sink(graph, node);
+  return drop_dead(graph, context);
+}
+
+}  // namespace fettle::passes
