@@ -44,11 +44,9 @@ namespace {
 constexpr const char* kCompiler = "fettle 0.1.0";
 
 Result<std::shared_ptr<std::byte>> allocate_bytes(int64_t size) {
-  const auto rounded = static_cast<size_t>((std::max<int64_t>(size, 1) + 63) / 64 * 64);
-  auto* block = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
+  auto block = zeroed_bytes(size);
   if (!block) return fail(ErrorCode::E710, fmt::format("no memory for a constant of {} bytes", size));
-  std::memset(block, 0, rounded);
-  return std::shared_ptr<std::byte>(block, std::free);
+  return block;
 }
 
 Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair<std::string, const Value*>>& values) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "graph/dim.h"
+#include "rt/memory.h"
 
 namespace fettle {
 namespace {
@@ -108,14 +109,26 @@ Result<int64_t> checked_bytes(DType dtype, std::span<const int64_t> shape) {
   return empty ? 0 : static_cast<int64_t>(bytes);
 }
 
-Result<TensorBuilder> make_tensor(DType dtype, std::vector<int64_t> shape) {
-  FETTLE_TRY(const int64_t size_bytes, checked_bytes(dtype, shape));
+std::shared_ptr<std::byte> zeroed_bytes(int64_t size_bytes) {
+  constexpr int64_t kLarge = 1 << 20;
+  if (size_bytes >= kLarge) {
+    const int64_t bytes = size_bytes + 64;
+    auto* pages = static_cast<std::byte*>(fettle_pages_alloc(bytes, 1));
+    if (!pages) return nullptr;
+    return {pages, [bytes](std::byte* p) { fettle_pages_free(p, bytes, 1); }};
+  }
   const size_t rounded = (static_cast<size_t>(size_bytes) + 64) / 64 * 64;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
-  if (!memory) return fail(ErrorCode::E608, fmt::format("no memory for a tensor of {} bytes", size_bytes));
+  if (!memory) return nullptr;
   std::memset(memory, 0, rounded);
-  return TensorBuilder{dtype, std::move(shape), std::shared_ptr<std::byte>(memory, [](std::byte* p) { std::free(p); }),
-                       size_bytes};
+  return {memory, [](std::byte* p) { std::free(p); }};
+}
+
+Result<TensorBuilder> make_tensor(DType dtype, std::vector<int64_t> shape) {
+  FETTLE_TRY(const int64_t size_bytes, checked_bytes(dtype, shape));
+  auto memory = zeroed_bytes(size_bytes);
+  if (!memory) return fail(ErrorCode::E608, fmt::format("no memory for a tensor of {} bytes", size_bytes));
+  return TensorBuilder{dtype, std::move(shape), std::move(memory), size_bytes};
 }
 
 ConstantTensor int_list(std::span<const int64_t> values) {

@@ -19,9 +19,7 @@ int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit
 
 bool wants_huge(int64_t bytes, int32_t huge) { return huge != 0 && bytes >= kHugePage; }
 
-int64_t mapped_bytes(int64_t bytes, int32_t huge) {
-  return round_up(bytes == 0 ? 1 : bytes, wants_huge(bytes, huge) ? kHugePage : kPage);
-}
+int64_t mapped_bytes(int64_t bytes) { return round_up(bytes == 0 ? 1 : bytes, kPage); }
 
 /// A number for the calling thread: its stack's place, in steps of 8 MiB, mixed.
 uint32_t thread_hint() {
@@ -57,7 +55,7 @@ extern "C" {
 
 void* fettle_pages_alloc(int64_t bytes, int32_t huge) {
   if (bytes < 0 || bytes > kMaxBytes) return nullptr;
-  const int64_t size = mapped_bytes(bytes, huge);
+  const int64_t size = mapped_bytes(bytes);
   const bool align = wants_huge(bytes, huge);
   const int64_t reserve = align ? size + kHugePage : size;
   void* mapped =
@@ -68,12 +66,14 @@ void* fettle_pages_alloc(int64_t bytes, int32_t huge) {
   const int64_t before = round_up(reinterpret_cast<int64_t>(begin), kHugePage) - reinterpret_cast<int64_t>(begin);
   if (before > 0) munmap(begin, static_cast<size_t>(before));
   if (before < kHugePage) munmap(begin + before + size, static_cast<size_t>(kHugePage - before));
-  madvise(begin + before, static_cast<size_t>(size), MADV_HUGEPAGE);
+  // Whole huge pages only: the rest would take one of which most is not used.
+  madvise(begin + before, static_cast<size_t>(size / kHugePage * kHugePage), MADV_HUGEPAGE);
   return begin + before;
 }
 
 void fettle_pages_free(void* block, int64_t bytes, int32_t huge) {
-  if (block != nullptr) munmap(block, static_cast<size_t>(mapped_bytes(bytes, huge)));
+  (void)huge;
+  if (block != nullptr) munmap(block, static_cast<size_t>(mapped_bytes(bytes)));
 }
 
 FettleScratch* fettle_scratch_create(void) {
