@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "database/database.h"
 #include "driver/load.h"
+#include "target/target.h"
 
 namespace fettle::cli {
 
@@ -38,9 +40,15 @@ Command add_compile_command(CLI::App& app);
 Command add_run_command(CLI::App& app);
 Command add_bench_command(CLI::App& app);
 Command add_inspect_command(CLI::App& app);
+Command add_report_command(CLI::App& app);
 Command add_doctor_command(CLI::App& app);
 Command add_explain_command(CLI::App& app);
 std::vector<Command> add_db_commands(CLI::App& app);
+
+/// `tune --report`: the page of one run, with the times of its kernels inside the model. Errors: those of reading records,
+/// compiling and running · E702.
+Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Graph& graph, const Target& target,
+                             uint64_t run_id, const std::string& out);
 
 /// A new subcommand with --json and an example beneath its help.
 CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::string& what, const std::string& example,

@@ -10,9 +10,11 @@
 #include <sstream>
 
 #include "cli/command.h"
+#include "cli/container_limits.h"
 #include "cost/atom_table.h"
 #include "driver/machine_peaks.h"
 #include "driver/model_peers.h"
+#include "driver/peak_loops.h"
 #include "driver/tune.h"
 #include "measure/object_cache.h"
 #include "measure/worker_process.h"
@@ -134,15 +136,53 @@ nlohmann::json describe_machine(const Target& target, std::string* text) {
           {"threads", {{"online", online}, {"affinity", affine}, {"usable", usable}}}};
 }
 
+/// "one thread, then all": a line, and what --json has; null where the processor has no instruction for it.
+nlohmann::json describe_rate(const std::string& what, const PeakRate& rate, const PeakLoop& loop, int threads, std::string* text) {
+  if (rate.one_thread == 0) {
+    *text += fmt::format("peak {:<9} no instruction for it\n", what);
+    return nullptr;
+  }
+  *text += fmt::format("peak {:<9} {:.1f} Gop/s on one thread, {:.1f} on {} ({})\n", what, rate.one_thread * 1e-9,
+                       rate.all_threads * 1e-9, threads, loop.instruction);
+  return {{"gops_one_thread", rate.one_thread * 1e-9}, {"gops_all_threads", rate.all_threads * 1e-9}, {"instruction", loop.instruction}};
+}
+
 nlohmann::json describe_peaks(const MachinePeaks& peaks, std::string* text) {
-  *text += fmt::format("peak fp32      {:.1f} GFLOP/s on one thread, {:.1f} on {}\n", peaks.flops * 1e-9, peaks.all_flops * 1e-9, peaks.threads);
-  nlohmann::json copies = nlohmann::json::array();
+  *text += fmt::format("peak fp32      {:.1f} GFLOP/s on one thread, {:.1f} on {}\n", peaks.fp32.one_thread * 1e-9,
+                       peaks.fp32.all_threads * 1e-9, peaks.threads);
+  nlohmann::json made = {{"gflops_one_thread", peaks.fp32.one_thread * 1e-9},
+                         {"gflops_all_threads", peaks.fp32.all_threads * 1e-9},
+                         {"int8", describe_rate("int8", peaks.int8, int8_loop(), peaks.threads, text)},
+                         {"bf16", describe_rate("bf16", peaks.bf16, bf16_loop(), peaks.threads, text)},
+                         {"threads", peaks.threads},
+                         {"copies", nlohmann::json::array()}};
   for (const CopyRate& copy : peaks.copies) {
     const std::string level = copy.level == 0 ? "memory" : fmt::format("L{}", copy.level);
-    *text += fmt::format("copy {:<9} {:.1f} GB/s read and written, one thread\n", level, copy.bytes_per_second * 1e-9);
-    copies.push_back({{"level", level}, {"buffer_bytes", copy.buffer_bytes}, {"gb_per_s", copy.bytes_per_second * 1e-9}});
+    *text += fmt::format("copy {:<9} {:.1f} GB/s read and written on one thread, {:.1f} on {}\n", level,
+                         copy.bytes_per_second * 1e-9, copy.all_bytes_per_second * 1e-9, peaks.threads);
+    made["copies"].push_back({{"level", level},
+                              {"buffer_bytes", copy.buffer_bytes},
+                              {"gb_per_s", copy.bytes_per_second * 1e-9},
+                              {"gb_per_s_all_threads", copy.all_bytes_per_second * 1e-9}});
   }
-  return {{"gflops_one_thread", peaks.flops * 1e-9}, {"gflops_all_threads", peaks.all_flops * 1e-9}, {"threads", peaks.threads}, {"copies", copies}};
+  return made;
+}
+
+nlohmann::json describe_limits(std::string* text) {
+  const ContainerLimits limits = read_container_limits();
+  const int64_t installed = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  const double gib = 1.0 / (1 << 30);
+  *text += fmt::format("memory         {:.1f} GiB{}\n", static_cast<double>(installed) * gib,
+                       limits.memory_bytes ? fmt::format(", of which the container may have {:.1f} GiB",
+                                                         static_cast<double>(*limits.memory_bytes) * gib)
+                                           : "; no limit of a container");
+  *text += fmt::format("CPU quota      {}\n", limits.cpus ? fmt::format("{:g} CPUs", *limits.cpus) : "none");
+  *text += fmt::format("processes      {}\n", limits.processes ? fmt::format("at most {}", *limits.processes) : "no limit of a container");
+  const auto or_null = [](const auto& limit) { return limit ? nlohmann::json(*limit) : nlohmann::json(); };
+  return {{"memory_bytes", installed},
+          {"container", {{"cpus", or_null(limits.cpus)},
+                         {"memory_bytes", or_null(limits.memory_bytes)},
+                         {"processes", or_null(limits.processes)}}}};
 }
 
 Check check_atoms(const Target& target) {
@@ -156,6 +196,7 @@ Result<Report> examine() {
   const Target target = detect_host();
   Report report;
   report.json = describe_machine(target, &report.text);
+  report.json["limits"] = describe_limits(&report.text);
   std::vector<Check> checks;
   if (const auto peaks = measure_peaks(target)) {
     report.json["peaks"] = describe_peaks(*peaks, &report.text);

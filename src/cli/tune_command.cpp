@@ -16,7 +16,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, time_text;
+  std::string model, database, time_text, page;
   int64_t trials = 0;
   int threads = 0;
   uint64_t seed = 0;
@@ -100,6 +100,7 @@ Result<Report> tune(const Options& options) {
   tuning.seconds = seconds;
   if (options.trials > 0) tuning.trials = options.trials;
   tuning.seed = options.seed;
+  tuning.name = std::filesystem::path(options.model).stem().string();
   InterruptGuard guard;
   tuning.stop = &interrupted;
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
@@ -133,6 +134,12 @@ Result<Report> tune(const Options& options) {
     report.text += fmt::format("latency {:.3f} ms untuned, {:.3f} ms tuned{}\n", tuned->untuned_ms, tuned->tuned_ms,
                                tuned->kept_untuned ? "; the defaults are kept for this model" : "");
   }
+  report.json["run"] = fmt::format("{:016x}", tuned->run);
+  if (!options.page.empty()) {
+    FETTLE_TRY_VOID(write_tuning_report(database, graph, tuning.target, tuned->run, options.page));
+    report.json["report"] = options.page;
+    report.text += "report in " + options.page + "\n";
+  }
   return report;
 }
 
@@ -149,6 +156,7 @@ Command add_tune_command(CLI::App& app) {
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
+  made->add_option("--report", options->page, "write what was done as a page, too")->type_name("F.html");
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   return {made, [options] { return tune(*options); }, &options->json};

@@ -1,11 +1,14 @@
 #include "driver/machine_peaks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <numeric>
 #include <thread>
 
 #include "cost/canonical_atoms.h"
+#include "driver/peak_loops.h"
 #include "measure/local_kernel.h"
 #include "measure/timing.h"
 
@@ -13,6 +16,8 @@ namespace fettle {
 namespace {
 
 constexpr double kSliceSeconds = 0.1;            // of each measurement
+constexpr double kBatchSeconds = 5e-4;           // of which it takes the best
+constexpr double kNumbersVersion = 1;
 constexpr double kLongestThreadsSeconds = 0.5;   // spent on building a kernel for each thread
 constexpr double kLargestBuffer = 96 << 20;      // filling takes time
 
@@ -28,30 +33,106 @@ Result<double> time_kernel(LocalKernel& kernel) {
   return timing.min_s;
 }
 
-/// Calls a second while all kernels run at once, each on a thread of its own; summed.
-double calls_a_second(std::vector<LocalKernel>& kernels) {
+/// Calls a second while all works run at once, each on a thread of its own; summed.
+double calls_a_second(const std::vector<std::function<void()>>& works) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(kSliceSeconds);
-  std::vector<double> rates(kernels.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kernels.size(); ++i)
-    threads.emplace_back([&, i] {
-      kernels[i].call();
-      // The best batch of a few calls; every thread works for the whole slice.
-      while (Clock::now() < end) {
-        const auto begin = Clock::now();
-        for (int n = 0; n < 20; ++n) kernels[i].call();
-        rates[i] = std::max(rates[i], 20 / std::chrono::duration<double>(Clock::now() - begin).count());
+  std::vector<double> rates(works.size());
+  std::atomic<size_t> warm{0};
+  const auto work = [&](size_t i) {
+    works[i]();
+    // All begin together, and every one works for the whole slice; the best batch counts.
+    for (++warm; warm < works.size();) std::this_thread::yield();
+    const auto end = Clock::now() + std::chrono::duration<double>(kSliceSeconds);
+    for (auto begin = Clock::now(); begin < end;) {
+      double seconds = 0;
+      int n = 0;
+      for (; seconds < kBatchSeconds; ++n) {
+        works[i]();
+        seconds = std::chrono::duration<double>(Clock::now() - begin).count();
       }
-    });
+      rates[i] = std::max(rates[i], n / seconds);
+      begin = Clock::now();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < works.size(); ++i) threads.emplace_back(work, i);
+  work(0);
   for (std::thread& thread : threads) thread.join();
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
+/// `program` compiled once for each thread, as long as that does not take too long.
+Result<std::vector<LocalKernel>> build_for_threads(const Func& program, const Target& target,
+                                                   const std::shared_ptr<ObjectCache>& cache) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<LocalKernel> kernels;
+  const auto begin = Clock::now();
+  for (int i = 0; i < target.threads; ++i) {
+    if (i > 1 && std::chrono::duration<double>(Clock::now() - begin).count() > kLongestThreadsSeconds) break;
+    FETTLE_TRY(LocalKernel kernel, LocalKernel::build(program, target, {.cache = cache}));
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+double calls_a_second(std::vector<LocalKernel>& kernels) {
+  std::vector<std::function<void()>> works;
+  for (LocalKernel& kernel : kernels) works.emplace_back([&kernel] { kernel.call(); });
+  return calls_a_second(works);
+}
+
+PeakRate rate_of(const PeakLoop& loop, int threads) {
+  if (!loop.run) return {};
+  constexpr int64_t kTurns = 2000;
+  const auto run = [&] { loop.run(kTurns); };
+  const double ops = loop.ops * kTurns;
+  return {ops * calls_a_second({run}), ops * calls_a_second(std::vector<std::function<void()>>(static_cast<size_t>(threads), run))};
+}
+
+/// Elements of a copy over buffers of `bytes`.
+int64_t copy_elems(double bytes, int lanes) {
+  return std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / (4 * lanes)) * 4 * lanes;
+}
+
 }  // namespace
 
+const CopyRate* MachinePeaks::copies_of(const Target& target, double bytes) const {
+  const CopyRate* outermost = nullptr;
+  for (const CopyRate& copy : copies) {
+    outermost = &copy;
+    const auto cache = static_cast<size_t>(copy.level - 1);
+    if (copy.level > 0 && cache < target.caches.size() &&
+        bytes <= 0.75 * static_cast<double>(target.caches[cache].size_bytes))
+      return &copy;
+  }
+  return outermost;
+}
+
+std::vector<double> MachinePeaks::to_numbers() const {
+  std::vector<double> numbers{kNumbersVersion, static_cast<double>(threads)};
+  for (const PeakRate& rate : {fp32, int8, bf16}) numbers.insert(numbers.end(), {rate.one_thread, rate.all_threads});
+  for (const CopyRate& copy : copies)
+    numbers.insert(numbers.end(), {static_cast<double>(copy.level), copy.buffer_bytes, copy.bytes_per_second,
+                                   copy.all_bytes_per_second});
+  return numbers;
+}
+
+std::optional<MachinePeaks> MachinePeaks::from_numbers(std::span<const double> numbers) {
+  constexpr size_t kHead = 8, kEach = 4;
+  if (numbers.size() < kHead || numbers[0] != kNumbersVersion || (numbers.size() - kHead) % kEach != 0) return std::nullopt;
+  MachinePeaks peaks;
+  peaks.threads = static_cast<int>(numbers[1]);
+  peaks.fp32 = {numbers[2], numbers[3]};
+  peaks.int8 = {numbers[4], numbers[5]};
+  peaks.bf16 = {numbers[6], numbers[7]};
+  for (size_t i = kHead; i < numbers.size(); i += kEach)
+    peaks.copies.push_back({static_cast<int>(numbers[i]), numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+  return peaks;
+}
+
+std::string peaks_key(int threads) { return "peaks " + std::to_string(threads); }
+
 Result<MachinePeaks> measure_peaks(const Target& target) {
-  using Clock = std::chrono::steady_clock;
   const int lanes = target.vector_lanes(4);
   const auto cache = std::make_shared<ObjectCache>();
   MachinePeaks peaks;
@@ -62,17 +143,13 @@ Result<MachinePeaks> measure_peaks(const Target& target) {
   atom.mode = RowMode::kPacked;
   const double flops_a_call = 2.0 * atom.rows * atom.vectors * lanes * static_cast<double>(atom.depth) * atom.calls();
   FETTLE_TRY(const Func program, canonical_atom(atom, lanes));
-  std::vector<LocalKernel> kernels;
-  const auto begin = Clock::now();
-  for (int i = 0; i < target.threads; ++i) {
-    if (i > 1 && std::chrono::duration<double>(Clock::now() - begin).count() > kLongestThreadsSeconds) break;
-    FETTLE_TRY(LocalKernel kernel, LocalKernel::build(program, target, {.cache = cache}));
-    kernels.push_back(std::move(kernel));
-  }
+  FETTLE_TRY(std::vector<LocalKernel> kernels, build_for_threads(program, target, cache));
   FETTLE_TRY(const double seconds, time_kernel(kernels.front()));
-  peaks.flops = flops_a_call / seconds;
   peaks.threads = static_cast<int>(kernels.size());
-  peaks.all_flops = peaks.threads == 1 ? peaks.flops : flops_a_call * calls_a_second(kernels);
+  peaks.fp32.one_thread = flops_a_call / seconds;
+  peaks.fp32.all_threads = peaks.threads == 1 ? peaks.fp32.one_thread : flops_a_call * calls_a_second(kernels);
+  peaks.int8 = rate_of(int8_loop(), peaks.threads);
+  peaks.bf16 = rate_of(bf16_loop(), peaks.threads);
 
   for (size_t level = 0; level <= target.caches.size(); ++level) {
     const bool memory = level == target.caches.size();
@@ -81,13 +158,23 @@ Result<MachinePeaks> measure_peaks(const Target& target) {
     // Together well beyond the level before, and at most three quarters of this one.
     const double bytes = std::min({0.375 * outer, std::max(1.5 * inner, 0.3 * outer), memory ? 2 * inner : outer, kLargestBuffer});
     if (2 * bytes < 1.5 * inner) continue;
-    const int64_t elems = std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / (4 * lanes)) * 4 * lanes;
+    const int64_t elems = copy_elems(bytes, lanes);
     FETTLE_TRY(const Func copy, canonical_copy(elems, lanes));
     FETTLE_TRY(LocalKernel kernel, LocalKernel::build(copy, target, {.cache = cache}));
     FETTLE_TRY(const double copy_seconds, time_kernel(kernel));
-    peaks.copies.push_back({.level = memory ? 0 : static_cast<int>(level) + 1,
-                            .buffer_bytes = static_cast<double>(elems) * 4,
-                            .bytes_per_second = static_cast<double>(elems) * 8 / copy_seconds});
+    CopyRate rate{.level = memory ? 0 : static_cast<int>(level) + 1,
+                  .buffer_bytes = static_cast<double>(elems) * 4,
+                  .bytes_per_second = static_cast<double>(elems) * 8 / copy_seconds};
+    rate.all_bytes_per_second = rate.bytes_per_second;
+    if (peaks.threads > 1) {
+      // What threads share, each has a part of.
+      const int sharing = memory ? peaks.threads : std::clamp(target.caches[level].shared_by_threads, 1, peaks.threads);
+      const int64_t part = copy_elems(bytes / sharing, lanes);
+      FETTLE_TRY(const Func part_copy, canonical_copy(part, lanes));
+      FETTLE_TRY(std::vector<LocalKernel> copies, build_for_threads(part_copy, target, cache));
+      rate.all_bytes_per_second = static_cast<double>(part) * 8 * calls_a_second(copies);
+    }
+    peaks.copies.push_back(rate);
   }
   return peaks;
 }

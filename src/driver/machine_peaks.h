@@ -1,6 +1,10 @@
 #pragma once
-// What this machine reaches at best, measured briefly by the same programs that the atom table is measured by.
+// What this machine reaches at best, measured briefly: fp32 and copies by the same programs that the atom table is
+// measured by, other numbers by loops of their own (peak_loops.h).
 
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -9,19 +13,37 @@
 namespace fettle {
 
 struct CopyRate {
-  int level = 0;               // where both buffers lie: 1, 2, … a cache; 0: memory
-  double buffer_bytes = 0;     // of each of the two
-  double bytes_per_second = 0; // read and written
+  int level = 0;                    // where both buffers lie: 1, 2, … a cache; 0: memory
+  double buffer_bytes = 0;          // of each of the two
+  double bytes_per_second = 0;      // read and written, one thread
+  double all_bytes_per_second = 0;  // all threads at once, each on its part of the cache or memory, summed
+};
+
+/// Operations a second: a multiply-add counts as two.
+struct PeakRate {
+  double one_thread = 0;  // 0: the processor has no instruction for it
+  double all_threads = 0;
 };
 
 struct MachinePeaks {
-  double flops = 0;      // a second, fp32: a register kernel on one thread, its operands in the first-level cache
-  double all_flops = 0;  // the same on target.threads threads at once, summed
-  int threads = 1;       // of all_flops
-  std::vector<CopyRate> copies;  // one thread copies; a level too large to tell from the next is left out
+  PeakRate fp32;     // a register kernel, its operands in the first-level cache
+  PeakRate int8;     // 8-bit integers, summed in 32 bits
+  PeakRate bf16;     // summed in fp32
+  int threads = 1;   // of all_threads
+  std::vector<CopyRate> copies;  // a level too large to tell from the next is left out
+
+  /// Of the smallest memory that holds `bytes` with a quarter to spare; null where no copy was measured.
+  const CopyRate* copies_of(const Target& target, double bytes) const;
+
+  /// As a database keeps them, and back; nothing where another version wrote them.
+  std::vector<double> to_numbers() const;
+  static std::optional<MachinePeaks> from_numbers(std::span<const double> numbers);
 };
 
-/// Takes about a second. Errors: those of building (E2xx, E301, E302, E303), E710 a program fails.
+/// Under which a database keeps them, for a machine's fingerprint and number of threads.
+std::string peaks_key(int threads);
+
+/// Takes about two seconds. Errors: those of building (E2xx, E301, E302, E303), E710 a program fails.
 Result<MachinePeaks> measure_peaks(const Target& target);
 
 }  // namespace fettle

@@ -27,6 +27,14 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
   return std::shared_ptr<Database>(std::move(database));
 }
 
+Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options) {
+  FETTLE_TRY(const auto choice, find_choice(graph, *database, options.target, options.threads));
+  if (choice && !choice->untuned) options.layout = choice->layout;
+  if (!choice || !choice->untuned)
+    options.find_trace = best_traces(std::move(database), options.target, options.threads);
+  return compile_model(graph, options);
+}
+
 Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned) {
   CompileOptions compile;
   compile.target = detect_host(options.threads);
@@ -38,12 +46,7 @@ Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& o
     FETTLE_TRY(database, open_records(options.database));
   }
   FETTLE_TRY(const Graph graph, load_model(path, options.shapes));
-  if (database) {
-    FETTLE_TRY(const auto choice, find_choice(graph, *database, compile.target, compile.threads));
-    if (choice && !choice->untuned) compile.layout = choice->layout;
-    if (!choice || !choice->untuned)
-      compile.find_trace = best_traces(std::move(database), compile.target, compile.threads);
-  }
+  if (database) return compile_known(graph, std::move(database), std::move(compile));
   return compile_model(graph, compile);
 }
 

@@ -31,6 +31,10 @@ std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_p
 /// An existing database, for reading. Errors: E501 there is none · E502, E503, E504.
 Result<std::shared_ptr<Database>> open_records(const std::string& path);
 
+/// Compiles with the schedules that the database knows to be best, or, where it says that they are not for this model as a
+/// whole, with the defaults. Errors: those of compile_model · E502, E503.
+Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options);
+
 /// Compiles the ONNX model at `path` with the best known schedules. `untuned`: with the defaults alone. Errors: those of
 /// load_model, compile_model and open_records.
 Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned = false);

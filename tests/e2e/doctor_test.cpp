@@ -33,7 +33,16 @@ TEST_F(Doctor, SaysWhatTheMachineIs) {
   EXPECT_GT(peaks.at("gflops_all_threads"), 0);
   ASSERT_GE(peaks.at("copies").size(), 1u);
   EXPECT_EQ(peaks.at("copies").at(0).at("level"), "L1");
-  for (const json& copy : peaks.at("copies")) EXPECT_GT(copy.at("gb_per_s"), 0);
+  for (const json& copy : peaks.at("copies")) {
+    EXPECT_GT(copy.at("gb_per_s"), 0);
+    EXPECT_GT(copy.at("gb_per_s_all_threads"), 0);
+  }
+  for (const char* kind : {"int8", "bf16"})  // null where the processor has none
+    if (const json& rate = peaks.at(kind); !rate.is_null()) {
+      EXPECT_GT(rate.at("gops_all_threads"), 0);
+    }
+  EXPECT_GT(report.at("limits").at("memory_bytes"), 0);
+  EXPECT_TRUE(report.at("limits").at("container").contains("cpus"));
   EXPECT_TRUE(report.at("usable"));
   EXPECT_TRUE(check_of(report, "fettle-worker").at("present"));
   EXPECT_TRUE(check_of(report, "model_peers.py").at("present"));

@@ -1,0 +1,175 @@
+#include "cli/report/report_page.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "report_page_html.h"
+#include "report_script_js.h"
+#include "report_style_css.h"
+#include "runtime/origins.h"
+
+namespace fettle::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMadeBy = "fettle 0.1.0";
+
+json calls_json(const std::vector<RunCall>& calls) {
+  json made = json::array();
+  for (const RunCall& call : calls) {
+    json nodes = json::array();
+    for (const KernelOrigin& origin : split_origins(call.origins)) nodes.push_back({origin.op, origin.name});
+    made.push_back({{"name", call.name}, {"nodes", std::move(nodes)}});
+  }
+  return made;
+}
+
+json task_json(const ReportedTask& task) {
+  return {{"hash", task.task.workload.hash.hex()},
+          {"label", task.task.label},
+          {"weight", task.task.weight},
+          {"calls", calls_json(task.task.calls)},
+          {"default_s", task.default_s},
+          {"best_s", task.best_s},
+          {"in_model_s", task.in_model_s},
+          {"trials", task.trials},
+          {"failed", task.failed},
+          {"flops", task.flops},
+          {"bytes", task.bytes},
+          {"limit_s", task.limit_s},
+          {"limit", task.limit},
+          {"workload", task.task.workload.text},
+          {"program", task.scheduled},
+          {"trace", task.trace}};
+}
+
+json run_json(const RunReport& report) {
+  json tasks = json::array(), points = json::array(), failures = json::array();
+  for (const ReportedTask& task : report.tasks) tasks.push_back(task_json(task));
+  for (const LatencyPoint& point : report.points)
+    points.push_back({point.elapsed_s, point.estimated_s, point.trials, point.failed});
+  for (const ReportedFailure& failure : report.failures) {
+    const ErrorInfo& info = error_info(failure.error);
+    failures.push_back({{"code", info.name},
+                        {"meaning", info.meaning},
+                        {"signal", failure.signal},
+                        {"count", failure.count},
+                        {"tasks", failure.tasks},
+                        {"task", failure.task},
+                        {"trace", failure.trace},
+                        {"message", failure.message}});
+  }
+  const TuningRun& run = report.run;
+  return {{"model", run.model},
+          {"machine", run.machine},
+          {"threads", run.threads},
+          {"created_ms", run.created_ns / 1000000},
+          {"seed", run.seed},
+          {"seconds", run.seconds},
+          {"untuned_ms", run.untuned_ms},
+          {"tuned_ms", run.tuned_ms},
+          {"kept_untuned", run.kept_untuned},
+          {"stopped", run.stopped},
+          {"trials", report.trials},
+          {"failed", report.failed},
+          {"default_s", report.default_s},
+          {"estimated_s", report.estimated_s},
+          {"tasks", std::move(tasks)},
+          {"points", std::move(points)},
+          {"failures", std::move(failures)}};
+}
+
+/// The peaks on as many threads as the run used.
+json limits_json(const MachinePeaks& peaks, int threads) {
+  const bool all = threads > 1;
+  json copies = json::array();
+  for (const CopyRate& copy : peaks.copies)
+    copies.push_back({{"level", copy.level == 0 ? "memory" : fmt::format("L{}", copy.level)},
+                      {"bytes_per_second", all ? copy.all_bytes_per_second : copy.bytes_per_second}});
+  if (copies.empty()) return nullptr;
+  return {{"flops", all ? peaks.fp32.all_threads : peaks.fp32.one_thread}, {"threads", threads}, {"copies", std::move(copies)}};
+}
+
+std::string escaped(std::string_view text) {
+  std::string made;
+  for (const char c : text) {
+    switch (c) {
+      case '&': made += "&amp;"; break;
+      case '<': made += "&lt;"; break;
+      case '>': made += "&gt;"; break;
+      default: made += c;
+    }
+  }
+  return made;
+}
+
+/// Replaces {{name}} by its part, once: what is put in is not looked at again.
+std::string filled(std::string_view text, const std::map<std::string_view, std::string_view>& parts) {
+  std::string made;
+  while (!text.empty()) {
+    const size_t open = text.find("{{"), close = text.find("}}", open);
+    if (close == std::string_view::npos) break;
+    made += text.substr(0, open);
+    made += parts.at(text.substr(open + 2, close - open - 2));
+    text.remove_prefix(close + 2);
+  }
+  return made += text;
+}
+
+}  // namespace
+
+json report_json(const ReportContent& content) {
+  json made = {{"made_by", kMadeBy},
+               {"names", {content.name, content.against_name}},
+               {"run", run_json(content.run)},
+               {"against", nullptr},
+               {"limits", nullptr}};
+  if (content.against) made["against"] = run_json(*content.against);
+  if (content.peaks) made["limits"] = limits_json(*content.peaks, content.run.run.threads);
+  return made;
+}
+
+std::string json_in_script(const json& json) {
+  std::string made;
+  for (const char c : json.dump(-1, ' ', false, json::error_handler_t::replace)) {
+    // Outside of strings JSON has none of these.
+    if (c == '<') made += "\\u003c";
+    else if (c == '>') made += "\\u003e";
+    else if (c == '&') made += "\\u0026";
+    else made += c;
+  }
+  return made;
+}
+
+std::string report_page(const ReportContent& content) {
+  const std::string data = json_in_script(report_json(content)), title = escaped(content.run.run.model) + " · Fettle";
+  return filled(report_page_html,
+                {{"title", title}, {"style", report_style_css}, {"script", report_script_js}, {"data", data}});
+}
+
+Result<> write_report_page(const ReportContent& content, const std::filesystem::path& out) {
+  const std::filesystem::path temporary = out.string() + fmt::format(".tmp{}", ::getpid());
+  std::error_code error, ignored;
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    file << report_page(content);
+    file.close();
+    if (!file) {
+      const std::string why = std::strerror(errno);
+      std::filesystem::remove(temporary, ignored);
+      return fail(ErrorCode::E702, why, out.string());
+    }
+  }
+  std::filesystem::rename(temporary, out, error);
+  if (!error) return {};
+  std::filesystem::remove(temporary, ignored);
+  return fail(ErrorCode::E702, error.message(), out.string());
+}
+
+}  // namespace fettle::cli

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/report/report_page.h"
+#include "driver/open.h"
+
+namespace fettle::cli {
+namespace {
+
+struct Options {
+  std::string database, model, out, against;
+  int run = 0, against_run = 0;
+  InputShapes shapes;
+  bool json = false;
+};
+
+std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+/// The tasks of a model as it is now, for a database that has no runs of it: their weights, calls and nodes.
+void take_tasks(TuningRun& run, const CompiledModel& compiled) {
+  std::vector<RunTask> tasks;
+  for (const TaskInfo& info : compiled.tasks()) {
+    RunTask task{{info.workload, {}}, info.name + " " + info.hash.substr(0, 8), static_cast<double>(info.count), {}};
+    if (auto workload = parse_workload(info.workload)) task.workload = std::move(*workload);
+    for (const TaskCall& call : info.calls) task.calls.push_back({call.name, one_a_line(call.provenance)});
+    tasks.push_back(std::move(task));
+  }
+  run.tasks = std::move(tasks);
+}
+
+Result<Report> report(const Options& options) {
+  FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.database));
+  const std::string model_name = options.model.empty() ? std::string() : stem(options.model);
+  FETTLE_TRY(TuningRun run, choose_run(*database, options.run, model_name));
+  const Target target = detect_host(run.threads);
+
+  std::optional<CompiledModel> compiled;
+  if (!options.model.empty()) {
+    FETTLE_TRY(compiled, compile_file(options.model, {run.threads, options.shapes, options.database, progress}));
+    if (run.id == 0) take_tasks(run, *compiled);
+  }
+  ReportContent content;
+  FETTLE_TRY(content.peaks, peaks_for(*database, run, target));
+  const MachinePeaks* peaks = content.peaks ? &*content.peaks : nullptr;
+  FETTLE_TRY(content.run, report_run(*database, run, target, peaks));
+  if (compiled) FETTLE_TRY_VOID(add_model_times(content.run, *compiled));
+
+  if (!options.against.empty() || options.against_run > 0) {
+    const std::string& file = options.against.empty() ? options.database : options.against;
+    FETTLE_TRY(const std::shared_ptr<Database> others, open_records(file));
+    FETTLE_TRY(const TuningRun other, choose_run(*others, options.against_run, run.model));
+    FETTLE_TRY(content.against, report_run(*others, other, target, nullptr));
+    content.name = options.against.empty() ? "this run" : stem(options.database);
+    content.against_name = options.against.empty() ? fmt::format("run {}", options.against_run) : stem(options.against);
+    if (content.name == content.against_name) content.name = "this run", content.against_name = "the other run";
+  }
+  FETTLE_TRY_VOID(write_report_page(content, options.out));
+
+  const RunReport& made = content.run;
+  Report result;
+  result.json = {{"file", options.out},
+                 {"model", run.model},
+                 {"run", fmt::format("{:016x}", run.id)},
+                 {"tasks", made.tasks.size()},
+                 {"trials", made.trials},
+                 {"failed", made.failed},
+                 {"estimated_ms", made.estimated_s * 1e3},
+                 {"default_ms", made.default_s * 1e3}};
+  if (content.against) result.json["against"] = {{"estimated_ms", content.against->estimated_s * 1e3}};
+  result.text = fmt::format("{}: {}, {} tasks, {} candidates, estimated {:.3f} ms (untuned {:.3f} ms)\n", options.out, run.model,
+                            made.tasks.size(), made.trials, made.estimated_s * 1e3, made.default_s * 1e3);
+  return result;
+}
+
+}  // namespace
+
+Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Graph& graph, const Target& target,
+                             uint64_t run_id, const std::string& out) {
+  FETTLE_TRY(const std::vector<TuningRun> runs, database->runs());
+  const auto run = std::find_if(runs.begin(), runs.end(), [&](const TuningRun& r) { return r.id == run_id; });
+  if (run == runs.end()) return fail(ErrorCode::E503, "the run is not in the database");
+  ReportContent content;
+  FETTLE_TRY(content.peaks, peaks_for(*database, *run, target));
+  FETTLE_TRY(content.run, report_run(*database, *run, target, content.peaks ? &*content.peaks : nullptr));
+  CompileOptions compile;
+  compile.target = target;
+  compile.threads = run->threads;
+  compile.warn = progress;
+  FETTLE_TRY(const CompiledModel compiled, compile_known(graph, database, std::move(compile)));
+  FETTLE_TRY_VOID(add_model_times(content.run, compiled));
+  return write_report_page(content, out);
+}
+
+Command add_report_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* made = add_subcommand(app, "report", "Write what a tuning did as one HTML page that opens without a network",
+                                  "fettle report records.db model.onnx -o report.html", &options->json);
+  made->add_option("database", options->database, "records of tuning")->required()->type_name("DB");
+  made->add_option("model", options->model, "the ONNX file: also times its kernels inside the model")->type_name("MODEL.onnx");
+  made->add_option("-o,--output", options->out, "the page")->required()->type_name("F.html");
+  made->add_option("--run", options->run, "which run of the database, 1 for the oldest; default: the newest")->check(CLI::Range(1, 1 << 30));
+  made->add_option("--against", options->against, "other records, whose newest run is compared")->type_name("DB2");
+  made->add_option("--against-run", options->against_run, "which run is compared; without --against, one of the same records")
+      ->check(CLI::Range(1, 1 << 30));
+  add_shapes(made, &options->shapes);
+  return {made, [options] { return report(*options); }, &options->json};
+}
+
+}  // namespace fettle::cli

@@ -1,0 +1,48 @@
+#include "driver/machine_peaks.h"
+
+#include <gtest/gtest.h>
+
+#include "driver/peak_loops.h"
+
+namespace fettle {
+namespace {
+
+TEST(MachinePeaks, NumbersAndBack) {
+  MachinePeaks peaks;
+  peaks.fp32 = {1e11, 2e11};
+  peaks.int8 = {4e11, 8e11};
+  peaks.threads = 2;
+  peaks.copies = {{1, 14e3, 2e11, 4e11}, {0, 9e7, 1e10, 1.5e10}};
+  const auto again = MachinePeaks::from_numbers(peaks.to_numbers());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->to_numbers(), peaks.to_numbers());
+  EXPECT_EQ(again->copies.at(1).all_bytes_per_second, 1.5e10);
+  std::vector<double> other = peaks.to_numbers();
+  other[0] += 1;
+  EXPECT_FALSE(MachinePeaks::from_numbers(other)) << "of another version";
+  EXPECT_FALSE(MachinePeaks::from_numbers(std::vector<double>{1, 2, 3}));
+}
+
+TEST(MachinePeaks, TheMemoryThatHoldsIt) {
+  Target target;
+  target.caches = {{.size_bytes = 32 << 10}, {.size_bytes = 1 << 20}};
+  MachinePeaks peaks;
+  EXPECT_EQ(peaks.copies_of(target, 1), nullptr);
+  peaks.copies = {{.level = 1}, {.level = 2}, {.level = 0}};
+  EXPECT_EQ(peaks.copies_of(target, 20e3)->level, 1);
+  EXPECT_EQ(peaks.copies_of(target, 30e3)->level, 2);
+  EXPECT_EQ(peaks.copies_of(target, 1e6)->level, 0);
+}
+
+TEST(PeakLoops, RunWhereTheProcessorHasThem) {
+  for (const PeakLoop& loop : {int8_loop(), bf16_loop()}) {
+    EXPECT_EQ(loop.run == nullptr, loop.instruction.empty());
+    if (loop.run) loop.run(3);
+    if (loop.run) {
+      EXPECT_GT(loop.ops, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fettle
