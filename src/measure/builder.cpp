@@ -9,7 +9,7 @@ namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
 constexpr int kLoweringVersion = 3;
-constexpr int kCodegenVersion = 1;
+constexpr int kCodegenVersion = 2;
 
 std::string program_versions() {
   std::string primitives;

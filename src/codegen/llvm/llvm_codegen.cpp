@@ -27,10 +27,11 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
   FETTLE_TRY_VOID(set_machine(*out.module, target));
   ModuleState state{ir, target, options, *out.module, {}, 0, {}};
   find_context_users(state);
+  const bool scales = target.has_feature("avx512f") && target.has_feature("avx512vl");
   for (const auto& [name, unexpanded] : ir.funcs) {
     if (!unexpanded || unexpanded->name != name)
       return fail(ErrorCode::E301, "the module lists " + name + " under another name");
-    const Func func = expand_vector_math(unexpanded);
+    const Func func = expand_vector_math(unexpanded, scales);
     if (name == ir.entry) {
       llvm::Function* body = emit_function(state, func, body_name(name), false);
       if (state.error.code == ErrorCode::kNone)

@@ -72,9 +72,10 @@ constexpr Width kWidth64 = {64, 52, 1023, 6755399441055744.0, 0.6931471805599453
 /// Arithmetic on one float type.
 class Kit {
  public:
-  Kit(DType type, const BindValue& bind)
+  Kit(DType type, const BindValue& bind, bool scales = false)
       : type_(type), int_((type.bits == 64 ? kI64 : kI32).with_lanes(type.lanes)),
-        w_(type.bits == 64 ? kWidth64 : kWidth32), bind_(bind) {}
+        w_(type.bits == 64 ? kWidth64 : kWidth32), bind_(bind),
+        scales_(scales && type.bits == 32 && (type.lanes == 4 || type.lanes == 8 || type.lanes == 16)) {}
 
   const Width& width() const { return w_; }
   bool wide() const { return type_.bits == 64; }
@@ -108,8 +109,9 @@ class Kit {
 
   /// x = n*ln2 + r, |r| <= ln2/2.
   struct Reduced {
-    Expr n;  // integer
+    Expr n;        // integer
     Expr r;
+    Expr as_real;  // n
   };
   Reduced reduce(const Expr& x) const {
     Expr shifted = fma(x, value(1.4426950408889634), value(w_.round_magic));
@@ -118,10 +120,17 @@ class Kit {
     r = fma(n, value(-w_.ln2_low), r);
     const int64_t magic_bits = wide() ? std::bit_cast<int64_t>(w_.round_magic)
                                       : int64_t{std::bit_cast<int32_t>(static_cast<float>(w_.round_magic))};
-    return {bind_(bits(shifted) - number(magic_bits)), r};
+    return {scales_ ? n : bind_(bits(shifted) - number(magic_bits)), r, n};
   }
   /// 2^n where that is a normal number; n one above the greatest exponent gives infinity.
   Expr power_of_two(Expr n) const { return from_bits(shift_left(bind_(std::move(n) + number(w_.bias)), w_.mantissa)); }
+
+  /// x * 2^n for any n, rounded once; one instruction, where scales_.
+  Expr scaled(const Expr& x, const Expr& n) const {
+    std::vector<Expr> args = {x, n, x, Expr((1 << type_.lanes) - 1)};
+    if (type_.lanes == 16) args.push_back(Expr(4));  // rounding as it is set
+    return bind_(call("llvm.x86.avx512.mask.scalef.ps." + std::to_string(32 * type_.lanes), std::move(args), type_));
+  }
 
   /// e^r, |r| <= ln2/2
   Expr exp_small(const Expr& r) const {
@@ -129,7 +138,8 @@ class Kit {
     return bind_(fma(q, bind_(r * r), r) + value(1));
   }
   Expr exp(const Expr& x) const {
-    const auto [n, r] = reduce(at_most(at_least(x, w_.exp_least), w_.exp_greatest));
+    const auto [n, r, real_n] = reduce(at_most(at_least(x, w_.exp_least), w_.exp_greatest));
+    if (scales_) return scaled(exp_small(r), real_n);
     // In two steps, since 2^n itself may be too large or too small.
     Expr half = shift_right(n, 1);
     Expr other = bind_(n - half);
@@ -137,8 +147,8 @@ class Kit {
   }
   /// e^x for x that leaves 2^n normal, or infinite.
   Expr exp_medium(const Expr& x) const {
-    const auto [n, r] = reduce(x);
-    return bind_(exp_small(r) * power_of_two(n));
+    const auto [n, r, real_n] = reduce(x);
+    return scales_ ? scaled(exp_small(r), real_n) : bind_(exp_small(r) * power_of_two(n));
   }
 
   Expr sigmoid(const Expr& x) const {
@@ -150,10 +160,10 @@ class Kit {
   /// (e^2a - 1) / (e^2a + 1) for a = |x|, from m = e^2a - 1 = 2^n (e^r - 1) + (2^n - 1).
   Expr tanh(const Expr& x) const {
     Expr a = at_most(absolute(x), wide() ? 20 : 9.1);
-    const auto [n, r] = reduce(bind_(a + a));
+    const auto [n, r, real_n] = reduce(bind_(a + a));
     Expr q = wide() ? polynomial(kExp64, r) : polynomial(kExpm32, r);
     Expr small = fma(q, bind_(r * r), r);
-    Expr scale = power_of_two(n);
+    Expr scale = scales_ ? scaled(value(1), real_n) : power_of_two(n);
     Expr m = fma(scale, small, bind_(scale - value(1)));
     return with_sign_of(bind_(m / bind_(m + value(2))), x);
   }
@@ -246,6 +256,7 @@ class Kit {
   DType type_, int_;
   const Width& w_;
   const BindValue& bind_;
+  bool scales_;
 };
 
 /// The value of a constant, also when broadcast.
@@ -275,7 +286,8 @@ bool is_expanded_math(std::string_view name) {
   return false;
 }
 
-Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind) {
+Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind,
+                          bool scales) {
   if (!is_expanded_math(name) || args.size() != (name == "pow" ? 2 : 1) || !args[0].dtype().is_float()) return nullptr;
   const DType type = args[0].dtype();
   const bool small = type.bits == 16;
@@ -286,7 +298,7 @@ Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, 
   const Expr& x = in[0];
   const auto finished = [&](Expr e) { return e.dtype() == type ? e : bind(cast(type, std::move(e))); };
 
-  const Kit kit(work, bind);
+  const Kit kit(work, bind, scales);
   if (name == "exp") return finished(kit.exp(x));
   if (name == "log") return finished(kit.log(x));
   if (name == "tanh") return finished(kit.tanh(x));

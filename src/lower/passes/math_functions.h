@@ -22,6 +22,7 @@ using BindValue = std::function<Expr(Expr)>;
 /// True for the names that expand_math_function takes.
 bool is_expanded_math(std::string_view name);
 /// name(args) as arithmetic, or null if the name or the type has none.
-Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind);
+/// scales: see vector_math.h.
+Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind, bool scales = false);
 
 }  // namespace fettle

@@ -28,6 +28,7 @@ bool reads_memory(const Expr& e) {
 
 class MathExpander : public Mutator {
  public:
+  explicit MathExpander(bool scales) : scales_(scales) {}
   using Mutator::rewrite;
 
   Expr rewrite(const Expr& e) override {
@@ -47,7 +48,7 @@ class MathExpander : public Mutator {
     const Expr inner = Mutator::rewrite(e);
     const auto* call = inner.as<CallNode>();
     if (!call || !is_expanded_math(call->name)) return inner;
-    const Expr expanded = expand_math_function(call->name, call->args, [this](Expr value) { return bind(std::move(value)); });
+    const Expr expanded = expand_math_function(call->name, call->args, [this](Expr value) { return bind(std::move(value)); }, scales_);
     return expanded ? expanded : inner;
   }
 
@@ -119,15 +120,16 @@ class MathExpander : public Mutator {
     return name;
   }
 
+  const bool scales_;
   Bindings* bindings_ = nullptr;
   int counter_ = 0;
 };
 
 }  // namespace
 
-Func expand_vector_math(const Func& func) {
+Func expand_vector_math(const Func& func, bool scales) {
   if (!has_expanded_math(func->body)) return func;
-  MathExpander expander;
+  MathExpander expander(scales);
   Stmt body = expander.rewrite(func->body);
   return with(func, [&](FuncNode& f) { f.body = body; });
 }

@@ -10,6 +10,7 @@ namespace fettle {
 /// → let x = A[…]: let t = fma(x, log2(e), …): … C[…] = p * s
 /// What is left of calls are those that machines have (sqrt, floor, ceil, trunc, round, abs, fma, isnan) and `bitcast`.
 /// Accuracy: math_functions.h. A Func without such calls is returned as it is.
-Func expand_vector_math(const Func& func);
+/// scales: the machine multiplies vectors of f32 by powers of two in one instruction (AVX-512's vscalefps).
+Func expand_vector_math(const Func& func, bool scales = false);
 
 }  // namespace fettle
