@@ -145,16 +145,17 @@ MemoryOutcome memory_of_many(int64_t made, int64_t measured, const std::filesyst
   if (!runner) return outcome;
   const auto database = make_memory_database();  // holds the records; the same each time
   const auto model = make_boosted_trees(0);
-  constexpr int kTasks = 4;
+  constexpr int kTasks = 24;
   std::vector<TuneTask> tasks;
-  for (int i = 0; i < kTasks; ++i) tasks.push_back({small_product(31 + 16 * i, 96 + 32 * i, 24 + 9 * i), 1, "product"});
+  for (int i = 0; i < kTasks; ++i)
+    tasks.push_back({small_product(51 + 16 * (i % 4), 160 + 64 * (i / 4), 96 + 9 * i), 1, "product"});
   TuneOptions options = small_tuning();
   options.max_trials = measured;
   options.scheduler.patience = 1 << 30;
   options.scheduler.max_trials = measured;
   options.scheduler.at_bound = 0;
   // Each batch makes two generations, neighbours and some at random.
-  options.population = static_cast<int>(made * options.batch / measured / 2);
+  options.population = static_cast<int>(made * options.batch * 6 / measured / 5);
   const auto worker_mib = [&] {
     double most = 0;
     for (const int pid : (*runner)->worker_pids()) most = std::max(most, private_mib(pid));

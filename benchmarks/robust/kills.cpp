@@ -1,6 +1,7 @@
 #include "robust/kills.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,8 @@ int be_tuner(const std::filesystem::path& folder, int tell, int64_t trials) {
   TuneOptions options = small_tuning();
   options.max_trials = trials;
   options.scheduler.patience = 1000;
+  options.timing.batch_s = 2e-3;  // long enough for a child to be met alive
+  options.timing.max_seconds = 0.05;
   const auto report = tune_tasks(
       {{small_product(30, 48, 20), 2, "a"}, {small_product(61, 96, 40), 1, "b"}}, detect_host(1), 1, **database,
       **runner, *model, options, [&](const TuneProgress& progress) {
@@ -93,18 +96,24 @@ class Rounds {
     return last;
   }
 
+  void await_result() {
+    pollfd one{pipe_[0], POLLIN, 0};
+    (void)::poll(&one, 1, 10000);
+  }
+
   void wait(double at_most_s) { ::usleep(static_cast<useconds_t>(random_.uniform() * at_most_s * 1e6)); }
 
   // A tuner that dies sooner or later; perhaps its worker and its worker's child before it. How many were killed.
   int round(int moments) {
     start();
     int killed = 0;
-    const auto victim = random_.below(3);
-    if (victim > 0 && moments > 1) {
-      wait(0.5);
-      killed += kill_below(victim == 2);
+    const auto victim = random_.below(4);  // 0: the tuner, perhaps before its first result
+    if (victim > 0) {
+      await_result();
+      wait(0.3);
     }
-    wait(1.5);
+    if (victim > 1 && moments > 1) killed += kill_below(victim == 3);
+    wait(0.8);
     if (::waitpid(tuner_, nullptr, WNOHANG) == 0) {
       ::kill(tuner_, SIGKILL);
       ::waitpid(tuner_, nullptr, 0);

@@ -25,6 +25,8 @@ namespace {
 /// The whole model is timed for so long at the end, and once more where the two are this close.
 constexpr double kVerifySeconds = 1.5;
 constexpr double kClose = 0.02;
+/// Compiling the tuned model, relative to the untuned one, whose schedules have to be constructed.
+constexpr double kCompileAgain = 0.7;
 /// Of a budget, at most, for compiling and timing the whole model.
 constexpr double kVerifyShare = 0.4;
 
@@ -147,7 +149,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const double compiling = elapsed();
   FETTLE_TRY(const CompiledModel untuned, compile_model(graph, plain_options(options)));
   const double verify_s =
-      std::min(1.2 * (elapsed() - compiling) + kVerifySeconds + 0.5, kVerifyShare * options.seconds);
+      std::min(kCompileAgain * (elapsed() - compiling) + kVerifySeconds + 0.5, kVerifyShare * options.seconds);
 
   LocalMeasurerOptions measuring;
   measuring.target = options.target;

@@ -165,7 +165,6 @@ Result<> TaskTuner::begin_search(int first_points) {
 Result<> TaskTuner::use_runner() {
   if (session_.current == this) return {};
   session_.current = nullptr;
-  check_s_ = 0;
   FETTLE_TRY_VOID(session_.runner.set_workload(task_.workload, {.reference_trace = default_->trace}));
   session_.current = this;
   return {};
@@ -265,6 +264,7 @@ Result<> TaskTuner::measure_default() {
   if (const auto known = records_.find(default_->trace); known != records_.end()) {
     known_[default_->number] = known->second.first();
     known_[default_->number].checked = true;
+    if (known->second.wrong) known_[default_->number].seconds = kInfinity;
   } else {
     FETTLE_TRY_VOID(measure({default_}, {}));
     setup_s_ = session_.elapsed_s() - start;

@@ -132,6 +132,7 @@ class TaskTuner {
   bool replay_times(const std::vector<const Candidate*>& list);
   Result<bool> check(const Candidate* candidate, double until_s);
   Result<> check_leader();
+  Result<> check_default(double until_s);
   Result<std::vector<MeasureResult>> repeat(const std::vector<const Candidate*>& candidates, bool check,
                                             double until_s);
   double run_cost_s() const;

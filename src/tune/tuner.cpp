@@ -19,8 +19,8 @@ namespace {
 constexpr double kFullShare = 10;
 /// Of the budget, at most, for confirmations: one too short for all of them still leaves something for the search.
 constexpr double kConfirmationShare = 0.4;
-/// Nothing is begun after this share of it: what is under way must end in time.
-constexpr double kEnd = 0.995;
+/// So much before its end nothing is begun, since what is under way must end in time; at most this share of it.
+constexpr double kEndSeconds = 0.2, kEndShare = 0.02;
 /// Once the scheduler has given up: batches of a task between two times of looking closer at its best, and how often
 /// that may be in vain.
 constexpr int kBatchesBetween = 3, kCloserLooks = 12;
@@ -229,7 +229,8 @@ class Run {
     for (const size_t e : order) {
       current_ = static_cast<int>(e);
       const double own_s = entries_[e].tuner->confirmation_s(), now_s = session_.elapsed_s();
-      const double end_s = kEnd * options_.max_seconds, left_s = std::max(0.0, end_s - now_s);
+      const double end_s = options_.max_seconds - std::min(kEndSeconds, kEndShare * options_.max_seconds);
+      const double left_s = std::max(0.0, end_s - now_s);
       const double until_s = needed_s <= left_s ? end_s - (needed_s - own_s) : now_s + left_s * own_s / needed_s;
       needed_s = std::max(1e-3, needed_s - own_s);
       auto confirmed = entries_[e].tuner->confirm(until_s);
@@ -331,7 +332,8 @@ std::string failure_histogram(const std::vector<FailureKind>& failures) {
                              : kind.error == ErrorCode::E402 ? "took too long"
                              : kind.error == ErrorCode::E403 ? "crashed"
                              : kind.error == ErrorCode::E404 ? "used too much memory"
-                                                             : "computed a wrong result";
+                             : kind.error == ErrorCode::E405 ? "computed a wrong result"
+                                                             : "were lost by the harness";
     text += fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", kind.count, what, error_info(kind.error).name,
                         kind.signal != 0 ? ", " + signal_text(kind.signal) : "");
   }

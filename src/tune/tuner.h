@@ -47,7 +47,7 @@ struct TuneProgress {
 
 /// How many candidates failed in one way, and the first of them.
 struct FailureKind {
-  ErrorCode error = ErrorCode::kNone;  // E401 … E405
+  ErrorCode error = ErrorCode::kNone;  // E401 … E406
   int signal = 0;                      // E403
   int64_t count = 0;
   std::string task, trace, message;

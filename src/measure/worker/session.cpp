@@ -24,6 +24,7 @@ using Json = nlohmann::json;
 constexpr double kPlainInstances = 1e8, kSampledInstances = 2e7, kMaxPlainInstances = 1e9;
 /// What stands for elements that the sample left out.
 constexpr double kUnknown[] = {1000, -700};
+constexpr size_t kKeptReferenceBytes = size_t{128} << 20;
 constexpr double kReferenceSeconds = 120;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -85,13 +86,13 @@ Result<Json> Session::answer(const Json& message) {
 Result<Json> Session::on_workload(const Json& message) {
   candidates_.clear();
   store_.reset();
-  reference_.reset();
   workload_ = Func();
   FETTLE_TRY(target_, target_from_json(message.at("target").dump()));
   const std::string folder = message.at("cache");
   if (!cache_) cache_ = std::make_shared<ObjectCache>(std::filesystem::path(folder));
   FETTLE_TRY(workload_, parse_func(message.at("func").get<std::string>()));
   reference_trace_ = message.at("reference_trace");
+  key_ = digest_bytes(message.dump());
   ints_ = message.at("ints").get<std::vector<int64_t>>();
 
   IntBindings bindings;
@@ -189,7 +190,7 @@ Result<Reference> Session::sample() {
 }
 
 Result<> Session::make_reference() {
-  if (reference_) return {};
+  if (references_.contains(key_)) return {};
   const double work = count_instances(workload_);
   Reference reference;
   if (work > kPlainInstances) {
@@ -199,7 +200,7 @@ Result<> Session::make_reference() {
       if (const auto scheduled = schedule(reference_trace_))
         if (auto whole = computed_by(*scheduled, false); whole && !difference(*whole, reference))
           reference = {std::move(*whole), {}};
-      reference_ = std::move(reference);
+      keep_reference(std::move(reference));
       return {};
     }
     if (work > kMaxPlainInstances) {
@@ -207,13 +208,22 @@ Result<> Session::make_reference() {
         return fail(ErrorCode::E406, "the workload is too large for the plain program to check against");
       FETTLE_TRY(const Func scheduled, schedule(reference_trace_));
       FETTLE_TRY(reference.outputs, computed_by(scheduled, false));
-      reference_ = std::move(reference);
+      keep_reference(std::move(reference));
       return {};
     }
   }
   FETTLE_TRY(reference.outputs, computed_by(workload_, true));
-  reference_ = std::move(reference);
+  keep_reference(std::move(reference));
   return {};
+}
+
+// A tuner comes back to its tasks: their references are kept, as far as there is room.
+void Session::keep_reference(Reference reference) {
+  size_t bytes = 0;
+  for (const auto& [key, kept] : references_)
+    for (const auto& output : kept.outputs) bytes += output.size();
+  if (bytes > kKeptReferenceBytes) references_.clear();
+  references_[key_] = std::move(reference);
 }
 
 std::optional<std::string> Session::difference(const Outputs& outputs, const Reference& reference) const {
@@ -262,7 +272,7 @@ Result<Json> Session::on_measure(const Json& message) {
   FETTLE_TRY(const Timing timing, run_candidate(*candidate, *arguments, n_params, ints_, request, &signal_));
   if (check) {
     FETTLE_TRY(const Outputs outputs, outputs_of(*candidate, *arguments));
-    if (const auto wrong = difference(outputs, *reference_)) return fail(ErrorCode::E405, *wrong);
+    if (const auto wrong = difference(outputs, references_.at(key_))) return fail(ErrorCode::E405, *wrong);
   }
   return Json{{"median_s", timing.median_s},  {"min_s", timing.min_s},         {"half_width", timing.half_width},
               {"repeats", timing.samples},    {"raced_out", timing.raced_out}, {"checked", check},

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "ir/func.h"
 #include "measure/protocol.h"
 #include "measure/worker/buffers.h"
@@ -63,6 +64,7 @@ class Session {
   Result<Outputs> outputs_of(const LoadedKernel& candidate, const BufferStore::Arguments& arguments);
   Result<Reference> sample();
   Result<> make_reference();
+  void keep_reference(Reference reference);
   /// What is wrong with `outputs`, or nothing.
   std::optional<std::string> difference(const Outputs& outputs, const Reference& reference) const;
 
@@ -79,7 +81,8 @@ class Session {
   std::vector<int64_t> ints_;
   std::unique_ptr<BufferStore> store_;
   std::map<int64_t, std::shared_ptr<LoadedKernel>> candidates_;
-  std::optional<Reference> reference_;        // none: not computed yet
+  Digest key_;                                // of the workload and what its buffers hold
+  std::map<Digest, Reference> references_;    // by that
   std::vector<std::vector<int64_t>> shapes_;  // of the outputs
 };
 
