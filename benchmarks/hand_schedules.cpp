@@ -167,48 +167,36 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   return {};
 }
 
-Result<> schedule_first_convolution(Schedule& s, const ConvProblem& p, const ConvTiles& t, int64_t lanes, int threads) {
+Result<> schedule_first_convolution(Schedule& s, const ConvTiles& t, int64_t lanes, int threads) {
   FETTLE_TRY(BlockRef o, get_block(s, {.name = "O"}));
   FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
   const int64_t width = t.vectors * lanes;
-  const int64_t c = p.channels_in;
-  const IndexMap channels_last = index_map(fmt::format("(n, c, h, w) -> (n, h, w * {} + c)", c));
-  const IndexMap blocked = index_map(fmt::format("(n, c, h, w) -> (n, c // {0}, h, w, c % {0})", lanes));
+  const IndexMap channels_last = index_map("(n, c, h, w) -> (n, h, w, c)");
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
   FETTLE_TRY_VOID(transform_layout(
-      s, {.block = panels,
-          .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, h, w * {1} + i, o % {0})", width, c))}));
+      s, {.block = panels, .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, h, w, i, o % {0})", width))}));
   FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index_type = "read", .index_map = channels_last}));
-  FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .index_map = channels_last}));
-  FETTLE_TRY_VOID(transform_layout(s, {.block = o, .index_map = blocked}));
+  FETTLE_TRY_VOID(compute_inline(s, {.block = padded}));
+  FETTLE_TRY_VOID(transform_layout(s, {.block = o, .index_map = channels_last}));
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = o, .scope = kScopeRegister}));
-
-  FETTLE_TRY(Loops copy, get_loops(s, {.block = padded}));  // n h wc
-  FETTLE_TRY(Loops wc, split(s, {.loop = copy[2], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = wc[1]}));
 
   FETTLE_TRY(Loops loops, get_loops(s, {.block = o}));  // n oc oh ow ic kh kw
   FETTLE_TRY(Loops oc, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
   FETTLE_TRY(Loops ow, split(s, {.loop = loops[3], .factors = {kInfer, t.pixels}, .tail = t.pixel_tail}));
   FETTLE_TRY_VOID(
       reorder(s, {.loops = {loops[0], oc[0], loops[2], ow[0], loops[5], loops[6], loops[4], ow[1], oc[1], oc[2]}}));
-  FETTLE_TRY(LoopRef run, fuse(s, {.loops = {loops[6], loops[4]}}));
-  (void)run;
-  FETTLE_TRY_VOID(unroll_all(s, {ow[1], oc[1]}));
+  FETTLE_TRY_VOID(unroll_all(s, {loops[6], ow[1], oc[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
-  const Loops own(out.end() - 2, out.end());
+  const Loops own(out.end() - 2, out.end());  // channels, pixels
   FETTLE_TRY(Loops channels, split(s, {.loop = own[0], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  FETTLE_TRY_VOID(reorder(s, {.loops = {channels[0], own[1], channels[1]}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {own[1], channels[0], channels[1]}}));
   FETTLE_TRY_VOID(unroll_all(s, {channels[0], own[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = channels[1]}));
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = o, .loop = loops[5]}).map([](BlockRef) {}));
-  if (threads > 1) {
-    FETTLE_TRY_VOID(parallel(s, {.loop = copy[1]}));
-    FETTLE_TRY_VOID(parallel(s, {.loop = loops[2]}));
-  }
+  if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = loops[2]}));
   return {};
 }
 
@@ -232,9 +220,11 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
   s.set_target(std::make_shared<const Target>(target));
   ConvTiles tiles;
   if (p.channels_in < lanes) {
-    FETTLE_TRY_VOID(schedule_first_convolution(s, p, tiles, lanes, threads));
+    FETTLE_TRY_VOID(schedule_first_convolution(s, {.pixels = 4, .vectors = 4}, lanes, threads));
     return s;
   }
+  // All weights stay in L2, but each tile needs them from there: the next channels' are asked for.
+  if (p.width_out() == 14 && p.kernel > 1) tiles.prefetch = p.kernel * p.kernel * lanes;
   if (p.kernel == 1 && p.stride == 1) tiles = {.pixels = 8, .flat = true};
   if (p.width_out() == 7) tiles = {.pixels = 7, .vectors = 2, .rows = 2, .prefetch = 9 * lanes};
   FETTLE_TRY_VOID(schedule_convolution(s, p, tiles, lanes, threads));

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <deque>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,6 +18,9 @@ namespace {
 /// Coefficients up to this many elements belong to the atom (tile and panel widths); larger ones are strides of the
 /// buffer at hand and become arguments.
 constexpr int64_t kLargestConstantStride = 64;
+
+/// Addresses further apart, in elements, are pointers of their own: their distance comes from the shapes around.
+constexpr int64_t kLargestOwnDistance = 1024;
 
 /// An atom does not know how large the buffers are that it works on.
 constexpr int64_t kUnknownExtent = int64_t{1} << 40;
@@ -133,7 +137,7 @@ class AtomBuilder : public Mutator {
     Expr base;      // its element that the parameter points at
     LinearForm outer;
     int64_t constant = 0;
-    bool exactly = false;  // no access at another constant distance uses it
+    bool exactly = false;  // for addresses near to each other only
     Buffer param;
     bool written = false;
     std::vector<std::pair<int64_t, Var>> strides;
@@ -172,7 +176,7 @@ class AtomBuilder : public Mutator {
   // A term that is opaque to linear forms and not outer: its children are rewritten.
   Expr rewrite_term(const Expr& e) { return e.kind() == ExprKind::kVar ? e : Mutator::rewrite(e); }
 
-  // exactly: by a pointer of its own, wherever that lies from the others.
+  // exactly: by a pointer of its own, wherever that lies from those of other accesses.
   std::pair<Buffer, Expr> access(const Buffer& buffer, const Expr& index, bool exactly = false) {
     const LinearForm form = linear_form(index);
     LinearForm outer, inside;
@@ -199,7 +203,8 @@ class AtomBuilder : public Mutator {
 
   Group& find_group(const Buffer& buffer, const LinearForm& outer, int64_t constant, bool exactly) {
     for (Group& group : groups_) {
-      if (group.buffer != buffer || group.exactly != exactly || (exactly && group.constant != constant)) continue;
+      if (group.buffer != buffer || group.exactly != exactly) continue;
+      if (exactly && std::abs(constant - group.constant) > kLargestOwnDistance) continue;
       LinearForm distance = outer;
       distance.add(group.outer, -1);
       if (distance.is_zero()) return group;

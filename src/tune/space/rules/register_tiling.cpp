@@ -388,9 +388,9 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
     candidates.push_back(kNextPanel);
     if (far && two_fit) preferred = 1;
   }
-  if (reduce.size() > 1 && near > 1 && near < steps) {
+  if (reduce.size() > 1 && near > 1 && near < steps) {  // nearer in time, so it is still there when its turn comes
     candidates.push_back(kNextStep);
-    if (far && preferred == 0) preferred = candidates.size() - 1;
+    if (far) preferred = candidates.size() - 1;
   }
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", candidates, preferred));
   if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = "prefetch", .value = 1}));
