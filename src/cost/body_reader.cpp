@@ -14,7 +14,7 @@ namespace {
 // Vector instructions that a call takes.
 double call_cost(const std::string& name) {
   static const std::unordered_map<std::string, double> costs = {
-      {"exp", 14}, {"log", 18},    {"tanh", 20},    {"erf", 24},   {"sigmoid", 18}, {"rsqrt", 5}, {"sin", 20},
+      {"exp", 26}, {"log", 30},    {"tanh", 24},    {"erf", 80},   {"sigmoid", 18}, {"rsqrt", 5}, {"sin", 20},
       {"cos", 20}, {"pow", 36},    {"round", 1},    {"floor", 1},  {"ceil", 1},     {"trunc", 1}, {"abs", 1},
       {"fma", 0},  {"bitcast", 0}, {"prefetch", 1}, {"likely", 0}, {"isnan", 1},    {"sqrt", 0}};
   const auto found = costs.find(name);

@@ -98,6 +98,7 @@ class Estimator {
           const double bytes = code_bytes(node.children[i]);
           out_.code_bytes = std::max(out_.code_bytes, bytes);
           code_missing_ = std::clamp(4 * (bytes / costs_.code_bytes - 0.75), 0.0, 1.0);
+          atom_loops_ = has_loop(node.children[i]);
           visit(node.children[i], runs * node.shares[i], depth, nullptr, true);
         }
         return;
@@ -118,7 +119,8 @@ class Estimator {
     out_.divisions += runs * work.divisions;
     const bool is_step = in_atom && loop && work.fma > 0 && work.accumulators > 0;
     if (!is_step) {
-      const double shows = in_atom && !loop ? costs_.edge_share : 1;
+      // What is before and after an atom's loops overlaps with other atoms; without loops it is the work itself.
+      const double shows = in_atom && !loop && atom_loops_ ? costs_.edge_share : 1;
       const double seconds = runs * work_cycles(work, costs_, loop != nullptr) * shows / costs_.hz;
       (in_atom ? out_.edge_s : out_.plain_s) += seconds;
       if (!in_atom) {
@@ -171,6 +173,11 @@ class Estimator {
     return mode;
   }
 
+  static bool has_loop(const CostNode& node) {
+    return node.kind == CostNode::Kind::kLoop ||
+           std::any_of(node.children.begin(), node.children.end(), [](const CostNode& child) { return has_loop(child); });
+  }
+
   static double code_bytes(const CostNode& node) {
     const Work& work = node.work;
     double bytes = 9 * (work.fma + work.arithmetic + work.loads + work.stores) + 40;
@@ -185,6 +192,7 @@ class Estimator {
   const AtomTable* atoms_;
   Estimate out_;
   std::set<std::string> names_;
+  bool atom_loops_ = false;
   double code_missing_ = 0;  // share of the atom's code that is not at hand when it is needed
 };
 

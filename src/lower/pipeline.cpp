@@ -47,6 +47,7 @@ IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
   func = annihilate_guards(func);
   func = on_body(func, tighten);
   func = flatten_accesses(func);
+  if (options.obey_notes) func = peel_tails(func);
   IrModule module;
   module.entry = func->name;
   if (options.obey_notes && options.outline_atoms) {

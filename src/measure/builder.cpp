@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 3;
+constexpr int kLoweringVersion = 4;
 constexpr int kCodegenVersion = 2;
 
 std::string program_versions() {

@@ -24,7 +24,7 @@ PrologueSplit split_prologue(const Func& func);
 Func flatten_blocks(const Func& func);
 
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
-/// there touches; indices are rebased.
+/// there touches; indices are rebased. What has strides of its own keeps its shape.
 Func compact_buffers(const Func& func);
 
 /// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it: surplus
@@ -43,6 +43,11 @@ Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params);
 
 /// Multi-dimensional accesses become flat ones; buffers and parameters become one-dimensional. Indices are simplified.
 Func flatten_accesses(const Func& func);
+
+/// The last iteration of a loop stands by itself where its guards then hold in all others. Innermost loops only; what is
+/// unrolled or vectorized in them does not count.
+///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
+Func peel_tails(const Func& func);
 
 /// Guards inside a register kernel that depend on outer loops and on unrolled loops are decided outside of it:
 ///   kernel(guards of (i0, i1))   →   if i0 < 14: kernel(all true) else: kernel(i0 = 14)

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "base/check.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -5,9 +7,56 @@
 namespace fettle {
 namespace {
 
+// The least and the greatest lane of what is known.
+struct Lanes {
+  int64_t least = 0, greatest = -1;
+  bool known() const { return least <= greatest; }
+};
+
+Lanes lanes_of(const Expr& e) {
+  if (const auto* spread = e.as<BroadcastNode>())
+    if (const int64_t* value = as_int(spread->value)) return {*value, *value};
+  if (const auto* steps = e.as<RampNode>()) {
+    const int64_t* base = as_int(steps->base);
+    const int64_t* stride = as_int(steps->stride);
+    if (base && stride && *stride > 0) return {*base, *base + *stride * (e.dtype().lanes - 1)};
+  }
+  return {};
+}
+
+// All lanes on, all off, or neither.
+std::optional<bool> mask_value(const Expr& mask) {
+  const auto* spread = mask ? mask.as<BroadcastNode>() : nullptr;
+  const int64_t* value = spread ? as_int(spread->value) : nullptr;
+  if (value) return *value != 0;
+  const auto* c = mask ? mask.as<BinaryNode>() : nullptr;
+  if (!c) return {};
+  if (c->op == BinaryOp::kAnd) {
+    const auto a = mask_value(c->a), b = mask_value(c->b);
+    if ((a && !*a) || (b && !*b)) return false;
+    if (a && b) return true;
+    return {};
+  }
+  if (c->op != BinaryOp::kLt && c->op != BinaryOp::kLe) return {};
+  const Lanes a = lanes_of(c->a), b = lanes_of(c->b);
+  if (!a.known() || !b.known()) return {};
+  const int64_t equal = c->op == BinaryOp::kLe ? 1 : 0;
+  if (a.greatest < b.least + equal) return true;
+  if (a.least >= b.greatest + equal) return false;
+  return {};
+}
+
 class Folder : public Mutator {
  public:
   using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    const Expr result = Mutator::rewrite(e);
+    if (const auto* source = result.as<LoadNode>(); source && source->mask && mask_value(source->mask) == true)
+      return load(source->buffer, source->indices);
+    if (const auto* choice = result.as<SelectNode>(); choice && choice->condition.dtype().is_vector())
+      if (const auto known = mask_value(choice->condition)) return *known ? choice->if_true : choice->if_false;
+    return result;
+  }
   Stmt rewrite(const Stmt& s) override {
     if (!s) return s;
     if (const auto* choice = s.as<IfNode>()) {
@@ -24,7 +73,11 @@ class Folder : public Mutator {
       }
       return Mutator::rewrite(s);
     }
-    if (const auto* target = s.as<StoreNode>(); target && target->mask && is_zero(target->mask)) return nullptr;
+    if (const auto* target = s.as<StoreNode>(); target && target->mask) {
+      const auto known = mask_value(target->mask);
+      if (is_zero(target->mask) || known == false) return nullptr;
+      if (known == true) return store(target->buffer, {rewrite(target->indices[0])}, rewrite(target->value));
+    }
     return Mutator::rewrite(s);
   }
 };

@@ -60,7 +60,7 @@ Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
   // Rows hide the latency of adding; where there are few, more parts do.
   std::vector<int64_t> vectors = {1};
   size_t preferred = 0;
-  for (int64_t k : {2, 4, 8})
+  for (int64_t k : {2, 4})
     if (k * lanes * 2 <= total) {
       vectors.push_back(k);
       if (rows * k <= 8 || k * lanes * 8 <= total) preferred = vectors.size() - 1;

@@ -22,6 +22,9 @@ using Loops = std::vector<LoopRef>;
 /// Up to this many vectors are written out one by one.
 constexpr int64_t kMostUnrolled = 16;
 
+/// A row of up to this many vectors stays in registers from block to block.
+constexpr int64_t kMostKept = 8;
+
 struct OwnLoop {
   LoopRef loop;
   int64_t extent = 0;
@@ -89,7 +92,7 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
   if (vector != loops.end()) {
     int64_t width = lanes;
     while (width / 2 >= vector->extent) width /= 2;
-    if (vector->extent <= width) {
+    if (vector->extent == width) {
       lane = vector->loop;
     } else if (reduces || few) {
       FETTLE_TRY(const Loops parts, split(s, {.loop = vector->loop, .factors = {kInfer, width}, .tail = Tail::kMask}));
@@ -107,8 +110,8 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   for (const LoopRef& loop : unrolled) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   if (vector != loops.end()) FETTLE_TRY_VOID(vectorize(s, {.loop = lane}));
-  // Accumulators, and what is one vector or less, stay in registers.
-  if (!is_last && (reduces ? vectors <= kMostUnrolled : vectors <= 1))
+  // Accumulators and short rows stay in registers.
+  if (!is_last && vectors <= (reduces ? kMostUnrolled : kMostKept) && loops.size() <= 2)
     FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
   if (reduces) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
   ctx.done.insert(name);

@@ -1,0 +1,118 @@
+#include "arith/analyzer.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+/// Shorter loops gain nothing.
+constexpr int64_t kFewestTurns = 4;
+
+// Guards below a loop that hold wherever the analyzer knows the variables to be.
+class Resolver : public Mutator {
+ public:
+  explicit Resolver(Analyzer& analyzer) : analyzer_(analyzer) {}
+  using Mutator::rewrite;
+  bool all_hold = true;
+
+  Expr rewrite(const Expr& e) override {
+    if (const auto* choice = e.as<SelectNode>())
+      return select(guard(choice->condition), rewrite(choice->if_true), rewrite(choice->if_false));
+    return Mutator::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    if (const auto* loop = s.as<ForNode>()) {
+      auto scope = analyzer_.enter();
+      analyzer_.bind(loop->var, loop->min, loop->extent);
+      return Mutator::rewrite(s);
+    }
+    if (const auto* branch = s.as<IfNode>()) {
+      const Expr condition = guard(branch->condition);
+      Stmt then_body = rewrite(branch->then_body);
+      if (is_true(condition)) return then_body;
+      return if_then(condition, then_body, branch->else_body ? rewrite(branch->else_body) : Stmt());
+    }
+    return Mutator::rewrite(s);
+  }
+
+ private:
+  Expr guard(const Expr& condition) {
+    std::vector<Expr> parts;
+    split_conjuncts(condition, parts);
+    Expr left;
+    for (const Expr& part : parts) {
+      if (analyzer_.can_prove(part)) continue;
+      all_hold = false;
+      left = logical_and(left, part);
+    }
+    return left ? left : bool_imm(true);
+  }
+
+  Analyzer& analyzer_;
+};
+
+bool may_be_doubled(const ForNode& loop) {
+  bool fits = true;
+  bool guarded = false;
+  walk(
+      loop.body,
+      [&](const Stmt& s) {
+        const auto* inner = s.as<ForNode>();
+        fits &= !inner || inner->loop_kind == ForKind::kUnrolled || inner->loop_kind == ForKind::kVectorized;
+        fits &= !s.as<AllocateNode>() && !s.as<WhileNode>() && !s.as<AsyncNode>();
+        guarded |= s.as<IfNode>() != nullptr;
+        return fits;
+      },
+      [&](const Expr& e) {
+        guarded |= e.as<SelectNode>() != nullptr;
+        return fits;
+      });
+  return fits && guarded;
+}
+
+class Peeler : public Mutator {
+ public:
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* loop = s.as<ForNode>();
+    if (!loop) return Mutator::rewrite(s);
+    const int64_t* turns = as_int(loop->extent);
+    if (loop->loop_kind != ForKind::kSerial || !turns || *turns < kFewestTurns || !is_zero(loop->min) ||
+        !may_be_doubled(*loop)) {
+      auto scope = analyzer_.enter();
+      analyzer_.bind(loop->var, loop->min, loop->extent);
+      return Mutator::rewrite(s);
+    }
+    if (holds_for(*loop, *turns)) return s;  // nothing needs a turn of its own
+    const Stmt body = holds_for(*loop, *turns - 1);
+    if (!body) return s;
+    const Stmt rest = substitute(loop->body, {{loop->var.get(), Expr(*turns - 1)}});
+    return seq({with(*loop, [&](ForNode& f) {
+                  f.extent = Expr(*turns - 1);
+                  f.body = body;
+                }),
+                rest});
+  }
+
+ private:
+  // The body without its guards, if they hold in the first `turns` iterations; else null.
+  Stmt holds_for(const ForNode& loop, int64_t turns) {
+    auto scope = analyzer_.enter();
+    analyzer_.bind(loop.var, Expr(0), Expr(turns));
+    Resolver resolver(analyzer_);
+    Stmt body = resolver.rewrite(loop.body);
+    return resolver.all_hold ? body : Stmt();
+  }
+
+  Analyzer analyzer_;
+};
+
+}  // namespace
+
+Func peel_tails(const Func& func) {
+  Stmt body = Peeler().rewrite(func->body);
+  return with(func, [&](FuncNode& f) { f.body = body; });
+}
+
+}  // namespace fettle
