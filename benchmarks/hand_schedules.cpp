@@ -51,52 +51,25 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = c, .read_index = 1}));
   FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
                                        .index_map = index_map(fmt::format("(k, n) -> (n // {0}, k, n % {0})", width))}));
-  BlockRef rows;
-  if (t.pack_a) {
-    FETTLE_TRY(rows, cache_read(s, {.block = c, .read_index = 0}));
-    FETTLE_TRY_VOID(transform_layout(s, {.block = rows, .buffer_index = 0, .buffer_index_type = "write",
-                                         .index_map = index_map(fmt::format("(m, k) -> (m // {0}, k, m % {0})", t.rows))}));
-  }
-  const bool blocked = t.depth > 0;
-  BlockRef back;
-  if (!blocked) {
-    FETTLE_TRY(back, cache_write(s, {.block = c, .write_index = 0, .scope = kScopeRegister}));
-  }
+  FETTLE_TRY(BlockRef back, cache_write(s, {.block = c, .write_index = 0, .scope = kScopeRegister}));
 
-  FETTLE_TRY(Loops loops, get_loops(s, {.block = c}));
-  FETTLE_TRY(Loops i, split(s, {.loop = loops[0], .factors = {kInfer, t.rows}, .tail = t.row_tail}));
+  // A register tile of rows x width, whole depth at once.
+  FETTLE_TRY(Loops loops, get_loops(s, {.block = c}));  // m n k
+  FETTLE_TRY(Loops i, split(s, {.loop = loops[0], .factors = {kInfer, t.rows}, .tail = Tail::kBalance}));
   FETTLE_TRY(Loops j, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
-  LoopRef depth = loops[2];
-  Loops order;
-  if (blocked) {
-    FETTLE_TRY(Loops k, split(s, {.loop = depth, .factors = {kInfer, t.depth}, .tail = Tail::kBalance}));
-    order.push_back(k[0]);
-    depth = k[1];
-  }
-  order.insert(order.end(), {t.rows_outside ? i[0] : j[0], t.rows_outside ? j[0] : i[0], depth, i[1], j[1], j[2]});
-  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  const LoopRef tile = t.rows_outside ? j[0] : i[0];
+  FETTLE_TRY_VOID(reorder(s, {.loops = {j[0], i[0], loops[2], i[1], j[1], j[2]}}));
   FETTLE_TRY_VOID(unroll_all(s, {i[1], j[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[2]}));
 
-  if (t.ask_panels) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = i[0]}));
+  FETTLE_TRY(Loops own, get_loops(s, {.block = back}));
+  FETTLE_TRY(Loops columns, split(s, {.loop = own.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY_VOID(unroll_all(s, {own[own.size() - 2], columns[0]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
+  FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = loops[2]}).map([](BlockRef) {}));
+  if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = j[0]}));
+  FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
   if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = "prefetch", .value = 1}));
-
-  std::vector<BlockRef> copies_of_tile;
-  if (blocked) {
-    FETTLE_TRY(copies_of_tile, cache_inplace(s, {.block = c, .write_index = 0, .loop = tile}));
-  } else {
-    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
-    copies_of_tile = {back};
-  }
-  for (BlockRef copy : copies_of_tile) {
-    FETTLE_TRY(Loops own, get_loops(s, {.block = copy}));
-    FETTLE_TRY(Loops columns, split(s, {.loop = own.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-    FETTLE_TRY_VOID(unroll_all(s, {own[own.size() - 2], columns[0]}));
-    FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
-  }
-  if (!blocked) FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = depth}).map([](BlockRef) {}));
-  if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = t.rows_outside ? i[0] : j[0]}));
   return {};
 }
 
@@ -126,37 +99,24 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   FETTLE_TRY(Loops oc, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
   FETTLE_TRY(Loops ic, split(s, {.loop = loops[4], .factors = {kInfer, lanes}, .tail = Tail::kPartition}));
   LoopRef row = loops[2], pixel = loops[3];
-  Loops rows;
-  if (t.flat) {
-    FETTLE_TRY(pixel, fuse(s, {.loops = {row, pixel}}));
-  } else if (t.rows > 1) {
-    FETTLE_TRY(rows, split(s, {.loop = row, .factors = {kInfer, t.rows}, .tail = t.pixel_tail}));
-    row = rows[0];
-  }
-  FETTLE_TRY(Loops ow, split(s, {.loop = pixel, .factors = {kInfer, t.pixels}, .tail = t.pixel_tail}));
+  if (t.flat) FETTLE_TRY_VOID(fuse(s, {.loops = {row, pixel}}).map([&](LoopRef fused) { pixel = fused; }));
+  FETTLE_TRY(Loops ow, split(s, {.loop = pixel, .factors = {kInfer, t.pixels}, .tail = Tail::kBalance}));
   Loops order = {loops[0], oc[0]};
   if (!t.flat) order.push_back(row);
-  order.insert(order.end(), {ow[0], ic[0], loops[5], loops[6], ic[1]});
-  if (t.rows > 1) order.push_back(rows[1]);
-  order.insert(order.end(), {ow[1], oc[1], oc[2]});
+  order.insert(order.end(), {ow[0], ic[0], loops[5], loops[6], ic[1], ow[1], oc[1], oc[2]});
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   FETTLE_TRY_VOID(unroll_all(s, {ow[1], oc[1]}));
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
-  if (t.rows > 1) FETTLE_TRY_VOID(unroll_all(s, {rows[1], loops[5]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
   if (t.prefetch > 0)
     FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch", .value = t.prefetch}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
-  // Its own loops: channels, then the rows and the pixels of the tile.
-  const Loops own(out.end() - (t.rows > 1 ? 3 : 2), out.end());
+  const Loops own(out.end() - 2, out.end());  // channels, pixels
   FETTLE_TRY(Loops channels, split(s, {.loop = own[0], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  Loops tile_order = {channels[0]};
-  tile_order.insert(tile_order.end(), own.begin() + 1, own.end());
-  tile_order.push_back(channels[1]);
-  FETTLE_TRY_VOID(reorder(s, {.loops = tile_order}));
-  for (size_t d = 0; d + 1 < tile_order.size(); ++d) FETTLE_TRY_VOID(unroll(s, {.loop = tile_order[d]}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {channels[0], own[1], channels[1]}}));
+  FETTLE_TRY_VOID(unroll_all(s, {channels[0], own[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = channels[1]}));
 
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = o, .loop = ic[0]}).map([](BlockRef) {}));
@@ -182,7 +142,7 @@ Result<> schedule_first_convolution(Schedule& s, const ConvTiles& t, int64_t lan
 
   FETTLE_TRY(Loops loops, get_loops(s, {.block = o}));  // n oc oh ow ic kh kw
   FETTLE_TRY(Loops oc, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
-  FETTLE_TRY(Loops ow, split(s, {.loop = loops[3], .factors = {kInfer, t.pixels}, .tail = t.pixel_tail}));
+  FETTLE_TRY(Loops ow, split(s, {.loop = loops[3], .factors = {kInfer, t.pixels}, .tail = Tail::kBalance}));
   FETTLE_TRY_VOID(
       reorder(s, {.loops = {loops[0], oc[0], loops[2], ow[0], loops[5], loops[6], loops[4], ow[1], oc[1], oc[2]}}));
   FETTLE_TRY_VOID(unroll_all(s, {loops[6], ow[1], oc[1]}));
@@ -206,12 +166,10 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     const MatmulProblem& p = *shape.matmul;
     Schedule s(matmul_func(p));
     s.set_target(std::make_shared<const Target>(target));
-    // A panel of B serves all rows, so that all of B passes by once: the next panel is asked for while one is in use. Rows that
-    // come from beyond the caches are asked for as well, a tile ahead.
-    GemmTiles tiles{.rows = 6, .vectors = 4, .ask_panels = true, .ask_rows = p.m * p.k > (2 << 20)};
-    if (p.m == 197) tiles = {.rows = 14, .vectors = 2, .ask_panels = true};
-    if (p.m == 40) tiles = {.rows = 8, .vectors = 2, .ask_panels = true};
-    if (p.m == 77) tiles = {.rows = 7, .vectors = 3, .ask_panels = true};
+    GemmTiles tiles{.rows = 6, .vectors = 4, .ask_rows = p.m * p.k > (2 << 20)};
+    if (p.m == 197) tiles = {.rows = 14, .vectors = 2};
+    if (p.m == 40) tiles = {.rows = 8, .vectors = 2};
+    if (p.m == 77) tiles = {.rows = 7, .vectors = 3};
     FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;
   }
@@ -226,7 +184,7 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
   // All weights stay in L2, but each tile needs them from there: the next channels' are asked for.
   if (p.width_out() == 14 && p.kernel > 1) tiles.prefetch = p.kernel * p.kernel * lanes;
   if (p.kernel == 1 && p.stride == 1) tiles = {.pixels = 8, .flat = true};
-  if (p.width_out() == 7) tiles = {.pixels = 7, .vectors = 2, .rows = 2, .prefetch = 9 * lanes};
+  if (p.width_out() == 7) tiles = {.pixels = 7, .vectors = 4, .prefetch = p.kernel * p.kernel * lanes};
   FETTLE_TRY_VOID(schedule_convolution(s, p, tiles, lanes, threads));
   return s;
 }

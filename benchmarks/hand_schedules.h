@@ -7,26 +7,20 @@
 
 namespace fettle::bench {
 
-/// C = A B with panels of constant B packed beforehand and a register tile of rows x (vectors x lanes).
+/// C = A B with panels of constant B packed beforehand and a register tile of rows x (vectors x lanes). While the tiles of a
+/// panel run, the next panel is asked for.
 struct GemmTiles {
   int64_t rows = 14;
   int64_t vectors = 2;
-  int64_t depth = 0;        // of the blocks of k; 0: all of k at once
-  bool pack_a = false;      // rows of A into panels too
-  bool rows_outside = false;  // loop over row tiles outside of the loop over column panels
-  Tail row_tail = Tail::kBalance;
-  bool ask_panels = false;    // while the tiles of a panel of B run, ask for the next panel
-  bool ask_rows = false;      // while a tile runs, ask for the rows of A that the next one reads
+  bool ask_rows = false;  // while a tile runs, ask for the rows of A that the next one reads, which come from beyond the caches
 };
 
-/// Direct convolution on blocks of `lanes` channels: a register tile of (rows x pixels) x (vectors x lanes) channels.
+/// Direct convolution on blocks of `lanes` channels: a register tile of pixels x (vectors x lanes) channels.
 struct ConvTiles {
   int64_t pixels = 14;
   int64_t vectors = 2;
-  int64_t rows = 1;   // of the image; above 1 all taps are unrolled, so that their guards are constants
-  bool flat = false;  // 1x1: pixels of all rows in one loop
+  bool flat = false;     // 1x1: pixels of all rows in one loop
   int64_t prefetch = 0;  // iterations of the innermost reduction loop ahead; 0: none
-  Tail pixel_tail = Tail::kBalance;
 };
 
 /// The schedule of `shape`'s program for `threads`; the program is that of operators.h.
