@@ -154,6 +154,19 @@ TEST(DefaultSchedule, OfAConvolution) {
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
 }
 
+TEST(DefaultSchedule, OfASoftmax) {
+  const auto s = default_schedule(testing::softmax_workload(96, 40), avx512(), 2);
+  ASSERT_OK(s);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+  expect_same(testing::softmax_workload(96, 40), *s);
+}
+
+TEST(DefaultSchedule, OfASoftmaxWhoseRowsLieSideBySide) {
+  const auto s = default_schedule(testing::softmax_middle_workload(2, 5, 70), avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+}
+
 TEST(DefaultSchedule, IsTiledForEveryReductionWithAVectorIterator) {
   for (const NamedWorkload& workload : small_workloads()) {
     if (workload.name.starts_with("softmax") || workload.name.starts_with("relu") || workload.name == "transpose" ||

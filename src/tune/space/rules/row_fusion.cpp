@@ -119,6 +119,16 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
   return {};
 }
 
+// Rows that are dealt out to threads go in runs, so that the hand-over costs nothing beside a short row: the number of
+// runs, a divisor of the rows, or 1.
+int64_t runs_of(int64_t rows, int64_t threads) {
+  constexpr int64_t kMostRuns = 32;
+  if (threads <= 1 || rows < 2 * kMostRuns) return 1;
+  for (int64_t runs = kMostRuns; runs >= 4 * threads; --runs)
+    if (rows % runs == 0 && runs % threads == 0) return runs;
+  return 1;
+}
+
 bool applies(const RuleContext& ctx, const BlockNode&) {
   if (!ctx.done.empty()) return false;
   const auto group = row_group(ctx.schedule.func());
@@ -145,7 +155,13 @@ Result<> apply(RuleContext& ctx, BlockRef) {
     const LoopRef loop = loops[group->rows[r]];
     FETTLE_TRY(const int64_t extent, loop_extent(ctx, loop));
     if (r + 1 < group->rows.size() || !group->rows_are_contiguous) {
-      rows.push_back(loop);
+      const int64_t runs = r == 0 ? runs_of(extent, ctx.threads) : 1;
+      if (runs > 1) {
+        FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {runs, kInfer}}));
+        rows.insert(rows.end(), parts.begin(), parts.end());
+      } else {
+        rows.push_back(loop);
+      }
     } else if (extent <= lanes) {
       side_by_side = loop;
       has_side_by_side = true;
