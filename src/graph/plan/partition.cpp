@@ -42,7 +42,8 @@ class Partitioner {
     group.nodes = {first};
     taken_.insert(first);
     group.may_be_view = may_be_view(*first);
-    if (group.may_be_view || group.kind == FusionKind::kOpaque || first->outputs.size() != 1) return group;
+    group.is_join = is_join(*first);
+    if (group.may_be_view || group.is_join || group.kind == FusionKind::kOpaque || first->outputs.size() != 1) return group;
     const Value* frontier = first->output();
     while (const auto stretch = next_stretch(group, frontier)) {
       for (Node* node : *stretch) {

@@ -17,6 +17,7 @@ struct Group {
   std::vector<Value*> inputs;    // from outside, constants included, in order of first use; each once
   std::vector<Value*> outputs;   // used outside, or graph outputs
   bool may_be_view = false;      // a single node that moves no element where strides allow it: see view.h
+  bool is_join = false;          // a Concat, which moves no element where its inputs are made in place: see placement.h
 
   /// "Conv_Add_HardSwish"
   std::string name() const;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "graph/op.h"
 #include "graph/plan/memory.h"
+#include "graph/plan/placement.h"
 #include "graph/plan/workload.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
@@ -40,45 +41,117 @@ class Planner {
   Planner(const Graph& graph, ImageLayout layout) : graph_(graph), layout_(layout) { plan_.layout = layout; }
 
   Result<Plan> run() {
+    for (size_t i = 0; i < graph_.outputs().size(); ++i)
+      output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
+    groups_ = partition(graph_);
+    lay_out();
+    placement_ = place_values(graph_, groups_, views_);
+    if (!placement_.places.empty()) lay_out();
+    for (const Group& group : groups_) {
+      if (is_view_[group.anchor]) ++plan_.views;
+      else if (group.is_join && is_made_of_parts(group)) join(group);
+      else FETTLE_TRY_VOID(compute(group));
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) finish_output(static_cast<int>(i));
+    return std::move(plan_);
+  }
+
+ private:
+  /// Decides where every value lies.
+  void lay_out() {
+    plan_.storages.clear();
+    views_.clear();
+    view_origins_.clear();
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       const Value& value = *graph_.inputs()[i];
       const int storage = add_storage(Storage::Kind::kInput, value);
       plan_.storages.back().index = static_cast<int>(i);
       views_[&value] = {storage, 0, dense_strides(value.extents())};
     }
-    for (size_t i = 0; i < graph_.outputs().size(); ++i)
-      output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
-    for (const Group& group : partition(graph_)) FETTLE_TRY_VOID(place(group));
-    for (size_t i = 0; i < graph_.outputs().size(); ++i) finish_output(static_cast<int>(i));
-    return std::move(plan_);
+    placed_storages_.clear();
+    for (const Value* whole : placement_.wholes) placed_storages_.push_back(add_storage(*whole));
+    for (const Group& group : groups_) {
+      is_view_[group.anchor] = group.may_be_view && try_view(group);
+      if (is_view_[group.anchor]) continue;
+      for (const Value* output : group.outputs) views_[output] = lay_out(group, *output);
+      if (group.is_join) view_origins_[group.outputs[0]] = group.anchor->provenance;
+    }
   }
 
- private:
+  View lay_out(const Group& group, const Value& output) {
+    if (const auto place = placement_.places.find(&output); place != placement_.places.end()) {
+      View view = place->second;
+      view.storage = placed_storages_[static_cast<size_t>(view.storage)];
+      return view;
+    }
+    const std::vector<int64_t> shape = output.extents();
+    const bool hands_out = output_index_.contains(&output);
+    return {add_storage(output), 0, hands_out ? dense_strides(shape) : dense_strides(shape, order_for(group, output))};
+  }
+
   int add_storage(Storage::Kind kind, const Value& value) {
     const int64_t elems = count_elems(value.extents());
     plan_.storages.push_back({kind, value.dtype(), elems * value.dtype().element_bytes(), 0, nullptr, 0});
     return static_cast<int>(plan_.storages.size()) - 1;
   }
 
-  Result<> place(const Group& group) {
-    if (group.may_be_view && try_view(group)) return {};
+  /// Memory for a value that is computed: the model's output, or a place in the arena.
+  int add_storage(const Value& value) {
+    const auto output = output_index_.find(&value);
+    if (output == output_index_.end()) return add_storage(Storage::Kind::kArena, value);
+    const int storage = add_storage(Storage::Kind::kOutput, value);
+    plan_.storages.back().index = output->second;
+    return storage;
+  }
+
+  bool is_in_part(const Group& group, size_t i) const {
+    const Value& input = *group.anchor->input(i);
+    if (input.is_constant()) return false;
+    const View have = views_.at(&input), want = part_of(*group.anchor, i, views_.at(group.outputs[0]));
+    bool same = have.storage == want.storage && have.offset_elems == want.offset_elems;
+    for (int d = 0; same && d < input.rank(); ++d)
+      same = input.extent(d) == 1 || have.strides[static_cast<size_t>(d)] == want.strides[static_cast<size_t>(d)];
+    return same;
+  }
+
+  bool is_made_of_parts(const Group& group) const {
+    for (size_t i = 0; i < group.anchor->inputs.size(); ++i)
+      if (is_in_part(group, i)) return true;
+    return false;
+  }
+
+  /// Copies the parts that were not made where they belong.
+  void join(const Group& group) {
+    const Node& node = *group.anchor;
+    bool copies = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value& input = *node.input(i);
+      const std::vector<int64_t> shape = input.extents();
+      if (is_in_part(group, i) || count_elems(shape) == 0) continue;
+      copies = true;
+      const View from = input.is_constant() ? View{-1, 0, dense_strides(shape)} : views_.at(&input);
+      const View to = part_of(node, i, views_.at(node.output()));
+      PlannedCall call;
+      call.workload = add_workload(copy_program(input.dtype(), shape, from, to));
+      call.name = fmt::format("{}: Copy", input.name);
+      call.provenance = node.provenance;
+      call.operands = {operand(input), {to.storage, to.offset_elems * input.dtype().element_bytes()}};
+      plan_.calls.push_back(std::move(call));
+    }
+    if (!copies) ++plan_.views;
+  }
+
+  Result<> compute(const Group& group) {
     std::vector<std::pair<const Value*, View>> views;
     for (const Value* input : group.inputs)
       if (!input->is_constant()) views.emplace_back(input, views_.at(input));
-    for (const Value* output : group.outputs) {
-      const bool hands_out = output_index_.contains(output);
-      const int storage = add_storage(hands_out ? Storage::Kind::kOutput : Storage::Kind::kArena, *output);
-      if (hands_out) plan_.storages.back().index = output_index_.at(output);
-      const std::vector<int64_t> shape = output->extents();
-      views_[output] = {storage, 0, hands_out ? dense_strides(shape) : dense_strides(shape, order_for(group, *output))};
-      views.emplace_back(output, views_.at(output));
-    }
+    for (const Value* output : group.outputs) views.emplace_back(output, views_.at(output));
     FETTLE_TRY(const GroupProgram program, group_program(group, views));
     PlannedCall call;
     call.workload = add_workload(program.func);
     call.name = fmt::format("{}: {}", group.anchor->name, group.name());
-    for (const Node* node : group.nodes)
-      call.provenance.insert(call.provenance.end(), node->provenance.begin(), node->provenance.end());
+    for (const Value* input : group.inputs) merge_provenance(call.provenance, view_origins_[input]);
+    for (const Node* node : group.nodes) merge_provenance(call.provenance, node->provenance);
     for (const Value* value : program.params) call.operands.push_back(operand(*value));
     plan_.calls.push_back(std::move(call));
     return {};
@@ -89,8 +162,11 @@ class Planner {
     if (node.inputs.size() != 1 || !node.input(0) || node.input(0)->is_constant()) return false;
     const auto made = view_outputs(node, views_.at(node.input(0)));
     if (!made) return false;
-    for (size_t i = 0; i < made->size(); ++i) views_[node.outputs[i]] = (*made)[i];
-    ++plan_.views;
+    for (size_t i = 0; i < made->size(); ++i) {
+      views_[node.outputs[i]] = (*made)[i];
+      view_origins_[node.outputs[i]] = view_origins_[node.input(0)];
+      merge_provenance(view_origins_[node.outputs[i]], node.provenance);
+    }
     return true;
   }
 
@@ -152,8 +228,9 @@ class Planner {
       }
     }
     PlannedCall call;
-    call.workload = add_workload(copy_program(value.dtype(), shape, view));
+    call.workload = add_workload(copy_program(value.dtype(), shape, view, dense));
     call.name = graph_.outputs()[static_cast<size_t>(index)].name + ": Copy";
+    call.provenance = view_origins_[&value];
     call.operands.push_back(operand(value));
     call.operands.push_back({add_storage(Storage::Kind::kOutput, value), 0});
     plan_.storages.back().index = index;
@@ -163,7 +240,12 @@ class Planner {
   const Graph& graph_;
   ImageLayout layout_;
   Plan plan_;
+  std::vector<Group> groups_;
+  Placement placement_;
+  std::vector<int> placed_storages_;
+  std::unordered_map<const Node*, bool> is_view_;  // of anchors
   std::unordered_map<const Value*, View> views_;
+  std::unordered_map<const Value*, Provenance> view_origins_;  // of values that are views: the nodes that made them so
   std::unordered_map<const Value*, int> output_index_;
   std::unordered_map<const Value*, int> constants_;
 };
@@ -251,12 +333,12 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
     if (!is_arena(out) || !may_run_in_place(call.workload)) continue;
     for (size_t i : overwritable(plan.workloads[static_cast<size_t>(call.workload)].func)) {
       const int in = same_as[static_cast<size_t>(call.operands[i].storage)];
-      const bool whole = is_arena(in) && call.operands[i].offset_bytes == 0 &&
+      const bool whole = is_arena(in) && call.operands[i].offset_bytes == 0 && call.operands.back().offset_bytes == 0 &&
                          plan.storages[static_cast<size_t>(in)].size_bytes ==
                              plan.storages[static_cast<size_t>(out)].size_bytes;
       int readers = 0;
       for (const Operand& operand : call.operands) readers += same_as[static_cast<size_t>(operand.storage)] == in;
-      if (!whole || readers != 1 || lives[static_cast<size_t>(in)].last != step) continue;
+      if (!whole || readers != 1 || lives[static_cast<size_t>(out)].first != step || lives[static_cast<size_t>(in)].last != step) continue;
       same_as[static_cast<size_t>(out)] = in;
       lives[static_cast<size_t>(in)].last = lives[static_cast<size_t>(out)].last;
       ++plan.in_place;

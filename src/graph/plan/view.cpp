@@ -50,6 +50,12 @@ std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& 
   return result;
 }
 
+std::vector<int64_t> permutation(const Node& node) {
+  std::vector<int64_t> reversed(static_cast<size_t>(node.input(0)->rank()));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return node.attrs.get_ints("perm", reversed);
+}
+
 /// Attributes of Slice, one entry a dimension of the input; steps must be positive.
 struct SliceBounds {
   std::vector<int64_t> starts, steps;
@@ -129,9 +135,7 @@ std::optional<std::vector<View>> view_outputs(const Node& node, const View& inpu
   const std::vector<int64_t> out_shape = node.output()->extents();
   View view = input;
   if (op == "Transpose") {
-    std::vector<int64_t> perm = node.attrs.get_ints("perm");
-    if (perm.empty())
-      for (size_t d = shape.size(); d-- > 0;) perm.push_back(static_cast<int64_t>(d));
+    const std::vector<int64_t> perm = permutation(node);
     if (perm.size() != shape.size()) return {};
     for (size_t d = 0; d < perm.size(); ++d) view.strides[d] = input.strides[static_cast<size_t>(perm[d])];
     return {{view}};
@@ -160,5 +164,24 @@ std::optional<std::vector<View>> view_outputs(const Node& node, const View& inpu
   view.strides = *strides;
   return {{view}};
 }
+
+std::optional<View> view_input(const Node& node, const View& output) {
+  const std::string_view op = node.op->name;
+  const std::vector<int64_t> shape = node.input(0)->extents();
+  View view = output;
+  if (op == "Slice" || op == "Split") return {};
+  if (op == "Transpose") {
+    const std::vector<int64_t> perm = permutation(node);
+    if (perm.size() != shape.size()) return {};
+    for (size_t d = 0; d < perm.size(); ++d) view.strides[static_cast<size_t>(perm[d])] = output.strides[d];
+    return view;
+  }
+  const auto strides = reshape_strides(node.output()->extents(), output.strides, shape);
+  if (!strides) return {};
+  view.strides = *strides;
+  return view;
+}
+
+bool is_join(const Node& node) { return node.op->name == "Concat" && node.inputs.size() > 1; }
 
 }  // namespace fettle

@@ -106,13 +106,15 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   return program;
 }
 
-Func copy_program(DType dtype, const std::vector<int64_t>& shape, const View& from) {
+Func copy_program(DType dtype, const std::vector<int64_t>& shape, const View& from, const View& to) {
   const te::Tensor x = te::placeholder({shape.begin(), shape.end()}, dtype, "x0");
   const te::Tensor y = te::compute(x.shape(), [&](const auto& i) { return te::Body(x(i)); }, "copy");
   const Func func = te::create_func("Copy", {x}, {y});
-  const BufferOrder order = order_of(shape, from);
-  return merge_dims(drop_unit_dims(
-      is_identity(order) ? func : apply_orders(func, {{func->params[0].buffer.get(), order}})));
+  std::unordered_map<const BufferNode*, BufferOrder> orders;
+  for (const auto& [param, view] : {std::pair(0, &from), std::pair(1, &to)})
+    if (const BufferOrder order = order_of(shape, *view); !is_identity(order))
+      orders[func->params[static_cast<size_t>(param)].buffer.get()] = order;
+  return merge_dims(drop_unit_dims(order_loops(orders.empty() ? func : apply_orders(func, orders))));
 }
 
 }  // namespace fettle

@@ -1,0 +1,164 @@
+#include "graph/plan/placement.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/evaluate.h"
+#include "graph/plan/plan.h"
+#include "graph/testing.h"
+#include "ir/interpret.h"
+
+namespace fettle {
+namespace {
+
+/// The model's outputs by its plan: each call by the interpreter, on one arena.
+std::map<std::string, std::vector<float>> run_plan(const Graph& graph, const Plan& plan,
+                                                   const std::map<std::string, ConstantTensor>& inputs) {
+  std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes), std::byte{0xff});
+  std::vector<std::vector<float>> outputs;
+  for (const GraphOutput& output : graph.outputs())
+    outputs.emplace_back(static_cast<size_t>(element_count(output.value->shape()).value()));
+  for (const PlannedCall& call : plan.calls) {
+    std::vector<BufferArg> args;
+    for (const Operand& operand : call.operands) {
+      const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
+      const std::byte* at = nullptr;
+      switch (storage.kind) {
+        case Storage::Kind::kInput:
+          at = inputs.at(graph.inputs()[static_cast<size_t>(storage.index)]->name).bytes.get();
+          break;
+        case Storage::Kind::kOutput:
+          at = reinterpret_cast<const std::byte*>(outputs[static_cast<size_t>(storage.index)].data());
+          break;
+        case Storage::Kind::kArena: at = arena.data() + storage.offset_bytes; break;
+        case Storage::Kind::kConstant: at = storage.constant->constant->bytes.get(); break;
+      }
+      args.push_back({const_cast<std::byte*>(at + operand.offset_bytes),
+                      storage.size_bytes - operand.offset_bytes});
+    }
+    const auto done = interpret(plan.workloads[static_cast<size_t>(call.workload)].func, args);
+    EXPECT_TRUE(done) << call.name << ": " << (done ? "" : done.error().to_string());
+  }
+  std::map<std::string, std::vector<float>> results;
+  for (size_t i = 0; i < outputs.size(); ++i) results[graph.outputs()[i].name] = outputs[i];
+  return results;
+}
+
+/// Plans, and checks that the plan computes what the graph does. Returns the plan.
+Plan checked_plan(GraphMaker& m, ImageLayout layout = ImageLayout::kChannelsLast) {
+  m.graph.sort();
+  Plan plan = *make_plan(m.graph, {.layout = layout});
+  assign_memory(plan, [](int) { return true; });
+  std::map<std::string, ConstantTensor> inputs;
+  RandomStream random{5};
+  for (const Value* value : m.graph.inputs()) {
+    TensorBuilder t = *make_tensor(kF32, value->extents());
+    for (float& x : t.elems<float>()) x = static_cast<float>(2 * random.uniform() - 1);
+    inputs.emplace(value->name, std::move(t).finish());
+  }
+  const auto want = evaluate(m.graph, inputs, interpreter_executor());
+  EXPECT_TRUE(want.has_value());
+  for (const auto& [name, got] : run_plan(m.graph, plan, inputs))
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], want->at(name).at(static_cast<int64_t>(i)), 1e-5) << name << " " << i << "\n" << to_text(plan);
+      if (std::abs(got[i] - want->at(name).at(static_cast<int64_t>(i))) > 1e-5) return plan;
+    }
+  return plan;
+}
+
+Attrs axis(int64_t value) {
+  Attrs attrs;
+  attrs.set("axis", value);
+  return attrs;
+}
+
+TEST(Placement, PartsAreMadeInTheirPlace) {
+  for (const ImageLayout layout : {ImageLayout::kChannelsLast, ImageLayout::kChannelsFirst}) {
+    GraphMaker m;
+    Value* x = m.input("x", {1, 4, 5, 6});
+    Value* a = m.node("Relu", {m.conv(x, 3, 3)});
+    Value* b = m.conv(x, 5, 1);
+    Value* joined = m.node("Concat", {a, b}, axis(1));
+    m.graph.add_output("y", m.conv(joined, 2, 1));
+    const Plan plan = checked_plan(m, layout);
+    EXPECT_EQ(plan.calls.size(), 3u) << to_text(plan);
+    EXPECT_EQ(plan.views, 1);
+  }
+}
+
+TEST(Placement, ConcatenationsOfConcatenations) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 4, 5, 6});
+  Value* a = m.conv(x, 3, 3);
+  Value* ab = m.node("Concat", {a, m.conv(a, 2, 3)}, axis(1));
+  Value* abc = m.node("Concat", {ab, m.conv(ab, 2, 3)}, axis(1));
+  m.graph.add_output("y", m.conv(abc, 2, 1));
+  const Plan plan = checked_plan(m);
+  EXPECT_EQ(plan.calls.size(), 4u) << to_text(plan);
+}
+
+// An input of the model, a constant, and what occurs a second time are copied.
+TEST(Placement, WhatCannotBeMadeThereIsCopied) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 4, 5, 6});
+  Value* a = m.conv(x, 3, 1);
+  Value* joined = m.node("Concat", {x, a, m.constant("c", {1, 2, 5, 6}), a}, axis(1));
+  m.graph.add_output("y", m.node("Relu", {joined}));
+  const Plan plan = checked_plan(m);
+  EXPECT_EQ(plan.calls.size(), 5u) << to_text(plan);
+}
+
+TEST(Placement, PartsThroughViews) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 4, 3, 2});
+  const auto head = [&](int64_t channels) {
+    Value* turned = m.node("Transpose", {m.conv(x, channels, 1)}, with_ints("perm", {0, 2, 3, 1}));
+    return m.node("Reshape", {turned}, with_ints("shape", {1, 6 * channels / 2, 2}));
+  };
+  m.graph.add_output("y", m.node("Concat", {head(4), head(2)}, axis(1)));
+  const Plan plan = checked_plan(m);
+  EXPECT_EQ(plan.calls.size(), 2u) << to_text(plan);
+}
+
+TEST(Placement, ElementwiseKernelsDoNotOverwriteOtherParts) {
+  GraphMaker m;
+  Value* x = m.input("x", {2, 6});
+  Value* w = m.constant("w", {6, 6}, 0.01);
+  Value* a = m.node("MatMul", {x, w});
+  Value* b = m.node("MatMul", {a, w});
+  Value* joined = m.node("Concat", {m.node("Sigmoid", {a}), b}, axis(0));
+  m.graph.add_output("y", m.node("MatMul", {m.node("Relu", {joined}), w}));
+  checked_plan(m);
+}
+
+TEST(Placement, HeadsAreWrittenWhereTheirRowsBelong) {
+  GraphMaker m;
+  Value* p = m.input("p", {1, 3, 5, 4});
+  Value* v = m.input("v", {1, 3, 4, 8});
+  Value* turned = m.node("Transpose", {m.node("MatMul", {p, v})}, with_ints("perm", {0, 2, 1, 3}));
+  Value* rows = m.node("Reshape", {turned}, with_ints("shape", {5, 24}));
+  m.graph.add_output("y", m.node("MatMul", {rows, m.constant("w", {24, 4})}));
+  const Plan plan = checked_plan(m);
+  EXPECT_EQ(plan.calls.size(), 2u) << to_text(plan);
+}
+
+// Another order of the innermost dimension would have the product scatter its vectors.
+TEST(Placement, WhatWouldScatterIsCopied) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 4, 5, 6});
+  Value* flat = m.node("Reshape", {m.conv(m.conv(x, 8, 1), 8, 1)}, with_ints("shape", {1, 240}));
+  m.graph.add_output("y", m.node("MatMul", {flat, m.constant("w", {240, 4})}));
+  const Plan plan = checked_plan(m);
+  EXPECT_EQ(plan.calls.size(), 4u) << to_text(plan);
+}
+
+TEST(Placement, OutputsThroughViews) {
+  GraphMaker m;
+  Value* p = m.input("p", {3, 5, 4});
+  Value* v = m.input("v", {3, 4, 8});
+  m.graph.add_output("y", m.node("Transpose", {m.node("MatMul", {p, v})}, with_ints("perm", {1, 0, 2})));
+  const Plan plan = checked_plan(m);
+  EXPECT_EQ(plan.calls.size(), 1u) << to_text(plan);
+}
+
+}  // namespace
+}  // namespace fettle
