@@ -35,15 +35,25 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value, c
   });
 }
 
-// A convolution over few channels walks along the taps and channels of a row in one run, if padding does not interrupt it.
-bool prefers_copy(const Func& func, const std::vector<const BlockNode*>& readers, const BufferNode* buffer) {
+// Padding that is inlined unrolls the taps of a row, so that its borders are constant. Where a row has many taps, neighbouring
+// pixels share more elements than there are registers, unless the channels can be brought innermost: a padded copy is better.
+bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers, const BufferNode* buffer) {
+  constexpr int64_t kManyTaps = 5;
+  bool free_layout = false;
+  walk(copied, [](const Stmt&) { return true; }, [&](const Expr& e) {
+    const auto* source = e.as<LoadNode>();
+    const Param* param = source ? func.find_param(source->buffer.get()) : nullptr;
+    free_layout |= param && param->free_layout;
+    return true;
+  });
+  if (free_layout) return false;
   for (const BlockNode* reader : readers) {
     const auto structure = block_structure(func, *reader);
     if (!structure || !structure->multiplies_two_loads) continue;
     for (const AccessPattern& load : structure->loads)
       for (size_t i = 0; i < structure->n_iters(); ++i)
-        if (load.buffer.get() == buffer && structure->reduce[i] && load.dimension_of(structure->vars[i]) >= 0 &&
-            structure->extents[i] > 1 && structure->extents[i] <= 8)
+        if (load.buffer.get() == buffer && structure->reduce[i] && load.touches(i) && load.dimension_of(structure->vars[i]) < 0 &&
+            structure->extents[i] >= kManyTaps)
           return true;
   }
   return false;
@@ -76,7 +86,7 @@ Result<> auto_inline(RuleContext& ctx) {
 
     ctx.schedule.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
-      const bool copy = prefers_copy(func, readers, store->buffer.get());
+      const bool copy = prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get());
       FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, copy, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}));
       if (keep) continue;
     }
