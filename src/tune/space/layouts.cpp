@@ -32,6 +32,17 @@ IndexMap innermost(size_t rank, size_t d, int64_t block) {
   return map;
 }
 
+// Moves dimension d next to the last: (c, h, w), 0 → (h, c, w).
+IndexMap beside_innermost(size_t rank, size_t d) {
+  IndexMap map;
+  for (size_t i = 0; i < rank; ++i) map.inputs.push_back(make_var("d" + std::to_string(i)));
+  for (size_t i = 0; i + 1 < rank; ++i)
+    if (i != d) map.outputs.push_back(Expr(map.inputs[i]));
+  map.outputs.push_back(Expr(map.inputs[d]));
+  map.outputs.push_back(Expr(map.inputs.back()));
+  return map;
+}
+
 // The load that is no constant, of two.
 const AccessPattern* data_load(const Func& func, const BlockStructure& block) {
   if (block.loads.size() != 2) return nullptr;
@@ -59,12 +70,33 @@ std::optional<size_t> channels_of(const BlockStructure& block, const AccessPatte
   return channels;
 }
 
-Result<> transform_read(RuleContext& ctx, BlockRef block, const BufferNode* buffer, size_t d, int64_t blocks) {
+Result<> transform_read(RuleContext& ctx, BlockRef block, const BufferNode* buffer, const IndexMap& map) {
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
   const int64_t read = read_index(*node, buffer);
   if (read < 0) return {};
-  return transform_layout(ctx.schedule, {.block = block, .buffer_index = read, .buffer_index_type = "read",
-                                         .index_map = innermost(buffer->shape.size(), d, blocks)});
+  return transform_layout(ctx.schedule,
+                          {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
+}
+
+// A copy of an image of few channels: pixel by pixel where what it copies may come so too; else row by row, so that it is made in
+// whole vectors, and the channels of a row still lie together.
+Result<> lay_out_copy(RuleContext& ctx, BlockRef block, const BlockNode& maker, const BufferNode* image, size_t channels) {
+  const Func func = ctx.schedule.func();
+  const size_t rank = image->shape.size();
+  const std::string name = maker.name;
+  std::vector<Buffer> sources;
+  bool bound = false;
+  for (const Region& region : maker.reads) {
+    const bool is_image = region.buffer->shape.size() == rank;
+    if (is_image && is_free(func, region.buffer) && !region.buffer->layout) sources.push_back(region.buffer);
+    else bound |= is_image;
+  }
+  if (bound) return transform_read(ctx, block, image, beside_innermost(rank, channels));
+  FETTLE_TRY(const BlockRef copy, get_block(ctx.schedule, {.name = name}));
+  FETTLE_TRY_VOID(transform_read(ctx, block, image, innermost(rank, channels, 0)));
+  for (const Buffer& source : sources)
+    FETTLE_TRY_VOID(transform_read(ctx, copy, source.get(), innermost(rank, channels, 0)));
+  return {};
 }
 
 }  // namespace
@@ -119,17 +151,10 @@ Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
   if (!contracts) return chosen;
   const size_t rank = data->indices.size();
   if (data_free) {
-    FETTLE_TRY_VOID(transform_read(ctx, block, data->buffer.get(), dim, blocks));
+    FETTLE_TRY_VOID(transform_read(ctx, block, data->buffer.get(), innermost(rank, dim, blocks)));
     if (blocks > 0) chosen.blocked_reduce = channels;
   } else if (is_copy && structure->extents[*channels] <= 8 && dim + 1 != rank) {
-    const std::string maker = makers.front()->name;
-    std::vector<Buffer> sources;
-    for (const Region& region : makers.front()->reads) sources.push_back(region.buffer);
-    FETTLE_TRY(const BlockRef copy, get_block(s, {.name = maker}));
-    FETTLE_TRY_VOID(transform_read(ctx, block, data->buffer.get(), dim, 0));
-    for (const Buffer& source : sources)
-      if (is_free(func, source) && !source->layout && source->shape.size() == rank)
-        FETTLE_TRY_VOID(transform_read(ctx, copy, source.get(), dim, 0));
+    FETTLE_TRY_VOID(lay_out_copy(ctx, block, *makers.front(), data->buffer.get(), dim));
   }
   return chosen;
 }

@@ -19,7 +19,8 @@ std::optional<size_t> layout_vector(const Func& func, const BlockStructure& bloc
 /// Chooses and applies, at addresses "<prefix>/layout":
 ///   output  (n, c, h, w) → (n, c // 16, h, w, c % 16)  or  (n, h, w, c)
 ///   data    the same for the channels that are summed over
-/// A copy inside the program (a padded image) becomes channels last where its channels are few.
+/// A copy inside the program (a padded image) of few channels becomes channels last if what it copies can too, else
+///   (c, h, w) → (h, c, w)
 Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block);
 
 }  // namespace fettle
