@@ -102,4 +102,38 @@ Analyzer analyzer_in(const Func& func, const BlockNode& block) {
   return analyzer;
 }
 
+bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap& solved, Analyzer& analyzer) {
+  Expr instances = int_imm(1), points = int_imm(1);
+  for (const IterVar& iter : producer.iters)
+    if (iter.kind == IterKind::kSpatial) instances = instances * iter.extent;
+  for (const IterVar& iter : block.iters) {
+    points = points * iter.extent;
+    const Expr& value = solved.at(iter.var.get());
+    if (!analyzer.can_prove(ge(value, int_imm(0))) || !analyzer.can_prove(lt(value, iter.extent))) return false;
+  }
+  // Within the domain, and solved from a read that determines the iterators: equal counts make it a bijection.
+  return analyzer.can_prove_equal(instances, points);
+}
+
+Result<> check_others_ready(const Func& func, const BlockNode& scope, const BlockNode* block,
+                            const BlockNode* producer) {
+  const std::vector<const BlockNode*> order = blocks_of(scope);
+  const std::vector<const ForNode*> around_block = loops_around(func, block);
+  const std::vector<const ForNode*> around_producer = loops_around(func, producer);
+  for (const Region& read : block->reads)
+    for (const BlockNode* other : producers_of(scope, read.buffer.get())) {
+      if (other == producer) continue;
+      bool ready = std::ranges::find(order, other) < std::ranges::find(order, producer);
+      for (const ForNode* loop : loops_around(func, other))
+        if (std::ranges::find(around_producer, loop) != around_producer.end())
+          ready &= std::ranges::find(around_block, loop) != around_block.end();
+      if (!ready)
+        return fail_at(ErrorCode::E227, func, other,
+                       fmt::format("block {} writes {}, which is not ready where block {} runs", other->name,
+                                   read.buffer->name, producer->name),
+                       {});
+    }
+  return {};
+}
+
 }  // namespace fettle

@@ -20,6 +20,14 @@ std::string why_not_inlinable(const Func& func, const BlockNode& block, const Bl
 std::optional<VarMap> solve(const std::vector<IterVar>& iters, const std::vector<Expr>& pattern,
                             const std::vector<Expr>& target, Analyzer& analyzer);
 
+/// True if what `solved` gives the block's iterators, over all instances of the producer, is all of their domain, once.
+bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap& solved, Analyzer& analyzer);
+
+/// Checks that whatever else the block reads is ready where the producer runs: a loop that the other writer shares with
+/// the producer must be around the block, too. E227.
+Result<> check_others_ready(const Func& func, const BlockNode& scope, const BlockNode* block,
+                            const BlockNode* producer);
+
 /// `e` (or `s`) with every load of `buffer` replaced by what `value` gives for its indices.
 using LoadValue = std::function<Expr(const std::vector<Expr>& indices)>;
 Expr replace_loads(const Expr& e, const BufferNode* buffer, const LoadValue& value);

@@ -1,45 +1,11 @@
 #include "schedule/reduction_pattern.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "ir/compare.h"
-#include "schedule/dataflow.h"
+#include "schedule/combiner.h"
 
 namespace fettle {
-namespace {
-
-bool is_load_of(const Expr& e, const StoreNode& store) {
-  const auto* load = e.as<LoadNode>();
-  return load && load->buffer == store.buffer && !load->mask &&
-         std::ranges::equal(load->indices, store.indices,
-                            [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
-}
-
-bool is_neutral(const Expr& e, BinaryOp op, DType dtype) {
-  double value;
-  if (const auto* real = e.as<FloatImmNode>())
-    value = real->value;
-  else if (const int64_t* integer = as_int(e))
-    value = static_cast<double>(*integer);
-  else
-    return false;
-  const double infinity = std::numeric_limits<double>::infinity();
-  switch (op) {
-    case BinaryOp::kAdd:
-      return value == 0;
-    case BinaryOp::kMul:
-      return value == 1;
-    case BinaryOp::kMin:
-      return dtype.is_float() && value == infinity;
-    case BinaryOp::kMax:
-      return dtype.is_float() && value == -infinity;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
 
 tl::unexpected<Diagnostic> pattern_differs(std::string why) { return fail(ErrorCode::E228, std::move(why)); }
 
@@ -71,39 +37,13 @@ Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& bloc
     const StmtNode* inside = i + 1 < m.loops.size() ? static_cast<const StmtNode*>(m.loops[i + 1]) : &block;
     if (m.loops[i]->body.get() != inside) return pattern_differs("the nest is not perfect");
   }
-  m.init = block.init ? block.init.as<StoreNode>() : nullptr;
-  m.update = single_store(block);
-  if (!m.init || !m.update || m.init->mask || m.update->mask) return pattern_differs("init and body must be one store each");
+  auto combiner = match_combiner(func, block);
+  if (!combiner) return pattern_differs(combiner.error().message);
+  m.init = combiner->init;
+  m.update = combiner->update;
   m.combine = m.update->value.as<BinaryNode>();
-  if (!m.combine) return pattern_differs("the update is not C = C op f");
-  if (is_load_of(m.combine->a, *m.update))
-    m.term = m.combine->b;
-  else if (is_load_of(m.combine->b, *m.update))
-    m.term = m.combine->a;
-  else
-    return pattern_differs("the update is not C = C op f");
-  if (!is_neutral(m.init->value, m.combine->op, m.update->buffer->dtype))
-    return pattern_differs("the init is not the neutral element of the update's operation");
+  m.term = combiner->term;
   return m;
-}
-
-Stmt fresh_nest(Ref<BlockNode> block, const std::vector<size_t>& order) {
-  std::vector<Var> vars;
-  for (IterVar& iter : block->iters) {
-    const std::string& name = iter.var->name;
-    vars.push_back(make_var(name.size() > 1 && name[0] == 'v' ? name.substr(1) : name + "_loop", iter.var->dtype));
-    iter.binding = vars.back();
-  }
-  const std::vector<IterVar> iters = block->iters;
-  Stmt nest = block;
-  for (size_t k = order.size(); k-- > 0;) nest = make_for(vars[order[k]], 0, iters[order[k]].extent, nest);
-  return nest;
-}
-
-Region point_region(const Buffer& buffer, const std::vector<Expr>& indices) {
-  Region region{buffer, {}};
-  for (const Expr& index : indices) region.ranges.push_back({index, 1});
-  return region;
 }
 
 }  // namespace fettle

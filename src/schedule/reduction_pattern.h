@@ -6,6 +6,7 @@
 
 #include "ir/func.h"
 #include "schedule/edit.h"
+#include "schedule/plain_nest.h"
 
 namespace fettle {
 
@@ -26,11 +27,5 @@ Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& bloc
 
 /// E228, with what does not fit.
 tl::unexpected<Diagnostic> pattern_differs(std::string why);
-
-/// Loops over all of the block's iterators, in that order, around it; the iterators are bound to them.
-Stmt fresh_nest(Ref<BlockNode> block, const std::vector<size_t>& order);
-
-/// One element.
-Region point_region(const Buffer& buffer, const std::vector<Expr>& indices);
 
 }  // namespace fettle

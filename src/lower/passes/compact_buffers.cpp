@@ -177,6 +177,11 @@ Func compact_buffers(const Func& func) {
     for (const Stmt& s : use.common) outer_loops += s.as<ForNode>() != nullptr;
     std::vector<Expr> shape, base;
     for (size_t d = 0; d < buffer->shape.size(); ++d) {
+      if (!buffer->strides.empty()) {  // laid out by hand
+        base.push_back(0);
+        shape.push_back(buffer->shape[d]);
+        continue;
+      }
       Window window = find_window(use, d, outer_loops);
       const int64_t* full = as_int(buffer->shape[d]);
       const bool keeps = !window.base || (full && buffer->scope != kScopeRegister && window.extent >= *full);
@@ -185,7 +190,6 @@ Func compact_buffers(const Func& func) {
     }
     Buffer fresh = edited(buffer, [&](BufferNode& b) {
       b.shape = shape;
-      b.strides.clear();
       b.layout = nullptr;
     });
     rebaser.changes[buffer.get()] = {fresh, base};

@@ -170,7 +170,12 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
     return map;
   }();
   for (const Region& read : block->reads) unit->reads.push_back(tile_region(read, bindings, footprint));
-  for (const Region& write : block->writes) unit->writes.push_back(tile_region(write, bindings, footprint));
+  for (const Region& write : block->writes) {
+    unit->writes.push_back(tile_region(write, bindings, footprint));
+    // An update whose init is elsewhere: the unit must not look as if it made its output anew.
+    const bool updates = !block->init && !loads_of(block->body, write.buffer.get()).empty();
+    if (updates && !read_region(*unit, write.buffer.get())) unit->reads.push_back(unit->writes.back());
+  }
   unit->body = replace_stmt(loop_stmt, block, inside);
   return Applied{replace_in(func, loop, unit), {unit->name}};
 }

@@ -1,5 +1,6 @@
 #include "schedule/primitives/blockize.h"
 
+#include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -58,6 +59,19 @@ TEST(Blockize, TwiceNested) {
   ASSERT_OK(blockize(s, {(*i)[2]}));
   ASSERT_OK(blockize(s, {(*i)[1]}));
   ASSERT_OK(check_well_formed(s.func()));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Blockize, AnUpdateReadsWhatItUpdates) {
+  auto s = schedule_from(kMatmul);
+  ASSERT_OK(decompose_reduction(s, {s.block("C"), s.loop("i")}));
+  auto loops = get_loops(s, {s.block("C")});
+  auto unit = blockize(s, {(*loops)[2]});  // all of the reduction
+  ASSERT_OK(unit);
+  const BlockNode* block = find_block(s.func()->body, "C_o");
+  EXPECT_EQ(block->reads.size(), 3u);
+  EXPECT_EQ(block->reads.back().buffer->name, "C");
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
 }

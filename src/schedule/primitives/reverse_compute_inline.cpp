@@ -28,43 +28,6 @@ const BlockNode* last_producer(const std::vector<const BlockNode*>& order, const
   return last;
 }
 
-// True if what `solved` gives the block's iterators, over all instances of the producer, is all of their domain, once.
-bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap& solved, Analyzer& analyzer) {
-  Expr instances = int_imm(1), points = int_imm(1);
-  for (const IterVar& iter : producer.iters)
-    if (iter.kind == IterKind::kSpatial) instances = instances * iter.extent;
-  for (const IterVar& iter : block.iters) {
-    points = points * iter.extent;
-    const Expr& value = solved.at(iter.var.get());
-    if (!analyzer.can_prove(ge(value, int_imm(0))) || !analyzer.can_prove(lt(value, iter.extent))) return false;
-  }
-  // Within the domain, and solved from a read that determines the iterators: equal counts make it a bijection.
-  return analyzer.can_prove_equal(instances, points);
-}
-
-// Checks that whatever else the block reads is ready where the producer runs: a loop that the other writer shares with
-// the producer must be around the block, too.
-Result<> check_others_ready(const Func& func, const BlockNode& scope, const BlockNode* block,
-                            const BlockNode* producer) {
-  const std::vector<const BlockNode*> order = blocks_of(scope);
-  const std::vector<const ForNode*> around_block = loops_around(func, block);
-  const std::vector<const ForNode*> around_producer = loops_around(func, producer);
-  for (const Region& read : block->reads)
-    for (const BlockNode* other : producers_of(scope, read.buffer.get())) {
-      if (other == producer) continue;
-      bool ready = std::ranges::find(order, other) < std::ranges::find(order, producer);
-      for (const ForNode* loop : loops_around(func, other))
-        if (std::ranges::find(around_producer, loop) != around_producer.end())
-          ready &= std::ranges::find(around_block, loop) != around_block.end();
-      if (!ready)
-        return fail_at(ErrorCode::E227, func, other,
-                       fmt::format("block {} writes {}, which is not ready where block {} runs", other->name,
-                                   read.buffer->name, producer->name),
-                       {});
-    }
-  return {};
-}
-
 Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseComputeInlineArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.block(args.block));
   const Func& func = s.func();

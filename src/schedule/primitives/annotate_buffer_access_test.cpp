@@ -1,0 +1,61 @@
+#include "schedule/primitives/annotate_buffer_access.h"
+
+#include "schedule/primitives/compute_at.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+// T is internal: made by one nest, read by the next.
+constexpr const char* kTwo = R"(
+func two(A: f32[8, 6], C: f32[8, 6] output):
+  alloc T: f32[8, 6]
+  for i in 8:
+    for j in 6:
+      block T(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] * 2.0
+  for i in 8:
+    for j in 6:
+      block C(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads T[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = T[vi, vj] + 1.0
+)";
+
+IndexMap map_of(const char* text) {
+  IndexMap map;
+  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
+  return map;
+}
+
+TEST(AnnotateBufferAccess, ALargerRegionIsComputed) {
+  auto s = schedule_from(kTwo);
+  const BlockRef c = s.block("C"), t = s.block("T");
+  ASSERT_OK(annotate_buffer_access(s, {c, 0, "read", map_of("(i, j) -> (i // 2 * 2, i // 2 * 2 + 2, j, j + 1)")}));
+  EXPECT_GOLDEN(s.func());
+  ASSERT_OK(compute_at(s, {t, get_loops(s, {c})->front()}));
+  EXPECT_TRUE(is_int(s.loop(get_loops(s, {t})->at(1))->as<ForNode>()->extent, 2));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(AnnotateBufferAccess, Errors) {
+  auto s = schedule_from(kTwo);
+  const BlockRef c = s.block("C");
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i, j) -> (i, i, j, j + 1)")}), E216);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i, j) -> (1, 8, j, j + 1)")}), E216);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "write", map_of("(i, j) -> (0, 8, j, j + 1)")}), E216);
+  ASSERT_OK(annotate_buffer_access(s, {c, 0, "write", map_of("(i, j) -> (i, i + 1, j, j + 1)")}));
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i, j) -> (i, i + 1)")}), E224);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i) -> (0, 8, 0, 6)")}), E224);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "both", map_of("(i, j) -> (0, 8, 0, 6)")}), E224);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 1, "write", map_of("(i, j) -> (0, 8, 0, 6)")}), E220);
+  EXPECT_ERROR(annotate_buffer_access(s, {BlockRef(StepRef{99, 0}), 0, "read", map_of("(i) -> (i)")}), E225);
+}
+
+}  // namespace
+}  // namespace fettle

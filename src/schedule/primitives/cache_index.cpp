@@ -1,0 +1,145 @@
+#include "schedule/primitives/cache_index.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/plain_nest.h"
+
+namespace fettle {
+namespace {
+
+bool divides(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    const auto* op = x.as<BinaryNode>();
+    found |= op && (op->op == BinaryOp::kFloorDiv || op->op == BinaryOp::kFloorMod);
+    return !found;
+  });
+  return found;
+}
+
+// An index expression and the buffer that holds its values.
+struct Cached {
+  Expr index;
+  Buffer buffer;
+  std::vector<size_t> used;  // numbers of the iterators that it depends on
+};
+
+// Loads take their costly indices from the buffers.
+class IndexLoader : public Mutator {
+ public:
+  IndexLoader(const BlockNode& block, const std::vector<Cached>& cached) : block_(block), cached_(cached) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    const auto* source = e.as<LoadNode>();
+    if (!source) return Mutator::rewrite(e);
+    std::vector<Expr> indices = source->indices;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const auto at = std::ranges::find_if(cached_, [&](const Cached& c) { return structural_equal(c.index, indices[d]); });
+      if (at == cached_.end()) {
+        indices[d] = rewrite(indices[d]);
+        continue;
+      }
+      std::vector<Expr> point;
+      for (const size_t i : at->used) point.push_back(block_.iters[i].var);
+      // Within the buffer, as whoever looks at the access alone must see.
+      indices[d] = max(min(load(at->buffer, point), source->buffer->shape[d] - 1), Expr(0));
+    }
+    return load(source->buffer, indices, rewrite(source->mask));
+  }
+
+ private:
+  const BlockNode& block_;
+  const std::vector<Cached>& cached_;
+};
+
+// The costly indices of the block's loads, each once.
+std::vector<Expr> costly_indices(const BlockNode& block) {
+  std::vector<Expr> found;
+  const auto look = [&](const Expr& e) {
+    const auto* source = e.as<LoadNode>();
+    if (!source) return true;
+    for (const Expr& index : source->indices)
+      if (divides(index) && std::ranges::none_of(found, [&](const Expr& f) { return structural_equal(f, index); }))
+        found.push_back(index);
+    return true;
+  };
+  for (const Stmt& s : {block.init, block.body})
+    if (s) walk(s, [](const Stmt&) { return true; }, look);
+  std::erase_if(found, [&](const Expr& index) {
+    bool only_iters = true;
+    for (const Var& var : collect_vars(index))
+      only_iters &= std::ranges::any_of(block.iters, [&](const IterVar& i) { return i.var == var; });
+    return !only_iters || collect_vars(index).empty();
+  });
+  return found;
+}
+
+Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.block(args.block));
+  const Func& func = s.func();
+  const auto& block = *stmt.as<BlockNode>();
+  const BlockNode* scope = enclosing_block(func, &block);
+  FETTLE_TRY_VOID(check_scope(s, args.scope, &block));
+  if (!scope || !blocks_under(block.body).empty())
+    return fail_at(ErrorCode::E214, func, &block, fmt::format("there are blocks inside block {}", block.name), {});
+  const std::vector<Expr> indices = costly_indices(block);
+  if (indices.empty())
+    return fail_at(ErrorCode::E220, func, &block, fmt::format("no load of block {} has an index with // or %", block.name),
+                   {});
+  Applied applied;
+  std::vector<Cached> cached;
+  std::vector<Stmt> nests;
+  std::vector<Buffer> allocate;
+  for (const Expr& index : indices) {
+    Cached& c = cached.emplace_back(Cached{index, {}, {}});
+    auto fill = make_ref<BlockNode>();
+    const std::string name = fmt::format("{}_index{}", block.name, cached.size() == 1 ? "" : std::to_string(cached.size() - 1));
+    fill->name = unique_block_name(func, name);
+    VarMap renamed;
+    std::vector<Expr> shape, point;
+    for (size_t i = 0; i < block.iters.size(); ++i) {
+      const IterVar& iter = block.iters[i];
+      if (!uses_var(index, iter.var.get())) continue;
+      c.used.push_back(i);
+      const Var var = make_var(iter.var->name);
+      renamed[iter.var.get()] = var;
+      fill->iters.push_back({var, iter.extent, IterKind::kSpatial, nullptr});
+      shape.push_back(iter.extent);
+      point.push_back(var);
+    }
+    c.buffer = make_buffer(unique_buffer_name(func, name), shape, kI64, args.scope);
+    fill->body = store(c.buffer, point, substitute(index, renamed));
+    fill->writes = {point_region(c.buffer, point)};
+    applied.outputs.emplace_back(fill->name);
+    allocate.push_back(c.buffer);
+    nests.push_back(fresh_nest(fill));
+  }
+  IndexLoader loader(block, cached);
+  auto fresh = make_ref<BlockNode>(block);
+  fresh->init = block.init ? loader.rewrite(block.init) : Stmt();
+  fresh->body = loader.rewrite(block.body);
+  for (const Cached& c : cached) {
+    std::vector<Expr> point;
+    for (const size_t i : c.used) point.push_back(block.iters[i].var);
+    fresh->reads.push_back(point_region(c.buffer, point));
+  }
+  const StmtNode* anchor = anchor_of(*scope, &block, {});
+  applied.func = edit_scope(func, scope->name, {.anchor = anchor, .before = seq(std::move(nests)), .allocate = allocate});
+  applied.func = replace_in(applied.func, find_block(applied.func->body, block.name), fresh);
+  return applied;
+}
+
+}  // namespace
+
+constinit const PrimitiveDef cache_index_def = define_primitive<CacheIndexArgs, apply_cache_index>("cache_index", 1);
+
+Result<std::vector<BlockRef>> cache_index(Schedule& s, const CacheIndexArgs& args) {
+  FETTLE_TRY(const int step, s.step(cache_index_def, args));
+  return s.blocks_of(step);
+}
+
+}  // namespace fettle

@@ -1,0 +1,66 @@
+#include "schedule/primitives/cache_index.h"
+
+#include "schedule/primitives/blockize.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+// T is internal: made by one nest, read by the next.
+constexpr const char* kTwo = R"(
+func two(A: f32[8, 6], C: f32[8, 6] output):
+  alloc T: f32[8, 6]
+  for i in 8:
+    for j in 6:
+      block T(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] * 2.0
+  for i in 8:
+    for j in 6:
+      block C(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads T[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = T[vi, vj] + 1.0
+)";
+
+constexpr const char* kTable = R"(
+func table(A: f32[5], D: f32[6, 4], B: f32[6, 4] output):
+  for i in 6:
+    for k in 4:
+      block B(vi: spatial[6] = i, vk: spatial[4] = k):
+        reads A[0 +: 5], D[0 +: 6, vk]
+        writes B[vi, vk]
+        B[vi, vk] = A[(vi + vk) // 2 % 5] + D[vi * 2 % 6, vk] * A[(vi + vk) // 2 % 5]
+)";
+
+TEST(CacheIndex, WorksOutDivisionsAhead) {
+  auto s = schedule_from(kTable);
+  auto blocks = cache_index(s, {s.block("B")});
+  ASSERT_OK(blocks);
+  EXPECT_EQ(blocks->size(), 2u);
+  ASSERT_OK(check_well_formed(s.func()));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(CacheIndex, Errors) {
+  auto s = schedule_from(kTable);
+  const BlockRef b = s.block("B");
+  EXPECT_ERROR(cache_index(s, {b, "nowhere"}), E219);
+  auto two = schedule_from(kTwo);
+  const BlockRef t = two.block("T"), c = two.block("C");
+  EXPECT_ERROR(cache_index(two, {t}), E220);
+  ASSERT_OK(compute_inline(two, {t}));
+  EXPECT_ERROR(cache_index(two, {t}), E206);
+  auto unit = blockize(two, {get_loops(two, {c})->back()});
+  ASSERT_OK(unit);
+  EXPECT_ERROR(cache_index(two, {*unit}), E214);
+}
+
+}  // namespace
+}  // namespace fettle

@@ -1,0 +1,167 @@
+#include "schedule/primitives/pad_einsum.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/combiner.h"
+#include "schedule/dataflow.h"
+#include "schedule/plain_nest.h"
+
+namespace fettle {
+namespace {
+
+// The indices of every access, by iterator number. E214 where one is not an iterator, or a buffer is accessed at
+// different places.
+Result<std::vector<std::pair<Buffer, std::vector<size_t>>>> plain_accesses(const Func& func, const BlockNode& block,
+                                                                           const Combiner& combiner) {
+  std::vector<std::pair<Buffer, std::vector<size_t>>> found;
+  const auto refuse = [&](std::string why) {
+    return fail_at(ErrorCode::E214, func, &block, fmt::format("block {}: {}", block.name, why), {});
+  };
+  const auto number = [&](const Expr& index) {
+    const auto at = std::ranges::find_if(block.iters, [&](const IterVar& i) { return i.var.get() == index.get(); });
+    return static_cast<size_t>(at - block.iters.begin());
+  };
+  std::vector<const LoadNode*> loads;
+  walk(combiner.term, [&](const Expr& e) {
+    if (const auto* access = e.as<LoadNode>()) loads.push_back(access);
+    return true;
+  });
+  for (const LoadNode* access : loads) {
+    std::vector<size_t> numbers;
+    for (const Expr& index : access->indices) {
+      numbers.push_back(number(index));
+      if (numbers.back() == block.iters.size())
+        return refuse(fmt::format("an index of {} is no iterator", access->buffer->name));
+    }
+    const auto known = std::ranges::find_if(found, [&](const auto& f) { return f.first == access->buffer; });
+    if (known == found.end())
+      found.emplace_back(access->buffer, std::move(numbers));
+    else if (known->second != numbers)
+      return refuse(fmt::format("it accesses {} at different places", access->buffer->name));
+  }
+  std::vector<size_t> numbers;
+  for (const Expr& index : combiner.update->indices) {
+    numbers.push_back(number(index));
+    if (numbers.back() == block.iters.size())
+      return refuse(fmt::format("an index of {} is no iterator", combiner.update->buffer->name));
+  }
+  found.emplace_back(combiner.update->buffer, std::move(numbers));
+  return found;
+}
+
+// A product of loads, converted perhaps: zero where all of them are.
+bool is_product_of_loads(const Expr& e) {
+  if (e.as<LoadNode>()) return true;
+  if (const auto* conversion = e.as<CastNode>()) return is_product_of_loads(conversion->a);
+  const auto* op = e.as<BinaryNode>();
+  return op && op->op == BinaryOp::kMul && is_product_of_loads(op->a) && is_product_of_loads(op->b);
+}
+
+// to[v…] = from[v…] over `extents`, in loops of its own; zero from `limits` on.
+Stmt copy_between(const std::string& name, const Buffer& from, const Buffer& to, const std::vector<Expr>& extents,
+                  const std::vector<Expr>& limits) {
+  auto copy = make_ref<BlockNode>();
+  copy->name = name;
+  std::vector<Expr> indices;
+  Expr inside;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    const Var var = make_var("v" + std::to_string(d));
+    copy->iters.push_back({var, extents[d], IterKind::kSpatial, nullptr});
+    indices.push_back(var);
+    if (*as_int(limits[d]) < *as_int(extents[d])) inside = logical_and(inside, lt(var, limits[d]));
+  }
+  const Expr value = load(from, indices);
+  copy->body = store(to, indices, inside ? select(inside, value, constant(0, from->dtype)) : value);
+  copy->reads = {point_region(from, indices)};
+  copy->writes = {point_region(to, indices)};
+  return fresh_nest(copy);
+}
+
+Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.block(args.block));
+  const Func& func = s.func();
+  const auto& block = *stmt.as<BlockNode>();
+  const BlockNode* scope = enclosing_block(func, &block);
+  if (!scope || !is_reduction(block, *scope))
+    return fail_at(ErrorCode::E212, func, &block, fmt::format("block {}", block.name), {});
+  FETTLE_TRY(const Combiner combiner, match_combiner(func, block));
+  FETTLE_TRY(const PlainNest nest, plain_nest(func, block));
+  FETTLE_TRY(const auto accesses, plain_accesses(func, block, combiner));
+  if (args.padding.size() != block.iters.size())
+    return fail_at(ErrorCode::E202, func, &block,
+                   fmt::format("{} factors for {} iterators", args.padding.size(), block.iters.size()), {});
+  std::vector<Expr> extents;
+  std::vector<bool> padded;
+  for (size_t i = 0; i < block.iters.size(); ++i) {
+    const int64_t* extent = as_int(block.iters[i].extent);
+    if (args.padding[i] < 1)
+      return fail_at(ErrorCode::E202, func, &block, fmt::format("factor {}", args.padding[i]), {});
+    if (!extent)
+      return fail_at(ErrorCode::E221, func, &block, fmt::format("of iterator {}", block.iters[i].var->name), {});
+    extents.push_back(Expr((*extent + args.padding[i] - 1) / args.padding[i] * args.padding[i]));
+    padded.push_back(*as_int(extents.back()) != *extent);
+    if (!padded[i] || block.iters[i].kind != IterKind::kReduce) continue;
+    // What is added for the surplus must be zero: zero times zero, for infinity times zero is not.
+    const bool zero = combiner.op == BinaryOp::kAdd && is_product_of_loads(combiner.term) &&
+                      std::ranges::all_of(accesses.begin(), accesses.end() - 1, [&](const auto& access) {
+                        return std::ranges::find(access.second, i) != access.second.end();
+                      });
+    if (!zero)
+      return fail_at(ErrorCode::E212, func, &block,
+                     fmt::format("block {} does not sum products whose factors all depend on {}", block.name,
+                                 block.iters[i].var->name),
+                     {});
+  }
+  if (std::ranges::find(padded, true) == padded.end()) return Applied{func, {}};
+
+  Applied applied;
+  std::vector<Stmt> before, after;
+  std::vector<Buffer> fresh;
+  BufferMap buffers;
+  for (const auto& [buffer, numbers] : accesses) {
+    if (std::ranges::none_of(numbers, [&](size_t i) { return padded[i]; })) continue;
+    std::vector<Expr> shape, limits;
+    for (size_t i : numbers) {
+      shape.push_back(extents[i]);
+      limits.push_back(block.iters[i].extent);
+    }
+    const Buffer large = make_buffer(unique_buffer_name(func, buffer->name + "_pad"), shape, buffer->dtype);
+    const std::string name = unique_block_name(func, buffer->name + "_pad");
+    if (buffer == combiner.update->buffer)
+      after.push_back(copy_between(name, large, buffer, limits, limits));
+    else
+      before.push_back(copy_between(name, buffer, large, shape, limits));
+    fresh.push_back(large);
+    buffers[buffer.get()] = large;
+    applied.outputs.emplace_back(name);
+  }
+  auto einsum = make_ref<BlockNode>(*substitute_buffers(stmt, buffers).as<BlockNode>());
+  for (size_t i = 0; i < extents.size(); ++i) einsum->iters[i].extent = extents[i];
+  Stmt body = einsum;
+  std::vector<const ForNode*> inside_out = loops_around(func, &block);
+  std::ranges::reverse(inside_out);
+  for (const ForNode* loop : inside_out) {
+    const auto i = static_cast<size_t>(std::ranges::find(nest.loops, loop) - nest.loops.begin());
+    body = with(*loop, [&](ForNode& f) {
+      f.extent = extents[i];
+      f.body = body;
+    });
+  }
+  applied.func = edit_scope(func, scope->name,
+                            {.anchor = nest.top, .before = seq(before), .replacement = body, .after = seq(after), .allocate = fresh});
+  return applied;
+}
+
+}  // namespace
+
+constinit const PrimitiveDef pad_einsum_def = define_primitive<PadEinsumArgs, apply_pad_einsum>("pad_einsum", 1);
+
+Result<std::vector<BlockRef>> pad_einsum(Schedule& s, const PadEinsumArgs& args) {
+  FETTLE_TRY(const int step, s.step(pad_einsum_def, args));
+  return s.blocks_of(step);
+}
+
+}  // namespace fettle

@@ -1,0 +1,83 @@
+#include "schedule/primitives/pad_einsum.h"
+
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/tile.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+constexpr const char* kMatmul = "for i in 5: for j in 8: for k in 6: C[i, j] += A[i, k] * B[k, j]";
+
+TEST(PadEinsum, ThenAnIntrinsicFits) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  auto copies = pad_einsum(s, {c, {2, 4, 4}});
+  ASSERT_OK(copies);
+  EXPECT_EQ(copies->size(), 3u);  // A, B and C: k is in both inputs
+  EXPECT_GOLDEN(s.func());
+  auto of_c = get_loops(s, {c});
+  auto loops = tile(s, {{(*of_c)[0], (*of_c)[1], (*of_c)[2]}, {2, 4, 4}});
+  ASSERT_OK(loops);
+  ASSERT_OK(decompose_reduction(s, {c, (*loops)[2]}));
+  ASSERT_OK(tensorize(s, {(*loops)[3], "scalar_matmul_f32"}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(PadEinsum, NothingToDo) {
+  auto s = schedule_from(kMatmul);
+  const Func before = s.func();
+  auto copies = pad_einsum(s, {s.block("C"), {5, 4, 3}});
+  ASSERT_OK(copies);
+  EXPECT_TRUE(copies->empty());
+  EXPECT_EQ(s.func(), before);
+}
+
+TEST(PadEinsum, OnlyTheOutputOfAMaximum) {
+  auto s = schedule_from("for i in 5: for k in 6: C[i] max= A[i, k]");
+  EXPECT_ERROR(pad_einsum(s, {s.block("C"), {1, 4}}), E212);  // zero may be greater than all
+  ASSERT_OK(pad_einsum(s, {s.block("C"), {4, 1}}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(PadEinsum, Errors) {
+  auto s = schedule_from(kMatmul);
+  const BlockRef c = s.block("C");
+  EXPECT_ERROR(pad_einsum(s, {c, {4, 4}}), E202);
+  EXPECT_ERROR(pad_einsum(s, {c, {4, 0, 4}}), E202);
+  EXPECT_ERROR(pad_einsum(s, {BlockRef(StepRef{99, 0}), {4}}), E225);
+  ASSERT_OK(parallel(s, {s.loop("i")}));
+  EXPECT_ERROR(pad_einsum(s, {c, {4, 4, 4}}), E201);
+
+  // Infinity times the zero of a surplus k would be no number.
+  auto scaled = schedule_from("for i in 5: for k in 6: C[i] += A[i, k] * B[i]");
+  EXPECT_ERROR(pad_einsum(scaled, {scaled.block("C"), {1, 4}}), E212);
+  auto window = schedule_from("for i in 5: for k in 6: C[i] += A[i + k]");
+  EXPECT_ERROR(pad_einsum(window, {window.block("C"), {4, 1}}), E214);
+  auto copy = schedule_from("for i in 5: B[i] = A[i]");
+  EXPECT_ERROR(pad_einsum(copy, {copy.block("B"), {4}}), E212);
+  auto tiled = schedule_from(kMatmul);
+  ASSERT_OK(tile(tiled, {{tiled.loop("j")}, {4}}));
+  EXPECT_ERROR(pad_einsum(tiled, {tiled.block("C"), {4, 4, 4}}), E207);
+  auto symbolic = schedule_from(R"(
+func symbolic(A: f32[n, 6], C: f32[n] output, n: i64 in 1..100):
+  for i in n:
+    for k in 6:
+      block C(vi: spatial[n] = i, vk: reduce[6] = k):
+        reads A[vi, vk]
+        writes C[vi]
+        init:
+          C[vi] = 0.0
+        C[vi] = C[vi] + A[vi, vk]
+)");
+  EXPECT_ERROR(pad_einsum(symbolic, {symbolic.block("C"), {4, 1}}), E221);
+}
+
+}  // namespace
+}  // namespace fettle

@@ -1,0 +1,28 @@
+#include "schedule/primitives/prefetch.h"
+
+#include "schedule/edit.h"
+
+namespace fettle {
+namespace {
+
+Result<Applied> apply_prefetch(const Schedule& s, const PrefetchArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.loop(args.loop));
+  const auto& loop = *stmt.as<ForNode>();
+  if (loop.loop_kind != ForKind::kSerial)
+    return fail_at(ErrorCode::E201, s.func(), &loop, "loop " + loop.var->name + " is not serial", {});
+  if (args.distance < 1)
+    return fail_at(ErrorCode::E202, s.func(), &loop, "the distance is " + std::to_string(args.distance), {});
+  const Stmt noted = with(loop, [&](ForNode& f) { f.annotations.set("prefetch", args.distance); });
+  return Applied{replace_in(s.func(), &loop, noted), {}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef prefetch_def = define_primitive<PrefetchArgs, apply_prefetch>("prefetch", 1);
+
+Result<> prefetch(Schedule& s, const PrefetchArgs& args) {
+  FETTLE_TRY_VOID(s.step(prefetch_def, args));
+  return {};
+}
+
+}  // namespace fettle

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// Asks, in each iteration of a loop, for the memory that a later iteration reads.
+///   for i in e: S   →   for i in e {prefetch = 1}: S
+/// distance: how many iterations later. Lowering (insert_prefetches) spreads the requests over the iteration; they
+/// change no result. Worth it where the hardware does not see the pattern: between rows, or tiles.
+/// Returns nothing; a note that is there already is replaced. Costs an instruction for each cache line.
+/// Errors: E201 the loop is not serial · E202 distance < 1 · E206 no such loop
+struct PrefetchArgs {
+  LoopRef loop;
+  int64_t distance = 1;
+  static constexpr auto fields = std::tuple{
+      field("loop", &PrefetchArgs::loop),
+      field("distance", &PrefetchArgs::distance)};
+};
+Result<> prefetch(Schedule& s, const PrefetchArgs& args);
+extern const PrimitiveDef prefetch_def;
+
+}  // namespace fettle

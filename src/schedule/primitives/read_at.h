@@ -1,0 +1,32 @@
+#pragma once
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// Reads a buffer through a copy of what one iteration of a loop needs, made at the beginning of that iteration: a
+/// cache_read and its compute_at in one step. On a GPU the threads of a block share the copying (cooperative fetching).
+///   for i0: for i1 in 8: block C(vi = i0*8 + i1): C[vi] = f(A[vi])
+///   →
+///   for i0:
+///     for ax0 in 8: block A_S(v0 = i0*8 + ax0): A_S[v0] = A[v0]
+///     for i1 in 8: block C(…): C[vi] = f(A_S[vi])
+/// loop:       encloses the block
+/// block:      the reader
+/// read_index: which of its reads
+/// scope:      memory scope of the copy
+/// Returns the copying block, named <buffer>_<scope>. Costs one copy.
+/// Errors: those of cache_read (E206, E211, E219, E220) and of compute_at (E201, E206, E207, E215, E216)
+struct ReadAtArgs {
+  LoopRef loop;
+  BlockRef block;
+  int64_t read_index = 0;
+  std::string scope = kScopeGlobal;
+  static constexpr auto fields = std::tuple{field("loop", &ReadAtArgs::loop), field("block", &ReadAtArgs::block),
+                                            field("read_index", &ReadAtArgs::read_index),
+                                            field("scope", &ReadAtArgs::scope)};
+};
+Result<BlockRef> read_at(Schedule& s, const ReadAtArgs& args);
+extern const PrimitiveDef read_at_def;
+
+}  // namespace fettle

@@ -1,0 +1,25 @@
+#include "schedule/primitives/reindex_cache_read.h"
+
+#include "schedule/edit.h"
+#include "schedule/reindexing.h"
+
+namespace fettle {
+namespace {
+
+Result<Applied> apply_reindex_cache_read(const Schedule& s, const ReindexCacheReadArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.block(args.block));
+  const auto& block = *stmt.as<BlockNode>();
+  FETTLE_TRY(const Buffer buffer, read_buffer(block, args.read_index));
+  return reindexed(s, block, {buffer, false, &args.index_map, args.scope, args.scope});
+}
+
+}  // namespace
+
+constinit const PrimitiveDef reindex_cache_read_def = define_primitive<ReindexCacheReadArgs, apply_reindex_cache_read>("reindex_cache_read", 1);
+
+Result<BlockRef> reindex_cache_read(Schedule& s, const ReindexCacheReadArgs& args) {
+  FETTLE_TRY(const int step, s.step(reindex_cache_read_def, args));
+  return s.blocks_of(step).front();
+}
+
+}  // namespace fettle

@@ -1,0 +1,54 @@
+#include "schedule/primitives/set_axis_separator.h"
+
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+// T is internal: made by one nest, read by the next.
+constexpr const char* kTwo = R"(
+func two(A: f32[8, 6], C: f32[8, 6] output):
+  alloc T: f32[8, 6]
+  for i in 8:
+    for j in 6:
+      block T(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] * 2.0
+  for i in 8:
+    for j in 6:
+      block C(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads T[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = T[vi, vj] + 1.0
+)";
+
+TEST(SetAxisSeparator, NotesAllWhoTouchTheBuffer) {
+  auto s = schedule_from(kTwo);
+  ASSERT_OK(set_axis_separator(s, {s.block("T"), 0, "write", {1}}));
+  EXPECT_TRUE(find_block(s.func()->body, "T")->annotations.find("axis_separator.T"));
+  EXPECT_TRUE(find_block(s.func()->body, "C")->annotations.find("axis_separator.T"));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  ASSERT_OK(set_axis_separator(s, {s.block("C"), 0, "read", {}}));
+  EXPECT_TRUE(structural_equal(s.func(), s.original));
+}
+
+TEST(SetAxisSeparator, Errors) {
+  auto s = schedule_from(kTwo);
+  const BlockRef t = s.block("T");
+  EXPECT_ERROR(set_axis_separator(s, {t, 1, "write", {1}}), E220);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "both", {1}}), E224);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {0}}), E224);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {2}}), E224);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {1, 1}}), E224);
+  ASSERT_OK(compute_inline(s, {t}));
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {1}}), E206);
+}
+
+}  // namespace
+}  // namespace fettle

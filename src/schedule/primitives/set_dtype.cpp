@@ -1,0 +1,63 @@
+#include "schedule/primitives/set_dtype.h"
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/inlining.h"
+
+namespace fettle {
+namespace {
+
+// Loads convert back to the type that they had, stores to the new one.
+class Converter : public Mutator {
+ public:
+  Converter(Buffer from, Buffer to) : from_(std::move(from)), to_(std::move(to)) {}
+  using Mutator::rewrite;
+  Buffer rewrite(const Buffer& buffer) override { return buffer == from_ ? to_ : buffer; }
+  Expr rewrite(const Expr& e) override {
+    const auto* source = e.as<LoadNode>();
+    if (!source || !(source->buffer == from_)) return Mutator::rewrite(e);
+    return cast(from_->dtype, load(to_, rewritten(source->indices), rewrite(source->mask)));
+  }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* target = s ? s.as<StoreNode>() : nullptr;
+    if (!target || !(target->buffer == from_)) return Mutator::rewrite(s);
+    return store(to_, rewritten(target->indices), cast(to_->dtype, rewrite(target->value)), rewrite(target->mask));
+  }
+
+ private:
+  std::vector<Expr> rewritten(std::vector<Expr> indices) {
+    for (Expr& index : indices) index = rewrite(index);
+    return indices;
+  }
+  Buffer from_, to_;
+};
+
+Result<Applied> apply_set_dtype(const Schedule& s, const SetDtypeArgs& args) {
+  FETTLE_TRY(const Stmt stmt, s.block(args.block));
+  const Func& func = s.func();
+  const auto& block = *stmt.as<BlockNode>();
+  FETTLE_TRY(const Buffer buffer, write_buffer(block, args.buffer_index));
+  const auto dtype = parse_dtype(args.dtype);
+  if (!dtype || dtype->is_vector() || !(dtype->is_int() || dtype->is_float()))
+    return fail_at(ErrorCode::E224, func, &block, "\"" + args.dtype + "\" is no type of numbers", {});
+  if (is_param(func, buffer.get()))
+    return fail_at(ErrorCode::E218, func, &block, "buffer " + buffer->name + " is a parameter", {});
+  if (!(buffer->dtype.is_int() || buffer->dtype.is_float()))
+    return fail_at(ErrorCode::E224, func, &block, buffer->name + " does not hold numbers", {});
+  if (takes_address(func->body, buffer.get()))
+    return fail_at(ErrorCode::E214, func, &block, "an address of " + buffer->name + " is taken", {});
+  if (*dtype == buffer->dtype) return Applied{func, {}};
+  const Buffer converted = edited(buffer, [&](BufferNode& b) { b.dtype = *dtype; });
+  return Applied{with_body(func, Converter(buffer, converted).rewrite(func->body)), {}};
+}
+
+}  // namespace
+
+constinit const PrimitiveDef set_dtype_def = define_primitive<SetDtypeArgs, apply_set_dtype>("set_dtype", 1);
+
+Result<> set_dtype(Schedule& s, const SetDtypeArgs& args) {
+  FETTLE_TRY_VOID(s.step(set_dtype_def, args));
+  return {};
+}
+
+}  // namespace fettle

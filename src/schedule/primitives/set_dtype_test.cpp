@@ -1,0 +1,54 @@
+#include "schedule/primitives/set_dtype.h"
+
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::schedule_from;
+
+// T is internal: made by one nest, read by the next.
+constexpr const char* kTwo = R"(
+func two(A: f32[8, 6], C: f32[8, 6] output):
+  alloc T: f32[8, 6]
+  for i in 8:
+    for j in 6:
+      block T(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] * 2.0
+  for i in 8:
+    for j in 6:
+      block C(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads T[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = T[vi, vj] + 1.0
+)";
+
+TEST(SetDtype, ConvertsAtEachAccess) {
+  auto s = schedule_from(kTwo);
+  ASSERT_OK(set_dtype(s, {s.block("T"), 0, "f64"}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  ASSERT_OK(set_dtype(s, {s.block("T"), 0, "i8"}));  // the test's numbers fit
+  ASSERT_OK(check_well_formed(s.func()));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(SetDtype, Errors) {
+  auto s = schedule_from(kTwo);
+  const BlockRef t = s.block("T");
+  EXPECT_ERROR(set_dtype(s, {t, 0, "float"}), E224);
+  EXPECT_ERROR(set_dtype(s, {t, 0, "bool"}), E224);
+  EXPECT_ERROR(set_dtype(s, {t, 0, "f32x4"}), E224);
+  EXPECT_ERROR(set_dtype(s, {s.block("C"), 0, "f64"}), E218);
+  EXPECT_ERROR(set_dtype(s, {t, 1, "f64"}), E220);
+  ASSERT_OK(compute_inline(s, {t}));
+  EXPECT_ERROR(set_dtype(s, {t, 0, "f64"}), E206);
+}
+
+}  // namespace
+}  // namespace fettle

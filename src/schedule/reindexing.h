@@ -1,0 +1,27 @@
+#pragma once
+// Buffers seen by the iterators of a block: what reindex, reindex_cache_read and reindex_cache_write share.
+
+#include <string>
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+struct Reindexing {
+  Buffer buffer;           // that the block reads, or writes
+  bool write = false;
+  const IndexMap* map = nullptr;  // from all of the block's iterators; null: those that the access uses, as they are
+  std::string scope;
+  std::string suffix;      // of the new buffer's and block's names: "<buffer>_<suffix>"
+};
+
+/// The block reads (or writes) a new buffer R at R[map(iterators)], and another block copies all of it from (to) the
+/// buffer at the block's own indices. Returns the copying block.
+/// E103 an index may be outside the buffer where the block reads it under a condition · E211 a reader that writes the
+/// buffer, or a writer that is neither complete nor a reduction · E214 several different accesses, or blocks inside
+/// · E215 the nest shares a loop with those who write (read) the buffer · E216 a writer that does not reach all of its
+/// iterators' domain · E217 the map is no bijection of the iterators that the access uses, or pads; or two of a writer's
+/// instances write one element · E219 unknown scope
+Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reindexing& what);
+
+}  // namespace fettle
