@@ -17,7 +17,7 @@ struct Options {
   int threads = 0;
   uint64_t seed = 0;
   InputShapes shapes;
-  bool profile = false, json = false;
+  bool profile = false, pin = false, json = false;
 };
 
 /// A folder that is removed when the benchmark ends.
@@ -52,7 +52,7 @@ Result<Report> bench_model(const Options& options) {
   if (!options.against.empty() && is_library_path(options.model))
     return fail(ErrorCode::E709, "other engines need the ONNX file, not a compiled model", "--against");
   FETTLE_TRY(Model model, open_model(options.model, {options.threads, options.shapes,
-                                                     database_to_read(options.database), progress}));
+                                                     database_to_read(options.database), progress, options.pin}));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, options.seed));
   const int threads = options.threads > 0 ? options.threads : model.info().default_threads;
 
@@ -105,6 +105,7 @@ Command add_bench_command(CLI::App& app) {
   made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
   made->add_flag("--profile", options->profile, "also the time of each kernel");
   add_threads(made, &options->threads);
+  add_pin(made, &options->pin);
   add_shapes(made, &options->shapes);
   return {made, [options] { return bench_model(*options); }, &options->json};
 }

@@ -59,6 +59,10 @@ void add_threads(CLI::App* app, int* threads) {
       ->check(CLI::Range(1, 1024));
 }
 
+void add_pin(CLI::App* app, bool* pin) {
+  app->add_flag("--pin", *pin, "bind each worker thread to a CPU of its own, of those that this process may use");
+}
+
 bool parse_seconds(const std::string& text, double* seconds) {
   double value = 0;
   const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), value);

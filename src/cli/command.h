@@ -57,6 +57,8 @@ CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::stri
 void add_shapes(CLI::App* app, InputShapes* shapes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
 void add_threads(CLI::App* app, int* threads);
+/// --pin
+void add_pin(CLI::App* app, bool* pin);
 
 /// "90", "60s", "5m", "1h" in seconds.
 bool parse_seconds(const std::string& text, double* seconds);

@@ -14,7 +14,7 @@ struct Options {
   std::string model, database, folder;
   std::vector<std::pair<std::string, std::string>> inputs;
   int threads = 0;
-  bool json = false;
+  bool pin = false, json = false;
 };
 
 /// A file name for a tensor: what a name may not hold becomes '_'.
@@ -35,7 +35,7 @@ Result<Report> run_model(const Options& options) {
     inputs.push_back({name, std::move(tensor)});
   }
   FETTLE_TRY(Model model,
-             open_model(options.model, {options.threads, shapes, database_to_read(options.database), progress}));
+             open_model(options.model, {options.threads, shapes, database_to_read(options.database), progress, options.pin}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;
@@ -75,6 +75,7 @@ Command add_run_command(CLI::App& app) {
   made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->required()->type_name("DIR");
   made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
   add_threads(made, &options->threads);
+  add_pin(made, &options->pin);
   return {made, [options] { return run_model(*options); }, &options->json};
 }
 

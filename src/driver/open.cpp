@@ -53,6 +53,7 @@ Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& o
 Result<Model> open_model(const std::string& path, const OpenOptions& options) {
   FettleOptions run{};
   run.threads = options.threads;
+  run.pin = options.pin ? 1 : 0;
   if (is_library_path(path)) return Model::load(path, run);
   FETTLE_TRY(const CompiledModel compiled, compile_file(path, options));
   return compiled.instantiate(run);

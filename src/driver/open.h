@@ -19,6 +19,7 @@ struct OpenOptions {
   InputShapes shapes;
   std::string database;     // empty: none
   std::function<void(const std::string&)> warn;
+  bool pin = false;         // bind each worker thread to a CPU of its own
 };
 
 /// Whether the path names a shared library (".so", also versioned) rather than a model.

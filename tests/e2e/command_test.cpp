@@ -53,7 +53,7 @@ TEST_F(Command, CompilesAndRuns) {
 TEST_F(Command, TimesModels) {
   for (const bool library : {false, true}) {
     if (library) run({"compile", path("model.onnx"), "-o", path("model.so")});
-    const json timed = run({"bench", path(library ? "model.so" : "model.onnx"), "--time", "0.05", "--profile"});
+    const json timed = run({"bench", path(library ? "model.so" : "model.onnx"), "--time", "0.05", "--profile", "--pin"});
     EXPECT_GT(timed.at("latency_ms").at("min"), 0);
     EXPECT_GE(timed.at("latency_ms").at("median"), timed.at("latency_ms").at("min"));
     EXPECT_GE(timed.at("profile").size(), 1u);
