@@ -28,6 +28,7 @@ class Partitioner {
       groups.push_back(grow(node));
     }
     for (Group& group : groups) find_boundary(group);
+    absorb_index_maps(groups);
     std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
       return position_.at(a.nodes.back()) < position_.at(b.nodes.back());
     });
@@ -88,6 +89,36 @@ class Partitioner {
     if (maps) return shape == produced || (keeps_rank && shape == reduced);
     return kind == FusionKind::kReduction && keeps_rank && node.inputs.size() == 1 && node.op == group.anchor->op &&
            node.attrs == group.anchor->attrs && node.input(0)->shape() == reduced && shape == produced;
+  }
+
+  /// Elementwise work reads an enlarged image through the map of its indices: nothing is enlarged in memory.
+  ///   Resize | Add   →   Resize_Add
+  void absorb_index_maps(std::vector<Group>& groups) const {
+    std::unordered_map<const Node*, Group*> by_node;
+    for (Group& group : groups)
+      if (group.nodes.size() == 1) by_node[group.anchor] = &group;
+    for (Group& group : groups) {
+      if (group.kind != FusionKind::kElementwise && group.kind != FusionKind::kBroadcast) continue;
+      for (const Value* input : std::vector<Value*>(group.inputs)) {
+        const auto found = input->producer ? by_node.find(input->producer) : by_node.end();
+        if (found == by_node.end() || !repeats_pixels(*input->producer) || input->users.size() != 1 ||
+            outputs_.contains(input))
+          continue;
+        group.nodes.insert(group.nodes.begin(), input->producer);
+        group.inputs.clear();
+        group.outputs.clear();
+        find_boundary(group);
+        found->second->nodes.clear();
+      }
+    }
+    std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
+  }
+
+  /// Element i of the output is element f(i) of the input, where f leaves the channels alone.
+  static bool repeats_pixels(const Node& node) {
+    if (node.op->name != "Resize" || node.attrs.get_string("mode", "nearest") != "nearest") return false;
+    const Shape &from = node.input(0)->shape(), &to = node.output()->shape();
+    return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
   }
 
   void find_boundary(Group& group) const {

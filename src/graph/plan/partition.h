@@ -31,7 +31,7 @@ struct Group {
 ///   relu → add → mul                                                         one group
 /// A follower is elementwise or a broadcast to the anchor's output shape; around a reduction also to the shape that
 /// was reduced, and a further reduction over the same axes. Several users of a value are taken in together where they
-/// meet again (x * sigmoid(x)). What a group hands out is one value, so no two groups can wait for each other.
+/// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel that only they read. What a group hands out is one value, so no two groups can wait for each other.
 std::vector<Group> partition(const Graph& graph);
 
 }  // namespace fettle

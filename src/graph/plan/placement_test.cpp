@@ -96,6 +96,22 @@ TEST(Placement, ConcatenationsOfConcatenations) {
   EXPECT_EQ(plan.calls.size(), 4u) << to_text(plan);
 }
 
+TEST(Placement, EnlargedImagesAreReadThroughTheirMap) {
+  for (const ImageLayout layout : {ImageLayout::kChannelsLast, ImageLayout::kChannelsFirst}) {
+    GraphMaker m;
+    Value* x = m.input("x", {1, 4, 3, 2});
+    Value* fine = m.node("Relu", {m.input("fine", {1, 5, 6, 4})});
+    Attrs attrs;
+    attrs.set("scales", std::vector<double>{1, 1, 2, 2});
+    attrs.set("coordinate_transformation_mode", std::string("asymmetric"));
+    attrs.set("nearest_mode", std::string("floor"));
+    Value* sum = m.node("Add", {fine, m.node("Resize", {m.conv(x, 5, 1)}, attrs)});
+    m.graph.add_output("y", m.conv(sum, 3, 1));
+    const Plan plan = checked_plan(m, layout);
+    EXPECT_EQ(plan.calls.size(), 3u) << to_text(plan);
+  }
+}
+
 // An input of the model, a constant, and what occurs a second time are copied.
 TEST(Placement, WhatCannotBeMadeThereIsCopied) {
   GraphMaker m;

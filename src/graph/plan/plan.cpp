@@ -132,7 +132,7 @@ class Planner {
       const View from = input.is_constant() ? View{-1, 0, dense_strides(shape)} : views_.at(&input);
       const View to = part_of(node, i, views_.at(node.output()));
       PlannedCall call;
-      call.workload = add_workload(copy_program(input.dtype(), shape, from, to));
+      call.workload = add_workload(copy_program(input, from, to));
       call.name = fmt::format("{}: Copy", input.name);
       call.provenance = node.provenance;
       call.operands = {operand(input), {to.storage, to.offset_elems * input.dtype().element_bytes()}};
@@ -228,7 +228,7 @@ class Planner {
       }
     }
     PlannedCall call;
-    call.workload = add_workload(copy_program(value.dtype(), shape, view, dense));
+    call.workload = add_workload(copy_program(value, view, dense));
     call.name = graph_.outputs()[static_cast<size_t>(index)].name + ": Copy";
     call.provenance = view_origins_[&value];
     call.operands.push_back(operand(value));

@@ -106,10 +106,13 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   return program;
 }
 
-Func copy_program(DType dtype, const std::vector<int64_t>& shape, const View& from, const View& to) {
-  const te::Tensor x = te::placeholder({shape.begin(), shape.end()}, dtype, "x0");
+Func copy_program(const Value& value, const View& from, const View& to) {
+  const std::vector<int64_t> shape = value.extents();
+  const te::Tensor x = te::placeholder({shape.begin(), shape.end()}, value.dtype(), "x0");
   const te::Tensor y = te::compute(x.shape(), [&](const auto& i) { return te::Body(x(i)); }, "copy");
-  const Func func = te::create_func("Copy", {x}, {y});
+  te::FuncOptions options;
+  options.input_kinds = {value.is_constant() ? ParamKind::kConstant : ParamKind::kInput};
+  const Func func = te::create_func("Copy", {x}, {y}, options);
   std::unordered_map<const BufferNode*, BufferOrder> orders;
   for (const auto& [param, view] : {std::pair(0, &from), std::pair(1, &to)})
     if (const BufferOrder order = order_of(shape, *view); !is_identity(order))

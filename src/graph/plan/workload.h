@@ -24,7 +24,7 @@ struct GroupProgram {
 /// Errors: those of node_meaning.
 Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views);
 
-/// A program that copies what lies as `from` to where it lies as `to`.
-Func copy_program(DType dtype, const std::vector<int64_t>& shape, const View& from, const View& to);
+/// A program that copies a value that lies as `from` to where it lies as `to`.
+Func copy_program(const Value& value, const View& from, const View& to);
 
 }  // namespace fettle
