@@ -47,7 +47,8 @@ LocalMeasurerOptions misbehaving(const std::filesystem::path& folder) {
   LocalMeasurerOptions options = small_measurer(folder);
   options.worker_args = {"--misbehave-every", std::to_string(kEvery)};
   options.worker_args_always = true;
-  options.first_timeout_s = options.min_timeout_s = 1;
+  options.first_timeout_s = options.min_timeout_s = 2;  // what exhausts memory must come so far in time
+  options.memory_bytes = 160 << 20;
   return options;
 }
 

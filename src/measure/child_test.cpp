@@ -4,11 +4,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 namespace fettle {
@@ -121,6 +124,36 @@ TEST(Child, NothingThatItStartedStays) {
   char byte;
   EXPECT_EQ(::read(alive[0], &byte, 1), 0);
   ::close(alive[0]);
+}
+
+// Stopped and continued from outside, both of them: that time is not the child's.
+TEST(Child, TimeInWhichAllStandsStillDoesNotCount) {
+  const pid_t watcher = ::fork();
+  if (watcher == 0) {
+    const auto outcome = run_in_child(
+        []() -> int {
+          ::usleep(600'000);
+          return 0;
+        },
+        {.timeout_s = 1.5});
+    ::_exit(outcome.end == ChildOutcome::End::kExited ? 0 : 1);
+  }
+  ::usleep(200'000);
+  const std::string list = "/proc/" + std::to_string(watcher) + "/task/" + std::to_string(watcher) + "/children";
+  int child = 0;
+  if (std::FILE* file = std::fopen(list.c_str(), "r")) {
+    if (std::fscanf(file, "%d", &child) != 1) child = 0;
+    std::fclose(file);
+  }
+  for (const int signal : {SIGSTOP, SIGCONT}) {
+    if (child > 0) ::kill(child, signal);
+    ::kill(watcher, signal);
+    if (signal == SIGSTOP) ::usleep(2'500'000);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(watcher, &status, 0), watcher);
+  if (child == 0) GTEST_SKIP() << "this system does not list children";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 }  // namespace

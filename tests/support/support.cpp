@@ -34,7 +34,8 @@ std::set<std::string> files_in(const fs::path& folder) {
 
 }  // namespace
 
-Outcome fettle(const std::vector<std::string>& args, const std::function<bool(const std::string& err)>& interrupt) {
+Outcome fettle(const std::vector<std::string>& args, const std::function<bool(const std::string& err)>& interrupt,
+               int signal) {
   const std::string program = std::string(FETTLE_BINARY_DIR) + "/bin/fettle";
   std::string base = (fs::temp_directory_path() / "fettle-run-XXXXXX").string();
   if (!mkdtemp(base.data())) return {};
@@ -64,7 +65,7 @@ Outcome fettle(const std::vector<std::string>& args, const std::function<bool(co
     if (interrupt) {
       while (waitpid(child, &status, WNOHANG) == 0) {
         if (interrupt(content(err))) {
-          kill(child, SIGINT);
+          kill(child, signal);
           waitpid(child, &status, 0);
           break;
         }
