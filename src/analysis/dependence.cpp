@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/block_checks.h"
 #include "arith/affine_map.h"
 
 namespace fettle {
@@ -76,6 +77,13 @@ bool names_each_iterator(const BlockNode& block, const Region& region) {
       }
   }
   return named == spatial;
+}
+
+bool same_ranges(const Region& a, const Region& b) {
+  for (size_t d = 0; d < a.ranges.size(); ++d)
+    if (!structural_equal(a.ranges[d].min, b.ranges[d].min) || !structural_equal(a.ranges[d].extent, b.ranges[d].extent))
+      return false;
+  return true;
 }
 
 std::string name_of(const BlockSite& site) { return "block " + site.block->name; }
@@ -367,9 +375,18 @@ ParallelCheck::Known& ParallelCheck::known(size_t index) {
   }
   // A block that only writes gives equal values wherever it runs twice. One that updates must not.
   k.updates = block.init || reads_own_output(block);
-  if (!k.updates) return k;
+  if (k.updates && !known_instances(index).injective)
+    k.problem = name_of(site) + " may update one element in several iterations" +
+                (k.why_not_injective.empty() ? "" : " (" + k.why_not_injective + ")");
+  return k;
+}
+
+ParallelCheck::Known& ParallelCheck::known_instances(size_t index) {
+  Known& k = known_[index];
+  if (std::exchange(k.injective_asked, true)) return k;
+  const BlockSite& site = sites_[index];
   std::vector<Expr> bindings, extents;
-  for (const IterVar& iter : block.iters) {
+  for (const IterVar& iter : site.block->iters) {
     if (iter.kind != IterKind::kSpatial) continue;
     bindings.push_back(iter.binding);
     extents.push_back(iter.extent);
@@ -383,10 +400,31 @@ ParallelCheck::Known& ParallelCheck::known(size_t index) {
     k.spatial_loops.push_back(l);
   }
   const AffineMap map = detect_affine_map(bindings, extents, domains, instance_condition(site), analyzer_at(index));
-  if (!map.affine || !map.injective)
-    k.problem = name_of(site) + " may update one element in several iterations" +
-                (map.reason.empty() ? "" : " (" + map.reason + ")");
+  k.injective = map.affine && map.injective;
+  k.why_not_injective = map.reason;
   return k;
+}
+
+bool ParallelCheck::writes_apart(size_t site, const ForNode& loop) {
+  const Known& k = known_instances(site);
+  return k.injective && std::find(k.spatial_loops.begin(), k.spatial_loops.end(), &loop) != k.spatial_loops.end();
+}
+
+std::optional<std::vector<Range>> ParallelCheck::touched(size_t site, const Region& region, const ForNode& loop) {
+  const auto depth = static_cast<size_t>(sites_[site].depth_of(&loop)) + 1;
+  return region_at(sites_[site], region, depth, analyzer_at(site));
+}
+
+bool ParallelCheck::holds(const std::optional<std::vector<Range>>& outer, const std::optional<std::vector<Range>>& inner,
+                          const Buffer& buffer, Analyzer& analyzer) const {
+  if (!outer || !inner) return false;
+  for (size_t d = 0; d < inner->size(); ++d) {
+    // Outside the buffer nothing is touched.
+    if (!covers((*outer)[d], (*inner)[d], analyzer) &&
+        !covers((*outer)[d], clamp((*inner)[d], buffer->shape[d], analyzer), analyzer))
+      return false;
+  }
+  return true;
 }
 
 Result<> ParallelCheck::check(const ForNode& loop) {
@@ -407,28 +445,32 @@ Result<> ParallelCheck::check(const ForNode& loop) {
       return refuse(name_of(sites_[i]) + " updates the same elements in every iteration");
   }
 
-  // What one block under the loop writes and another reads: of its own iteration only.
+  // What blocks under the loop write, and they or others read or write, too: of one iteration only.
   for (const size_t i : under) {
     const BlockSite& writer = sites_[i];
     for (const Region& w : writer.block->writes) {
       for (const size_t j : under) {
-        const BlockSite& reader = sites_[j];
-        if (i == j || reader.parent != writer.parent) continue;
-        const Region* r = region_of(reader.block->reads, w.buffer.get());
-        if (!r) continue;
-        Analyzer& at_reader = analyzer_at(j);
-        const auto depth = static_cast<size_t>(writer.depth_of(&loop)) + 1;
-        const auto written = region_at(writer, w, depth, analyzer_at(i));
-        const auto read = region_at(reader, *r, depth, at_reader);
-        bool own = written && read;
-        for (size_t d = 0; own && d < read->size(); ++d) {
-          // Outside the buffer nothing is read.
-          own = covers((*written)[d], (*read)[d], at_reader) ||
-                covers((*written)[d], clamp((*read)[d], w.buffer->shape[d], at_reader), at_reader);
+        const BlockSite& other = sites_[j];
+        if (other.parent != writer.parent) continue;
+        if (const Region* r = region_of(other.block->reads, w.buffer.get()); r && !(i == j && same_ranges(*r, w))) {
+          if (!holds(touched(i, w, loop), touched(j, *r, loop), w.buffer, analyzer_at(j)))
+            return refuse(name_of(other) + " may read what " + name_of(writer) + " writes to " + w.buffer->name +
+                          " in another iteration");
+          if (j < i && !is_one(loop.extent) && !writes_apart(i, loop))
+            return refuse(name_of(writer) + " may overwrite what " + name_of(other) + " reads from " + w.buffer->name +
+                          " in another iteration");
         }
-        if (!own)
-          return refuse(name_of(reader) + " may read what " + name_of(writer) + " writes to " + w.buffer->name +
-                        " in another iteration");
+        const Region* v = j > i ? region_of(other.block->writes, w.buffer.get()) : nullptr;
+        if (!v || writer.block->annotations.find(kClearsPadLanes) || other.block->annotations.find(kClearsPadLanes))
+          continue;
+        const auto first = touched(i, w, loop), second = touched(j, *v, loop);
+        const bool first_holds = holds(first, second, w.buffer, analyzer_at(j));
+        const bool second_holds = holds(second, first, w.buffer, analyzer_at(i));
+        if ((first_holds && second_holds) || (first_holds && writes_apart(i, loop)) ||
+            (second_holds && writes_apart(j, loop)) || certainly_apart(func_, sites_, writer, w, other, *v))
+          continue;
+        return refuse(name_of(writer) + " and " + name_of(other) + " may write elements of " + w.buffer->name +
+                      " in different iterations");
       }
     }
   }

@@ -154,5 +154,41 @@ TEST(Parallel, OverlappingTilesMayWriteButNotUpdate) {
   EXPECT_TRUE(check_parallel(plain, *block_sites(plain)[0].loops[0]).has_value());
 }
 
+// Two blocks under one loop; the text of their statements.
+Func under_one_loop(const std::string& first, const std::string& second) {
+  return parsed("func f(A: f32[16], B: f32[16], X: f32[16] output, Y: f32[16] output):\n"
+                "  alloc T: f32[16]\n"
+                "  for i in 16:\n" + first + second);
+}
+
+std::string block_text(const std::string& name, const std::string& reads, const std::string& write,
+                       const std::string& value) {
+  return "    block " + name + "(v: spatial[16] = i):\n" + (reads.empty() ? "" : "      reads " + reads + "\n") +
+         "      writes " + write + "\n      " + write + " = " + value + "\n";
+}
+
+bool may_run_at_once(const Func& func) {
+  const auto sites = block_sites(func);
+  return check_parallel(func, *sites.front().loops.front()).has_value();
+}
+
+TEST(CheckParallel, BlocksThatWriteOneBuffer) {
+  const std::string clear = block_text("P", "", "X[v]", "0.0");
+  EXPECT_TRUE(may_run_at_once(under_one_loop(clear, block_text("Q", "A[v]", "X[v]", "A[v]"))));
+  EXPECT_FALSE(may_run_at_once(under_one_loop(clear, block_text("Q", "A[v]", "X[15 - v]", "A[v]"))));
+}
+
+TEST(CheckParallel, ABlockThatReadsBeforeAnotherOneWrites) {
+  const std::string write = block_text("Q", "B[v]", "T[v]", "B[v]");
+  EXPECT_TRUE(may_run_at_once(under_one_loop(block_text("P", "T[v]", "X[v]", "T[v]"), write)));
+  EXPECT_FALSE(may_run_at_once(under_one_loop(block_text("P", "T[15 - v]", "X[v]", "T[15 - v]"), write)));
+}
+
+TEST(CheckParallel, ABlockThatReadsItsOwnNeighbours) {
+  const std::string other = block_text("Q", "B[v]", "Y[v]", "B[v]");
+  EXPECT_TRUE(may_run_at_once(under_one_loop(block_text("P", "X[v]", "X[v]", "X[v] + 1.0"), other)));
+  EXPECT_FALSE(may_run_at_once(under_one_loop(block_text("P", "X[max(v - 1, 0)]", "X[v]", "X[max(v - 1, 0)]"), other)));
+}
+
 }  // namespace
 }  // namespace fettle
