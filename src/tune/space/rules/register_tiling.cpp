@@ -117,7 +117,16 @@ Result<> Tiling::decide() {
     FETTLE_TRY(choice.depth, choose(ctx, "depth", depths, preferred_depth));
     if (choice.depth > 0) blocked = roles.reduce[0];
   }
-  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}));
+  // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows share in
+  // the first-level cache; but an image far larger than the second-level cache is best read and written in one go.
+  const bool apart = roles.row && std::any_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
+    return load.touches(*roles.row) && load.strides[roles.vector] == 1;
+  });
+  int64_t written = structure.store.buffer->dtype.element_bytes();
+  for (size_t i = 0; i < structure.n_iters(); ++i)
+    if (!structure.reduce[i]) written *= extent(i);
+  const int64_t l2 = ctx.target->caches.size() > 1 ? ctx.target->caches[1].size_bytes : 1 << 20;
+  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}, apart && written > 4 * l2 ? 1 : 0));
   choice.rows_outside = outside != 0;
   return {};
 }
