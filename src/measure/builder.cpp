@@ -9,7 +9,7 @@ namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
 constexpr int kLoweringVersion = 4;
-constexpr int kCodegenVersion = 2;
+constexpr int kCodegenVersion = 3;
 
 std::string program_versions() {
   std::string primitives;

@@ -36,6 +36,8 @@ void initialize() {
     LLVMInitializeX86AsmPrinter();
     // Pointers are in final form (addresses.cpp): LLVM's own loop strength reduction would choose others.
     set_option("disable-lsr", "true");
+    // So is the order of instructions. LLVM's scheduler gains nothing over it, and takes quadratic time in long blocks.
+    set_option("enable-misched", "false");
     set_option("x86-asm-syntax", "intel");
   });
 }
