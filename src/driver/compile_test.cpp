@@ -91,6 +91,19 @@ void expect_correct(GraphMaker& m) {
   }
 }
 
+// A class token before rows of patches, as vision transformers have it: a constant is copied into its part.
+TEST(CompileModel, ConstantsBesideWhatIsComputed) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 3, 8, 8});
+  Value* flat = m.node("Reshape", {m.conv(x, 24, 1)}, with_ints("shape", {1, 24, 64}));
+  Value* patches = m.node("Transpose", {flat}, with_ints("perm", {0, 2, 1}));
+  Attrs axis;
+  axis.set("axis", int64_t{1});
+  Value* rows = m.node("Concat", {m.weights("token", {1, 1, 24}, 1), patches}, axis);
+  m.graph.add_output("y", m.node("MatMul", {rows, m.weights("w", {24, 40}, 24)}));
+  expect_correct(m);
+}
+
 TEST(CompileModel, ConvolutionsWithEpilogues) {
   GraphMaker m;
   Value* x = m.input("x", {1, 3, 12, 14});

@@ -121,6 +121,11 @@ TEST(Placement, WhatCannotBeMadeThereIsCopied) {
   m.graph.add_output("y", m.node("Relu", {joined}));
   const Plan plan = checked_plan(m);
   EXPECT_EQ(plan.calls.size(), 5u) << to_text(plan);
+  for (const PlannedCall& call : plan.calls)
+    for (size_t i = 0; i < call.operands.size(); ++i)
+      EXPECT_EQ(plan.storages[static_cast<size_t>(call.operands[i].storage)].kind == Storage::Kind::kConstant,
+                plan.workloads[static_cast<size_t>(call.workload)].func->params[i].kind == ParamKind::kConstant)
+          << call.name;
 }
 
 TEST(Placement, PartsThroughViews) {

@@ -86,6 +86,7 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
       add(l.loop, loops.size() == 2 && steps * vectors <= kMostUnrolled);
       reduce.push_back(l.loop);
     }
+  if (reduces && reduce.empty()) return fail(ErrorCode::E230, name + " has no loop to reduce over");
   const bool few = vectors <= kMostUnrolled;
   for (auto l = loops.begin(); l != loops.end(); ++l)
     if (!l->reduce && l != vector) add(l->loop, reduces || (few && !is_last));
