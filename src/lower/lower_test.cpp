@@ -164,6 +164,30 @@ TEST(Lower, SurplusLanesOfANarrowTileAreComputedAndNotStored) {
   EXPECT_EQ(text.find("ramp(0, 1, 6)"), std::string::npos) << text;  // … and whole vectors everywhere
 }
 
+TEST(Lower, BlocksInsideBlocksDissolve) {
+  expect_same(parsed(R"(func tiled(A: f32[8, 6], B: f32[6, 12], C: f32[8, 12] output):
+  for i_0 in 2 parallel:
+    for j_0 in 3:
+      for k_0 in 2:
+        block C_o(vio: spatial[2] = i_0, vjo: spatial[3] = j_0, vko: reduce[2] = k_0):
+          reads A[vio * 4 +: 4, vko * 3 +: 3], B[vko * 3 +: 3, vjo * 4 +: 4]
+          writes C[vio * 4 +: 4, vjo * 4 +: 4]
+          init:
+            for i_1 in 4:
+              for j_1 in 4:
+                block C_init(vi: spatial[8] = vio * 4 + i_1, vj: spatial[12] = vjo * 4 + j_1):
+                  writes C[vi, vj]
+                  C[vi, vj] = 0.0
+          for i_2 in 4:
+            for j_2 in 4:
+              for k_1 in 3:
+                block C(vi2: spatial[8] = vio * 4 + i_2, vj2: spatial[12] = vjo * 4 + j_2, vk: reduce[6] = vko * 3 + k_1):
+                  reads A[vi2, vk], B[vk, vj2]
+                  writes C[vi2, vj2]
+                  C[vi2, vj2] = C[vi2, vj2] + A[vi2, vk] * B[vk, vj2]
+)"));
+}
+
 TEST(Lower, StridesOfItsOwnStay) {
   const Func func = parsed(R"(func strided(A: f32[8, 6], B: f32[8, 6] output):
   alloc T: f32[8, 6] strides[33, 1]

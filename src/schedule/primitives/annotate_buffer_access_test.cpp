@@ -1,6 +1,7 @@
 #include "schedule/primitives/annotate_buffer_access.h"
 
 #include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -55,6 +56,13 @@ TEST(AnnotateBufferAccess, Errors) {
   EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "both", map_of("(i, j) -> (0, 8, 0, 6)")}), E224);
   EXPECT_ERROR(annotate_buffer_access(s, {c, 1, "write", map_of("(i, j) -> (0, 8, 0, 6)")}), E220);
   EXPECT_ERROR(annotate_buffer_access(s, {BlockRef(StepRef{99, 0}), 0, "read", map_of("(i) -> (i)")}), E225);
+}
+
+TEST(AnnotateBufferAccess, OtherErrors) {
+  auto s = schedule_from(kTwo);
+  const BlockRef t = s.block("T");
+  ASSERT_OK(compute_inline(s, {t}));
+  EXPECT_ERROR(annotate_buffer_access(s, {t, 0, "read", map_of("(i, j) -> (0, 8, 0, 6)")}), E206);
 }
 
 }  // namespace

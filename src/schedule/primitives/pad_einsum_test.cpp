@@ -4,6 +4,7 @@
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/tile.h"
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -77,6 +78,31 @@ func symbolic(A: f32[n, 6], C: f32[n] output, n: i64 in 1..100):
         C[vi] = C[vi] + A[vi, vk]
 )");
   EXPECT_ERROR(pad_einsum(symbolic, {symbolic.block("C"), {4, 1}}), E221);
+}
+
+// T is internal: made by one nest, read by the next.
+constexpr const char* kTwo = R"(
+func two(A: f32[8, 6], C: f32[8, 6] output):
+  alloc T: f32[8, 6]
+  for i in 8:
+    for j in 6:
+      block T(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] * 2.0
+  for i in 8:
+    for j in 6:
+      block C(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads T[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = T[vi, vj] + 1.0
+)";
+
+TEST(PadEinsum, OtherErrors) {
+  auto s = schedule_from(kTwo);
+  const BlockRef t = s.block("T");
+  ASSERT_OK(compute_inline(s, {t}));
+  EXPECT_ERROR(pad_einsum(s, {t, {1, 1}}), E206);
 }
 
 }  // namespace

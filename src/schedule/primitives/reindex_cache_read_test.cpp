@@ -1,5 +1,6 @@
 #include "schedule/primitives/reindex_cache_read.h"
 
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -46,6 +47,53 @@ TEST(ReindexCacheRead, Errors) {
   EXPECT_ERROR(reindex_cache_read(s, {BlockRef(StepRef{99, 0}), 0, "global", map_of("(i, k) -> (i, k)")}), E225);
   auto twice = schedule_from("for i in 6: B[i] = A[i] + A[i + 2]");
   EXPECT_ERROR(reindex_cache_read(twice, {twice.block("B"), 0, "global", map_of("(i) -> (i)")}), E214);
+}
+
+constexpr const char* kFused = R"(
+func fused(A: f32[8], B: f32[8] output):
+  alloc T: f32[8]
+  for i in 8:
+    block T(vi: spatial[8] = i):
+      reads A[vi]
+      writes T[vi]
+      T[vi] = A[vi] * 2.0
+    block B(vi: spatial[8] = i):
+      reads T[vi]
+      writes B[vi]
+      B[vi] = T[vi] + 1.0
+)";
+
+constexpr const char* kUpdate = R"(
+func update(A: f32[4], B: f32[4] output):
+  for i in 4:
+    block fill(vi: spatial[4] = i):
+      writes B[vi]
+      B[vi] = 1.0
+  for i in 4:
+    block B(vi: spatial[4] = i):
+      reads A[vi], B[vi]
+      writes B[vi]
+      B[vi] = B[vi] + A[vi]
+)";
+
+TEST(ReindexCacheRead, OtherErrors) {
+  const IndexMap same = map_of("(i) -> (i)");
+  auto fused = schedule_from(kFused);
+  const BlockRef t = fused.block("T");
+  EXPECT_ERROR(reindex_cache_read(fused, {fused.block("B"), 0, "global", same}), E215);
+  ASSERT_OK(compute_inline(fused, {t}));
+  EXPECT_ERROR(reindex_cache_read(fused, {t, 0, "global", same}), E206);
+  auto updating = schedule_from(kUpdate);
+  EXPECT_ERROR(reindex_cache_read(updating, {updating.block("B"), 1, "global", same}), E211);
+  auto guarded = schedule_from(R"(
+func pad(A: f32[4], B: f32[6] output):
+  for i in 6:
+    block B(vi: spatial[6] = i):
+      reads A[vi - 1]
+      writes B[vi]
+      B[vi] = select(vi < 1, 0.0, select(vi < 5, A[vi - 1], 0.0))
+)");
+  EXPECT_ERROR(reindex_cache_read(guarded, {guarded.block("B"), 0, "global", same}), E103);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "schedule/primitives/transform_block_layout.h"
 
 #include "schedule/primitives/parallel.h"
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -50,6 +51,31 @@ func shared(A: f32[8], B: f32[8] output, C: f32[8] output):
       C[vi] = A[vi]
 )");
   EXPECT_ERROR(transform_block_layout(shared, {shared.block("B"), map_of("(i) -> (i // 4, i % 4)")}), E207);
+}
+
+// T is internal: made by one nest, read by the next.
+constexpr const char* kTwo = R"(
+func two(A: f32[8, 6], C: f32[8, 6] output):
+  alloc T: f32[8, 6]
+  for i in 8:
+    for j in 6:
+      block T(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads A[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = A[vi, vj] * 2.0
+  for i in 8:
+    for j in 6:
+      block C(vi: spatial[8] = i, vj: spatial[6] = j):
+        reads T[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = T[vi, vj] + 1.0
+)";
+
+TEST(TransformBlockLayout, OtherErrors) {
+  auto s = schedule_from(kTwo);
+  const BlockRef t = s.block("T");
+  ASSERT_OK(compute_inline(s, {t}));
+  EXPECT_ERROR(transform_block_layout(s, {t, map_of("(i, j) -> (j, i)")}), E206);
 }
 
 }  // namespace
