@@ -12,8 +12,8 @@ struct FettleTeamOptions {
 };
 
 /// Starts threads - 1 workers. Where the system refuses some, the team is smaller; fettle_team_size tells.
-/// A team larger than the CPUs it may use spins for a moment only, then sleeps; so does one whose threads are displaced by
-/// others.
+/// A team larger than the CPUs it may use spins for a moment only, then sleeps; so does one whose threads are displaced
+/// by others.
 /// Workers take no signals. After fork() the child must make its own team and never touch this one.
 /// Returns null when there is no memory or threads < 0.
 FettleTeam* fettle_team_create(const FettleTeamOptions* options);

@@ -67,8 +67,9 @@ int64_t parse_number(const char*& at) {
 /// The lowest-numbered hardware thread of the same core.
 int32_t first_sibling(const char* root, int32_t cpu) {
   char text[64];
-  if (!(Path(root) << "/sys/devices/system/cpu/cpu" << cpu << "/topology/thread_siblings_list").read_text(text, sizeof text))
-    return cpu;
+  Path path(root);
+  path << "/sys/devices/system/cpu/cpu" << cpu << "/topology/thread_siblings_list";
+  if (!path.read_text(text, sizeof text)) return cpu;
   const char* at = text;
   const int64_t first = parse_number(at);
   return first < 0 ? cpu : static_cast<int32_t>(first);
