@@ -338,7 +338,7 @@ TEST_P(Misbehaving, CostsThatCandidateAlone) {
   const bool hangs = std::string(c.what) == "hang";
   o.first_timeout_s = hangs ? 2 : 20;
   o.min_timeout_s = hangs ? 1 : 20;
-  o.build_timeout_s = std::string(c.what) == "build-hang" ? 1.0 : 20.0;
+  o.build_timeout_s = std::string(c.what) == "build-hang" ? 4.0 : 20.0;
   o.memory_bytes = 256 << 20;
   o.worker_args = {"--misbehave", std::string(c.what) + ":2"};
   start(o);
