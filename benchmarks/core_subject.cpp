@@ -26,7 +26,7 @@ namespace {
 // A schedule's kernel as the benchmark wants it. Parameters: source, weights, result.
 Result<Kernel> kernel_of(const std::string& name, const Shape& shape, const Schedule& schedule, const Target& target,
                          int threads) {
-  FETTLE_TRY(LocalKernel built, LocalKernel::build(schedule.func(), target, {.threads = threads}));
+  FETTLE_TRY(LocalKernel built, LocalKernel::build(schedule.func(), target, {.threads = threads, .huge_pages = true}));
   auto kernel = std::make_shared<LocalKernel>(std::move(built));
   Kernel result;
   result.contender.name = name;
@@ -44,7 +44,33 @@ Result<Kernel> kernel_of(const std::string& name, const Shape& shape, const Sche
   return result;
 }
 
+// [rows, columns] → [columns, rows]
+std::vector<float> transposed(std::span<const float> from, std::int64_t rows) {
+  const auto n = static_cast<std::int64_t>(from.size()), columns = n / rows;
+  std::vector<float> to(from.size());
+  for (std::int64_t i = 0; i < n; ++i)
+    to[static_cast<std::size_t>(i % columns * rows + i / columns)] = from[static_cast<std::size_t>(i)];
+  return to;
+}
+
+// The same for images that the program has channels last, and the benchmark channels first.
+Kernel channels_last(Kernel kernel, const ConvProblem& p) {
+  kernel.load = [load = kernel.load, p](std::span<const float> source, std::span<const float> weights) {
+    load(transposed(source, p.channels_in), weights);
+  };
+  kernel.store = [store = kernel.store, p](std::span<float> destination) {
+    std::vector<float> own(destination.size());
+    store(own);
+    const std::vector<float> values = transposed(own, p.height_out() * p.width_out());
+    std::copy(values.begin(), values.end(), destination.begin());
+  };
+  return kernel;
+}
+
+bool is_depthwise(const Shape& shape) { return shape.conv && shape.conv->groups > 1; }
+
 Func program_of(const Shape& shape) {
+  if (is_depthwise(shape)) return depthwise_func(*shape.conv);
   return shape.matmul ? matmul_func(*shape.matmul) : convolution_func(*shape.conv);
 }
 
@@ -160,8 +186,10 @@ CoreSubject fettle_subject() {
   subject.untuned = [](const Shape& shape, int threads) -> Result<Kernel> {
     const Target target = detect_host(threads);
     FETTLE_TRY(Schedule schedule,
-               default_schedule(program_of(shape), std::make_shared<const Target>(target), threads));
-    return kernel_of("untuned", shape, schedule, target, threads);
+               default_schedule(program_of(shape), std::make_shared<const Target>(target), threads,
+                                is_depthwise(shape) ? atom_table(target) : nullptr));
+    FETTLE_TRY(Kernel kernel, kernel_of("untuned", shape, schedule, target, threads));
+    return is_depthwise(shape) ? channels_last(std::move(kernel), *shape.conv) : std::move(kernel);
   };
   subject.tune = tuned;
   subject.candidates = random_candidates;

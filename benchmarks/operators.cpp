@@ -36,4 +36,20 @@ Func convolution_func(const ConvProblem& p) {
                           .free_layout = {true, false, true}});
 }
 
+Func depthwise_func(const ConvProblem& p) {
+  te::Tensor source = te::placeholder({p.height, p.width, p.channels_in}, kF32, "I");
+  te::Tensor weights = te::placeholder({p.channels_in, p.kernel, p.kernel}, kF32, "W");
+  const std::vector<Expr> around = {p.padding, p.padding, 0};
+  te::Tensor padded = te::pad(source, around, around, float_imm(0), "padded");
+  te::ReduceAxis kh = te::reduce_axis(p.kernel, "kh"), kw = te::reduce_axis(p.kernel, "kw");
+  te::Tensor out = te::compute(
+      {p.height_out(), p.width_out(), p.channels_in},
+      [&](const std::vector<Var>& i) {
+        return te::sum(padded(i[0] * p.stride + kh, i[1] * p.stride + kw, i[2]) * weights(i[2], kh, kw), {kh, kw});
+      },
+      "O", {"oh", "ow", "c"});
+  return te::create_func("depthwise", {source, weights}, {out},
+                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+}
+
 }  // namespace fettle::bench

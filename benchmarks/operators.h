@@ -12,4 +12,7 @@ Func matmul_func(const MatmulProblem& problem);
 /// and "O".
 Func convolution_func(const ConvProblem& problem);
 
+/// Depthwise convolution, activations in NHWC, weights (C, H, W), constant. Blocks "padded" and "O".
+Func depthwise_func(const ConvProblem& problem);
+
 }  // namespace fettle::bench

@@ -89,6 +89,9 @@ class CoreBenchmark {
     for (const Shape& shape : core_shapes()) {
       if (shape.name.find(options_.only) != std::string::npos) compare(shape);
     }
+    for (const Shape& shape : depthwise_shapes()) {
+      if (subject_.untuned && shape.name.find(options_.only) != std::string::npos) compare_depthwise(shape);
+    }
     for (const Shape& shape : core_shapes()) {
       if (shape.name.find(options_.only) == std::string::npos) continue;
       if (subject_.compile) compile(shape);
@@ -195,6 +198,24 @@ class CoreBenchmark {
     if (subject_.tune) against_hand("tuned", tuned, 98);
     const bool first_matmul = &shape == &core_shapes().front();
     if (subject_.tune && first_matmul) compare_2_threads(shape);
+  }
+
+  /// Memory limits these: a share of the peak of arithmetic is asked for, and no more.
+  void compare_depthwise(const Shape& shape) {
+    say(shape.name);
+    std::vector<float> expected;
+    auto op = peer(shape, 1, &expected);
+    auto kernel = op ? checked(subject_.untuned(shape, 1), shape, expected, "default") : std::nullopt;
+    double own = kNan, peers = kNan;
+    if (op && kernel) {
+      const Contender contenders[] = {op->contender(), kernel->contender};
+      if (const auto timed = time_paired(contenders, peak_, {.time_limit_s = options_.timing_s})) {
+        own = 100 * timed->of_peak(1).median;
+        peers = 100 * timed->of_peak(0).median;
+      }
+    }
+    report_.add(shape.name + ", oneDNN", peers, "% of peak");
+    report_.add(shape.name + ", default", own, "% of peak", at_least(25));
   }
 
   /// Tunes, and reports how long it took; for two of the shapes also how many candidates it timed a second.

@@ -28,6 +28,20 @@ Shape conv(std::int64_t size, std::int64_t channels_in, std::int64_t channels_ou
                               .padding = kernel / 2}};
 }
 
+/// One filter a channel.
+Shape depthwise(std::int64_t height, std::int64_t width, std::int64_t channels, std::int64_t kernel) {
+  const std::string size = height == width ? fmt::format("{}^2", height) : fmt::format("{}x{}", height, width);
+  return {.name = fmt::format("depthwise {}x{} {} {}", kernel, kernel, size, channels),
+          .matmul = {},
+          .conv = ConvProblem{.channels_in = channels,
+                              .height = height,
+                              .width = width,
+                              .channels_out = channels,
+                              .kernel = kernel,
+                              .padding = kernel / 2,
+                              .groups = channels}};
+}
+
 }  // namespace
 
 double Shape::flops() const { return matmul ? bench::flops(*matmul) : bench::flops(*conv); }
@@ -38,6 +52,12 @@ const std::vector<Shape>& core_shapes() {
       matmul(40, 6625, 120, 96), matmul(77, 768, 3072, 96),    conv(56, 64, 64, 3, 1),       conv(28, 128, 128, 3, 1),
       conv(14, 256, 256, 3, 1),  conv(7, 512, 512, 3, 1),      conv(56, 64, 256, 1, 1),      conv(224, 3, 64, 7, 2),
   };
+  return shapes;
+}
+
+const std::vector<Shape>& depthwise_shapes() {
+  static const std::vector<Shape> shapes = {depthwise(112, 112, 96, 3), depthwise(14, 14, 384, 3),
+                                            depthwise(24, 160, 48, 5), depthwise(12, 80, 240, 5)};
   return shapes;
 }
 

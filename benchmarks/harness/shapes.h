@@ -22,5 +22,7 @@ struct Shape {
 
 /// Square matrices and the odd sizes of transformers and text recognition; ResNet-50's layers.
 const std::vector<Shape>& core_shapes();
+/// Depthwise convolutions, as MobileNetV2 and PP-OCRv4's recognition model have them.
+const std::vector<Shape>& depthwise_shapes();
 
 }  // namespace fettle::bench
