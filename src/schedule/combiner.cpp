@@ -20,7 +20,9 @@ bool is_load_of(const Expr& e, const StoreNode& store) {
 }
 
 // The least and the greatest value of an integer type of up to 64 bits.
-int64_t least(DType t) { return t.code == TypeCode::kUInt ? 0 : t.bits >= 64 ? INT64_MIN : -(int64_t{1} << (t.bits - 1)); }
+int64_t least(DType t) {
+  return t.code == TypeCode::kUInt ? 0 : t.bits >= 64 ? INT64_MIN : -(int64_t{1} << (t.bits - 1));
+}
 int64_t greatest(DType t) {
   const int bits = t.code == TypeCode::kUInt ? t.bits : t.bits - 1;
   return bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1;

@@ -8,11 +8,11 @@
 namespace fettle {
 
 struct Reindexing {
-  Buffer buffer;           // that the block reads, or writes
+  Buffer buffer;  // that the block reads, or writes
   bool write = false;
   const IndexMap* map = nullptr;  // from all of the block's iterators; null: those that the access uses, as they are
   std::string scope;
-  std::string suffix;      // of the new buffer's and block's names: "<buffer>_<suffix>"
+  std::string suffix;  // of the new buffer's and block's names: "<buffer>_<suffix>"
 };
 
 /// The block reads (or writes) a new buffer R at R[map(iterators)], and another block copies all of it from (to) the

@@ -6,8 +6,8 @@
 namespace fettle {
 namespace {
 
-constexpr std::string_view kAxes[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z", "threadIdx.x", "threadIdx.y",
-                                      "threadIdx.z", "vthread",     "vthread.x",  "vthread.y",   "vthread.z"};
+constexpr std::string_view kAxes[] = {"blockIdx.x",  "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y",
+                                      "threadIdx.z", "vthread",    "vthread.x",  "vthread.y",   "vthread.z"};
 
 }  // namespace
 

@@ -33,13 +33,14 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
   for (size_t d = 0; d < buffer->shape.size(); ++d) {
     const Expr first = analyzer.simplify(ends[2 * d]), end = analyzer.simplify(ends[2 * d + 1]);
     const Range& touched = known.ranges[d];
-    if (!analyzer.can_prove(le(first, touched.min)) ||
-        !analyzer.can_prove(le(touched.min + touched.extent, end)))
-      return fail_at(ErrorCode::E216, func, &block,
-                     fmt::format("dimension {}: {} to {} may not hold all that block {} touches, {} +: {}", d, to_text(first),
-                                 to_text(end), block.name, to_text(touched.min), to_text(touched.extent)),
-                     {});
-    if (write && (!analyzer.can_prove_equal(first, touched.min) || !analyzer.can_prove_equal(end, touched.min + touched.extent)))
+    if (!analyzer.can_prove(le(first, touched.min)) || !analyzer.can_prove(le(touched.min + touched.extent, end)))
+      return fail_at(
+          ErrorCode::E216, func, &block,
+          fmt::format("dimension {}: {} to {} may not hold all that block {} touches, {} +: {}", d, to_text(first),
+                      to_text(end), block.name, to_text(touched.min), to_text(touched.extent)),
+          {});
+    if (write &&
+        (!analyzer.can_prove_equal(first, touched.min) || !analyzer.can_prove_equal(end, touched.min + touched.extent)))
       return fail_at(ErrorCode::E216, func, &block,
                      fmt::format("dimension {}: block {} does not write all of {} to {}", d, block.name, to_text(first),
                                  to_text(end)),
@@ -55,7 +56,8 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
 
 }  // namespace
 
-constinit const PrimitiveDef annotate_buffer_access_def = define_primitive<AnnotateBufferAccessArgs, apply_annotate_buffer_access>("annotate_buffer_access", 1);
+constinit const PrimitiveDef annotate_buffer_access_def =
+    define_primitive<AnnotateBufferAccessArgs, apply_annotate_buffer_access>("annotate_buffer_access", 1);
 
 Result<> annotate_buffer_access(Schedule& s, const AnnotateBufferAccessArgs& args) {
   FETTLE_TRY_VOID(s.step(annotate_buffer_access_def, args));

@@ -18,11 +18,10 @@ struct AnnotateBufferAccessArgs {
   int64_t buffer_index = 0;
   std::string buffer_index_type = "read";
   IndexMap region;
-  static constexpr auto fields = std::tuple{
-      field("block", &AnnotateBufferAccessArgs::block),
-      field("buffer_index", &AnnotateBufferAccessArgs::buffer_index),
-      field("buffer_index_type", &AnnotateBufferAccessArgs::buffer_index_type),
-      field("region", &AnnotateBufferAccessArgs::region)};
+  static constexpr auto fields = std::tuple{field("block", &AnnotateBufferAccessArgs::block),
+                                            field("buffer_index", &AnnotateBufferAccessArgs::buffer_index),
+                                            field("buffer_index_type", &AnnotateBufferAccessArgs::buffer_index_type),
+                                            field("region", &AnnotateBufferAccessArgs::region)};
 };
 Result<> annotate_buffer_access(Schedule& s, const AnnotateBufferAccessArgs& args);
 extern const PrimitiveDef annotate_buffer_access_def;

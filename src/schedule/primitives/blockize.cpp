@@ -16,7 +16,7 @@ struct Part {
   Var outer;           // of the new block; null where the whole of it is inside
   Expr outer_binding;  // in the loops outside
   Expr outer_extent;
-  Expr inner;          // in the loops inside
+  Expr inner;  // in the loops inside
   int64_t size = 1;
 
   Expr binding() const { return outer ? Expr(outer) * size + inner : inner; }
@@ -30,7 +30,8 @@ Result<std::vector<Part>> divide(const Func& func, const BlockNode& block, const
   std::vector<const ExprNode*> used;  // inner loops, each part of one iterator
   for (const IterVar& iter : block.iters) {
     const auto refuse = [&](std::string_view why) {
-      return fail_at(ErrorCode::E209, func, &block, fmt::format("iterator {} of block {}: {}", iter.var->name, block.name, why), {});
+      return fail_at(ErrorCode::E209, func, &block,
+                     fmt::format("iterator {} of block {}: {}", iter.var->name, block.name, why), {});
     };
     const auto split = footprint.split(iter.binding);
     if (!split) return refuse("its binding is no sum of whole tiles and dense inner loops");
@@ -140,8 +141,7 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
     const Part& part = parts[i];
     if (!part.outer) continue;
     unit->iters.push_back({part.outer, part.outer_extent, block->iters[i].kind, part.outer_binding});
-    unit->predicate =
-        logical_and(unit->predicate, bounds_predicate(around, part.outer_binding, part.outer_extent));
+    unit->predicate = logical_and(unit->predicate, bounds_predicate(around, part.outer_binding, part.outer_extent));
     reduces_outside |= block->iters[i].kind == IterKind::kReduce;
     frame.push_back(make_for(part.outer, 0, part.outer_extent, nullptr));
     frame_loops.push_back(frame.back().as<ForNode>());
@@ -154,8 +154,8 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
     inside->predicate = nullptr;
     for (size_t i = 0; i < parts.size(); ++i) {
       inside->iters[i].binding = within.simplify(parts[i].binding());
-      inside->predicate = logical_and(
-          inside->predicate, bounds_predicate(within, inside->iters[i].binding, inside->iters[i].extent));
+      inside->predicate =
+          logical_and(inside->predicate, bounds_predicate(within, inside->iters[i].binding, inside->iters[i].extent));
     }
     if (is_true(inside->predicate)) inside->predicate = nullptr;
   }

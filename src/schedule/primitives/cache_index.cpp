@@ -38,7 +38,8 @@ class IndexLoader : public Mutator {
     if (!source) return Mutator::rewrite(e);
     std::vector<Expr> indices = source->indices;
     for (size_t d = 0; d < indices.size(); ++d) {
-      const auto at = std::ranges::find_if(cached_, [&](const Cached& c) { return structural_equal(c.index, indices[d]); });
+      const auto at =
+          std::ranges::find_if(cached_, [&](const Cached& c) { return structural_equal(c.index, indices[d]); });
       if (at == cached_.end()) {
         indices[d] = rewrite(indices[d]);
         continue;
@@ -68,7 +69,9 @@ std::vector<Expr> costly_indices(const BlockNode& block) {
     return true;
   };
   for (const Stmt& s : {block.init, block.body})
-    if (s) walk(s, [](const Stmt&) { return true; }, look);
+    if (s)
+      walk(
+          s, [](const Stmt&) { return true; }, look);
   std::erase_if(found, [&](const Expr& index) {
     bool only_iters = true;
     for (const Var& var : collect_vars(index))
@@ -88,8 +91,8 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     return fail_at(ErrorCode::E214, func, &block, fmt::format("there are blocks inside block {}", block.name), {});
   const std::vector<Expr> indices = costly_indices(block);
   if (indices.empty())
-    return fail_at(ErrorCode::E220, func, &block, fmt::format("no load of block {} has an index with // or %", block.name),
-                   {});
+    return fail_at(ErrorCode::E220, func, &block,
+                   fmt::format("no load of block {} has an index with // or %", block.name), {});
   Applied applied;
   std::vector<Cached> cached;
   std::vector<Stmt> nests;
@@ -97,7 +100,8 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
   for (const Expr& index : indices) {
     Cached& c = cached.emplace_back(Cached{index, {}, {}});
     auto fill = make_ref<BlockNode>();
-    const std::string name = fmt::format("{}_index{}", block.name, cached.size() == 1 ? "" : std::to_string(cached.size() - 1));
+    const std::string name =
+        fmt::format("{}_index{}", block.name, cached.size() == 1 ? "" : std::to_string(cached.size() - 1));
     fill->name = unique_block_name(func, name);
     VarMap renamed;
     std::vector<Expr> shape, point;
@@ -128,7 +132,8 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     fresh->reads.push_back(point_region(c.buffer, point));
   }
   const StmtNode* anchor = anchor_of(*scope, &block, {});
-  applied.func = edit_scope(func, scope->name, {.anchor = anchor, .before = seq(std::move(nests)), .allocate = allocate});
+  applied.func =
+      edit_scope(func, scope->name, {.anchor = anchor, .before = seq(std::move(nests)), .allocate = allocate});
   applied.func = replace_in(applied.func, find_block(applied.func->body, block.name), fresh);
   return applied;
 }

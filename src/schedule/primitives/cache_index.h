@@ -18,9 +18,8 @@ namespace fettle {
 struct CacheIndexArgs {
   BlockRef block;
   std::string scope = kScopeGlobal;
-  static constexpr auto fields = std::tuple{
-      field("block", &CacheIndexArgs::block),
-      field("scope", &CacheIndexArgs::scope)};
+  static constexpr auto fields =
+      std::tuple{field("block", &CacheIndexArgs::block), field("scope", &CacheIndexArgs::scope)};
 };
 Result<std::vector<BlockRef>> cache_index(Schedule& s, const CacheIndexArgs& args);
 extern const PrimitiveDef cache_index_def;

@@ -39,7 +39,8 @@ Result<Applied> apply_double_buffer(const Schedule& s, const DoubleBufferArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef double_buffer_def = define_primitive<DoubleBufferArgs, apply_double_buffer>("double_buffer", 1);
+constinit const PrimitiveDef double_buffer_def =
+    define_primitive<DoubleBufferArgs, apply_double_buffer>("double_buffer", 1);
 
 Result<> double_buffer(Schedule& s, const DoubleBufferArgs& args) {
   FETTLE_TRY_VOID(s.step(double_buffer_def, args));

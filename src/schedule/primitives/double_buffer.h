@@ -16,9 +16,8 @@ namespace fettle {
 struct DoubleBufferArgs {
   BlockRef block;
   int64_t write_index = 0;
-  static constexpr auto fields = std::tuple{
-      field("block", &DoubleBufferArgs::block),
-      field("write_index", &DoubleBufferArgs::write_index)};
+  static constexpr auto fields =
+      std::tuple{field("block", &DoubleBufferArgs::block), field("write_index", &DoubleBufferArgs::write_index)};
 };
 Result<> double_buffer(Schedule& s, const DoubleBufferArgs& args);
 extern const PrimitiveDef double_buffer_def;

@@ -20,9 +20,11 @@ func staged(A: f32[8], B: f32[8] output):
         T[vi] = A[vi] * 2.0
     for j in 2:
       block B(vi: spatial[8] = i * 2 + j):
-        reads )" + read + R"(
+        reads )" +
+         read + R"(
         writes B[vi]
-        B[vi] = )" + read + "\n";
+        B[vi] = )" +
+         read + "\n";
 }
 
 TEST(DoubleBuffer, NotesTheBlock) {

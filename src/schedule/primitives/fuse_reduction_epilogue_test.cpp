@@ -29,9 +29,11 @@ func dense(A: f32[4, 6], W: f32[6, 5], b: f32[5], D: f32[4, 5] output, E: f32[4,
   for m in 4:
     for n in 5:
       block D(vm: spatial[4] = m, vn: spatial[5] = n):
-        reads )" + reads + R"(
+        reads )" +
+         reads + R"(
         writes D[vm, vn]
-        D[vm, vn] = )" + combine + R"(
+        D[vm, vn] = )" +
+         combine + R"(
   for x in 4:
     for y in 5:
       block E(vx: spatial[4] = x, vy: spatial[5] = y):
@@ -77,8 +79,8 @@ func pool(A: f32[4, 6], D: f32[4] output):
 }
 
 TEST(FuseReductionEpilogue, Errors) {
-  for (const char* other : {"T[vm, vn] * b[vn]", "T[vm, vn] + T[vm, vn]", "max(T[vm, vn], 0.0) + b[vn]",
-                            "T[3 - vm, 0] + b[vn]", "b[vn]"}) {
+  for (const char* other :
+       {"T[vm, vn] * b[vn]", "T[vm, vn] + T[vm, vn]", "max(T[vm, vn], 0.0) + b[vn]", "T[3 - vm, 0] + b[vn]", "b[vn]"}) {
     auto s = schedule_from(with_epilogue(other));
     EXPECT_ERROR(fuse_reduction_epilogue(s, {s.block("T"), s.block("D")}), E214);
   }

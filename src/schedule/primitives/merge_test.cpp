@@ -20,7 +20,8 @@ func two(A: f32[8, 4], C: f32[8, 4] output):
         reads A[vi, vj]
         writes T[vi, vj]
         T[vi, vj] = A[vi, vj] * 2.0
-  for k in )" + std::to_string(rows) +
+  for k in )" +
+         std::to_string(rows) +
          R"(:
     for l in 4:
       block C(vk: spatial[8] = k, vl: spatial[4] = l):

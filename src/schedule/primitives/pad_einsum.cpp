@@ -150,8 +150,9 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
       f.body = body;
     });
   }
-  applied.func = edit_scope(func, scope->name,
-                            {.anchor = nest.top, .before = seq(before), .replacement = body, .after = seq(after), .allocate = fresh});
+  applied.func = edit_scope(
+      func, scope->name,
+      {.anchor = nest.top, .before = seq(before), .replacement = body, .after = seq(after), .allocate = fresh});
   return applied;
 }
 

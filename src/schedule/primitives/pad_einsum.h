@@ -23,9 +23,8 @@ namespace fettle {
 struct PadEinsumArgs {
   BlockRef block;
   std::vector<int64_t> padding;
-  static constexpr auto fields = std::tuple{
-      field("block", &PadEinsumArgs::block),
-      field("padding", &PadEinsumArgs::padding)};
+  static constexpr auto fields =
+      std::tuple{field("block", &PadEinsumArgs::block), field("padding", &PadEinsumArgs::padding)};
 };
 Result<std::vector<BlockRef>> pad_einsum(Schedule& s, const PadEinsumArgs& args);
 extern const PrimitiveDef pad_einsum_def;

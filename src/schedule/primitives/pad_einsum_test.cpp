@@ -1,10 +1,10 @@
 #include "schedule/primitives/pad_einsum.h"
 
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/tile.h"
-#include "schedule/primitives/compute_inline.h"
 #include "schedule/testing.h"
 
 namespace fettle {

@@ -15,10 +15,8 @@ struct PragmaArgs {
   LoopRef loop;
   std::string name;
   int64_t value = 0;
-  static constexpr auto fields = std::tuple{
-      field("loop", &PragmaArgs::loop),
-      field("name", &PragmaArgs::name),
-      field("value", &PragmaArgs::value)};
+  static constexpr auto fields = std::tuple{field("loop", &PragmaArgs::loop), field("name", &PragmaArgs::name),
+                                            field("value", &PragmaArgs::value)};
 };
 Result<> pragma(Schedule& s, const PragmaArgs& args);
 extern const PrimitiveDef pragma_def;

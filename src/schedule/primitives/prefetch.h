@@ -13,9 +13,8 @@ namespace fettle {
 struct PrefetchArgs {
   LoopRef loop;
   int64_t distance = 1;
-  static constexpr auto fields = std::tuple{
-      field("loop", &PrefetchArgs::loop),
-      field("distance", &PrefetchArgs::distance)};
+  static constexpr auto fields =
+      std::tuple{field("loop", &PrefetchArgs::loop), field("distance", &PrefetchArgs::distance)};
 };
 Result<> prefetch(Schedule& s, const PrefetchArgs& args);
 extern const PrimitiveDef prefetch_def;

@@ -22,9 +22,9 @@ struct ReadAtArgs {
   BlockRef block;
   int64_t read_index = 0;
   std::string scope = kScopeGlobal;
-  static constexpr auto fields = std::tuple{field("loop", &ReadAtArgs::loop), field("block", &ReadAtArgs::block),
-                                            field("read_index", &ReadAtArgs::read_index),
-                                            field("scope", &ReadAtArgs::scope)};
+  static constexpr auto fields =
+      std::tuple{field("loop", &ReadAtArgs::loop), field("block", &ReadAtArgs::block),
+                 field("read_index", &ReadAtArgs::read_index), field("scope", &ReadAtArgs::scope)};
 };
 Result<BlockRef> read_at(Schedule& s, const ReadAtArgs& args);
 extern const PrimitiveDef read_at_def;

@@ -24,7 +24,9 @@ struct ReindexArgs {
   BlockRef block;
   int64_t buffer_index = 0;
   std::string buffer_index_type = "read";
-  static constexpr auto fields = std::tuple{field("block", &ReindexArgs::block), field("buffer_index", &ReindexArgs::buffer_index), field("buffer_index_type", &ReindexArgs::buffer_index_type)};
+  static constexpr auto fields =
+      std::tuple{field("block", &ReindexArgs::block), field("buffer_index", &ReindexArgs::buffer_index),
+                 field("buffer_index_type", &ReindexArgs::buffer_index_type)};
 };
 Result<BlockRef> reindex(Schedule& s, const ReindexArgs& args);
 extern const PrimitiveDef reindex_def;

@@ -15,7 +15,8 @@ Result<Applied> apply_reindex_cache_read(const Schedule& s, const ReindexCacheRe
 
 }  // namespace
 
-constinit const PrimitiveDef reindex_cache_read_def = define_primitive<ReindexCacheReadArgs, apply_reindex_cache_read>("reindex_cache_read", 1);
+constinit const PrimitiveDef reindex_cache_read_def =
+    define_primitive<ReindexCacheReadArgs, apply_reindex_cache_read>("reindex_cache_read", 1);
 
 Result<BlockRef> reindex_cache_read(Schedule& s, const ReindexCacheReadArgs& args) {
   FETTLE_TRY(const int step, s.step(reindex_cache_read_def, args));

@@ -22,7 +22,9 @@ struct ReindexCacheReadArgs {
   int64_t read_index = 0;
   std::string scope = kScopeGlobal;
   IndexMap index_map;
-  static constexpr auto fields = std::tuple{field("block", &ReindexCacheReadArgs::block), field("read_index", &ReindexCacheReadArgs::read_index), field("scope", &ReindexCacheReadArgs::scope), field("index_map", &ReindexCacheReadArgs::index_map)};
+  static constexpr auto fields =
+      std::tuple{field("block", &ReindexCacheReadArgs::block), field("read_index", &ReindexCacheReadArgs::read_index),
+                 field("scope", &ReindexCacheReadArgs::scope), field("index_map", &ReindexCacheReadArgs::index_map)};
 };
 Result<BlockRef> reindex_cache_read(Schedule& s, const ReindexCacheReadArgs& args);
 extern const PrimitiveDef reindex_cache_read_def;

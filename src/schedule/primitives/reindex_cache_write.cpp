@@ -15,7 +15,8 @@ Result<Applied> apply_reindex_cache_write(const Schedule& s, const ReindexCacheW
 
 }  // namespace
 
-constinit const PrimitiveDef reindex_cache_write_def = define_primitive<ReindexCacheWriteArgs, apply_reindex_cache_write>("reindex_cache_write", 1);
+constinit const PrimitiveDef reindex_cache_write_def =
+    define_primitive<ReindexCacheWriteArgs, apply_reindex_cache_write>("reindex_cache_write", 1);
 
 Result<BlockRef> reindex_cache_write(Schedule& s, const ReindexCacheWriteArgs& args) {
   FETTLE_TRY(const int step, s.step(reindex_cache_write_def, args));

@@ -23,7 +23,9 @@ struct ReindexCacheWriteArgs {
   int64_t write_index = 0;
   std::string scope = kScopeGlobal;
   IndexMap index_map;
-  static constexpr auto fields = std::tuple{field("block", &ReindexCacheWriteArgs::block), field("write_index", &ReindexCacheWriteArgs::write_index), field("scope", &ReindexCacheWriteArgs::scope), field("index_map", &ReindexCacheWriteArgs::index_map)};
+  static constexpr auto fields = std::tuple{
+      field("block", &ReindexCacheWriteArgs::block), field("write_index", &ReindexCacheWriteArgs::write_index),
+      field("scope", &ReindexCacheWriteArgs::scope), field("index_map", &ReindexCacheWriteArgs::index_map)};
 };
 Result<BlockRef> reindex_cache_write(Schedule& s, const ReindexCacheWriteArgs& args);
 extern const PrimitiveDef reindex_cache_write_def;

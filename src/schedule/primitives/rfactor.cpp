@@ -88,8 +88,7 @@ Stmt partial_block(const Plan& p, const std::string& name) {
     if (iter.kind == IterKind::kReduce) iters[iter.var.get()] = simplify(substitute(iter.binding, loops));
   const std::vector<Expr> at = element(p, p.combiner.update->indices, factor);
   fresh->init = store(p.partial, at, p.combiner.init->value);
-  fresh->body =
-      store(p.partial, at, binary(p.combiner.op, load(p.partial, at), substitute(p.combiner.term, iters)));
+  fresh->body = store(p.partial, at, binary(p.combiner.op, load(p.partial, at), substitute(p.combiner.term, iters)));
   fresh->reads.clear();
   for (Region read : p.block->reads) {
     if (read.buffer == p.combiner.update->buffer) continue;
@@ -103,7 +102,8 @@ Stmt partial_block(const Plan& p, const std::string& name) {
   const bool reduces = std::ranges::any_of(fresh->iters, [](const IterVar& i) { return i.kind == IterKind::kReduce; });
   if (!reduces) {
     fresh->init = nullptr;
-    fresh->body = store(p.partial, at, binary(p.combiner.op, p.combiner.init->value, substitute(p.combiner.term, iters)));
+    fresh->body =
+        store(p.partial, at, binary(p.combiner.op, p.combiner.init->value, substitute(p.combiner.term, iters)));
   }
   return fresh;
 }
@@ -194,15 +194,16 @@ Result<Applied> apply_rfactor(const Schedule& s, const RfactorArgs& args) {
     return fail_at(ErrorCode::E220, func, p.block,
                    fmt::format("{} has {} dimensions, no place {} for another", out->name, rank, args.factor_axis), {});
   p.axis = static_cast<size_t>(axis);
-  p.partial = make_buffer(unique_buffer_name(func, out->name + "_rf"),
-                          element(p, out->shape, p.factored->extent), out->dtype);
+  p.partial =
+      make_buffer(unique_buffer_name(func, out->name + "_rf"), element(p, out->shape, p.factored->extent), out->dtype);
   FETTLE_TRY(const Expr predicate, spatial_conditions(p));
 
   const std::string name = unique_block_name(func, block.name + "_rf");
   const StmtNode* anchor = p.nest.front();
   Stmt first = replace_stmt(path_to(func->body, anchor).back(), p.block, partial_block(p, name));
-  Func result = edit_scope(func, scope->name,
-                           {.anchor = anchor, .replacement = first, .after = final_nest(p, predicate), .allocate = {p.partial}});
+  Func result =
+      edit_scope(func, scope->name,
+                 {.anchor = anchor, .replacement = first, .after = final_nest(p, predicate), .allocate = {p.partial}});
   return Applied{result, {name}};
 }
 

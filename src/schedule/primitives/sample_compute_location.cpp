@@ -38,7 +38,9 @@ Result<Applied> apply_sample_compute_location(const Schedule& s, const SampleCom
         if (can_move(work, args.block, loops[depth])) places.push_back(static_cast<int64_t>(depth));
     }
   }
-  const auto valid = [&](const Decision& d) { return d.size() == 1 && std::ranges::find(places, d[0]) != places.end(); };
+  const auto valid = [&](const Decision& d) {
+    return d.size() == 1 && std::ranges::find(places, d[0]) != places.end();
+  };
   const auto draw = [&](RandomStream& stream) { return Decision{places[stream.below(places.size())]}; };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
   Applied applied{nullptr, {drawn.decision.front()}};
@@ -49,7 +51,8 @@ Result<Applied> apply_sample_compute_location(const Schedule& s, const SampleCom
 
 }  // namespace
 
-constinit const PrimitiveDef sample_compute_location_def = define_sampling<SampleComputeLocationArgs, apply_sample_compute_location>("sample_compute_location", 1);
+constinit const PrimitiveDef sample_compute_location_def =
+    define_sampling<SampleComputeLocationArgs, apply_sample_compute_location>("sample_compute_location", 1);
 
 Result<ValueRef> sample_compute_location(Schedule& s, const SampleComputeLocationArgs& args) {
   FETTLE_TRY(const int step, s.step(sample_compute_location_def, args));

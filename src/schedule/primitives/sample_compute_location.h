@@ -14,9 +14,8 @@ namespace fettle {
 struct SampleComputeLocationArgs {
   BlockRef block;
   std::string name;
-  static constexpr auto fields = std::tuple{
-      field("block", &SampleComputeLocationArgs::block),
-      field("name", &SampleComputeLocationArgs::name)};
+  static constexpr auto fields =
+      std::tuple{field("block", &SampleComputeLocationArgs::block), field("name", &SampleComputeLocationArgs::name)};
 };
 Result<ValueRef> sample_compute_location(Schedule& s, const SampleComputeLocationArgs& args);
 extern const PrimitiveDef sample_compute_location_def;

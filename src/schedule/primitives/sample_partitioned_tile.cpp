@@ -52,7 +52,8 @@ Result<Applied> apply_sample_partitioned_tile(const Schedule& s, const SamplePar
 
 }  // namespace
 
-constinit const PrimitiveDef sample_partitioned_tile_def = define_sampling<SamplePartitionedTileArgs, apply_sample_partitioned_tile>("sample_partitioned_tile", 1);
+constinit const PrimitiveDef sample_partitioned_tile_def =
+    define_sampling<SamplePartitionedTileArgs, apply_sample_partitioned_tile>("sample_partitioned_tile", 1);
 
 Result<std::vector<ValueRef>> sample_partitioned_tile(Schedule& s, const SamplePartitionedTileArgs& args) {
   FETTLE_TRY(const int step, s.step(sample_partitioned_tile_def, args));

@@ -20,12 +20,11 @@ struct SamplePartitionedTileArgs {
   int64_t partition_pos = 0;
   int64_t innerpart_factor = 1;
   std::string name;
-  static constexpr auto fields = std::tuple{
-      field("loop", &SamplePartitionedTileArgs::loop),
-      field("n", &SamplePartitionedTileArgs::n),
-      field("partition_pos", &SamplePartitionedTileArgs::partition_pos),
-      field("innerpart_factor", &SamplePartitionedTileArgs::innerpart_factor),
-      field("name", &SamplePartitionedTileArgs::name)};
+  static constexpr auto fields =
+      std::tuple{field("loop", &SamplePartitionedTileArgs::loop), field("n", &SamplePartitionedTileArgs::n),
+                 field("partition_pos", &SamplePartitionedTileArgs::partition_pos),
+                 field("innerpart_factor", &SamplePartitionedTileArgs::innerpart_factor),
+                 field("name", &SamplePartitionedTileArgs::name)};
 };
 Result<std::vector<ValueRef>> sample_partitioned_tile(Schedule& s, const SamplePartitionedTileArgs& args);
 extern const PrimitiveDef sample_partitioned_tile_def;

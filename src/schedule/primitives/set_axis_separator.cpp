@@ -41,7 +41,8 @@ Result<Applied> apply_set_axis_separator(const Schedule& s, const SetAxisSeparat
 
 }  // namespace
 
-constinit const PrimitiveDef set_axis_separator_def = define_primitive<SetAxisSeparatorArgs, apply_set_axis_separator>("set_axis_separator", 1);
+constinit const PrimitiveDef set_axis_separator_def =
+    define_primitive<SetAxisSeparatorArgs, apply_set_axis_separator>("set_axis_separator", 1);
 
 Result<> set_axis_separator(Schedule& s, const SetAxisSeparatorArgs& args) {
   FETTLE_TRY_VOID(s.step(set_axis_separator_def, args));

@@ -18,11 +18,10 @@ struct SetAxisSeparatorArgs {
   int64_t buffer_index = 0;
   std::string buffer_index_type = "write";
   std::vector<int64_t> axis_separators;
-  static constexpr auto fields = std::tuple{
-      field("block", &SetAxisSeparatorArgs::block),
-      field("buffer_index", &SetAxisSeparatorArgs::buffer_index),
-      field("buffer_index_type", &SetAxisSeparatorArgs::buffer_index_type),
-      field("axis_separators", &SetAxisSeparatorArgs::axis_separators)};
+  static constexpr auto fields = std::tuple{field("block", &SetAxisSeparatorArgs::block),
+                                            field("buffer_index", &SetAxisSeparatorArgs::buffer_index),
+                                            field("buffer_index_type", &SetAxisSeparatorArgs::buffer_index_type),
+                                            field("axis_separators", &SetAxisSeparatorArgs::axis_separators)};
 };
 Result<> set_axis_separator(Schedule& s, const SetAxisSeparatorArgs& args);
 extern const PrimitiveDef set_axis_separator_def;

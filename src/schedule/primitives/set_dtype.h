@@ -16,10 +16,9 @@ struct SetDtypeArgs {
   BlockRef block;
   int64_t buffer_index = 0;
   std::string dtype;
-  static constexpr auto fields = std::tuple{
-      field("block", &SetDtypeArgs::block),
-      field("buffer_index", &SetDtypeArgs::buffer_index),
-      field("dtype", &SetDtypeArgs::dtype)};
+  static constexpr auto fields =
+      std::tuple{field("block", &SetDtypeArgs::block), field("buffer_index", &SetDtypeArgs::buffer_index),
+                 field("dtype", &SetDtypeArgs::dtype)};
 };
 Result<> set_dtype(Schedule& s, const SetDtypeArgs& args);
 extern const PrimitiveDef set_dtype_def;

@@ -63,7 +63,8 @@ Result<Applied> apply_software_pipeline(const Schedule& s, const SoftwarePipelin
 
 }  // namespace
 
-constinit const PrimitiveDef software_pipeline_def = define_primitive<SoftwarePipelineArgs, apply_software_pipeline>("software_pipeline", 1);
+constinit const PrimitiveDef software_pipeline_def =
+    define_primitive<SoftwarePipelineArgs, apply_software_pipeline>("software_pipeline", 1);
 
 Result<> software_pipeline(Schedule& s, const SoftwarePipelineArgs& args) {
   FETTLE_TRY_VOID(s.step(software_pipeline_def, args));

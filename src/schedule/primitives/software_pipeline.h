@@ -20,10 +20,9 @@ struct SoftwarePipelineArgs {
   LoopRef loop;
   std::vector<int64_t> stages;
   std::vector<int64_t> order;
-  static constexpr auto fields = std::tuple{
-      field("loop", &SoftwarePipelineArgs::loop),
-      field("stages", &SoftwarePipelineArgs::stages),
-      field("order", &SoftwarePipelineArgs::order)};
+  static constexpr auto fields =
+      std::tuple{field("loop", &SoftwarePipelineArgs::loop), field("stages", &SoftwarePipelineArgs::stages),
+                 field("order", &SoftwarePipelineArgs::order)};
 };
 Result<> software_pipeline(Schedule& s, const SoftwarePipelineArgs& args);
 extern const PrimitiveDef software_pipeline_def;

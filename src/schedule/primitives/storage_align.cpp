@@ -18,8 +18,7 @@ Result<Applied> apply_storage_align(const Schedule& s, const StorageAlignArgs& a
   const auto rank = static_cast<int64_t>(buffer->shape.size());
   const int64_t axis = args.axis < 0 ? args.axis + rank : args.axis;
   if (axis < 0 || axis >= rank)
-    return fail_at(ErrorCode::E220, func, &block,
-                   buffer->name + " has no dimension " + std::to_string(args.axis), {});
+    return fail_at(ErrorCode::E220, func, &block, buffer->name + " has no dimension " + std::to_string(args.axis), {});
   if (args.factor < 1 || args.offset < 0 || args.offset >= args.factor)
     return fail_at(ErrorCode::E202, func, &block, "factor must be at least 1, and offset in 0 to factor - 1", {});
   std::vector<Expr> strides(buffer->shape.size());
@@ -41,7 +40,8 @@ Result<Applied> apply_storage_align(const Schedule& s, const StorageAlignArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef storage_align_def = define_primitive<StorageAlignArgs, apply_storage_align>("storage_align", 1);
+constinit const PrimitiveDef storage_align_def =
+    define_primitive<StorageAlignArgs, apply_storage_align>("storage_align", 1);
 
 Result<> storage_align(Schedule& s, const StorageAlignArgs& args) {
   FETTLE_TRY_VOID(s.step(storage_align_def, args));

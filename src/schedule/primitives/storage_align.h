@@ -19,12 +19,10 @@ struct StorageAlignArgs {
   int64_t axis = 0;
   int64_t factor = 1;
   int64_t offset = 0;
-  static constexpr auto fields = std::tuple{
-      field("block", &StorageAlignArgs::block),
-      field("buffer_index", &StorageAlignArgs::buffer_index),
-      field("axis", &StorageAlignArgs::axis),
-      field("factor", &StorageAlignArgs::factor),
-      field("offset", &StorageAlignArgs::offset)};
+  static constexpr auto fields =
+      std::tuple{field("block", &StorageAlignArgs::block), field("buffer_index", &StorageAlignArgs::buffer_index),
+                 field("axis", &StorageAlignArgs::axis), field("factor", &StorageAlignArgs::factor),
+                 field("offset", &StorageAlignArgs::offset)};
 };
 Result<> storage_align(Schedule& s, const StorageAlignArgs& args);
 extern const PrimitiveDef storage_align_def;

@@ -9,13 +9,12 @@ namespace {
 
 Result<Applied> apply_tile(const Schedule& s, const TileArgs& args) {
   if (args.loops.empty() || args.loops.size() != args.factors.size())
-    return fail(ErrorCode::E202, std::to_string(args.loops.size()) + " loops and " +
-                                     std::to_string(args.factors.size()) + " factors");
+    return fail(ErrorCode::E202,
+                std::to_string(args.loops.size()) + " loops and " + std::to_string(args.factors.size()) + " factors");
   Schedule work = s;
   std::vector<LoopRef> tiles, within;
   for (size_t i = 0; i < args.loops.size(); ++i) {
-    FETTLE_TRY(const std::vector<LoopRef> parts,
-               split(work, {args.loops[i], {kInfer, args.factors[i]}, args.tail}));
+    FETTLE_TRY(const std::vector<LoopRef> parts, split(work, {args.loops[i], {kInfer, args.factors[i]}, args.tail}));
     tiles.push_back(parts[0]);
     within.push_back(parts[1]);
   }

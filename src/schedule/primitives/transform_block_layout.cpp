@@ -29,8 +29,8 @@ Result<Applied> apply_transform_block_layout(const Schedule& s, const TransformB
   const auto refuse = [&](std::string why) { return fail_at(ErrorCode::E217, func, &block, std::move(why), {}); };
   const IndexMap& map = args.index_map;
   if (map.inputs.size() != block.iters.size())
-    return refuse(fmt::format("block {} has {} iterators, the map takes {}", block.name, block.iters.size(),
-                              map.inputs.size()));
+    return refuse(
+        fmt::format("block {} has {} iterators, the map takes {}", block.name, block.iters.size(), map.inputs.size()));
   Analyzer analyzer;
   analyzer.bind_params(func);
   std::vector<Expr> extents;
@@ -67,8 +67,7 @@ Result<Applied> apply_transform_block_layout(const Schedule& s, const TransformB
   for (auto* regions : {&fresh->reads, &fresh->writes})
     for (Region& region : *regions)
       for (Range& range : region.ranges)
-        range = {analyzer.simplify(substitute(range.min, values)),
-                 analyzer.simplify(substitute(range.extent, values))};
+        range = {analyzer.simplify(substitute(range.min, values)), analyzer.simplify(substitute(range.extent, values))};
   return Applied{replace_in(func, nest.top, fresh_nest(fresh)), {}};
 }
 

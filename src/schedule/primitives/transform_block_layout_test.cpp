@@ -1,7 +1,7 @@
 #include "schedule/primitives/transform_block_layout.h"
 
-#include "schedule/primitives/parallel.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/parallel.h"
 #include "schedule/testing.h"
 
 namespace fettle {

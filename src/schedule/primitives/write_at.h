@@ -22,9 +22,9 @@ struct WriteAtArgs {
   BlockRef block;
   int64_t write_index = 0;
   std::string scope = kScopeGlobal;
-  static constexpr auto fields = std::tuple{field("loop", &WriteAtArgs::loop), field("block", &WriteAtArgs::block),
-                                            field("write_index", &WriteAtArgs::write_index),
-                                            field("scope", &WriteAtArgs::scope)};
+  static constexpr auto fields =
+      std::tuple{field("loop", &WriteAtArgs::loop), field("block", &WriteAtArgs::block),
+                 field("write_index", &WriteAtArgs::write_index), field("scope", &WriteAtArgs::scope)};
 };
 Result<BlockRef> write_at(Schedule& s, const WriteAtArgs& args);
 extern const PrimitiveDef write_at_def;

@@ -61,7 +61,8 @@ Result<Reformulated> apply_im2col(const Func& func, const BlockNode& block, std:
   Schedule s(copied->func);
   FETTLE_TRY(const BlockRef product, get_block(s, {block.name}));
   const std::string copy_name = std::get<std::string>(copied->outputs.front());
-  const IndexMap to_matrix{of_input, {fused(of_input, input_extents, input_rows), fused(of_input, input_extents, input_columns)}};
+  const IndexMap to_matrix{of_input,
+                           {fused(of_input, input_extents, input_rows), fused(of_input, input_extents, input_columns)}};
   IndexMap to_product{of_block, {fused(of_block, block_extents, rows)}};
   for (const size_t i : other) to_product.outputs.push_back(of_block[i]);
   to_product.outputs.push_back(fused(of_block, block_extents, columns));

@@ -65,17 +65,17 @@ Result<Reformulated> apply_online_reduction(const Func& func, const BlockNode& s
   }
   for (const IterVar& iter : sum.iters) {
     const auto at = to_maximum.find(iter.var.get());
-    const auto same = at == to_maximum.end()
-                          ? maximum->iters.end()
-                          : std::ranges::find_if(maximum->iters, [&](const IterVar& other) {
-                              return other.var.get() == at->second.get() && other.kind == iter.kind &&
-                                     structural_equal(other.extent, iter.extent);
-                            });
+    const auto same =
+        at == to_maximum.end() ? maximum->iters.end() : std::ranges::find_if(maximum->iters, [&](const IterVar& other) {
+          return other.var.get() == at->second.get() && other.kind == iter.kind &&
+                 structural_equal(other.extent, iter.extent);
+        });
     if (same == maximum->iters.end()) return pattern_differs("maximum and sum run over different iterators");
   }
   Analyzer of_maximum = analyzer_in(func, *maximum);
   const Expr x = of_maximum.simplify(substitute(difference->a, to_maximum));
-  if (!structural_equal(x, of_maximum.simplify(m.term))) return pattern_differs("the exponent has another x than the maximum");
+  if (!structural_equal(x, of_maximum.simplify(m.term)))
+    return pattern_differs("the exponent has another x than the maximum");
 
   const std::vector<const BlockNode*> order = blocks_of(*scope);
   for (const Region& read : maximum->reads)

@@ -40,17 +40,21 @@ func softmax(A: f32[3, 7], B: f32[3, 7] output):
   for s in 3:
     for t in 7:
       block S(vs: spatial[3] = s, vt: reduce[7] = t):
-        reads )" + reads(added, {"E[0 +: 3, 0 +: 7]", "A[0 +: 3, 0 +: 7]", "M[0 +: 3]"}) + R"(
+        reads )" +
+         reads(added, {"E[0 +: 3, 0 +: 7]", "A[0 +: 3, 0 +: 7]", "M[0 +: 3]"}) + R"(
         writes S[vs]
         init:
           S[vs] = 0.0
-        S[vs] = S[vs] + )" + added + R"(
+        S[vs] = S[vs] + )" +
+         added + R"(
   for o in 3:
     for p in 7:
       block B(vo: spatial[3] = o, vp: spatial[7] = p):
-        reads )" + reads(result, {"E[vo, vp]", "S[vo]", "A[vo, vp]", "M[vo]"}) + R"(
+        reads )" +
+         reads(result, {"E[vo, vp]", "S[vo]", "A[vo, vp]", "M[vo]"}) + R"(
         writes B[vo, vp]
-        B[vo, vp] = )" + result + "\n";
+        B[vo, vp] = )" +
+         result + "\n";
 }
 
 std::vector<float> run(const Func& func, std::vector<float> input) {
@@ -64,8 +68,7 @@ std::vector<float> run(const Func& func, std::vector<float> input) {
 // Within the stated bound: 4 * 7 units of the sum, and those of the division.
 void expect_close(const Func& before, const Func& after, const std::vector<float>& input) {
   const std::vector<float> x = run(before, input), y = run(after, input);
-  for (size_t i = 0; i < x.size(); ++i)
-    EXPECT_NEAR(x[i], y[i], 32 * 1.2e-7f * std::abs(x[i])) << i;
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 32 * 1.2e-7f * std::abs(x[i])) << i;
 }
 
 std::vector<float> some_input() {
