@@ -25,6 +25,7 @@ models: setup ## Fetch or make the models that tests, demo and benchmarks use
 	@$(PYTHON) scripts/make_models.py
 
 test: build models ## Build, then run every test
+	@scripts/setup.sh --test
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 
 demo: build models ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers

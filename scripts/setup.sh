@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Fettle is built with: Debian packages (root, or sudo) and a Python environment in build/python.
-# Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`.
+# Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`,
+# `setup.sh --test` the browser of `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +9,8 @@ lists=(scripts/packages-debian.txt)
 for argument in "$@"; do
   case "$argument" in
     --dev) lists+=(scripts/packages-debian-dev.txt) ;;
-    *) echo "usage: scripts/setup.sh [--dev]" >&2; exit 2 ;;
+    --test) lists+=(scripts/packages-debian-test.txt) ;;
+    *) echo "usage: scripts/setup.sh [--dev] [--test]" >&2; exit 2 ;;
   esac
 done
 

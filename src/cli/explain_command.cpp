@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cli/command.h"
+#include "cli/explanations.h"
 
 namespace fettle::cli {
 namespace {
@@ -23,7 +24,12 @@ std::string upper(std::string text) {
 }
 
 nlohmann::json to_json(const ErrorInfo& info) {
-  return {{"code", info.name}, {"meaning", info.meaning}, {"remedy", info.remedy}};
+  const Explanation& more = explanation_of(info.code);
+  return {{"code", info.name},
+          {"meaning", info.meaning},
+          {"cause", more.cause},
+          {"example", more.example},
+          {"remedy", info.remedy}};
 }
 
 /// The number in "E201", or -1.
@@ -60,7 +66,9 @@ Result<Report> explain(const Options& options) {
   const ErrorInfo* info = find_error(upper(options.code));
   if (!info || info->code == ErrorCode::kNone) return fail(unknown_code(options.code, table));
   report.json = to_json(*info);
-  report.text = fmt::format("{}: {}\nWhat to do: {}.\n", info->name, info->meaning, info->remedy);
+  const Explanation& more = explanation_of(info->code);
+  report.text = fmt::format("{}: {}\n\n{}\n\nExample: {}\n\nWhat to do: {}.\n", info->name, info->meaning, more.cause,
+                            more.example, info->remedy);
   return report;
 }
 

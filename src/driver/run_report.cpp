@@ -200,6 +200,8 @@ Result<RunReport> report_run(Database& database, const TuningRun& run, const Tar
     return {};
   }));
 
+  // Records that came from a file may lie in another order.
+  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.elapsed_s < b.elapsed_s; });
   std::vector<double> best_s = first_s;
   double estimated_s = 0;
   for (size_t i = 0; i < best_s.size(); ++i) estimated_s += run.tasks[i].weight * best_s[i];

@@ -31,7 +31,10 @@
   const count = n => n.toLocaleString('en');
   const percent = (x, digits = 1) => (100 * x).toFixed(digits) + ' %';
   const times = x => x > 0 && isFinite(x) ? x.toFixed(2) + ' ×' : '–';
-  const clip = (text, n) => text.length > n ? text.slice(0, n - 1) + '…' : text;
+  const clip = (text, n) => {
+    const letters = [...text];  // whole characters
+    return letters.length > n ? letters.slice(0, n - 1).join('') + '…' : text;
+  };
   const share = task => run.estimated_s > 0 ? task.weight * task.best_s / run.estimated_s : 0;
   const color = i => i < 7 ? `var(--s${i})` : 'var(--s7)';
 
@@ -117,7 +120,8 @@
   // --- charts -----------------------------------------------------------------------------------------------------
 
   const frame = (label, width, height, children) =>
-    s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label}, [s('title', {}, label), ...children]);
+    h('div', {class: 'scroll chart', role: 'region', 'aria-label': label, tabindex: '0'},
+      s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label}, children));
   const text = (x, y, content, attributes = {}) => s('text', {x, y, ...attributes}, content);
 
   // Latency against time: steps, since what is best so far holds until something better is found.
@@ -225,7 +229,7 @@
     if (!limits) return section('limits', 'Beside the machine’s limits', 'Limits', [
       h('p', {class: 'note'}, 'The peaks of the machine that ran this are not known: make the report there, or tune with --report.')]);
     const points = run.tasks.filter(t => t.flops > 0 && t.best_s > 0 && t.bytes > 0).map(t => [t.flops / t.bytes, t.flops / t.best_s, t]);
-    const width = 1000, height = 400, left = 70, right = 20, top = 16, bottom = 46;
+    const width = 1000, height = 400, left = 70, right = 20, top = 32, bottom = 46;
     const roofs = limits.copies.map(c => [c.level, c.bytes_per_second]);
     const xs = points.map(p => p[0]).concat(limits.flops / Math.max(...roofs.map(r => r[1])), limits.flops / Math.min(...roofs.map(r => r[1])));
     const ys = points.map(p => p[1]).concat(limits.flops);
@@ -243,7 +247,7 @@
       parts.push(text(x(10 ** e), height - bottom + 18, (10 ** e).toLocaleString('en', {maximumSignificantDigits: 2}), {'text-anchor': 'middle'}));
     }
     parts.push(text((left + width - right) / 2, height - 6, 'floating point operations for each byte touched', {'text-anchor': 'middle'}));
-    parts.push(text(left - 58, top - 4, 'Gflop/s', {}));
+    parts.push(text(left - 8, 13, 'Gflop/s', {'text-anchor': 'end'}));
     roofs.forEach(([level, rate], i) => {
       const begin = Math.max(10 ** x0, 10 ** y0 / rate), knee = limits.flops / rate;
       if (begin < knee) parts.push(s('line', {x1: x(begin), y1: y(begin * rate), x2: x(knee), y2: y(limits.flops), stroke: 'var(--soft)', 'stroke-width': 1.4}));
