@@ -127,7 +127,7 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   return {};
 }
 
-Result<> schedule_first_convolution(Schedule& s, const ConvTiles& t, int64_t lanes, int threads) {
+Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, int threads) {
   FETTLE_TRY(BlockRef o, get_block(s, {.name = "O"}));
   FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
   const int64_t width = t.vectors * lanes;
@@ -177,14 +177,15 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
   Schedule s(convolution_func(p));
   s.set_target(std::make_shared<const Target>(target));
   ConvTiles tiles;
-  if (p.channels_in < lanes) {
-    FETTLE_TRY_VOID(schedule_first_convolution(s, {.pixels = 4, .vectors = 4}, lanes, threads));
+  // Small images: the panel of weights stays in L2 while the rows pass by, and all channels of a tap are one long loop.
+  if (p.channels_in < lanes || p.width_out() == 7) {
+    const ConvTiles narrow = {.pixels = 4, .vectors = 4}, small = {.pixels = 7, .vectors = 3};
+    FETTLE_TRY_VOID(schedule_channels_last(s, p.channels_in < lanes ? narrow : small, lanes, threads));
     return s;
   }
   // All weights stay in L2, but each tile needs them from there: the next channels' are asked for.
   if (p.width_out() == 14 && p.kernel > 1) tiles.prefetch = p.kernel * p.kernel * lanes;
   if (p.kernel == 1 && p.stride == 1) tiles = {.pixels = 8, .flat = true};
-  if (p.width_out() == 7) tiles = {.pixels = 7, .vectors = 4, .prefetch = p.kernel * p.kernel * lanes};
   FETTLE_TRY_VOID(schedule_convolution(s, p, tiles, lanes, threads));
   return s;
 }

@@ -27,9 +27,9 @@ struct ConvTiles {
 Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int threads);
 
 Result<> schedule_gemm(Schedule& s, const GemmTiles& tiles, int64_t lanes, int threads);
-/// As schedule_convolution, for an image of few channels: stored channels last, the taps of a row unrolled, so that its borders
-/// become atoms of their own and padding costs nothing.
-Result<> schedule_first_convolution(Schedule& s, const ConvTiles& tiles, int64_t lanes, int threads);
+/// As schedule_convolution, on images stored channels last; the taps of a row are unrolled, so that its borders become atoms
+/// of their own and padding costs nothing.
+Result<> schedule_channels_last(Schedule& s, const ConvTiles& tiles, int64_t lanes, int threads);
 Result<> schedule_convolution(Schedule& s, const ConvProblem& problem, const ConvTiles& tiles, int64_t lanes, int threads);
 
 }  // namespace fettle::bench
