@@ -137,7 +137,7 @@ Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
   const auto database = make_memory_database();
   const auto model = make_boosted_trees(0);
   TuneOptions options;
-  options.max_seconds = limit_s - milliseconds_since(start) / 1e3;
+  options.max_seconds = 0.98 * limit_s - milliseconds_since(start) / 1e3;  // ending takes a moment
   options.scheduler.patience = 10;  // there is time: look longer before giving up
   options.describe = describe_by_lowering(std::make_shared<const Target>(target), threads, atoms);
   options.atoms = atoms;
