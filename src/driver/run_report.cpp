@@ -11,6 +11,7 @@
 #include "driver/kernels.h"
 #include "ir/expr.h"
 #include "ir/text.h"
+#include "ir/visit.h"
 #include "tune/bound.h"
 
 namespace fettle {
@@ -88,12 +89,33 @@ std::vector<LatencyPoint> thinned(const std::vector<LatencyPoint>& points) {
   return fewer;
 }
 
+/// How many elements of each buffer are read at most: one for each load and point of its block. A table of which a few rows
+/// are looked up counts with these.
+std::unordered_map<const BufferNode*, double> elements_read(const Func& func) {
+  std::unordered_map<const BufferNode*, double> read;
+  walk(func->body, [&](const Stmt& s) {
+    const auto* block = s.as<BlockNode>();
+    if (!block || block->iters.empty()) return true;
+    double points = 1;
+    for (const auto& iter : block->iters)
+      if (const auto* extent = iter.extent.as<IntImmNode>()) points *= static_cast<double>(extent->value);
+    walk(block->body, [](const Stmt&) { return true; }, [&](const Expr& e) {
+      if (const auto* source = e.as<LoadNode>()) read[source->buffer.get()] += points;
+      return true;
+    });
+    return true;
+  });
+  return read;
+}
+
 double bytes_of(const Func& func) {
+  const auto read = elements_read(func);
   double sum = 0;
   for (const Param& param : func->params) {
     double elems = 1;
     for (const Expr& extent : param.buffer->shape)
       if (const auto* number = extent.as<IntImmNode>()) elems *= static_cast<double>(number->value);
+    if (const auto found = read.find(param.buffer.get()); found != read.end()) elems = std::min(elems, found->second);
     sum += elems * static_cast<double>(param.buffer->dtype.element_bytes());
   }
   return sum;
