@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarks.md from what `make bench`, `make bench-core` and `make bench-model` left in build/bench/.
+"""Writes the tables of docs/benchmarks.md from what `make bench` and `make bench-…` left in build/bench/.
 
-usage: benchmark_tables.py [FOLDER]      FOLDER: where models.json, core.json and model.json are, build/bench by default
+usage: benchmark_tables.py [FOLDER]      FOLDER: where models.json, core.json and so on are, build/bench by default
 A table whose file is missing stays as it is. A figure that missed its bound is marked with (!).
 """
 
@@ -35,6 +35,8 @@ MODEL_COLUMNS = [
     "time outside kernels",
     "peak memory over ONNX Runtime's",
 ]
+# Tables of one row a figure, named like their files.
+PLAIN = ["model", "threads", "robust"]
 MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
 
@@ -93,8 +95,9 @@ def main():
     if (folder / "core.json").exists():
         rows, others = core_rows(json.loads((folder / "core.json").read_text()))
         text = replace_table(replace_table(text, "core", rows), "core, others", plain_rows(others))
-    if (folder / "model.json").exists():
-        text = replace_table(text, "model", plain_rows(json.loads((folder / "model.json").read_text())))
+    for name in PLAIN:
+        if (folder / f"{name}.json").exists():
+            text = replace_table(text, name, plain_rows(json.loads((folder / f"{name}.json").read_text())))
     PAGE.write_text(text)
 
 
