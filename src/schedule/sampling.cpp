@@ -53,6 +53,13 @@ std::vector<int64_t> outer_candidates(int64_t extent) {
 
 }  // namespace
 
+Applied sampled(Drawn drawn) {
+  Applied applied{nullptr, {drawn.decision.begin(), drawn.decision.end()}};
+  applied.decision = std::move(drawn.decision);
+  applied.address = std::move(drawn.address);
+  return applied;
+}
+
 std::string_view tile_position_name(TilePosition position) { return kPositionNames[static_cast<size_t>(position)]; }
 
 ArgValue to_arg(TilePosition x) { return {std::string(tile_position_name(x))}; }

@@ -14,6 +14,9 @@ struct Drawn {
   Decision decision;
 };
 
+/// What a sampling step leaves whose outputs are the parts of its decision. The program stays as it is.
+Applied sampled(Drawn drawn);
+
 /// The decision of the sampling step called `name`, from the first of
 ///   1. the trace that is being replayed: it must be among the choices, or the replay fails (E223);
 ///   2. the schedule's decision map, under the step's address: if it is not among the choices (the program above it has

@@ -43,10 +43,7 @@ Result<Applied> apply_sample_compute_location(const Schedule& s, const SampleCom
   };
   const auto draw = [&](RandomStream& stream) { return Decision{places[stream.below(places.size())]}; };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
-  Applied applied{nullptr, {drawn.decision.front()}};
-  applied.decision = std::move(drawn.decision);
-  applied.address = std::move(drawn.address);
-  return applied;
+  return sampled(std::move(drawn));
 }
 
 }  // namespace

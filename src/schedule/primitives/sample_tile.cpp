@@ -44,10 +44,7 @@ Result<Applied> apply_sample_tile(const Schedule& s, const SampleTileArgs& args)
     return decision;
   };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
-  Applied applied{nullptr, {drawn.decision.begin(), drawn.decision.end()}};
-  applied.decision = std::move(drawn.decision);
-  applied.address = std::move(drawn.address);
-  return applied;
+  return sampled(std::move(drawn));
 }
 
 }  // namespace
