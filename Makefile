@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test models demo bench-core bench-robust bench-model bench-threads format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-core bench-robust bench-model bench-threads format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -20,15 +20,17 @@ configure: setup
 	@mkdir -p $(BUILD); test -e $(BUILD)/build.ninja || cmake --preset $(or $(PRESET),release) -B $(BUILD) > $(BUILD)/configure.log 2>&1 \
 	  || { tail -n 20 $(BUILD)/configure.log >&2; rm -f $(BUILD)/build.ninja; exit 1; }
 
-models: setup ## Fetch or make the models that tests, demo and benchmarks use
+fetch: setup ## Fetch the real models, which are all that the demo needs
 	@scripts/fetch_models.py
+
+models: fetch ## Fetch or make all models that tests and benchmarks use
 	@$(PYTHON) scripts/make_models.py
 
 test: build models ## Build, then run every test
 	@scripts/setup.sh --test
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 
-demo: build models ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers
+demo: build fetch ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers
 	@scripts/demo.sh
 
 bench: build models ## All models against ONNX Runtime and OpenVINO, untuned and tuned (about an hour)
@@ -37,7 +39,7 @@ bench: build models ## All models against ONNX Runtime and OpenVINO, untuned and
 bench-core: build ## Kernels against the peak of this machine and oneDNN
 	@$(BUILD)/bin/bench-core
 
-bench-model: build models ## A whole model against ONNX Runtime and OpenVINO
+bench-model: build fetch ## A whole model against ONNX Runtime and OpenVINO
 	@$(BUILD)/bin/bench-model
 
 bench-robust: build ## Tunings whose processes are killed, whose candidates misbehave, that run for long
