@@ -128,8 +128,7 @@ bool end_group(pid_t group, const std::set<pid_t>& others) {
 
 }  // namespace
 
-ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd,
-                          const std::function<double()>& extend) {
+ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd) {
   int life[2];  // the child holds the writing end as long as it lives
   if (::pipe2(life, O_CLOEXEC) != 0) return {ChildOutcome::End::kNotStarted, errno};
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -168,11 +167,6 @@ ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& l
       outcome.end = ChildOutcome::End::kExited;
       waiting = false;
     } else if (Clock::now() >= deadline) {
-      const double more = extend ? extend() : 0;
-      if (more > 0) {
-        deadline += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(more));
-        continue;
-      }
       outcome.end = ChildOutcome::End::kTimedOut;
       waiting = false;
     }

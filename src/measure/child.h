@@ -28,11 +28,9 @@ struct ChildOutcome {
 
 /// Forks; the child runs `body` and exits with its result (0 … 255). The calling process must have one thread. The
 /// child may start threads but no processes (it dies of SIGSYS), leaves no core file, and dies with its parent.
-/// `give_up_fd`: a socket whose closing at the other end ends the child, or -1. `extend` is asked when the time is up:
-/// it returns how many seconds more are granted, or 0. Every process that the child started has ended when this returns,
-/// also where it left the child's group and session.
-ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd = -1,
-                          const std::function<double()>& extend = nullptr);
+/// `give_up_fd`: a socket whose closing at the other end ends the child, or -1. Every process that the child
+/// started has ended when this returns, also where it left the child's group and session.
+ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd = -1);
 
 /// "Segmentation fault (signal 11)"
 std::string signal_text(int signal);

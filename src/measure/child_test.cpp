@@ -42,14 +42,6 @@ TEST(Child, TimeRunsOut) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-TEST(Child, TimeIsExtendedOnRequest) {
-  int asked = 0;
-  const ChildOutcome outcome =
-      run_in_child([] { return ::usleep(150000); }, {.timeout_s = 0.02}, -1, [&] { return ++asked, 0.02; });
-  EXPECT_EQ(outcome.end, End::kExited);
-  EXPECT_GE(asked, 3);
-}
-
 TEST(Child, MemoryIsLimited) {
   const ChildOutcome outcome = run_in_child(
       [] {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "ir/text.h"
@@ -38,12 +39,12 @@ Digest code_digest(const std::vector<NamedObject>& objects) {
 }  // namespace
 
 Result<std::shared_ptr<BufferStore::Slot>> BufferStore::slot(const std::string& key, const BufferNode& buffer,
-                                                             size_t index) {
+                                                             size_t index, Sharing sharing) {
   if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
   auto made = std::make_shared<Slot>();
   FETTLE_TRY(made->layout, Relayout::make(buffer, ints_));
   const int64_t stagger = static_cast<int64_t>(index) * 5 * 64 % 4096;
-  FETTLE_TRY(made->memory, SharedBuffer::make(made->layout.physical_bytes(), stagger));
+  FETTLE_TRY(made->memory, GuardedBuffer::make(made->layout.physical_bytes(), stagger, sharing));
   slots_[key] = made;
   return made;
 }
@@ -58,8 +59,9 @@ Result<BufferStore::Arguments> BufferStore::arguments(const BuiltKernel& built, 
     const bool given = i < n_params;
     const std::string key = fmt::format("{} {} {}", i, layout_text(*param.buffer), given ? "" : prologue);
     const bool is_new = !slots_.contains(key);
-    FETTLE_TRY(std::shared_ptr<Slot> s, slot(key, *param.buffer, i));
-    if (given && is_new && param.kind != ParamKind::kOutput) {
+    const bool read_only = given && param.kind != ParamKind::kOutput;
+    FETTLE_TRY(std::shared_ptr<Slot> s, slot(key, *param.buffer, i, read_only ? Sharing::kPrivate : Sharing::kShared));
+    if (is_new && read_only) {
       std::vector<char> values(static_cast<size_t>(s->layout.logical_bytes()));
       fill_random(values.data(), s->layout.logical_elems(), param.buffer->dtype, seed_, i);
       s->layout.to_physical(values.data(), s->memory->data());
@@ -77,6 +79,24 @@ Result<BufferStore::Arguments> BufferStore::arguments(const BuiltKernel& built, 
   return result;
 }
 
+bool BufferStore::Arguments::needs_prologue() const {
+  return std::any_of(packed.begin(), packed.end(), [](const auto& slot) { return !slot->filled; });
+}
+
+Result<> BufferStore::Arguments::keep_packed() {
+  for (size_t i = slots.size() - packed.size(); i < slots.size(); ++i) {
+    Slot& slot = *slots[i];
+    if (slot.filled) continue;
+    FETTLE_TRY(std::shared_ptr<GuardedBuffer> kept,
+               GuardedBuffer::make(slot.memory->bytes(), slot.memory->stagger_bytes(), Sharing::kPrivate));
+    std::memcpy(kept->data(), slot.memory->data(), static_cast<size_t>(kept->bytes()));
+    slot.memory = std::move(kept);
+    slot.filled = true;
+    kernel[i] = slot.memory->data();
+  }
+  return {};
+}
+
 void BufferStore::poison(const Slot& output) {
   std::vector<char> nothing(static_cast<size_t>(output.layout.logical_bytes()), '\xff');
   output.layout.to_physical(nothing.data(), output.memory->data());
@@ -84,7 +104,7 @@ void BufferStore::poison(const Slot& output) {
 
 void BufferStore::trim() {
   int64_t held = 0;
-  for (const auto& [key, slot] : slots_) held += slot->memory->bytes();
+  for (const auto& [key, slot] : slots_) held += slot->memory->held_bytes();
   if (held <= kMaxHeldBytes) return;
   std::erase_if(slots_, [](const auto& entry) { return entry.second.use_count() == 1; });
 }

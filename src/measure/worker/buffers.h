@@ -1,5 +1,5 @@
 #pragma once
-// The memory that candidates of one workload run on, shared with the children that run them.
+// The memory that candidates of one workload run on, in the worker and the children that it forks.
 
 #include <map>
 #include <memory>
@@ -9,8 +9,8 @@
 #include "base/result.h"
 #include "ir/func.h"
 #include "measure/builder.h"
+#include "measure/guarded_buffer.h"
 #include "measure/relayout.h"
-#include "measure/shared_buffer.h"
 
 namespace fettle {
 
@@ -19,8 +19,9 @@ class BufferStore {
  public:
   BufferStore(uint64_t seed, IntBindings ints) : seed_(seed), ints_(std::move(ints)) {}
 
+  /// What children write is shared; what they read alone is not, and lies in huge pages.
   struct Slot {
-    std::shared_ptr<SharedBuffer> memory;
+    std::shared_ptr<GuardedBuffer> memory;
     Relayout layout;
     bool filled = false;  // of what a prologue makes: it has run
   };
@@ -29,6 +30,10 @@ class BufferStore {
     std::vector<void*> kernel;                 // their addresses
     std::vector<void*> prologue;
     std::vector<std::shared_ptr<Slot>> packed;  // what the prologue makes
+
+    bool needs_prologue() const;
+    /// The prologue has run: what it made is no longer shared. E710.
+    Result<> keep_packed();
   };
 
   /// Memory for `built`: inputs and constants hold their seeded values; the first `n_params` parameters are those of
@@ -39,7 +44,7 @@ class BufferStore {
   static void poison(const Slot& output);
 
  private:
-  Result<std::shared_ptr<Slot>> slot(const std::string& key, const BufferNode& buffer, size_t index);
+  Result<std::shared_ptr<Slot>> slot(const std::string& key, const BufferNode& buffer, size_t index, Sharing sharing);
   /// Gives up what no candidate uses where the whole grows beyond its limit.
   void trim();
 

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <new>
 
-#include "measure/shared_buffer.h"
+#include "measure/guarded_buffer.h"
 #include "rt/context.h"
 
 namespace fettle {
@@ -72,32 +73,49 @@ int32_t misbehave(Misbehaviour what, FettleContext* context, void** buffers, con
   return FETTLE_OK;
 }
 
-// Runs in the child. What fails is in the report; the exit status says only that it came to its end.
+int be_prologue(const LoadedKernel& candidate, const BufferStore::Arguments& arguments,
+                const std::vector<int64_t>& ints, int threads, ChildReport& report) {
+  std::vector<void*> buffers = arguments.prologue;
+  rt::OwnedContext context(threads);
+  report.status = context.threads() < threads ? static_cast<int32_t>(FETTLE_OUT_OF_MEMORY)
+                                              : candidate.prologue(context.get(), buffers.data(), ints.data());
+  report.done = true;
+  return 0;
+}
+
 int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
-                 const std::vector<int64_t>& ints, const RunRequest& request, bool run_prologue, ChildReport& report) {
-  std::vector<void*> kernel_buffers = arguments.kernel, prologue_buffers = arguments.prologue;
+                 const std::vector<int64_t>& ints, const RunRequest& request, ChildReport& report) {
+  std::vector<void*> buffers = arguments.kernel;
   rt::OwnedContext context(request.threads);
-  if (context.threads() < request.threads) {
+  // Outputs are made where a model has them, too: in huge pages, which cannot be shared.
+  std::vector<std::shared_ptr<GuardedBuffer>> outputs(n_params);
+  bool has_memory = context.threads() >= request.threads;
+  for (size_t i = 0; i < arguments.slots.size(); ++i) {
+    const GuardedBuffer& memory = *arguments.slots[i]->memory;
+    if (i >= n_params || candidate.built.kernel_params[i].kind != ParamKind::kOutput) {
+      memory.forbid_writing();
+    } else if (memory.bytes() >= GuardedBuffer::kHugeFromBytes) {
+      auto made = GuardedBuffer::make(memory.bytes(), memory.stagger_bytes(), Sharing::kPrivate);
+      has_memory &= made.has_value();
+      if (!made) continue;
+      outputs[i] = std::move(*made);
+      std::memcpy(outputs[i]->data(), memory.data(), static_cast<size_t>(memory.bytes()));
+      buffers[i] = outputs[i]->data();
+    }
+  }
+  if (!has_memory) {
     report.status = FETTLE_OUT_OF_MEMORY;
     return 0;
   }
-  if (run_prologue) {
-    report.status = candidate.prologue(context.get(), prologue_buffers.data(), ints.data());
-    if (report.status != FETTLE_OK) return 0;
-  }
-  report.phase = ChildReport::kPrologueDone;
-  for (size_t i = 0; i < arguments.slots.size(); ++i)
-    if (i >= n_params || candidate.built.kernel_params[i].kind != ParamKind::kOutput)
-      arguments.slots[i]->memory->forbid_writing();
 
   bool good = request.misbehaviour == Misbehaviour::kNone || request.misbehaviour == Misbehaviour::kCorrupt;
   const auto call = [&] {
     if (!good) {
       good = true;
-      if (const int32_t status = misbehave(request.misbehaviour, context.get(), kernel_buffers.data(), arguments))
+      if (const int32_t status = misbehave(request.misbehaviour, context.get(), buffers.data(), arguments))
         return status;
     }
-    return candidate.kernel(context.get(), kernel_buffers.data(), ints.data());
+    return candidate.kernel(context.get(), buffers.data(), ints.data());
   };
   if (request.timing) {
     report.timing = time_call(call, *request.timing);
@@ -105,51 +123,23 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
   } else {
     report.status = call();
   }
-  if (request.misbehaviour == Misbehaviour::kCorrupt)
-    for (size_t i = 0; i < n_params; ++i)
-      if (candidate.built.kernel_params[i].kind == ParamKind::kOutput)
-        std::memset(arguments.slots[i]->memory->data(), 0x3f, 4);
-  report.phase = ChildReport::kDone;
+  for (size_t i = 0; i < n_params; ++i) {
+    if (candidate.built.kernel_params[i].kind != ParamKind::kOutput) continue;
+    if (request.misbehaviour == Misbehaviour::kCorrupt) std::memset(buffers[i], 0x3f, 4);
+    const GuardedBuffer& memory = *arguments.slots[i]->memory;
+    if (outputs[i]) std::memcpy(memory.data(), buffers[i], static_cast<size_t>(memory.bytes()));
+  }
+  report.done = true;
   return 0;
 }
 
-}  // namespace
-
-std::optional<Misbehaviour> find_misbehaviour(std::string_view name) {
-  for (const Named& named : kMisbehaviours)
-    if (named.name == name) return named.misbehaviour;
-  return std::nullopt;
-}
-
-Misbehaviour planned_by_id(int64_t every, int64_t id) {
-  constexpr Misbehaviour kInTurn[] = {Misbehaviour::kCrash, Misbehaviour::kHang, Misbehaviour::kAllocate,
-                                      Misbehaviour::kFork, Misbehaviour::kCorrupt};
-  return every > 0 && id % every == every - 1 ? kInTurn[id / every % 5] : Misbehaviour::kNone;
-}
-
-Result<Timing> run_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
-                             const std::vector<int64_t>& ints, const RunRequest& request, int* signal) {
-  *signal = 0;
-  FETTLE_TRY(const std::shared_ptr<SharedBuffer> page, SharedBuffer::make(sizeof(ChildReport), 0));
-  auto* report = new (page->data()) ChildReport{};
-  bool run_prologue = false;
-  for (const auto& slot : arguments.packed) run_prologue |= !slot->filled;
-
-  double granted = 0;
-  const auto extend = [&]() -> double {
-    if (report->phase >= ChildReport::kPrologueDone || !run_prologue || granted >= request.prologue_s) return 0;
-    granted += 0.1;
-    return 0.1;
-  };
-  const ChildOutcome outcome =
-      run_in_child([&] { return be_candidate(candidate, arguments, n_params, ints, request, run_prologue, *report); },
-                   request.limits, request.give_up_fd, extend);
-  if (run_prologue && report->phase >= ChildReport::kPrologueDone)
-    for (const auto& slot : arguments.packed) slot->filled = true;
-
+// Runs `body` in a child; an error says how that ended. `*signal` is set for E403.
+Result<> run_reporting(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd,
+                       const ChildReport& report, int* signal) {
+  const ChildOutcome outcome = run_in_child(body, limits, give_up_fd);
   switch (outcome.end) {
     case ChildOutcome::End::kTimedOut:
-      return fail(ErrorCode::E402, fmt::format("it ran for {:.3g} s", request.limits.timeout_s + granted));
+      return fail(ErrorCode::E402, fmt::format("it ran for {:.3g} s", limits.timeout_s));
     case ChildOutcome::End::kAbandoned:
       return fail(ErrorCode::E406, "the tuner has gone");
     case ChildOutcome::End::kNotStarted:
@@ -167,11 +157,46 @@ Result<Timing> run_candidate(const LoadedKernel& candidate, const BufferStore::A
     case ChildOutcome::End::kExited:
       break;
   }
-  if (report->status == FETTLE_OUT_OF_MEMORY)
-    return fail(ErrorCode::E404, fmt::format("it could not have more than {} MiB", request.limits.memory_bytes >> 20));
-  if (report->status != FETTLE_OK) return fail(ErrorCode::E403, fmt::format("the kernel returned {}", report->status));
-  if (report->phase != ChildReport::kDone)
-    return fail(ErrorCode::E403, fmt::format("it ended the process with status {}", outcome.code));
+  if (report.status == FETTLE_OUT_OF_MEMORY)
+    return fail(ErrorCode::E404, fmt::format("it could not have more than {} MiB", limits.memory_bytes >> 20));
+  if (report.status != FETTLE_OK) return fail(ErrorCode::E403, fmt::format("the kernel returned {}", report.status));
+  if (!report.done) return fail(ErrorCode::E403, fmt::format("it ended the process with status {}", outcome.code));
+  return {};
+}
+
+}  // namespace
+
+std::optional<Misbehaviour> find_misbehaviour(std::string_view name) {
+  for (const Named& named : kMisbehaviours)
+    if (named.name == name) return named.misbehaviour;
+  return std::nullopt;
+}
+
+Misbehaviour planned_by_id(int64_t every, int64_t id) {
+  constexpr Misbehaviour kInTurn[] = {Misbehaviour::kCrash, Misbehaviour::kHang, Misbehaviour::kAllocate,
+                                      Misbehaviour::kFork, Misbehaviour::kCorrupt};
+  return every > 0 && id % every == every - 1 ? kInTurn[id / every % 5] : Misbehaviour::kNone;
+}
+
+Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Arguments& arguments, size_t n_params,
+                             const std::vector<int64_t>& ints, const RunRequest& request, int* signal) {
+  *signal = 0;
+  FETTLE_TRY(const std::shared_ptr<GuardedBuffer> page, GuardedBuffer::make(sizeof(ChildReport), 0, Sharing::kShared));
+  if (arguments.needs_prologue()) {
+    auto* report = new (page->data()) ChildReport{};
+    ChildLimits limits = request.limits;
+    limits.timeout_s = std::max(limits.timeout_s, request.prologue_s);
+    FETTLE_TRY_VOID(run_reporting([&] { return be_prologue(candidate, arguments, ints, request.threads, *report); },
+                                  limits, request.give_up_fd, *report, signal));
+    FETTLE_TRY_VOID(arguments.keep_packed());
+  }
+  auto* report = new (page->data()) ChildReport{};
+  ChildLimits limits = request.limits;
+  for (size_t i = 0; i < n_params; ++i)
+    if (candidate.built.kernel_params[i].kind == ParamKind::kOutput)
+      limits.memory_bytes += 2 * arguments.slots[i]->memory->bytes() + (6 << 20);
+  FETTLE_TRY_VOID(run_reporting([&] { return be_candidate(candidate, arguments, n_params, ints, request, *report); },
+                                limits, request.give_up_fd, *report, signal));
   return report->timing;
 }
 

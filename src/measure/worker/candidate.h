@@ -35,10 +35,9 @@ std::optional<Misbehaviour> find_misbehaviour(std::string_view name);
 /// Of one in `every` candidates, by their ids: crash, hang, allocate, fork and corrupt, in turn.
 Misbehaviour planned_by_id(int64_t every, int64_t id);
 
-/// The page that a child writes and the worker reads.
+/// The page that a child writes and the worker reads. The exit status says only that it came to its end.
 struct ChildReport {
-  enum Phase : int { kStarted, kPrologueDone, kDone };
-  std::atomic<int> phase;
+  std::atomic<bool> done;
   int32_t status;  // FettleStatus of what failed, or 0
   Timing timing;
 };
@@ -47,14 +46,15 @@ struct RunRequest {
   int threads = 1;
   std::optional<TimingOptions> timing;  // none: one call only
   ChildLimits limits;
-  double prologue_s = 10;  // granted beyond the limit to a prologue that has to run
+  double prologue_s = 10;  // a prologue's limit
   int give_up_fd = -1;
   Misbehaviour misbehaviour = Misbehaviour::kNone;
 };
 
-/// Runs the prologue, where its results are not there yet, and the kernel. Inputs, constants and packed constants
-/// cannot be written meanwhile. An error is E402, E403 or E404, with `signal` set for E403.
-Result<Timing> run_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
+/// Runs the prologue, where its results are not there yet, in a child of its own, and the kernel in another. Inputs,
+/// constants and packed constants cannot be written meanwhile. An error is E402, E403, E404 or E710, with `signal` set
+/// for E403.
+Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Arguments& arguments, size_t n_params,
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal);
 
 }  // namespace fettle

@@ -43,7 +43,7 @@ void look_for_tuner(int) {
 }
 
 void end_with_tuner() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = look_for_tuner;
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGIO, &action, nullptr);

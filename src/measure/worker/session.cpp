@@ -160,7 +160,7 @@ Result<Outputs> Session::outputs_of(const LoadedKernel& candidate, const BufferS
 // What `scheduled` computes, which has the workload's parameters.
 Result<Outputs> Session::computed_by(const Func& scheduled, bool plain) {
   FETTLE_TRY(const std::shared_ptr<LoadedKernel> kernel, build(scheduled, plain));
-  FETTLE_TRY(const BufferStore::Arguments arguments, store_->arguments(kernel->built, workload_->params.size()));
+  FETTLE_TRY(BufferStore::Arguments arguments, store_->arguments(kernel->built, workload_->params.size()));
   RunRequest request;
   request.limits.timeout_s = kReferenceSeconds;
   request.give_up_fd = channel_.fd();
@@ -232,8 +232,7 @@ std::optional<std::string> Session::difference(const Outputs& outputs, const Ref
     if (param.kind != ParamKind::kOutput) continue;
     const std::vector<bool> all;
     const auto wrong = find_difference(param.buffer->name, shapes_[o], param.buffer->dtype, outputs[o].data(),
-                                       reference.outputs[o].data(),
-                                       tolerance_of_scale(workload_, param.buffer->dtype),
+                                       reference.outputs[o].data(), tolerance_of_scale(workload_, param.buffer->dtype),
                                        reference.known.empty() ? all : reference.known[o]);
     if (wrong) return wrong;
     ++o;
