@@ -28,6 +28,9 @@ struct LowerOptions {
   bool outline_atoms = true;
   /// Schedules' notes (vectorize, unroll, parallel) are obeyed. Off: plain serial loops, the reference.
   bool obey_notes = true;
+  /// Off: scalar code for printers of source text. Vectorized loops are serial, unrolled loops stay loops (ForKind::kUnrolled),
+  /// register buffers stay arrays, nothing is outlined or prefetched.
+  bool vectors = true;
 };
 
 /// E301 where a construct has no lowering.

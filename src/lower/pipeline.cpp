@@ -32,6 +32,19 @@ class NoteRemover : public Mutator {
   std::unordered_map<const BufferNode*, Buffer> plain_;
 };
 
+// Vectorized loops become serial ones.
+class Scalarizer : public Mutator {
+ public:
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    Stmt result = Mutator::rewrite(s);
+    const auto* loop = result.as<ForNode>();
+    if (!loop || loop->loop_kind != ForKind::kVectorized) return result;
+    return with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
+  }
+};
+
 template <class Pass>
 Func on_body(const Func& func, Pass pass) {
   Stmt body = pass(func->body);
@@ -41,6 +54,7 @@ Func on_body(const Func& func, Pass pass) {
 IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
   Func func = flatten_blocks(scheduled);
   if (!options.obey_notes) func = NoteRemover().Mutator::rewrite(func);
+  else if (!options.vectors) func = Scalarizer().Mutator::rewrite(func);
   func = compact_buffers(func);
   const auto tighten = [&](const Stmt& body) { return tighten_loops(body, scheduled->int_params); };
   if (options.obey_notes) func = drop_private_guards(func);  // tails only: the guards of values come next
@@ -50,19 +64,19 @@ IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
   if (options.obey_notes) func = peel_tails(func);
   IrModule module;
   module.entry = func->name;
-  if (options.obey_notes && options.outline_atoms) {
+  if (options.obey_notes && options.outline_atoms && options.vectors) {
     func = dispatch_register_kernels(func);
     func = on_body(func, tighten);
     func = on_body(func, fold_control);
     func = on_body(func, insert_prefetches);
     module = outline_atoms(func);
   } else {
-    if (options.obey_notes) func = on_body(func, insert_prefetches);
+    if (options.obey_notes && options.vectors) func = on_body(func, insert_prefetches);
     module.funcs[func->name] = func;
   }
   for (auto& [name, f] : module.funcs) {
     f = on_body(f, vectorize_loops);
-    f = on_body(f, unroll_loops);
+    f = on_body(f, options.vectors ? unroll_loops : fold_control);
   }
   return module;
 }

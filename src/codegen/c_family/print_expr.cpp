@@ -1,0 +1,386 @@
+// Expressions as text. Types: Dialect::value_type; what operators mean: ir/interpret.h.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codegen/c_family/source_printer.h"
+
+namespace fettle::c_family {
+namespace {
+
+bool is_small(DType t) { return t.is_float() && t.bits == 16; }
+/// The type in which floats of type t are computed.
+DType computed(DType t) { return is_small(t) ? kF32 : t; }
+
+std::string float_literal(double v, DType type, const Dialect& d) {
+  const bool single = type.bits != 64;
+  if (std::isnan(v)) return single ? "NAN" : "(double)NAN";
+  if (std::isinf(v)) return std::string(single ? "" : "(double)") + (v < 0 ? "-" : "") + "INFINITY";
+  std::string text = single ? fmt::format("{}", static_cast<float>(v)) : fmt::format("{}", v);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  (void)d;
+  return single ? text + "f" : text;
+}
+
+std::string int_literal(int64_t v, DType type, const Dialect& d, bool typed) {
+  if (type.is_bool()) return v ? "true" : "false";
+  if (type.code == TypeCode::kUInt) {
+    if (type.bits == 64) return fmt::format("{}{}", static_cast<uint64_t>(v), d.u64_suffix);
+    return fmt::format("{}{}", v, type.bits == 32 ? "u" : "");
+  }
+  if (type.bits == 64) {
+    if (v == INT64_MIN) return fmt::format("(-9223372036854775807{} - 1)", d.i64_suffix);
+    const bool small = v >= -INT32_MAX && v <= INT32_MAX;
+    return std::to_string(v) + (typed || !small ? d.i64_suffix : "");
+  }
+  if (v == INT32_MIN) return "(-2147483647 - 1)";
+  return std::to_string(v);
+}
+
+bool is_literal(const Expr& e) { return e.kind() == ExprKind::kIntImm; }
+
+}  // namespace
+
+std::string literal(const Expr& constant, const Dialect& dialect, bool typed) {
+  if (const auto* imm = constant.as<IntImmNode>()) return int_literal(imm->value, constant.dtype(), dialect, typed);
+  const auto* imm = constant.as<FloatImmNode>();
+  double v = imm->value;
+  if (is_small(constant.dtype())) v = static_cast<double>(static_cast<float>(v));
+  return float_literal(v, constant.dtype(), dialect);
+}
+
+std::string SourcePrinter::expr(const Expr& e, Level level) {
+  const Text text = expr(e);
+  return text.level > level ? "(" + text.text + ")" : text.text;
+}
+
+std::string SourcePrinter::value(const Expr& e) { return expr(e).text; }
+
+bool SourcePrinter::is_index(const Expr& e) const {
+  if (e.dtype() != kI64) return false;
+  if (is_literal(e)) return true;
+  if (const auto* var = e.as<VarNode>()) return index_vars_.count(var) != 0;
+  if (const auto* select = e.as<SelectNode>()) return is_index(select->if_true) && is_index(select->if_false);
+  const auto* node = e.as<BinaryNode>();
+  if (!node) return false;
+  switch (node->op) {
+    case BinaryOp::kAdd:
+    case BinaryOp::kSub:
+    case BinaryOp::kMul:
+    case BinaryOp::kMin:
+    case BinaryOp::kMax:
+    case BinaryOp::kFloorDiv:
+    case BinaryOp::kFloorMod:
+      return is_index(node->a) && is_index(node->b);
+    default:
+      return false;
+  }
+}
+
+bool SourcePrinter::is_not_negative(const Expr& e) const {
+  if (e.dtype() != kI64) return false;
+  if (const int64_t* v = as_int(e)) return *v >= 0;
+  if (const auto* var = e.as<VarNode>()) {
+    const auto found = index_vars_.find(var);
+    return found != index_vars_.end() && found->second;
+  }
+  const auto* node = e.as<BinaryNode>();
+  if (!node || !is_index(e)) return false;
+  switch (node->op) {
+    case BinaryOp::kMax:
+      return is_not_negative(node->a) || is_not_negative(node->b);
+    case BinaryOp::kAdd:
+    case BinaryOp::kMul:
+    case BinaryOp::kMin:
+    case BinaryOp::kFloorDiv:
+      return is_not_negative(node->a) && is_not_negative(node->b);
+    case BinaryOp::kFloorMod:
+      return as_int(node->b) && *as_int(node->b) > 0;
+    default:
+      return false;
+  }
+}
+
+SourcePrinter::Text SourcePrinter::expr(const Expr& e) {
+  if (e.dtype().is_vector()) {
+    fail_with("a vector of type " + e.dtype().to_string() + " is left in the program");
+    return {"0"};
+  }
+  switch (e.kind()) {
+    case ExprKind::kIntImm:
+    case ExprKind::kFloatImm: {
+      // Constants of 16-bit floats are rounded to their type.
+      std::string text = is_small(e.dtype()) ? use_helper("round_" + e.dtype().to_string() + "_f64",
+                                                          {float_literal(e.as<FloatImmNode>()->value, kF64, dialect_)})
+                                                   .text
+                                             : literal(e, dialect_);
+      if (is_small(e.dtype())) {
+        const double v = e.as<FloatImmNode>()->value;
+        // Small integers are values of every float type.
+        if (v == std::trunc(v) && std::fabs(v) <= 256) text = float_literal(v, kF32, dialect_);
+      }
+      const Level level = text[0] == '-' || text[0] == '(' ? kUnary : kPrimary;
+      return {std::move(text), level};
+    }
+    case ExprKind::kVar: {
+      const auto found = vars_.find(e.as<VarNode>());
+      if (found != vars_.end()) return {found->second};
+      fail_with("variable " + e.as<VarNode>()->name + " is not bound");
+      return {"0"};
+    }
+    case ExprKind::kBinary:
+      return binary(*e.as<BinaryNode>());
+    case ExprKind::kNot:
+      return {"!" + expr(e.as<NotNode>()->a, kUnary), kUnary};
+    case ExprKind::kSelect: {
+      const auto* node = e.as<SelectNode>();
+      const bool typed = e.dtype() == kI64;
+      const auto side = [&](const Expr& x) {
+        return typed && is_literal(x) ? literal(x, dialect_, true) : expr(x, kOr);
+      };
+      return {fmt::format("{} ? {} : {}", expr(node->condition, kOr), side(node->if_true), side(node->if_false)),
+              kTernary};
+    }
+    case ExprKind::kCast:
+      return cast_text(*e.as<CastNode>());
+    case ExprKind::kLoad:
+      return load_text(*e.as<LoadNode>());
+    case ExprKind::kAddress: {
+      const auto* node = e.as<AddressNode>();
+      return {"&" + element(node->buffer, node->indices), kUnary};
+    }
+    case ExprKind::kCall:
+      return call_text(*e.as<CallNode>());
+    case ExprKind::kShuffle: {
+      const auto* node = e.as<ShuffleNode>();
+      if (node->vectors[0].dtype().lanes == 1) return expr(node->vectors[static_cast<size_t>(node->lanes[0])]);
+      fail_with("a lane of a vector is taken");
+      return {"0"};
+    }
+    case ExprKind::kRamp:
+    case ExprKind::kBroadcast:
+      break;
+  }
+  fail_with("a vector is left in the program");
+  return {"0"};
+}
+
+std::string SourcePrinter::element(const Buffer& buffer, const std::vector<Expr>& indices) {
+  if (indices.size() != 1) fail_with("an access of " + buffer->name + " is not flat");
+  return fmt::format("{}[{}]", place(buffer.get()).name, indices.empty() ? "0" : value(indices[0]));
+}
+
+SourcePrinter::Text SourcePrinter::load_text(const LoadNode& node) {
+  const DType type = node.dtype;
+  Text text{element(node.buffer, node.indices)};
+  if (is_small(type)) text = use_helper("f32_from_" + type.to_string(), {text.text});
+  if (type.is_bool()) text = {text.text + " != 0", kEquality};
+  if (!node.mask || is_true(node.mask)) return text;
+  const std::string zero = type.is_float() ? float_literal(0, type, dialect_) : int_literal(0, type, dialect_, true);
+  const std::string read = text.level > kOr ? "(" + text.text + ")" : text.text;
+  return {fmt::format("{} ? {} : {}", expr(node.mask, kOr), read, zero), kTernary};
+}
+
+SourcePrinter::Text SourcePrinter::infix(const BinaryNode& node, const char* op, Level level) {
+  // The right operand of equal level is in parentheses: a - (b - c); float sums keep their order too. Operators of bits
+  // and shifts, whose levels few people know, get them around everything.
+  const Level left = level == kBits || level == kShift ? kUnary : level == kEquality || level == kOrder ? kSum : level;
+  const Level right = level == kAnd || level == kOr ? kEquality : left == level ? static_cast<Level>(level - 1) : left;
+  std::string a = expr(node.a, level == kAnd || level == kOr ? static_cast<Level>(kEquality) : left);
+  // a && b && c needs none.
+  if (const auto* inner = node.a.as<BinaryNode>(); (level == kAnd || level == kOr) && inner && inner->op == node.op)
+    a = value(node.a);
+  // Of two int literals C would make an int.
+  if (is_literal(node.a) && is_literal(node.b) && node.a.dtype() == kI64) a = literal(node.a, dialect_, true);
+  return {fmt::format("{} {} {}", a, op, expr(node.b, right)), level};
+}
+
+SourcePrinter::Text SourcePrinter::binary(const BinaryNode& node) {
+  const DType type = node.a.dtype();
+  if (node.op == BinaryOp::kAnd) return infix(node, "&&", kAnd);
+  if (node.op == BinaryOp::kOr) return infix(node, "||", kOr);
+  return type.is_float() ? float_binary(node, type) : int_binary(node, type);
+}
+
+SourcePrinter::Text SourcePrinter::float_binary(const BinaryNode& node, DType type) {
+  const auto rounded = [&](Text text) {
+    return is_small(type) ? use_helper("round_" + type.to_string(), {text.text}) : text;
+  };
+  const std::string name = computed(type).to_string();
+  switch (node.op) {
+    case BinaryOp::kAdd:
+      return rounded(infix(node, "+", kSum));
+    case BinaryOp::kSub:
+      return rounded(infix(node, "-", kSum));
+    case BinaryOp::kMul:
+      return rounded(infix(node, "*", kProduct));
+    case BinaryOp::kDiv:
+      return rounded(infix(node, "/", kProduct));
+    case BinaryOp::kMin:
+      return use_helper("min_" + name, {value(node.a), value(node.b)});
+    case BinaryOp::kMax:
+      return use_helper("max_" + name, {value(node.a), value(node.b)});
+    case BinaryOp::kEq:
+      return infix(node, "==", kEquality);
+    case BinaryOp::kNe:
+      return infix(node, "!=", kEquality);
+    case BinaryOp::kLt:
+      return infix(node, "<", kOrder);
+    case BinaryOp::kLe:
+      return infix(node, "<=", kOrder);
+    default:
+      fail_with("an integer operation on floats");
+      return {"0"};
+  }
+}
+
+SourcePrinter::Text SourcePrinter::int_binary(const BinaryNode& node, DType type) {
+  // The bits of bools are those of 0 and 1.
+  const bool plain = is_index(node.a) && is_index(node.b);
+  const bool native_unsigned = type.code == TypeCode::kUInt && type.bits >= 32;
+  const auto by_helper = [&](const char* op) {
+    return use_helper(fmt::format("{}_{}", op, type.to_string()), {value(node.a), value(node.b)});
+  };
+  const int64_t* amount = as_int(node.b);
+  const bool in_range = amount && *amount >= 0 && *amount < type.bits;
+  if (type.is_bool() && node.op != BinaryOp::kEq && node.op != BinaryOp::kNe && node.op != BinaryOp::kBitAnd &&
+      node.op != BinaryOp::kBitOr && node.op != BinaryOp::kBitXor) {
+    switch (node.op) {  // on one bit
+      case BinaryOp::kMin:
+      case BinaryOp::kMul:
+        return {fmt::format("({} & {}) != 0", expr(node.a, kUnary), expr(node.b, kUnary)), kEquality};
+      case BinaryOp::kMax:
+        return {fmt::format("({} | {}) != 0", expr(node.a, kUnary), expr(node.b, kUnary)), kEquality};
+      case BinaryOp::kAdd:
+      case BinaryOp::kSub:
+        return infix(node, "!=", kEquality);
+      case BinaryOp::kLt:
+        return {fmt::format("!{} && {}", expr(node.a, kUnary), expr(node.b, kEquality)), kAnd};
+      case BinaryOp::kLe:
+        return {fmt::format("!{} || {}", expr(node.a, kUnary), expr(node.b, kEquality)), kOr};
+      default:
+        fail_with("an integer operation on bools");
+        return {"0"};
+    }
+  }
+  switch (node.op) {
+    case BinaryOp::kAdd:
+      return plain || native_unsigned ? infix(node, "+", kSum) : by_helper("add");
+    case BinaryOp::kSub:
+      return plain || native_unsigned ? infix(node, "-", kSum) : by_helper("sub");
+    case BinaryOp::kMul:
+      return plain || native_unsigned ? infix(node, "*", kProduct) : by_helper("mul");
+    case BinaryOp::kMin:
+      return by_helper("min");
+    case BinaryOp::kMax:
+      return by_helper("max");
+    case BinaryOp::kEq:
+      return infix(node, "==", kEquality);
+    case BinaryOp::kNe:
+      return infix(node, "!=", kEquality);
+    // An unsigned number beside the constant zero makes compilers warn.
+    case BinaryOp::kLt:
+      return type.code == TypeCode::kUInt && (is_literal(node.a) || is_literal(node.b)) ? by_helper("lt")
+                                                                                        : infix(node, "<", kOrder);
+    case BinaryOp::kLe:
+      return type.code == TypeCode::kUInt && (is_literal(node.a) || is_literal(node.b)) ? by_helper("le")
+                                                                                        : infix(node, "<=", kOrder);
+    case BinaryOp::kBitAnd:
+      return infix(node, "&", kBits);
+    case BinaryOp::kBitOr:
+      return infix(node, "|", kBits);
+    case BinaryOp::kBitXor:
+      return infix(node, "^", kBits);
+    case BinaryOp::kShl:
+      return native_unsigned && in_range ? infix(node, "<<", kShift) : by_helper("shl");
+    case BinaryOp::kShr:
+      return native_unsigned && in_range ? infix(node, ">>", kShift) : by_helper("shr");
+    case BinaryOp::kFloorDiv:
+    case BinaryOp::kFloorMod: {
+      const bool quotient = node.op == BinaryOp::kFloorDiv;
+      const bool truncates = is_not_negative(node.a) && as_int(node.b) && *as_int(node.b) > 0;
+      if (native_unsigned || truncates) return infix(node, quotient ? "/" : "%", kProduct);
+      return by_helper(quotient ? "floordiv" : "floormod");
+    }
+    default:
+      fail_with("a float operation on integers");
+      return {"0"};
+  }
+}
+
+SourcePrinter::Text SourcePrinter::cast_text(const CastNode& node) {
+  const DType from = node.a.dtype(), to = node.dtype;
+  if (from == to) return expr(node.a);
+  if (from.code == TypeCode::kHandle || to.code == TypeCode::kHandle) {
+    fail_with("a cast of a pointer");
+    return {"0"};
+  }
+  if (to.is_bool()) {
+    const std::string zero =
+        from.is_float() ? float_literal(0, computed(from), dialect_) : int_literal(0, from, dialect_, false);
+    return {expr(node.a, kSum) + " != " + zero, kEquality};
+  }
+  const auto plain_cast = [&](DType type) {
+    return Text{fmt::format("({}){}", dialect_.value_type(type), expr(node.a, kUnary)), kUnary};
+  };
+  if (to.is_int()) {
+    if (from.is_float()) return use_helper(to.to_string() + "_from_" + computed(from).to_string(), {value(node.a)});
+    return plain_cast(to);
+  }
+  if (is_small(to)) {
+    const bool wide = from == kF64 || (from.is_int() && from.bits >= 32);
+    const std::string arg =
+        from.is_float() ? value(node.a) : fmt::format("({}){}", wide ? "double" : "float", expr(node.a, kUnary));
+    return use_helper("round_" + to.to_string() + (wide ? "_f64" : ""), {arg});
+  }
+  if (is_small(from) && to == kF32) return expr(node.a);
+  return plain_cast(to);
+}
+
+SourcePrinter::Text SourcePrinter::call_text(const CallNode& node) {
+  const std::string& name = node.name;
+  const DType type = node.dtype;
+  if (name == "likely" && node.args.size() == 1) return expr(node.args[0]);
+  std::vector<std::string> args;
+  for (const Expr& arg : node.args) args.push_back(value(arg));
+  const DType of = node.args.empty() ? type : node.args[0].dtype();
+  if (name == "bitcast" && args.size() == 1 && of.bits == type.bits && !of.is_bool() && !type.is_bool()) {
+    Text bits{args[0]};
+    if (of == type) return expr(node.args[0]);
+    if (is_small(of))
+      bits = use_helper(of.to_string() + "_from_f32", args);
+    else if (of.is_float())
+      bits = use_helper("bits_of_" + of.to_string(), args);
+    if (is_small(type))
+      return use_helper("f32_from_" + type.to_string(), {fmt::format("({})({})", dialect_.uint_types[1], bits.text)});
+    const std::string unsigned_bits =
+        fmt::format("({})({})", dialect_.value_type({TypeCode::kUInt, type.bits, 1}), bits.text);
+    if (type.is_float()) return use_helper(type.to_string() + "_of_bits", {unsigned_bits});
+    return {fmt::format("({})({})", dialect_.value_type(type), bits.text), kUnary};
+  }
+  if (name == "isnan" && args.size() == 1 && of.is_float())
+    return use_helper("is_nan_" + computed(of).to_string(), args);
+  if (name == "abs" && args.size() == 1 && type.is_int()) return use_helper("abs_" + type.to_string(), args);
+  static const std::set<std::string, std::less<>> kUnaries = {"exp", "log",   "sqrt", "sin",   "cos",   "tanh",
+                                                              "erf", "floor", "ceil", "round", "trunc", "abs"};
+  const bool helper_known = name == "sigmoid" || name == "rsqrt";
+  const bool known = (args.size() == 1 && (kUnaries.count(name) || helper_known)) ||
+                     (name == "pow" && args.size() == 2) || (name == "fma" && args.size() == 3);
+  if (!known || !type.is_float()) {
+    fail_with("no code is known for " + name);
+    return {"0"};
+  }
+  Text text;
+  if (helper_known) {
+    text = use_helper(name + "_" + computed(type).to_string(), args);
+  } else {
+    const auto other = dialect_.math_names.find(name);
+    const std::string function =
+        (other == dialect_.math_names.end() ? name : other->second) + (type == kF64 ? "" : dialect_.f32_math_suffix);
+    names_.reserve(function);
+    text = {fmt::format("{}({})", function, fmt::join(args, ", "))};
+  }
+  return is_small(type) ? use_helper("round_" + type.to_string(), {text.text}) : text;
+}
+
+}  // namespace fettle::c_family
