@@ -35,6 +35,7 @@ fettle_import(lld HEADER lld/Common/Driver.h LIBRARIES lldELF lldCommon HINTS /u
 fettle_import(sqlite HEADER sqlite3.h LIBRARIES sqlite3 PACKAGE libsqlite3-dev)
 fettle_import(xgboost HEADER xgboost/c_api.h LIBRARIES xgboost PACKAGE libxgboost-dev)
 fettle_import(protobuf HEADER google/protobuf/message.h LIBRARIES protobuf PACKAGE libprotobuf-dev)
+fettle_import(opencl HEADER CL/cl.h LIBRARIES OpenCL PACKAGE ocl-icd-opencl-dev)
 fettle_import(cli11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
 
 # fettle::onnx_proto: the ONNX messages, made by protoc from the .proto that the onnx wheel carries.

@@ -5,12 +5,19 @@
 #include <algorithm>
 
 #include "target/cpu.h"
+#include "target/gpu.h"
 
 namespace fettle {
 
 const MemoryScope* Target::find_scope(std::string_view name) const {
   for (const MemoryScope& scope : scopes)
     if (scope.name == name) return &scope;
+  return nullptr;
+}
+
+const ThreadAxis* Target::find_thread_axis(std::string_view name) const {
+  for (const ThreadAxis& axis : thread_axes)
+    if (axis.name == name) return &axis;
   return nullptr;
 }
 
@@ -26,7 +33,8 @@ bool Target::has_feature(std::string_view llvm_name) const {
 }
 
 std::string Target::feature_key() const {
-  return fmt::format("{} {} {} v{}x{}", kind, cpu, features, vector_bits, vector_registers);
+  const std::string isa = arch == "x86_64" ? cpu : arch + " " + cpu;
+  return fmt::format("{} {} {} v{}x{}", kind, isa, features, vector_bits, vector_registers);
 }
 
 Digest Target::fingerprint() const {
@@ -37,10 +45,17 @@ Digest Target::fingerprint() const {
 }
 
 std::string describe(const Target& target) {
+  if (target.has_threads()) {
+    const MemoryScope* shared = target.find_scope("shared");
+    return fmt::format("{} {}, {} threads a block, {} KiB of shared memory", target.kind, target.cpu,
+                       target.max_threads_per_block, shared ? shared->capacity_bytes >> 10 : 0);
+  }
   std::string isa = target.has_feature("avx512f") ? "AVX-512" : target.has_feature("avx2") ? "AVX2" : "SSE2";
   if (target.has_feature("avx512vnni")) isa += " VNNI";
   if (target.has_feature("avx512bf16")) isa += " BF16";
-  std::string text = fmt::format("x86-64 {}, {} registers", isa, target.vector_registers);
+  if (target.arch == "aarch64") isa = target.has_feature("dotprod") ? "NEON with dot products" : "NEON";
+  std::string text =
+      fmt::format("{} {}, {} registers", target.arch == "x86_64" ? "x86-64" : target.arch, isa, target.vector_registers);
   for (size_t i = 0; i < target.caches.size(); ++i) {
     const int64_t bytes = target.caches[i].size_bytes;
     text += bytes % (1 << 20) == 0 ? fmt::format(", L{} {} MiB", i + 1, bytes >> 20)
@@ -72,6 +87,7 @@ std::vector<MemoryScope> cpu_scopes(const Target& target) {
 
 Result<Target> parse_target(std::string_view text) {
   if (text == "host") return detect_host();
+  if (text == "opencl" || text == "cuda" || text.starts_with("cuda ")) return parse_gpu_target(text);
   Target target;
   target.caches = {{32 << 10, 8, 64, 1}, {1 << 20, 16, 64, 1}, {32 << 20, 16, 64, 2}};
   if (text == "x86-64-avx512") {
@@ -81,8 +97,23 @@ Result<Target> parse_target(std::string_view text) {
     target.features = kAvx2Features;
     target.vector_bits = 256;
     target.vector_registers = 16;
+  } else if (text == "c") {
+    // Whatever a C compiler makes of it: nothing is known but that there is memory.
+    target.kind = "c";
+    target.cpu = "generic";
+    target.vector_bits = 128;
+    target.vector_registers = 16;
+  } else if (text == "aarch64-neon" || text == "aarch64-dotprod") {
+    target.arch = "aarch64";
+    target.cpu = "generic";
+    target.features = text == "aarch64-neon" ? "+neon" : "+dotprod,+i8mm,+neon";
+    target.vector_bits = 128;
+    target.vector_registers = 32;
   } else {
-    return fail(ErrorCode::E709, fmt::format("there is no target '{}'; known are host, x86-64-avx512, x86-64-avx2", text),
+    return fail(ErrorCode::E709,
+                fmt::format("there is no target '{}'; known are host, x86-64-avx512, x86-64-avx2, aarch64-neon, "
+                            "aarch64-dotprod, c, opencl, cuda",
+                            text),
                 "target");
   }
   target.scopes = cpu_scopes(target);

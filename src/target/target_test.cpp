@@ -51,6 +51,29 @@ TEST(Target, ScopesOfACpu) {
   EXPECT_EQ(target.find_scope("shared"), nullptr);
 }
 
+TEST(Target, GpusDeclareThreadsAndScopes) {
+  const auto opencl = parse_target("opencl"), cuda = parse_target("cuda"), sm90 = parse_target("cuda -arch sm_90");
+  ASSERT_TRUE(opencl);
+  ASSERT_TRUE(cuda);
+  ASSERT_TRUE(sm90);
+  EXPECT_EQ(opencl->find_scope("shared")->capacity_bytes, 32 << 10);
+  EXPECT_EQ(opencl->find_scope("shared")->shared_by, "block");
+  EXPECT_EQ(opencl->find_scope("local")->shared_by, "thread");
+  EXPECT_EQ(opencl->find_scope("register")->parent, "local");
+  EXPECT_EQ(opencl->find_thread_axis("threadIdx.z")->max_extent, 64);
+  EXPECT_EQ(opencl->find_thread_axis("vthread"), nullptr);
+  EXPECT_EQ(cuda->cpu, "sm_80");
+  EXPECT_EQ(parse_target("cuda -arch=sm_80")->feature_key(), cuda->feature_key());
+  EXPECT_NE(sm90->feature_key(), cuda->feature_key());
+  EXPECT_GT(sm90->find_scope("shared")->capacity_bytes, cuda->find_scope("shared")->capacity_bytes);
+  for (const char* wrong : {"cuda -arch sm_1", "cuda sm_80", "cuda -arch", "cuda -archsm_80", "opencl x", "cuda "}) {
+    const auto refused = parse_target(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_EQ(refused.error().code, ErrorCode::E709);
+  }
+  EXPECT_EQ(describe(*cuda), "cuda sm_80, 1024 threads a block, 163 KiB of shared memory");
+}
+
 TEST(Target, KeysTellCodeFromTimings) {
   const Target a = *parse_target("x86-64-avx512");
   Target b = a;

@@ -17,7 +17,16 @@ bool is_virtual_thread(std::string_view axis) { return axis.starts_with("vthread
 
 bool has_thread_axis(const Target& target, std::string_view axis) {
   if (is_virtual_thread(axis)) return true;
-  return is_thread_axis(axis) && (target.kind == "opencl" || target.kind == "cuda");
+  return target.find_thread_axis(axis) != nullptr;
+}
+
+bool is_block_axis(std::string_view axis) { return axis.starts_with("blockIdx.") && is_thread_axis(axis); }
+
+bool is_block_thread_axis(std::string_view axis) { return axis.starts_with("threadIdx.") && is_thread_axis(axis); }
+
+int axis_dimension(std::string_view axis) {
+  const char last = axis.empty() ? 'x' : axis.back();
+  return last == 'z' ? 2 : last == 'y' ? 1 : 0;
 }
 
 }  // namespace fettle

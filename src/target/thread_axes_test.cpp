@@ -16,9 +16,7 @@ TEST(ThreadAxes, AreKnownByName) {
 }
 
 TEST(ThreadAxes, DependOnTheKindOfTarget) {
-  Target cpu, gpu;
-  cpu.kind = "llvm";
-  gpu.kind = "cuda";
+  const Target cpu = *parse_target("x86-64-avx2"), gpu = *parse_target("cuda");
   EXPECT_TRUE(has_thread_axis(gpu, "blockIdx.x"));
   EXPECT_FALSE(has_thread_axis(cpu, "blockIdx.x"));
   EXPECT_TRUE(has_thread_axis(cpu, "vthread.x"));

@@ -1,0 +1,66 @@
+#include "target/gpu.h"
+
+#include <fmt/format.h>
+
+namespace fettle {
+namespace {
+
+struct CudaArch {
+  std::string_view name;
+  int64_t shared_bytes;  // that one block may have
+};
+
+// CUDA C++ Programming Guide, "Compute Capabilities".
+constexpr CudaArch kCudaArchs[] = {{"sm_80", 163 << 10}, {"sm_90", 227 << 10}};
+
+// Memory of all, of a block and of a thread; local is a thread's own memory, register what is addressed by constants.
+std::vector<MemoryScope> gpu_scopes(int64_t shared_bytes, int64_t register_bytes) {
+  return {{.name = "global", .parent = "", .capacity_bytes = 0, .alignment_bytes = 64, .shared_by = ""},
+          {.name = "shared",
+           .parent = "global",
+           .capacity_bytes = shared_bytes,
+           .alignment_bytes = 16,
+           .shared_by = "block"},
+          {.name = "local", .parent = "global", .capacity_bytes = 0, .alignment_bytes = 4, .shared_by = "thread"},
+          {.name = "register",
+           .parent = "local",
+           .capacity_bytes = register_bytes,
+           .alignment_bytes = 4,
+           .shared_by = "thread"}};
+}
+
+Target gpu_target(std::string_view kind, std::string_view arch, int64_t shared_bytes) {
+  Target target;
+  target.kind = kind;
+  target.arch = kind;
+  target.cpu = arch;
+  target.vector_bits = 32;
+  target.vector_registers = 255;
+  target.fma_per_cycle = 1;
+  target.frequency_ghz = 1.0;
+  target.max_threads_per_block = 1024;
+  target.thread_axes = {{"blockIdx.x", INT32_MAX}, {"blockIdx.y", 65535}, {"blockIdx.z", 65535},
+                        {"threadIdx.x", 1024},     {"threadIdx.y", 1024}, {"threadIdx.z", 64}};
+  target.scopes = gpu_scopes(shared_bytes, int64_t{target.vector_registers} * 4);
+  return target;
+}
+
+}  // namespace
+
+Result<Target> parse_gpu_target(std::string_view text) {
+  // A device of the full profile has at least 32 KiB of local memory (OpenCL 3.0, table 5).
+  if (text == "opencl") return gpu_target("opencl", "", 32 << 10);
+  std::string_view arch = "sm_80";
+  if (text != "cuda") {
+    constexpr std::string_view kOption = "cuda -arch";
+    arch = text.starts_with(kOption) && text.size() > kOption.size() + 1 ? text.substr(kOption.size() + 1) : "";
+    const char between = text.size() > kOption.size() ? text[kOption.size()] : '\0';
+    if (between != ' ' && between != '=') arch = "";
+  }
+  for (const CudaArch& known : kCudaArchs)
+    if (arch == known.name) return gpu_target("cuda", known.name, known.shared_bytes);
+  return fail(ErrorCode::E709, fmt::format("there is no target '{}'; of cuda, known are -arch sm_80 and sm_90", text),
+              "target");
+}
+
+}  // namespace fettle
