@@ -243,26 +243,6 @@ SourcePrinter::Text SourcePrinter::int_binary(const BinaryNode& node, DType type
   };
   const int64_t* amount = as_int(node.b);
   const bool in_range = amount && *amount >= 0 && *amount < type.bits;
-  if (type.is_bool() && node.op != BinaryOp::kEq && node.op != BinaryOp::kNe && node.op != BinaryOp::kBitAnd &&
-      node.op != BinaryOp::kBitOr && node.op != BinaryOp::kBitXor) {
-    switch (node.op) {  // on one bit
-      case BinaryOp::kMin:
-      case BinaryOp::kMul:
-        return {fmt::format("({} & {}) != 0", expr(node.a, kUnary), expr(node.b, kUnary)), kEquality};
-      case BinaryOp::kMax:
-        return {fmt::format("({} | {}) != 0", expr(node.a, kUnary), expr(node.b, kUnary)), kEquality};
-      case BinaryOp::kAdd:
-      case BinaryOp::kSub:
-        return infix(node, "!=", kEquality);
-      case BinaryOp::kLt:
-        return {fmt::format("!{} && {}", expr(node.a, kUnary), expr(node.b, kEquality)), kAnd};
-      case BinaryOp::kLe:
-        return {fmt::format("!{} || {}", expr(node.a, kUnary), expr(node.b, kEquality)), kOr};
-      default:
-        fail_with("an integer operation on bools");
-        return {"0"};
-    }
-  }
   switch (node.op) {
     case BinaryOp::kAdd:
       return plain || native_unsigned ? infix(node, "+", kSum) : by_helper("add");

@@ -279,7 +279,7 @@ void FunctionEmitter::emit_call(const CallFuncNode& node) {
     }
   }
   // The entry's own name belongs to its wrapper; nobody inside calls that.
-  const std::string symbol = node.name == state_.ir.entry ? body_name(node.name) : node.name;
+  const std::string symbol = state_.is_entry(node.name) ? body_name(node.name) : node.name;
   Type* result = needs_context ? b.getInt32Ty() : b.getVoidTy();
   FunctionCallee callee = state_.module.getOrInsertFunction(symbol, FunctionType::get(result, types, false));
   auto* function = dyn_cast<Function>(callee.getCallee());

@@ -35,6 +35,7 @@ struct ModuleState {
   void fail_with(ErrorCode code, std::string message) {
     if (error.code == ErrorCode::kNone) error = Diagnostic(code, std::move(message));
   }
+  bool is_entry(const std::string& name) const { return name == ir.entry || options.more_entries.count(name) != 0; }
   /// Attributes every generated function has.
   void set_attributes(llvm::Function* function) const;
   llvm::FunctionCallee runtime_function(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> params);

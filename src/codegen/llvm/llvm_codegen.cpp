@@ -32,10 +32,10 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
     if (!unexpanded || unexpanded->name != name)
       return fail(ErrorCode::E301, "the module lists " + name + " under another name");
     const Func func = expand_vector_math(unexpanded, scales);
-    if (name == ir.entry) {
+    if (state.is_entry(name)) {
       llvm::Function* body = emit_function(state, func, body_name(name), false);
       if (state.error.code == ErrorCode::kNone)
-        emit_entry(state, func, options.entry_name.empty() ? name : options.entry_name, body);
+        emit_entry(state, func, name != ir.entry || options.entry_name.empty() ? name : options.entry_name, body);
     } else {
       emit_function(state, func, name, state.needs_context.count(name) == 0);
     }

@@ -3,6 +3,7 @@
 // What a lowered program is, and how it becomes fast code: README.md.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ struct LlvmOptions {
   bool contract = true;
   /// The exported name of the module's entry; empty: the entry Func's own name.
   std::string entry_name;
+  /// Other Funcs that are exported as the entry is, under their own names.
+  std::set<std::string> more_entries;
   /// LLVM function passes, in the syntax of `opt -passes=`, run over what is not annotated "atom". Code from `lower` needs none:
   /// it leaves here in final form. Plain programs profit from kPlainPasses.
   std::string passes;

@@ -1,0 +1,159 @@
+#include "tests/fuzz/backends.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "base/check.h"
+#include "codegen/c/c_codegen.h"
+#include "codegen/c/testing.h"
+#include "codegen/llvm/llvm_codegen.h"
+#include "ir/visit.h"
+#include "rt/context.h"
+
+namespace fettle::fuzz {
+namespace {
+
+using Kernel = int32_t(FettleContext*, void**, const int64_t*);
+
+/// Iterations of parallel loops in an order that is neither forwards nor backwards, on one thread: a loop whose
+/// iterations depend on one another gives another result, and each time the same.
+void scrambled(void*, int64_t n, void (*body)(void*, int64_t), void* closure) {
+  for (int64_t i = n - 1; i >= 0; i -= 2) body(closure, i);
+  for (int64_t i = n % 2; i < n; i += 2) body(closure, i);
+}
+
+FettleContext* context() {
+  static FettleContext* made = [] {
+    auto* c = new FettleContext{};
+    const FettleHostTeam host{nullptr, [](void*) -> int32_t { return 2; }, scrambled};
+    c->team = fettle_team_wrap(&host);
+    c->scratch = fettle_scratch_create();
+    return c;
+  }();
+  return made;
+}
+
+/// All Funcs of the jobs in one module, under names of their own; `entries` are the kernels and prologues.
+IrModule joined(std::span<Job> jobs, std::set<std::string>& entries) {
+  IrModule all;
+  const auto add = [&](IrModule& module, const std::string& name) {
+    if (module.entry.empty()) return;
+    for (auto& [key, func] : module.funcs) {
+      if (key != module.entry) {
+        all.funcs.insert({key, func});  // an atom: equal names are equal programs
+        continue;
+      }
+      all.funcs[name] = with(func, [&](FuncNode& f) { f.name = name; });
+    }
+    module.entry = name;
+    entries.insert(name);
+  };
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (jobs[i].refused.code != ErrorCode::kNone) continue;
+    add(jobs[i].lowered.kernel, fmt::format("kernel{}", i));
+    add(jobs[i].lowered.prologue, fmt::format("prologue{}", i));
+  }
+  return all;
+}
+
+int64_t bytes_of(const BufferNode& buffer, const std::vector<IntParam>& params, std::span<const int64_t> ints) {
+  VarMap values;
+  for (size_t i = 0; i < params.size(); ++i) values[params[i].var.get()] = Expr(ints[i]);
+  int64_t count = 1;
+  for (const Expr& e : buffer.shape) {
+    const Expr known = substitute(e, values);
+    FETTLE_CHECK(as_int(known));
+    count *= *as_int(known);
+  }
+  return count * buffer.dtype.element_bytes();
+}
+
+Result<> run_lowered(const JitModule& code, const Job& job, std::span<void* const> buffers,
+                     std::span<const int64_t> ints) {
+  // Memory by the parameters' names; what the prologue makes is memory of its own.
+  std::map<std::string, void*> known;
+  for (size_t i = 0; i < buffers.size(); ++i) known[job.scheduled->params[i].buffer->name] = buffers[i];
+  std::vector<std::unique_ptr<char[]>> packed;
+  const auto call = [&](const IrModule& module, const std::vector<Param>& params) -> Result<> {
+    if (module.entry.empty()) return {};
+    std::vector<void*> pointers;
+    for (const Param& param : params) {
+      void*& at = known[param.buffer->name];
+      if (!at) {
+        const int64_t bytes = bytes_of(*param.buffer, job.lowered.int_params, ints);
+        packed.push_back(std::make_unique<char[]>(static_cast<size_t>(bytes + 64)));
+        at = packed.back().get() + (64 - reinterpret_cast<uintptr_t>(packed.back().get()) % 64);
+        std::fill_n(static_cast<char*>(at), bytes, static_cast<char>(0xcd));
+      }
+      pointers.push_back(at);
+    }
+    auto* kernel = code.function<Kernel>(module.entry);
+    if (!kernel) return fail(ErrorCode::E303, "no symbol " + module.entry);
+    const int32_t status = kernel(context(), pointers.data(), ints.data());
+    if (status != 0) return fail(ErrorCode::E302, fmt::format("{} returned {}", module.entry, status));
+    return {};
+  };
+  FETTLE_TRY_VOID(call(job.lowered.prologue, job.lowered.prologue_params));
+  return call(job.lowered.kernel, job.lowered.kernel_params);
+}
+
+void lower_all(std::span<Job> jobs, const Target& target, const LowerOptions& options) {
+  for (Job& job : jobs) {
+    auto lowered = lower(job.scheduled, target, options);
+    if (lowered)
+      job.lowered = std::move(*lowered);
+    else
+      job.refused = std::move(lowered.error());
+  }
+}
+
+void set_runs(std::span<Job> jobs, JitModule module) {
+  auto code = std::make_shared<JitModule>(std::move(module));
+  for (Job& job : jobs) {
+    if (job.refused.code != ErrorCode::kNone) continue;
+    job.run = [code, &job](std::span<void* const> buffers, std::span<const int64_t> ints) {
+      return run_lowered(*code, job, buffers, ints);
+    };
+  }
+}
+
+Result<> compile_llvm(std::span<Job> jobs, const Target& target) {
+  lower_all(jobs, target, {});
+  LlvmOptions options;
+  const IrModule all = joined(jobs, options.more_entries);
+  FETTLE_TRY(const std::vector<uint8_t> object, compile_object(all, target, options));
+  FETTLE_TRY(JitModule code, JitModule::load(object));
+  set_runs(jobs, std::move(code));
+  return {};
+}
+
+Result<> compile_c(std::span<Job> jobs, const Target& target) {
+  lower_all(jobs, target, {.vectors = false});
+  COptions options;
+  const IrModule all = joined(jobs, options.more_entries);
+  FETTLE_TRY(const std::string source, emit_c(all, target, options));
+  FETTLE_TRY(JitModule code, load_c(source, "-O1 -w"));
+  set_runs(jobs, std::move(code));
+  return {};
+}
+
+bool always() { return true; }
+
+constexpr Backend kBackends[] = {
+    {"llvm", "host", compile_llvm, "", always},
+    {"c", "c", compile_c, "", always},
+};
+
+}  // namespace
+
+std::span<const Backend> backends() { return kBackends; }
+
+const Backend* find_backend(std::string_view name) {
+  for (const Backend& backend : kBackends)
+    if (backend.name == name) return &backend;
+  return nullptr;
+}
+
+}  // namespace fettle::fuzz

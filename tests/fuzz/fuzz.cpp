@@ -1,0 +1,463 @@
+#include "tests/fuzz/fuzz.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <new>
+
+#include "analysis/verify.h"
+#include "base/check.h"
+#include "base/checks.h"
+#include "base/hash.h"
+#include "ir/compare.h"
+#include "ir/interpret.h"
+#include "ir/text.h"
+#include "tests/fuzz/memory.h"
+#include "tests/fuzz/program.h"
+#include "tests/fuzz/steps.h"
+
+namespace fettle::fuzz {
+namespace {
+
+constexpr int kMaxPrimitives = 128, kMaxCodes = 160, kMaxFindings = 64;
+constexpr int kCasesPerProgram = 8, kHangSeconds = 20;
+
+/// What a child tells its parent, in memory that both have.
+struct Shared {
+  int64_t current_case, batch_end;  // being worked at; the end of its batch
+  int32_t compiling;                // all of the batch at once
+  int64_t done_to;                  // all cases before are done
+  int64_t cases, traces, steps, not_lowered;
+  int64_t applied[kMaxPrimitives];
+  int64_t refused[kMaxPrimitives][kMaxCodes];
+  int32_t n_findings;
+  struct {
+    int64_t case_number;
+    char what[400];
+  } findings[kMaxFindings];
+};
+
+int primitive_number(const PrimitiveDef& def) {
+  const auto defs = primitive_defs();
+  for (size_t i = 0; i < defs.size(); ++i)
+    if (defs[i] == &def) return static_cast<int>(i);
+  return kMaxPrimitives - 1;
+}
+
+struct Expected {
+  std::vector<Place> places;    // of the original program's parameters
+  std::vector<Values> inputs;   // what each begins with; of outputs nothing
+  std::vector<Values> results;  // what each ends with
+};
+
+Env env_of(const Func& func, const std::vector<int64_t>& ints) {
+  Env env;
+  for (size_t i = 0; i < ints.size(); ++i) env[func->int_params[i].var.get()] = ints[i];
+  return env;
+}
+
+/// What the interpreter makes of the unscheduled program.
+Expected expected_of(const Program& program, uint64_t seed) {
+  Expected out;
+  const Env env = env_of(program.func, program.ints);
+  std::vector<std::vector<char>> memory;
+  std::vector<BufferArg> args;
+  for (size_t p = 0; p < program.func->params.size(); ++p) {
+    const Param& param = program.func->params[p];
+    out.places.emplace_back(*param.buffer, env);
+    out.inputs.push_back(random_values(param, out.places.back(), hash_combine(seed, p), 40));
+    memory.emplace_back(static_cast<size_t>(out.places.back().size_bytes()), 0x5a);
+    if (param.kind != ParamKind::kOutput) put(out.inputs.back(), out.places.back(), memory.back().data());
+  }
+  for (auto& m : memory) args.push_back({m.data(), static_cast<int64_t>(m.size())});
+  const auto done = interpret(program.func, args, program.ints);
+  FETTLE_CHECK_MSG(done.has_value(), (done ? "" : done.error().to_string()) + "\n" + to_text(program.func));
+  for (size_t p = 0; p < memory.size(); ++p)
+    out.results.push_back(taken(out.inputs[p].type, out.places[p], memory[p].data()));
+  return out;
+}
+
+/// Runs something that computes `scheduled` and compares; empty if all is well.
+std::string difference(const Program& program, const Func& scheduled, const Expected& expected, bool at_end,
+                       const std::function<Result<>(std::span<void* const>)>& run) {
+  const Env env = env_of(scheduled, program.ints);
+  std::vector<Guarded> memory;
+  std::vector<Place> places;
+  std::vector<void*> pointers;
+  for (size_t p = 0; p < scheduled->params.size(); ++p) {
+    const Param& param = scheduled->params[p];
+    places.emplace_back(*param.buffer, env);
+    if (places.back().logical_shape() != expected.places[p].logical_shape())
+      return "the logical shape of " + param.buffer->name + " changed";
+    memory.emplace_back(places.back().size_bytes(), at_end);
+    // Pad lanes of inputs are zero; what an output holds before differs from what the interpreter's held.
+    std::memset(memory.back().data(), param.kind == ParamKind::kOutput ? 0xa5 : 0,
+                static_cast<size_t>(places.back().size_bytes()));
+    if (param.kind != ParamKind::kOutput) put(expected.inputs[p], places.back(), memory.back().data());
+    pointers.push_back(memory.back().data());
+  }
+  const Result<> done = run(pointers);
+  if (!done) return "it fails: " + done.error().to_string();
+  for (size_t p = 0; p < places.size(); ++p) {
+    const Param& param = scheduled->params[p];
+    std::string where;
+    if (!memory[p].margin_is_whole()) return "it writes outside of " + param.buffer->name;
+    if (!same(expected.results[p], taken(param.buffer->dtype, places[p], memory[p].data()), &where))
+      return param.buffer->name + ": " + where;
+  }
+  return "";
+}
+
+std::string interpreted_difference(const Program& program, const Func& scheduled, const Expected& expected) {
+  return difference(program, scheduled, expected, true, [&](std::span<void* const> buffers) {
+    std::vector<BufferArg> args;
+    const Env env = env_of(scheduled, program.ints);
+    for (size_t p = 0; p < buffers.size(); ++p)
+      args.push_back({buffers[p], Place(*scheduled->params[p].buffer, env).size_bytes()});
+    return interpret(scheduled, args, program.ints);
+  });
+}
+
+/// Says which stage is to blame.
+std::string blamed(const Program& program, const Func& scheduled, const Expected& expected, const std::string& what) {
+  const std::string interpreted = interpreted_difference(program, scheduled, expected);
+  return interpreted.empty() ? "compiled wrongly: " + what : "scheduled wrongly (interpreted): " + interpreted;
+}
+
+class Worker {
+ public:
+  explicit Worker(const FuzzOptions& options) : options_(options) {
+    target_ = std::make_shared<Target>(*parse_target(options.backend->target));
+  }
+  std::shared_ptr<const Target> target() const { return target_; }
+
+  Program program_of(int64_t number) const {
+    return random_program(hash_combine(options_.seed, static_cast<uint64_t>(number / kCasesPerProgram)));
+  }
+  Made schedule_of(const Program& program, int64_t number, const Tried& tried) const {
+    const uint64_t seed = hash_combine(hash_combine(options_.seed, 77), static_cast<uint64_t>(number));
+    return random_schedule(program.func, target_, seed,
+                           2 + static_cast<int>(seed % static_cast<uint64_t>(options_.max_actions)), tried);
+  }
+  uint64_t data_seed(int64_t number) const {
+    return hash_combine(options_.seed, static_cast<uint64_t>(number / kCasesPerProgram) + 1234567);
+  }
+
+  /// Cases [begin, end) in batches, until enough traces have run.
+  void work(Shared& shared, int64_t begin, int64_t end, int batch, int64_t traces) {
+    const DisabledChecks disabled(options_.disabled_checks);
+    for (int64_t at = begin; at < end && shared.traces < traces && shared.n_findings < options_.max_findings;
+         at += batch) {
+      run_batch(shared, at, std::min<int64_t>(end, at + batch), traces);
+      shared.done_to = std::min<int64_t>(end, at + batch);
+    }
+  }
+
+  /// A single schedule; empty if all is well.
+  std::string check(const Program& program, int64_t number, const Func& scheduled) {
+    const DisabledChecks disabled(options_.disabled_checks);
+    if (const auto fine = check_well_formed(scheduled); !fine) return "not well-formed: " + fine.error().to_string();
+    const Expected expected = expected_of(program, data_seed(number));
+    std::vector<Job> jobs(1);
+    jobs[0].scheduled = scheduled;
+    const auto compiled = options_.backend->compile(jobs, *target_);
+    if (!compiled) return "it cannot be compiled: " + compiled.error().to_string();
+    if (jobs[0].refused.code != ErrorCode::kNone) return "";
+    const std::string what =
+        difference(program, scheduled, expected, number % 2 == 0,
+                   [&](std::span<void* const> buffers) { return jobs[0].run(buffers, program.ints); });
+    return what.empty() ? "" : blamed(program, scheduled, expected, what);
+  }
+
+ private:
+  struct Case {
+    int64_t number;
+    std::shared_ptr<const Program> program;
+    std::shared_ptr<const Expected> expected;
+    Schedule schedule;
+    int applied;
+  };
+
+  static void report(Shared& shared, int64_t number, const std::string& what) {
+    if (shared.n_findings >= kMaxFindings) return;
+    auto& finding = shared.findings[shared.n_findings++];
+    finding.case_number = number;
+    std::strncpy(finding.what, what.c_str(), sizeof finding.what - 1);
+  }
+
+  void run_batch(Shared& shared, int64_t begin, int64_t end, int64_t traces) {
+    std::vector<Case> cases;
+    shared.batch_end = end;
+    for (int64_t number = begin; number < end; ++number) {
+      shared.current_case = number;
+      alarm(kHangSeconds);
+      if (number / kCasesPerProgram != program_number_) {
+        program_number_ = number / kCasesPerProgram;
+        program_ = std::make_shared<Program>(program_of(number));
+        expected_ = std::make_shared<Expected>(expected_of(*program_, data_seed(number)));
+      }
+      Made made = schedule_of(*program_, number, [&](const PrimitiveDef& def, ErrorCode code) {
+        if (code != ErrorCode::kNone)
+          ++shared.refused[primitive_number(def)][std::min(static_cast<int>(code), kMaxCodes - 1)];
+      });
+      ++shared.cases;
+      if (made.applied == 0) continue;
+      if (const auto fine = check_well_formed(made.schedule.func()); !fine) {
+        report(shared, number, "not well-formed: " + fine.error().to_string());
+        continue;
+      }
+      if (number % 16 == 3) {
+        if (const std::string what = replay_difference(*program_, made.schedule); !what.empty())
+          report(shared, number, what);
+      }
+      cases.push_back({number, program_, expected_, std::move(made.schedule), made.applied});
+    }
+    std::vector<Job> jobs(cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) jobs[i].scheduled = cases[i].schedule.func();
+    shared.compiling = 1;
+    alarm(kHangSeconds + static_cast<unsigned>(jobs.size()));
+    const auto compiled = options_.backend->compile(jobs, *target_);
+    shared.compiling = 0;
+    if (!compiled) {
+      if (cases.size() == 1)
+        return report(shared, cases[0].number, "it cannot be compiled: " + compiled.error().to_string());
+      for (int64_t number = begin; number < end; ++number) {  // which one?
+        run_single_again(shared, number);
+      }
+      return;
+    }
+    for (size_t i = 0; i < cases.size() && shared.traces < traces; ++i) {
+      const Case& one = cases[i];
+      shared.current_case = one.number;
+      alarm(kHangSeconds);
+      if (jobs[i].refused.code != ErrorCode::kNone) {
+        ++shared.not_lowered;
+        continue;
+      }
+      ++shared.traces;
+      shared.steps += one.applied;
+      for (const auto& step : one.schedule.trace().steps) ++shared.applied[primitive_number(*step->def)];
+      const std::string what =
+          difference(*one.program, jobs[i].scheduled, *one.expected, one.number % 2 == 0,
+                     [&](std::span<void* const> buffers) { return jobs[i].run(buffers, one.program->ints); });
+      if (!what.empty()) report(shared, one.number, blamed(*one.program, jobs[i].scheduled, *one.expected, what));
+    }
+    alarm(0);
+  }
+
+  void run_single_again(Shared& shared, int64_t number) {
+    const Program program = program_of(number);
+    const Made made = schedule_of(program, number, [](const PrimitiveDef&, ErrorCode) {});
+    if (made.applied == 0) return;
+    if (const std::string what = check(program, number, made.schedule.func()); !what.empty())
+      report(shared, number, what);
+  }
+
+  /// The trace's text and JSON must lead to the same program.
+  std::string replay_difference(const Program& program, const Schedule& schedule) {
+    for (const bool json : {false, true}) {
+      const auto parsed = json ? trace_from_json(to_json(schedule.trace())) : parse_trace(to_text(schedule.trace()));
+      if (!parsed) return "its trace cannot be read back: " + parsed.error().to_string();
+      Schedule again(program.func, schedule.seed() + 1);
+      again.set_target(target_);
+      if (const auto done = replay(again, *parsed); !done)
+        return "its trace does not replay: " + done.error().to_string();
+      if (!structural_equal(again.func(), schedule.func())) return "its trace replays to another program";
+    }
+    const auto text = parse_func(to_text(schedule.func()));
+    if (!text) return "the program's text cannot be read back: " + text.error().to_string();
+    return "";
+  }
+
+  FuzzOptions options_;
+  std::shared_ptr<const Target> target_;
+  int64_t program_number_ = -1;
+  std::shared_ptr<Program> program_;
+  std::shared_ptr<Expected> expected_;
+};
+
+/// Runs fn in a child; true if it exited normally, with its exit code; else the signal.
+struct Outcome {
+  bool exited;
+  int code;
+};
+Outcome in_child(const std::function<int()>& fn) {
+  fflush(nullptr);
+  const pid_t pid = fork();
+  FETTLE_CHECK(pid >= 0);
+  if (pid == 0) _exit(fn());
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (WIFEXITED(status)) return {true, WEXITSTATUS(status)};
+  return {false, WTERMSIG(status)};
+}
+
+std::string signal_text(int signal) {
+  return signal == SIGALRM ? fmt::format("it hangs (over {} s)", kHangSeconds)
+                           : fmt::format("it crashes: {}", strsignal(signal));
+}
+
+/// Drops steps for as long as something is wrong.
+void shrink(const FuzzOptions& options, Finding& finding) {
+  Worker worker(options);
+  const Program program = worker.program_of(finding.case_number);
+  finding.program = to_text(program.func);
+  for (size_t i = 0; i < program.ints.size(); ++i)
+    finding.program += fmt::format("# {} = {}\n", program.func->int_params[i].var->name, program.ints[i]);
+  const auto text =
+      static_cast<char*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  FETTLE_CHECK(text != MAP_FAILED);
+  // The trace is made in a child too: making it may be what crashes.
+  const Outcome made = in_child([&] {
+    const DisabledChecks disabled(options.disabled_checks);
+    alarm(kHangSeconds);
+    const Made m = worker.schedule_of(program, finding.case_number, [](const PrimitiveDef&, ErrorCode) {});
+    std::strncpy(text, to_text(m.schedule.trace()).c_str(), (1 << 20) - 1);
+    return 0;
+  });
+  const auto parsed = made.exited ? parse_trace(text) : Result<ParsedTrace>(fail(ErrorCode::E224));
+  if (!parsed) {
+    finding.trace = made.exited ? std::string(text) : "# making the trace ends so\n";
+    munmap(text, 1 << 20);
+    return;
+  }
+  const auto wrong = [&](const std::vector<bool>& dropped) {
+    const Outcome outcome = in_child([&] {
+      const DisabledChecks disabled(options.disabled_checks);
+      alarm(kHangSeconds);
+      const Schedule s = replay_without(program.func, worker.target(), *parsed, dropped);
+      if (!verify(s.func(), *worker.target())) return 0;
+      const std::string what = worker.check(program, finding.case_number, s.func());
+      if (what.empty()) return 0;
+      std::strncpy(text, (what + "\n" + to_text(s.trace())).c_str(), (1 << 20) - 1);
+      return 1;
+    });
+    if (!outcome.exited && outcome.code != SIGALRM) {
+      // What crashed left no text: make it again without running it.
+      in_child([&] {
+        const DisabledChecks disabled(options.disabled_checks);
+        const Schedule s = replay_without(program.func, worker.target(), *parsed, dropped);
+        std::strncpy(text, (signal_text(outcome.code) + "\n" + to_text(s.trace())).c_str(), (1 << 20) - 1);
+        return 0;
+      });
+    }
+    return !outcome.exited ? outcome.code != SIGALRM : outcome.code == 1;
+  };
+  std::vector<bool> dropped(parsed->steps.size(), false);
+  std::string smallest;
+  if (wrong(dropped)) {
+    smallest = text;
+    for (size_t chunk = std::max<size_t>(dropped.size() / 2, 1);; chunk = chunk > 1 ? chunk / 2 : 1) {
+      bool any = false;
+      for (size_t at = dropped.size(); at > 0;) {
+        const size_t from = at > chunk ? at - chunk : 0;
+        std::vector<bool> fewer = dropped;
+        for (size_t i = from; i < at; ++i) fewer[i] = true;
+        at = from;
+        if (fewer == dropped || !wrong(fewer)) continue;
+        dropped = fewer;
+        smallest = text;
+        any = true;
+      }
+      if (chunk == 1 && !any) break;
+    }
+    const size_t end_of_line = smallest.find('\n');
+    finding.what = smallest.substr(0, end_of_line);
+    finding.trace = smallest.substr(end_of_line + 1);
+  } else {
+    finding.what += " (not when it runs alone)";
+    finding.trace = to_text(replay_without(program.func, worker.target(), *parsed, dropped).trace());
+  }
+  munmap(text, 1 << 20);
+}
+
+}  // namespace
+
+FuzzReport fuzz(const FuzzOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  FETTLE_CHECK(memory != MAP_FAILED);
+  auto& shared = *new (memory) Shared{};
+  constexpr int64_t kChunk = 1024;  // cases of one process
+  FuzzReport out;
+  const auto add = [&](int64_t number, std::string what) { out.findings.push_back({number, std::move(what), "", ""}); };
+  /// Cases [begin, end) in children, in batches of `batch`; goes on behind a crash.
+  const std::function<void(int64_t, int64_t, int)> run = [&](int64_t begin, int64_t end, int batch) {
+    while (begin < end && shared.traces < options.traces &&
+           shared.n_findings + static_cast<int>(out.findings.size()) < options.max_findings) {
+      shared.done_to = begin;
+      const Outcome outcome = in_child([&] {
+        Worker(options).work(shared, begin, end, batch, options.traces);
+        return 0;
+      });
+      if (outcome.exited) return;
+      const int64_t at = shared.done_to;
+      if (batch > 1 && shared.compiling) {  // one of these
+        const int64_t batch_end = shared.batch_end;
+        run(at, batch_end, 1);
+        begin = batch_end;
+      } else {
+        add(shared.current_case, signal_text(outcome.code));
+        begin = shared.current_case + 1;
+      }
+      shared.compiling = 0;
+    }
+  };
+  for (int64_t at = options.first_case;; at += kChunk) {
+    const int64_t cases = shared.cases;
+    run(at, at + kChunk, options.batch);
+    if (shared.traces >= options.traces ||
+        shared.n_findings + static_cast<int>(out.findings.size()) >= options.max_findings)
+      break;
+    if (shared.cases == cases) break;  // nothing is made at all
+  }
+  for (int i = 0; i < shared.n_findings; ++i) add(shared.findings[i].case_number, shared.findings[i].what);
+  out.cases = shared.cases;
+  out.traces = shared.traces;
+  out.steps = shared.steps;
+  out.not_lowered = shared.not_lowered;
+  const auto defs = primitive_defs();
+  for (size_t p = 0; p < defs.size(); ++p) {
+    PrimitiveCount& count = out.primitives[std::string(defs[p]->name)];
+    count.applied = shared.applied[p];
+    for (int code = 0; code < kMaxCodes; ++code)
+      if (shared.refused[p][code]) count.refused[static_cast<ErrorCode>(code)] = shared.refused[p][code];
+  }
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  munmap(memory, sizeof(Shared));
+  if (options.shrink)
+    for (Finding& finding : out.findings) shrink(options, finding);
+  return out;
+}
+
+std::string FuzzReport::to_text() const {
+  std::string text = fmt::format("{:<26}{:>9}{:>9}  {}\n", "primitive", "applied", "refused", "why");
+  for (const auto& [name, count] : primitives) {
+    int64_t refused = 0;
+    std::vector<std::pair<int64_t, std::string>> why;
+    for (const auto& [code, n] : count.refused) {
+      refused += n;
+      why.push_back({n, std::string(error_info(code).name)});
+    }
+    std::sort(why.rbegin(), why.rend());
+    std::string list;
+    for (const auto& [n, code] : why) list += fmt::format("{}{} {}", list.empty() ? "" : ", ", code, n);
+    text += fmt::format("{:<26}{:>9}{:>9}  {}\n", name, count.applied, refused, list);
+  }
+  text +=
+      fmt::format("{} traces of {} steps (from {} cases; {} refused by lowering) in {:.1f} s: {:.0f} a second\n",
+                  traces, steps, cases, not_lowered, seconds, static_cast<double>(traces) / std::max(seconds, 1e-9));
+  for (const Finding& finding : findings) {
+    text += fmt::format("\n--- case {}: {}\n{}\n{}", finding.case_number, finding.what, finding.program, finding.trace);
+  }
+  return text;
+}
+
+}  // namespace fettle::fuzz

@@ -1,0 +1,61 @@
+// fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--case I] [--findings K] [--disable CHECK]…: what `make fuzz`
+// runs. Exit status 0: nothing found · 1: something was · 2: wrong usage.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "tests/fuzz/fuzz.h"
+
+int main(int argc, char** argv) {
+  using namespace fettle::fuzz;
+  FuzzOptions options;
+  options.backend = find_backend("llvm");
+  const auto wrong = [](const std::string& what) {
+    fmt::print(stderr,
+               "fuzz: {}\nusage: fuzz [--seed S] [--traces N] [--backend NAME] [--case I] [--findings K] [--batch B] "
+               "[--disable CHECK]…\n",
+               what);
+    return 2;
+  };
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (i + 1 == argc) return wrong(fmt::format("{} needs a value", name));
+    const std::string_view value = argv[++i];
+    int64_t number = 0;
+    const bool is_number =
+        std::from_chars(value.data(), value.data() + value.size(), number).ptr == value.data() + value.size() &&
+        number >= 0;
+    if (name == "--backend") {
+      options.backend = find_backend(value);
+      if (!options.backend) {
+        std::string known;
+        for (const Backend& backend : backends()) known += fmt::format(" {}", backend.name);
+        return wrong(fmt::format("no back end {}; there are{}", value, known));
+      }
+      if (!options.backend->available())
+        return wrong(fmt::format("{} needs {}", value, options.backend->requires_what));
+    } else if (name == "--disable") {
+      options.disabled_checks.emplace_back(value);
+    } else if (!is_number) {
+      return wrong(fmt::format("{} takes a number, not {}", name, value));
+    } else if (name == "--seed") {
+      options.seed = static_cast<uint64_t>(number);
+    } else if (name == "--traces") {
+      options.traces = number;
+    } else if (name == "--case") {
+      options.first_case = number;
+    } else if (name == "--findings") {
+      options.max_findings = static_cast<int>(number);
+    } else if (name == "--batch" && number > 0) {
+      options.batch = static_cast<int>(number);
+    } else {
+      return wrong(fmt::format("no option {}", name));
+    }
+  }
+  const FuzzReport report = fuzz(options);
+  fmt::print("{}", report.to_text());
+  if (report.findings.empty()) return 0;
+  fmt::print("\nseed {}, back end {}: {} found\n", options.seed, options.backend->name, report.findings.size());
+  return 1;
+}
