@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/random.h"
+#include "tune/search/moves.h"
 #include "tune/search/search_strategy.h"
 
 namespace fettle {
@@ -13,9 +13,6 @@ template <class T, class Value>
 void sort_by(std::vector<T>& items, const Value& value) {
   std::stable_sort(items.begin(), items.end(), [&](const T& a, const T& b) { return value(a) < value(b); });
 }
-
-// "register_tiling/C" of "register_tiling/C/tile": what one rule decided about one block.
-std::string_view rule_part(std::string_view address) { return address.substr(0, address.rfind('/')); }
 
 class EvolutionarySearch : public SearchStrategy {
  public:
@@ -99,7 +96,7 @@ class EvolutionarySearch : public SearchStrategy {
       parents.push_back(o.candidate);
     }
     const size_t n_elites = parents.size();
-    for (const Candidate* candidate : ranked(pool_)) {
+    for (const Candidate* candidate : ranked(bench_, pool_)) {
       if (parents.size() >= 2 * std::max<size_t>(n_elites, 1)) break;
       parents.push_back(candidate);
     }
@@ -110,66 +107,24 @@ class EvolutionarySearch : public SearchStrategy {
         const Candidate* mother = parents[stream.below(parents.size())];
         const Candidate* father = parents[stream.below(parents.size())];
         const DecisionMap child = mother != father && stream.uniform() < options_.crossover
-                                      ? crossed(*mother, *father, stream)
-                                      : mutated(*mother, stream);
+                                      ? crossed(mother->decisions, father->decisions, stream)
+                                      : mutated(bench_, mother->decisions, stream);
         if (const Candidate* candidate = pooled(bench_.make(child, stream.next()))) children.push_back(candidate);
       }
       if (children.empty()) return;
       // The next generation: the elites, and the best predicted of parents and children.
       std::vector<const Candidate*> others(parents.begin() + static_cast<std::ptrdiff_t>(n_elites), parents.end());
       others.insert(others.end(), children.begin(), children.end());
-      others = ranked(others);
+      others = ranked(bench_, others);
       others.resize(std::min(others.size(), std::max<size_t>(n_elites, 4)));
       parents.resize(n_elites);
       parents.insert(parents.end(), others.begin(), others.end());
     }
   }
 
-  // One decision is replaced by another one known at its address, or forgotten, and so drawn again.
-  DecisionMap mutated(const Candidate& parent, RandomStream& stream) const {
-    DecisionMap decisions = parent.decisions;
-    if (decisions.empty()) return decisions;
-    auto chosen = std::next(decisions.begin(), static_cast<std::ptrdiff_t>(stream.below(decisions.size())));
-    const std::set<Decision>& choices = bench_.decisions_at(chosen->first);
-    if (choices.size() > 1 && stream.uniform() < 0.8) {
-      auto other = std::next(choices.begin(), static_cast<std::ptrdiff_t>(stream.below(choices.size())));
-      if (*other == chosen->second && ++other == choices.end()) other = choices.begin();
-      chosen->second = *other;
-    } else {
-      decisions.erase(chosen);
-    }
-    return decisions;
-  }
-
-  // Each rule's decisions about a block come from one parent.
-  static DecisionMap crossed(const Candidate& mother, const Candidate& father, RandomStream& stream) {
-    DecisionMap decisions = mother.decisions;
-    std::string_view part;
-    bool from_father = false;
-    for (const auto& [address, decision] : father.decisions) {
-      if (rule_part(address) != part) {
-        part = rule_part(address);
-        from_father = stream.below(2) == 1;
-      }
-      if (from_father) decisions[address] = decision;
-    }
-    return decisions;
-  }
-
-  std::vector<const Candidate*> ranked(const std::vector<const Candidate*>& candidates) {
-    const std::vector<double> seconds = bench_.predict(candidates);
-    std::vector<size_t> order(candidates.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    sort_by(order, [&](size_t i) { return seconds[i]; });
-    std::vector<const Candidate*> result;
-    result.reserve(order.size());
-    for (const size_t i : order) result.push_back(candidates[i]);
-    return result;
-  }
-
   void shrink_pool() {
     std::vector<const Candidate*> kept;
-    for (const Candidate* candidate : ranked(pool_)) {
+    for (const Candidate* candidate : ranked(bench_, pool_)) {
       const bool near = std::find(neighbours_.begin(), neighbours_.end(), candidate) != neighbours_.end();
       if (near || kept.size() < options_.pool) {
         kept.push_back(candidate);
@@ -187,7 +142,7 @@ class EvolutionarySearch : public SearchStrategy {
 
   // Fills `batch` up to `size`.
   void take_best(const std::vector<const Candidate*>& from, std::vector<const Candidate*>& batch, size_t size) {
-    for (const Candidate* candidate : ranked(from)) {
+    for (const Candidate* candidate : ranked(bench_, from)) {
       if (batch.size() >= size) break;
       take(candidate, batch);
     }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tune/search/workbench.h"
@@ -34,6 +35,46 @@ struct RandomSearchOptions {
 /// Points drawn at random, in the order of drawing.
 std::unique_ptr<SearchStrategy> make_random_search(Workbench& bench, const RandomSearchOptions& options = {});
 
+/// Every point in turn, by the order of addresses and of the choices that are known there: all of a categorical
+/// decision.
+std::unique_ptr<SearchStrategy> make_grid_search(Workbench& bench);
+
+struct GeneticOptions {
+  uint64_t seed = 0;
+  size_t population = 64;  // observed before there is evolution
+  size_t elites = 3;       // best of the batch before, among the parents of the next
+  double mutation = 0.1;   // of a child
+  size_t attempts = 20;    // for each candidate wanted
+};
+/// AutoTVM's genetic tuner (Chen et al., Learning to Optimize Tensor Programs, 2018, section 6): random points until
+/// the population is reached; then children, by crossover and mutation, of the best of the batch before and of random
+/// points. Needs no model.
+std::unique_ptr<SearchStrategy> make_genetic_search(Workbench& bench, const GeneticOptions& options = {});
+
+struct AnnealingOptions {
+  uint64_t seed = 0;
+  size_t chains = 48;         // walked side by side; they go on from batch to batch
+  int steps = 12;             // of each chain between two batches
+  double temperature = 0.3;   // at the first step, in units of log seconds; falls to 0
+  double random_share = 0.1;  // ε: of a batch, at random
+  double diversity = 0.05;    // α: what a decision that no other of the batch has counts, in best predicted times
+  size_t plan = 8;            // a batch is chosen among so many times its size, the best predicted
+  size_t attempts = 20;
+};
+/// Simulated annealing on the cost model, then the batch S that maximises predicted speed and diversity, -Σ f(s) + α
+/// Σ_j |∪ s_j| over the decisions j, greedily (Chen et al., 2018, sections 3.3 and 3.4).
+std::unique_ptr<SearchStrategy> make_annealing_search(Workbench& bench, const AnnealingOptions& options = {});
+
+struct DescentOptions {
+  uint64_t seed = 0;
+  double progress = 0.005;  // relative: less is noise
+  int starts = 100;         // points tried where nothing that works is known yet
+};
+/// From the best observed (else a random point): everything one choice away along each decision, then on from the best
+/// of it, as far as there is progress (after Canesche et al., The Droplet Search Algorithm for Kernel Scheduling, TACO
+/// 2024).
+std::unique_ptr<SearchStrategy> make_coordinate_descent(Workbench& bench, const DescentOptions& options = {});
+
 struct EvolutionOptions {
   uint64_t seed = 0;
   int random_points = 256;    // the first generation, all of them predicted
@@ -42,12 +83,23 @@ struct EvolutionOptions {
   int elites = 8;             // best measured, which every population starts from
   double crossover = 0.25;    // share of children with two parents
   double random_share = 0.1;  // of a batch: drawn whatever is predicted
-  size_t pool = 512;          // made and not measured: of more than twice as many, the worst by prediction are forgotten
+  size_t pool = 512;  // made and not measured: of more than twice as many, the worst by prediction are forgotten
 };
 /// First: random points, of which the best by prediction are proposed. Then each batch is one part neighbours of the
 /// best (one decision changed: coordinate descent), one part evolution of the best measured (mutation: one decision is
 /// changed or drawn again; crossover: decisions by rule of either parent; selection by predicted time), and a few at
 /// random.
 std::unique_ptr<SearchStrategy> make_evolutionary_search(Workbench& bench, const EvolutionOptions& options = {});
+
+/// One strategy as a user names it.
+struct StrategyDef {
+  std::string_view name;
+  std::string_view meaning;  // one line
+  std::unique_ptr<SearchStrategy> (*make)(Workbench& bench, uint64_t seed);
+};
+/// "evolutionary" (the default), "annealing", "genetic", "descent", "grid", "random".
+std::span<const StrategyDef> strategies();
+/// The strategy named `name`, or null.
+const StrategyDef* find_strategy(std::string_view name);
 
 }  // namespace fettle

@@ -21,6 +21,14 @@ const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
   return schedule ? add_made(*schedule) : nullptr;
 }
 
+std::optional<DecisionMap> Workbench::complete(const DecisionMap& decisions, uint64_t key) {
+  const auto schedule =
+      space_.generate(workload_, target_, threads_, key, std::make_shared<const DecisionMap>(decisions));
+  if (!schedule) return std::nullopt;
+  for (const auto& step : schedule->trace().steps) note_choices(*step);
+  return schedule->decisions();
+}
+
 const Candidate* Workbench::add(const Schedule& schedule) {
   const Candidate* candidate = add_made(schedule);
   if (candidate) never_forgotten_.insert(candidate->number);

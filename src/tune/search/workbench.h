@@ -35,11 +35,13 @@ class Workbench {
   /// The candidate of this point of the space: `decisions` where they are valid, the others drawn, keyed by `key`.
   /// Null where the space has no program there. Of equal programs there is one candidate, the first.
   const Candidate* make(const DecisionMap& decisions, uint64_t key);
-  /// As above, for a schedule made elsewhere, such as the constructed default. It is never forgotten.
+  /// All decisions of that point, and nothing more. Nothing where the space has no program there.
+  std::optional<DecisionMap> complete(const DecisionMap& decisions, uint64_t key);
+  /// As make, for a schedule made elsewhere, such as the constructed default. It is never forgotten.
   const Candidate* add(const Schedule& schedule);
 
-  /// Gives up all that is known of it but that its trace was met, from which nothing is made again. Of 100,000 candidates
-  /// made, a search then holds the few that it still may want.
+  /// Gives up all that is known of it but that its trace was met, from which nothing is made again. Of 100,000
+  /// candidates made, a search then holds the few that it still may want.
   void forget(const Candidate* candidate);
 
   /// Predicted seconds of each, by the cost model as it is now.

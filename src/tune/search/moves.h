@@ -1,0 +1,25 @@
+#pragma once
+// Steps through a space that several strategies make: from decisions to others near them.
+
+#include <vector>
+
+#include "base/random.h"
+#include "tune/search/workbench.h"
+
+namespace fettle {
+
+/// One decision is replaced by another one known at its address or, with probability `forget`, forgotten, and so drawn
+/// again.
+DecisionMap mutated(const Workbench& bench, DecisionMap decisions, RandomStream& stream, double forget = 0.2);
+
+/// Each rule's decisions about a block come from one of the two, the rest from the mother.
+DecisionMap crossed(const DecisionMap& mother, const DecisionMap& father, RandomStream& stream);
+
+/// All maps that differ from `decisions` at one address, by its next smaller or next larger known choice; of choices
+/// that are numbers without order, such as layouts, these are just two others.
+std::vector<DecisionMap> next_along_each_axis(const Workbench& bench, const DecisionMap& decisions);
+
+/// The same candidates, the best by prediction first; equal ones keep their order.
+std::vector<const Candidate*> ranked(Workbench& bench, const std::vector<const Candidate*>& candidates);
+
+}  // namespace fettle
