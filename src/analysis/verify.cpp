@@ -1,6 +1,7 @@
 #include "analysis/verify.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "analysis/footprint.h"
 #include "arith/affine_map.h"
 #include "ir/text.h"
+#include "target/thread_axes.h"
 
 namespace fettle {
 namespace {
@@ -63,6 +65,7 @@ class Verifier {
 
   Result<> run() {
     FETTLE_TRY_VOID(check_loops());
+    FETTLE_TRY_VOID(check_threads());
     FETTLE_TRY_VOID(check_scopes());
     const uint64_t params = hash_params(func_);
     for (size_t i = 0; i < sites_.size(); ++i) {
@@ -96,6 +99,47 @@ class Verifier {
                       "loop " + loop.var->name);
     });
     return result;
+  }
+
+  // Threads of a launch, and along each axis of it; a launch is what stands under one loop over blocks, or a nest without.
+  Result<> check_threads() {
+    if (!target_.has_threads()) return {};
+    std::map<const ForNode*, std::map<std::string, int64_t>> launches;
+    for (size_t i = 0; i < sites_.size(); ++i) {
+      const std::vector<const StmtNode*> path = path_of(static_cast<int>(i));
+      const ForNode* launch = nullptr;
+      for (const StmtNode* n : path) {
+        const ForNode* loop = n->kind == StmtKind::kFor ? static_cast<const ForNode*>(n) : nullptr;
+        if (loop && (!launch || (is_block_axis(loop->thread_axis) && !is_block_axis(launch->thread_axis)))) launch = loop;
+      }
+      for (const StmtNode* n : path) {
+        const ForNode* loop = n->kind == StmtKind::kFor ? static_cast<const ForNode*>(n) : nullptr;
+        const ThreadAxis* axis = loop ? target_.find_thread_axis(loop->thread_axis) : nullptr;
+        if (!axis) continue;
+        const int64_t* extent = as_int(loop->extent);
+        if (!extent) {
+          if (is_block_axis(axis->name)) continue;
+          return fail(ErrorCode::E221, fmt::format("the extent {} over {} is not constant", to_text(loop->extent), axis->name),
+                      "loop " + loop->var->name);
+        }
+        if (*extent > axis->max_extent)
+          return fail(ErrorCode::E230, fmt::format("{} iterations, and the target has {} of {}", *extent, axis->max_extent,
+                                                   axis->name),
+                      "loop " + loop->var->name);
+        if (is_block_axis(axis->name)) continue;
+        int64_t& most = launches[launch][axis->name];
+        most = std::max(most, *extent);
+      }
+    }
+    for (const auto& [launch, axes] : launches) {
+      int64_t threads = 1;
+      for (const auto& [name, extent] : axes) threads = detail::saturating_mul(threads, extent);
+      if (threads > target_.max_threads_per_block)
+        return fail(ErrorCode::E230, fmt::format("{} threads in a block, and the target has {}", threads,
+                                                 target_.max_threads_per_block),
+                    "loop " + launch->var->name);
+    }
+    return {};
   }
 
   template <class Fn>
@@ -215,7 +259,7 @@ class Verifier {
       for (const StmtNode* n : s.place) s.level += n->kind == StmtKind::kFor;
       for (const AccessFootprint& a : accesses) {
         if (!(a.buffer == s.buffer)) continue;
-        s.bytes = std::max(s.bytes, a.bytes(s.level));
+        s.bytes = std::max(s.bytes, bytes_of_one_copy(a, s.level));
         if (s.buffer->scope == kScopeRegister) FETTLE_TRY_VOID(check_register_access(a, s.level));
       }
     }
@@ -243,8 +287,24 @@ class Verifier {
     return {};
   }
 
+  // Loops over blocks and threads each have a copy of a buffer that a scope gives to one of them.
+  bool has_own_copy(const ForNode& loop, const BufferNode& buffer) const {
+    const MemoryScope* scope = target_.find_scope(buffer.scope);
+    if (!scope || scope->shared_by.empty()) return false;
+    return is_block_axis(loop.thread_axis) || (scope->shared_by == "thread" && is_block_thread_axis(loop.thread_axis));
+  }
+
+  int64_t bytes_of_one_copy(const AccessFootprint& a, size_t level) const {
+    int64_t bytes = a.bytes(level);
+    for (size_t i = level; i < a.loops.size(); ++i)
+      if (a.stride_elems[i] != 0 && a.extents[i] > 1 && has_own_copy(*a.loops[i], *a.buffer))
+        bytes = bytes / a.extents[i] + (bytes % a.extents[i] != 0);
+    return bytes;
+  }
+
   Result<> check_register_access(const AccessFootprint& a, size_t level) {
     for (size_t i = level; i < a.loops.size(); ++i) {
+      if (has_own_copy(*a.loops[i], *a.buffer)) continue;
       if (a.stride_elems[i] == 0 || a.extents[i] <= 1) continue;
       const ForKind kind = a.loops[i]->loop_kind;
       if (kind == ForKind::kUnrolled || kind == ForKind::kVectorized) continue;

@@ -52,10 +52,11 @@ Func on_body(const Func& func, Pass pass) {
 }
 
 IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
-  Func func = flatten_blocks(scheduled);
+  Func func = flatten_blocks(options.obey_notes ? mark_pipelines(scheduled) : scheduled);
   if (!options.obey_notes) func = NoteRemover().Mutator::rewrite(func);
   else if (!options.vectors) func = Scalarizer().Mutator::rewrite(func);
   func = compact_buffers(func);
+  if (options.obey_notes) func = on_body(func, pipeline_loops);
   const auto tighten = [&](const Stmt& body) { return tighten_loops(body, scheduled->int_params); };
   if (options.obey_notes) func = drop_private_guards(func);  // tails only: the guards of values come next
   func = annihilate_guards(func);

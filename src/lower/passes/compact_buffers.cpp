@@ -7,6 +7,7 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
+#include "target/thread_axes.h"
 
 namespace fettle {
 namespace {
@@ -75,7 +76,7 @@ struct Window {
 };
 
 // The window of dimension `d`, or a null base where the accesses have no common one.
-Window find_window(const Use& use, size_t d, size_t outer_loops) {
+Window find_window(const Use& use, size_t d, size_t outer_loops, bool threads_are_inner) {
   std::vector<LinearForm> outer_parts;
   std::vector<Interval> inner_bounds;
   for (const Access& access : use.accesses) {
@@ -83,7 +84,8 @@ Window find_window(const Use& use, size_t d, size_t outer_loops) {
     Analyzer analyzer;
     for (size_t i = 0; i < access.loops.size(); ++i) {
       analyzer.bind(access.loops[i]->var, access.loops[i]->min, access.loops[i]->extent);
-      if (i >= outer_loops) inner.insert(access.loops[i]->var.get());
+      if (i >= outer_loops || (threads_are_inner && is_block_thread_axis(access.loops[i]->thread_axis)))
+        inner.insert(access.loops[i]->var.get());
     }
     const LinearForm form = analyzer.linear(access.indices[d]);
     LinearForm outer, inside(form.constant);
@@ -163,7 +165,7 @@ class Rebaser : public Mutator {
 
 }  // namespace
 
-Func compact_buffers(const Func& func) {
+Func compact_buffers(const Func& func, const std::function<bool(const BufferNode&)>& shared_by_threads) {
   const BlockNode& root = func.root();
   UseFinder finder(root.allocations);
   finder.visit(root.body);
@@ -182,7 +184,7 @@ Func compact_buffers(const Func& func) {
         shape.push_back(buffer->shape[d]);
         continue;
       }
-      Window window = find_window(use, d, outer_loops);
+      Window window = find_window(use, d, outer_loops, shared_by_threads && shared_by_threads(*buffer));
       const int64_t* full = as_int(buffer->shape[d]);
       const bool keeps = !window.base || (full && buffer->scope != kScopeRegister && window.extent >= *full);
       base.push_back(keeps ? Expr(0) : window.base);

@@ -1,6 +1,8 @@
 #pragma once
 // The steps of lowering, in the order in which pipeline.cpp runs them. Each is a function from program to program.
 
+#include <functional>
+
 #include "base/result.h"
 #include "ir/func.h"
 #include "target/target.h"
@@ -23,9 +25,26 @@ PrologueSplit split_prologue(const Func& func);
 /// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are dropped.
 Func flatten_blocks(const Func& func);
 
+/// The parts of pipelined loops (software_pipeline), and of loops with double-buffered blocks, become loops of one iteration
+/// that carry stage and place, so that they are known after blocks are gone. What later steps made illegal is left to run in order.
+Func mark_pipelines(const Func& func);
+
+/// Notes on each loop the buffers that live on from one of its iterations to the next: those that a reduction begins and
+/// goes on with in it, and those of scans.
+///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
+Func note_carried_buffers(const Func& func);
+inline constexpr const char* kCarriesKey = "carries";
+
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
-/// there touches; indices are rebased. What has strides of its own keeps its shape.
-Func compact_buffers(const Func& func);
+/// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block count as
+/// inside of a buffer for which `shared_by_threads` is true.
+Func compact_buffers(const Func& func, const std::function<bool(const BufferNode&)>& shared_by_threads = {});
+
+/// Marked loops become prologue, steady state and epilogue. A buffer that lives in one iteration gets as many versions as are in
+/// use at once; a loop whose register buffers would need several runs in order.
+///   for k in n: [fill T (stage 0); use T (stage 1)]
+///   →  fill T[0]; for k in 1 +: n - 1: [fill T[k % 2]; use T[(k - 1) % 2]]; use T[(n - 1) % 2]
+Stmt pipeline_loops(const Stmt& body);
 
 /// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it: surplus
 /// lanes are computed and never stored.

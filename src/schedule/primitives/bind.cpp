@@ -7,15 +7,30 @@
 namespace fettle {
 namespace {
 
-// A loop on the way to `loop`, or beneath it, that is bound to the axis; null if there is none.
+// A nest inside a loop over the same threads, that each of its iterations runs whole: instead, each thread can do its share.
+bool can_be_shared(const ForNode& outer, const ForNode& inner) {
+  if (uses_var(Stmt(Ref<const StmtNode>(&inner)), outer.var.get())) return false;
+  bool for_all = true;
+  walk(inner.body, [&](const Stmt& s) {
+    const auto* target = s.as<StoreNode>();
+    for_all &= !target || (target->buffer->scope != kScopeRegister && target->buffer->scope != "local");
+    return for_all;
+  });
+  return for_all;
+}
+
+// A loop on the way to `loop`, or beneath it, that is bound to the axis and cannot share its threads; null if there is none.
 const ForNode* find_bound(const Func& func, const ForNode& loop, const std::string& axis) {
   const ForNode* found = nullptr;
-  const auto look = [&](const Stmt& s) {
-    if (const auto* other = s.as<ForNode>(); other && other != &loop && other->thread_axis == axis) found = other;
+  const bool threads = is_block_thread_axis(axis);
+  for (const Stmt& s : path_to(func->body, &loop))
+    if (const auto* outer = s.as<ForNode>(); outer && outer != &loop && outer->thread_axis == axis)
+      if (!threads || !can_be_shared(*outer, loop)) found = outer;
+  walk(loop.body, [&](const Stmt& s) {
+    if (const auto* inner = s.as<ForNode>(); inner && inner->thread_axis == axis)
+      if (!threads || !can_be_shared(loop, *inner)) found = inner;
     return !found;
-  };
-  for (const Stmt& s : path_to(func->body, &loop)) look(s);
-  walk(loop.body, look);
+  });
   return found;
 }
 

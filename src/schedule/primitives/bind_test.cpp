@@ -1,5 +1,7 @@
 #include "schedule/primitives/bind.h"
 
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/split.h"
 #include "schedule/testing.h"
 
@@ -29,6 +31,33 @@ TEST(Bind, VirtualThreadsMayBeNested) {
   ASSERT_OK(bind(s, {s.loop("j"), "vthread"}));
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
+}
+
+TEST(Bind, ANestInsideFillsABufferTogether) {
+  auto s = schedule_from("for i in 8: for k in 5: C[i] += A[k] * B[i]");
+  s.set_target(std::make_shared<Target>(*parse_target("opencl")));
+  const auto copy = cache_read(s, {s.block("C"), 0, "shared", {}});
+  ASSERT_OK(copy);
+  const LoopRef i = s.loop("i");
+  ASSERT_OK(compute_at(s, {*copy, i}));
+  ASSERT_OK(bind(s, {i, "threadIdx.x"}));
+  const auto loops = get_loops(s, {*copy});
+  ASSERT_OK(loops);
+  ASSERT_OK(bind(s, {loops->back(), "threadIdx.x"}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+
+  // Not where it fills what each thread has of its own …
+  auto own = schedule_from("for i in 8: for k in 5: C[i] += A[k] * B[i]");
+  own.set_target(std::make_shared<Target>(*parse_target("opencl")));
+  const auto local = cache_read(own, {own.block("C"), 0, "local", {}});
+  ASSERT_OK(local);
+  const LoopRef outer = own.loop("i");
+  ASSERT_OK(compute_at(own, {*local, outer}));
+  ASSERT_OK(bind(own, {outer, "threadIdx.x"}));
+  EXPECT_ERROR(bind(own, {get_loops(own, {*local})->back(), "threadIdx.x"}), E207);
+  // … nor for blocks, which do not wait for each other.
+  EXPECT_ERROR(bind(own, {get_loops(own, {own.block("C")})->back(), "threadIdx.x"}), E207);
 }
 
 TEST(Bind, Errors) {

@@ -12,9 +12,10 @@ namespace fettle {
 /// order:  for each part its place among those that run in the same turn
 /// Checked is that this keeps the meaning, given as many versions of a buffer as the stages of writer and reader lie apart:
 /// iterations meet only within themselves, and a part that needs another one runs later. Run in order it means the
-/// same, and so the interpreter and targets without asynchronous copies do.
+/// same, and so the interpreter does. Lowering makes versions, prologue, steady state and epilogue (lower/passes/pipeline_loops.cpp);
+/// it runs the loop in order where a buffer of scope `register` would need versions.
 /// Returns nothing. Costs the versions of the buffers.
-/// Errors: E201 annotated or not serial · E206 no such loop · E224 not one stage >= 0 and one place for each part
+/// Errors: E201 annotated or not serial · E206 no such loop · E224 not one stage in 0 to 15 and one place for each part
 ///         E227 a part needs what another iteration makes, or would run before what it needs
 struct SoftwarePipelineArgs {
   LoopRef loop;
@@ -26,6 +27,8 @@ struct SoftwarePipelineArgs {
 };
 Result<> software_pipeline(Schedule& s, const SoftwarePipelineArgs& args);
 extern const PrimitiveDef software_pipeline_def;
+
+inline constexpr int64_t kMaxPipelineStage = 15;
 
 // The notes on a loop: for each part of its body the stage, and the place within a turn.
 inline constexpr const char* kPipelineStagesKey = "software_pipeline_stage";

@@ -1,0 +1,46 @@
+#pragma once
+// Scheduled programs with loops bound to threads → kernels, and the host program that launches them.
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/func.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// One kernel. `func` is scalar lowered code (README.md) of this form; a loop that is not needed is absent:
+///   for bx in 4 thread axis("blockIdx.x"):            # .z, .y, .x
+///     allocate A_shared: f32[512] @shared
+///     for ty in 16 thread axis("threadIdx.y"):        # .z, .y, .x
+///       … barrier() …                                 # no further loops over threads
+/// Its parameters are the buffers in memory of all that it accesses, then the integers that it needs.
+struct DeviceKernel {
+  Func func;
+  std::array<Expr, 3> grid = {1, 1, 1};      // blocks along x, y, z: constants, or expressions in func's integers
+  std::array<int64_t, 3> block = {1, 1, 1};  // threads along x, y, z
+  int64_t shared_bytes = 0;                  // of one block
+};
+
+/// `host` has the parameters of the scheduled program, in order. Its body is made of loops, ifs over integers,
+/// allocations (in the device's memory; they may be reused from launch to launch, but not kept) and `call NAME(buffers,
+/// integers)`: launches, in order.
+struct DeviceProgram {
+  Func host;
+  std::map<std::string, DeviceKernel> kernels;
+};
+
+/// Each nest of the root block becomes a kernel; a loop around loops over blocks stays on the host. A nest without
+/// threads is run by one thread. Buffers without a scope get one (infer_scopes); limits of the target are checked. E219
+/// unknown scope · E230 a limit of the target · E301 no code for these loops: loops over blocks that are not outermost
+/// in their nest, a thread that reads what others keep to themselves, a barrier where threads part, a number of threads
+/// that is no constant
+Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target);
+
+/// The host program, then the kernels with their launch sizes as comments.
+std::string to_text(const DeviceProgram& program);
+
+}  // namespace fettle

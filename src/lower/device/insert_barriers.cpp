@@ -1,0 +1,362 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "arith/affine_map.h"
+#include "arith/analyzer.h"
+#include "ir/compare.h"
+#include "ir/text.h"
+#include "ir/visit.h"
+#include "lower/device/passes.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+struct Access {
+  Buffer buffer;
+  bool is_write = false;
+  std::vector<Expr> indices;
+  std::vector<const ForNode*> loops;             // around it, outermost first
+  std::array<std::optional<int64_t>, 3> pinned;  // threads other than this one do not run it
+};
+using Accesses = std::vector<Access>;
+
+// What a statement does, seen from outside.
+struct Effect {
+  Stmt stmt;
+  Accesses head, tail;  // that may come before its first, and after its last barrier
+  bool has_barrier = false;
+  bool surely_syncs = false;
+};
+
+void append(Accesses& to, const Accesses& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+// Two accesses by different threads: do they ever meet in one element?
+class Meeting {
+ public:
+  explicit Meeting(const ThreadShape& shape) : shape_(shape) {}
+
+  // The first `same` loops around both are in one iteration; the next one, if `carried`, is `distance` iterations
+  // further at y (0: any number).
+  bool possible(const Access& x, const Access& y, size_t same, bool carried, int64_t distance) {
+    if (!(x.buffer == y.buffer) || (!x.is_write && !y.is_write)) return false;
+    Analyzer analyzer;
+    VarMap at_x, at_y;
+    std::array<Var, 3> other;
+    for (size_t d = 0; d < 3; ++d) {
+      if (!shape_.vars[d]) continue;
+      analyzer.bind(shape_.vars[d], 0, Expr(shape_.extents[d]));
+      other[d] = make_var(shape_.vars[d]->name + "'");
+      analyzer.bind(other[d], 0, Expr(shape_.extents[d]));
+      at_y[shape_.vars[d].get()] = other[d];
+      if (x.pinned[d]) at_x[shape_.vars[d].get()] = Expr(*x.pinned[d]);
+      if (y.pinned[d]) at_y[shape_.vars[d].get()] = Expr(*y.pinned[d]);
+    }
+    for (size_t i = 0; i < x.loops.size(); ++i) {
+      const ForNode& loop = *x.loops[i];
+      analyzer.bind(loop.var, substitute(loop.min, at_x), substitute(loop.extent, at_x));
+    }
+    for (size_t i = same; i < y.loops.size(); ++i) {
+      const ForNode& loop = *y.loops[i];
+      if (i == same && carried) {
+        Expr later = Expr(loop.var) + Expr(distance);
+        if (distance == 0) {
+          const Var any = make_var("distance");
+          analyzer.bind(any, 1, max(loop.extent - 1, Expr(1)));
+          later = Expr(loop.var) + any;
+        }
+        at_y[loop.var.get()] = later;
+        continue;
+      }
+      const Var fresh = make_var(loop.var->name + "'");
+      analyzer.bind(fresh, substitute(loop.min, at_y), substitute(loop.extent, at_y));
+      at_y[loop.var.get()] = fresh;
+    }
+    return possible(x, y, at_x, at_y, other, analyzer);
+  }
+
+ private:
+  bool possible(const Access& x, const Access& y, const VarMap& at_x, const VarMap& at_y,
+                const std::array<Var, 3>& other, Analyzer& analyzer) {
+    std::vector<Expr> first, second;
+    for (size_t d = 0; d < x.indices.size(); ++d) {
+      first.push_back(substitute(x.indices[d], at_x));
+      second.push_back(substitute(y.indices[d], at_y));
+    }
+    if (first.size() > 1) {
+      first.push_back(flat_index(*x.buffer, first));
+      second.push_back(flat_index(*x.buffer, second));
+    }
+    std::array<bool, 3> determined{};
+    for (size_t d = 0; d < 3; ++d)
+      determined[d] = !shape_.vars[d] || shape_.extents[d] == 1 || (x.pinned[d] && x.pinned[d] == y.pinned[d]);
+    VarMap back;
+    for (size_t d = 0; d < 3; ++d)
+      if (other[d]) back[other[d].get()] = shape_.vars[d];
+    std::vector<Expr> functions_of_threads;
+    for (size_t i = 0; i < first.size(); ++i) {
+      const LinearForm a = analyzer.linear(first[i]), b = analyzer.linear(second[i]);
+      LinearForm distance = a;
+      distance.add(b, -1);
+      if (!analyzer.int_bounds(distance).contains(0) || differ_modulo(a, b, distance, analyzer)) return false;
+      determine(distance, other, determined, analyzer);
+      const Expr same = analyzer.simplify(first[i]);
+      if (structural_equal(same, analyzer.simplify(substitute(second[i], back)))) functions_of_threads.push_back(same);
+    }
+    if (determined[0] && determined[1] && determined[2]) return false;
+    // All together may name the thread, as [t // 4, t % 4] does.
+    std::vector<VarDomain> domains;
+    std::vector<Expr> extents;
+    for (size_t d = 0; d < 3; ++d)
+      if (!determined[d]) domains.push_back({shape_.vars[d], {0, Expr(shape_.extents[d])}});
+    std::erase_if(functions_of_threads, [&](const Expr& e) {
+      for (const Var& var : collect_vars(e))
+        for (size_t d = 0; d < 3; ++d)
+          if (var == shape_.vars[d] && !determined[d]) return false;
+      return true;
+    });
+    for (const Expr& e : functions_of_threads) {
+      const Interval range = analyzer.int_bounds(e);
+      if (!range.is_bounded()) return true;
+      extents.push_back(Expr(range.max + 1));
+    }
+    const AffineMap map = detect_affine_map(functions_of_threads, extents, domains, nullptr, analyzer);
+    return !(map.affine && map.injective);
+  }
+
+  // a and b never are equal, by their remainders.
+  static bool differ_modulo(const LinearForm& a, const LinearForm& b, const LinearForm& distance, Analyzer& analyzer) {
+    const Modular m = analyzer.modular(distance);
+    if (m.coeff == 0 ? m.base != 0 : m.base != 0) return true;
+    if (a.terms.size() != 1 || b.terms.size() != 1 || a.constant != b.constant || a.terms[0].coeff != b.terms[0].coeff)
+      return false;
+    const auto* p = a.terms[0].expr.as<BinaryNode>();
+    const auto* q = b.terms[0].expr.as<BinaryNode>();
+    if (!p || !q || p->op != BinaryOp::kFloorMod || q->op != BinaryOp::kFloorMod) return false;
+    const int64_t *n = as_int(p->b), *k = as_int(q->b);
+    if (!n || !k || *n != *k || *n < 1) return false;
+    LinearForm inner = analyzer.linear(p->a);
+    inner.add(analyzer.linear(q->a), -1);
+    return inner.is_constant() && floormod_int(inner.constant, *n) != 0;
+  }
+
+  // distance == 0, written as sum of c_j * (t_j - t'_j) + rest: threads whose c_j exceeds all else together must be
+  // equal.
+  void determine(const LinearForm& distance, const std::array<Var, 3>& other, std::array<bool, 3>& determined,
+                 Analyzer& analyzer) {
+    LinearForm rest = distance;
+    std::array<int64_t, 3> coeffs{};
+    for (size_t d = 0; d < 3; ++d) {
+      if (!other[d]) continue;
+      coeffs[d] = rest.coeff_of(shape_.vars[d]);
+      if (rest.coeff_of(other[d]) != -coeffs[d]) return;
+      if (coeffs[d] == 0) continue;
+      rest.add_term(shape_.vars[d], -coeffs[d]);
+      rest.add_term(other[d], coeffs[d]);
+      coeffs[d] = coeffs[d] < 0 ? -coeffs[d] : coeffs[d];
+    }
+    const Interval range = analyzer.int_bounds(rest);
+    if (!range.is_bounded()) return;
+    const int64_t width = std::max(-range.min, range.max);
+    std::array<size_t, 3> order = {0, 1, 2};
+    std::sort(order.begin(), order.end(), [&](size_t p, size_t q) { return coeffs[p] > coeffs[q]; });
+    for (size_t i = 0; i < 3; ++i) {
+      int64_t others = width;
+      for (size_t j = i + 1; j < 3; ++j)
+        others = detail::saturating_add(others, detail::saturating_mul(coeffs[order[j]], shape_.extents[order[j]] - 1));
+      if (coeffs[order[i]] <= others) return;
+      determined[order[i]] = true;
+    }
+  }
+
+  const ThreadShape& shape_;
+};
+
+class BarrierInserter {
+ public:
+  BarrierInserter(const ThreadShape& shape, const Target& target) : shape_(shape), target_(target), meeting_(shape) {}
+
+  Result<Stmt> run(const Stmt& body) {
+    walk(body, [&](const Stmt& s) {
+      if (const auto* target = s.as<StoreNode>()) written_.insert(target->buffer.get());
+      return true;
+    });
+    Effect effect = process(body);
+    if (problem_) return fail(*problem_);
+    return effect.stmt;
+  }
+
+ private:
+  static Stmt barrier() { return evaluate(call("barrier", {}, kI32)); }
+
+  bool meet(const Accesses& before, const Accesses& after, size_t same, bool carried, int64_t distance) {
+    for (const Access& x : before)
+      for (const Access& y : after)
+        if (meeting_.possible(x, y, same, carried, distance)) return true;
+    return false;
+  }
+
+  Effect process(const Stmt& s) {
+    if (!s || problem_) return {s, {}, {}, false, false};
+    if (const auto* all = s.as<SeqNode>()) return sequence(all->stmts);
+    if (const auto* n = s.as<ForNode>(); n && !n->annotations.find(kThreadRegionKey) && !reads_memory(n->extent))
+      return loop(*n);
+    if (const auto* n = s.as<AllocateNode>()) {
+      Effect e = process(n->body);
+      e.stmt = allocate(n->buffer, e.stmt);
+      return e;
+    }
+    if (const auto* n = s.as<LetNode>(); n && !reads_memory(n->value)) {
+      Effect e = process(n->body);
+      e.stmt = let(n->var, n->value, e.stmt);
+      return e;
+    }
+    if (const auto* n = s.as<EvaluateNode>())
+      if (const auto* c = n->value.as<CallNode>(); c && c->name == "barrier") return {s, {}, {}, true, true};
+    Accesses all;
+    collect(s, {}, all);
+    return {s, all, all, false, false};
+  }
+
+  Effect sequence(const std::vector<Stmt>& stmts) {
+    Effect result;
+    std::vector<Stmt> out;
+    Accesses pending;
+    for (const Stmt& s : stmts) {
+      const Effect e = process(s);
+      if (meet(pending, e.head, loops_.size(), false, 0)) {
+        out.push_back(barrier());
+        pending.clear();
+        result.has_barrier = result.surely_syncs = true;
+      }
+      if (!result.surely_syncs) append(result.head, e.head);
+      if (e.surely_syncs)
+        pending = e.tail;
+      else
+        append(pending, e.tail);
+      result.has_barrier |= e.has_barrier;
+      result.surely_syncs |= e.surely_syncs;
+      out.push_back(e.stmt);
+    }
+    result.tail = std::move(pending);
+    result.stmt = seq(std::move(out));
+    return result;
+  }
+
+  Effect loop(const ForNode& node) {
+    loops_.push_back(&node);
+    Effect e = process(node.body);
+    loops_.pop_back();
+    if (!is_one(node.extent) && meet(e.tail, e.head, loops_.size(), true, e.surely_syncs ? 1 : 0)) {
+      e.stmt = seq({barrier(), e.stmt});
+      e.head.clear();
+      e.has_barrier = e.surely_syncs = true;
+    }
+    if (e.has_barrier && (uses_thread(node.min) || uses_thread(node.extent)) && !problem_)
+      problem_ = Diagnostic(
+          ErrorCode::E301,
+          fmt::format("threads must meet inside loop {}, but its {} iterations from {} differ from thread to "
+                      "thread; guard what is inside instead",
+                      node.var->name, to_text(node.extent), to_text(node.min)));
+    const int64_t* extent = as_int(node.extent);
+    e.surely_syncs &= extent && *extent > 0;
+    const Stmt body = e.stmt;
+    e.stmt = with(node, [&](ForNode& f) { f.body = body; });
+    return e;
+  }
+
+  bool uses_thread(const Expr& e) const {
+    for (const Var& var : shape_.vars)
+      if (var && uses_var(e, var.get())) return true;
+    return false;
+  }
+
+  void note(const Buffer& buffer, bool is_write, const std::vector<Expr>& indices,
+            const std::array<std::optional<int64_t>, 3>& pinned, Accesses& found) const {
+    if (!written_.count(buffer.get()) || sharing_of(*buffer, target_) == Sharing::kThread) return;
+    Access access{buffer, is_write, indices, loops_, pinned};
+    access.loops.insert(access.loops.end(), inner_.begin(), inner_.end());
+    for (const Access& known : found) {
+      if (!(known.buffer == buffer) || known.is_write != is_write || known.loops != access.loops ||
+          known.pinned != pinned)
+        continue;
+      bool same = true;
+      for (size_t d = 0; d < indices.size(); ++d) same &= structural_equal(known.indices[d], indices[d]);
+      if (same) return;
+    }
+    found.push_back(std::move(access));
+  }
+
+  void collect(const Expr& e, const std::array<std::optional<int64_t>, 3>& pinned, Accesses& found) const {
+    if (!e) return;
+    walk(e, [&](const Expr& x) {
+      if (const auto* source = x.as<LoadNode>()) note(source->buffer, false, source->indices, pinned, found);
+      if (const auto* pointer = x.as<AddressNode>()) note(pointer->buffer, true, pointer->indices, pinned, found);
+      return true;
+    });
+  }
+
+  void collect(const Stmt& s, std::array<std::optional<int64_t>, 3> pinned, Accesses& found) {
+    if (!s) return;
+    if (const auto* n = s.as<SeqNode>()) {
+      for (const Stmt& child : n->stmts) collect(child, pinned, found);
+    } else if (const auto* n = s.as<ForNode>()) {
+      collect(n->min, pinned, found);
+      collect(n->extent, pinned, found);
+      inner_.push_back(n);
+      collect(n->body, pinned, found);
+      inner_.pop_back();
+    } else if (const auto* n = s.as<IfNode>()) {
+      collect(n->condition, pinned, found);
+      collect(n->else_body, pinned, found);
+      std::vector<Expr> conjuncts;
+      split_conjuncts(n->condition, conjuncts);
+      for (const Expr& conjunct : conjuncts) {
+        const auto* c = conjunct.as<BinaryNode>();
+        if (!c || c->op != BinaryOp::kEq) continue;
+        for (size_t d = 0; d < 3; ++d)
+          if (shape_.vars[d] && c->a == Expr(shape_.vars[d]) && as_int(c->b)) pinned[d] = *as_int(c->b);
+      }
+      collect(n->then_body, pinned, found);
+    } else if (const auto* n = s.as<LetNode>()) {
+      collect(n->value, pinned, found);
+      collect(n->body, pinned, found);
+    } else if (const auto* n = s.as<StoreNode>()) {
+      for (const Expr& index : n->indices) collect(index, pinned, found);
+      collect(n->value, pinned, found);
+      note(n->buffer, true, n->indices, pinned, found);
+    } else if (const auto* n = s.as<EvaluateNode>()) {
+      collect(n->value, pinned, found);
+    } else if (const auto* n = s.as<AllocateNode>()) {
+      collect(n->body, pinned, found);
+    } else if (const auto* n = s.as<WhileNode>()) {
+      collect(n->condition, pinned, found);
+      collect(n->body, pinned, found);
+    } else if (const auto* n = s.as<AsyncNode>()) {
+      collect(n->body, pinned, found);
+    } else if (const auto* n = s.as<CallFuncNode>()) {
+      for (const Expr& arg : n->args) collect(arg, pinned, found);
+    }
+  }
+
+  const ThreadShape& shape_;
+  const Target& target_;
+  Meeting meeting_;
+  std::unordered_set<const BufferNode*> written_;
+  std::vector<const ForNode*> loops_, inner_;
+  std::optional<Diagnostic> problem_;
+};
+
+}  // namespace
+
+Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target) {
+  if (shape.extents[0] * shape.extents[1] * shape.extents[2] == 1) return body;
+  return BarrierInserter(shape, target).run(body);
+}
+
+}  // namespace fettle

@@ -1,0 +1,65 @@
+#pragma once
+// The steps that programs for threads take, in the order in which device.cpp runs them. Before them: mark_pipelines and
+// flatten_blocks.
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+
+#include "base/result.h"
+#include "ir/func.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// Who shares one copy of a buffer, from the target's declaration of its scope.
+enum class Sharing { kAll, kBlock, kThread };
+Sharing sharing_of(const BufferNode& buffer, const Target& target);
+
+/// Buffers for which the schedule gives no scope (it is `global`) get the one of the place where they live:
+///   inside a loop over threads (all accesses in one iteration of it)   →   local
+///   else inside a loop over blocks                                     →   shared
+///   else                                                               →   global
+/// A nest over threads inside the place where a buffer lives fills it for all of them: then it is shared.
+Func infer_scopes(const Func& func, const Target& target);
+
+/// Guards that read no memory move to the single statements inside.
+///   if p: for i: [S; T]   →   for i: [if p: S; if p: T]
+Stmt sink_guards(const Stmt& body);
+
+/// Loops over virtual threads move to the innermost statements and are unrolled there, so that their iterations are
+/// interleaved in one thread. What does not depend on them is done once.
+///   for v in 2 vthread: for k: [T[k] = A[k]; C[v] += T[k]]   →   for k: [T[k] = A[k]; for v in 2 unrolled: C[v] +=
+///   T[k]]
+Stmt unroll_virtual_threads(const Stmt& body);
+
+/// The threads of one kernel.
+struct ThreadShape {
+  std::array<Var, 3> vars;  // threadIdx.x, .y, .z; null: not used
+  std::array<int64_t, 3> extents = {1, 1, 1};
+};
+
+/// All loops over threads of one block give way to one thread each: the variables of `shape`. What only some threads do
+/// is guarded; what stands outside of the loops over an axis, and writes what others may read, is done by thread 0 of
+/// it. The body of an innermost loop over threads becomes a loop of one iteration noted `thread_region`: inside,
+/// threads do not meet.
+///   [for t in 8 threadIdx.x: S(t); for u in 4 threadIdx.x: T(u); U]   →   [S(tx); if tx < 4: T(tx); if tx == 0: U]
+/// `private_apart`: buffers of one thread each that more than one nest over threads uses. E301.
+struct UnifiedThreads {
+  Stmt body;
+  ThreadShape shape;
+  std::set<std::string> private_apart;  // names
+};
+Result<UnifiedThreads> unify_threads(const Stmt& body, const Target& target);
+inline constexpr const char* kThreadRegionKey = "thread_region";
+
+/// Barriers wherever a thread may touch what another one wrote (or write what it touches) since the last one; as few as
+/// that takes, as far out as they can be. `body` is what one thread does. E301 where one would stand where threads
+/// part.
+Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target);
+
+/// True if `e` reads memory.
+bool reads_memory(const Expr& e);
+
+}  // namespace fettle

@@ -1,0 +1,154 @@
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "ir/text.h"
+#include "ir/visit.h"
+#include "lower/device/passes.h"
+#include "target/thread_axes.h"
+
+namespace fettle {
+namespace {
+
+bool contains_thread_loop(const Stmt& s) {
+  bool found = false;
+  walk(s, [&](const Stmt& x) {
+    const auto* loop = x.as<ForNode>();
+    found |= loop && is_block_thread_axis(loop->thread_axis);
+    return !found;
+  });
+  return found;
+}
+
+// The loop that an axis is bound by at some place, and how many threads it has.
+struct Bound {
+  const ForNode* loop = nullptr;
+  int64_t extent = 0;
+};
+using Bounds = std::array<Bound, 3>;
+
+class ThreadUnifier {
+ public:
+  explicit ThreadUnifier(const Target& target) : target_(target) {}
+
+  Result<UnifiedThreads> run(const Stmt& body) {
+    Result<> found = find_shape(body);
+    if (!found) return fail(found.error());
+    result_.body = rewrite(body, {});
+    if (problem_) return fail(*problem_);
+    return std::move(result_);
+  }
+
+ private:
+  Result<> find_shape(const Stmt& body) {
+    Result<> result;
+    walk(body, [&](const Stmt& s) {
+      const auto* loop = s.as<ForNode>();
+      if (!loop || !is_block_thread_axis(loop->thread_axis) || !result) return result.has_value();
+      const int64_t* extent = as_int(loop->extent);
+      if (!extent || *extent < 1) {
+        result = fail(ErrorCode::E301, fmt::format("loop {} over {} has {} iterations, which is no constant",
+                                                   loop->var->name, loop->thread_axis, to_text(loop->extent)));
+        return false;
+      }
+      const auto d = static_cast<size_t>(axis_dimension(loop->thread_axis));
+      if (!result_.shape.vars[d]) result_.shape.vars[d] = make_var(std::string("t") + "xyz"[d]);
+      result_.shape.extents[d] = std::max(result_.shape.extents[d], *extent);
+      return true;
+    });
+    return result;
+  }
+
+  Stmt rewrite(const Stmt& s, const Bounds& bounds) {
+    if (!s || problem_) return s;
+    if (const auto* all = s.as<SeqNode>()) {
+      std::vector<Stmt> stmts;
+      for (const Stmt& child : all->stmts) stmts.push_back(rewrite(child, bounds));
+      return seq(std::move(stmts));
+    }
+    const auto* loop = s.as<ForNode>();
+    if (loop && is_block_thread_axis(loop->thread_axis)) {
+      const auto d = static_cast<size_t>(axis_dimension(loop->thread_axis));
+      kept_.push_back(s);  // loops are told apart by their addresses
+      Bounds inside = bounds;
+      inside[d] = {loop, *as_int(loop->extent)};
+      const Stmt body = substitute(loop->body, {{loop->var.get(), loop->min + result_.shape.vars[d]}});
+      if (contains_thread_loop(body)) return rewrite(body, inside);
+      const Stmt region = make_for(make_var("region"), 0, 1, rewrite(body, inside));
+      return with(*region.as<ForNode>(), [](ForNode& f) { f.annotations.set(kThreadRegionKey, int64_t{1}); });
+    }
+    if (loop && !reads_memory(loop->min) && !reads_memory(loop->extent))
+      return with(*loop, [&](ForNode& f) { f.body = rewrite(loop->body, bounds); });
+    if (const auto* name = s.as<LetNode>(); name && !reads_memory(name->value))
+      return let(name->var, name->value, rewrite(name->body, bounds));
+    return leaf(s, bounds);
+  }
+
+  // A single statement, or one whose course depends on memory: done as a whole by those whom it concerns.
+  Stmt leaf(const Stmt& s, const Bounds& bounds) {
+    if (contains_thread_loop(s)) {
+      problem_ = Diagnostic(ErrorCode::E301, "a loop over threads stands where memory decides whether it runs");
+      return s;
+    }
+    bool only_private = true;
+    const auto note = [&](const BufferNode* buffer) {
+      if (sharing_of(*buffer, target_) == Sharing::kThread) note_private(*buffer, bounds);
+    };
+    walk(
+        s,
+        [&](const Stmt& x) {
+          if (const auto* target = x.as<StoreNode>()) {
+            only_private &= sharing_of(*target->buffer, target_) == Sharing::kThread;
+            note(target->buffer.get());
+          }
+          only_private &= !x.as<CallFuncNode>() && !x.as<EvaluateNode>();
+          return true;
+        },
+        [&](const Expr& e) {
+          if (const auto* source = e.as<LoadNode>()) note(source->buffer.get());
+          if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer.get());
+          return true;
+        });
+    Expr guard;
+    for (size_t d = 0; d < 3; ++d) {
+      const Var& thread = result_.shape.vars[d];
+      if (!thread || result_.shape.extents[d] == 1) continue;
+      if (bounds[d].loop) {
+        if (bounds[d].extent < result_.shape.extents[d]) guard = logical_and(guard, lt(thread, Expr(bounds[d].extent)));
+      } else if (!only_private) {
+        guard = logical_and(guard, eq(thread, 0));
+      }
+    }
+    return is_true(guard) ? s : if_then(guard, s);
+  }
+
+  void note_private(const BufferNode& buffer, const Bounds& bounds) {
+    const auto [at, fresh] = private_.emplace(buffer.name, bounds);
+    if (fresh) return;
+    for (size_t d = 0; d < 3; ++d) {
+      if (result_.shape.extents[d] == 1) continue;
+      if (at->second[d].loop != bounds[d].loop) result_.private_apart.insert(buffer.name);
+      const auto threads = [&](const Bound& b) { return b.loop ? b.extent : result_.shape.extents[d]; };
+      if (threads(at->second[d]) == threads(bounds[d]) &&
+          (at->second[d].loop == nullptr) == (bounds[d].loop == nullptr))
+        continue;
+      problem_ = Diagnostic(ErrorCode::E301,
+                            fmt::format("buffer {} of scope \"{}\" belongs to one thread, and different threads "
+                                        "of {} use it in different places",
+                                        buffer.name, buffer.scope, std::string("threadIdx.") + "xyz"[d]));
+    }
+  }
+
+  const Target& target_;
+  UnifiedThreads result_;
+  std::map<std::string, Bounds> private_;
+  std::vector<Stmt> kept_;
+  std::optional<Diagnostic> problem_;
+};
+
+}  // namespace
+
+Result<UnifiedThreads> unify_threads(const Stmt& body, const Target& target) { return ThreadUnifier(target).run(body); }
+
+}  // namespace fettle

@@ -1,0 +1,317 @@
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "analysis/dependence.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+#include "schedule/dataflow.h"
+#include "schedule/edit.h"
+#include "schedule/pipelining.h"
+#include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/software_pipeline.h"
+
+namespace fettle {
+namespace {
+
+// On a pipelined loop, and on the loop of one iteration around each of its parts.
+constexpr const char* kPipelineKey = "pipeline";
+constexpr const char* kStageKey = "pipeline_stage";
+constexpr const char* kOrderKey = "pipeline_order";
+
+struct Plan {
+  std::vector<int64_t> stages, order;
+};
+using Plans = std::unordered_map<const ForNode*, Plan>;
+
+const std::vector<int64_t>* list_under(const Annotations& notes, const char* key) {
+  const Attribute* note = notes.find(key);
+  return note ? std::get_if<std::vector<int64_t>>(note) : nullptr;
+}
+
+// Parts that hold a double-buffered block, and those that they need, run one turn ahead of the others.
+class DoubleBuffers {
+ public:
+  explicit DoubleBuffers(const Func& func) : func_(func), sites_(block_sites(func)) {}
+
+  void add(const BlockNode& block, Plans& plans) {
+    const int64_t which = block.annotations.get_int(kDoubleBufferKey, -1);
+    if (which < 0 || static_cast<size_t>(which) >= block.writes.size()) return;
+    const Buffer buffer = block.writes[static_cast<size_t>(which)].buffer;
+    const ForNode* loop = loop_around_all(block, buffer.get());
+    if (!loop || loop->loop_kind != ForKind::kSerial || list_under(loop->annotations, kPipelineStagesKey)) return;
+    const std::vector<Stmt> parts = pipeline_parts(*loop);
+    if (parts.size() < 2) return;
+    Plan& plan = plans[loop];
+    if (plan.stages.empty()) {
+      plan.stages.assign(parts.size(), 1);
+      for (size_t p = 0; p < parts.size(); ++p) plan.order.push_back(static_cast<int64_t>(p));
+    }
+    pull_ahead(block, parts, plan);
+  }
+
+ private:
+  const ForNode* loop_around_all(const BlockNode& block, const BufferNode* buffer) const {
+    const BlockNode* scope = enclosing_block(func_, &block);
+    const ForNode* innermost = nullptr;
+    for (const ForNode* loop : loops_around(func_, &block)) {
+      bool around_all = true;
+      for (const BlockNode* reader : consumers_of(*scope, buffer)) around_all &= !path_to(loop->body, reader).empty();
+      if (around_all) innermost = loop;
+    }
+    return innermost;
+  }
+
+  void pull_ahead(const BlockNode& block, const std::vector<Stmt>& parts, Plan& plan) const {
+    for (size_t p = 0; p < parts.size(); ++p) {
+      if (plan.stages[p] == 0 || path_to(parts[p], &block).empty()) continue;
+      plan.stages[p] = 0;
+      for (const BlockNode* member : blocks_under(parts[p])) {
+        const BlockSite* site = find_site(sites_, member->name);
+        for (const Dependence& d : dependences_in(func_, sites_, site->parent))
+          if (sites_[static_cast<size_t>(d.to)].block == member) {
+            const BlockNode* needed = sites_[static_cast<size_t>(d.from)].block;
+            if (!path_to(Stmt(block_loop(parts)), needed).empty()) pull_ahead(*needed, parts, plan);
+          }
+      }
+    }
+  }
+  static Stmt block_loop(const std::vector<Stmt>& parts) { return seq(parts); }
+
+  const Func& func_;
+  std::vector<BlockSite> sites_;
+};
+
+class PartMarker : public Mutator {
+ public:
+  explicit PartMarker(const Plans& plans) : plans_(plans) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* loop = s ? s.as<ForNode>() : nullptr;
+    const auto plan = loop ? plans_.find(loop) : plans_.end();
+    if (plan == plans_.end()) return Mutator::rewrite(s);
+    std::vector<Stmt> parts;
+    for (const Stmt& part : pipeline_parts(*loop)) {
+      const size_t p = parts.size();
+      const Stmt around = make_for(make_var("part"), 0, 1, rewrite(part));
+      parts.push_back(with(*around.as<ForNode>(), [&](ForNode& f) {
+        f.annotations.set(kStageKey, plan->second.stages[p]);
+        f.annotations.set(kOrderKey, plan->second.order[p]);
+      }));
+    }
+    return with(*loop, [&](ForNode& f) {
+      f.annotations.erase(kPipelineStagesKey);
+      f.annotations.erase(kPipelineOrderKey);
+      f.annotations.set(kPipelineKey, int64_t{1});
+      f.body = seq(std::move(parts));
+    });
+  }
+
+ private:
+  const Plans& plans_;
+};
+
+// --- the pipeline itself -------------------------------------------------------------------------------------------
+
+struct Part {
+  Stmt body;
+  int64_t stage = 0, order = 0;
+  bool before(const Part& other) const { return std::pair(stage, order) < std::pair(other.stage, other.order); }
+};
+
+struct Version {
+  Buffer buffer;
+  int64_t count = 1;
+};
+using Versions = std::unordered_map<const BufferNode*, Version>;
+
+bool accesses(const Stmt& s, const BufferNode* buffer) {
+  bool found = false;
+  walk(
+      s,
+      [&](const Stmt& x) {
+        const auto* target = x.as<StoreNode>();
+        found |= target && target->buffer.get() == buffer;
+        return !found;
+      },
+      [&](const Expr& e) {
+        const auto* source = e.as<LoadNode>();
+        const auto* pointer = e.as<AddressNode>();
+        found |= (source && source->buffer.get() == buffer) || (pointer && pointer->buffer.get() == buffer);
+        return !found;
+      });
+  return found;
+}
+
+// Accesses go to the version of one iteration.
+class VersionPicker : public Mutator {
+ public:
+  VersionPicker(const Versions& versions, Expr iteration) : versions_(versions), iteration_(std::move(iteration)) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    if (!e) return e;
+    if (const auto* source = e.as<LoadNode>())
+      if (const Version* v = find(source->buffer))
+        return load(v->buffer, at(*v, source->indices), rewrite(source->mask));
+    if (const auto* pointer = e.as<AddressNode>())
+      if (const Version* v = find(pointer->buffer)) return address_of(v->buffer, at(*v, pointer->indices));
+    return Mutator::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    if (const auto* target = s ? s.as<StoreNode>() : nullptr)
+      if (const Version* v = find(target->buffer))
+        return store(v->buffer, at(*v, target->indices), rewrite(target->value), rewrite(target->mask));
+    return Mutator::rewrite(s);
+  }
+
+ private:
+  const Version* find(const Buffer& buffer) const {
+    const auto found = versions_.find(buffer.get());
+    return found == versions_.end() || found->second.count == 1 ? nullptr : &found->second;
+  }
+  std::vector<Expr> at(const Version& version, const std::vector<Expr>& indices) {
+    std::vector<Expr> result = {floormod(iteration_, Expr(version.count))};
+    for (const Expr& index : indices) result.push_back(rewrite(index));
+    return result;
+  }
+
+  const Versions& versions_;
+  Expr iteration_;
+};
+
+Buffer with_versions(const Buffer& buffer, int64_t count) {
+  if (count == 1) return buffer;
+  return edited(buffer, [&](BufferNode& b) {
+    if (!b.strides.empty()) b.strides.insert(b.strides.begin(), b.shape.front() * b.strides.front());
+    b.shape.insert(b.shape.begin(), Expr(count));
+  });
+}
+
+class Pipeliner : public Mutator {
+ public:
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const Stmt result = Mutator::rewrite(s);
+    const auto* loop = result ? result.as<ForNode>() : nullptr;
+    if (!loop || !loop->annotations.find(kPipelineKey)) return result;
+    std::vector<Buffer> buffers;
+    Stmt body = loop->body;
+    for (const auto* alloc = body.as<AllocateNode>(); alloc; alloc = body.as<AllocateNode>()) {
+      buffers.push_back(alloc->buffer);
+      body = alloc->body;
+    }
+    std::vector<Part> parts;
+    std::vector<Stmt> in_order;
+    const auto* all = body.as<SeqNode>();
+    for (const Stmt& s1 : all ? all->stmts : std::vector<Stmt>{body}) {
+      const auto* around = s1.as<ForNode>();
+      if (!around || !around->annotations.find(kStageKey)) return unpiped(*loop, s1);
+      parts.push_back(
+          {around->body, around->annotations.get_int(kStageKey, 0), around->annotations.get_int(kOrderKey, 0)});
+      in_order.push_back(around->body);
+    }
+    Versions versions;
+    for (const Buffer& buffer : buffers) {
+      const int64_t count = versions_needed(parts, buffer.get());
+      if (count > 1 && buffer->scope == kScopeRegister) {
+        Stmt plain = seq(std::move(in_order));
+        for (size_t i = buffers.size(); i-- > 0;) plain = allocate(buffers[i], plain);
+        return unpiped(*loop, plain);
+      }
+      versions[buffer.get()] = {with_versions(buffer, count), count};
+    }
+    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.order < b.order; });
+    Stmt piped = turns(*loop, parts, versions);
+    for (size_t i = buffers.size(); i-- > 0;) piped = allocate(versions[buffers[i].get()].buffer, piped);
+    return piped;
+  }
+
+ private:
+  static Stmt unpiped(const ForNode& loop, const Stmt& body) {
+    return with(loop, [&](ForNode& f) {
+      f.annotations.erase(kPipelineKey);
+      f.body = body;
+    });
+  }
+
+  // Iteration i + count must not touch the buffer before iteration i has done so for the last time.
+  static int64_t versions_needed(const std::vector<Part>& parts, const BufferNode* buffer) {
+    const Part *first = nullptr, *last = nullptr;
+    for (const Part& part : parts) {
+      if (!accesses(part.body, buffer)) continue;
+      if (!first || part.before(*first)) first = &part;
+      if (!last || last->before(part)) last = &part;
+    }
+    if (!first || first == last) return 1;
+    return std::max<int64_t>(1, last->stage - first->stage + (first->order < last->order ? 1 : 0));
+  }
+
+  static Stmt run(const ForNode& loop, const Part& part, const Expr& iteration, const Versions& versions, bool copy) {
+    Stmt body = substitute(part.body, {{loop.var.get(), loop.min + iteration}});
+    body = VersionPicker(versions, iteration).rewrite(body);
+    return copy ? rename_bound(body) : body;
+  }
+
+  static Stmt turns(const ForNode& loop, const std::vector<Part>& parts, const Versions& versions) {
+    int64_t depth = 0;
+    for (const Part& part : parts) depth = std::max(depth, part.stage);
+    const int64_t* known = as_int(loop.extent);
+    std::vector<Stmt> all;
+    const auto guarded = [](const Expr& condition, const Stmt& body) {
+      return is_true(condition) ? body : is_zero(condition) ? Stmt() : if_then(condition, body);
+    };
+    // Prologue: turns before all stages are busy.
+    for (int64_t turn = 0; turn < depth; ++turn)
+      for (const Part& part : parts)
+        if (part.stage <= turn)
+          all.push_back(guarded(lt(Expr(turn - part.stage), loop.extent),
+                                run(loop, part, Expr(turn - part.stage), versions, true)));
+    // Steady state.
+    const Expr steady = known ? Expr(std::max<int64_t>(*known - depth, 0)) : max(loop.extent - Expr(depth), Expr(0));
+    if (!is_zero(steady)) {
+      const Var turn = make_var(loop.var->name);
+      std::vector<Stmt> body;
+      for (const Part& part : parts) body.push_back(run(loop, part, Expr(turn) - part.stage, versions, false));
+      all.push_back(make_for(turn, Expr(depth), steady, seq(std::move(body))));
+    }
+    // Epilogue: turns without new iterations.
+    const Expr end = known ? Expr(std::max(*known, depth)) : max(loop.extent, Expr(depth));
+    for (int64_t extra = 0; extra < depth; ++extra)
+      for (const Part& part : parts) {
+        if (part.stage <= extra) continue;
+        const Expr iteration = end + (extra - part.stage);
+        all.push_back(guarded(lt(iteration, loop.extent), run(loop, part, iteration, versions, true)));
+      }
+    return seq(std::move(all));
+  }
+};
+
+}  // namespace
+
+Func mark_pipelines(const Func& func) {
+  Plans plans;
+  DoubleBuffers doubles(func);
+  walk(func->body, [&](const Stmt& s) {
+    if (const auto* block = s.as<BlockNode>(); block && block->annotations.find(kDoubleBufferKey))
+      doubles.add(*block, plans);
+    const auto* loop = s.as<ForNode>();
+    const auto* stages = loop ? list_under(loop->annotations, kPipelineStagesKey) : nullptr;
+    const auto* order = loop ? list_under(loop->annotations, kPipelineOrderKey) : nullptr;
+    if (stages && order && loop->loop_kind == ForKind::kSerial) plans[loop] = {*stages, *order};
+    return true;
+  });
+  // Later steps may have changed the loop: what no longer holds runs in order.
+  std::erase_if(plans, [&](const auto& entry) {
+    const auto& [loop, plan] = entry;
+    const size_t parts = pipeline_parts(*loop).size();
+    return parts < 2 || plan.stages.size() != parts || plan.order.size() != parts ||
+           !check_pipeline(func, *loop, plan.stages, plan.order);
+  });
+  return plans.empty() ? func : PartMarker(plans).Mutator::rewrite(func);
+}
+
+Stmt pipeline_loops(const Stmt& body) { return Pipeliner().rewrite(body); }
+
+}  // namespace fettle
