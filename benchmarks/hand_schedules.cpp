@@ -49,8 +49,11 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
 
   // B in panels of `width` columns: what depends on constants alone moves to compile time.
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = c, .read_index = 1}));
-  FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
-                                       .index_map = index_map(fmt::format("(k, n) -> (n // {0}, k, n % {0})", width))}));
+  FETTLE_TRY_VOID(
+      transform_layout(s, {.block = panels,
+                           .buffer_index = 0,
+                           .buffer_index_type = "write",
+                           .index_map = index_map(fmt::format("(k, n) -> (n // {0}, k, n % {0})", width))}));
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = c, .write_index = 0, .scope = kScopeRegister}));
 
   // A register tile of rows x width, whole depth at once.
@@ -80,19 +83,22 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   // Weights first: inlining the padding reorders what the block reads.
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
   FETTLE_TRY_VOID(transform_layout(
-      s, {.block = panels, .buffer_index = 0, .buffer_index_type = "write",
-          .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, i // {1}, h, w, i % {1}, o % {0})", width, lanes))}));
+      s, {.block = panels,
+          .buffer_index = 0,
+          .buffer_index_type = "write",
+          .index_map =
+              index_map(fmt::format("(o, i, h, w) -> (o // {0}, i // {1}, h, w, i % {1}, o % {0})", width, lanes))}));
   if (p.padding > 0) {
     FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
-    FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index = 0, .buffer_index_type = "read",
-                                         .index_map = index_map(blocked)}));
+    FETTLE_TRY_VOID(transform_layout(
+        s, {.block = padded, .buffer_index = 0, .buffer_index_type = "read", .index_map = index_map(blocked)}));
     FETTLE_TRY_VOID(compute_inline(s, {.block = padded}));
   } else {
-    FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_index_type = "read",
-                                         .index_map = index_map(blocked)}));
+    FETTLE_TRY_VOID(transform_layout(
+        s, {.block = o, .buffer_index = 0, .buffer_index_type = "read", .index_map = index_map(blocked)}));
   }
-  FETTLE_TRY_VOID(transform_layout(s, {.block = o, .buffer_index = 0, .buffer_index_type = "write",
-                                       .index_map = index_map(blocked)}));
+  FETTLE_TRY_VOID(transform_layout(
+      s, {.block = o, .buffer_index = 0, .buffer_index_type = "write", .index_map = index_map(blocked)}));
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = o, .write_index = 0, .scope = kScopeRegister}));
 
   FETTLE_TRY(Loops loops, get_loops(s, {.block = o}));  // n oc oh ow ic kh kw
@@ -108,8 +114,7 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   FETTLE_TRY_VOID(unroll_all(s, {ow[1], oc[1]}));
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
-  if (t.prefetch > 0)
-    FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch", .value = t.prefetch}));
+  if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch", .value = t.prefetch}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
@@ -121,8 +126,10 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
 
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = o, .loop = ic[0]}).map([](BlockRef) {}));
   if (threads > 1) {
-    if (t.flat) FETTLE_TRY_VOID(parallel(s, {.loop = oc[0]}));
-    else FETTLE_TRY_VOID(parallel(s, {.loop = row}));
+    if (t.flat)
+      FETTLE_TRY_VOID(parallel(s, {.loop = oc[0]}));
+    else
+      FETTLE_TRY_VOID(parallel(s, {.loop = row}));
   }
   return {};
 }
@@ -134,7 +141,8 @@ Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, 
   const IndexMap channels_last = index_map("(n, c, h, w) -> (n, h, w, c)");
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
   FETTLE_TRY_VOID(transform_layout(
-      s, {.block = panels, .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, h, w, i, o % {0})", width))}));
+      s,
+      {.block = panels, .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, h, w, i, o % {0})", width))}));
   FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index_type = "read", .index_map = channels_last}));
   FETTLE_TRY_VOID(compute_inline(s, {.block = padded}));
   FETTLE_TRY_VOID(transform_layout(s, {.block = o, .index_map = channels_last}));
@@ -166,10 +174,13 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     const MatmulProblem& p = *shape.matmul;
     Schedule s(matmul_func(p));
     s.set_target(std::make_shared<const Target>(target));
+    // A core with much L2 has much to wait for as well: more sums under way, and rows asked for sooner.
+    const bool far_caches = target.caches.size() > 1 && target.caches[1].size_bytes >= (2 << 20);
     GemmTiles tiles{.rows = 6, .vectors = 4, .ask_rows = p.m * p.k > (2 << 20)};
+    if (far_caches) tiles = {.rows = 9, .vectors = 3, .ask_rows = p.m * p.k > (1 << 19)};
     if (p.m == 197) tiles = {.rows = 14, .vectors = 2};
     if (p.m == 40) tiles = {.rows = 8, .vectors = 2};
-    if (p.m == 77) tiles = {.rows = 7, .vectors = 3};
+    if (p.m == 77) tiles = far_caches ? GemmTiles{.rows = 13, .vectors = 2} : GemmTiles{.rows = 7, .vectors = 3};
     FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;
   }
