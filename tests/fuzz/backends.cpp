@@ -1,6 +1,8 @@
 #include "tests/fuzz/backends.h"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -9,6 +11,8 @@
 #include "codegen/c/c_codegen.h"
 #include "codegen/c/testing.h"
 #include "codegen/llvm/llvm_codegen.h"
+#include "codegen/opencl/opencl_codegen.h"
+#include "codegen/opencl/run.h"
 #include "ir/visit.h"
 #include "rt/context.h"
 
@@ -139,11 +143,50 @@ Result<> compile_c(std::span<Job> jobs, const Target& target) {
   return {};
 }
 
+/// Kernels of all jobs in one program.
+Result<> compile_opencl(std::span<Job> jobs, const Target& target) {
+  DeviceProgram all;
+  std::vector<std::shared_ptr<const DeviceProgram>> programs(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Func named = with(jobs[i].scheduled, [&](FuncNode& f) { f.name = fmt::format("job{}", i); });
+    auto lowered = lower_for_device(named, target);
+    if (!lowered) {
+      jobs[i].refused = std::move(lowered.error());
+      continue;
+    }
+    all.kernels.insert(lowered->kernels.begin(), lowered->kernels.end());
+    programs[i] = std::make_shared<const DeviceProgram>(std::move(*lowered));
+  }
+  FETTLE_TRY(const std::string source, emit_opencl(all));
+  FETTLE_TRY(OpenClModule built, OpenClModule::build(source));
+  const auto module = std::make_shared<OpenClModule>(std::move(built));
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (!programs[i]) continue;
+    jobs[i].run = [module, program = programs[i], params = jobs[i].scheduled](std::span<void* const> buffers,
+                                                                              std::span<const int64_t> ints) {
+      std::vector<BufferArg> args;
+      for (size_t p = 0; p < buffers.size(); ++p)
+        args.push_back({buffers[p], bytes_of(*program->host->params[p].buffer, program->host->int_params, ints)});
+      return module->run(*program, args, ints, {.timeout_s = 15});
+    };
+  }
+  return {};
+}
+
 bool always() { return true; }
+
+/// Asked in a process of its own: OpenCL's threads do not survive the forks that follow.
+bool opencl_is_there() {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(has_opencl() ? 0 : 1);
+  int status = 0;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
 
 constexpr Backend kBackends[] = {
     {"llvm", "host", compile_llvm, "", always},
     {"c", "c", compile_c, "", always},
+    {"opencl", "opencl", compile_opencl, "an OpenCL device, such as Debian's pocl-opencl-icd", opencl_is_there},
 };
 
 }  // namespace

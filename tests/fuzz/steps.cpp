@@ -111,6 +111,7 @@ class Attempt {
   }
   std::string scope() {
     if (chance(25)) return "register";
+    if (s.target()->has_threads() && chance(60)) return chance(70) ? "shared" : "local";
     return chance(3) ? "nowhere" : "global";
   }
   Tail tail() { return static_cast<Tail>(between(0, 6)); }
@@ -797,6 +798,50 @@ bool register_kernel(Attempt& a) {
   return true;
 }
 
+/// A kernel: an outer loop over blocks, and under it, in every nest, loops over threads; some buffers are filled there.
+bool thread_kernel(Attempt& a) {
+  const auto block = a.any_block();
+  if (!block) return false;
+  const auto loops = a.loops_of(*block);
+  if (loops.empty()) return false;
+  const size_t at = loops.size() > 1 && a.chance(30) ? 1 : 0;
+  if (a.chance(40))
+    a.step("read_at",
+           {{"loop", a.one_of(loops)}, {"block", *block}, {"read_index", any_read(a, *block)}, {"scope", a.scope()}});
+  const ForNode* outer = a.node(loops[at]);
+  if (!outer) return true;
+  std::vector<std::string> names;
+  walk(outer->body, [&](const Stmt& x) {
+    if (const auto* b = x.as<BlockNode>()) names.push_back(b->name);
+    return true;
+  });
+  const bool blocks = a.chance(80);
+  if (blocks) a.step("bind", {{"loop", loops[at]}, {"thread_axis", a.chance(80) ? "blockIdx.x" : "blockIdx.y"}});
+  const int threads = a.one_of(std::vector<int>{2, 3, 4, 5, 8});
+  for (const std::string& name : names) {
+    const auto under = a.block_named(name);
+    if (!under) continue;
+    auto list = a.loops_of(*under);
+    const size_t first = blocks ? at + 1 : at;
+    if (list.size() <= first || a.chance(15)) continue;
+    list.erase(list.begin(), list.begin() + static_cast<long>(first));
+    const LoopRef loop = a.chance(70) ? list.back() : a.one_of(list);
+    const int width = a.chance(85) ? threads : a.between(1, 9);
+    const auto parts =
+        a.step("split", {{"loop", loop}, {"factors", factor_list({kInfer, width})}, {"tail", Tail::kGuard}});
+    const LoopRef bound = parts ? a.s.loops_of(*parts)[1] : loop;
+    a.step("bind", {{"loop", bound},
+                    {"thread_axis", a.chance(75)   ? "threadIdx.x"
+                                    : a.chance(70) ? "threadIdx.y"
+                                                   : "vthread"}});
+    if (parts && a.chance(25))
+      a.step("bind", {{"loop", a.s.loops_of(*parts)[0]}, {"thread_axis", a.chance(50) ? "vthread" : "threadIdx.y"}});
+  }
+  if (a.chance(25)) software_pipeline(a);
+  if (a.chance(25)) double_buffer(a);
+  return true;
+}
+
 struct Entry {
   const char* primitive;  // that it is for; null: several in their order
   int weight;
@@ -908,6 +953,8 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
     bool done = false;
     if (i == 0 && r.below(100) < 15) {  // reformulations come first
       done = reformulate(attempt);
+    } else if (target->has_threads() && attempt.chance(35)) {
+      done = thread_kernel(attempt);
     } else {
       int at = static_cast<int>(r.below(static_cast<uint64_t>(total)));
       for (const Entry& entry : kEntries) {

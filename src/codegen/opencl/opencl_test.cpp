@@ -290,16 +290,37 @@ TEST(OpenCl, AKernelThatDoesNotBuildShowsTheLog) {
   ASSERT_OK(program);
   float memory[2][4] = {};
   const BufferArg args[] = {{memory[0], 16}, {memory[1], 16}};
-  const auto broken = run_opencl_source("__kernel void f_kernel0() { undeclared = 1; }", *program, args);
+  const auto broken = OpenClModule::build("__kernel void f_kernel0() { undeclared = 1; }");
   ASSERT_FALSE(broken);
   EXPECT_EQ(broken.error().code, ErrorCode::E302);
   EXPECT_NE(broken.error().message.find("undeclared"), std::string::npos) << broken.error().message;
-  const auto absent = run_opencl_source("__kernel void other() {}", *program, args);
+  const auto other = OpenClModule::build("__kernel void other() {}");
+  ASSERT_OK(other);
+  const auto absent = other->run(*program, args);
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, ErrorCode::E710);
   const auto few = run_opencl(*program, std::span(args).first(1));
   ASSERT_FALSE(few);
   EXPECT_EQ(few.error().code, ErrorCode::E104);
+}
+
+TEST(OpenCl, AKernelThatDoesNotEndIsGivenUp) {
+  auto s = gpu_schedule("for i in 4: B[i] = A[i]");
+  const auto program = lower_for_device(s.func(), *s.target());
+  ASSERT_OK(program);
+  float memory[2][4] = {};
+  const BufferArg args[] = {{memory[0], 16}, {memory[1], 16}};
+  // About two seconds of work, so that the device's threads end with the test.
+  const auto slow = OpenClModule::build(
+      "__kernel void main_kernel0(__global float *B, __global const float *A) {\n"
+      "  volatile long n = 0;\n"
+      "  for (long i = 0; i < 600000000L; ++i) n = i;\n"
+      "}\n");
+  ASSERT_OK(slow);
+  const auto late = slow->run(*program, args, {}, {.timeout_s = 0.1});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::E402);
+  EXPECT_SAME_ON_OPENCL(s);  // on a new device
 }
 
 }  // namespace

@@ -56,32 +56,21 @@ Known& known() {
   return *one;
 }
 
+struct Program {
+  Device device;
+  cl_program id = nullptr;
+  std::map<std::string, cl_kernel> kernels;
+};
+
 // What one run makes, let go at its end.
 class Run {
  public:
-  explicit Run(const Device& device) : device_(device) {}
+  explicit Run(Program& program) : program_(program), device_(program.device) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   ~Run() {
     if (lost_) return;
-    for (auto& [name, kernel] : kernels_) clReleaseKernel(kernel);
     for (cl_mem memory : memory_) clReleaseMemObject(memory);
-    if (program_) clReleaseProgram(program_);
-  }
-
-  Result<> build(const std::string& source) {
-    const char* text = source.c_str();
-    cl_int status = CL_SUCCESS;
-    program_ = clCreateProgramWithSource(device_.context, 1, &text, nullptr, &status);
-    if (status != CL_SUCCESS) return failed("clCreateProgramWithSource", status);
-    status = clBuildProgram(program_, 1, &device_.id, "-cl-std=CL1.2", nullptr, nullptr);
-    if (status == CL_SUCCESS) return {};
-    size_t size = 0;
-    clGetProgramBuildInfo(program_, device_.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
-    std::string log(size, '\0');
-    clGetProgramBuildInfo(program_, device_.id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
-    while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
-    return fail(ErrorCode::E302, fmt::format("the OpenCL compiler says (status {}): {}", status, log), "opencl");
   }
 
   Result<DeviceBuffer> memory(int64_t bytes, void* content) {
@@ -96,15 +85,10 @@ class Run {
   }
 
   Result<> launch(const Launch& launch) {
-    cl_kernel& kernel = kernels_[launch.name];
+    cl_kernel& kernel = program_.kernels[launch.name];
     cl_int status = CL_SUCCESS;
-    if (!kernel) {
-      kernel = clCreateKernel(program_, c_family::identifier(launch.name).c_str(), &status);
-      if (status != CL_SUCCESS) {
-        kernels_.erase(launch.name);
-        return failed("clCreateKernel", status);
-      }
-    }
+    if (!kernel) kernel = clCreateKernel(program_.id, c_family::identifier(launch.name).c_str(), &status);
+    if (status != CL_SUCCESS) return failed("clCreateKernel", status);
     cl_uint at = 0;
     for (DeviceBuffer buffer : launch.buffers) {
       cl_mem memory = memory_[static_cast<size_t>(buffer)];
@@ -159,9 +143,8 @@ class Run {
   }
 
  private:
+  Program& program_;
   const Device& device_;
-  cl_program program_ = nullptr;
-  std::map<std::string, cl_kernel> kernels_;
   std::vector<cl_mem> memory_;
   bool lost_ = false;
 };
@@ -195,18 +178,46 @@ bool has_opencl() {
   return device.has_value();
 }
 
-Result<> run_opencl_source(const std::string& source, const DeviceProgram& program, std::span<const BufferArg> buffers,
-                           std::span<const int64_t> ints, const OpenClOptions& options) {
+struct OpenClModule::Built : Program {
+  ~Built() {
+    if (device.id != known().device.id || device.context != known().device.context) return;  // lost
+    for (auto& [name, kernel] : kernels)
+      if (kernel) clReleaseKernel(kernel);
+    if (id) clReleaseProgram(id);
+  }
+};
+
+Result<OpenClModule> OpenClModule::build(const std::string& source) {
   const std::lock_guard lock(known().mutex);
   Device& device = known().device;
   if (!device.id) {
     FETTLE_TRY(device, open_device());
   }
+  OpenClModule module;
+  module.built_ = std::make_shared<Built>();
+  module.built_->device = device;
+  const char* text = source.c_str();
+  cl_int status = CL_SUCCESS;
+  cl_program& program = module.built_->id;
+  program = clCreateProgramWithSource(device.context, 1, &text, nullptr, &status);
+  if (status != CL_SUCCESS) return failed("clCreateProgramWithSource", status);
+  status = clBuildProgram(program, 1, &device.id, "-cl-std=CL1.2", nullptr, nullptr);
+  if (status == CL_SUCCESS) return module;
+  size_t size = 0;
+  clGetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+  std::string log(size, '\0');
+  clGetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+  while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
+  return fail(ErrorCode::E302, fmt::format("the OpenCL compiler says (status {}): {}", status, log), "opencl");
+}
+
+Result<> OpenClModule::run(const DeviceProgram& program, std::span<const BufferArg> buffers,
+                           std::span<const int64_t> ints, const OpenClOptions& options) const {
+  const std::lock_guard lock(known().mutex);
   if (buffers.size() != program.host->params.size())
     return fail(ErrorCode::E104, fmt::format("{} takes {} buffers", program.host->name, program.host->params.size()));
-  FETTLE_TRY_VOID(check_limits(device, program));
-  Run run(device);
-  FETTLE_TRY_VOID(run.build(source));
+  FETTLE_TRY_VOID(check_limits(built_->device, program));
+  Run run(*built_);
   std::vector<DeviceBuffer> params;
   for (const BufferArg& arg : buffers) {
     FETTLE_TRY(const DeviceBuffer made, run.memory(arg.size_bytes, arg.data));
@@ -217,7 +228,7 @@ Result<> run_opencl_source(const std::string& source, const DeviceProgram& progr
   callbacks.launch = [&](const Launch& launch) { return run.launch(launch); };
   Result<> launched = run_host(program, params, ints, callbacks);
   Result<> done = run.wait(options.timeout_s);
-  if (run.lost()) device = {};
+  if (run.lost()) known().device = {};
   FETTLE_TRY_VOID(launched);
   FETTLE_TRY_VOID(done);
   for (size_t i = 0; i < buffers.size(); ++i)
@@ -228,7 +239,8 @@ Result<> run_opencl_source(const std::string& source, const DeviceProgram& progr
 Result<> run_opencl(const DeviceProgram& program, std::span<const BufferArg> buffers, std::span<const int64_t> ints,
                     const OpenClOptions& options) {
   FETTLE_TRY(const std::string source, emit_opencl(program));
-  return run_opencl_source(source, program, buffers, ints, options);
+  FETTLE_TRY(const OpenClModule module, OpenClModule::build(source));
+  return module.run(program, buffers, ints, options);
 }
 
 }  // namespace fettle
