@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 4;
+constexpr int kLoweringVersion = 5;
 constexpr int kCodegenVersion = 3;
 
 std::string program_versions() {

@@ -1,0 +1,232 @@
+#include "lower/device/device.h"
+
+#include "analysis/verify.h"
+#include "lower/device/passes.h"
+#include "lower/passes/passes.h"
+#include "schedule/primitives/bind.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/set_axis_separator.h"
+#include "schedule/primitives/split.h"
+#include "schedule/testing.h"
+
+namespace fettle {
+namespace {
+
+Target opencl() { return *parse_target("opencl"); }
+
+Func parsed(const std::string& text) {
+  const auto func = parse_func(text);
+  FETTLE_CHECK_MSG(func.has_value(), func ? "" : func.error().to_string());
+  return *func;
+}
+
+// T is filled under one loop over threads and read under another one; `write` and `read` index it.
+std::string two_nests(const std::string& scope, const std::string& write, const std::string& read, int threads = 8,
+                      const std::string& axis = "threadIdx.x") {
+  return R"(func f(A: f32[4, 8], B: f32[4, 8] output):
+  alloc T: f32[4, 16])" +
+         (scope.empty() ? "" : " @" + scope) + R"(
+  for b in 4 thread axis("blockIdx.x"):
+    for t in 8 thread axis("threadIdx.x"):
+      block T(vb: spatial[4] = b, vt: spatial[8] = t):
+        reads A[vb, vt]
+        writes T[vb, )" +
+         write + R"(]
+        T[vb, )" +
+         write + R"(] = A[vb, vt] * 2.0
+    for u in )" +
+         std::to_string(threads) + " thread axis(\"" + axis + R"("):
+      block B(wb: spatial[4] = b, wu: spatial[8] = u):
+        reads T[wb, )" +
+         read + R"(]
+        writes B[wb, wu]
+        B[wb, wu] = T[wb, )" +
+         read + R"(] + 1.0
+)";
+}
+
+int barriers(const Result<DeviceProgram>& program) {
+  EXPECT_OK(program);
+  if (!program) return -1;
+  const std::string text = to_text(*program);
+  int count = 0;
+  for (size_t at = text.find("barrier()"); at != std::string::npos; at = text.find("barrier()", at + 1)) ++count;
+  return count;
+}
+
+TEST(Device, ABarrierWhereAnotherThreadWrote) {
+  EXPECT_EQ(barriers(lower_for_device(parsed(two_nests("", "vt", "7 - wu")), opencl())), 1);
+  EXPECT_EQ(barriers(lower_for_device(parsed(two_nests("shared", "vt * 2", "wu")), opencl())), 1);
+}
+
+TEST(Device, NoBarrierWhereAThreadReadsWhatItWrote) {
+  EXPECT_EQ(barriers(lower_for_device(parsed(two_nests("", "vt", "wu")), opencl())), 0);
+  EXPECT_EQ(barriers(lower_for_device(parsed(two_nests("shared", "vt * 2 + 1", "wu * 2 + 1")), opencl())), 0);
+  // The other half of the buffer.
+  EXPECT_EQ(barriers(lower_for_device(parsed(two_nests("shared", "vt", "wu + 8")), opencl())), 0);
+}
+
+TEST(Device, AThreadKeepsToWhatItWrote) {
+  EXPECT_OK(lower_for_device(parsed(two_nests("local", "vt", "wu")), opencl()));
+  EXPECT_ERROR(lower_for_device(parsed(two_nests("local", "vt", "7 - wu")), opencl()), E301);
+  EXPECT_ERROR(lower_for_device(parsed(two_nests("local", "vt", "wu", 4)), opencl()), E301);
+  EXPECT_ERROR(lower_for_device(parsed(two_nests("local", "vt", "wu", 8, "threadIdx.y")), opencl()), E301);
+}
+
+TEST(Device, ScopesFollowFromThePlace) {
+  const Func func = flatten_blocks(parsed(R"(func f(A: f32[4, 8], B: f32[4, 8] output):
+  alloc All: f32[4, 8]
+  alloc Block: f32[4, 8]
+  alloc Thread: f32[4, 8]
+  alloc Together: f32[4, 8]
+  for b in 4 thread axis("blockIdx.x"):
+    for t in 8 thread axis("threadIdx.x"):
+      block All(vb: spatial[4] = b, vt: spatial[8] = t):
+        reads A[vb, vt]
+        writes All[vb, vt]
+        All[vb, vt] = A[vb, vt]
+  for b in 4 thread axis("blockIdx.x"):
+    for t in 8 thread axis("threadIdx.x"):
+      block Block(vb: spatial[4] = b, vt: spatial[8] = t):
+        reads All[vb, vt]
+        writes Block[vb, vt]
+        Block[vb, vt] = All[vb, vt]
+    for t in 8 thread axis("threadIdx.x"):
+      for u in 8 thread axis("threadIdx.x"):
+        block Together(vb: spatial[4] = b, vu: spatial[8] = u):
+          reads A[vb, vu]
+          writes Together[vb, vu]
+          Together[vb, vu] = A[vb, vu]
+      block Thread(vb: spatial[4] = b, vt: spatial[8] = t):
+        reads Block[vb, 7 - vt]
+        writes Thread[vb, vt]
+        Thread[vb, vt] = Block[vb, 7 - vt]
+      block B(vb: spatial[4] = b, vt: spatial[8] = t):
+        reads Thread[vb, vt], Together[vb, 7 - vt]
+        writes B[vb, vt]
+        B[vb, vt] = Thread[vb, vt] + Together[vb, 7 - vt]
+)"));
+  std::map<std::string, std::string> scopes;
+  const Func inferred = infer_scopes(func, opencl());
+  for (const Buffer& buffer : inferred.root().allocations) scopes[buffer->name] = buffer->scope;
+  EXPECT_EQ(scopes["All"], "global");
+  EXPECT_EQ(scopes["Block"], "shared");
+  EXPECT_EQ(scopes["Thread"], "local");
+  EXPECT_EQ(scopes["Together"], "shared");
+}
+
+TEST(Device, ABufferOfAllLivesOnTheHost) {
+  auto s = testing::schedule_from("for i in 8: B[i] = A[i] + 1.0");
+  ASSERT_OK(cache_read(s, {s.block("B"), 0, "global", {}}));
+  const auto program = lower_for_device(s.func(), opencl());
+  ASSERT_OK(program);
+  EXPECT_EQ(program->kernels.size(), 2u);
+  EXPECT_NE(to_text(program->host).find("allocate A_global"), std::string::npos) << to_text(program->host);
+}
+
+TEST(Device, RefusesWhatHasNoKernel) {
+  // A loop over blocks inside another nest's loop that is none.
+  EXPECT_ERROR(lower_for_device(parsed(R"(func f(A: f32[4, 8], B: f32[4, 8] output):
+  for t in 4 thread axis("threadIdx.x"):
+    for b in 8 thread axis("blockIdx.x"):
+      block B(vt: spatial[4] = t, vb: spatial[8] = b):
+        reads A[vt, vb]
+        writes B[vt, vb]
+        B[vt, vb] = A[vt, vb]
+)"),
+                                opencl()),
+               E301);
+  // Threads whose number is known late.
+  EXPECT_ERROR(lower_for_device(parsed(R"(func f(A: f32[n], B: f32[n] output, n: i64 in 1..64):
+  for t in n thread axis("threadIdx.x"):
+    block B(vt: spatial[n] = t):
+      reads A[vt]
+      writes B[vt]
+      B[vt] = A[vt]
+)"),
+                                opencl()),
+               E301);
+  // A scope that nobody declares; one that is used by two kernels; threads that a CPU lacks.
+  EXPECT_ERROR(lower_for_device(parsed(two_nests("texture", "vt", "wu")), opencl()), E219);
+  EXPECT_ERROR(lower_for_device(parsed(R"(func f(A: f32[8], B: f32[8] output):
+  alloc T: f32[8] @shared
+  for i in 8:
+    block T(vi: spatial[8] = i):
+      reads A[vi]
+      writes T[vi]
+      T[vi] = A[vi]
+  for i in 8:
+    block B(vi: spatial[8] = i):
+      reads T[vi]
+      writes B[vi]
+      B[vi] = T[vi]
+)"),
+                                opencl()),
+               E301);
+  EXPECT_ERROR(lower_for_device(parsed(two_nests("", "vt", "wu")), *parse_target("x86-64-avx2")), E301);
+}
+
+// Threads must meet inside a loop that runs for some of them only.
+TEST(Device, RefusesABarrierWhereThreadsPart) {
+  const auto func = parsed(R"(func f(A: f32[8, 8], B: f32[8, 8] output):
+  alloc T: f32[8, 8] @shared
+  for y in 8 thread axis("threadIdx.y"):
+    for k in y + 1:
+      for t in 8 thread axis("threadIdx.x"):
+        block T(vy: spatial[8] = y, vk: spatial[8] = k, vt: spatial[8] = t):
+          reads A[vy, vt]
+          writes T[vy, vt]
+          T[vy, vt] = A[vy, vt]
+      for t in 8 thread axis("threadIdx.x"):
+        block B(vy: spatial[8] = y, vk: spatial[8] = k, vt: spatial[8] = t):
+          reads T[vy, 7 - vt]
+          writes B[vy, vt]
+          B[vy, vt] = T[vy, 7 - vt]
+)");
+  const auto refused = lower_for_device(func, opencl());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::E301);
+  EXPECT_NE(refused.error().message.find("loop k"), std::string::npos) << refused.error().message;
+}
+
+TEST(Device, LimitsOfTheTarget) {
+  auto wide = testing::schedule_from("for i in 4096: B[i] = A[i]");
+  ASSERT_OK(bind(wide, {wide.loop("i"), "threadIdx.x"}));
+  EXPECT_ERROR(lower_for_device(wide.func(), opencl()), E230);
+  EXPECT_ERROR(verify(wide.func(), opencl()), E230);
+
+  auto many = testing::schedule_from("for i in 64: for j in 64: B[i, j] = A[i, j]");
+  const LoopRef i = many.loop("i"), j = many.loop("j");
+  ASSERT_OK(bind(many, {i, "threadIdx.y"}));
+  EXPECT_OK(verify(many.func(), opencl()));
+  ASSERT_OK(bind(many, {j, "threadIdx.x"}));
+  EXPECT_ERROR(lower_for_device(many.func(), opencl()), E230);
+  EXPECT_ERROR(verify(many.func(), opencl()), E230);
+
+  // A block has 32 KiB: a row of 8,000 floats fits, two do not.
+  for (const int rows : {1, 2}) {
+    auto s = testing::schedule_from("for i in 6: for j in 8000: B[i, j] = A[i, 7999 - j]");
+    s.set_target(std::make_shared<Target>(opencl()));
+    const auto parts = split(s, {s.loop("i"), {kInfer, rows}});
+    ASSERT_OK(parts);
+    const auto copy = cache_read(s, {s.block("B"), 0, "shared", {}});
+    ASSERT_OK(copy);
+    ASSERT_OK(compute_at(s, {*copy, (*parts)[0]}));
+    ASSERT_OK(bind(s, {(*parts)[0], "blockIdx.x"}));
+    EXPECT_EQ(verify(s.func(), opencl()).has_value(), rows == 1);
+    EXPECT_EQ(lower_for_device(s.func(), opencl()).has_value(), rows == 1);
+  }
+}
+
+TEST(Device, FlatMemoryHasOneIndex) {
+  auto s = testing::schedule_from("for i in 6: for j in 8: B[i, j] = A[i, j]");
+  const auto copy = cache_read(s, {s.block("B"), 0, "global", {}});
+  ASSERT_OK(copy);
+  const std::string before = to_text(*lower_for_device(s.func(), opencl()));
+  ASSERT_OK(set_axis_separator(s, {*copy, 0, "write", {1}}));
+  EXPECT_EQ(to_text(*lower_for_device(s.func(), opencl())), before);
+}
+
+}  // namespace
+}  // namespace fettle
