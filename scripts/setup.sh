@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Fettle is built with: Debian packages (root, or sudo) and a Python environment in build/python.
 # Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`,
-# `setup.sh --test` the browser of `make test`.
+# `setup.sh --test` the browser and the emulator of `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -51,8 +51,8 @@ Func on_body(const Func& func, Pass pass) {
   return with(func, [&](FuncNode& f) { f.body = body; });
 }
 
-IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
-  Func func = flatten_blocks(options.obey_notes ? mark_pipelines(scheduled) : scheduled);
+IrModule lower_func(const Func& scheduled, const Target& target, const LowerOptions& options) {
+  Func func = flatten_blocks(note_carried_buffers(options.obey_notes ? mark_pipelines(scheduled) : scheduled));
   if (!options.obey_notes) func = NoteRemover().Mutator::rewrite(func);
   else if (!options.vectors) func = Scalarizer().Mutator::rewrite(func);
   func = compact_buffers(func);
@@ -76,6 +76,8 @@ IrModule lower_func(const Func& scheduled, const LowerOptions& options) {
     module.funcs[func->name] = func;
   }
   for (auto& [name, f] : module.funcs) {
+    if (options.obey_notes)
+      f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
     f = on_body(f, vectorize_loops);
     f = on_body(f, options.vectors ? unroll_loops : fold_control);
   }
@@ -92,11 +94,11 @@ Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const L
   }
   PrologueSplit split = options.obey_notes ? split_prologue(bound) : PrologueSplit{bound, nullptr};
   LoweredKernel result;
-  result.kernel = lower_func(split.main, options);
+  result.kernel = lower_func(split.main, target, options);
   result.kernel_params = split.main->params;
   result.int_params = scheduled->int_params;
   if (split.prologue) {
-    result.prologue = lower_func(split.prologue, options);
+    result.prologue = lower_func(split.prologue, target, options);
     result.prologue_params = split.prologue->params;
   }
   return result;

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -235,6 +236,8 @@ class TestTensor {
       put(static_cast<float>(value));
     else if (t == kF64)
       put(static_cast<double>(value));
+    else if (t == kBF16)  // small integers are exact
+      put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
     else if (t.is_int() || t.is_bool())
       std::memcpy(at(logical), &value, static_cast<size_t>(t.element_bytes()));
     else

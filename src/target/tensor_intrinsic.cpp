@@ -30,4 +30,14 @@ const TensorIntrinsicDef* find_tensor_intrinsic(std::string_view name) {
 Func meaning_of(const TensorIntrinsicDef& intrinsic) { return parsed_once(intrinsic.meaning); }
 Func implementation_of(const TensorIntrinsicDef& intrinsic) { return parsed_once(intrinsic.implementation); }
 
+TileNest tile_nest(const Stmt& body) {
+  TileNest nest;
+  Stmt at = body;
+  for (; at && at.as<ForNode>(); at = at.as<ForNode>()->body) nest.loops.push_back(at.as<ForNode>());
+  if (!at) return nest;
+  nest.block = at.as<BlockNode>();
+  nest.store = (nest.block ? nest.block->body : at).as<StoreNode>();
+  return nest;
+}
+
 }  // namespace fettle

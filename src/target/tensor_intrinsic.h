@@ -12,13 +12,17 @@ namespace fettle {
 
 /// `meaning` is a nest around one block without init, over buffers of the tile's shape:
 ///   for i in 2: for j in 4: for k in 4: block C(…): C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-/// `implementation` takes the same buffers, whose strides (but the innermost, which is 1) are integer parameters in the
-/// buffers' order, and computes the same.
+/// `implementation` computes the same as lowered code: flat indices from each buffer's first element in the tile,
+/// vectors, and machine intrinsics by LLVM's names. It takes the same buffers, whose strides (but the innermost, which
+/// is 1) are its integer parameters in the buffers' order. A parameter whose range is one number asks for tiles with
+/// that stride:
+///   B[vj, vk] with `sb: i64 in 4..4`: rows of four elements, densely
 struct TensorIntrinsicDef {
   std::string_view name;
   std::string_view meaning;         // in the text form
   std::string_view implementation;  // in the text form
   bool (*available)(const Target&);
+  int instructions = 1;  // that a tile takes beside loads and what the tiles of a register tile share
 };
 
 /// Every intrinsic, from the listing of target/intrinsics/.
@@ -28,5 +32,13 @@ const TensorIntrinsicDef* find_tensor_intrinsic(std::string_view name);
 /// Its programs, parsed once a thread.
 Func meaning_of(const TensorIntrinsicDef& intrinsic);
 Func implementation_of(const TensorIntrinsicDef& intrinsic);
+
+/// The nest of a tile or of a meaning: the loops straight down to one block (or, in lowered code, one store).
+struct TileNest {
+  std::vector<const ForNode*> loops;
+  const BlockNode* block = nullptr;  // null: none, or several
+  const StoreNode* store = nullptr;  // the block's, or the innermost loop's, one statement
+};
+TileNest tile_nest(const Stmt& body);
 
 }  // namespace fettle

@@ -8,41 +8,72 @@
 namespace fettle {
 namespace {
 
-// Bytes of a parameter, of which each element is a small number.
-std::vector<float> filled(const Param& param, int seed) {
+int64_t elements(const Param& param) {
   int64_t count = 1;
   for (const Expr& extent : param.buffer->shape) count *= *as_int(extent);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>((static_cast<int>(i) * 5 + seed) % 7) - 3.0f;
-  return values;
+  return count;
 }
 
-TEST(TensorIntrinsic, ImplementationsComputeTheMeaning) {
+TEST(TensorIntrinsic, ImplementationsTakeWhatTheMeaningsTake) {
   ASSERT_FALSE(tensor_intrinsics().empty());
   for (const TensorIntrinsicDef* intrinsic : tensor_intrinsics()) {
     SCOPED_TRACE(intrinsic->name);
     const Func meaning = meaning_of(*intrinsic), implementation = implementation_of(*intrinsic);
+    EXPECT_EQ(meaning->name, intrinsic->name);
+    EXPECT_EQ(implementation->name, intrinsic->name);
     ASSERT_EQ(meaning->params.size(), implementation->params.size());
-    std::vector<float> results[2];
-    for (int f = 0; f < 2; ++f) {
-      const Func& func = f ? implementation : meaning;
-      std::vector<std::vector<float>> data;
-      std::vector<BufferArg> args;
-      std::vector<int64_t> ints;
-      for (size_t p = 0; p < func->params.size(); ++p) {
-        ASSERT_EQ(func->params[p].buffer->dtype, kF32);
-        data.push_back(filled(meaning->params[p], static_cast<int>(p)));
-      }
-      for (auto& d : data) args.push_back({d.data(), static_cast<int64_t>(d.size() * sizeof(float))});
-      if (f)  // dense strides
-        for (const Param& param : meaning->params) ints.push_back(*as_int(param.buffer->shape[1]));
-      const auto done = interpret(func, args, ints);
-      ASSERT_TRUE(done) << done.error().to_string();
-      results[f] = data.back();
+    size_t strides = 0;
+    for (size_t p = 0; p < meaning->params.size(); ++p) {
+      const Param &own = meaning->params[p], &other = implementation->params[p];
+      EXPECT_EQ(own.buffer->dtype, other.buffer->dtype);
+      EXPECT_EQ(own.kind, other.kind);
+      EXPECT_EQ(other.buffer->rank(), 1);
+      EXPECT_EQ(elements(own), elements(other));
+      strides += own.buffer->shape.size() - 1;
     }
-    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(implementation->int_params.size(), strides);
+    const TileNest nest = tile_nest(meaning.root().body);
+    ASSERT_TRUE(nest.block && nest.store);
+    EXPECT_FALSE(nest.block->init);
+    EXPECT_EQ(nest.loops.size(), nest.block->iters.size());
   }
+}
+
+// Those of machine instructions are run where they are compiled (codegen/llvm).
+TEST(TensorIntrinsic, TheScalarOneComputesItsMeaning) {
+  const TensorIntrinsicDef& intrinsic = *find_tensor_intrinsic("scalar_matmul_f32");
+  std::vector<float> results[2];
+  for (int f = 0; f < 2; ++f) {
+    const Func func = f ? implementation_of(intrinsic) : meaning_of(intrinsic);
+    std::vector<std::vector<float>> data;
+    for (const Param& param : func->params) {
+      data.emplace_back(static_cast<size_t>(elements(param)));
+      for (size_t i = 0; i < data.back().size(); ++i)
+        data.back()[i] = static_cast<float>((i * 5 + data.size()) % 7) - 3.0f;
+    }
+    std::vector<BufferArg> args;
+    for (auto& d : data) args.push_back({d.data(), static_cast<int64_t>(d.size() * sizeof(float))});
+    const auto done = interpret(func, args, f ? std::vector<int64_t>{4, 4, 4} : std::vector<int64_t>{});
+    ASSERT_TRUE(done) << done.error().to_string();
+    results[f] = data.back();
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(TensorIntrinsic, FitTheirTargets) {
+  const auto has = [](const char* target, const char* name) {
+    return find_tensor_intrinsic(name)->available(parse_target(target).value());
+  };
+  EXPECT_TRUE(has("x86-64-avx2", "vpmaddwd_256"));
+  EXPECT_FALSE(has("x86-64-avx2", "vpdpbusd_512"));
+  EXPECT_FALSE(has("x86-64-avx512", "vpdpbusd_512"));  // the level of the psABI is without VNNI
+  EXPECT_FALSE(has("x86-64-avx512", "neon_sdot"));
+  Target vnni = parse_target("x86-64-avx512").value();
+  vnni.features += ",+avx512vnni";
+  EXPECT_TRUE(find_tensor_intrinsic("vpdpbusd_512")->available(vnni));
+  EXPECT_TRUE(find_tensor_intrinsic("vpdpbusd_256")->available(vnni));
+  vnni.kind = "c";
+  EXPECT_FALSE(find_tensor_intrinsic("vpdpbusd_512")->available(vnni));
 }
 
 TEST(TensorIntrinsic, AreFoundByName) {

@@ -410,7 +410,8 @@ Value* FunctionEmitter::emit_math(const CallNode& node) {
   const DType type = node.dtype;
   if (name == "likely") return emit(node.args[0]);
   if (name.substr(0, 5) == "llvm.") return emit_intrinsic(node, false);
-  if (name == "bitcast" && node.args.size() == 1 && !type.is_bool() && node.args[0].dtype().bits == type.bits)
+  const auto bits_of = [](DType t) { return t.bits * t.lanes; };
+  if (name == "bitcast" && node.args.size() == 1 && !type.is_bool() && bits_of(node.args[0].dtype()) == bits_of(type))
     return vb_.cast(Instruction::BitCast, emit(node.args[0]), type_of(type));
   SmallVector<Value*, 4> args;
   for (const Expr& arg : node.args) args.push_back(widen(emit(arg), arg.dtype()));
@@ -434,31 +435,43 @@ Value* FunctionEmitter::emit_math(const CallNode& node) {
   return fail(ErrorCode::E301, "no code is known for " + node.name, type_of(type));
 }
 
-/// A machine intrinsic by LLVM's name. Arguments and result may differ from LLVM's types in anything but size.
+/// A machine intrinsic by LLVM's name. Arguments and result may differ from LLVM's types in anything but size; those of an overloaded
+/// one ("llvm.aarch64.neon.sdot.v4i32.v16i8") must be what its name says.
 Value* FunctionEmitter::emit_intrinsic(const CallNode& node, bool has_effects) {
   const Intrinsic::ID id = Function::lookupIntrinsicID(node.name);
-  if (id == Intrinsic::not_intrinsic || Intrinsic::isOverloaded(id))
-    return fail(ErrorCode::E301, "no intrinsic " + node.name, type_of(node.dtype));
-  Function* callee = Intrinsic::getDeclaration(&state_.module, id);
+  if (id == Intrinsic::not_intrinsic) return fail(ErrorCode::E301, "no intrinsic " + node.name, type_of(node.dtype));
+  SmallVector<Value*, 6> args;
+  SmallVector<Type*, 6> types;
+  for (const Expr& arg : node.args) {
+    args.push_back(emit(arg));
+    types.push_back(args.back()->getType());
+  }
+  SmallVector<Type*, 4> overloads;
+  if (Intrinsic::isOverloaded(id)) {
+    SmallVector<Intrinsic::IITDescriptor, 8> table;
+    Intrinsic::getIntrinsicInfoTableEntries(id, table);
+    ArrayRef<Intrinsic::IITDescriptor> rest = table;
+    auto* wanted = FunctionType::get(type_of(node.dtype), types, false);
+    if (Intrinsic::matchIntrinsicSignature(wanted, rest, overloads) != Intrinsic::MatchIntrinsicTypes_Match ||
+        Intrinsic::getName(id, overloads, &state_.module, wanted) != node.name)
+      return fail(ErrorCode::E301, "arguments that " + node.name + " does not take", type_of(node.dtype));
+  }
+  Function* callee = Intrinsic::getDeclaration(&state_.module, id, overloads);
   FunctionType* type = callee->getFunctionType();
   if (type->getNumParams() != node.args.size())
     return fail(ErrorCode::E301, node.name + " takes " + std::to_string(type->getNumParams()) + " arguments",
                 type_of(node.dtype));
   const DataLayout& layout = state_.module.getDataLayout();
-  SmallVector<Value*, 6> args;
-  for (unsigned i = 0; i < node.args.size(); ++i) {
-    Value* arg = emit(node.args[i]);
+  for (unsigned i = 0; i < args.size(); ++i) {
     Type* wanted = type->getParamType(i);
-    if (arg->getType() != wanted) {
-      if (auto* constant = dyn_cast<ConstantInt>(arg); constant && wanted->isIntegerTy()) {
-        arg = ConstantInt::get(wanted, constant->getZExtValue());
-      } else if (layout.getTypeSizeInBits(arg->getType()) == layout.getTypeSizeInBits(wanted)) {
-        arg = vb_.cast(Instruction::BitCast, arg, wanted);
-      } else {
-        return fail(ErrorCode::E301, "an argument of " + node.name + " has the wrong size", type_of(node.dtype));
-      }
+    if (args[i]->getType() == wanted) continue;
+    if (auto* constant = dyn_cast<ConstantInt>(args[i]); constant && wanted->isIntegerTy()) {
+      args[i] = ConstantInt::get(wanted, constant->getZExtValue());
+    } else if (layout.getTypeSizeInBits(args[i]->getType()) == layout.getTypeSizeInBits(wanted)) {
+      args[i] = vb_.cast(Instruction::BitCast, args[i], wanted);
+    } else {
+      return fail(ErrorCode::E301, "an argument of " + node.name + " has the wrong size", type_of(node.dtype));
     }
-    args.push_back(arg);
   }
   if (has_effects) return vb_.here().CreateCall(callee, args);
   const bool reads = !callee->doesNotAccessMemory();

@@ -9,6 +9,7 @@
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,7 +20,7 @@ using namespace llvm;
 
 namespace {
 
-constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
+std::string triple_of(const Target& target) { return target.arch + "-unknown-linux-gnu"; }
 
 /// LLVM has some switches only as options of its command line.
 void set_option(const char* name, const char* value) {
@@ -27,8 +28,15 @@ void set_option(const char* name, const char* value) {
   if (const auto found = options.find(name); found != options.end()) found->second->addOccurrence(1, name, value);
 }
 
-void initialize() {
-  static std::once_flag once;
+void initialize(const Target& target) {
+  static std::once_flag once, aarch64;
+  if (target.arch == "aarch64")
+    std::call_once(aarch64, [] {
+      LLVMInitializeAArch64TargetInfo();
+      LLVMInitializeAArch64Target();
+      LLVMInitializeAArch64TargetMC();
+      LLVMInitializeAArch64AsmPrinter();
+    });
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
@@ -44,16 +52,16 @@ void initialize() {
 
 /// One TargetMachine for each target that this thread has compiled for.
 Result<TargetMachine*> machine_for(const Target& target) {
-  initialize();
-  static thread_local std::map<std::pair<std::string, std::string>, std::unique_ptr<TargetMachine>> machines;
-  auto& machine = machines[{target.cpu, target.features}];
+  initialize(target);
+  static thread_local std::map<std::array<std::string, 3>, std::unique_ptr<TargetMachine>> machines;
+  auto& machine = machines[{target.arch, target.cpu, target.features}];
   if (!machine) {
     std::string error;
-    const auto* description = TargetRegistry::lookupTarget(kTriple, error);
+    const auto* description = TargetRegistry::lookupTarget(triple_of(target), error);
     if (!description) return fail(ErrorCode::E302, error);
     TargetOptions options;
     options.AllowFPOpFusion = FPOpFusion::Standard;
-    machine.reset(description->createTargetMachine(kTriple, target.cpu, target.features, options, Reloc::PIC_,
+    machine.reset(description->createTargetMachine(triple_of(target), target.cpu, target.features, options, Reloc::PIC_,
                                                    CodeModel::Small, CodeGenOptLevel::Less));
     if (!machine) return fail(ErrorCode::E302, "LLVM has no machine " + target.cpu);
   }
@@ -64,7 +72,7 @@ Result<TargetMachine*> machine_for(const Target& target) {
 
 Result<> set_machine(Module& module, const Target& target) {
   FETTLE_TRY(TargetMachine * machine, machine_for(target));
-  module.setTargetTriple(kTriple);
+  module.setTargetTriple(triple_of(target));
   module.setDataLayout(machine->createDataLayout());
   return {};
 }

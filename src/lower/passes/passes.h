@@ -2,6 +2,7 @@
 // The steps of lowering, in the order in which pipeline.cpp runs them. Each is a function from program to program.
 
 #include <functional>
+#include <string>
 
 #include "base/result.h"
 #include "ir/func.h"
@@ -24,6 +25,11 @@ PrologueSplit split_prologue(const Func& func);
 /// Blocks give way to their bodies: iterators are replaced by bindings, a predicate becomes an If, an init runs where
 /// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are dropped.
 Func flatten_blocks(const Func& func);
+
+/// A tile noted `tensorize` becomes a nest of its own that carries the note, without loops of one iteration: vectors along the
+/// output's innermost dimension, the rest unrolled. So it stands in every step that follows as what it computes.
+///   for j in 16: for k in 4: C[j] += A[k] * B[j, k]   →   for j in 16 vectorized {tensorize = "…"}: for k in 4 unrolled: …
+Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
 
 /// The parts of pipelined loops (software_pipeline), and of loops with double-buffered blocks, become loops of one iteration
 /// that carry stage and place, so that they are known after blocks are gone. What later steps made illegal is left to run in order.
@@ -83,6 +89,12 @@ Stmt insert_prefetches(const Stmt& body);
 /// Register kernels become Funcs ("atoms"): base pointers, strides above 64 elements and trip counts are arguments;
 /// tile, unrolling and epilogue are constants. Equal atoms are one Func, named by its canonical hash: "uk_<hash>".
 IrModule outline_atoms(const Func& func);
+
+/// Tiles noted `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's memory lies as the
+/// implementation needs it; else the note goes and the loops stay.
+///   for j in 16 vectorized {tensorize = "vpdpbusd_512"}: for k in 4 unrolled: C[j] += A[a + k] * B[b + j*4 + k]
+///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
+Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
 /// serially.

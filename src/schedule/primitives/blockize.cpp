@@ -109,6 +109,28 @@ Stmt init_nest(const Func& func, const BlockNode& inside, const std::vector<cons
   return nest;
 }
 
+// What the predicate says of the loops outside alone (of tiles of unequal heights, say); null where that is nothing.
+Expr condition_outside(const BlockNode& block, const std::vector<const ForNode*>& inner) {
+  Expr outside;
+  for (const Expr& condition : conjuncts(block.predicate)) {
+    const bool within = std::ranges::any_of(inner, [&](const ForNode* l) { return uses_var(condition, l->var.get()); });
+    if (!within) outside = logical_and(outside, condition);
+  }
+  return outside;
+}
+
+// The rest of it only keeps the iterators inside their extents.
+bool bounds_given(const Func& func, const BlockNode& block, const Expr& outside) {
+  if (!outside) return predicate_only_bounds(func, block);
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  bind_loops(analyzer, loops_around(func, &block));
+  analyzer.add_assumption(outside);
+  for (const IterVar& iter : block.iters)
+    analyzer.add_assumption(logical_and(ge(iter.binding, int_imm(0)), lt(iter.binding, iter.extent)));
+  return std::ranges::all_of(conjuncts(block.predicate), [&](const Expr& c) { return analyzer.can_prove(c); });
+}
+
 Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
   FETTLE_TRY(const Stmt loop_stmt, s.loop(args.loop));
   const Func& func = s.func();
@@ -121,7 +143,8 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
     return fail_at(ErrorCode::E207, func, loop,
                    fmt::format("loop {} does not lead straight down to one block", loop->var->name), {});
   const std::vector<const ForNode*> outer = loops_around(func, loop);
-  if (!predicate_only_bounds(func, *block))
+  const Expr outside = condition_outside(*block, inner);
+  if (!bounds_given(func, *block, outside))
     return fail_at(ErrorCode::E209, func, block,
                    fmt::format("the predicate of block {} does more than bound its iterators", block->name), {});
   FETTLE_TRY(const std::vector<Part> parts, divide(func, *block, outer, inner));
@@ -129,9 +152,11 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
   auto unit = make_ref<BlockNode>();
   unit->name = unique_block_name(func, block->name + "_o");
   auto inside = make_ref<BlockNode>(*block);
+  unit->predicate = outside;
   Analyzer around;
   around.bind_params(func);
   bind_loops(around, outer);
+  if (outside) around.add_assumption(outside);
   Analyzer within;
   within.bind_params(func);
   std::vector<Stmt> frame;  // the new iterators as loops, for the footprints

@@ -15,14 +15,11 @@ func scalar_matmul_f32(A: f32[2, 4], B: f32[4, 4], C: f32[2, 4] output):
 )";
 
 constexpr std::string_view kImplementation = R"(
-func scalar_matmul_f32(A: f32[2, 4] strides[sa, 1], B: f32[4, 4] strides[sb, 1], C: f32[2, 4] strides[sc, 1] output, sa: i64 in 4.., sb: i64 in 4.., sc: i64 in 4..):
-  block tile():
-    reads A[0 +: 2, 0 +: 4], B[0 +: 4, 0 +: 4], C[0 +: 2, 0 +: 4]
-    writes C[0 +: 2, 0 +: 4]
-    for k in 4:
-      for i in 2:
-        for j in 4:
-          C[i, j] = C[i, j] + A[i, k] * B[k, j]
+lowered func scalar_matmul_f32(A: f32[8], B: f32[16], C: f32[8] output, sa: i64, sb: i64, sc: i64):
+  for k in 4 unrolled:
+    for i in 2 unrolled:
+      for j in 4 unrolled:
+        C[i * sc + j] = C[i * sc + j] + A[i * sa + k] * B[k * sb + j]
 )";
 
 bool everywhere(const Target&) { return true; }

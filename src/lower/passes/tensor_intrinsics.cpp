@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "arith/analyzer.h"
+#include "arith/linear.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+#include "schedule/primitives/tensorize.h"
+#include "target/match_statement.h"
+#include "target/tensor_intrinsic.h"
+
+namespace fettle {
+namespace {
+
+// Unrolled loops of a tile beyond this many copies stay loops.
+constexpr int64_t kMostCopies = 16;
+
+// --- marking -----------------------------------------------------------------------------------------------------
+
+// Where a buffer of the intrinsic lies: its first element in the tile, and how far its dimensions step.
+struct Place {
+  Buffer buffer;
+  Expr base;
+  std::vector<Expr> strides;
+};
+using Places = std::unordered_map<const BufferNode*, Place>;  // by the meaning's buffers
+
+// Finds out what a tile of flat accesses does, given which loop stands for which iterator of the meaning.
+class TileReader {
+ public:
+  TileReader(const std::vector<const ForNode*>& loops, std::unordered_map<const VarNode*, const VarNode*> loop_of)
+      : loops_(loops), loop_of_(std::move(loop_of)) {}
+
+  std::optional<Places> read(const StoreNode& meaning, const StoreNode& tile) {
+    Places places;
+    const auto note = [this](Places& found, const Buffer& pb, const std::vector<Expr>& p, const Buffer& db,
+                             const std::vector<Expr>& d) { return access(found, pb, p, db, d); };
+    if (!match_store(meaning, tile, places, note)) return {};
+    return places;
+  }
+
+ private:
+  bool access(Places& found, const Buffer& pb, const std::vector<Expr>& p, const Buffer& db,
+              const std::vector<Expr>& d) {
+    if (!(pb->dtype == db->dtype) || d.size() != 1 || d[0].dtype().is_vector()) return false;
+    for (const auto& [known, place] : found)
+      if ((known == pb.get()) != (place.buffer == db)) return false;
+    std::unordered_map<const VarNode*, Expr> coeffs;
+    Expr rest = d[0];
+    for (const ForNode* loop : loops_) {
+      const auto split = split_linear(rest, loop->var.get());
+      if (!split) return false;
+      coeffs[loop->var.get()] = analyzer_.simplify(split->coeff);
+      rest = split->rest;
+    }
+    Place place{db, analyzer_.simplify(rest), {}};
+    std::unordered_map<const VarNode*, bool> used;
+    for (const Expr& index : p) {
+      const auto loop = loop_of_.find(index.as<VarNode>());
+      if (loop == loop_of_.end()) return false;
+      used[loop->second] = true;
+      place.strides.push_back(coeffs.at(loop->second));
+    }
+    for (const auto& [var, coeff] : coeffs)
+      if ((!used.contains(var) && !is_zero(coeff)) || moves(coeff)) return false;
+    if (moves(place.base) || place.strides.empty() || !is_one(place.strides.back())) return false;
+    const auto [known, fresh] = found.emplace(pb.get(), place);
+    return fresh || (structural_equal(known->second.base, place.base) &&
+                     std::ranges::equal(known->second.strides, place.strides,
+                                        [](const Expr& a, const Expr& b) { return structural_equal(a, b); }));
+  }
+  bool moves(const Expr& e) const {
+    return std::ranges::any_of(loops_, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
+  }
+
+  const std::vector<const ForNode*>& loops_;
+  std::unordered_map<const VarNode*, const VarNode*> loop_of_;
+  Analyzer analyzer_;
+};
+
+// The implementation's code, at the tile's place.
+class Inliner : public Mutator {
+ public:
+  Inliner(std::unordered_map<const BufferNode*, const Place*> places, VarMap ints)
+      : places_(std::move(places)), ints_(std::move(ints)) {}
+  using Mutator::rewrite;
+
+  Expr rewrite(const Expr& e) override {
+    if (!e) return e;
+    if (const auto* var = e.as<VarNode>()) {
+      const auto found = ints_.find(var);
+      return found == ints_.end() ? e : found->second;
+    }
+    if (const auto* source = e.as<LoadNode>())
+      if (const auto found = places_.find(source->buffer.get()); found != places_.end())
+        return load(found->second->buffer, {shifted(source->indices[0], *found->second)}, rewrite(source->mask));
+    if (const auto* pointer = e.as<AddressNode>())
+      if (const auto found = places_.find(pointer->buffer.get()); found != places_.end())
+        return address_of(found->second->buffer, {shifted(pointer->indices[0], *found->second)});
+    return Mutator::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* target = s.as<StoreNode>();
+    const auto found = target ? places_.find(target->buffer.get()) : places_.end();
+    if (found == places_.end()) return Mutator::rewrite(s);
+    return store(found->second->buffer, {shifted(target->indices[0], *found->second)}, rewrite(target->value),
+                 rewrite(target->mask));
+  }
+
+ private:
+  Expr shifted(const Expr& index, const Place& place) {
+    const Expr own = rewrite(index);
+    if (!own.dtype().is_vector()) return place.base + own;
+    if (const auto* run = own.as<RampNode>()) return ramp(place.base + run->base, run->stride, own.dtype().lanes);
+    return broadcast(place.base, own.dtype().lanes) + own;
+  }
+
+  std::unordered_map<const BufferNode*, const Place*> places_;
+  VarMap ints_;
+};
+
+// The implementation for a tile that lies so; null where it needs other strides.
+Stmt implementation_at(const TensorIntrinsicDef& intrinsic, const Places& places) {
+  const Func meaning = meaning_of(intrinsic), implementation = implementation_of(intrinsic);
+  std::unordered_map<const BufferNode*, const Place*> by_param;
+  VarMap ints;
+  size_t next = 0;
+  for (size_t i = 0; i < meaning->params.size(); ++i) {
+    const auto place = places.find(meaning->params[i].buffer.get());
+    if (place == places.end()) return nullptr;
+    by_param[implementation->params[i].buffer.get()] = &place->second;
+    for (size_t d = 0; d + 1 < place->second.strides.size(); ++d) {
+      const IntParam& param = implementation->int_params.at(next++);
+      const Expr& stride = place->second.strides[d];
+      if (param.min == param.max && !is_int(stride, param.min)) return nullptr;
+      ints[param.var.get()] = stride;
+    }
+  }
+  return rename_bound(Inliner(std::move(by_param), std::move(ints)).rewrite(implementation->body));
+}
+
+class Substituter : public Mutator {
+ public:
+  explicit Substituter(const Target& target) : target_(target) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* loop = s.as<ForNode>();
+    const Attribute* note = loop ? loop->annotations.find(kTensorizeKey) : nullptr;
+    if (!note) return Mutator::rewrite(s);
+    const auto* name = std::get_if<std::string>(note);
+    const TensorIntrinsicDef* intrinsic = name ? find_tensor_intrinsic(*name) : nullptr;
+    if (intrinsic && intrinsic->available(target_))
+      if (Stmt code = tile(*intrinsic, s)) return code;
+    return with(*loop, [](ForNode& f) { f.annotations.erase(kTensorizeKey); });
+  }
+
+ private:
+  // Null where the tile does something else than the intrinsic, or lies otherwise in memory.
+  static Stmt tile(const TensorIntrinsicDef& intrinsic, const Stmt& s) {
+    const TileNest tile = tile_nest(s), meaning = tile_nest(meaning_of(intrinsic).root().body);
+    if (!tile.store || tile.block || tile.loops.size() != meaning.block->iters.size()) return nullptr;
+    for (const ForNode* loop : tile.loops)
+      if (!is_zero(loop->min)) return nullptr;
+    // Loops of one extent may stand for either of two iterators.
+    std::vector<const ForNode*> order = tile.loops;
+    std::ranges::sort(order);
+    do {
+      std::unordered_map<const VarNode*, const VarNode*> loop_of;
+      for (size_t i = 0; i < order.size(); ++i)
+        if (structural_equal(order[i]->extent, meaning.block->iters[i].extent))
+          loop_of[meaning.block->iters[i].var.get()] = order[i]->var.get();
+      if (loop_of.size() != order.size()) continue;
+      if (const auto places = TileReader(order, std::move(loop_of)).read(*meaning.store, *tile.store))
+        return implementation_at(intrinsic, *places);
+    } while (std::next_permutation(order.begin(), order.end()));
+    return nullptr;
+  }
+
+  const Target& target_;
+};
+
+}  // namespace
+
+Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic) {
+  std::vector<const ForNode*> loops;
+  VarMap once;
+  Stmt inside = body;
+  for (; inside.as<ForNode>(); inside = inside.as<ForNode>()->body) {
+    const auto* loop = inside.as<ForNode>();
+    if (is_one(loop->extent))
+      once[loop->var.get()] = loop->min;
+    else
+      loops.push_back(loop);
+  }
+  const auto* update = inside.as<StoreNode>();
+  if (!update || loops.empty()) return body;
+  inside = substitute(inside, once);
+  const Expr last = inside.as<StoreNode>()->indices.back();
+  int64_t copies = 1;
+  for (const ForNode* loop : loops)
+    if (const int64_t* extent = as_int(loop->extent); extent && !uses_var(last, loop->var.get())) copies *= *extent;
+  bool has_lanes = false;
+  for (size_t i = loops.size(); i-- > 0;) {
+    const bool lanes = !has_lanes && uses_var(last, loops[i]->var.get());
+    has_lanes |= lanes;
+    inside = with(*loops[i], [&](ForNode& f) {
+      f.body = inside;
+      if (i == 0) f.annotations.set(kTensorizeKey, intrinsic);
+      if (f.loop_kind != ForKind::kSerial) return;
+      if (lanes)
+        f.loop_kind = ForKind::kVectorized;
+      else if (copies <= kMostCopies)
+        f.loop_kind = ForKind::kUnrolled;
+    });
+  }
+  return inside;
+}
+
+Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target) { return Substituter(target).rewrite(body); }
+
+}  // namespace fettle

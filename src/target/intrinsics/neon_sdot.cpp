@@ -1,0 +1,27 @@
+#include "target/intrinsics/neon_sdot.h"
+
+namespace fettle {
+namespace {
+
+constexpr std::string_view kMeaning = R"(
+func neon_sdot(A: i8[4], B: i8[4, 4], C: i32[4] output):
+  for j in 4:
+    for k in 4:
+      block C(vj: spatial[4] = j, vk: reduce[4] = k):
+        reads A[vk], B[vj, vk]
+        writes C[vj]
+        C[vj] = C[vj] + i32(A[vk]) * i32(B[vj, vk])
+)";
+
+constexpr std::string_view kImplementation = R"(
+lowered func neon_sdot(A: i8[4], B: i8[16], C: i32[4] output, sb: i64 in 4..4):
+  C[ramp(0, 1, 4)] = `llvm.aarch64.neon.sdot.v4i32.v16i8`.i32x4(C[ramp(0, 1, 4)], B[ramp(0, 1, 16)], bitcast.i8x16(broadcast(bitcast.i32(A[ramp(0, 1, 4)]), 4)))
+)";
+
+bool available(const Target& target) { return target.kind == "llvm" && target.has_feature("dotprod"); }
+
+}  // namespace
+
+constinit const TensorIntrinsicDef neon_sdot_intrinsic = {"neon_sdot", kMeaning, kImplementation, available};
+
+}  // namespace fettle

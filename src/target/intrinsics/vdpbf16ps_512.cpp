@@ -1,0 +1,29 @@
+#include "target/intrinsics/vdpbf16ps_512.h"
+
+namespace fettle {
+namespace {
+
+constexpr std::string_view kMeaning = R"(
+func vdpbf16ps_512(A: bf16[2], B: bf16[16, 2], C: f32[16] output):
+  for j in 16:
+    for k in 2:
+      block C(vj: spatial[16] = j, vk: reduce[2] = k):
+        reads A[vk], B[vj, vk]
+        writes C[vj]
+        C[vj] = C[vj] + f32(A[vk]) * f32(B[vj, vk])
+)";
+
+constexpr std::string_view kImplementation = R"(
+lowered func vdpbf16ps_512(A: bf16[2], B: bf16[32], C: f32[16] output, sb: i64 in 2..2):
+  C[ramp(0, 1, 16)] = `llvm.x86.avx512bf16.dpbf16ps.512`.f32x16(C[ramp(0, 1, 16)], broadcast(bitcast.i32(A[ramp(0, 1, 2)]), 16), B[ramp(0, 1, 32)])
+)";
+
+bool available(const Target& target) {
+  return target.kind == "llvm" && target.vector_bits >= 512 && target.has_feature("avx512bf16");
+}
+
+}  // namespace
+
+constinit const TensorIntrinsicDef vdpbf16ps_512_intrinsic = {"vdpbf16ps_512", kMeaning, kImplementation, available};
+
+}  // namespace fettle
