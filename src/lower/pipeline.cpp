@@ -52,7 +52,7 @@ Func on_body(const Func& func, Pass pass) {
 }
 
 IrModule lower_func(const Func& scheduled, const Target& target, const LowerOptions& options) {
-  Func func = flatten_blocks(note_carried_buffers(options.obey_notes ? mark_pipelines(scheduled) : scheduled));
+  Func func = flatten_blocks(options.obey_notes ? mark_pipelines(scheduled) : scheduled);
   if (!options.obey_notes) func = NoteRemover().Mutator::rewrite(func);
   else if (!options.vectors) func = Scalarizer().Mutator::rewrite(func);
   func = compact_buffers(func);
