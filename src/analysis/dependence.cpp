@@ -79,6 +79,18 @@ bool names_each_iterator(const BlockNode& block, const Region& region) {
   return named == spatial;
 }
 
+// Each step of a scan, and each spatial point, has elements of its own there: none is written twice.
+bool written_once(const BlockNode& block, const Region& region) {
+  for (const IterVar& iter : block.iters) {
+    if (is_one(iter.extent)) continue;
+    if (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kScan) return false;
+    if (std::ranges::none_of(region.ranges,
+                             [&](const Range& r) { return r.min.get() == iter.var.get() && is_one(r.extent); }))
+      return false;
+  }
+  return true;
+}
+
 bool same_ranges(const Region& a, const Region& b) {
   for (size_t d = 0; d < a.ranges.size(); ++d)
     if (!structural_equal(a.ranges[d].min, b.ranges[d].min) || !structural_equal(a.ranges[d].extent, b.ranges[d].extent))
@@ -143,15 +155,16 @@ class Meeting {
       : func_(func), sites_(sites), loop_(loop) {}
 
   // All of `needed` (touched by `reader`) is written by `writer` in the same iteration, with values that depend on
-  // nothing of other iterations.
-  Result<> made(const BlockSite& writer, const BlockSite& reader, const Region& needed) {
+  // nothing of other iterations; but where iterations stay `in_order`, a scan's may depend on earlier ones.
+  Result<> made(const BlockSite& writer, const BlockSite& reader, const Region& needed, bool in_order = false) {
     const Region* written = region_of(writer.block->writes, needed.buffer.get());
     if (!written) return refuse(name_of(writer) + " does not write " + needed.buffer->name);
+    const bool once = in_order && written_once(*writer.block, *written);
     for (const IterVar& iter : writer.block->iters)
-      if (iter.kind != IterKind::kSpatial && uses_around(writer, iter.binding))
+      if (!once && iter.kind != IterKind::kSpatial && uses_around(writer, iter.binding))
         return refuse(needed.buffer->name + " is complete only after all iterations: iterator " + iter.var->name + " of " +
                       name_of(writer) + " is not spatial");
-    if (updates_in_place(*writer.block) && !own_elements(writer))
+    if (!once && updates_in_place(*writer.block) && !own_elements(writer))
       return refuse(name_of(writer) + " may update one element of " + needed.buffer->name + " in several iterations");
     if (!predicate_only_bounds(writer))
       return refuse("the predicate of " + name_of(writer) + " does more than bound its iterators");
@@ -257,11 +270,11 @@ class Meeting {
 }  // namespace
 
 Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::string_view writer,
-                                 std::string_view reader, const Buffer& buffer) {
+                                 std::string_view reader, const Buffer& buffer, bool in_order) {
   const std::vector<BlockSite> sites = block_sites(func);
   const BlockSite *from = find_site(sites, writer), *to = find_site(sites, reader);
   const Region* needed = region_of(to->block->reads, buffer.get());
-  return Meeting(func, sites, loop).made(*from, *to, *needed);
+  return Meeting(func, sites, loop).made(*from, *to, *needed, in_order);
 }
 
 Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {

@@ -27,9 +27,10 @@ std::vector<int> consumers_of(const std::vector<Dependence>& dependences, int si
 
 /// Whether all that `reader` needs of `buffer` is made by `writer` in the same iteration of `loop` (and of the loops
 /// around it), completely and anew, so that other iterations may come before or after. Both blocks are under `loop`.
+/// in_order: iterations keep their order, so that a scan may make an element of this iteration from earlier ones.
 /// E227, with the reason.
 Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::string_view writer,
-                                 std::string_view reader, const Buffer& buffer);
+                                 std::string_view reader, const Buffer& buffer, bool in_order = false);
 /// Whether the iterations of the nest down to `innermost` may come in another order, as far as different blocks under it
 /// meet in a buffer: each needs what its own iteration made, and overwrites no other's. E227, with the reason.
 Result<> check_iterations_apart(const Func& func, const ForNode& innermost);

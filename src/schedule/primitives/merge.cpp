@@ -104,7 +104,7 @@ Result<Applied> apply_merge(const Schedule& s, const MergeArgs& args) {
     if (a < 0 || b < 0 || a == b) continue;
     Result<> legal = d.kind == DependenceKind::kReadAfterWrite
                          ? check_made_in_iteration(result, *find_loop(result->body, kept.back()->var.get()), from->name,
-                                                   to->name, d.buffer)
+                                                   to->name, d.buffer, /*in_order=*/true)
                          : fail(ErrorCode::E227, fmt::format("block {} overwrites {}", to->name, d.buffer->name));
     if (!legal) return fail_at(ErrorCode::E227, func, to, legal.error().message, {});
   }

@@ -111,6 +111,41 @@ func overwrite(A: f32[6], B: f32[6] output):
   EXPECT_ERROR(merge(overwrite, {{overwrite.loop("i"), overwrite.loop("j")}}), E227);
 }
 
+// A running maximum, whose step t another nest uses in its own step t.
+TEST(Merge, AScanStaysInOrder) {
+  const std::string text = R"(
+func scale(A: f32[8, 4], B: f32[8, 4] output):
+  alloc M: f32[8, 4]
+  alloc S: f32[4]
+  for t in 8:
+    for j in 4:
+      block M(vt: scan[8] = t, vj: spatial[4] = j):
+        reads A[vt, vj], S[vj]
+        writes M[vt, vj], S[vj]
+        M[vt, vj] = max(A[vt, vj], select(vt == 0, 0.0, S[vj]))
+        S[vj] = max(A[vt, vj], select(vt == 0, 0.0, S[vj]))
+  for u in 8:
+    for k in 4:
+      block B(vu: spatial[8] = u, vk: spatial[4] = k):
+        reads A[vu, vk], READ
+        writes B[vu, vk]
+        B[vu, vk] = A[vu, vk] - READ
+)";
+  const auto reading = [&](const std::string& element) {
+    std::string program = text;
+    for (size_t at; (at = program.find("READ")) != std::string::npos;) program.replace(at, 4, element);
+    return schedule_from(program);
+  };
+  auto s = reading("M[vu, vk]");
+  ASSERT_OK(merge(s, {{s.loop("t"), s.loop("u")}}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  auto last = reading("M[7, vk]");
+  EXPECT_ERROR(merge(last, {{last.loop("t"), last.loop("u")}}), E227);
+  auto final_state = reading("S[vk]");
+  EXPECT_ERROR(merge(final_state, {{final_state.loop("t"), final_state.loop("u")}}), E227);
+}
+
 TEST(Merge, Errors) {
   auto s = schedule_from(two_nests("T[vk, vl]"));
   const LoopRef i = s.loop("i"), j = s.loop("j"), k = s.loop("k"), l = s.loop("l");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/dependence.h"
+#include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/nest.h"
@@ -14,14 +15,58 @@ bool uses_any(const Expr& e, std::span<const ForNode* const> loops) {
   return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
 }
 
-// A block whose instances must not change their order along the loops that move, or null.
-const BlockNode* find_ordered(const Stmt& body, std::span<const ForNode* const> moved) {
+// Whether `indices` are those of one value of `iter` alone: i, or i // c and i % c.
+bool determines(const std::vector<Expr>& indices, const IterVar& iter) {
+  if (is_one(iter.extent)) return true;
+  const auto digit = [&](BinaryOp op) {
+    const auto found = std::ranges::find_if(indices, [&](const Expr& index) {
+      const auto* n = index.as<BinaryNode>();
+      return n && n->op == op && n->a.get() == iter.var.get() && as_int(n->b);
+    });
+    return found == indices.end() ? 0 : *as_int(found->as<BinaryNode>()->b);
+  };
+  if (std::ranges::any_of(indices, [&](const Expr& index) { return index.get() == iter.var.get(); })) return true;
+  const int64_t quotient = digit(BinaryOp::kFloorDiv);
+  return quotient != 0 && quotient == digit(BinaryOp::kFloorMod);
+}
+
+// A scan each of whose points (values of the spatial iterators) goes its own way: what it writes, and what it reads of
+// that, belongs to one point.
+bool points_apart(const BlockNode& block) {
+  for (const Region& write : block.writes) {
+    std::vector<std::vector<Expr>> accesses = stores_of(block.body, write.buffer.get());
+    for (const auto& load : loads_of(block.body, write.buffer.get())) accesses.push_back(load);
+    std::vector<Expr> own;  // the indices in which all agree
+    for (size_t d = 0; d < write.buffer->shape.size(); ++d)
+      if (std::ranges::all_of(accesses, [&](const auto& a) { return structural_equal(a[d], accesses.front()[d]); }))
+        own.push_back(accesses.front()[d]);
+    for (const IterVar& iter : block.iters)
+      if (iter.kind == IterKind::kSpatial && !determines(own, iter)) return false;
+  }
+  return !block.init;
+}
+
+// A block whose instances must not change their order as the loops go from `before` to `after`, or null.
+const BlockNode* find_ordered(const Stmt& body, std::span<const ForNode* const> before,
+                              std::span<const ForNode* const> after) {
+  const auto in_step = [&](const BlockNode& block, std::span<const ForNode* const> loops) {
+    std::vector<const ForNode*> steps;
+    for (const ForNode* loop : loops)
+      for (const IterVar& iter : block.iters)
+        if (iter.kind == IterKind::kScan && uses_var(iter.binding, loop->var.get()) &&
+            (steps.empty() || steps.back() != loop))
+          steps.push_back(loop);
+    return steps;
+  };
   const BlockNode* found = nullptr;
   walk(body, [&](const Stmt& x) {
     if (const auto* block = x.as<BlockNode>())
-      for (const IterVar& iter : block->iters)
-        if ((iter.kind == IterKind::kScan || iter.kind == IterKind::kOpaque) && uses_any(iter.binding, moved))
+      for (const IterVar& iter : block->iters) {
+        if (iter.kind == IterKind::kOpaque && uses_any(iter.binding, before)) found = block;
+        if (iter.kind == IterKind::kScan && uses_any(iter.binding, before) &&
+            (!points_apart(*block) || in_step(*block, before) != in_step(*block, after)))
           found = block;
+      }
     return !found;
   });
   return found;
@@ -50,7 +95,8 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   while (order[first] == chain[first]) ++first;
   while (order[end - 1] == chain[end - 1]) --end;
   const std::span<const ForNode* const> moved(order.data() + first, end - first);
-  if (const BlockNode* block = find_ordered(chain.back()->body, moved))
+  const std::span<const ForNode* const> were(chain.data() + first, end - first);
+  if (const BlockNode* block = find_ordered(chain.back()->body, were, moved); block)
     return fail_at(ErrorCode::E210, s.func(), block, "the instances of block " + block->name + " are ordered", {});
   // Several blocks under the loops that move must not need each other across iterations.
   if (blocks_under(chain.back()->body).size() > 1)

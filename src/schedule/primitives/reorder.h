@@ -8,8 +8,9 @@ namespace fettle {
 /// the nest stay where they are.
 ///   reorder([k, i]):  for i: for j: for k: S   →   for k: for j: for i: S
 /// loops: two or more, on one path on which every loop but the last is the whole body of the one before.
-/// The order of a scan, and of blocks whose iterators are opaque, is kept: a loop that such an iterator uses does not
-/// change places with another. Several blocks under the loops may change their iterations' order if each iteration makes
+/// The order of a scan's steps, and of blocks whose iterators are opaque, is kept: a loop that such an iterator uses does
+/// not change places with another, unless each point of the scan (its spatial iterators' values) reads and writes elements
+/// of its own: then loops over points go where they are wanted. Several blocks under the loops may change their iterations' order if each iteration makes
 /// what it needs itself. Costs a copy of the nest's loops, not of what is beneath.
 /// Returns nothing; the references stay good.
 /// Errors: E206 no such loop · E207 not on one path, or a loop given twice

@@ -85,17 +85,39 @@ func triangle(A: f32[5, 5], B: f32[5, 5] output):
   EXPECT_ERROR(reorder(s, {{s.loop("j"), s.loop("i")}}), E208);
 }
 
-TEST(Reorder, E210OrderOfAScan) {
-  auto s = schedule_from(R"(
+// A running sum along t, of which each step reads column `read` of the one before.
+std::string running_sum(const std::string& read) {
+  return R"(
 func sum(A: f32[8, 4], B: f32[8, 4] output):
   for t in 8:
     for j in 4:
       block B(vt: scan[8] = t, vj: spatial[4] = j):
-        reads A[vt, vj], B[vt - 1, vj]
+        reads A[vt, vj], B[vt - 1, )" +
+         read + R"(]
         writes B[vt, vj]
-        B[vt, vj] = A[vt, vj] + select(vt < 1, 0.0, B[vt - 1, vj])
-)");
+        B[vt, vj] = A[vt, vj] + select(vt < 1, 0.0, B[vt - 1, )" +
+         read + R"(])
+)";
+}
+
+TEST(Reorder, AScanWhosePointsGoTheirOwnWay) {
+  auto s = schedule_from(running_sum("vj"));
+  ASSERT_OK(reorder(s, {{s.loop("j"), s.loop("t")}}));
+  EXPECT_EQ(get_loops(s, {s.block("B")})->size(), 2u);
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Reorder, E210AScanThatReadsOtherPoints) {
+  auto s = schedule_from(running_sum("3 - vj"));
   EXPECT_ERROR(reorder(s, {{s.loop("j"), s.loop("t")}}), E210);
+}
+
+TEST(Reorder, E210StepsOfAScan) {
+  auto s = schedule_from(running_sum("vj"));
+  auto steps = split(s, {s.loop("t"), {2, 4}});
+  ASSERT_OK(steps);
+  EXPECT_ERROR(reorder(s, {{(*steps)[1], (*steps)[0]}}), E210);
 }
 
 // T is made and read under both loops.

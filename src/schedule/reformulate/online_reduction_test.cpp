@@ -129,5 +129,107 @@ TEST(OnlineReduction, E228WhereThePatternDoesNotFit) {
   EXPECT_ERROR(reformulate(s, {s.block("S"), "online_reduction", {1}}), E228);
 }
 
+// Attention of 2 heads, 3 queries, 7 keys, as it is written down; `weight` is what a value is weighed with.
+std::string attention(const std::string& weight = "P[h, i, j]", const std::string& x = "X[h, i, j]") {
+  std::string text =
+      "func attention(Q: f32[2, 3, 4], K: f32[2, 7, 4], V: f32[2, 7, 5], O: f32[2, 3, 5] output):\n"
+      "  alloc X: f32[2, 3, 7]\n  alloc M: f32[2, 3]\n  alloc E: f32[2, 3, 7]\n  alloc S: f32[2, 3]\n";
+  if (weight.starts_with("P")) text += "  alloc P: f32[2, 3, 7]\n";
+  // Names of iterators are those of their loops, with a v before them.
+  const auto add = [&](const std::string& name, const std::vector<std::string>& iters, std::string written,
+                       std::string value, const std::string& init) {
+    std::string indent = "  ", list;
+    for (const std::string& iter : iters) {
+      const std::string var = iter.substr(0, 1), extent = iter.substr(2), kind = iter[1] == '+' ? "reduce" : "spatial";
+      text += indent + "for " + name + var + " in " + extent + ":\n";
+      indent += "  ";
+      list += (list.empty() ? "" : ", ") + var + ": " + kind + "[" + extent + "] = " + name + var;
+    }
+    std::string reads;
+    for (const char* region :
+         {"Q[0 +: 2, 0 +: 3, 0 +: 4]", "K[0 +: 2, 0 +: 7, 0 +: 4]", "X[0 +: 2, 0 +: 3, 0 +: 7]", "M[0 +: 2, 0 +: 3]",
+          "E[0 +: 2, 0 +: 3, 0 +: 7]", "S[0 +: 2, 0 +: 3]", "P[0 +: 2, 0 +: 3, 0 +: 7]", "V[0 +: 2, 0 +: 7, 0 +: 5]"})
+      if (value.find(std::string(region, 2)) != std::string::npos && region[0] != name[0])
+        reads += (reads.empty() ? "" : ", ") + std::string(region);
+    text += indent + "block " + name + "(" + list + "):\n";
+    indent += "  ";
+    text += indent + "reads " + reads + "\n" + indent + "writes " + written + "\n";
+    if (!init.empty()) text += indent + "init:\n" + indent + "  " + written + " = " + init + "\n";
+    text += indent + written + " = " + value + "\n";
+  };
+  add("X", {"h:2", "i:3", "j:7", "d+4"}, "X[h, i, j]", "X[h, i, j] + Q[h, i, d] * K[h, j, d]", "0.0");
+  add("M", {"h:2", "i:3", "j+7"}, "M[h, i]", "max(M[h, i], " + x + ")", "-inf");
+  add("E", {"h:2", "i:3", "j:7"}, "E[h, i, j]", "exp(" + x + " - M[h, i])", "");
+  add("S", {"h:2", "i:3", "j+7"}, "S[h, i]", "S[h, i] + E[h, i, j]", "0.0");
+  if (weight.starts_with("P")) add("P", {"h:2", "i:3", "j:7"}, "P[h, i, j]", "E[h, i, j] / S[h, i]", "");
+  add("O", {"h:2", "i:3", "e:5", "j+7"}, "O[h, i, e]", "O[h, i, e] + " + weight + " * V[h, j, e]", "0.0");
+  return text;
+}
+
+std::vector<float> run_attention(const Func& func, float scale) {
+  std::vector<std::vector<float>> data = {std::vector<float>(24), std::vector<float>(56), std::vector<float>(70),
+                                          std::vector<float>(30, -1.0f)};
+  for (size_t p = 0; p < 3; ++p)
+    for (size_t i = 0; i < data[p].size(); ++i)
+      data[p][i] = (p < 2 ? scale : 1.0f) * (static_cast<float>((i * 37 + p * 11) % 23) / 11.0f - 1.0f);
+  std::vector<BufferArg> args;
+  for (auto& buffer : data) args.push_back({buffer.data(), static_cast<int64_t>(buffer.size() * 4)});
+  const auto done = interpret(func, args);
+  EXPECT_TRUE(done) << (done ? "" : done.error().to_string());
+  return data.back();
+}
+
+void expect_attention(const std::string& text, int64_t size) {
+  auto s = schedule_from(text);
+  const auto blocks = reformulate(s, {s.block("O"), "online_reduction", {size}});
+  ASSERT_OK(blocks);
+  EXPECT_EQ(blocks->size(), 8u);
+  ASSERT_OK(check_well_formed(s.func()));
+  EXPECT_REPLAYS(s);
+  const double bound = std::get<double>(*s.func()->annotations.find("error_bound"));
+  for (const float scale : {1.0f, 6.0f}) {  // maxima that move from block to block, exponents down to -100
+    const std::vector<float> x = run_attention(s.original, scale), y = run_attention(s.func(), scale);
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], bound * 1.2e-7) << i;
+  }
+}
+
+TEST(OnlineReduction, AttentionInOnePass) {
+  auto s = schedule_from(attention());
+  ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {7}}));
+  EXPECT_EQ(find_block(s.func()->body, "P"), nullptr);
+  EXPECT_EQ(find_block(s.func()->body, "S"), nullptr);
+  EXPECT_GOLDEN(s.func());
+  for (const int64_t size : {1, 2, 3, 7, 9}) expect_attention(attention(), size);
+}
+
+TEST(OnlineReduction, AttentionWrittenOut) {
+  expect_attention(attention("E[h, i, j] / S[h, i]"), 2);
+  expect_attention(attention("exp(X[h, i, j] - M[h, i]) / S[h, i]"), 3);
+  expect_attention(attention("P[h, i, j]", "X[h, i, j] * 0.5"), 4);
+}
+
+TEST(OnlineReduction, MaskedKeysAreNothing) {
+  const std::string masked = "select(j < 4, -inf, X[h, i, j])";
+  auto s = schedule_from(attention("P[h, i, j]", masked));
+  ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {2}}));
+  const std::vector<float> x = run_attention(s.original, 1), y = run_attention(s.func(), 1);
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << i;
+}
+
+TEST(OnlineReduction, E228WhereNothingIsWeighed) {
+  const auto refuses = [](const std::string& text, const char* block, int64_t size, const char* why) {
+    auto s = schedule_from(text);
+    const auto done = reformulate(s, {s.block(block), "online_reduction", {size}});
+    return !done && done.error().code == ErrorCode::E228 && done.error().message.find(why) != std::string::npos;
+  };
+  EXPECT_TRUE(refuses(attention(), "O", 0, "at least one"));
+  EXPECT_TRUE(refuses(attention(), "X", 2, "divided"));
+  EXPECT_TRUE(refuses(attention(), "S", 2, "products"));
+  EXPECT_TRUE(refuses(attention("E[h, i, j]"), "O", 2, "divided"));
+  EXPECT_TRUE(refuses(attention("X[h, i, j] / S[h, i]"), "O", 2, "no exponential"));
+  EXPECT_TRUE(refuses(attention("E[h, i, j] / S[h, 2 - i]"), "O", 2, "another row"));
+  EXPECT_TRUE(refuses(attention("exp(X[h, i, j] * 2.0 - M[h, i]) / S[h, i]"), "O", 2, "another x"));
+}
+
 }  // namespace
 }  // namespace fettle
