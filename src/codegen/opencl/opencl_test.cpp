@@ -1,4 +1,5 @@
 // Schedules for threads, run by OpenCL beside the interpreter.
+#include "analysis/verify.h"
 #include "codegen/device/testing.h"
 #include "codegen/opencl/opencl_codegen.h"
 #include "schedule/primitives/bind.h"
@@ -165,6 +166,33 @@ TEST(OpenCl, CooperativeFetchingInsideTheThreads) {
   ASSERT_OK(program);
   EXPECT_EQ(barriers_in(*program), 2);
   EXPECT_GOLDEN(*program);
+}
+
+// As TVM's schedules have it: tiles of A and B are fetched inside the loops over threads, by all threads for all.
+TEST(OpenCl, GemmThatFetchesInsideTheThreads) {
+  auto s = gpu_schedule(gemm_text(33, 21, 19));
+  const BlockRef c = s.block("C");
+  const auto back = cache_write(s, {c, 0, "local"});
+  ASSERT_OK(back);
+  const auto loops = loops_of(s, c);
+  const auto i = split(s, {(*loops)[0], {kInfer, 4, 2}, Tail::kGuard});
+  const auto j = split(s, {(*loops)[1], {kInfer, 4, 2}, Tail::kGuard});
+  const auto k = split(s, {(*loops)[2], {kInfer, 4}, Tail::kGuard});
+  ASSERT_OK(k);
+  ASSERT_OK(reorder(s, {{(*i)[0], (*j)[0], (*i)[1], (*j)[1], (*k)[0], (*k)[1], (*i)[2], (*j)[2]}}));
+  ASSERT_OK(bind(s, {(*i)[0], "blockIdx.y"}));
+  ASSERT_OK(bind(s, {(*j)[0], "blockIdx.x"}));
+  ASSERT_OK(bind(s, {(*i)[1], "threadIdx.y"}));
+  ASSERT_OK(bind(s, {(*j)[1], "threadIdx.x"}));
+  ASSERT_OK(reverse_compute_at(s, {*back, (*j)[1]}));
+  for (int64_t read : {0, 1}) ASSERT_OK(fetch(s, c, read, (*k)[0], 5, 4, 4));
+  EXPECT_SAME_RESULT(s);
+  EXPECT_OK(verify(s.func(), *s.target()));
+  EXPECT_SAME_ON_OPENCL(s);
+  const auto program = lower_for_device(s.func(), *s.target());
+  ASSERT_OK(program);
+  EXPECT_EQ(barriers_in(*program), 2);
+  EXPECT_EQ(program->kernels.begin()->second.shared_bytes, 256);
 }
 
 // Partial sums by 8 threads, then their sum by one of them.

@@ -295,11 +295,12 @@ class DeviceLowering {
   Result<> check_private(const Stmt& body, const UnifiedThreads& threads) const {
     std::string wrong;
     const auto look = [&](const BufferNode& buffer, const std::vector<Expr>& indices) {
-      if (!threads.private_apart.count(buffer.name) || sharing_of(buffer, target_) != Sharing::kThread) return;
+      const auto apart = threads.private_apart.find(buffer.name);
+      if (apart == threads.private_apart.end() || sharing_of(buffer, target_) != Sharing::kThread) return;
       for (const Expr& index : indices)
         for (const LinearTerm& term : linear_form(index).terms)
-          for (const Var& var : threads.shape.vars)
-            if (var && uses_var(term.expr, var.get())) wrong = buffer.name;
+          for (size_t d = 0; d < 3; ++d)
+            if (apart->second[d] && uses_var(term.expr, threads.shape.vars[d].get())) wrong = buffer.name;
     };
     walk(
         body,

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <map>
-#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -45,11 +44,12 @@ struct ThreadShape {
 /// it. The body of an innermost loop over threads becomes a loop of one iteration noted `thread_region`: inside,
 /// threads do not meet.
 ///   [for t in 8 threadIdx.x: S(t); for u in 4 threadIdx.x: T(u); U]   →   [S(tx); if tx < 4: T(tx); if tx == 0: U]
-/// `private_apart`: buffers of one thread each that more than one nest over threads uses. E301.
+/// `private_apart`: buffers of one thread each that more than one nest over threads uses: their indices must not depend
+/// on the thread. E301 where different threads use one in different places.
 struct UnifiedThreads {
   Stmt body;
   ThreadShape shape;
-  std::set<std::string> private_apart;  // names
+  std::map<std::string, std::array<bool, 3>> private_apart;  // by name: along which axes
 };
 Result<UnifiedThreads> unify_threads(const Stmt& body, const Target& target);
 inline constexpr const char* kThreadRegionKey = "thread_region";

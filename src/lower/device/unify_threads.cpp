@@ -36,6 +36,7 @@ class ThreadUnifier {
     Result<> found = find_shape(body);
     if (!found) return fail(found.error());
     result_.body = rewrite(body, {});
+    check_private();
     if (problem_) return fail(*problem_);
     return std::move(result_);
   }
@@ -92,22 +93,22 @@ class ThreadUnifier {
       return s;
     }
     bool only_private = true;
-    const auto note = [&](const BufferNode* buffer) {
-      if (sharing_of(*buffer, target_) == Sharing::kThread) note_private(*buffer, bounds);
+    const auto note = [&](const BufferNode* buffer, bool is_write) {
+      if (sharing_of(*buffer, target_) == Sharing::kThread) note_private(*buffer, bounds, is_write);
     };
     walk(
         s,
         [&](const Stmt& x) {
           if (const auto* target = x.as<StoreNode>()) {
             only_private &= sharing_of(*target->buffer, target_) == Sharing::kThread;
-            note(target->buffer.get());
+            note(target->buffer.get(), true);
           }
           only_private &= !x.as<CallFuncNode>() && !x.as<EvaluateNode>();
           return true;
         },
         [&](const Expr& e) {
-          if (const auto* source = e.as<LoadNode>()) note(source->buffer.get());
-          if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer.get());
+          if (const auto* source = e.as<LoadNode>()) note(source->buffer.get(), false);
+          if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer.get(), true);
           return true;
         });
     Expr guard;
@@ -123,26 +124,46 @@ class ThreadUnifier {
     return is_true(guard) ? s : if_then(guard, s);
   }
 
-  void note_private(const BufferNode& buffer, const Bounds& bounds) {
-    const auto [at, fresh] = private_.emplace(buffer.name, bounds);
-    if (fresh) return;
-    for (size_t d = 0; d < 3; ++d) {
-      if (result_.shape.extents[d] == 1) continue;
-      if (at->second[d].loop != bounds[d].loop) result_.private_apart.insert(buffer.name);
-      const auto threads = [&](const Bound& b) { return b.loop ? b.extent : result_.shape.extents[d]; };
-      if (threads(at->second[d]) == threads(bounds[d]) &&
-          (at->second[d].loop == nullptr) == (bounds[d].loop == nullptr))
-        continue;
-      problem_ = Diagnostic(ErrorCode::E301,
-                            fmt::format("buffer {} of scope \"{}\" belongs to one thread, and different threads "
-                                        "of {} use it in different places",
-                                        buffer.name, buffer.scope, std::string("threadIdx.") + "xyz"[d]));
+  void note_private(const BufferNode& buffer, const Bounds& bounds, bool is_write) {
+    Private& known = private_[buffer.name];
+    known.scope = buffer.scope;
+    (is_write ? known.writes : known.reads).push_back(bounds);
+  }
+
+  // A thread may read what it wrote itself. What stands outside of all loops over an axis is written by each thread for
+  // itself.
+  void check_private() {
+    for (const auto& [name, uses] : private_) {
+      for (size_t d = 0; d < 3; ++d) {
+        if (result_.shape.extents[d] == 1) continue;
+        std::vector<Bound> all;
+        bool own_copies = true;
+        for (const Bounds& bounds : uses.writes) {
+          own_copies &= !bounds[d].loop;
+          all.push_back(bounds[d]);
+        }
+        if (own_copies) continue;
+        for (const Bounds& bounds : uses.reads) all.push_back(bounds[d]);
+        for (const Bound& one : all) {
+          if (one.loop != all[0].loop) result_.private_apart[name][d] = true;
+          if (one.extent == all[0].extent) continue;
+          problem_ = Diagnostic(
+              ErrorCode::E301,
+              fmt::format("buffer {} of scope \"{}\" belongs to one thread, and different threads of {} use it in "
+                          "different places",
+                          name, uses.scope, std::string("threadIdx.") + "xyz"[d]));
+        }
+      }
     }
   }
 
+  struct Private {
+    std::string scope;
+    std::vector<Bounds> writes, reads;
+  };
   const Target& target_;
   UnifiedThreads result_;
-  std::map<std::string, Bounds> private_;
+  std::map<std::string, Private> private_;
   std::vector<Stmt> kept_;
   std::optional<Diagnostic> problem_;
 };

@@ -8,18 +8,36 @@
 #include "schedule/dataflow.h"
 #include "schedule/placement.h"
 #include "schedule/staging.h"
+#include "target/thread_axes.h"
 
 namespace fettle {
 namespace {
 
-// The hull of what `readers` need of `buffer` in one iteration of the loop, a range for each dimension.
+// Loops over the threads of a block, around the loop, that have one copy of the buffer together.
+std::vector<const ForNode*> take_sharing_loops(std::vector<const ForNode*>& outer, const Buffer& buffer, const Target* target) {
+  const MemoryScope* scope = target ? target->find_scope(buffer->scope) : nullptr;
+  std::vector<const ForNode*> sharing;
+  if (!scope || scope->shared_by != "block") return sharing;
+  std::erase_if(outer, [&](const ForNode* loop) {
+    if (!is_block_thread_axis(loop->thread_axis)) return false;
+    sharing.push_back(loop);
+    return true;
+  });
+  return sharing;
+}
+
+// The hull of what `readers` need of `buffer` in one iteration of the loop (for all threads that share the buffer), a range for
+// each dimension.
 std::vector<Range> needed_of(const Func& func, const Move& move, const std::vector<const BlockNode*>& readers,
-                             const Buffer& buffer) {
+                             const Buffer& buffer, const Target* target) {
   std::vector<const ForNode*> outer = loops_around(func, move.loop);
   outer.push_back(move.loop);
+  const std::vector<const ForNode*> sharing = take_sharing_loops(outer, buffer, target);
   std::vector<Range> hull;
   for (const BlockNode* reader : readers) {
-    Footprint footprint(func, outer, loops_between(move.loop->body, reader));
+    std::vector<const ForNode*> inner = loops_between(move.loop->body, reader);
+    inner.insert(inner.begin(), sharing.begin(), sharing.end());
+    Footprint footprint(func, outer, std::move(inner));
     VarMap bindings;
     for (const IterVar& iter : reader->iters) bindings[iter.var.get()] = iter.binding;
     for (const Region& region : reader->reads) {
@@ -111,7 +129,7 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
       return fail_at(ErrorCode::E216, func, move.block,
                      fmt::format("block {} writes {} in several places", move.block->name, write.buffer->name), {});
     const std::vector<Range> needed =
-        needed_of(func, move, consumers_of(*move.scope, write.buffer.get()), write.buffer);
+        needed_of(func, move, consumers_of(*move.scope, write.buffer.get()), write.buffer, s.target());
     for (size_t i = 0; i < ranges.size(); ++i) {
       const IterVar& iter = move.block->iters[i];
       Range range{int_imm(0), iter.extent};
