@@ -262,6 +262,11 @@ class Verifier {
         s.bytes = std::max(s.bytes, bytes_of_one_copy(a, s.level));
         if (s.buffer->scope == kScopeRegister) FETTLE_TRY_VOID(check_register_access(a, s.level));
       }
+      const MemoryScope* scope = target_.find_scope(s.buffer->scope);
+      if (!scope || scope->shared_by != "vthread") continue;
+      for (const StmtNode* n : s.place)
+        if (n->kind == StmtKind::kFor && is_virtual_thread(static_cast<const ForNode*>(n)->thread_axis))
+          if (const int64_t* threads = as_int(static_cast<const ForNode*>(n)->extent)) s.bytes *= *threads;
     }
     for (const Stored& s : stored) {
       int64_t bytes = 0, registers = 0;

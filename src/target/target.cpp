@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "target/accelerator.h"
 #include "target/cpu.h"
 #include "target/gpu.h"
 
@@ -50,6 +51,9 @@ std::string describe(const Target& target) {
     return fmt::format("{} {}, {} threads a block, {} KiB of shared memory", target.kind, target.cpu,
                        target.max_threads_per_block, shared ? shared->capacity_bytes >> 10 : 0);
   }
+  if (target.accelerator)
+    return fmt::format("accelerator with {0} x {0} products a cycle and {1} bytes a cycle of memory",
+                       target.accelerator->vector_lanes, target.accelerator->memory_bytes_per_cycle);
   std::string isa = target.has_feature("avx512f") ? "AVX-512" : target.has_feature("avx2") ? "AVX2" : "SSE2";
   if (target.has_feature("avx512vnni")) isa += " VNNI";
   if (target.has_feature("avx512bf16")) isa += " BF16";
@@ -88,6 +92,7 @@ std::vector<MemoryScope> cpu_scopes(const Target& target) {
 Result<Target> parse_target(std::string_view text) {
   if (text == "host") return detect_host();
   if (text == "opencl" || text == "cuda" || text.starts_with("cuda ")) return parse_gpu_target(text);
+  if (text == "dae") return accelerator_target();
   Target target;
   target.caches = {{32 << 10, 8, 64, 1}, {1 << 20, 16, 64, 1}, {32 << 20, 16, 64, 2}};
   if (text == "x86-64-avx512") {
@@ -112,7 +117,7 @@ Result<Target> parse_target(std::string_view text) {
   } else {
     return fail(ErrorCode::E709,
                 fmt::format("there is no target '{}'; known are host, x86-64-avx512, x86-64-avx2, aarch64-neon, "
-                            "aarch64-dotprod, c, opencl, cuda",
+                            "aarch64-dotprod, c, opencl, cuda, dae",
                             text),
                 "target");
   }

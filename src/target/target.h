@@ -2,11 +2,13 @@
 // What a machine is: features, registers, caches, threads, memory scopes.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "target/accelerator_units.h"
 
 namespace fettle {
 
@@ -16,7 +18,8 @@ struct MemoryScope {
   std::string parent;           // empty for the outermost
   int64_t capacity_bytes = 0;   // 0: unlimited
   int alignment_bytes = 1;
-  /// The kind of loop whose iterations share one copy: "" (all), "thread", "block", …
+  /// The kind of loop whose iterations share one copy: "" (all), "thread", "block", "vthread" (each virtual thread that
+  /// encloses all accesses of a buffer has its own), …
   std::string shared_by;
 };
 
@@ -48,6 +51,7 @@ struct Target {
   std::vector<MemoryScope> scopes;
   std::vector<ThreadAxis> thread_axes;  // empty: no loop can be bound to threads, but for virtual ones
   int64_t max_threads_per_block = 0;    // of all axes together
+  std::optional<AcceleratorUnits> accelerator;  // kind "dae"
 
   int vector_lanes(int element_bytes) const { return vector_bits / 8 / element_bytes; }
   const MemoryScope* find_scope(std::string_view name) const;
@@ -65,7 +69,7 @@ struct Target {
 Target detect_host(int threads = 0);
 /// "host"; "x86-64-avx512", "x86-64-avx2", "aarch64-neon" (Armv8.0) or "aarch64-dotprod" (Armv8.2 with dot products and integer
 /// matrix products), with generic caches, for cross compilation and tests; "opencl" (what every device of some size has); "cuda", "cuda -arch sm_80"
-/// or sm_90. E709.
+/// or sm_90; "dae" (accelerator.h). E709.
 Result<Target> parse_target(std::string_view text);
 /// Threads that this process may use: affinity mask and cgroup CPU quota, rounded up.
 int available_threads();
