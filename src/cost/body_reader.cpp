@@ -21,6 +21,13 @@ double call_cost(const std::string& name) {
   return found == costs.end() ? 4 : found->second;
 }
 
+// Multiply-adds in one lane of a dot product by the machine's name for it; 0: no dot product.
+double dot_steps(const std::string& name) {
+  for (const char* dot : {"vpdpbusd", ".sdot.", ".udot.", ".usdot."})
+    if (name.find(dot) != std::string::npos) return 4;
+  return name.find("dpbf16ps") != std::string::npos ? 2 : 0;
+}
+
 struct Access {
   int64_t low_bytes;
   int64_t run_bytes;
@@ -174,12 +181,20 @@ class Reader {
           work_.flops += 2.0 * e.dtype().lanes;
         } else if (n->name == "sqrt" || n->name == "rsqrt" || n->name == "sigmoid" || n->name == "tanh") {
           work_.divisions += pieces(e.dtype());
+        } else if (n->name.starts_with("llvm.")) {
+          const double steps = dot_steps(n->name);
+          if (steps == 0) return count(e.dtype(), 1, 1);
+          work_.fma += pieces(e.dtype());
+          work_.flops += 2.0 * steps * e.dtype().lanes;
+          return;
         }
         return count(e.dtype(), call_cost(n->name), call_cost(n->name));
       }
       case ExprKind::kBroadcast: {
         const Expr& value = e.as<BroadcastNode>()->value;
-        broadcast_ = value.kind() == ExprKind::kLoad;
+        const auto* bits = value.as<CallNode>();  // a few bytes as one number
+        broadcast_ = value.kind() == ExprKind::kLoad ||
+                     (bits && bits->name == "bitcast" && bits->args[0].kind() == ExprKind::kLoad);
         read_value(value);
         broadcast_ = false;
         return;

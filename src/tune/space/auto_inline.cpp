@@ -7,6 +7,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_consumers.h"
+#include "tune/space/tensor_product.h"
 
 namespace fettle {
 namespace {
@@ -59,6 +60,19 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
   return false;
 }
 
+// Tensor intrinsics read their operands without conditions.
+bool is_for_intrinsics(const RuleContext& ctx, const BlockNode& reader) {
+  const auto structure = block_structure(ctx.schedule.func(), reader);
+  return structure && tensor_product(reader, *structure, *ctx.target);
+}
+
+bool of_constants(const Func& func, const BlockNode& block) {
+  return !block.reads.empty() && std::all_of(block.reads.begin(), block.reads.end(), [&](const Region& read) {
+    const Param* param = func.find_param(read.buffer.get());
+    return param && param->kind == ParamKind::kConstant;
+  });
+}
+
 }  // namespace
 
 Result<> auto_inline(RuleContext& ctx) {
@@ -79,6 +93,8 @@ Result<> auto_inline(RuleContext& ctx) {
       reads += loads_of(Stmt(Ref<const StmtNode>(reader)), store->buffer.get()).size();
     }
     const bool moves = only_moves(store->value);
+    // What is made of constants alone is made once, when the program is compiled.
+    if (into_reduction && of_constants(func, *block)) continue;
     const bool pads = store->value.as<SelectNode>() != nullptr;
     if (into_reduction && !moves) continue;
     if (!moves && (reads > 1 && is_costly(store->value))) continue;
@@ -86,7 +102,8 @@ Result<> auto_inline(RuleContext& ctx) {
 
     ctx.schedule.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
-      const bool copy = prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get());
+      const bool copy = std::ranges::any_of(readers, [&](const BlockNode* reader) { return is_for_intrinsics(ctx, *reader); }) ||
+                        prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get());
       FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, copy, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}));
       if (keep) continue;
     }

@@ -1,0 +1,258 @@
+#include "tune/space/rules/multi_level_tiling_with_intrin.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "analysis/verify.h"
+#include "ir/text.h"
+#include "lower/lower.h"
+#include "measure/local_kernel.h"
+#include "schedule/testing.h"
+#include "te/create_func.h"
+#include "te/tensor.h"
+#include "tune/space/space.h"
+
+namespace fettle {
+namespace {
+
+using Indices = std::vector<Var>;
+
+struct Types {
+  DType a, b, sum;
+};
+constexpr Types kBytes{kU8, kI8, kI32}, kSignedBytes{kI8, kI8, kI32}, kBrain{kBF16, kBF16, kF32};
+
+struct MatmulSpec {
+  int64_t m, n, k;
+  Types types = kBytes;
+  bool transpose_a = false, transpose_b = false;
+  bool constant = true;
+  bool relu = false;
+  int64_t batch = 0;
+};
+
+Func matmul(const MatmulSpec& p) {
+  const auto shape = [&](int64_t x, int64_t y, bool swap) {
+    std::vector<Expr> extents = {swap ? y : x, swap ? x : y};
+    if (p.batch > 0) extents.insert(extents.begin(), Expr(p.batch));
+    return extents;
+  };
+  const auto at = [&](const Indices& i, Expr x, Expr y, bool swap) {
+    std::vector<Expr> index = {swap ? y : x, swap ? x : y};
+    if (p.batch > 0) index.insert(index.begin(), Expr(i[0]));
+    return index;
+  };
+  te::Tensor a = te::placeholder(shape(p.m, p.k, p.transpose_a), p.types.a, "A");
+  te::Tensor b = te::placeholder(shape(p.k, p.n, p.transpose_b), p.types.b, "B");
+  te::ReduceAxis k = te::reduce_axis(p.k, "k");
+  te::Tensor c = te::compute(
+      shape(p.m, p.n, false),
+      [&](const Indices& i) {
+        const Expr row = i[i.size() - 2], column = i[i.size() - 1];
+        return te::sum(cast(p.types.sum, a.at(at(i, row, k, p.transpose_a))) *
+                           cast(p.types.sum, b.at(at(i, k, column, p.transpose_b))),
+                       {k});
+      },
+      "C");
+  const te::FuncOptions options{
+      .input_kinds = {ParamKind::kInput, p.constant ? ParamKind::kConstant : ParamKind::kInput}};
+  if (!p.relu) return te::create_func("matmul", {a, b}, {c}, options);
+  te::Tensor y = te::compute(
+      c.shape(), [&](const Indices& i) { return max(c(i), constant(0, p.types.sum)) + constant(1, p.types.sum); }, "Y");
+  return te::create_func("matmul_relu", {a, b}, {y}, options);
+}
+
+struct ConvSpec {
+  int64_t n = 1, h = 7, w = 9, ic = 8, oc = 16, kernel = 3, stride = 1, padding = 1;
+  Types types = kBytes;
+  bool channels_last = true;
+};
+
+Func conv(const ConvSpec& p) {
+  const auto image = [&](Expr n, Expr c, Expr h, Expr w) {
+    return p.channels_last ? std::vector<Expr>{n, h, w, c} : std::vector<Expr>{n, c, h, w};
+  };
+  const auto out = [&](int64_t x) { return (x + 2 * p.padding - p.kernel) / p.stride + 1; };
+  te::Tensor x = te::placeholder(image(p.n, p.ic, p.h, p.w), p.types.a, "X");
+  te::Tensor w = te::placeholder({p.oc, p.ic, p.kernel, p.kernel}, p.types.b, "W");
+  te::Tensor padded = x;
+  const std::vector<Expr> around = image(0, 0, p.padding, p.padding);
+  if (p.padding > 0) padded = te::pad(x, around, around, constant(0, p.types.a), "padded");
+  te::ReduceAxis c = te::reduce_axis(p.ic, "ic"), kh = te::reduce_axis(p.kernel, "kh"),
+                 kw = te::reduce_axis(p.kernel, "kw");
+  te::Tensor o = te::compute(
+      image(p.n, p.oc, out(p.h), out(p.w)),
+      [&](const Indices& i) {
+        const Expr oc = p.channels_last ? i[3] : i[1], oh = p.channels_last ? i[1] : i[2],
+                   ow = p.channels_last ? i[2] : i[3];
+        return te::sum(cast(p.types.sum, padded.at(image(i[0], c, oh * p.stride + kh, ow * p.stride + kw))) *
+                           cast(p.types.sum, w(oc, c, kh, kw)),
+                       {c, kh, kw});
+      },
+      "O");
+  return te::create_func("conv", {x, w}, {o}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+}
+
+// A machine like the one of the psABI's level, with what the intrinsics need.
+std::shared_ptr<const Target> with_features(const char* name, const char* features) {
+  Target target = parse_target(name).value();
+  target.features += features;
+  return std::make_shared<const Target>(target);
+}
+std::shared_ptr<const Target> vnni() { return with_features("x86-64-avx512", ",+avx512bf16,+avx512vnni"); }
+
+bool has_all(const Target& target) {
+  const Target host = detect_host(1);
+  for (const char* feature : {"avx2", "avx512vnni", "avx512bf16"})
+    if (target.has_feature(feature) && !host.has_feature(feature)) return false;
+  return target.arch == host.arch && host.vector_bits >= target.vector_bits;
+}
+
+// Random content: all bytes there are; small integers where numbers are bf16, so that every sum is exact.
+std::vector<std::byte> content(const LocalKernel& kernel, int param, std::mt19937& random) {
+  const DType type = kernel.param(param).buffer->dtype;
+  std::vector<std::byte> bytes(static_cast<size_t>(kernel.logical_elems(param) * type.element_bytes()));
+  if (type == kBF16) {
+    for (size_t i = 0; i < bytes.size(); i += 2) {
+      const auto bits = static_cast<uint16_t>(
+          std::bit_cast<uint32_t>(static_cast<float>(static_cast<int>(random() % 31) - 15)) >> 16);
+      std::memcpy(bytes.data() + i, &bits, 2);
+    }
+  } else {
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  }
+  return bytes;
+}
+
+std::vector<std::byte> result_of(const Func& func, const Target& target, bool plain) {
+  auto kernel = LocalKernel::build(func, target, {.plain = plain});
+  EXPECT_TRUE(kernel) << testing::error_text(kernel.error());
+  if (!kernel) return {};
+  std::mt19937 random(11);
+  int output = -1;
+  for (int p = 0; p < kernel->n_params(); ++p) {
+    if (kernel->param(p).kind == ParamKind::kOutput)
+      output = p;
+    else
+      kernel->set_logical_bytes(p, content(*kernel, p, random));
+  }
+  EXPECT_TRUE(kernel->run_prologue());
+  EXPECT_TRUE(kernel->run());
+  return kernel->logical_bytes(output);
+}
+
+// The default uses the intrinsic, means the same, and computes the same.
+void expect_tensorized(const Func& func, const std::shared_ptr<const Target>& target, const std::string& intrinsic,
+                       bool interpret = true) {
+  const auto s = default_schedule(func, target, 1);
+  ASSERT_TRUE(s) << testing::error_text(s.error());
+  const std::string text = to_text(s->func());
+  EXPECT_NE(text.find("tensorize = \"" + intrinsic + "\""), std::string::npos) << text;
+  const auto verified = verify(s->func(), *target);
+  ASSERT_TRUE(verified) << testing::error_text(verified.error());
+  const auto lowered = lower(s->func(), *target);
+  ASSERT_TRUE(lowered) << testing::error_text(lowered.error());
+  const std::string code = to_text(lowered->kernel);
+  EXPECT_NE(code.find("llvm."), std::string::npos) << code;
+  if (interpret) {
+    EXPECT_TRUE(testing::same_result(func, s->func()));
+  }
+  if (has_all(*target)) {
+    EXPECT_EQ(result_of(s->func(), *target, false), result_of(func, *target, true)) << code;
+  }
+}
+
+TEST(MultiLevelTilingWithIntrin, Matmul) {
+  expect_tensorized(matmul({.m = 24, .n = 64, .k = 32}), vnni(), "vpdpbusd_512");
+  expect_tensorized(matmul({.m = 24, .n = 64, .k = 32, .relu = true}), vnni(), "vpdpbusd_512");
+  expect_tensorized(matmul({.m = 24, .n = 64, .k = 32, .types = kSignedBytes}), vnni(), "vpdpbusd_s8_512");
+  expect_tensorized(matmul({.m = 24, .n = 64, .k = 32, .types = kBrain}), vnni(), "vdpbf16ps_512");
+}
+
+TEST(MultiLevelTilingWithIntrin, PadsWhatDoesNotDivide) {
+  for (const Types& types : {kBytes, kSignedBytes, kBrain}) {
+    const char* intrinsic = types.b == kBF16 ? "vdpbf16ps_512" : types.a == kU8 ? "vpdpbusd_512" : "vpdpbusd_s8_512";
+    expect_tensorized(matmul({.m = 19, .n = 37, .k = 11, .types = types}), vnni(), intrinsic);
+    expect_tensorized(matmul({.m = 1, .n = 70, .k = 33, .types = types, .relu = true}), vnni(), intrinsic);
+    expect_tensorized(matmul({.m = 13, .n = 17, .k = 5, .types = types, .constant = false}), vnni(), intrinsic);
+  }
+}
+
+TEST(MultiLevelTilingWithIntrin, EveryOrderOfTheOperands) {
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true})
+      for (const bool constant : {false, true})
+        for (const int64_t k : {16, 13})
+          expect_tensorized(matmul({.m = 10,
+                                    .n = 32,
+                                    .k = k,
+                                    .transpose_a = transpose_a,
+                                    .transpose_b = transpose_b,
+                                    .constant = constant}),
+                            vnni(), "vpdpbusd_512");
+}
+
+TEST(MultiLevelTilingWithIntrin, BatchedMatmul) {
+  for (const bool transpose_b : {false, true})
+    for (const int64_t n : {32, 21})
+      expect_tensorized(matmul({.m = 10, .n = n, .k = 16, .transpose_b = transpose_b, .constant = false, .batch = 3}),
+                        vnni(), "vpdpbusd_512");
+  expect_tensorized(matmul({.m = 7, .n = 19, .k = 9, .types = kBrain, .constant = false, .batch = 2}), vnni(),
+                    "vdpbf16ps_512");
+}
+
+TEST(MultiLevelTilingWithIntrin, Convolution) {
+  expect_tensorized(conv({}), vnni(), "vpdpbusd_512");
+  expect_tensorized(conv({.h = 9, .w = 10, .stride = 2}), vnni(), "vpdpbusd_512");
+  expect_tensorized(conv({.ic = 3, .oc = 20}), vnni(), "vpdpbusd_512");
+  expect_tensorized(conv({.n = 2, .ic = 6, .oc = 18, .kernel = 1, .padding = 0, .types = kBrain}), vnni(),
+                    "vdpbf16ps_512");
+}
+
+TEST(MultiLevelTilingWithIntrin, OtherMachines) {
+  const auto avx2 = with_features("x86-64-avx2", "");
+  expect_tensorized(matmul({.m = 19, .n = 37, .k = 11}), avx2, "vpmaddwd_256");
+  expect_tensorized(matmul({.m = 19, .n = 40, .k = 12, .types = kSignedBytes}), avx2, "vpmaddwd_s8_256");
+  const auto dotprod = with_features("aarch64-dotprod", "");
+  expect_tensorized(matmul({.m = 19, .n = 37, .k = 11}), dotprod, "neon_usdot");
+  expect_tensorized(matmul({.m = 19, .n = 37, .k = 11, .types = kSignedBytes}), dotprod, "neon_sdot");
+  expect_tensorized(matmul({.m = 19, .n = 37, .k = 11, .types = kSignedBytes}), with_features("aarch64-neon", ""),
+                    "neon_smull");
+}
+
+// Against plain code, where the interpreter would take too long.
+TEST(MultiLevelTilingWithIntrin, LargeOnes) {
+  expect_tensorized(matmul({.m = 197, .n = 300, .k = 770}), vnni(), "vpdpbusd_512", false);
+  expect_tensorized(matmul({.m = 130, .n = 500, .k = 258, .types = kBrain}), vnni(), "vdpbf16ps_512", false);
+  expect_tensorized(conv({.h = 28, .w = 28, .ic = 64, .oc = 64}), vnni(), "vpdpbusd_512", false);
+}
+
+TEST(MultiLevelTilingWithIntrin, PointsOfTheSpaceComputeTheSame) {
+  const auto target = vnni();
+  const Func func = matmul({.m = 19, .n = 70, .k = 27, .relu = true});
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const auto s = rule_space().generate(func, target, 1, seed, nullptr);
+    ASSERT_TRUE(s) << testing::error_text(s.error());
+    EXPECT_TRUE(testing::same_result(func, s->func())) << seed;
+    if (has_all(*target)) {
+      EXPECT_EQ(result_of(s->func(), *target, false), result_of(func, *target, true)) << seed;
+    }
+  }
+}
+
+TEST(MultiLevelTilingWithIntrin, LeavesOthersAlone) {
+  const auto uses_none = [](const Func& func, const std::shared_ptr<const Target>& target) {
+    const auto s = default_schedule(func, target, 1);
+    return s && to_text(s->func()).find("tensorize") == std::string::npos;
+  };
+  EXPECT_TRUE(uses_none(matmul({.m = 24, .n = 64, .k = 32, .types = {kF32, kF32, kF32}}), vnni()));
+  EXPECT_TRUE(uses_none(matmul({.m = 24, .n = 64, .k = 1}), vnni()));
+  EXPECT_TRUE(uses_none(matmul({.m = 24, .n = 3, .k = 64}), vnni()));
+}
+
+}  // namespace
+}  // namespace fettle
