@@ -16,11 +16,11 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
   const auto& block = *stmt.as<BlockNode>();
   const bool write = args.buffer_index_type == "write";
   if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E224, func, &block, fmt::format("buffer_index_type \"{}\"", args.buffer_index_type), {});
+    return fail_at(ErrorCode::E241, func, &block, fmt::format("buffer_index_type \"{}\"", args.buffer_index_type), {});
   FETTLE_TRY(const Buffer buffer,
              write ? write_buffer(block, args.buffer_index) : read_buffer(block, args.buffer_index));
   if (args.region.inputs.size() != block.iters.size() || args.region.outputs.size() != 2 * buffer->shape.size())
-    return fail_at(ErrorCode::E224, func, &block,
+    return fail_at(ErrorCode::E241, func, &block,
                    fmt::format("the region must map {} iterators to a first index and an end for each of {} dimensions",
                                block.iters.size(), buffer->shape.size()),
                    {});

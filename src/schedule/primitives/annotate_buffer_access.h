@@ -12,7 +12,7 @@ namespace fettle {
 /// region: from the block's iterators to the first index and the end (one past the last) of each dimension in turn
 /// Returns nothing. Costs what a larger region makes others copy or compute.
 /// Errors: E206 no such block · E216 it may not hold all that is touched, or not all is written · E220 no such read or write
-///         E224 the map has other numbers of inputs or outputs, or buffer_index_type is neither "read" nor "write"
+///         E241 the map has other numbers of inputs or outputs, or buffer_index_type is neither "read" nor "write"
 struct AnnotateBufferAccessArgs {
   BlockRef block;
   int64_t buffer_index = 0;

@@ -51,9 +51,9 @@ TEST(AnnotateBufferAccess, Errors) {
   EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i, j) -> (1, 8, j, j + 1)")}), E216);
   EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "write", map_of("(i, j) -> (0, 8, j, j + 1)")}), E216);
   ASSERT_OK(annotate_buffer_access(s, {c, 0, "write", map_of("(i, j) -> (i, i + 1, j, j + 1)")}));
-  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i, j) -> (i, i + 1)")}), E224);
-  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i) -> (0, 8, 0, 6)")}), E224);
-  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "both", map_of("(i, j) -> (0, 8, 0, 6)")}), E224);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i, j) -> (i, i + 1)")}), E241);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "read", map_of("(i) -> (0, 8, 0, 6)")}), E241);
+  EXPECT_ERROR(annotate_buffer_access(s, {c, 0, "both", map_of("(i, j) -> (0, 8, 0, 6)")}), E241);
   EXPECT_ERROR(annotate_buffer_access(s, {c, 1, "write", map_of("(i, j) -> (0, 8, 0, 6)")}), E220);
   EXPECT_ERROR(annotate_buffer_access(s, {BlockRef(StepRef{99, 0}), 0, "read", map_of("(i) -> (i)")}), E225);
 }

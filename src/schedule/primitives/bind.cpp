@@ -38,7 +38,7 @@ Result<Applied> apply_bind(const Schedule& s, const BindArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.loop(args.loop));
   const ForNode& loop = *stmt.as<ForNode>();
   if (!is_thread_axis(args.thread_axis))
-    return fail_at(ErrorCode::E224, s.func(), &loop, "there is no thread axis \"" + args.thread_axis + "\"", {});
+    return fail_at(ErrorCode::E241, s.func(), &loop, "there is no thread axis \"" + args.thread_axis + "\"", {});
   if (!is_virtual_thread(args.thread_axis))
     if (const ForNode* other = find_bound(s.func(), loop, args.thread_axis))
       return fail_at(ErrorCode::E207, s.func(), other,

@@ -17,7 +17,7 @@ namespace fettle {
 /// Returns nothing; the reference stays good. Costs nothing.
 /// Errors: E201 not serial · E206 no such loop · E207 inside, or around, a loop bound to the same axis, where
 ///         the inner one depends on the outer one or fills what each thread has of its own
-///         E210 iterations depend on one another · E224 no such axis
+///         E210 iterations depend on one another · E241 no such axis
 struct BindArgs {
   LoopRef loop;
   std::string thread_axis;

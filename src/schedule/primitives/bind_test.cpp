@@ -64,8 +64,8 @@ TEST(Bind, Errors) {
   auto s = schedule_from(kMatmul);
   const LoopRef i = s.loop("i"), j = s.loop("j"), k = s.loop("k");
   EXPECT_ERROR(bind(s, {k, "threadIdx.x"}), E210);  // a reduction
-  EXPECT_ERROR(bind(s, {i, "threadIdx"}), E224);
-  EXPECT_ERROR(bind(s, {i, "vthread.w"}), E224);
+  EXPECT_ERROR(bind(s, {i, "threadIdx"}), E241);
+  EXPECT_ERROR(bind(s, {i, "vthread.w"}), E241);
   ASSERT_OK(bind(s, {i, "threadIdx.x"}));
   EXPECT_ERROR(bind(s, {i, "threadIdx.y"}), E201);
   EXPECT_ERROR(bind(s, {j, "threadIdx.x"}), E207);

@@ -66,7 +66,7 @@ class Unroller : public Mutator {
 Result<Applied> apply_pragma(const Schedule& s, const PragmaArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.loop(args.loop));
   if (args.name != "auto_unroll_max_step")
-    return fail_at(ErrorCode::E224, s.func(), stmt.get(), "there is no pragma \"" + args.name + "\"", {});
+    return fail_at(ErrorCode::E241, s.func(), stmt.get(), "there is no pragma \"" + args.name + "\"", {});
   if (args.value < 0)
     return fail_at(ErrorCode::E202, s.func(), stmt.get(), "the value is " + std::to_string(args.value), {});
   const Stmt unrolled = Unroller(args.value).rewrite(stmt);

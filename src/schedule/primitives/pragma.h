@@ -10,7 +10,7 @@ namespace fettle {
 ///   pragma(i, "auto_unroll_max_step", 16):  for i: for j in 8: for k in 4: for l in 4: S
 ///   →                                       for i: for j in 8: for k in 4 unrolled: for l in 4 unrolled: S
 /// Returns nothing; references stay good. Costs code size.
-/// Errors: E202 value < 0 · E206 no such loop · E224 no such pragma
+/// Errors: E202 value < 0 · E206 no such loop · E241 no such pragma
 struct PragmaArgs {
   LoopRef loop;
   std::string name;

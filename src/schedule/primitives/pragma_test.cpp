@@ -41,7 +41,7 @@ TEST(Pragma, NothingIsSmallEnough) {
 TEST(Pragma, Errors) {
   auto s = schedule_from(kNest);
   const LoopRef i = s.loop("i");
-  EXPECT_ERROR(pragma(s, {i, "no_such", 1}), E224);
+  EXPECT_ERROR(pragma(s, {i, "no_such", 1}), E241);
   EXPECT_ERROR(pragma(s, {i, "auto_unroll_max_step", -1}), E202);
   ASSERT_OK(split(s, {i, {2, 2}}));
   EXPECT_ERROR(pragma(s, {i, "auto_unroll_max_step", 1}), E206);

@@ -11,7 +11,7 @@ Result<Applied> apply_reindex(const Schedule& s, const ReindexArgs& args) {
   const auto& block = *stmt.as<BlockNode>();
   const bool write = args.buffer_index_type == "write";
   if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E224, s.func(), &block, "buffer_index_type \"" + args.buffer_index_type + "\"", {});
+    return fail_at(ErrorCode::E241, s.func(), &block, "buffer_index_type \"" + args.buffer_index_type + "\"", {});
   FETTLE_TRY(const Buffer buffer,
              write ? write_buffer(block, args.buffer_index) : read_buffer(block, args.buffer_index));
   return reindexed(s, block, {buffer, write, nullptr, buffer->scope, "reindex"});

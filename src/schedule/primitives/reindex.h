@@ -19,7 +19,7 @@ namespace fettle {
 ///         E214 several different accesses · E215 the nest shares a loop with the buffer's writers (readers)
 ///         E216 a writer that does not reach all of its iterators' domain
 ///         E217 two of a writer's instances write one element · E220 no such read or write
-///         E224 buffer_index_type is neither "read" nor "write"
+///         E241 buffer_index_type is neither "read" nor "write"
 struct ReindexArgs {
   BlockRef block;
   int64_t buffer_index = 0;

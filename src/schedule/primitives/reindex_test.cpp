@@ -44,7 +44,7 @@ TEST(Reindex, Errors) {
   auto s = schedule_from(kConv);
   const BlockRef c = s.block("C");
   EXPECT_ERROR(reindex(s, {c, 2, "read"}), E220);
-  EXPECT_ERROR(reindex(s, {c, 0, "both"}), E224);
+  EXPECT_ERROR(reindex(s, {c, 0, "both"}), E241);
 
   auto twice = schedule_from("for i in 6: B[i] = A[i] + A[i + 2]");
   EXPECT_ERROR(reindex(twice, {twice.block("B"), 0, "read"}), E214);

@@ -13,13 +13,13 @@ Result<Applied> apply_reorder_block_iter_var(const Schedule& s, const ReorderBlo
   for (const int64_t number : args.new_order) {
     const auto at = static_cast<size_t>(number);
     if (number < 0 || at >= taken.size() || taken[at])
-      return fail_at(ErrorCode::E224, s.func(), &block,
+      return fail_at(ErrorCode::E241, s.func(), &block,
                      "iterator " + std::to_string(number) + " is not there, or is named twice", {});
     taken[at] = true;
     iters.push_back(block.iters[at]);
   }
   if (iters.size() != block.iters.size())
-    return fail_at(ErrorCode::E224, s.func(), &block,
+    return fail_at(ErrorCode::E241, s.func(), &block,
                    "block " + block.name + " has " + std::to_string(block.iters.size()) + " iterators, the order " +
                        std::to_string(iters.size()),
                    {});

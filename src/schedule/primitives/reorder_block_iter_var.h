@@ -10,7 +10,7 @@ namespace fettle {
 /// the loops that compute_at makes, matching of tensor intrinsics).
 /// new_order: numbers of the iterators as they are now, each once
 /// Returns nothing.
-/// Errors: E206 no such block · E224 `new_order` is no permutation
+/// Errors: E206 no such block · E241 `new_order` is no permutation
 struct ReorderBlockIterVarArgs {
   BlockRef block;
   std::vector<int64_t> new_order;

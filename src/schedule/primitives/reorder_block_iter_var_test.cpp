@@ -22,10 +22,10 @@ TEST(ReorderBlockIterVar, Permutes) {
 TEST(ReorderBlockIterVar, Errors) {
   auto s = schedule_from(kMatmul);
   const BlockRef c = s.block("C");
-  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1}}), E224);
-  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, 1}}), E224);
-  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, 3}}), E224);
-  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, -1}}), E224);
+  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1}}), E241);
+  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, 1}}), E241);
+  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, 3}}), E241);
+  EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, -1}}), E241);
 
   auto two = schedule_from(R"(
 func two(A: f32[8], C: f32[8] output):

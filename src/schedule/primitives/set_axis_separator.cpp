@@ -13,13 +13,13 @@ Result<Applied> apply_set_axis_separator(const Schedule& s, const SetAxisSeparat
   const auto& block = *stmt.as<BlockNode>();
   const bool write = args.buffer_index_type == "write";
   if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E224, func, &block, "buffer_index_type \"" + args.buffer_index_type + "\"", {});
+    return fail_at(ErrorCode::E241, func, &block, "buffer_index_type \"" + args.buffer_index_type + "\"", {});
   FETTLE_TRY(const Buffer buffer,
              write ? write_buffer(block, args.buffer_index) : read_buffer(block, args.buffer_index));
   int64_t before = 0;
   for (const int64_t separator : args.axis_separators) {
     if (separator <= before || separator >= static_cast<int64_t>(buffer->shape.size()))
-      return fail_at(ErrorCode::E224, func, &block,
+      return fail_at(ErrorCode::E241, func, &block,
                      "separators must rise from 1 to less than the " + std::to_string(buffer->shape.size()) +
                          " dimensions of " + buffer->name,
                      {});

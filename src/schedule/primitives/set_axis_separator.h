@@ -11,7 +11,7 @@ namespace fettle {
 /// buffer_index, buffer_index_type: the buffer, as the block's "read" or "write" of that number
 /// axis_separators: rising numbers of the dimensions before which an index begins; none takes the note away
 /// Returns nothing.
-/// Errors: E206 no such block · E220 no such read or write · E224 separators that do not rise, or lie outside of the
+/// Errors: E206 no such block · E220 no such read or write · E241 separators that do not rise, or lie outside of the
 ///         dimensions; or buffer_index_type is neither "read" nor "write"
 struct SetAxisSeparatorArgs {
   BlockRef block;

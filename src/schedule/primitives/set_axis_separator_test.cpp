@@ -42,10 +42,10 @@ TEST(SetAxisSeparator, Errors) {
   auto s = schedule_from(kTwo);
   const BlockRef t = s.block("T");
   EXPECT_ERROR(set_axis_separator(s, {t, 1, "write", {1}}), E220);
-  EXPECT_ERROR(set_axis_separator(s, {t, 0, "both", {1}}), E224);
-  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {0}}), E224);
-  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {2}}), E224);
-  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {1, 1}}), E224);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "both", {1}}), E241);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {0}}), E241);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {2}}), E241);
+  EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {1, 1}}), E241);
   ASSERT_OK(compute_inline(s, {t}));
   EXPECT_ERROR(set_axis_separator(s, {t, 0, "write", {1}}), E206);
 }

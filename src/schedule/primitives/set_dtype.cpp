@@ -39,13 +39,13 @@ Result<Applied> apply_set_dtype(const Schedule& s, const SetDtypeArgs& args) {
   FETTLE_TRY(const Buffer buffer, write_buffer(block, args.buffer_index));
   const auto dtype = parse_dtype(args.dtype);
   if (!dtype || dtype->is_vector() || !(dtype->is_int() || dtype->is_float()))
-    return fail_at(ErrorCode::E224, func, &block, "\"" + args.dtype + "\" is no type of numbers", {});
+    return fail_at(ErrorCode::E241, func, &block, "\"" + args.dtype + "\" is no type of numbers", {});
   if (is_param(func, buffer.get()))
     return fail_at(ErrorCode::E218, func, &block, "buffer " + buffer->name + " is a parameter", {});
   if (!(buffer->dtype.is_int() || buffer->dtype.is_float()))
-    return fail_at(ErrorCode::E224, func, &block, buffer->name + " does not hold numbers", {});
+    return fail_at(ErrorCode::E241, func, &block, buffer->name + " does not hold numbers", {});
   if (takes_address(func->body, buffer.get()))
-    return fail_at(ErrorCode::E214, func, &block, "an address of " + buffer->name + " is taken", {});
+    return fail_at(ErrorCode::E242, func, &block, "an address of " + buffer->name + " is taken", {});
   if (*dtype == buffer->dtype) return Applied{func, {}};
   const Buffer converted = edited(buffer, [&](BufferNode& b) { b.dtype = *dtype; });
   return Applied{with_body(func, Converter(buffer, converted).rewrite(func->body)), {}};

@@ -10,8 +10,8 @@ namespace fettle {
 /// buffer_index: which of the block's writes
 /// dtype:        "f32", "bf16", "i8", …
 /// Returns nothing. Costs the conversions; what is moved through memory shrinks or grows.
-/// Errors: E206 no such block · E214 an address of the buffer is taken · E218 the buffer is a parameter
-///         E220 no such write · E224 no type of numbers
+/// Errors: E206 no such block · E242 an address of the buffer is taken · E218 the buffer is a parameter
+///         E220 no such write · E241 no type of numbers
 struct SetDtypeArgs {
   BlockRef block;
   int64_t buffer_index = 0;

@@ -41,9 +41,9 @@ TEST(SetDtype, ConvertsAtEachAccess) {
 TEST(SetDtype, Errors) {
   auto s = schedule_from(kTwo);
   const BlockRef t = s.block("T");
-  EXPECT_ERROR(set_dtype(s, {t, 0, "float"}), E224);
-  EXPECT_ERROR(set_dtype(s, {t, 0, "bool"}), E224);
-  EXPECT_ERROR(set_dtype(s, {t, 0, "f32x4"}), E224);
+  EXPECT_ERROR(set_dtype(s, {t, 0, "float"}), E241);
+  EXPECT_ERROR(set_dtype(s, {t, 0, "bool"}), E241);
+  EXPECT_ERROR(set_dtype(s, {t, 0, "f32x4"}), E241);
   EXPECT_ERROR(set_dtype(s, {s.block("C"), 0, "f64"}), E218);
   EXPECT_ERROR(set_dtype(s, {t, 1, "f64"}), E220);
   ASSERT_OK(compute_inline(s, {t}));

@@ -15,7 +15,7 @@ Result<Applied> apply_software_pipeline(const Schedule& s, const SoftwarePipelin
   const auto& loop = *stmt.as<ForNode>();
   FETTLE_TRY_VOID(check_plain(func, loop));
   const std::vector<Stmt> parts = pipeline_parts(loop);
-  const auto wrong = [&](std::string why) { return fail_at(ErrorCode::E224, func, &loop, std::move(why), {}); };
+  const auto wrong = [&](std::string why) { return fail_at(ErrorCode::E241, func, &loop, std::move(why), {}); };
   if (args.stages.size() != parts.size() || args.order.size() != parts.size())
     return wrong(fmt::format("the body has {} parts; {} stages and {} places are given", parts.size(),
                              args.stages.size(), args.order.size()));

@@ -15,7 +15,7 @@ namespace fettle {
 /// same, and so the interpreter does. Lowering makes versions, prologue, steady state and epilogue (lower/passes/pipeline_loops.cpp);
 /// it runs the loop in order where a buffer of scope `register` would need versions.
 /// Returns nothing. Costs the versions of the buffers.
-/// Errors: E201 annotated or not serial · E206 no such loop · E224 not one stage in 0 to 15 and one place for each part
+/// Errors: E201 annotated or not serial · E206 no such loop · E241 not one stage in 0 to 15 and one place for each part
 ///         E227 a part needs what another iteration makes, or would run before what it needs
 struct SoftwarePipelineArgs {
   LoopRef loop;

@@ -40,10 +40,10 @@ TEST(SoftwarePipeline, TheSumFirstInEachTurn) {
 TEST(SoftwarePipeline, Errors) {
   LoopRef k;
   TestSchedule s = staged(&k);
-  EXPECT_ERROR(software_pipeline(s, {k, {0}, {0}}), E224);
-  EXPECT_ERROR(software_pipeline(s, {k, {0, 1}, {0, 0}}), E224);
-  EXPECT_ERROR(software_pipeline(s, {k, {0, 1}, {0, 2}}), E224);
-  EXPECT_ERROR(software_pipeline(s, {k, {-1, 1}, {0, 1}}), E224);
+  EXPECT_ERROR(software_pipeline(s, {k, {0}, {0}}), E241);
+  EXPECT_ERROR(software_pipeline(s, {k, {0, 1}, {0, 0}}), E241);
+  EXPECT_ERROR(software_pipeline(s, {k, {0, 1}, {0, 2}}), E241);
+  EXPECT_ERROR(software_pipeline(s, {k, {-1, 1}, {0, 1}}), E241);
   EXPECT_ERROR(software_pipeline(s, {k, {1, 0}, {0, 1}}), E227);  // the sum before its copy
   EXPECT_ERROR(software_pipeline(s, {k, {0, 0}, {1, 0}}), E227);
 

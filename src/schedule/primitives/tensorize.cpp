@@ -81,7 +81,7 @@ class TileAccesses {
 
 Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
   const TensorIntrinsicDef* intrinsic = find_tensor_intrinsic(args.intrinsic);
-  if (!intrinsic) return fail(ErrorCode::E224, fmt::format("there is no tensor intrinsic \"{}\"", args.intrinsic));
+  if (!intrinsic) return fail(ErrorCode::E241, fmt::format("there is no tensor intrinsic \"{}\"", args.intrinsic));
   FETTLE_TRY(Stmt stmt, resolve(s, args.target));
   Schedule work = s;
   if (stmt.as<ForNode>()) {

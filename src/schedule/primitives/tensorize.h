@@ -15,7 +15,7 @@ namespace fettle {
 /// target:    a loop, which is blockized first, or a block that blockize made
 /// intrinsic: a name of tensor_intrinsics() (src/target/intrinsics/)
 /// Returns the block of the tile.
-/// Errors: E206 no such loop or block · E207, E209 as for blockize · E224 no such intrinsic · E225 `target` is neither
+/// Errors: E206 no such loop or block · E207, E209 as for blockize · E241 no such intrinsic · E225 `target` is neither
 ///         E230 the target lacks the intrinsic, or the tile computes something else: an init inside (decompose it
 ///         first), a guard (pad first), another extent, statement or type
 struct TensorizeArgs {

@@ -70,7 +70,7 @@ TEST(Tensorize, E230SomethingElse) {
 TEST(Tensorize, Errors) {
   auto s = schedule_from(kMatmul);
   const LoopRef i = s.loop("i");
-  EXPECT_ERROR(tensorize(s, {i, "no_such"}), E224);
+  EXPECT_ERROR(tensorize(s, {i, "no_such"}), E241);
   EXPECT_ERROR(tensorize(s, {StepRef{99, 0}, "scalar_matmul_f32"}), E225);
   ASSERT_OK(split(s, {i, {4, 2}}));
   EXPECT_ERROR(tensorize(s, {i, "scalar_matmul_f32"}), E206);

@@ -245,7 +245,7 @@ Result<Applied> apply_transform_layout(const Schedule& s, const TransformLayoutA
   const auto* block = stmt.as<BlockNode>();
   const bool write = args.buffer_index_type == "write";
   if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E224, func, block, fmt::format("buffer_index_type \"{}\"", args.buffer_index_type), {});
+    return fail_at(ErrorCode::E241, func, block, fmt::format("buffer_index_type \"{}\"", args.buffer_index_type), {});
   FETTLE_TRY(const Buffer buffer,
              write ? write_buffer(*block, args.buffer_index) : read_buffer(*block, args.buffer_index));
   const Param* param = func.find_param(buffer.get());

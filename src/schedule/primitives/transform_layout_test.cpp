@@ -116,7 +116,7 @@ TEST(TransformLayout, Errors) {
   EXPECT_ERROR(transform_layout(s, {c, 1, "read", map_of("(k, n) -> (k + n)")}), E217);
   EXPECT_ERROR(transform_layout(s, {c, 1, "read", map_of("(k) -> (k)")}), E217);
   EXPECT_ERROR(transform_layout(s, {c, 7, "read", map_of("(k, n) -> (n, k)")}), E220);
-  EXPECT_ERROR(transform_layout(s, {c, 1, "reads", map_of("(k, n) -> (n, k)")}), E224);
+  EXPECT_ERROR(transform_layout(s, {c, 1, "reads", map_of("(k, n) -> (n, k)")}), E241);
   EXPECT_ERROR(transform_layout(s, {BlockRef(StepRef{99, 0}), 1, "read", map_of("(k, n) -> (n, k)")}), E225);
   auto strided = schedule_from(R"(
 func strided(A: f32[6] strides[2] free_layout, B: f32[6] output):
