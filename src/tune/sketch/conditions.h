@@ -1,0 +1,27 @@
+#pragma once
+// The conditions of the derivation rules: what a node of the graph of blocks is, from how it reads and writes.
+// (Zheng et al.: Ansor, OSDI 2020, section 4.1 and table 1.)
+
+#include "ir/func.h"
+
+namespace fettle {
+
+/// A simple elementwise operator that can always be computed where it is read: one store, spatial iterators only, no
+/// selection, no costly function, and every load at indices that are its iterators, perhaps shifted, in their order.
+///   relu, add, bias add: yes      padding (selects), transpose (another order), exp (costly), matmul (reduces): no
+bool is_strict_inlinable(const Func& func, const BlockNode& block);
+
+/// Elements that are read are used again in other places of the output: two of the loads each lack a spatial iterator
+/// of extent > 1 (of matmul, A lacks j and B lacks i).
+bool has_data_reuse(const Func& func, const BlockNode& block);
+
+/// Exactly one block reads what `block` writes, and reads it element by element: of the same domain, without a
+/// reduction of its own. Returns it, or null.
+const BlockNode* fusible_consumer(const Func& func, const BlockNode& block);
+inline bool has_fusible_consumer(const Func& func, const BlockNode& block) { return fusible_consumer(func, block); }
+
+/// There is little to do at once in the spatial dimensions and much in the reduction: fewer points of the output than
+/// terms of each, and than 16 a core; where nothing is used again, more terms than cores.
+bool has_more_reduction_parallel(const Func& func, const BlockNode& block, int cores);
+
+}  // namespace fettle

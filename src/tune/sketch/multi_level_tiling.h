@@ -1,0 +1,35 @@
+#pragma once
+// Multi-level tiling by a structure such as "SSRSRS" (Ansor, section 4.1; MetaSchedule's MultiLevelTiling).
+
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// Cuts the loops of a block into levels, one for each letter of `structure`: at S stand the loops over what is
+/// spatial, at R those over the reduction, both in the order that they had.
+///   "SSRSRS":  for i: for j: for k: C
+///          →   for i_0: for j_0: for i_1: for j_1: for k_0: for i_2: for j_2: for k_1: for i_3: for j_3: C
+/// The sizes are drawn by sample_perfect_tile, under addresses that end with the loop's name.
+struct MultiLevelTiling {
+  std::string structure = "SSRSRS";
+  /// The largest factor of the innermost level; 0 for no limit.
+  int64_t max_innermost = 64;
+  /// Thread axes for the first levels, outermost first, each bound to the fused loops of its level ("SSSRRSRS" on a
+  /// GPU: blockIdx.x, vthread.x, threadIdx.x). None for a CPU.
+  std::vector<std::string> tile_binds = {};
+
+  MultiLevelTiling() = default;
+  explicit MultiLevelTiling(std::string levels) : structure(std::move(levels)) {}
+
+  /// The loops of each level, outermost first; those of a bound level are one.
+  using Levels = std::vector<std::vector<LoopRef>>;
+  /// Tiles the nest of `block`, which must have loops of its own, each of which belongs to what is spatial or to the
+  /// reduction. Errors: E206 no such block · E221 an extent is not a constant · E235 the structure does not fit the
+  /// block, or is none · those of split, reorder, fuse and bind
+  Result<Levels> apply(Schedule& s, BlockRef block) const;
+};
+
+}  // namespace fettle

@@ -1,0 +1,29 @@
+#include "tune/sketch/rules/add_cache_stage.h"
+
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/get_block.h"
+#include "tune/sketch/conditions.h"
+
+namespace fettle {
+namespace {
+
+bool applies(const SketchState& state) {
+  const BlockNode* block = state.block();
+  const Func& func = state.schedule.func();
+  return block && has_data_reuse(func, *block) && !has_fusible_consumer(func, *block);
+}
+
+Result<std::vector<SketchState>> apply(const SketchState& state) {
+  SketchState next = state;
+  FETTLE_TRY(const BlockRef block, get_block(next.schedule, {.name = next.nodes[next.working - 1]}));
+  FETTLE_TRY(const BlockRef copy, cache_write(next.schedule, {.block = block}));
+  FETTLE_TRY(const Stmt node, next.schedule.block(copy));
+  next.nodes.insert(next.nodes.begin() + static_cast<std::ptrdiff_t>(next.working), node.as<BlockNode>()->name);
+  return std::vector{std::move(next)};
+}
+
+}  // namespace
+
+constinit const DerivationRule add_cache_stage_rule{"add_cache_stage", 5, applies, apply};
+
+}  // namespace fettle

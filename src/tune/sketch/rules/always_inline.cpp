@@ -1,0 +1,30 @@
+#include "tune/sketch/rules/always_inline.h"
+
+#include "schedule/dataflow.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/get_block.h"
+#include "tune/sketch/conditions.h"
+
+namespace fettle {
+namespace {
+
+bool applies(const SketchState& state) {
+  const BlockNode* block = state.block();
+  return block && is_strict_inlinable(state.schedule.func(), *block) &&
+         !is_param(state.schedule.func(), block->writes[0].buffer.get());
+}
+
+Result<std::vector<SketchState>> apply(const SketchState& state) {
+  SketchState next = state;
+  FETTLE_TRY(const BlockRef block, get_block(next.schedule, {.name = next.nodes[next.working - 1]}));
+  FETTLE_TRY_VOID(compute_inline(next.schedule, {.block = block}));
+  next.nodes.erase(next.nodes.begin() + static_cast<std::ptrdiff_t>(next.working - 1));
+  --next.working;
+  return std::vector{std::move(next)};
+}
+
+}  // namespace
+
+constinit const DerivationRule always_inline_rule{"always_inline", 2, applies, apply};
+
+}  // namespace fettle
