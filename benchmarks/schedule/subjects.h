@@ -13,4 +13,14 @@ struct ScheduleBenchOptions {
 /// int8 and bf16 GEMM 1024³ through tensor intrinsics, by hand, on one thread: share of the peak of the instruction.
 void add_tensor_gemms(Report& report, const ScheduleBenchOptions& options);
 
+/// Replay and verify of a GEMM's trace of 25 steps, on one core: microseconds.
+void add_replay(Report& report, const ScheduleBenchOptions& options);
+
+/// Attention, depthwise convolution, softmax and layer norm of examples/schedules, on one thread: times faster than ONNX Runtime
+/// and OpenVINO on the same subgraph.
+void add_hand_schedules(Report& report, const ScheduleBenchOptions& options);
+
+/// The convolution of examples/schedules: Winograd's F(4x4, 3x3) over the direct one, and its error.
+void add_winograd(Report& report, const ScheduleBenchOptions& options);
+
 }  // namespace fettle::bench

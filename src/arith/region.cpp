@@ -124,30 +124,44 @@ Analyzer::Scope bind_domains(std::span<const VarDomain> domains, Analyzer& analy
   return scope;
 }
 
-// Sums of variables with constant domains, the common case, at once. `width`: elements from e on.
+// The values of a term at the ends of a domain with constant bounds: the domain's variable, or the lesser (greater) of it
+// and a constant, as balanced tiles have it. Nothing for other terms.
+std::optional<Interval> ends_of_term(const Expr& term, const VarDomain& domain) {
+  const int64_t *first = as_int(domain.range.min), *count = as_int(domain.range.extent);
+  if (!first || !count) return std::nullopt;
+  const int64_t last = *first + *count - 1;
+  if (term.get() == domain.var.get()) return Interval{*first, last};
+  const auto* n = term.as<BinaryNode>();
+  const int64_t* limit = n && n->a.get() == domain.var.get() ? as_int(n->b) : nullptr;
+  if (!limit) return std::nullopt;
+  if (n->op == BinaryOp::kMin) return Interval{std::min(*first, *limit), std::min(last, *limit)};
+  if (n->op == BinaryOp::kMax) return Interval{std::max(*first, *limit), std::max(last, *limit)};
+  return std::nullopt;
+}
+
+// Sums of such terms, the common case, at once. `width`: elements from e on.
 std::optional<Range> range_of_sum(const LinearForm& form, int64_t width, std::span<const VarDomain> domains,
                                   Analyzer& analyzer) {
   LinearForm low(form.constant);
   int64_t extent = width;
   for (const LinearTerm& t : form.terms) {
     const VarDomain* domain = nullptr;
-    bool uses = false;
-    for (const VarDomain& d : domains) {
-      if (t.expr.get() == d.var.get()) domain = &d;
-      else if (t.expr.kind() != ExprKind::kVar && uses_var(t.expr, d.var.get())) uses = true;
-    }
-    if (uses) return std::nullopt;
+    for (const VarDomain& d : domains)
+      if (t.expr.get() == d.var.get() || (t.expr.kind() != ExprKind::kVar && uses_var(t.expr, d.var.get()))) {
+        if (domain) return std::nullopt;
+        domain = &d;
+      }
     if (!domain) {
       low.terms.push_back(t);
       continue;
     }
-    const int64_t *first = as_int(domain->range.min), *count = as_int(domain->range.extent);
-    if (!first || !count) return std::nullopt;
+    const std::optional<Interval> ends = ends_of_term(t.expr, *domain);
+    if (!ends) return std::nullopt;
     int64_t steps;
-    if (__builtin_mul_overflow(*count - 1, t.coeff < 0 ? -t.coeff : t.coeff, &steps) ||
+    if (__builtin_mul_overflow(ends->max - ends->min, t.coeff < 0 ? -t.coeff : t.coeff, &steps) ||
         __builtin_add_overflow(extent, steps, &extent))
       return std::nullopt;
-    low.add_constant(t.coeff < 0 ? *first + *count - 1 : *first, t.coeff);
+    low.add_constant(t.coeff < 0 ? ends->max : ends->min, t.coeff);
   }
   return Range{analyzer.to_expr(std::move(low)), extent};
 }
