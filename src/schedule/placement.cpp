@@ -8,6 +8,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 
+#include "schedule/primitives/rolling_buffer.h"
 namespace fettle {
 
 size_t Move::index(const BlockNode* b) const {
@@ -36,6 +37,7 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
     return fail_at(ErrorCode::E207, func, move.loop,
                    fmt::format("loop {} encloses block {} already", move.loop->var->name, move.block->name), {});
   if (const std::string why = why_not_complete(*move.block, *move.scope, true); !why.empty())
+  FETTLE_TRY_VOID(check_not_rolling(func, *move.block));
     return fail_at(ErrorCode::E211, func, move.block, fmt::format("block {}: {}", move.block->name, why), {});
   if (!predicate_only_bounds(func, *move.block))
     return fail_at(ErrorCode::E211, func, move.block,

@@ -7,6 +7,7 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
+#include "schedule/primitives/rolling_buffer.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
@@ -75,6 +76,13 @@ struct Window {
   int64_t extent = 0;
 };
 
+// True if the buffer lives on from one iteration of the loop to the next.
+bool carries(const ForNode& loop, const BufferNode& buffer) {
+  const auto* note = loop.annotations.find(kCarriesKey);
+  const auto* names = note ? std::get_if<std::string>(note) : nullptr;
+  return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
+}
+
 // The window of dimension `d`, or a null base where the accesses have no common one.
 Window find_window(const Use& use, size_t d, size_t outer_loops, bool threads_are_inner) {
   std::vector<LinearForm> outer_parts;
@@ -121,6 +129,7 @@ class Rebaser : public Mutator {
   std::unordered_map<const BufferNode*, Change> changes;
   // statement → allocations to place around it
   std::unordered_map<const StmtNode*, std::vector<Buffer>> placed;
+  std::vector<Buffer> outermost;  // around the whole body
 
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override {
@@ -142,6 +151,8 @@ class Rebaser : public Mutator {
                      rewrite(target->mask));
     else
       result = Mutator::rewrite(s);
+    if (const auto* loop = result.as<ForNode>(); loop && loop->annotations.find(kCarriesKey))
+      result = with(*loop, [](ForNode& f) { f.annotations.erase(kCarriesKey); });
     if (const auto found = placed.find(s.get()); found != placed.end()) {
       // Inside a loop that is the lowest common ancestor, the buffer belongs to one iteration.
       const auto* loop = result.as<ForNode>();
@@ -174,7 +185,17 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
   for (const Buffer& buffer : root.allocations) {
     Use& use = finder.uses()[buffer.get()];
     if (use.accesses.empty()) continue;
-    const Stmt& ancestor = use.common.back();
+    // A buffer that keeps rows from one iteration to the next stays outside of the loop.
+    const auto rolling = std::ranges::find_if(use.common, [&](const Stmt& s) {
+      const auto* loop = s.as<ForNode>();
+      return loop && rolls(*loop, *buffer);
+    });
+    use.common.erase(rolling, use.common.end());
+    const auto carrying = std::ranges::find_if(use.common, [&](const Stmt& s) {
+      const auto* loop = s.as<ForNode>();
+      return loop && carries(*loop, *buffer);
+    });
+    use.common.erase(carrying, use.common.end());
     size_t outer_loops = 0;
     for (const Stmt& s : use.common) outer_loops += s.as<ForNode>() != nullptr;
     std::vector<Expr> shape, base;
@@ -195,9 +216,13 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
       b.layout = nullptr;
     });
     rebaser.changes[buffer.get()] = {fresh, base};
-    rebaser.placed[ancestor.get()].push_back(fresh);
+    if (use.common.empty())
+      rebaser.outermost.push_back(fresh);
+    else
+      rebaser.placed[use.common.back().get()].push_back(fresh);
   }
   Stmt body = rebaser.rewrite(root.body);
+  for (const Buffer& buffer : rebaser.outermost) body = allocate(buffer, body);
   return with(func, [&](FuncNode& f) { f.body = body; });
 }
 

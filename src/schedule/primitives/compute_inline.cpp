@@ -8,6 +8,7 @@
 #include "schedule/dataflow.h"
 #include "schedule/inlining.h"
 
+#include "schedule/primitives/rolling_buffer.h"
 namespace fettle {
 namespace {
 
@@ -22,6 +23,7 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
   const BlockNode* scope = enclosing_block(func, block);
   if (!scope) return not_inlinable(func, block, "it is the root");
   if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
+  FETTLE_TRY_VOID(check_not_rolling(func, *block));
     return not_inlinable(func, block, why);
   const StoreNode* target = single_store(*block);
   const BufferNode* buffer = target->buffer.get();

@@ -10,6 +10,7 @@
 #include "schedule/inlining.h"
 #include "schedule/placement.h"
 
+#include "schedule/primitives/rolling_buffer.h"
 namespace fettle {
 namespace {
 
@@ -35,6 +36,7 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   const BlockNode* scope = enclosing_block(func, block);
   if (!scope) return not_inlinable(func, block, "it is the root");
   if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
+  FETTLE_TRY_VOID(check_not_rolling(func, *block));
     return not_inlinable(func, block, why);
   const BlockNode* producer = last_producer(blocks_of(*scope), block);
   if (!producer) return fail_at(ErrorCode::E211, func, block, fmt::format("block {} has no producer", block->name), {});
