@@ -12,6 +12,7 @@
 #include "arith/affine_map.h"
 #include "ir/text.h"
 #include "target/thread_axes.h"
+#include "ir/visit.h"
 
 namespace fettle {
 namespace {
@@ -377,7 +378,31 @@ class Verifier {
 }  // namespace
 
 Result<> verify(const Func& func, const Target& target, const VerifyOptions& options) {
-  return Verifier(func, target, options).run();
+  Result<> result = Verifier(func, target, options).run();
+  if (!result && !result.error().program) {
+    result.error().program = func;
+    result.error().place = named_place(func, result.error().where);
+  }
+  return result;
 }
 
 }  // namespace fettle
+namespace {
+
+// The loop or block that "loop i" or "block C" names, or null.
+const StmtNode* named_place(const Func& func, std::string_view where) {
+  const bool loop = where.starts_with("loop "), block = where.starts_with("block ");
+  if (!loop && !block) return nullptr;
+  const std::string_view name = where.substr(where.find(' ') + 1);
+  const StmtNode* found = nullptr;
+  walk(func->body, [&](const Stmt& s) {
+    const auto* l = loop ? s.as<ForNode>() : nullptr;
+    const auto* b = block ? s.as<BlockNode>() : nullptr;
+    if ((l && l->var->name == name) || (b && b->name == name)) found = s.get();
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace
+

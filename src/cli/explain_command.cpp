@@ -3,17 +3,27 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <span>
+#include <sstream>
 
 #include "cli/command.h"
 #include "cli/explanations.h"
+#include "driver/open.h"
+#include "ir/text.h"
+#include "schedule/explain.h"
 
 namespace fettle::cli {
 namespace {
 
 struct Options {
   std::string code;
+  std::string program, trace;  // files
+  std::string database, task;  // or the best record of a task
+  uint64_t seed = 0;
+  bool simplify = false;
   bool json = false;
 };
 
@@ -42,15 +52,90 @@ int number_of(std::string_view name) {
 
 Diagnostic unknown_code(const std::string& given, std::span<const ErrorInfo> table) {
   const int number = number_of(upper(given));
-  if (number < 0) return {ErrorCode::E709, "'" + given + "' is no code such as E201; `fettle explain` lists them all", "CODE"};
+  if (number < 0)
+    return {ErrorCode::E709, "'" + given + "' is no code such as E201; `fettle explain` lists them all", "CODE"};
   const auto distance = [&](const ErrorInfo& info) { return std::abs(number_of(info.name) - number); };
   const ErrorInfo& nearest = *std::min_element(
       table.begin(), table.end(), [&](const ErrorInfo& a, const ErrorInfo& b) { return distance(a) < distance(b); });
-  return {ErrorCode::E709, fmt::format("no error has the code '{}'; the nearest is {}: {}", given, nearest.name, nearest.meaning),
+  return {ErrorCode::E709,
+          fmt::format("no error has the code '{}'; the nearest is {}: {}", given, nearest.name, nearest.meaning),
           "CODE"};
 }
 
+Result<std::string> read_text(const std::string& path) {
+  constexpr uintmax_t kMaxBytes = uintmax_t{64} << 20;
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error) return fail(ErrorCode::E701, error.message(), path);
+  if (bytes > kMaxBytes)
+    return fail(ErrorCode::E701, fmt::format("it has {} MB; a program or trace has at most 64", bytes >> 20), path);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return fail(ErrorCode::E701, "it cannot be read", path);
+  return text.str();
+}
+
+struct Steps {
+  Func program;
+  ParsedTrace trace;
+};
+
+Result<Steps> parse(const std::string& program, const std::string& program_file, const std::string& trace,
+                    const std::string& trace_file) {
+  const auto in_file = [](Diagnostic diagnostic, const std::string& file) {
+    diagnostic.where = diagnostic.where.empty() ? file : file + ", " + diagnostic.where;
+    return tl::unexpected<Diagnostic>(std::move(diagnostic));
+  };
+  auto func = parse_func(program);
+  if (!func) return in_file(std::move(func).error(), program_file);
+  const size_t first = trace.find_first_not_of(" \n\t");
+  auto steps = first != std::string::npos && trace[first] == '{' ? trace_from_json(trace) : parse_trace(trace);
+  if (!steps) return in_file(std::move(steps).error(), trace_file);
+  return Steps{std::move(*func), std::move(*steps)};
+}
+
+Result<Steps> read_steps(const Options& options) {
+  if (!options.program.empty()) {
+    FETTLE_TRY(const std::string program, read_text(options.program));
+    FETTLE_TRY(const std::string trace, read_text(options.trace));
+    return parse(program, options.program, trace, options.trace);
+  }
+  FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.database));
+  FETTLE_TRY(const std::vector<TaskSummary> summaries, summarize(*database));
+  for (const TaskSummary& summary : summaries)
+    if (summary.best && summary.task.workload.hash.hex().starts_with(options.task))
+      return parse(summary.task.workload.text, options.database, summary.best->trace, options.database);
+  return fail(ErrorCode::E709, fmt::format("no task with a record begins with '{}'; see db ls", options.task),
+              "--task");
+}
+
+/// The program after each step of a trace; status 1 where a step is refused.
+Result<Report> explain_steps(const Options& options) {
+  FETTLE_TRY(Steps steps, read_steps(options));
+  if (options.simplify) steps.trace = simplify(steps.trace);
+  const TraceExplanation explained = explain_trace(Schedule(steps.program, options.seed), steps.trace);
+  Report report;
+  report.text = to_text(explained);
+  report.json = {{"program", explained.start}, {"steps", nlohmann::json::array()}};
+  for (const ExplainedStep& step : explained.steps)
+    report.json["steps"].push_back({{"step", step.step}, {"program", step.program}});
+  if (explained.refused) {
+    report.json["refused"] = {{"code", error_info(explained.refused->code).name},
+                              {"message", fettle::explain(*explained.refused)},
+                              {"smallest", explained.smallest}};
+    report.status = kCouldNot;
+  }
+  return report;
+}
+
 Result<Report> explain(const Options& options) {
+  const bool files = !options.program.empty(), records = !options.database.empty();
+  if (files || records) {
+    if (!options.code.empty() || (files && records))
+      return fail(ErrorCode::E709, "give a CODE, --program and --trace, or --db and --task");
+    return explain_steps(options);
+  }
   size_t count = 0;
   const ErrorInfo* first = error_table(&count);
   const std::span<const ErrorInfo> table(first, count);
@@ -76,9 +161,24 @@ Result<Report> explain(const Options& options) {
 
 Command add_explain_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "explain", "Say what an error code means and what to do about it",
-                                  "fettle explain E201", &options->json);
+  CLI::App* made =
+      add_subcommand(app, "explain", "Say what an error code means, or what each step of a schedule does",
+                     "fettle explain E201\n  fettle explain --program matmul.txt --trace tiled.txt", &options->json);
   made->add_option("code", options->code, "as an error begins; without one, all are listed")->type_name("CODE");
+  auto* program = made->add_option("--program", options->program, "a program in the loop language, to be scheduled")
+                      ->type_name("FILE");
+  auto* trace =
+      made->add_option("--trace", options->trace, "the steps, as text or JSON; the program is shown after each")
+          ->type_name("FILE");
+  auto* database =
+      made->add_option("--db", options->database, "records of tuning: the best of a task is shown")->type_name("FILE");
+  auto* task = made->add_option("--task", options->task, "the beginning of the task's hash")->type_name("HASH");
+  made->add_option("--seed", options->seed, "for decisions that the trace leaves open")->type_name("N");
+  made->add_flag("--simplify", options->simplify, "leave out queries and decisions that nothing uses");
+  program->needs(trace);
+  trace->needs(program);
+  database->needs(task);
+  task->needs(database);
   return {made, [options] { return explain(*options); }, &options->json};
 }
 

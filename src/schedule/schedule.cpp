@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "ir/text.h"
+#include "schedule/trace_refs.h"
 
 namespace fettle {
 namespace {
@@ -90,15 +90,23 @@ std::vector<Ref> refs_of(const Trace& trace, int step) {
 
 }  // namespace
 
+std::optional<Stmt> find_output(const Func& func, const StepOutput& output) {
+  std::optional<Stmt> found;
+  if (const Var* var = std::get_if<Var>(&output)) {
+    if (auto loop = find_loop(func, *var)) found = std::move(*loop);
+  } else if (const auto* name = std::get_if<std::string>(&output)) {
+    if (auto block = find_named_block(func, *name)) found = std::move(*block);
+  }
+  return found;
+}
+
 Schedule::Schedule(Func func, uint64_t seed, std::shared_ptr<const DecisionMap> decisions)
     : func_(std::move(func)), seed_(seed), decisions_(std::move(decisions)) {}
 
 Result<int> Schedule::step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args) {
   Result<Applied> applied = def.apply(*this, args.get());
   if (!applied) {
-    Diagnostic diagnostic = std::move(applied).error();
-    if (diagnostic.where.empty()) diagnostic.where = def.name;
-    return tl::unexpected<Diagnostic>(std::move(diagnostic));
+    return tl::unexpected<Diagnostic>(refused(def, args, std::move(applied).error()));
   }
   FETTLE_CHECK_MSG(def.samples == applied->decision.has_value(), def.name);
   auto step = make_ref<Step>();
@@ -110,6 +118,19 @@ Result<int> Schedule::step_erased(const PrimitiveDef& def, std::shared_ptr<const
   if (applied->func) func_ = std::move(applied->func);
   trace_.steps.push_back(std::move(step));
   return static_cast<int>(trace_.size()) - 1;
+}
+
+Diagnostic Schedule::refused(const PrimitiveDef& def, const std::shared_ptr<const void>& args,
+                             Diagnostic diagnostic) const {
+  if (diagnostic.where.empty()) diagnostic.where = def.name;
+  auto step = make_ref<RefusedStep>();
+  step->program = func_;
+  step->before = trace_;
+  step->def = &def;
+  step->args = args;
+  if (!diagnostic.program) diagnostic.place = nullptr;
+  diagnostic.program = step;
+  return diagnostic;
 }
 
 Result<int> Schedule::step_recorded(const PrimitiveDef& def, std::shared_ptr<const void> args,
@@ -196,16 +217,6 @@ DecisionMap Schedule::decisions() const {
 
 Func with_body(const Func& func, Stmt body) {
   return with(func, [&](FuncNode& f) { f.body = std::move(body); });
-}
-
-std::string explain(const Diagnostic& diagnostic) {
-  std::string text = diagnostic.to_string();
-  if (const auto* func = dynamic_cast<const FuncNode*>(diagnostic.program.get())) {
-    PrintOptions options;
-    options.marked = static_cast<const StmtNode*>(diagnostic.place);
-    text.append("\n").append(to_text(Func(Ref<const FuncNode>(func)), options));
-  }
-  return text;
 }
 
 }  // namespace fettle

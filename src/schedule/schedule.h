@@ -69,6 +69,8 @@ class Schedule {
   DecisionMap decisions() const;
 
  private:
+  Diagnostic refused(const PrimitiveDef& def, const std::shared_ptr<const void>& args, Diagnostic diagnostic) const;
+
   Func func_;
   Trace trace_;
   uint64_t seed_ = 0;
@@ -86,7 +88,21 @@ Func with_body(const Func& func, Stmt body);
 /// What a step's output is now: its loop or block. E206 / E225.
 Result<Stmt> resolve(const Schedule& s, StepRef ref);
 
-/// The diagnostic's sentence and, where it knows its program, that program printed with the place marked.
+/// What the diagnostic of a refused step keeps as its program, for explain (explain.h).
+struct RefusedStep : RefCounted {
+  Func program;  // as it was
+  Trace before;  // the steps that led there
+  const PrimitiveDef* def = nullptr;
+  std::shared_ptr<const void> args;
+};
+
+/// The diagnostic for people: its sentence, the step with its arguments, and the program with the place marked. Without
+/// a place of its own, the first loop or block that the step names is marked.
+///   E204: the product of the factors is less than the loop's extent (split: 15 < 100 of loop i); raise a factor or …
+///   refused: split(loop=l1, factors=[3, 5], tail="exact")
+///   func main(…):
+///     for i in 100:
+///     ^^^^^^^^^^^^^
 std::string explain(const Diagnostic& diagnostic);
 
 }  // namespace fettle

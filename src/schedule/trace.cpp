@@ -4,28 +4,10 @@
 
 #include "base/check.h"
 #include "schedule/schedule.h"
+#include "schedule/trace_refs.h"
 
 namespace fettle {
 namespace {
-
-// Applies `edit` to every reference inside an argument.
-template <class Edit>
-void for_each_ref(ArgValue& arg, const Edit& edit) {
-  if (auto* ref = std::get_if<StepRef>(&arg.value))
-    edit(*ref);
-  else if (auto* product = std::get_if<ArgValue::Product>(&arg.value))
-    for (StepRef& factor : product->factors) edit(factor);
-  else if (auto* list = std::get_if<std::vector<ArgValue>>(&arg.value))
-    for (ArgValue& item : *list) for_each_ref(item, edit);
-}
-
-// The arguments of a step with its references edited.
-template <class Edit>
-Result<std::shared_ptr<const void>> with_refs(const PrimitiveDef& def, const void* args, const Edit& edit) {
-  std::vector<NamedArg> list = def.to_args(args);
-  for (NamedArg& named : list) for_each_ref(named.value, edit);
-  return def.from_args(list);
-}
 
 char kind_of(const StepOutput& output) {
   return std::holds_alternative<Var>(output) ? 'l' : std::holds_alternative<std::string>(output) ? 'b' : 'v';
