@@ -51,6 +51,13 @@ bench-schedule: build ## Schedules by hand against the peaks of this machine
 bench-threads: build ## Fork and join, idle teams, crowded and disturbed CPUs
 	@$(BUILD)/bin/bench-threads
 
+docs: ## Write docs/schedule/ anew, from the primitives' headers
+	@scripts/primitive_pages.py
+
+fuzz: configure ## Random programs under random schedules, compiled against interpreted: make fuzz SEED=1 N=20000 BACKEND=llvm
+	@cmake --build $(BUILD) -j $(JOBS) --target fuzz
+	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm)
+
 format: ## Format every source file
 	@scripts/setup.sh --dev
 	@clang-format-19 -i $(SOURCES)
