@@ -11,6 +11,7 @@
 #include "codegen/artefact/artefact.h"
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
+#include "driver/kernel_costs.h"
 #include "graph/plan/host_program.h"
 #include "ir/text.h"
 #include "rt/context.h"
@@ -212,7 +213,14 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
   FETTLE_TRY(state->inputs, describe_tensors(inputs));
   FETTLE_TRY(state->outputs, describe_tensors(outputs));
 
-  FETTLE_TRY(Plan plan, make_plan(graph, {.layout = options.layout}));
+  PlanOptions planning{.layout = options.layout, .joined = {}};
+  if (options.joined) {
+    planning.joined = *options.joined;
+  } else {
+    KnownKernelCosts costs(options.target, nullptr, nullptr);
+    FETTLE_TRY(planning.joined, choose_joined(graph, options.layout, options.threads, costs));
+  }
+  FETTLE_TRY(Plan plan, make_plan(graph, planning));
   FETTLE_TRY(const std::vector<CompiledKernel> kernels, compile_workloads(plan, options));
   assign_memory(plan, [&](int workload) { return computes_once(kernels[static_cast<size_t>(workload)]); });
 

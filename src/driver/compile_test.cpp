@@ -104,6 +104,48 @@ TEST(CompileModel, ConstantsBesideWhatIsComputed) {
   expect_correct(m);
 }
 
+// One kernel of two convolutions, in either layout.
+TEST(CompileModel, JoinedConvolutions) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 8, 10, 14});
+  Value* expanded = m.node("Relu", {m.conv(x, 24, 1)});
+  Value* filtered = m.node("Relu", {m.conv(expanded, 24, 3, 24, 2)});
+  m.graph.add_output("y", m.node("Relu", {m.conv(filtered, 16, 1)}));
+  m.graph.sort();
+  for (const ImageLayout layout : {ImageLayout::kChannelsLast, ImageLayout::kChannelsFirst})
+    for (const std::vector<int>& joined : {std::vector<int>{}, std::vector<int>{0}}) {
+      CompileOptions options = host_options(2);
+      options.layout = layout;
+      options.joined = joined;
+      const auto compiled = compile_model(m.graph, options);
+      ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+      EXPECT_EQ(compiled->tasks().size(), 3 - joined.size());
+      auto model = compiled->instantiate();
+      ASSERT_TRUE(model.has_value()) << model.error().to_string();
+      const auto inputs = random_inputs(*model, 3);
+      ASSERT_TRUE(inputs.has_value());
+      const auto outputs = model->run(*inputs);
+      ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+      expect_close(reference(m.graph, *inputs), *outputs);
+    }
+}
+
+// Windows that overlap, that leave gaps in the phases, and that lie side by side; few and many channels.
+TEST(CompileModel, TransposedConvolutions) {
+  struct Spec {
+    int64_t channels, kernel, stride, pad;
+  };
+  for (const Spec& spec : {Spec{20, 4, 2, 1}, Spec{1, 4, 2, 1}, Spec{20, 3, 2, 1}, Spec{6, 5, 3, 2}, Spec{20, 2, 2, 0}, Spec{3, 2, 2, 0}}) {
+    GraphMaker m;
+    Value* x = m.conv(m.input("x", {1, 8, 5, 7}), 8, 1);
+    Attrs attrs;
+    attrs.set("strides", std::vector<int64_t>(2, spec.stride));
+    attrs.set("pads", std::vector<int64_t>(4, spec.pad));
+    m.graph.add_output("y", m.node("Relu", {m.node("ConvTranspose", {x, m.weights("w", {8, spec.channels, spec.kernel, spec.kernel}, 8)}, attrs)}));
+    expect_correct(m);
+  }
+}
+
 TEST(CompileModel, ConvolutionsWithEpilogues) {
   GraphMaker m;
   Value* x = m.input("x", {1, 3, 12, 14});

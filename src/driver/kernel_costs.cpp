@@ -16,6 +16,14 @@ double KnownKernelCosts::seconds(const Func& workload, int threads) {
   return found->second;
 }
 
+double KnownKernelCosts::hand_over_seconds(int64_t bytes, int threads) {
+  constexpr double kTimesMoved = 3, kBytesPerCycle = 12;
+  const int64_t l2 = target_->caches.size() > 1 ? target_->caches[1].size_bytes : 1 << 20;
+  if (bytes <= l2 / 4 * threads) return 0;
+  const double hz = target_->frequency_ghz > 0 ? target_->frequency_ghz * 1e9 : 3e9;
+  return kTimesMoved * static_cast<double>(bytes) / (kBytesPerCycle * hz * threads);
+}
+
 double KnownKernelCosts::find(const Func& workload, int threads) const {
   if (database_) {
     const auto best = best_checked(*database_, make_task_key(workload, *target_, threads, program_versions()));

@@ -1,9 +1,11 @@
 #include "driver/open.h"
 
 #include <filesystem>
+#include <set>
 
 #include "database/sqlite_database.h"
 #include "driver/preference.h"
+#include "ir/compare.h"
 #include "measure/builder.h"
 
 namespace fettle {
@@ -22,6 +24,20 @@ std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_p
   };
 }
 
+std::function<std::optional<std::string>(const Func&)> except(
+    const Plan& plan, const std::vector<int>& numbers,
+    std::function<std::optional<std::string>(const Func&)> find_trace) {
+  std::set<std::string> kept;
+  for (int number : numbers)
+    if (number >= 0 && static_cast<size_t>(number) < plan.workloads.size())
+      kept.insert(plan.workloads[static_cast<size_t>(number)].hash.hex());
+  return
+      [kept = std::move(kept), find_trace = std::move(find_trace)](const Func& workload) -> std::optional<std::string> {
+        if (kept.contains(canonical_hash(workload).hex())) return {};
+        return find_trace(workload);
+      };
+}
+
 Result<std::shared_ptr<Database>> open_records(const std::string& path) {
   FETTLE_TRY(std::unique_ptr<Database> database, open_sqlite_database(path, {.read_only = true}));
   return std::shared_ptr<Database>(std::move(database));
@@ -29,9 +45,16 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
 
 Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options) {
   FETTLE_TRY(const auto choice, find_choice(graph, *database, options.target, options.threads));
-  if (choice && !choice->untuned) options.layout = choice->layout;
+  if (choice && !choice->untuned) {
+    options.layout = choice->layout;
+    options.joined = choice->joined;
+  }
   if (!choice || !choice->untuned)
     options.find_trace = best_traces(std::move(database), options.target, options.threads);
+  if (choice && !choice->untuned && !choice->defaults.empty()) {
+    FETTLE_TRY(const Plan plan, make_plan(graph, {.layout = choice->layout, .joined = choice->joined}));
+    options.find_trace = except(plan, choice->defaults, std::move(options.find_trace));
+  }
   return compile_model(graph, options);
 }
 

@@ -15,11 +15,11 @@
 namespace fettle {
 
 struct OpenOptions {
-  int threads = 0;          // 0: as many as this process may use; of a library: what it was compiled for
+  int threads = 0;  // 0: as many as this process may use; of a library: what it was compiled for
   InputShapes shapes;
-  std::string database;     // empty: none
+  std::string database;  // empty: none
   std::function<void(const std::string&)> warn;
-  bool pin = false;         // bind each worker thread to a CPU of its own
+  bool pin = false;  // bind each worker thread to a CPU of its own
 };
 
 /// Whether the path names a shared library (".so", also versioned) rather than a model.
@@ -29,15 +29,20 @@ bool is_library_path(const std::string& path);
 std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_ptr<Database> database,
                                                                    const Target& target, int threads);
 
+/// The same without the workloads of these numbers in the plan.
+std::function<std::optional<std::string>(const Func&)> except(
+    const Plan& plan, const std::vector<int>& numbers,
+    std::function<std::optional<std::string>(const Func&)> find_trace);
+
 /// An existing database, for reading. Errors: E501 there is none · E502, E503, E504.
 Result<std::shared_ptr<Database>> open_records(const std::string& path);
 
-/// Compiles with the schedules that the database knows to be best, or, where it says that they are not for this model as a
-/// whole, with the defaults. Errors: those of compile_model · E502, E503.
+/// Compiles with the schedules that the database knows to be best, or, where it says that they are not for this model
+/// as a whole, with the defaults. Errors: those of compile_model · E502, E503.
 Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options);
 
-/// Compiles the ONNX model at `path` with the best known schedules. `untuned`: with the defaults alone. Errors: those of
-/// load_model, compile_model and open_records.
+/// Compiles the ONNX model at `path` with the best known schedules. `untuned`: with the defaults alone. Errors: those
+/// of load_model, compile_model and open_records.
 Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned = false);
 
 /// An instance of the model at `path`, of either kind. Errors: those of compile_file, or of Model::load.

@@ -19,15 +19,23 @@ Result<std::optional<ModelChoice>> find_choice(const Graph& graph, Database& dat
                                                int threads) {
   FETTLE_TRY(const std::string key, fact_key(graph, threads));
   FETTLE_TRY(const auto fact, database.fact(target.fingerprint().hex(), key));
-  if (!fact || fact->size() != 2) return std::optional<ModelChoice>();
+  if (!fact || fact->size() < 2) return std::optional<ModelChoice>();
   const bool last = (*fact)[0] == static_cast<double>(ImageLayout::kChannelsLast);
-  return ModelChoice{last ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst, (*fact)[1] != 0};
+  ModelChoice choice{last ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst, (*fact)[1] != 0, {}, {}};
+  // How many are joined, these; then the defaults.
+  const size_t n_joined = fact->size() > 2 && (*fact)[2] > 0 ? static_cast<size_t>((*fact)[2]) : 0;
+  for (size_t i = 3; i < fact->size(); ++i)
+    (i < 3 + n_joined ? choice.joined : choice.defaults).push_back(static_cast<int>((*fact)[i]));
+  return choice;
 }
 
 Result<> keep_choice(const Graph& graph, Database& database, const Target& target, int threads,
                      const ModelChoice& choice) {
   FETTLE_TRY(const std::string key, fact_key(graph, threads));
-  const double fact[] = {static_cast<double>(choice.layout), choice.untuned ? 1.0 : 0.0};
+  std::vector<double> fact = {static_cast<double>(choice.layout), choice.untuned ? 1.0 : 0.0,
+                              static_cast<double>(choice.joined.size())};
+  fact.insert(fact.end(), choice.joined.begin(), choice.joined.end());
+  fact.insert(fact.end(), choice.defaults.begin(), choice.defaults.end());
   return database.set_fact(target.fingerprint().hex(), key, fact);
 }
 

@@ -2,6 +2,7 @@
 // What is decided for a model as a whole, and remembered beside the records of its tasks.
 
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "database/database.h"
@@ -14,6 +15,10 @@ namespace fettle {
 struct ModelChoice {
   ImageLayout layout = ImageLayout::kChannelsLast;
   bool untuned = false;  // the defaults beat what is recorded for its tasks
+  std::vector<int> joined;  // PlanOptions::joined
+  /// Tasks that keep their defaults, since inside the model these are faster than what is recorded: numbers of workloads of
+  /// make_plan(graph, {layout, joined}).
+  std::vector<int> defaults;
 };
 
 /// What the database says, if tuning has been there. E502, E503.

@@ -41,11 +41,12 @@ CompileOptions plain_options(const TuneModelOptions& options) {
 
 /// Times of one run, tuned and untuned, interleaved. Sets fastest_ratio: tuned over untuned, each at its fastest, which
 /// what else the machine does disturbs least.
-Result<> time_both(const Graph& graph, const CompiledModel& untuned, ImageLayout layout,
+Result<> time_both(const Graph& graph, const CompiledModel& untuned, const Plan& plan,
                    const std::shared_ptr<Database>& database, const TuneModelOptions& options, double seconds,
                    TuneModelResult& result, double* fastest_ratio) {
   CompileOptions compile = plain_options(options);
-  compile.layout = layout;
+  compile.layout = plan.layout;
+  compile.joined = plan.joined;
   compile.find_trace = best_traces(database, options.target, options.threads);
   FETTLE_TRY(const CompiledModel tuned, compile_model(graph, compile));
   FettleOptions run{};
@@ -123,9 +124,9 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
 
   FETTLE_TRY(const auto known, find_choice(graph, *database, options.target, options.threads));
   KnownKernelCosts costs(options.target, table, database.get());
-  FETTLE_TRY(const Plan plan, known ? make_plan(graph, {.layout = known->layout})
+  FETTLE_TRY(const Plan plan, known ? make_plan(graph, {.layout = known->layout, .joined = known->joined})
                                     : choose_plan(graph, options.threads, costs));
-  ModelChoice choice{plan.layout, known && known->untuned};
+  ModelChoice choice{plan.layout, known && known->untuned, plan.joined, known ? known->defaults : std::vector<int>()};
   FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));
 
   std::vector<TuneTask> tasks;
@@ -175,7 +176,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
 
   say("timing the whole model");
   double ratio = 1;
-  FETTLE_TRY_VOID(time_both(graph, untuned, plan.layout, database, options, kVerifySeconds, result, &ratio));
+  FETTLE_TRY_VOID(time_both(graph, untuned, plan, database, options, kVerifySeconds, result, &ratio));
   result.kept_untuned = ratio > 1;
   choice.untuned = result.kept_untuned;
   FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));

@@ -156,18 +156,72 @@ Types conv_transpose_type(const Node& node) {
 }
 
 //   y[n, oc, o…] = Σ_{ic, k…} x[n, ic, (o + before - k*dilation) / stride] * w[ic, oc, k…]   where the quotient is
-//   exact and inside of x. Where windows do not overlap (kernel = stride, no padding) each output has one k: o %
-//   stride.
+//   exact and inside of x.
+// Without dilation, only every stride-th k is exact, which one depends on the phase o % stride of the output alone
+// (sub-pixel convolution: Shi et al. 2016):
+//   y[n, oc, o…] = Σ_{ic, j…} x[n, ic, o/stride + shift - j] * w[ic, oc, (o%stride + before) % stride + stride*j]
+//   with shift = (o%stride + before) / stride. Where kernel = stride there is one j. The weights are brought into the order of
+// phases and j first, which is done once, when the model is compiled.
+struct TransposedDim {
+  bool by_phase = false;
+  int64_t taps = 1;         // of each output
+  int64_t low = 0, high = 0;  // zeros around x, by phase
+};
+
+// v[ic, oc, phase, j, …] = w[ic, oc, (phase + before) % stride + stride*j, …], zero beyond the kernel; dims without phases stay.
+te::Tensor weights_by_phase(const te::Tensor& w, const Transposed& t, const std::vector<TransposedDim>& dims) {
+  std::vector<Expr> shape{w.dim(0), w.dim(1)};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].by_phase) shape.push_back(t.strides[d]);
+    shape.push_back(dims[d].taps);
+  }
+  return te::compute(
+      shape,
+      [&](const std::vector<Var>& i) -> te::Body {
+        Indices at{i[0], i[1]};
+        Expr inside;
+        size_t next = 2;
+        for (size_t d = 0; d < dims.size(); ++d) {
+          if (!dims[d].by_phase) {
+            at.push_back(i[next++]);
+            continue;
+          }
+          const Expr stride = t.strides[d], phase = i[next++], j = i[next++];
+          at.push_back(floormod(phase + Expr(t.before[d]), stride) + stride * j);
+          if (t.kernel[d] % t.strides[d] != 0) inside = logical_and(inside, lt(at.back(), Expr(t.kernel[d])));
+        }
+        const Expr value = w(std::move(at));
+        return is_true(inside) ? value : select(inside, value, constant(0, value.dtype()));
+      },
+      "weights_by_phase");
+}
+
 Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Transposed t, read_transposed(node));
-  const te::Tensor &x = in[0], &w = in[1];
   const size_t n = t.kernel.size();
   const int64_t group = node.attrs.get_int("group", 1);
-  const int64_t in_per_group = *as_int(w.dim(0)) / group, out_per_group = *as_int(w.dim(1));
-  bool apart = true;
-  for (size_t d = 0; d < n; ++d)
-    apart = apart && t.kernel[d] == t.strides[d] && t.dilations[d] == 1 && t.before[d] == 0 &&
-            t.output[d].value() == shape_of(node, 0)[d + 2].value() * t.strides[d];
+  const int64_t in_per_group = *as_int(in[1].dim(0)) / group, out_per_group = *as_int(in[1].dim(1));
+  std::vector<TransposedDim> dims(n);
+  Indices before_x{0, 0}, after_x{0, 0};
+  bool pads_x = false, turns_w = false;
+  for (size_t d = 0; d < n; ++d) {
+    TransposedDim& dim = dims[d];
+    const int64_t s = t.strides[d], before = t.before[d];
+    dim.by_phase = s > 1 && t.dilations[d] == 1 && before >= 0;
+    dim.taps = dim.by_phase ? (t.kernel[d] + s - 1) / s : t.kernel[d];
+    if (dim.by_phase) {
+      const int64_t x = shape_of(node, 0)[d + 2].value(), last = t.output[d].value() - 1;
+      dim.low = std::max<int64_t>(0, dim.taps - 1 - before / s);
+      dim.high = std::max<int64_t>(0, last / s + (s - 1 + before) / s - (x - 1));
+      turns_w |= before != 0 || dim.taps > 1;
+    }
+    pads_x |= dim.low > 0 || dim.high > 0;
+    before_x.push_back(dim.low);
+    after_x.push_back(dim.high);
+  }
+  const Expr zero = constant(0, in[0].dtype());
+  const te::Tensor x = pads_x ? te::pad(in[0], before_x, after_x, zero, "conv_pad") : in[0];
+  const te::Tensor w = turns_w ? weights_by_phase(in[1], t, dims) : in[1];
   const te::Tensor sum = te::compute(
       shape_exprs(output_shape(node)),
       [&](const std::vector<Var>& i) -> te::Body {
@@ -179,20 +233,25 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
         Expr inside;
         for (size_t d = 0; d < n; ++d) {
           const Expr stride = t.strides[d], o = i[d + 2];
-          if (apart) {
-            at.push_back(floordiv(o, stride));
-            weight.push_back(floormod(o, stride));
+          Expr j = 0;
+          if (!dims[d].by_phase || dims[d].taps > 1) {
+            axes.push_back(te::reduce_axis(Expr(dims[d].taps), fmt::format("k{}", d)));
+            j = axes.back().var;
+          }
+          if (dims[d].by_phase) {
+            const Expr phase = floormod(o, stride), first = phase + Expr(t.before[d]);
+            at.push_back(floordiv(o, stride) + (t.before[d] != 0 ? floordiv(first, stride) : Expr(0)) - j + Expr(dims[d].low));
+            weight.push_back(phase);
+            if (turns_w) weight.push_back(j);
             continue;
           }
-          axes.push_back(te::reduce_axis(Expr(t.kernel[d]), fmt::format("k{}", d)));
-          const Expr k = axes.back().var;
-          const Expr place = o + Expr(t.before[d]) - k * Expr(t.dilations[d]);
+          const Expr place = o + Expr(t.before[d]) - j * Expr(t.dilations[d]);
           const Expr quotient = floordiv(place, stride);
           if (t.strides[d] > 1) inside = logical_and(inside, eq(floormod(place, stride), Expr(0)));
-          inside =
-              logical_and(inside, logical_and(le(Expr(0), quotient), lt(quotient, x.dim(static_cast<int>(d) + 2))));
-          at.push_back(quotient);
-          weight.push_back(k);
+          inside = logical_and(inside,
+                               logical_and(le(Expr(0), quotient), lt(quotient, in[0].dim(static_cast<int>(d) + 2))));
+          at.push_back(quotient + Expr(dims[d].low));
+          weight.push_back(j);
         }
         Expr product = x(std::move(at)) * w(std::move(weight));
         if (!is_true(inside)) product = select(inside, product, constant(0, product.dtype()));

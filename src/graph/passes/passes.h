@@ -31,6 +31,10 @@ Result<> lower_batch_norm(Graph& graph, const PassContext& context);
 /// the offset t before a convolution only where nothing is padded. Values that others use stay.
 Result<> fold_affine(Graph& graph, const PassContext& context);
 
+/// Transposed convolutions of few output channels whose windows lie side by side become a product for each pixel, spread out:
+///   convtranspose(x, w) {2x2, strides 2}   →   depthtospace(conv(x, w') {1x1})
+Result<> split_transposed(Graph& graph, const PassContext& context);
+
 /// Reshapes and transposes move behind elementwise work, so that who makes their input takes it along:
 ///   reshape(x @ w) + b → reshape(x @ w + b')
 Result<> sink_views(Graph& graph, const PassContext& context);

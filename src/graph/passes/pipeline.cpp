@@ -21,6 +21,7 @@ std::span<const GraphPass> graph_passes() {
       {"lookups", lookups},
       {"sink_scales", sink_scales},
       {"fold_affine", fold_affine},
+      {"split_transposed", split_transposed},
       {"fold_constants", fold_constants},
       {"simplify", simplify},
       {"merge_common", merge_common},

@@ -21,12 +21,9 @@ class Partitioner {
     for (const GraphOutput& output : graph.outputs()) outputs_.insert(output.value);
   }
 
-  std::vector<Group> run() {
-    std::vector<Group> groups;
-    for (Node* node : graph_.nodes()) {
-      if (node->erased || taken_.contains(node)) continue;
-      groups.push_back(grow(node));
-    }
+  std::vector<Group> run(const std::vector<const Node*>& joined) {
+    std::vector<Group> groups = grow_all();
+    for (const Node* node : joined) join(groups, *node);
     for (Group& group : groups) find_boundary(group);
     absorb_index_maps(groups);
     std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
@@ -35,7 +32,64 @@ class Partitioner {
     return groups;
   }
 
+  std::vector<const Node*> fusible() {
+    std::vector<Group> groups = grow_all();
+    std::vector<const Node*> found;
+    for (const Group& group : groups)
+      if (const Group* before = maker(groups, *group.anchor))
+        // A wider window keeps a padded copy of the image, of which each strip would have to make its own.
+        if (is_depthwise(*before->anchor) && is_pointwise(*group.anchor)) found.push_back(group.anchor);
+    return found;
+  }
+
  private:
+  std::vector<Group> grow_all() {
+    std::vector<Group> groups;
+    for (Node* node : graph_.nodes()) {
+      if (node->erased || taken_.contains(node)) continue;
+      groups.push_back(grow(node));
+    }
+    return groups;
+  }
+
+  /// The group of a convolution whose result the convolution `node` alone reads, or null.
+  Group* maker(std::vector<Group>& groups, const Node& node) const {
+    if (node.op->name != "Conv" || !node.input(0)->producer) return nullptr;
+    const Value* between = node.input(0);
+    if (between->users.size() != 1 || outputs_.contains(between)) return nullptr;
+    const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+      return group.nodes.back()->output() == between && group.nodes.back()->outputs.size() == 1;
+    });
+    return found != groups.end() && found->anchor->op->name == "Conv" ? &*found : nullptr;
+  }
+
+  /// The group that `node` begins goes on with the one before it.
+  void join(std::vector<Group>& groups, const Node& node) const {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.anchor == &node; });
+    if (group == groups.end()) return;
+    const Group* before = maker(groups, node);
+    if (!before) return;
+    group->nodes.insert(group->nodes.begin(), before->nodes.begin(), before->nodes.end());
+    groups.erase(groups.begin() + (before - groups.data()));
+  }
+
+  static bool is_depthwise(const Node& node) {
+    const int64_t groups = node.attrs.get_int("group", 1);
+    constexpr int64_t kWidest = 3;
+    const std::vector<int64_t> weights = node.input(1)->extents();
+    return groups > 1 && node.input(0)->extent(1) == groups && node.output()->extent(1) == groups &&
+           std::all_of(weights.begin() + 2, weights.end(), [](int64_t extent) { return extent <= kWidest; });
+  }
+
+  static bool is_pointwise(const Node& node) {
+    const auto all = [](const std::vector<int64_t>& list, int64_t value) {
+      return std::all_of(list.begin(), list.end(), [&](int64_t x) { return x == value; });
+    };
+    const std::vector<int64_t> weights = node.input(1)->extents();
+    return node.attrs.get_int("group", 1) == 1 && all({weights.begin() + 2, weights.end()}, 1) &&
+           all(node.attrs.get_ints("strides", {}), 1) && all(node.attrs.get_ints("pads", {}), 0);
+  }
+
   Group grow(Node* first) {
     Group group;
     group.anchor = first;
@@ -91,8 +145,8 @@ class Partitioner {
            node.attrs == group.anchor->attrs && node.input(0)->shape() == reduced && shape == produced;
   }
 
-  /// Elementwise work reads an enlarged image through the map of its indices: nothing is enlarged in memory.
-  ///   Resize | Add   →   Resize_Add
+  /// Elementwise work reads an image that is enlarged or spread out through the map of its indices: nothing is moved in memory.
+  ///   Resize | Add   →   Resize_Add      DepthToSpace | Sigmoid   →   DepthToSpace_Sigmoid
   void absorb_index_maps(std::vector<Group>& groups) const {
     std::unordered_map<const Node*, Group*> by_node;
     for (Group& group : groups)
@@ -101,7 +155,7 @@ class Partitioner {
       if (group.kind != FusionKind::kElementwise && group.kind != FusionKind::kBroadcast) continue;
       for (const Value* input : std::vector<Value*>(group.inputs)) {
         const auto found = input->producer ? by_node.find(input->producer) : by_node.end();
-        if (found == by_node.end() || !repeats_pixels(*input->producer) || input->users.size() != 1 ||
+        if (found == by_node.end() || !rearranges_pixels(*input->producer) || input->users.size() != 1 ||
             outputs_.contains(input))
           continue;
         group.nodes.insert(group.nodes.begin(), input->producer);
@@ -114,8 +168,9 @@ class Partitioner {
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
   }
 
-  /// Element i of the output is element f(i) of the input, where f leaves the channels alone.
-  static bool repeats_pixels(const Node& node) {
+  /// Element i of the output is element f(i) of the input, where f leaves the channels alone or takes pixels from them.
+  static bool rearranges_pixels(const Node& node) {
+    if (node.op->name == "DepthToSpace") return true;
     if (node.op->name != "Resize" || node.attrs.get_string("mode", "nearest") != "nearest") return false;
     const Shape &from = node.input(0)->shape(), &to = node.output()->shape();
     return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
@@ -154,6 +209,10 @@ std::string Group::name() const {
   return text;
 }
 
-std::vector<Group> partition(const Graph& graph) { return Partitioner(graph).run(); }
+std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& joined) {
+  return Partitioner(graph).run(joined);
+}
+
+std::vector<const Node*> fusible_convolutions(const Graph& graph) { return Partitioner(graph).fusible(); }
 
 }  // namespace fettle

@@ -31,7 +31,15 @@ struct Group {
 ///   relu → add → mul                                                         one group
 /// A follower is elementwise or a broadcast to the anchor's output shape; around a reduction also to the shape that
 /// was reduced, and a further reduction over the same axes. Several users of a value are taken in together where they
-/// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel that only they read. What a group hands out is one value, so no two groups can wait for each other.
-std::vector<Group> partition(const Graph& graph);
+/// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel or a
+/// DepthToSpace that only they read. What a group hands out is one value, so no two groups can wait for each other.
+///
+/// `joined`: convolutions that begin no group but go on with the one that makes what they read (of fusible_convolutions):
+///   conv (depthwise) → relu → conv (1x1) → add                               one group, if the 1x1 convolution is joined
+std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& joined = {});
+
+/// 1x1 convolutions that may go on with the group of the depthwise convolution before them, since nothing else reads what lies
+/// between: in the order of the graph.
+std::vector<const Node*> fusible_convolutions(const Graph& graph);
 
 }  // namespace fettle

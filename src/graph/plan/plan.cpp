@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,6 +21,8 @@ namespace {
 
 /// Costs are estimates, and the rule is rarely wrong: another layout must promise this much of the time.
 constexpr double kWorthLeaving = 0.8;
+/// The same for making one kernel of two.
+constexpr double kWorthJoining = 0.95;
 
 bool is_spatial_operator(std::string_view op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
@@ -38,12 +41,15 @@ int64_t count_elems(const std::vector<int64_t>& shape) {
 
 class Planner {
  public:
-  Planner(const Graph& graph, ImageLayout layout) : graph_(graph), layout_(layout) { plan_.layout = layout; }
+  Planner(const Graph& graph, const PlanOptions& options) : graph_(graph), layout_(options.layout) {
+    plan_.layout = options.layout;
+    plan_.joined = options.joined;
+  }
 
   Result<Plan> run() {
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
-    groups_ = partition(graph_);
+    groups_ = partition(graph_, joined_nodes());
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
     if (!placement_.places.empty()) lay_out();
@@ -57,6 +63,15 @@ class Planner {
   }
 
  private:
+  std::vector<const Node*> joined_nodes() const {
+    std::vector<const Node*> nodes;
+    if (plan_.joined.empty()) return nodes;
+    const std::vector<const Node*> fusible = fusible_convolutions(graph_);
+    for (int number : plan_.joined)
+      if (number >= 0 && static_cast<size_t>(number) < fusible.size()) nodes.push_back(fusible[static_cast<size_t>(number)]);
+    return nodes;
+  }
+
   /// Decides where every value lies.
   void lay_out() {
     plan_.storages.clear();
@@ -150,6 +165,7 @@ class Planner {
     PlannedCall call;
     call.workload = add_workload(program.func);
     call.name = fmt::format("{}: {}", group.anchor->name, group.name());
+    call.anchor = group.anchor;
     for (const Value* input : group.inputs) merge_provenance(call.provenance, view_origins_[input]);
     for (const Node* node : group.nodes) merge_provenance(call.provenance, node->provenance);
     for (const Value* value : program.params) call.operands.push_back(operand(*value));
@@ -287,7 +303,7 @@ std::string_view to_string(ImageLayout layout) {
   return layout == ImageLayout::kChannelsLast ? "channels last" : "channels first";
 }
 
-Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options.layout).run(); }
+Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
 
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
   double seconds = 0;
@@ -306,7 +322,35 @@ Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs) {
     least = seconds;
     best = std::move(other);
   }
-  return best;
+  FETTLE_TRY(std::vector<int> joined, choose_joined(graph, best.layout, threads, costs));
+  if (joined.empty()) return best;
+  return make_plan(graph, {.layout = best.layout, .joined = std::move(joined)});
+}
+
+Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
+  const std::vector<const Node*> fusible = fusible_convolutions(graph);
+  PlanOptions all{.layout = layout, .joined = std::vector<int>(fusible.size())};
+  std::iota(all.joined.begin(), all.joined.end(), 0);
+  std::vector<int> chosen;
+  if (fusible.empty()) return chosen;
+  FETTLE_TRY(const Plan apart, make_plan(graph, {.layout = layout}));
+  FETTLE_TRY(const Plan together, make_plan(graph, all));
+  const auto seconds_of = [&](const Plan& plan, const Node* anchor) {
+    for (const PlannedCall& call : plan.calls)
+      if (call.anchor == anchor) return costs.seconds(plan.workloads[static_cast<size_t>(call.workload)].func, threads);
+    return std::numeric_limits<double>::infinity();
+  };
+  std::unordered_map<const Value*, const Node*> makers;  // the convolutions whose groups make values
+  for (const Group& group : partition(graph))
+    for (const Value* output : group.outputs) makers[output] = group.anchor;
+  for (size_t i = 0; i < fusible.size(); ++i) {
+    const Value& between = *fusible[i]->input(0);
+    const int64_t bytes = count_elems(between.extents()) * between.dtype().element_bytes();
+    const double both = seconds_of(apart, makers.at(&between)) + seconds_of(apart, fusible[i]) +
+                        costs.hand_over_seconds(bytes, threads);
+    if (seconds_of(together, fusible[i]) < kWorthJoining * both) chosen.push_back(static_cast<int>(i));
+  }
+  return chosen;
 }
 
 void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place) {

@@ -45,6 +45,7 @@ struct PlannedCall {
   std::string name;               // "conv2d_7: Conv_Add", unique in the plan
   std::vector<Operand> operands;  // one a parameter of the workload's func
   Provenance provenance;          // the model's nodes that it does the work of, or through whose views it reads
+  const Node* anchor = nullptr;   // of the group that it computes; null for a copy
 };
 
 /// How images lie in memory, for the whole graph.
@@ -57,6 +58,7 @@ std::string_view to_string(ImageLayout layout);
 /// Refers to the graph that it was made of, which must live as long.
 struct Plan {
   ImageLayout layout = ImageLayout::kChannelsLast;
+  std::vector<int> joined;          // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
   std::vector<PlannedCall> calls;   // in the order in which they run
@@ -67,6 +69,8 @@ struct Plan {
 
 struct PlanOptions {
   ImageLayout layout = ImageLayout::kChannelsLast;
+  /// Which of fusible_convolutions(graph), by number, become one kernel with the convolution before them.
+  std::vector<int> joined;
 };
 
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
@@ -77,8 +81,11 @@ struct PlanOptions {
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
 
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly
-/// worse.
+/// worse. Then joins those convolutions whose one kernel costs plainly less than two.
 Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs);
+/// The convolutions that are worth joining in this layout, for PlanOptions: where one kernel costs plainly less than two and
+/// what they hand over.
+Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
 /// Σ calls · seconds(workload).
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
 

@@ -47,6 +47,68 @@ TEST(Partition, ValuesUsedTwiceEndAGroup) {
   EXPECT_EQ(groups[0].name(), "Conv_Relu");
 }
 
+/// 1x1, depthwise, 1x1 with a residual: what MobileNetV2 repeats; and a convolution of neither kind.
+Value* inverted_residual(GraphMaker& m) {
+  Value* x = m.input("x", {1, 8, 6, 6});
+  Value* expanded = m.node("Relu", {m.conv(x, 24, 1)});
+  Value* filtered = m.node("Relu", {m.conv(expanded, 24, 3, 24)});
+  Value* y = m.node("Add", {m.conv(filtered, 8, 1), x});
+  return m.conv(y, 8, 3);
+}
+
+TEST(Partition, DepthwiseAndPointwiseConvolutionsMayBeJoined) {
+  GraphMaker m;
+  m.graph.add_output("y", inverted_residual(m));
+  m.graph.sort();
+  const std::vector<const Node*> fusible = fusible_convolutions(m.graph);
+  ASSERT_EQ(fusible.size(), 1u);
+  const auto names = [&](const std::vector<const Node*>& joined) {
+    std::vector<std::string> made;
+    for (const Group& group : partition(m.graph, joined)) made.push_back(group.name());
+    return made;
+  };
+  EXPECT_EQ(names({}), (std::vector<std::string>{"Conv_Relu", "Conv_Relu", "Conv_Add", "Conv"}));
+  EXPECT_EQ(names(fusible), (std::vector<std::string>{"Conv_Relu", "Conv_Relu_Conv_Add", "Conv"}));
+}
+
+TEST(Partition, WhatIsUsedTwiceIsNotJoined) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 8, 6, 6});
+  Value* filtered = m.conv(x, 8, 3, 8);
+  m.graph.add_output("y", m.node("Add", {m.conv(filtered, 8, 1), filtered}));
+  m.graph.sort();
+  EXPECT_TRUE(fusible_convolutions(m.graph).empty());
+}
+
+/// One kernel of two convolutions costs `together`, another 1; handing over costs `between`.
+class JoinCosts : public KernelCosts {
+ public:
+  JoinCosts(double together, double between) : together_(together), between_(between) {}
+  double seconds(const Func& workload, int) override {
+    return workload->name.find("Conv_Relu_Conv") == std::string::npos ? 1 : together_;
+  }
+  double hand_over_seconds(int64_t bytes, int) override {
+    EXPECT_EQ(bytes, 24 * 6 * 6 * 4);
+    return between_;
+  }
+
+ private:
+  double together_, between_;
+};
+
+TEST(Plan, JoinsWhereOneKernelCostsLess) {
+  GraphMaker m;
+  m.graph.add_output("y", inverted_residual(m));
+  m.graph.sort();
+  JoinCosts dear(1.99, 0), cheap(1.5, 0), far(1.99, 0.5);
+  EXPECT_TRUE(choose_joined(m.graph, ImageLayout::kChannelsLast, 1, dear)->empty());
+  EXPECT_EQ(*choose_joined(m.graph, ImageLayout::kChannelsLast, 1, far), std::vector<int>{0});
+  const auto plan = choose_plan(m.graph, 1, cheap);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->calls.size(), 3u);
+  EXPECT_EQ(plan->joined, std::vector<int>{0});
+}
+
 TEST(Plan, EqualWorkIsOneWorkload) {
   GraphMaker m;
   Value* x = m.input("x", {1, 16, 6, 6});

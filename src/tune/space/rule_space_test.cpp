@@ -167,6 +167,14 @@ TEST(DefaultSchedule, OfASoftmaxWhoseRowsLieSideBySide) {
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
 }
 
+TEST(DefaultSchedule, OfADepthwiseAndAPointwiseConvolution) {
+  const Func workload = testing::strip_workload({.h = 56, .w = 56, .in = 96, .out = 24, .residual = true});
+  const auto s = default_schedule(workload, avx512(), 2);
+  ASSERT_OK(s);
+  EXPECT_NE(choices(*s).find("strip_fusion/"), std::string::npos);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+}
+
 TEST(DefaultSchedule, IsTiledForEveryReductionWithAVectorIterator) {
   for (const NamedWorkload& workload : small_workloads()) {
     if (workload.name.starts_with("softmax") || workload.name.starts_with("relu") || workload.name == "transpose" ||

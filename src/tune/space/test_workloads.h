@@ -102,6 +102,60 @@ inline Func conv_workload(const ConvSpec& p) {
   return te::create_func("conv_relu", {x, w, bias}, {y}, options);
 }
 
+struct StripSpec {
+  int64_t n = 1, h = 6, w = 7, in = 20, out = 9, kernel = 3, stride = 1;
+  bool residual = false;
+};
+
+/// Depthwise convolution and 1x1 convolution, each with a bias and relu: channels last.
+inline Func strip_workload(const StripSpec& p) {
+  const auto pointwise = [](const te::Tensor& x, const te::Tensor& w, const te::Tensor& bias, int64_t channels, const std::string& name) {
+    te::ReduceAxis c = te::reduce_axis(x.shape().back(), "ic");
+    std::vector<Expr> shape = x.shape();
+    shape.back() = channels;
+    te::Tensor sum = te::compute(shape, [&](const Indices& i) {
+      std::vector<Expr> at(i.begin(), i.end());
+      at.back() = c;
+      return te::sum(x.at(at) * w(i.back(), c), {c});
+    }, name);
+    return te::compute(shape, [&](const Indices& i) { return max(sum(i) + bias(i.back()), float_imm(0)); }, name + "_relu");
+  };
+  std::vector<te::Tensor> inputs;
+  std::vector<ParamKind> kinds;
+  const auto input = [&](std::vector<Expr> shape, const std::string& name, ParamKind kind) {
+    inputs.push_back(te::placeholder(std::move(shape), kF32, name));
+    kinds.push_back(kind);
+    return inputs.back();
+  };
+  const auto image = [&](int64_t h, int64_t w, int64_t c) {
+    return p.n > 1 ? std::vector<Expr>{p.n, h, w, c} : std::vector<Expr>{h, w, c};
+  };
+  const int64_t pad = p.kernel / 2;
+  const int64_t oh = (p.h - 1) / p.stride + 1, ow = (p.w - 1) / p.stride + 1;
+  te::Tensor x = input(image(p.h, p.w, p.in), "X", ParamKind::kInput);
+  te::Tensor k = input({p.in, p.kernel, p.kernel}, "K", ParamKind::kConstant);
+  te::Tensor bias = input({p.in}, "k", ParamKind::kConstant);
+  std::vector<Expr> around = image(pad, pad, 0);
+  if (p.n > 1) around[0] = 0;
+  te::Tensor padded = te::pad(x, around, around, float_imm(0), "padded");
+  te::ReduceAxis kh = te::reduce_axis(p.kernel, "kh"), kw = te::reduce_axis(p.kernel, "kw");
+  te::Tensor sum = te::compute(image(oh, ow, p.in), [&](const Indices& i) {
+    std::vector<Expr> at(i.begin(), i.end());
+    const size_t d = at.size() - 3;
+    at[d] = i[d] * p.stride + kh;
+    at[d + 1] = i[d + 1] * p.stride + kw;
+    return te::sum(padded.at(at) * k(i.back(), kh, kw), {kh, kw});
+  }, "depthwise");
+  te::Tensor y = te::compute(sum.shape(), [&](const Indices& i) { return max(sum(i) + bias(i.back()), float_imm(0)); }, "depthwise_relu");
+  y = pointwise(y, input({p.out, p.in}, "W", ParamKind::kConstant), input({p.out}, "w", ParamKind::kConstant), p.out, "project");
+  if (p.residual) {
+    te::Tensor r = input(image(oh, ow, p.out), "R", ParamKind::kInput);
+    te::Tensor before = y;
+    y = te::compute(r.shape(), [&](const Indices& i) { return before(i) + r(i); }, "sum");
+  }
+  return te::create_func("strips", inputs, {y}, {.input_kinds = kinds});
+}
+
 /// Kernel 2, stride 2; one output channel: none of its own.
 inline Func conv_transpose_workload(int64_t h, int64_t w, int64_t ic, int64_t oc) {
   te::Tensor x = te::placeholder({h, w, ic}, kF32, "X");
@@ -270,6 +324,10 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"max_pool", pool_workload(9, 12, 20, false, true)},
       {"average_pool", pool_workload(9, 12, 20, true, true)},
       {"max_pool_nchw", pool_workload(8, 34, 3, false, false)},
+      {"depthwise_pointwise", strip_workload({})},
+      {"depthwise_pointwise_wide", strip_workload({.h = 4, .w = 18, .in = 33, .out = 40, .residual = true})},
+      {"depthwise_pointwise_stride", strip_workload({.h = 9, .w = 10, .kernel = 5, .stride = 2})},
+      {"depthwise_pointwise_batch", strip_workload({.n = 2, .h = 4, .w = 6, .in = 16, .out = 16})},
       {"softmax", softmax_workload(5, 37)},
       {"softmax_long", softmax_workload(4, 300)},
       {"softmax_short", softmax_workload(9, 10)},

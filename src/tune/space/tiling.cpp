@@ -97,7 +97,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
 }  // namespace
 
 std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block, int64_t lanes,
-                                        std::optional<size_t> vector_hint) {
+                                        std::optional<size_t> vector_hint, size_t shared) {
   TilingRoles roles;
   std::optional<size_t> vector = vector_hint;
   for (size_t i = 0; i < block.n_iters() && !vector; ++i)
@@ -131,12 +131,12 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     if (long_i != long_than) return long_i;
     return block.store.strides[i] < block.store.strides[than];
   };
-  for (size_t i = 0; i < block.n_iters(); ++i) {
+  for (size_t i = shared; i < block.n_iters(); ++i) {
     if (block.reduce[i] || i == *vector || block.extents[i] == 1) continue;
     if (block.store.strides[i] == AccessPattern::kIrregular) continue;
     if (!roles.row || better_row(i, *roles.row)) roles.row = i;
   }
-  for (size_t i = 0; i < block.n_iters(); ++i) {
+  for (size_t i = shared; i < block.n_iters(); ++i) {
     if (block.reduce[i]) {
       roles.reduce.push_back(i);
     } else if (i != *vector && i != roles.row) {
@@ -163,7 +163,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
           (!roles.second_row || block.store.strides[i] < block.store.strides[*roles.second_row]))
         roles.second_row = i;
 
-  if (roles.row) {
+  if (roles.row && shared == 0) {
     size_t inner = *roles.row;
     for (size_t step = inner; step-- > 0;) {
       const bool is_outside = std::find(roles.outside.begin(), roles.outside.end(), step) != roles.outside.end();

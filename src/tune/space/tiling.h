@@ -32,8 +32,9 @@ struct TilingRoles {
 
 /// Nothing where there is no iterator to fill vectors with.
 /// `vector_hint`: the iterator to use, where layouts are about to make it the innermost of the output.
+/// `shared`: so many of the outermost iterators play no part.
 std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block, int64_t lanes,
-                                        std::optional<size_t> vector_hint = std::nullopt);
+                                        std::optional<size_t> vector_hint = std::nullopt, size_t shared = 0);
 
 struct Tile {
   int64_t rows = 1;

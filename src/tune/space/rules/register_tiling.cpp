@@ -44,6 +44,7 @@ struct Tiling {
   TilingRoles roles;
   ChosenLayouts layouts;
   int64_t lanes = 1;
+  size_t shared = 0;        // outermost loops that enclose other blocks, too, and stay as they are
   Choice choice;
   std::optional<size_t> blocked;  // the reduce iterator that depth cuts
 
@@ -64,9 +65,10 @@ TileProblem tile_problem(const Tiling& t) {
   const BlockStructure& s = t.structure;
   p.lanes = t.lanes;
   p.vector_extent = t.extent(t.roles.vector);
-  p.threads = t.ctx.threads;
+  p.threads = t.shared > 0 ? 1 : t.ctx.threads;
   p.multiplies = s.multiplies_two_loads;
   for (size_t i : t.roles.reduce) p.steps *= t.extent(i);
+  for (size_t i = 0; i < t.shared; ++i) p.repeats *= t.extent(i);
   for (size_t i : t.roles.batch) p.repeats *= t.extent(i);
   for (size_t i : t.roles.outside)
     if (!t.merged(i) && t.roles.second_row != i) p.repeats *= t.extent(i);
@@ -123,7 +125,7 @@ Result<> Tiling::decide() {
     return load.touches(*roles.row) && load.strides[roles.vector] == 1;
   });
   int64_t written = structure.store.buffer->dtype.element_bytes();
-  for (size_t i = 0; i < structure.n_iters(); ++i)
+  for (size_t i = shared; i < structure.n_iters(); ++i)
     if (!structure.reduce[i]) written *= extent(i);
   const int64_t l2 = ctx.target->caches.size() > 1 ? ctx.target->caches[1].size_bytes : 1 << 20;
   FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}, apart && written > 4 * l2 ? 1 : 0));
@@ -307,7 +309,7 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   Loops order;
   if (blocked) order.push_back(depth_outer);
   order.insert(order.end(), outer.begin(), outer.end());
-  const size_t around_tile = order.size();
+  const size_t around_tile = shared + order.size();
   order.insert(order.end(), reduce.begin(), reduce.end());
   order.insert(order.end(), rows_inner.begin(), rows_inner.end());
   order.insert(order.end(), {columns[1], columns[2]});
@@ -360,7 +362,7 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
   // What takes less than a microsecond is not worth a fork.
-  if (structure.points() >= 50000) FETTLE_TRY_VOID(parallelize(ctx, outer));
+  if (shared == 0 && structure.points() >= 50000) FETTLE_TRY_VOID(parallelize(ctx, outer));
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), reduce);
 }
 
@@ -437,12 +439,18 @@ bool applies(const RuleContext& ctx, const BlockNode& block) {
          tiling_roles(ctx.schedule.func(), *structure, ctx.lanes(structure->store.buffer->dtype)).has_value();
 }
 
-Result<> apply(RuleContext& ctx, BlockRef block) {
+Result<> apply(RuleContext& ctx, BlockRef block) { return tile_in_registers(ctx, block, 0); }
+
+}  // namespace
+
+Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   FETTLE_TRY(const BlockNode* before, block_node(ctx, block));
-  Tiling tiling{.ctx = ctx, .block = block, .name = before->name};
+  Tiling tiling{.ctx = ctx, .block = block, .name = before->name, .shared = shared};
   ctx.schedule.set_address_prefix("register_tiling/" + tiling.name);
-  FETTLE_TRY_VOID(split_phases(ctx, block));
-  FETTLE_TRY(tiling.layouts, choose_layouts(ctx, block));
+  if (shared == 0) {
+    FETTLE_TRY_VOID(split_phases(ctx, block));
+    FETTLE_TRY(tiling.layouts, choose_layouts(ctx, block));
+  }
 
   tiling.func = ctx.schedule.func();
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
@@ -450,7 +458,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   if (!structure) return fail(ErrorCode::E230, "the layout of " + tiling.name);
   tiling.structure = *structure;
   const DType dtype = structure->store.buffer->dtype;
-  const auto roles = tiling_roles(tiling.func, *structure, ctx.lanes(dtype), tiling.layouts.vector);
+  const auto roles = tiling_roles(tiling.func, *structure, ctx.lanes(dtype), tiling.layouts.vector, shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
   tiling.roles = *roles;
   tiling.lanes = ctx.lanes(dtype);
@@ -464,8 +472,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   }
   return tiling.nest(padded, back);
 }
-
-}  // namespace
 
 constinit const SketchRule register_tiling_def = {"register_tiling", 10, applies, apply};
 
