@@ -60,6 +60,12 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
   return false;
 }
 
+// Tensor intrinsics read their operands without conditions.
+bool is_for_intrinsics(const RuleContext& ctx, const BlockNode& reader) {
+  const auto structure = block_structure(ctx.schedule.func(), reader);
+  return structure && tensor_product(reader, *structure, *ctx.target);
+}
+
 bool of_constants(const Func& func, const BlockNode& block) {
   return !block.reads.empty() && std::all_of(block.reads.begin(), block.reads.end(), [&](const Region& read) {
     const Param* param = func.find_param(read.buffer.get());
