@@ -1,24 +1,22 @@
-// The learned model: boosted trees (XGBoost's C interface) on log(measured / predicted).
+// Boosted trees, by XGBoost's C interface.
 
 #include <xgboost/c_api.h>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "cost/checked_file.h"
-#include "cost/cost_model.h"
+#include "cost/residuals.h"
 
 namespace fettle {
 namespace {
 
-constexpr size_t kLeastRows = 8;     // with fewer, nothing is learned
-constexpr size_t kMostRows = 20000;  // the oldest are forgotten
+constexpr size_t kLeastRows = 8;  // with fewer, nothing is learned
 constexpr int kRounds = 80;
-constexpr double kLargestResidual = 3;  // e^3 = 20 times off; what failed counts as this
+constexpr float kSharpness = 12;  // ranks: a time longer by 1/12 is worse with odds of e to 1
 
 struct BoosterCloser {
   void operator()(void* handle) const { XGBoosterFree(handle); }
@@ -33,34 +31,12 @@ void check(int status) { FETTLE_CHECK_MSG(status == 0, XGBGetLastError()); }
 
 class BoostedTrees : public CostModel {
  public:
-  explicit BoostedTrees(uint64_t seed) : seed_(seed) {}
+  BoostedTrees(uint64_t seed, Loss loss) : seed_(seed), loss_(loss) {}
 
-  std::string name() const override { return "boosted trees"; }
+  std::string name() const override { return loss_ == Loss::kRank ? "boosted trees by rank" : "boosted trees"; }
 
   Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) override {
-    FETTLE_CHECK(candidates.size() == seconds.size());
-    double best = INFINITY;
-    for (const double s : seconds)
-      if (s > 0) best = std::min(best, s);
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const CandidateFeatures& c = candidates[i];
-      if (n_features_ == 0) n_features_ = c.values.size();
-      FETTLE_CHECK(c.values.size() == n_features_);
-      if (c.predicted_seconds <= 0 || !std::isfinite(c.predicted_seconds)) continue;
-      const bool measured = seconds[i] > 0 && std::isfinite(seconds[i]);
-      const double residual = measured ? std::log(seconds[i] / c.predicted_seconds) : kLargestResidual;
-      // What is far from the best need not be known well.
-      const double weight = measured && std::isfinite(best) ? std::max(0.05, best / seconds[i]) : 0.05;
-      values_.insert(values_.end(), c.values.begin(), c.values.end());
-      labels_.push_back(static_cast<float>(std::clamp(residual, -kLargestResidual, kLargestResidual)));
-      weights_.push_back(static_cast<float>(weight));
-    }
-    if (labels_.size() > kMostRows) {
-      const auto surplus = static_cast<ptrdiff_t>(labels_.size() - kMostRows);
-      labels_.erase(labels_.begin(), labels_.begin() + surplus);
-      weights_.erase(weights_.begin(), weights_.begin() + surplus);
-      values_.erase(values_.begin(), values_.begin() + surplus * static_cast<ptrdiff_t>(n_features_));
-    }
+    data_.add(candidates, seconds);
     train();
     return {};
   }
@@ -70,97 +46,84 @@ class BoostedTrees : public CostModel {
     result.reserve(candidates.size());
     for (const CandidateFeatures& c : candidates) result.push_back(c.predicted_seconds);
     if (!booster_ || candidates.empty()) return result;
-    std::vector<float> values;
-    values.reserve(candidates.size() * n_features_);
-    for (const CandidateFeatures& c : candidates) {
-      FETTLE_CHECK(c.values.size() == n_features_);
-      values.insert(values.end(), c.values.begin(), c.values.end());
-    }
-    const Matrix matrix = make_matrix(values, candidates.size());
+    const Matrix matrix = make_matrix(data_.rows_of(candidates), candidates.size());
     bst_ulong n = 0;
-    const float* residuals = nullptr;
-    check(XGBoosterPredict(booster_.get(), matrix.get(), 0, 0, 0, &n, &residuals));
+    const float* scores = nullptr;
+    if (loss_ == Loss::kRank) {
+      const std::vector<float> none(candidates.size(), 0.0f);
+      check(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", none.data(), none.size()));
+    }
+    check(XGBoosterPredict(booster_.get(), matrix.get(), 0, 0, 0, &n, &scores));
     FETTLE_CHECK(n == candidates.size());
-    for (size_t i = 0; i < result.size(); ++i) result[i] *= std::exp(static_cast<double>(residuals[i]));
+    // Regression: the logarithm of what is missed. Ranks: higher is faster, beyond what was predicted.
+    const double unit = loss_ == Loss::kRank ? -1 / static_cast<double>(kSharpness) : 1;
+    for (size_t i = 0; i < result.size(); ++i) result[i] *= std::exp(unit * static_cast<double>(scores[i]));
     return result;
   }
 
-  // What was learned from is kept, and learned again: training is deterministic, and goes on from there.
-  Result<> save(const std::string& path) const override {
-    std::vector<double> numbers = {static_cast<double>(n_features_), static_cast<double>(labels_.size())};
-    numbers.insert(numbers.end(), labels_.begin(), labels_.end());
-    numbers.insert(numbers.end(), weights_.begin(), weights_.end());
-    numbers.insert(numbers.end(), values_.begin(), values_.end());
-    return write_checked(path, kTitle, numbers);
-  }
-
+  Result<> save(const std::string& path) const override { return data_.save(path, name()); }
   Result<> load(const std::string& path) override {
-    FETTLE_TRY(const std::vector<double> numbers, read_checked(path, kTitle));
-    bool sane =
-        numbers.size() >= 2 && numbers[0] >= 0 && numbers[0] < 1e5 && numbers[1] >= 0 && numbers[1] <= kMostRows;
-    const auto n_features = sane ? static_cast<size_t>(numbers[0]) : 0,
-               rows = sane ? static_cast<size_t>(numbers[1]) : 0;
-    sane = sane && numbers.size() == 2 + rows * (2 + n_features);
-    for (const double number : numbers) sane = sane && std::isfinite(number);
-    if (!sane) return fail(ErrorCode::E503, path + " is no model of boosted trees");
-    const auto part = [&](size_t first, size_t count) {
-      const auto begin = numbers.begin() + static_cast<ptrdiff_t>(first);
-      return std::vector<float>(begin, begin + static_cast<ptrdiff_t>(count));
-    };
-    n_features_ = n_features;
-    labels_ = part(2, rows);
-    weights_ = part(2 + rows, rows);
-    values_ = part(2 + 2 * rows, rows * n_features);
+    FETTLE_TRY_VOID(data_.load(path, name()));
     train();
     return {};
   }
 
  private:
-  static constexpr const char* kTitle = "fettle boosted trees 1";
-
   Matrix make_matrix(const std::vector<float>& values, size_t rows) const {
     DMatrixHandle handle = nullptr;
-    check(XGDMatrixCreateFromMat(values.data(), rows, n_features_, NAN, &handle));
+    check(XGDMatrixCreateFromMat(values.data(), rows, data_.features(), NAN, &handle));
     return Matrix(handle);
   }
 
   void train() {
     booster_.reset();
-    if (labels_.size() < kLeastRows) return;
-    const Matrix matrix = make_matrix(values_, labels_.size());
-    check(XGDMatrixSetFloatInfo(matrix.get(), "label", labels_.data(), labels_.size()));
-    check(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights_.data(), weights_.size()));
-    double sum = 0, weight = 0;
-    for (size_t i = 0; i < labels_.size(); ++i) {
-      sum += static_cast<double>(labels_[i]) * static_cast<double>(weights_[i]);
-      weight += static_cast<double>(weights_[i]);
+    if (data_.rows() < kLeastRows) return;
+    const Matrix matrix = make_matrix(data_.values(), data_.rows());
+    std::vector<std::pair<const char*, std::string>> params = {{"tree_method", "hist"},
+                                                               {"max_depth", "5"},
+                                                               {"eta", "0.12"},
+                                                               {"lambda", "1"},
+                                                               {"min_child_weight", "0.5"},
+                                                               {"nthread", "1"},
+                                                               {"verbosity", "0"},
+                                                               {"seed", fmt::format("{}", seed_ & 0x7fffffff)}};
+    std::vector<float> targets = data_.labels();
+    if (loss_ == Loss::kRegression) {
+      const auto& labels = data_.labels();
+      const auto& weights = data_.weights();
+      const double weight = std::accumulate(weights.begin(), weights.end(), 0.0);
+      const double sum = std::inner_product(labels.begin(), labels.end(), weights.begin(), 0.0);
+      check(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights.data(), weights.size()));
+      params.insert(params.end(), {{"objective", "reg:squarederror"}, {"base_score", fmt::format("{}", sum / weight)}});
+    } else {
+      // Of two candidates of a batch, the faster one; the trees add to what the prediction says.
+      std::vector<float> margins = data_.predicted();
+      for (size_t i = 0; i < targets.size(); ++i) targets[i] = -(targets[i] + margins[i]);
+      for (float& margin : margins) margin *= -kSharpness;
+      const auto& batches = data_.batches();
+      check(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
+      check(XGDMatrixSetUIntInfo(matrix.get(), "group", batches.data(), batches.size()));
+      params.insert(params.end(), {{"objective", "rank:pairwise"}});
     }
+    check(XGDMatrixSetFloatInfo(matrix.get(), "label", targets.data(), targets.size()));
     BoosterHandle handle = nullptr;
     const DMatrixHandle cached[] = {matrix.get()};
     check(XGBoosterCreate(cached, 1, &handle));
     booster_.reset(handle);
-    const std::pair<const char*, std::string> params[] = {{"objective", "reg:squarederror"},
-                                                          {"tree_method", "hist"},
-                                                          {"max_depth", "5"},
-                                                          {"eta", "0.12"},
-                                                          {"lambda", "1"},
-                                                          {"min_child_weight", "0.5"},
-                                                          {"nthread", "1"},
-                                                          {"verbosity", "0"},
-                                                          {"seed", fmt::format("{}", seed_ & 0x7fffffff)},
-                                                          {"base_score", fmt::format("{}", sum / weight)}};
     for (const auto& [name, value] : params) check(XGBoosterSetParam(booster_.get(), name, value.c_str()));
     for (int round = 0; round < kRounds; ++round) check(XGBoosterUpdateOneIter(booster_.get(), round, matrix.get()));
   }
 
   const uint64_t seed_;
-  size_t n_features_ = 0;
-  std::vector<float> values_, labels_, weights_;
+  const Loss loss_;
+  Residuals data_;
   Booster booster_;
 };
 
 }  // namespace
 
-std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed) { return std::make_unique<BoostedTrees>(seed); }
+std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed, Loss loss) {
+  return std::make_unique<BoostedTrees>(seed, loss);
+}
 
 }  // namespace fettle

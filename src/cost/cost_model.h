@@ -30,9 +30,14 @@ class CostModel {
   virtual Result<> load(const std::string& path) = 0;
 };
 
+/// What a model is trained to have small: the error of each prediction, or the number of pairs in the wrong order.
+enum class Loss : uint8_t { kRegression, kRank };
+
 /// Boosted trees (XGBoost) on the residual: log(measured / predicted_seconds), so that with no data at all the
-/// prediction is that of the atom table.
-std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed);
+/// prediction is that of the atom table. kRank: candidates of one batch are compared with each other.
+std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed, Loss loss = Loss::kRegression);
+/// A multi-layer perceptron with two hidden layers on the same residual.
+std::unique_ptr<CostModel> make_mlp(uint64_t seed);
 /// No learning: predicted_seconds as they are.
 std::unique_ptr<CostModel> make_prediction_only();
 /// Ranks at random, the baseline that every model must beat.

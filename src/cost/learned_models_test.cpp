@@ -45,8 +45,35 @@ struct TempFile {
   std::string path;
 };
 
-TEST(BoostedTrees, WithoutDataThePredictionStands) {
-  const auto model = make_boosted_trees(1);
+struct Learned {
+  const char* name;
+  std::unique_ptr<CostModel> (*make)(uint64_t seed);
+};
+class LearnedModels : public ::testing::TestWithParam<Learned> {
+ protected:
+  static std::unique_ptr<CostModel> make(uint64_t seed) { return GetParam().make(seed); }
+};
+INSTANTIATE_TEST_SUITE_P(All, LearnedModels,
+                         ::testing::Values(Learned{"trees", [](uint64_t s) { return make_boosted_trees(s); }},
+                                           Learned{"trees_by_rank",
+                                                   [](uint64_t s) { return make_boosted_trees(s, Loss::kRank); }},
+                                           Learned{"mlp", [](uint64_t s) { return make_mlp(s); }}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// The share of pairs whose order is predicted right.
+double right_pairs(CostModel& model, const Samples& samples) {
+  const std::vector<double> predicted = model.predict(samples.candidates);
+  double right = 0, pairs = 0;
+  for (size_t i = 0; i < predicted.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      right += (predicted[i] < predicted[j]) == (samples.seconds[i] < samples.seconds[j]) ? 1 : 0;
+      ++pairs;
+    }
+  return right / pairs;
+}
+
+TEST_P(LearnedModels, WithoutDataThePredictionStands) {
+  const auto model = make(1);
   const Samples samples = make_samples(20, 1);
   const std::vector<double> predicted = model->predict(samples.candidates);
   for (size_t i = 0; i < predicted.size(); ++i) EXPECT_EQ(predicted[i], samples.candidates[i].predicted_seconds);
@@ -66,8 +93,29 @@ TEST(BoostedTrees, LearnsWhatThePredictionMisses) {
   EXPECT_LT(last, 0.2 * before);
 }
 
-TEST(BoostedTrees, WhatFailedIsPredictedSlow) {
-  const auto model = make_boosted_trees(1);
+TEST_P(LearnedModels, OrderBetterThanThePrediction) {
+  const auto model = make(1);
+  const Samples unseen = make_samples(150, 2);
+  const double before = right_pairs(*model, unseen);
+  for (uint64_t batch = 0; batch < 6; ++batch) {
+    const Samples samples = make_samples(64, 100 + batch);
+    ASSERT_TRUE(model->update(samples.candidates, samples.seconds).has_value());
+  }
+  const double after = right_pairs(*model, unseen);
+  EXPECT_GT(after, before + 0.5 * (1 - before)) << before;
+}
+
+TEST_P(LearnedModels, AFileOfAnotherModelIsRefused) {
+  const TempFile file;
+  const Samples samples = make_samples(40, 30);
+  const auto other = std::string(GetParam().name) == "mlp" ? make_boosted_trees(1) : make_mlp(1);
+  ASSERT_TRUE(other->update(samples.candidates, samples.seconds).has_value());
+  ASSERT_TRUE(other->save(file.path).has_value());
+  EXPECT_EQ(make(1)->load(file.path).error().code, ErrorCode::E503);
+}
+
+TEST_P(LearnedModels, WhatFailedIsPredictedSlow) {
+  const auto model = make(1);
   Samples samples = make_samples(128, 3);
   for (size_t i = 0; i < samples.seconds.size(); ++i)
     if (samples.candidates[i].values[0] > 0.8f) samples.seconds[i] = INFINITY;
@@ -80,8 +128,8 @@ TEST(BoostedTrees, WhatFailedIsPredictedSlow) {
   }
 }
 
-TEST(BoostedTrees, SameDataSameModel) {
-  const auto a = make_boosted_trees(7), b = make_boosted_trees(7);
+TEST_P(LearnedModels, SameDataSameModel) {
+  const auto a = make(7), b = make(7);
   const Samples unseen = make_samples(50, 4);
   for (uint64_t batch = 0; batch < 2; ++batch) {
     const Samples samples = make_samples(40, 10 + batch);
@@ -91,9 +139,9 @@ TEST(BoostedTrees, SameDataSameModel) {
   EXPECT_EQ(a->predict(unseen.candidates), b->predict(unseen.candidates));
 }
 
-TEST(BoostedTrees, KeptAndGoneOnWith) {
+TEST_P(LearnedModels, KeptAndGoneOnWith) {
   const TempFile file;
-  const auto a = make_boosted_trees(7), b = make_boosted_trees(7);
+  const auto a = make(7), b = make(7);
   const Samples first = make_samples(40, 20), second = make_samples(40, 21), unseen = make_samples(50, 22);
   ASSERT_TRUE(a->update(first.candidates, first.seconds).has_value());
   ASSERT_TRUE(a->save(file.path).has_value());
@@ -104,15 +152,15 @@ TEST(BoostedTrees, KeptAndGoneOnWith) {
   EXPECT_EQ(a->predict(unseen.candidates), b->predict(unseen.candidates));
 }
 
-TEST(BoostedTrees, ADamagedFileIsRefused) {
+TEST_P(LearnedModels, ADamagedFileIsRefused) {
   const TempFile file;
-  const auto model = make_boosted_trees(7);
+  const auto model = make(7);
   const Samples samples = make_samples(40, 30);
   EXPECT_EQ(model->load(file.path).error().code, ErrorCode::E701);
   ASSERT_TRUE(model->update(samples.candidates, samples.seconds).has_value());
   ASSERT_TRUE(model->save(file.path).has_value());
   std::filesystem::resize_file(file.path, std::filesystem::file_size(file.path) / 2);
-  EXPECT_EQ(make_boosted_trees(7)->load(file.path).error().code, ErrorCode::E503);
+  EXPECT_EQ(make(7)->load(file.path).error().code, ErrorCode::E503);
 }
 
 TEST(SimpleModels, PredictionAndChance) {
