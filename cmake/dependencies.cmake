@@ -35,6 +35,7 @@ fettle_import(lld HEADER lld/Common/Driver.h LIBRARIES lldELF lldCommon HINTS /u
 fettle_import(sqlite HEADER sqlite3.h LIBRARIES sqlite3 PACKAGE libsqlite3-dev)
 fettle_import(xgboost HEADER xgboost/c_api.h LIBRARIES xgboost PACKAGE libxgboost-dev)
 fettle_import(protobuf HEADER google/protobuf/message.h LIBRARIES protobuf PACKAGE libprotobuf-dev)
+fettle_import(grpc HEADER grpcpp/grpcpp.h LIBRARIES grpc++ grpc gpr absl_synchronization PACKAGE libgrpc++-dev)
 fettle_import(opencl HEADER CL/cl.h LIBRARIES OpenCL PACKAGE ocl-icd-opencl-dev)
 fettle_import(cli11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
 
@@ -58,4 +59,24 @@ function(fettle_onnx_proto)
   target_include_directories(fettle_onnx_proto SYSTEM PUBLIC ${out})
   target_link_libraries(fettle_onnx_proto PUBLIC fettle::protobuf)
   add_library(fettle::onnx_proto ALIAS fettle_onnx_proto)
+endfunction()
+
+# fettle_grpc_proto(NAME FILE): the messages and services of a .proto of ours, as fettle::NAME_proto. Include as
+# "NAME.pb.h" and, in as few files as can be since it is slow to compile, "NAME.grpc.pb.h".
+function(fettle_grpc_proto name proto)
+  find_program(FETTLE_PROTOC protoc REQUIRED)
+  find_program(FETTLE_PROTOC_GRPC grpc_cpp_plugin REQUIRED)
+  get_filename_component(folder ${proto} DIRECTORY)
+  set(out ${CMAKE_BINARY_DIR}/generated/remote)
+  file(MAKE_DIRECTORY ${out})
+  set(made ${out}/${name}.pb.cc ${out}/${name}.pb.h ${out}/${name}.grpc.pb.cc ${out}/${name}.grpc.pb.h)
+  add_custom_command(OUTPUT ${made}
+    COMMAND ${FETTLE_PROTOC} --proto_path=${folder} --cpp_out=${out} --grpc_out=${out}
+      --plugin=protoc-gen-grpc=${FETTLE_PROTOC_GRPC} ${proto}
+    DEPENDS ${proto} VERBATIM)
+  add_library(fettle_${name}_proto STATIC ${made})
+  target_compile_options(fettle_${name}_proto PRIVATE -w -g0)
+  target_include_directories(fettle_${name}_proto SYSTEM PUBLIC ${out})
+  target_link_libraries(fettle_${name}_proto PUBLIC fettle::grpc fettle::protobuf)
+  add_library(fettle::${name}_proto ALIAS fettle_${name}_proto)
 endfunction()

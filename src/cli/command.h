@@ -43,6 +43,8 @@ Command add_inspect_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
 Command add_doctor_command(CLI::App& app);
 Command add_explain_command(CLI::App& app);
+Command add_tracker_command(CLI::App& app);
+Command add_device_command(CLI::App& app);
 std::vector<Command> add_db_commands(CLI::App& app);
 
 /// `tune --report`: the page of one run, with the times of its kernels inside the model. Errors: those of reading records,

@@ -25,8 +25,9 @@ constexpr double kEndSeconds = 0.2, kEndShare = 0.02;
 /// that may be in vain.
 constexpr int kBatchesBetween = 3, kCloserLooks = 12;
 
-// Errors that concern all tasks: nothing can be recorded any more.
+// Errors that concern all tasks: nothing can be recorded any more, or the machines that measure cannot be had.
 bool concerns_all(ErrorCode code) {
+  if (code == ErrorCode::E801 || code == ErrorCode::E802 || code == ErrorCode::E804 || code == ErrorCode::E805) return true;
   return code == ErrorCode::E501 || code == ErrorCode::E502 || code == ErrorCode::E503 || code == ErrorCode::E504 ||
          code == ErrorCode::E505;
 }
