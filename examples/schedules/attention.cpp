@@ -57,9 +57,9 @@ Result<Nest> by_blocks(Schedule& s, BlockRef block, int64_t queries) {
   return nest;
 }
 
-// keys and queries: of a block. All vectors lie along queries, so that maxima and sums over keys need nothing across
-// lanes.
-Result<> one_pass(Schedule& s, int64_t keys, int64_t queries) {
+// keys and queries: of a block; register tiles have queries / 16 vectors in rows_of_tile rows. All vectors lie along
+// queries, so that maxima and sums over keys need nothing across lanes.
+Result<> one_pass(Schedule& s, int64_t keys, int64_t queries, int64_t rows_of_tile) {
   FETTLE_TRY(const BlockRef written, get_block(s, {.name = "O"}));
   FETTLE_TRY(const Blocks parts, reformulate(s, {.block = written, .kind = "online_reduction", .numbers = {keys}}));
   const BlockRef block_max = parts[0], run_max = parts[1], powers = parts[2], block_sum = parts[3], run_sum = parts[4];
@@ -78,9 +78,9 @@ Result<> one_pass(Schedule& s, int64_t keys, int64_t queries) {
     FETTLE_TRY_VOID(transform_layout(s, {.block = block, .index_map = blocks}));
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = scores, .scope = kScopeRegister}));
 
-  // What a block of keys adds to the output: 8 x 2 vectors in registers, added to what there is so far.
+  // What a block of keys adds to the output: a tile in registers, added to what there is so far.
   FETTLE_TRY(const Nest of_out, by_blocks(s, run_out, queries));
-  FETTLE_TRY(const Loops e, split(s, {.loop = of_out.rest[0], .factors = {kInfer, 8}}));
+  FETTLE_TRY(const Loops e, split(s, {.loop = of_out.rest[0], .factors = {kInfer, rows_of_tile}}));
   FETTLE_TRY_VOID(compute_at(s, {.block = block_out, .loop = e[0], .preserve_unit_loops = false}));
   FETTLE_TRY_VOID(unroll(s, {.loop = e[1]}));
   FETTLE_TRY_VOID(as_vectors(s, of_out.rest[1]));
@@ -112,10 +112,10 @@ Result<> one_pass(Schedule& s, int64_t keys, int64_t queries) {
   FETTLE_TRY_VOID(in_registers(s, block_max));
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = block_max, .loop = h[4]}).map([](BlockRef) {}));
 
-  // The scores of a block: 8 keys x 2 vectors of queries in registers.
+  // The scores of a block: a tile of keys x queries in registers.
   FETTLE_TRY_VOID(compute_at(s, {.block = back, .loop = b, .preserve_unit_loops = false}));
   FETTLE_TRY(const Loops c, get_loops(s, {.block = back}));  // h i0 b | i j
-  FETTLE_TRY(const Loops j, split(s, {.loop = c[4], .factors = {kInfer, 8}}));
+  FETTLE_TRY(const Loops j, split(s, {.loop = c[4], .factors = {kInfer, rows_of_tile}}));
   FETTLE_TRY_VOID(reorder(s, {.loops = {j[0], j[1], c[3]}}));
   FETTLE_TRY_VOID(compute_at(s, {.block = scores, .loop = j[0], .preserve_unit_loops = false}));
   FETTLE_TRY_VOID(unroll(s, {.loop = j[1]}));
@@ -128,8 +128,9 @@ Result<> one_pass(Schedule& s, int64_t keys, int64_t queries) {
 
   // Once for each block of queries: Q turned over before, the output turned back and divided after.
   FETTLE_TRY_VOID(compute_at(s, {.block = packed, .loop = of_max.queries, .preserve_unit_loops = false}));
-  for (const BlockRef block : {inverse, out}) {
+  for (const BlockRef block : {inverse, out})
     FETTLE_TRY_VOID(reverse_compute_at(s, {.block = block, .loop = of_max.queries, .preserve_unit_loops = false}));
+  for (const BlockRef block : {packed, inverse, out}) {
     FETTLE_TRY(const Loops l, get_loops(s, {.block = block}));
     FETTLE_TRY_VOID(as_vectors(s, l.back()));
   }
@@ -144,15 +145,16 @@ Subject attention() {
           program(),
           4.0 * kHeads * kTokens * kTokens * kWidth,
           1e-5,
-          {{"one pass, 128 keys at once",
+          {{"one pass: 128 keys, 32 queries",
             "As written, scores, maxima, exponentials, sums, weights and product are each a pass over 12 x 512 x 512 "
             "numbers. Now for 32 queries, blocks of keys go by: scores, the highest so far, exponentials, and what "
             "they add to sum "
             "and output,\n"
             "    both corrected once a block. 128 x 32 scores stay in L1.",
-            [](Schedule& s) { return one_pass(s, 128, 32); }},
-           {"64 keys at once", "Keys, values, scores and exponentials of a block fit into L1 together.",
-            [](Schedule& s) { return one_pass(s, 64, 32); }}}};
+            [](Schedule& s) { return one_pass(s, 128, 32, 8); }},
+           {"64 keys, 64 queries",
+            "Keys and values come from L2: twice as many queries share them while a block of either is in L1.",
+            [](Schedule& s) { return one_pass(s, 64, 64, 4); }}}};
 }
 
 }  // namespace fettle::examples

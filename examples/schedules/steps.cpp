@@ -92,9 +92,11 @@ bool run_steps(const Subject& subject, double seconds) {
   }
   bench::PeakMeter peak(1);
   for (int i = 0; i < 4; ++i) peak.slice(5e5);
+  // The peak is that of the moment: clocks follow what has been running.
   const auto print = [&](const std::string& title, double time, size_t steps) {
+    const double now = std::max(peak.slice(1e6), peak.slice(1e6));
     fmt::print("  {:<28} {:10.4f} ms", title, time * 1e3);
-    if (subject.flops > 0) fmt::print("  {:6.1f} % of peak", 100 * subject.flops / time * 1e-9 / peak.best());
+    if (subject.flops > 0) fmt::print("  {:6.1f} % of peak", 100 * subject.flops / time * 1e-9 / now);
     fmt::print("  {:3} steps", steps);
   };
   print("as written", *plain_time, 0);
@@ -117,7 +119,6 @@ bool run_steps(const Subject& subject, double seconds) {
     const double error = difference(*plain, *kernel);
     const bool fits = error <= subject.tolerance;
     right &= fits;
-    peak.slice(5e5);
     print(step.title, *time, s.trace().size());
     fmt::print("  off by {:.1e} of scale{}\n", error, fits ? "" : ": WRONG");
   }
