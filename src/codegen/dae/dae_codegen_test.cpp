@@ -4,6 +4,7 @@
 #include "codegen/dae/testing.h"
 #include "lower/decoupled.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/software_pipeline.h"
 
 namespace fettle::dae {
 namespace {
@@ -83,18 +84,24 @@ TEST(Dae, VirtualThreadsHideLatency) {
 TEST(Dae, DoubleBuffersHideLatencyToo) {
   const MatmulTiles tiles = {.rows = 16, .columns = 4, .steps = 2};
   const auto plain = scheduled_matmul(32, 8, 16, tiles);
-  auto doubled = scheduled_matmul(32, 8, 16, tiles);
-  for (const char* copy : {"A_inp", "W_wgt"}) ASSERT_OK(double_buffer(doubled, {doubled.block(copy), 0}));
-  const auto program = compile(doubled.func(), kTarget);
-  ASSERT_OK(program);
-  EXPECT_OK(check_hazards(*program));
-  EXPECT_TRUE(computes(*program, doubled.original));
   const auto before = count_cycles(compile(plain.func(), kTarget).value(), *kTarget.accelerator);
-  const auto after = count_cycles(*program, *kTarget.accelerator);
   ASSERT_OK(before);
-  ASSERT_OK(after);
-  EXPECT_EQ(after->memory_bytes, before->memory_bytes);
-  EXPECT_LT(after->cycles, before->cycles);
+  for (const bool pipelined : {false, true}) {
+    auto s = scheduled_matmul(32, 8, 16, tiles);
+    if (pipelined) {
+      ASSERT_OK(software_pipeline(s, {s.loop("ko_0"), {0, 0, 1}, {0, 1, 2}}));
+    } else {
+      for (const char* copy : {"A_inp", "W_wgt"}) ASSERT_OK(double_buffer(s, {s.block(copy), 0}));
+    }
+    const auto program = compile(s.func(), kTarget);
+    ASSERT_OK(program);
+    EXPECT_OK(check_hazards(*program));
+    EXPECT_TRUE(computes(*program, s.original));
+    const auto after = count_cycles(*program, *kTarget.accelerator);
+    ASSERT_OK(after);
+    EXPECT_EQ(after->memory_bytes, before->memory_bytes);
+    EXPECT_LT(after->cycles, before->cycles);
+  }
 }
 
 TEST(Dae, ShortQueuesAreSlowerAndStillRun) {

@@ -86,9 +86,33 @@ class Interleaver : public Mutator {
     if (const auto* place = s.as<AllocateNode>()) return allocate(place->buffer, inject(threads, n, place->body));
     std::vector<Stmt> stmts;
     if (const auto* list = s.as<SeqNode>()) {
-      for (const Stmt& part : list->stmts) stmts.push_back(inject(threads, n, part));
+      for (size_t i = 0; i < list->stmts.size();) {
+        size_t end = i + 1;
+        while (end < list->stmts.size() && same_unit(list->stmts[i], list->stmts[end])) ++end;
+        if (end == i + 1) {
+          stmts.push_back(inject(threads, n, list->stmts[i]));
+        } else {
+          std::vector<Stmt> group(list->stmts.begin() + static_cast<std::ptrdiff_t>(i),
+                                  list->stmts.begin() + static_cast<std::ptrdiff_t>(end));
+          stmts.push_back(repeat(threads, n, seq(std::move(group))));
+        }
+        i = end;
+      }
       return seq(std::move(stmts));
     }
+    return repeat(threads, n, s);
+  }
+
+  // A thread's tasks of one unit that follow one another stay together: a queue is in order, so what one thread loads
+  // must not wait behind what another one, still at work, has no place for yet.
+  static bool same_unit(const Stmt& a, const Stmt& b) {
+    const auto *x = a.as<AsyncNode>(), *y = b.as<AsyncNode>();
+    return x && y && x->queue == y->queue;
+  }
+
+  static Stmt repeat(const ForNode& threads, int64_t n, const Stmt& s) {
+    const VarNode* var = threads.var.get();
+    std::vector<Stmt> stmts;
     for (int64_t t = 0; t < n; ++t) {
       const Stmt copy = substitute(s, {{var, threads.min + Expr(t)}});
       stmts.push_back(t == 0 ? copy : rename_bound(copy));
