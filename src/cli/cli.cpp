@@ -10,22 +10,33 @@
 namespace fettle::cli {
 namespace {
 
-void print_report(const Report& report, bool json) {
-  // Names come from model files, and may be no UTF-8.
-  if (json) fmt::print("{}\n", report.json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+/// One line. Names come from model files, and may be no UTF-8.
+void print_json(nlohmann::json object, const std::string& command) {
+  object["command"] = command;
+  fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+/// "tune", "db ls"
+std::string name_of(const CLI::App& command) {
+  const CLI::App* group = command.get_parent();
+  return group && group->get_parent() ? group->get_name() + " " + command.get_name() : command.get_name();
+}
+
+void print_report(const Report& report, const Command& command) {
+  if (*command.json) print_json(report.json, name_of(*command.app));
   else if (!report.text.empty()) fmt::print("{}{}", report.text, report.text.ends_with('\n') ? "" : "\n");
   std::fflush(stdout);
 }
 
-void print_failure(const Diagnostic& diagnostic, bool json) {
-  if (json) {
+void print_failure(const Diagnostic& diagnostic, const Command& command) {
+  if (*command.json) {
     const ErrorInfo& info = error_info(diagnostic.code);
     const nlohmann::json error = {{"code", info.name},
                                   {"meaning", info.meaning},
                                   {"message", diagnostic.message},
                                   {"where", diagnostic.where},
                                   {"remedy", info.remedy}};
-    fmt::print("{}\n", nlohmann::json{{"error", error}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json({{"error", error}}, name_of(*command.app));
     std::fflush(stdout);
   }
   fmt::print(stderr, "fettle: {}\n", diagnostic.to_string());
@@ -55,14 +66,14 @@ int run(int argc, char** argv) {
     try {
       const Result<Report> report = command.run();
       if (report) {
-        print_report(*report, *command.json);
+        print_report(*report, command);
         return report->status;
       }
-      print_failure(report.error(), *command.json);
+      print_failure(report.error(), command);
       // Which flags go together is known only after parsing; that is wrong usage too.
       return report.error().code == ErrorCode::E709 ? kWrongUsage : kCouldNot;
     } catch (const std::bad_alloc&) {
-      print_failure({ErrorCode::E710, "no memory is left"}, *command.json);
+      print_failure({ErrorCode::E710, "no memory is left"}, command);
       return kCouldNot;
     }
   }

@@ -34,7 +34,7 @@ Result<Report> compile(const Options& options) {
   header.replace_extension(".h");
   std::error_code ignored;
   Report report;
-  report.json = {{"out", options.out},
+  report.json = {{"file", options.out},
                  {"header", header.string()},
                  {"bytes", std::filesystem::file_size(options.out, ignored)},
                  {"kernels", calls},

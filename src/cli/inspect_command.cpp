@@ -118,7 +118,7 @@ Report list_tasks(const CompiledModel& model) {
   for (size_t i = 0; i < model.tasks().size(); ++i) {
     const TaskInfo& task = model.tasks()[i];
     report.json["tasks"].push_back({{"index", i},
-                                    {"hash", task.hash},
+                                    {"task", task.hash},
                                     {"name", task.name},
                                     {"count", task.count},
                                     {"calls", calls_json(task)},

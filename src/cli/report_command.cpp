@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/report/report_page.h"
@@ -32,6 +33,27 @@ void take_tasks(TuningRun& run, const CompiledModel& compiled) {
   run.tasks = std::move(tasks);
 }
 
+/// Refuses a model that has nothing to do with the run, and says where it has little.
+Result<> check_model(const TuningRun& run, const CompiledModel& compiled, const std::string& path) {
+  std::set<std::string> known;
+  for (const TaskInfo& info : compiled.tasks()) known.insert(info.hash);
+  const auto found = static_cast<size_t>(std::count_if(run.tasks.begin(), run.tasks.end(), [&](const RunTask& task) {
+    return known.contains(task.workload.hash.hex());
+  }));
+  if (found == 0)
+    return fail(
+        ErrorCode::E709,
+        fmt::format("none of the {} tasks of the run of \"{}\" occur in {}: give the model that was tuned, with the "
+                    "same --shape, or leave it out",
+                    run.tasks.size(), run.model, path),
+        "model");
+  if (found < run.tasks.size())
+    progress(
+        fmt::format("{} of the {} tasks of the run of \"{}\" occur in {}; the others have no times inside the model",
+                    found, run.tasks.size(), run.model, path));
+  return {};
+}
+
 Result<Report> report(const Options& options) {
   FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.database));
   const std::string model_name = options.model.empty() ? std::string() : stem(options.model);
@@ -41,12 +63,17 @@ Result<Report> report(const Options& options) {
   std::optional<CompiledModel> compiled;
   if (!options.model.empty()) {
     FETTLE_TRY(compiled, compile_file(options.model, {run.threads, options.shapes, options.database, progress}));
-    if (run.id == 0) take_tasks(run, *compiled);
+    if (run.id == 0)
+      take_tasks(run, *compiled);
+    else
+      FETTLE_TRY_VOID(check_model(run, *compiled, options.model));
   }
   ReportContent content;
   FETTLE_TRY(content.peaks, peaks_for(*database, run, target));
   const MachinePeaks* peaks = content.peaks ? &*content.peaks : nullptr;
   FETTLE_TRY(content.run, report_run(*database, run, target, peaks));
+  if (compiled && run.id == 0 && content.run.trials == 0)
+    return fail(ErrorCode::E709, fmt::format("{} has no records of {}", options.database, options.model), "model");
   if (compiled) FETTLE_TRY_VOID(add_model_times(content.run, *compiled));
 
   if (!options.against.empty() || options.against_run > 0) {
@@ -62,7 +89,8 @@ Result<Report> report(const Options& options) {
 
   const RunReport& made = content.run;
   Report result;
-  result.json = {{"file", options.out},
+  result.json = {{"database", options.database},
+                 {"file", options.out},
                  {"model", run.model},
                  {"run", fmt::format("{:016x}", run.id)},
                  {"tasks", made.tasks.size()},
@@ -71,8 +99,8 @@ Result<Report> report(const Options& options) {
                  {"estimated_ms", made.estimated_s * 1e3},
                  {"default_ms", made.default_s * 1e3}};
   if (content.against) result.json["against"] = {{"estimated_ms", content.against->estimated_s * 1e3}};
-  result.text = fmt::format("{}: {}, {} tasks, {} candidates, estimated {:.3f} ms (untuned {:.3f} ms)\n", options.out, run.model,
-                            made.tasks.size(), made.trials, made.estimated_s * 1e3, made.default_s * 1e3);
+  result.text = fmt::format("{}: {}, {} tasks, {} candidates, estimated {:.3f} ms (untuned {:.3f} ms)\n", options.out,
+                            run.model, made.tasks.size(), made.trials, made.estimated_s * 1e3, made.default_s * 1e3);
   return result;
 }
 
@@ -97,14 +125,18 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
 
 Command add_report_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "report", "Write what a tuning did as one HTML page that opens without a network",
-                                  "fettle report records.db model.onnx -o report.html", &options->json);
+  CLI::App* made =
+      add_subcommand(app, "report", "Write what a tuning did as one HTML page that opens without a network",
+                     "fettle report records.db model.onnx -o report.html", &options->json);
   made->add_option("database", options->database, "records of tuning")->required()->type_name("DB");
-  made->add_option("model", options->model, "the ONNX file: also times its kernels inside the model")->type_name("MODEL.onnx");
+  made->add_option("model", options->model, "the ONNX file: also times its kernels inside the model")
+      ->type_name("MODEL.onnx");
   made->add_option("-o,--output", options->out, "the page")->required()->type_name("F.html");
-  made->add_option("--run", options->run, "which run of the database, 1 for the oldest; default: the newest")->check(CLI::Range(1, 1 << 30));
+  made->add_option("--run", options->run, "which run of the database, 1 for the oldest; default: the newest")
+      ->check(CLI::Range(1, 1 << 30));
   made->add_option("--against", options->against, "other records, whose newest run is compared")->type_name("DB2");
-  made->add_option("--against-run", options->against_run, "which run is compared; without --against, one of the same records")
+  made->add_option("--against-run", options->against_run,
+                   "which run is compared; without --against, one of the same records")
       ->check(CLI::Range(1, 1 << 30));
   add_shapes(made, &options->shapes);
   return {made, [options] { return report(*options); }, &options->json};

@@ -69,11 +69,11 @@ nlohmann::json describe(const FailureKind& kind) {
   return {{"code", std::string(error_info(kind.error).name)},
           {"signal", kind.signal},
           {"count", kind.count},
-          {"first", {{"task", kind.task}, {"trace", kind.trace}, {"message", kind.message}}}};
+          {"first", {{"label", kind.task}, {"trace", kind.trace}, {"message", kind.message}}}};
 }
 
 nlohmann::json describe(const TaskReport& task) {
-  return {{"task", task.label},           {"trials", task.trials},     {"measured", task.measured},
+  return {{"label", task.label},          {"trials", task.trials},     {"measured", task.measured},
           {"failed", task.failed},        {"default_us", task.default_s * 1e6}, {"best_us", task.best_s * 1e6},
           {"confirmed", task.confirmed},  {"quarantined", task.quarantined}};
 }
@@ -119,7 +119,8 @@ Result<Report> tune(const Options& options) {
                  {"measured", done.measured},
                  {"seconds", done.seconds},
                  {"interrupted", done.stopped},
-                 {"kept_untuned", tuned->kept_untuned}};
+                 {"kept_untuned", tuned->kept_untuned},
+                 {"kept_defaults", tuned->kept_defaults}};
   for (const TaskReport& task : done.tasks) report.json["tasks"].push_back(describe(task));
   report.json["failures"] = nlohmann::json::array();
   for (const FailureKind& kind : done.failures) report.json["failures"].push_back(describe(kind));
@@ -133,6 +134,8 @@ Result<Report> tune(const Options& options) {
     report.json["latency_ms"] = {{"untuned", tuned->untuned_ms}, {"tuned", tuned->tuned_ms}};
     report.text += fmt::format("latency {:.3f} ms untuned, {:.3f} ms tuned{}\n", tuned->untuned_ms, tuned->tuned_ms,
                                tuned->kept_untuned ? "; the defaults are kept for this model" : "");
+    if (tuned->kept_defaults > 0)
+      report.text += fmt::format("{} tasks keep their defaults, which are faster inside the model\n", tuned->kept_defaults);
   }
   report.json["run"] = fmt::format("{:016x}", tuned->run);
   if (!options.page.empty()) {

@@ -78,7 +78,7 @@ Result<std::vector<Latency>> time_interleaved(const std::vector<TimedWork>& work
   for (int round = 0;; ++round) {
     const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (round >= options.min_rounds && spent >= options.seconds) break;
-    if (round > 0 && spent >= 5 * options.seconds) break;
+    if (round > 0 && spent >= (options.max_seconds > 0 ? options.max_seconds : 5 * options.seconds)) break;
     for (size_t k = 0; k < works.size(); ++k) {
       const size_t i = (k + static_cast<size_t>(round)) % works.size();
       FETTLE_TRY(const std::vector<double> more, works[i].time(options.runs_a_round));

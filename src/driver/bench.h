@@ -37,6 +37,7 @@ struct BenchOptions {
   double seconds = 3;      // of timing, all works together
   int runs_a_round = 5;
   int min_rounds = 5;
+  double max_seconds = 0;  // after which no round is begun but the first; 0: five times `seconds`
 };
 
 /// Rounds, in each of which each has its turn, until the time is up. Errors: those of the works.

@@ -41,10 +41,12 @@ struct TuneModelResult {
   double untuned_ms = 0;  // of one run of the model: median, the two interleaved; 0: not timed
   double tuned_ms = 0;
   bool kept_untuned = false;  // the tuned model was slower, so the defaults are what compile will use
+  int kept_defaults = 0;      // tasks whose recorded schedule was slower inside the model, so they keep their defaults
 };
 
 /// Chooses the layout of images by KernelCosts, tunes every task of the model, recording as it goes, then times the whole model tuned and untuned side by side. Where
-/// tuning made it slower, which single tasks cannot tell, the database is told to use the defaults for this model.
+/// tuning made it slower, which single tasks cannot tell, the database is told to use the defaults for this model; where it made
+/// single kernels slower inside the model, for these.
 /// Errors: those of make_plan, compile_model and tune_tasks · E406 no worker can be started.
 Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,
                                    const TuneModelOptions& options);

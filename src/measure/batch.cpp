@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 /// Beyond what the worker allows the candidate: a worker that is this late is stuck itself.
 constexpr double kGraceSeconds = 15;
 constexpr double kReferenceSeconds = 150;
+/// So long after the end of the time for all of them, a worker that has not answered is ended.
+constexpr double kEndSeconds = 1;
 /// A first run may have to pack constants, which is not held against it.
 constexpr double kPrologueSeconds = 10;
 /// For a candidate whose worker is lost.
@@ -230,7 +232,8 @@ class Batch {
                           {"prologue_s", std::min(kPrologueSeconds, left)},
                           {"memory_bytes", state_.options.memory_bytes},
                           {"check", request_.check}};
-    const double patience_s = limit_s + kGraceSeconds + (request_.check ? kReferenceSeconds : 0);
+    const double patience_s =
+        std::min(limit_s + kGraceSeconds + (request_.check ? kReferenceSeconds : 0), std::max(left, 0.0) + kEndSeconds);
     FETTLE_TRY(const Json reply, state_.ask(worker, message, patience_s));
     if (!reply.value("ok", false)) {
       const ErrorCode code = code_in(reply);

@@ -89,7 +89,7 @@ double TaskTuner::confirmation_s() const {
 
 Result<> TaskTuner::confirm(double until_s) {
   const double start = session_.elapsed_s();
-  (void)adopt_records(false);
+  (void)adopt_records(false, until_s);
   for (int pass = 0, timed = 0; pass < kConfirmationPasses; ++pass) {
     if (session_.stopped() || session_.elapsed_s() >= until_s) break;
     const auto order = contenders();

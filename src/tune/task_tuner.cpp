@@ -119,8 +119,9 @@ TaskTuner::Known TaskTuner::Recorded::all() const {
   return known;
 }
 
-// Candidates of the best records that the search has not come to; with `foreign`, those of other seeds alone.
-std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign) {
+// Candidates of the best records that the search has not come to; with `foreign`, those of other seeds alone. As many as time
+// allows.
+std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign, double until_s) {
   std::vector<const std::pair<const std::string, Recorded>*> order;
   for (const auto& record : records_) {
     const Recorded& r = record.second;
@@ -134,6 +135,7 @@ std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign) {
   if (order.size() > kWarmStart) order.resize(kWarmStart);
   std::vector<const Candidate*> adopted;
   for (const auto* record : order) {
+    if (session_.stopped() || session_.elapsed_s() >= until_s) break;
     const Candidate* candidate = bench_->make(record->second.decisions, record->second.seed);
     if (!candidate || candidate == default_ || candidate->trace != record->first) continue;
     const auto [known, fresh] = known_.emplace(candidate->number, record->second.all());
@@ -156,7 +158,7 @@ Result<> TaskTuner::begin_search(int first_points) {
   std::vector<Observation> start;
   if (const auto known = known_.find(default_->number); known != known_.end())
     start.push_back({default_, known->second.seconds});
-  for (const Candidate* candidate : adopt_records(true))
+  for (const Candidate* candidate : adopt_records(true, session_.search_until_s))
     start.push_back({candidate, known_.at(candidate->number).seconds});
   strategy_->observe(start);
   return session_.learner.learn(start);

@@ -126,7 +126,7 @@ class TaskTuner {
   Result<> keep(const Candidate* candidate, const MeasureResult& result);
   Result<> record(const Candidate& candidate, const MeasureResult& result, int64_t generation);
   std::vector<const Candidate*> contenders() const;
-  std::vector<const Candidate*> adopt_records(bool foreign);
+  std::vector<const Candidate*> adopt_records(bool foreign, double until_s);
   std::vector<const Candidate*> confirmation_list(size_t n) const;
   Result<bool> time_again(const std::vector<const Candidate*>& list, int rounds, int series, double until_s);
   bool replay_times(const std::vector<const Candidate*>& list);

@@ -92,7 +92,7 @@ class Run {
   }
 
   Result<> make_tuners() {
-    for (size_t e = 0; e < entries_.size() && !session_.stopped(); ++e) {
+    for (size_t e = 0; e < entries_.size() && !session_.stopped() && !session_.out_of_time(); ++e) {
       auto tuner = TaskTuner::make(session_, entries_[e].task);
       if (tuner)
         entries_[e].tuner = std::move(*tuner);

@@ -32,7 +32,7 @@ class Command : public Misuse {
 
 TEST_F(Command, CompilesAndRuns) {
   const json compiled = run({"compile", path("model.onnx"), "-o", path("model.so"), "--threads", "1"});
-  EXPECT_EQ(compiled.at("out"), path("model.so"));
+  EXPECT_EQ(compiled.at("file"), path("model.so"));
   EXPECT_GE(compiled.at("kernels"), 1);
   EXPECT_NE(read("model.h").find("fettle_model_run"), std::string::npos);
 
@@ -64,7 +64,7 @@ TEST_F(Command, InspectsEveryView) {
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--graph"}).out.find("MatMul"), std::string::npos);
   const json tasks = run({"inspect", path("model.onnx"), "--tasks"});
   ASSERT_GE(tasks.at("tasks").size(), 1u);
-  const std::string hash = tasks.at("tasks").at(0).at("hash");
+  const std::string hash = tasks.at("tasks").at(0).at("task");
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0"}).out.find("func MatMul"), std::string::npos);
   EXPECT_EQ(run({"inspect", path("model.onnx"), "--task", hash.substr(0, 8), "--trace"}).at("task"), hash);
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--ir"}).out.find("lowered func"), std::string::npos);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "onnx-ml.pb.h"
 #include "support/support.h"
 
 namespace fettle::testing_support {
@@ -39,6 +40,16 @@ TEST_F(Tune, RecordsAndCompileUsesThem) {
   if (!report.at("kept_untuned").get<bool>()) {
     EXPECT_GE(json::parse(compiled.out).at("tuned_tasks"), 1);
   }
+}
+
+TEST_F(Tune, AReportOfAnotherModelIsRefused) {
+  ASSERT_EQ(fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "3", "--threads", "1"}).status, 0);
+  write_model("other.onnx", [](onnx::ModelProto& model) { model.mutable_graph()->mutable_node(1)->set_op_type("Tanh"); });
+  const Outcome refused = fettle({"report", path("records.db"), path("other.onnx"), "-o", path("report.html")});
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_NE(refused.err.find("none of the 1 tasks of the run of \"model\""), std::string::npos) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(path("report.html")));
+  EXPECT_EQ(fettle({"report", path("records.db"), path("model.onnx"), "-o", path("report.html")}).status, 0);
 }
 
 TEST_F(Tune, GoesOnWhereItEnded) {
