@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "arith/affine_map.h"
+#include "base/checks.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 
@@ -56,16 +57,20 @@ class GuardedWalk {
         visit(n->value);
         return on_store(*n);
       }
-      case StmtKind::kEvaluate: return visit(s.as<EvaluateNode>()->value);
-      case StmtKind::kAllocate: return visit(s.as<AllocateNode>()->body);
+      case StmtKind::kEvaluate:
+        return visit(s.as<EvaluateNode>()->value);
+      case StmtKind::kAllocate:
+        return visit(s.as<AllocateNode>()->body);
       case StmtKind::kWhile:
         visit(s.as<WhileNode>()->condition);
         return visit(s.as<WhileNode>()->body);
-      case StmtKind::kAsync: return visit(s.as<AsyncNode>()->body);
+      case StmtKind::kAsync:
+        return visit(s.as<AsyncNode>()->body);
       case StmtKind::kCallFunc:
         for (const Expr& arg : s.as<CallFuncNode>()->args) visit(arg);
         return;
-      case StmtKind::kBlock: return;  // has its own
+      case StmtKind::kBlock:
+        return;  // has its own
     }
   }
 
@@ -81,7 +86,8 @@ class GuardedWalk {
         }
         return visit(n->b);
       }
-      case ExprKind::kNot: return visit(e.as<NotNode>()->a);
+      case ExprKind::kNot:
+        return visit(e.as<NotNode>()->a);
       case ExprKind::kSelect: {
         const auto* n = e.as<SelectNode>();
         visit(n->condition);
@@ -92,7 +98,8 @@ class GuardedWalk {
         const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(n->condition)));
         return visit(n->if_false);
       }
-      case ExprKind::kCast: return visit(e.as<CastNode>()->a);
+      case ExprKind::kCast:
+        return visit(e.as<CastNode>()->a);
       case ExprKind::kLoad: {
         const auto* n = e.as<LoadNode>();
         for (const Expr& index : n->indices) visit(index);
@@ -106,7 +113,8 @@ class GuardedWalk {
       case ExprKind::kCall:
         for (const Expr& arg : e.as<CallNode>()->args) visit(arg);
         return;
-      default: return;
+      default:
+        return;
     }
   }
 
@@ -177,7 +185,8 @@ class PadLaneCheck : public GuardedWalk {
       store_ = &n;
       if (is_zero_there(n.value)) return;
     }
-    problem = fmt::format("a value stored to {} is not shown to be zero in the pad lanes of its layout", n.buffer->name);
+    problem =
+        fmt::format("a value stored to {} is not shown to be zero in the pad lanes of its layout", n.buffer->name);
     stopped_ = true;
   }
 
@@ -202,13 +211,17 @@ class PadLaneCheck : public GuardedWalk {
       case ExprKind::kBinary: {
         const auto* n = e.as<BinaryNode>();
         switch (n->op) {
-          case BinaryOp::kMul: return is_zero_there(n->a) || is_zero_there(n->b);
+          case BinaryOp::kMul:
+            return is_zero_there(n->a) || is_zero_there(n->b);
           case BinaryOp::kAdd:
           case BinaryOp::kSub:
           case BinaryOp::kMin:
-          case BinaryOp::kMax: return is_zero_there(n->a) && is_zero_there(n->b);
-          case BinaryOp::kDiv: return is_zero_there(n->a) && n->b.kind() == ExprKind::kFloatImm && !is_const_zero(n->b);
-          default: return false;
+          case BinaryOp::kMax:
+            return is_zero_there(n->a) && is_zero_there(n->b);
+          case BinaryOp::kDiv:
+            return is_zero_there(n->a) && n->b.kind() == ExprKind::kFloatImm && !is_const_zero(n->b);
+          default:
+            return false;
         }
       }
       case ExprKind::kSelect: {
@@ -217,17 +230,19 @@ class PadLaneCheck : public GuardedWalk {
         if (const int64_t* value = as_int(c)) return is_zero_there(*value ? n->if_true : n->if_false);
         return is_zero_there(n->if_true) && is_zero_there(n->if_false);
       }
-      case ExprKind::kCast: return is_zero_there(e.as<CastNode>()->a);
+      case ExprKind::kCast:
+        return is_zero_there(e.as<CastNode>()->a);
       case ExprKind::kCall: {
         const auto* n = e.as<CallNode>();
         if (n->name == "fma" && n->args.size() == 3)
           return (is_zero_there(n->args[0]) || is_zero_there(n->args[1])) && is_zero_there(n->args[2]);
-        static constexpr std::array<std::string_view, 9> kZeroAtZero = {"sqrt", "sin",  "tanh",  "erf",  "floor",
+        static constexpr std::array<std::string_view, 9> kZeroAtZero = {"sqrt", "sin",   "tanh",  "erf", "floor",
                                                                         "ceil", "round", "trunc", "abs"};
         return std::find(kZeroAtZero.begin(), kZeroAtZero.end(), n->name) != kZeroAtZero.end() &&
                is_zero_there(n->args[0]);
       }
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -242,7 +257,8 @@ Result<> check_accesses(const Func& func, const BlockNode& block) {
   AccessCheck check(analyzer);
   check.visit(block.init);
   check.visit(block.body);
-  if (!check.problem.empty()) return fail(ErrorCode::E230, std::move(check.problem), "block " + block.name);
+  if (!check.problem.empty() && checks("verify.accesses"))
+    return fail(ErrorCode::E230, std::move(check.problem), "block " + block.name);
   return {};
 }
 
@@ -266,7 +282,8 @@ Result<> check_pad_lanes(const Func& func, const BlockNode& block) {
   PadLaneCheck check(analyzer);
   check.visit(block.init);
   check.visit(block.body);
-  if (!check.problem.empty()) return fail(ErrorCode::E230, std::move(check.problem), "block " + block.name);
+  if (!check.problem.empty() && checks("verify.pad_lanes"))
+    return fail(ErrorCode::E230, std::move(check.problem), "block " + block.name);
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
+#include "base/checks.h"
 
 namespace fettle {
 namespace {
@@ -93,7 +94,8 @@ bool written_once(const BlockNode& block, const Region& region) {
 
 bool same_ranges(const Region& a, const Region& b) {
   for (size_t d = 0; d < a.ranges.size(); ++d)
-    if (!structural_equal(a.ranges[d].min, b.ranges[d].min) || !structural_equal(a.ranges[d].extent, b.ranges[d].extent))
+    if (!structural_equal(a.ranges[d].min, b.ranges[d].min) ||
+        !structural_equal(a.ranges[d].extent, b.ranges[d].extent))
       return false;
   return true;
 }
@@ -162,8 +164,8 @@ class Meeting {
     const bool once = in_order && written_once(*writer.block, *written);
     for (const IterVar& iter : writer.block->iters)
       if (!once && iter.kind != IterKind::kSpatial && uses_around(writer, iter.binding))
-        return refuse(needed.buffer->name + " is complete only after all iterations: iterator " + iter.var->name + " of " +
-                      name_of(writer) + " is not spatial");
+        return refuse(needed.buffer->name + " is complete only after all iterations: iterator " + iter.var->name +
+                      " of " + name_of(writer) + " is not spatial");
     if (!once && updates_in_place(*writer.block) && !own_elements(writer))
       return refuse(name_of(writer) + " may update one element of " + needed.buffer->name + " in several iterations");
     if (!predicate_only_bounds(writer))
@@ -271,6 +273,7 @@ class Meeting {
 
 Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::string_view writer,
                                  std::string_view reader, const Buffer& buffer, bool in_order) {
+  if (!checks("made_in_iteration")) return {};
   const std::vector<BlockSite> sites = block_sites(func);
   const BlockSite *from = find_site(sites, writer), *to = find_site(sites, reader);
   const Region* needed = region_of(to->block->reads, buffer.get());
@@ -278,6 +281,7 @@ Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::str
 }
 
 Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {
+  if (!checks("iterations_apart")) return {};
   const std::vector<BlockSite> sites = block_sites(func);
   Meeting meeting(func, sites, innermost);
   std::vector<int> parents;
@@ -428,8 +432,9 @@ std::optional<std::vector<Range>> ParallelCheck::touched(size_t site, const Regi
   return region_at(sites_[site], region, depth, analyzer_at(site));
 }
 
-bool ParallelCheck::holds(const std::optional<std::vector<Range>>& outer, const std::optional<std::vector<Range>>& inner,
-                          const Buffer& buffer, Analyzer& analyzer) const {
+bool ParallelCheck::holds(const std::optional<std::vector<Range>>& outer,
+                          const std::optional<std::vector<Range>>& inner, const Buffer& buffer,
+                          Analyzer& analyzer) const {
   if (!outer || !inner) return false;
   for (size_t d = 0; d < inner->size(); ++d) {
     // Outside the buffer nothing is touched.
@@ -441,6 +446,7 @@ bool ParallelCheck::holds(const std::optional<std::vector<Range>>& outer, const 
 }
 
 Result<> ParallelCheck::check(const ForNode& loop) {
+  if (!checks("races")) return {};
   const auto refuse = [&](std::string why) { return fail(ErrorCode::E210, std::move(why), "loop " + loop.var->name); };
   std::vector<size_t> under;
   for (size_t i = 0; i < sites_.size(); ++i)

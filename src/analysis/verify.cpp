@@ -10,9 +10,10 @@
 #include "analysis/dependence.h"
 #include "analysis/footprint.h"
 #include "arith/affine_map.h"
+#include "base/checks.h"
 #include "ir/text.h"
-#include "target/thread_axes.h"
 #include "ir/visit.h"
+#include "target/thread_axes.h"
 
 namespace fettle {
 namespace {
@@ -43,8 +44,8 @@ Result<> check_block(const Func& func, uint64_t params, const BlockNode& block) 
     const RememberedBlock& known = at->second;
     bool same = known.init == block.init && known.params == params && known.iters.size() == block.iters.size();
     for (size_t i = 0; same && i < block.iters.size(); ++i)
-      same = known.iters[i].first == block.iters[i].var &&
-             structural_equal(known.iters[i].second, block.iters[i].extent);
+      same =
+          known.iters[i].first == block.iters[i].var && structural_equal(known.iters[i].second, block.iters[i].extent);
     if (same) return known.verdict;
   }
   RememberedBlock fresh{block.init, block.body, {}, params, {}};
@@ -102,7 +103,8 @@ class Verifier {
     return result;
   }
 
-  // Threads of a launch, and along each axis of it; a launch is what stands under one loop over blocks, or a nest without.
+  // Threads of a launch, and along each axis of it; a launch is what stands under one loop over blocks, or a nest
+  // without.
   Result<> check_threads() {
     if (!target_.has_threads()) return {};
     std::map<const ForNode*, std::map<std::string, int64_t>> launches;
@@ -111,7 +113,8 @@ class Verifier {
       const ForNode* launch = nullptr;
       for (const StmtNode* n : path) {
         const ForNode* loop = n->kind == StmtKind::kFor ? static_cast<const ForNode*>(n) : nullptr;
-        if (loop && (!launch || (is_block_axis(loop->thread_axis) && !is_block_axis(launch->thread_axis)))) launch = loop;
+        if (loop && (!launch || (is_block_axis(loop->thread_axis) && !is_block_axis(launch->thread_axis))))
+          launch = loop;
       }
       for (const StmtNode* n : path) {
         const ForNode* loop = n->kind == StmtKind::kFor ? static_cast<const ForNode*>(n) : nullptr;
@@ -120,12 +123,13 @@ class Verifier {
         const int64_t* extent = as_int(loop->extent);
         if (!extent) {
           if (is_block_axis(axis->name)) continue;
-          return fail(ErrorCode::E221, fmt::format("the extent {} over {} is not constant", to_text(loop->extent), axis->name),
+          return fail(ErrorCode::E221,
+                      fmt::format("the extent {} over {} is not constant", to_text(loop->extent), axis->name),
                       "loop " + loop->var->name);
         }
         if (*extent > axis->max_extent)
-          return fail(ErrorCode::E230, fmt::format("{} iterations, and the target has {} of {}", *extent, axis->max_extent,
-                                                   axis->name),
+          return fail(ErrorCode::E230,
+                      fmt::format("{} iterations, and the target has {} of {}", *extent, axis->max_extent, axis->name),
                       "loop " + loop->var->name);
         if (is_block_axis(axis->name)) continue;
         int64_t& most = launches[launch][axis->name];
@@ -136,8 +140,8 @@ class Verifier {
       int64_t threads = 1;
       for (const auto& [name, extent] : axes) threads = detail::saturating_mul(threads, extent);
       if (threads > target_.max_threads_per_block)
-        return fail(ErrorCode::E230, fmt::format("{} threads in a block, and the target has {}", threads,
-                                                 target_.max_threads_per_block),
+        return fail(ErrorCode::E230,
+                    fmt::format("{} threads in a block, and the target has {}", threads, target_.max_threads_per_block),
                     "loop " + launch->var->name);
     }
     return {};
@@ -155,6 +159,9 @@ class Verifier {
     each_allocation([&](const Buffer& b) {
       if (result && !target_.find_scope(b->scope) && b->scope != kScopeGlobal && b->scope != kScopeRegister)
         result = fail(ErrorCode::E219, fmt::format("scope \"{}\" of buffer {}", b->scope, b->name), func_->name);
+      if (result && b->scope == kScopeRegister && !b->strides.empty())
+        result = fail(ErrorCode::E230, fmt::format("register buffer {} has strides, which registers have not", b->name),
+                      func_->name);
     });
     return result;
   }
@@ -173,7 +180,9 @@ class Verifier {
         LinearForm binding = analyzer.linear(iter.binding), room = analyzer.linear(iter.extent);
         room.add(binding, -1);
         room.add_constant(-1);
-        if ((bounds.min >= 0 || analyzer.can_prove_nonnegative(binding)) && analyzer.can_prove_nonnegative(room)) continue;
+        if ((bounds.min >= 0 || analyzer.can_prove_nonnegative(binding)) && analyzer.can_prove_nonnegative(room))
+          continue;
+        if (!checks("verify.bindings")) continue;
         return fail(ErrorCode::E230,
                     fmt::format("iterator {} = {} may be outside [0, {})", iter.var->name, to_text(iter.binding),
                                 to_text(iter.extent)),
@@ -187,7 +196,7 @@ class Verifier {
       extents.push_back(iter.extent);
     }
     const AffineMap map = detect_affine_map(bindings, extents, loop_domains(site), condition, analyzer);
-    if (!map.affine || map.covers) return {};
+    if (!map.affine || map.covers || !checks("verify.cover")) return {};
     for (size_t k = 0; k < bindings.size(); ++k) {
       const Expr end = map.bindings[k].min + map.bindings[k].extent;
       if (analyzer.can_prove(lt(end, extents[k])) || analyzer.can_prove(lt(0, map.bindings[k].min)))
@@ -281,8 +290,9 @@ class Verifier {
       }
       if (s.buffer->scope == kScopeRegister) {
         if (registers > target_.vector_registers)
-          return fail(ErrorCode::E230, fmt::format("register buffers alive with {} take {} vectors, and the target has {}",
-                                                   s.buffer->name, registers, target_.vector_registers));
+          return fail(ErrorCode::E230,
+                      fmt::format("register buffers alive with {} take {} vectors, and the target has {}",
+                                  s.buffer->name, registers, target_.vector_registers));
         continue;
       }
       const MemoryScope* scope = target_.find_scope(s.buffer->scope);
@@ -377,16 +387,6 @@ class Verifier {
 
 }  // namespace
 
-Result<> verify(const Func& func, const Target& target, const VerifyOptions& options) {
-  Result<> result = Verifier(func, target, options).run();
-  if (!result && !result.error().program) {
-    result.error().program = func;
-    result.error().place = named_place(func, result.error().where);
-  }
-  return result;
-}
-
-}  // namespace fettle
 namespace {
 
 // The loop or block that "loop i" or "block C" names, or null.
@@ -406,3 +406,13 @@ const StmtNode* named_place(const Func& func, std::string_view where) {
 
 }  // namespace
 
+Result<> verify(const Func& func, const Target& target, const VerifyOptions& options) {
+  Result<> result = Verifier(func, target, options).run();
+  if (!result && !result.error().program) {
+    result.error().program = func;
+    result.error().place = named_place(func, result.error().where);
+  }
+  return result;
+}
+
+}  // namespace fettle

@@ -52,9 +52,11 @@ Func on_body(const Func& func, Pass pass) {
 }
 
 IrModule lower_func(const Func& scheduled, const Target& target, const LowerOptions& options) {
-  Func func = flatten_blocks(options.obey_notes ? mark_pipelines(scheduled) : scheduled);
-  if (!options.obey_notes) func = NoteRemover().Mutator::rewrite(func);
-  else if (!options.vectors) func = Scalarizer().Mutator::rewrite(func);
+  Func func = flatten_blocks(note_carried_buffers(options.obey_notes ? mark_pipelines(scheduled) : scheduled));
+  if (!options.obey_notes)
+    func = NoteRemover().Mutator::rewrite(func);
+  else if (!options.vectors)
+    func = Scalarizer().Mutator::rewrite(func);
   func = compact_buffers(func);
   if (options.obey_notes) func = on_body(func, pipeline_loops);
   const auto tighten = [&](const Stmt& body) { return tighten_loops(body, scheduled->int_params); };
@@ -83,7 +85,6 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
   }
   return module;
 }
-
 
 }  // namespace
 

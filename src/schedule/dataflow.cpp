@@ -113,17 +113,34 @@ Range hull_of(const Range& a, const Range& b, const Expr& whole, Analyzer& analy
 
 namespace {
 
+bool depends_on_memory(const Expr& index) {
+  bool found = false;
+  walk(index, [&](const Expr& e) {
+    found |= e.kind() == ExprKind::kLoad;
+    return !found;
+  });
+  return found;
+}
+
 struct Accesses {
   std::vector<Region> regions;
   void add(const Buffer& buffer, const std::vector<Expr>& indices, Analyzer& analyzer) {
     for (Region& region : regions) {
       if (!(region.buffer == buffer)) continue;
       for (size_t d = 0; d < indices.size(); ++d)
-        region.ranges[d] = hull_of(region.ranges[d], {indices[d], int_imm(1)}, buffer->shape[d], analyzer);
+        region.ranges[d] = depends_on_memory(indices[d])
+                               ? Range{int_imm(0), buffer->shape[d]}
+                               : hull_of(region.ranges[d], {indices[d], int_imm(1)}, buffer->shape[d], analyzer);
       return;
     }
     Region fresh{buffer, {}};
-    for (const Expr& index : indices) fresh.ranges.push_back({analyzer.simplify(index), int_imm(1)});
+    for (size_t d = 0; d < indices.size(); ++d) {
+      // What memory holds may be any index.
+      if (depends_on_memory(indices[d]))
+        fresh.ranges.push_back({int_imm(0), buffer->shape[d]});
+      else
+        fresh.ranges.push_back({analyzer.simplify(indices[d]), int_imm(1)});
+    }
     regions.push_back(std::move(fresh));
   }
 };
@@ -170,6 +187,21 @@ void infer_regions(BlockNode& block, Analyzer& analyzer) {
   });
   block.reads = in_order_of(block.reads, std::move(reads.regions));
   block.writes = in_order_of(block.writes, std::move(writes.regions));
+}
+
+void drop_unread(BlockNode& block) {
+  std::erase_if(block.reads, [&](const Region& region) {
+    bool read = false;
+    for (const Stmt& s : {block.init, block.body})
+      if (s)
+        walk(s, nullptr, [&](const Expr& e) {
+          const auto* load = e.as<LoadNode>();
+          const auto* address = e.as<AddressNode>();
+          read |= (load && load->buffer == region.buffer) || (address && address->buffer == region.buffer);
+          return !read;
+        });
+    return !read;
+  });
 }
 
 const StmtNode* anchor_of(const BlockNode& scope, const BlockNode* block, const std::vector<const BlockNode*>& others) {

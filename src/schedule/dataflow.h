@@ -47,6 +47,8 @@ Range hull_of(const Range& a, const Range& b, const Expr& whole, Analyzer& analy
 /// but for buffers that were there before, which keep their order. What the block itself writes counts as read only
 /// if it was listed so before, or if it is read elsewhere than where it is written.
 void infer_regions(BlockNode& block, Analyzer& analyzer);
+/// Takes away the regions of buffers that the block reads no more: loads that were simplified away, or moved.
+void drop_unread(BlockNode& block);
 
 /// The statement directly below the innermost sequence (or loop body) that `block` shares with any of `others`,
 /// on the way to `block`. Without others: the child of the enclosing block's body. Putting something before or after

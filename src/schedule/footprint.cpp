@@ -206,8 +206,20 @@ std::vector<const IterVar*> spatial_iters(const BlockNode& block) {
   return iters;
 }
 
+// Inner loops that no iterator uses, as those are that a loop of one iteration was split into: an instance runs for the
+// first of their values, if for any.
+VarMap idle_loops(const BlockNode& block, const std::vector<const ForNode*>& inner) {
+  VarMap idle;
+  for (const ForNode* loop : inner) {
+    const bool used =
+        std::ranges::any_of(block.iters, [&](const IterVar& i) { return uses_var(i.binding, loop->var.get()); });
+    if (!used) idle[loop->var.get()] = substitute(loop->min, idle);
+  }
+  return idle;
+}
+
 std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprint,
-                                     const std::vector<const ForNode*>& carried) {
+                                     const std::vector<const ForNode*>& carried, const VarMap& idle) {
   Tile tile;
   tile.rectangular = true;
   tile.iters = spatial_iters(block);
@@ -234,10 +246,11 @@ std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprin
     binding.add_term(vars[i], 1);
     tile.bindings.push_back(analyzer.simplify(analyzer.to_expr(std::move(binding))));
   }
-  for (const Expr& condition : conjuncts(block.predicate)) {
+  for (const Expr& conjunct : conjuncts(block.predicate)) {
     const bool on_carried =
-        std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
+        std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(conjunct, loop->var.get()); });
     if (on_carried) continue;
+    const Expr condition = substitute(conjunct, idle);
     Expr translated = translate(condition, footprint, splits, vars);
     if (!translated) return {};
     if (!is_true(translated)) tile.predicate = logical_and(tile.predicate, translated);
@@ -252,12 +265,13 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
   std::vector<const ForNode*> all = outer;
   all.insert(all.end(), inner.begin(), inner.end());
   const std::vector<const ForNode*> carried = carried_loops(block, all);
+  const VarMap idle = idle_loops(block, inner);
   Footprint footprint(func, outer, inner);
-  if (auto tile = rectangular_tile(block, footprint, carried)) return std::move(*tile);
+  if (auto tile = rectangular_tile(block, footprint, carried, idle)) return std::move(*tile);
 
   Tile tile;
   tile.iters = spatial_iters(block);
-  VarMap renamed;
+  VarMap renamed = idle;
   for (const ForNode* loop : inner) {
     const bool used =
         std::ranges::any_of(tile.iters, [&](const IterVar* iter) { return uses_var(iter->binding, loop->var.get()); });
@@ -270,7 +284,8 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
   for (const Expr& condition : conjuncts(block.predicate)) {
     const bool on_carried =
         std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
-    if (!on_carried) tile.predicate = logical_and(tile.predicate, substitute(condition, renamed));
+    if (!on_carried)
+      tile.predicate = logical_and(tile.predicate, footprint.analyzer().simplify(substitute(condition, renamed)));
   }
   return tile;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/dependence.h"
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 
@@ -98,7 +99,7 @@ Result<Applied> with_loop_kind(const Schedule& s, LoopRef ref, ForKind kind, boo
                      {});
   }
   if (kind == ForKind::kVectorized) {
-    if (const BlockNode* block = find_repeated(loop))
+    if (const BlockNode* block = find_repeated(loop); block && checks("races"))
       return fail_at(ErrorCode::E210, s.func(), block,
                      "all lanes of loop " + loop.var->name + " would write the same elements of block " + block->name,
                      {});

@@ -5,10 +5,11 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
-
 #include "schedule/primitives/rolling_buffer.h"
+
 namespace fettle {
 
 size_t Move::index(const BlockNode* b) const {
@@ -36,10 +37,10 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
   if (move.is_inside(move.block))
     return fail_at(ErrorCode::E207, func, move.loop,
                    fmt::format("loop {} encloses block {} already", move.loop->var->name, move.block->name), {});
-  if (const std::string why = why_not_complete(*move.block, *move.scope, true); !why.empty())
   FETTLE_TRY_VOID(check_not_rolling(func, *move.block));
+  if (const std::string why = why_not_complete(*move.block, *move.scope, true); !why.empty())
     return fail_at(ErrorCode::E211, func, move.block, fmt::format("block {}: {}", move.block->name, why), {});
-  if (!predicate_only_bounds(func, *move.block))
+  if (!predicate_only_bounds(func, *move.block) && checks("move.predicate"))
     return fail_at(ErrorCode::E211, func, move.block,
                    fmt::format("the predicate of block {} does more than bound its iterators", move.block->name), {});
   return move;

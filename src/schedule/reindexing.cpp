@@ -154,6 +154,15 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
   copy->reads = {what.write ? point_region(fresh, inside) : point_region(buffer, outside)};
   copy->writes = {what.write ? point_region(buffer, outside) : point_region(fresh, inside)};
   copy->body = what.write ? store(buffer, outside, load(fresh, inside)) : store(fresh, inside, load(buffer, outside));
+  // An index may come from memory, too.
+  for (const Expr& index : outside)
+    walk(index, [&](const Expr& e) {
+      const auto* from = e.as<LoadNode>();
+      const auto known = [&](const Region& r) { return r.buffer == from->buffer; };
+      if (from && std::ranges::none_of(copy->reads, known))
+        copy->reads.push_back(point_region(from->buffer, from->indices));
+      return true;
+    });
   const std::string name = copy->name;
   const Stmt nest = fresh_nest(copy);
 
@@ -165,6 +174,8 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
   for (auto* regions : {&changed->reads, &changed->writes})
     for (Region& region : *regions)
       if (region.buffer == buffer) region = point_region(fresh, at);
+  // What only the access's indices needed is read by the copy alone.
+  drop_unread(*changed);
   Func result = edit_scope(func, scope->name,
                            what.write ? ScopeEdit{.anchor = anchor, .after = nest, .allocate = {fresh}}
                                       : ScopeEdit{.anchor = anchor, .before = nest, .allocate = {fresh}});

@@ -65,12 +65,17 @@ IrModule joined(std::span<Job> jobs, std::set<std::string>& entries) {
 int64_t bytes_of(const BufferNode& buffer, const std::vector<IntParam>& params, std::span<const int64_t> ints) {
   VarMap values;
   for (size_t i = 0; i < params.size(); ++i) values[params[i].var.get()] = Expr(ints[i]);
-  int64_t count = 1;
-  for (const Expr& e : buffer.shape) {
+  const auto value = [&](const Expr& e) {
     const Expr known = substitute(e, values);
     FETTLE_CHECK(as_int(known));
-    count *= *as_int(known);
+    return *as_int(known);
+  };
+  int64_t count = 1, reach = 1;
+  for (size_t d = 0; d < buffer.shape.size(); ++d) {
+    count *= value(buffer.shape[d]);
+    if (!buffer.strides.empty()) reach += (value(buffer.shape[d]) - 1) * value(buffer.strides[d]);
   }
+  if (!buffer.strides.empty()) count = reach;
   return count * buffer.dtype.element_bytes();
 }
 

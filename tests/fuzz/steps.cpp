@@ -201,6 +201,12 @@ bool sample_compute_location(Attempt& a) {
   return true;
 }
 
+bool sample_split(Attempt& a) {
+  static const std::vector<std::string> kPolicies = {"factors", "power2", "verbose"};
+  return sampled_split(a, "sample_split", {{"policy", a.one_of(kPolicies)}, {"max_factor", int64_t{a.between(0, 8)}}},
+                       a.between(1, 3), false);
+}
+
 bool tile(Attempt& a) {
   const auto block = a.any_block();
   if (!block) return false;
@@ -660,6 +666,24 @@ bool pipelined_reads(Attempt& a) {
          {{"loop", *loop}, {"stages", std::vector<int64_t>{0, 1}}, {"order", std::vector<int64_t>{0, 1}}});
   return true;
 }
+bool rolling_buffer(Attempt& a) {
+  const auto block = a.any_block();
+  return block && a.step("rolling_buffer", {{"block", *block}});
+}
+/// A producer under a loop of its stencil, and then only its new rows.
+bool rolled_producer(Attempt& a) {
+  const auto producer = a.any_block([](const BlockNode& b) { return !b.init; });
+  if (!producer) return false;
+  const auto readers = a.step("get_consumers", {{"block", *producer}});
+  if (!readers || a.s.blocks_of(*readers).empty()) return false;
+  const auto loops = a.loops_of(a.s.blocks_of(*readers)[0]);
+  if (loops.empty() ||
+      !a.step("compute_at", {{"block", *producer}, {"loop", loops[a.r.below(std::min<size_t>(loops.size(), 2))]}}))
+    return false;
+  a.step("rolling_buffer", {{"block", *producer}});
+  return true;
+}
+
 bool annotate(Attempt& a) {
   const auto block = a.any_block();
   if (!block) return false;
@@ -874,6 +898,8 @@ constexpr Entry kEntries[] = {
     {"transform_layout", 5, transform_layout},
     {"transform_block_layout", 4, transform_block_layout},
     {"set_scope", 3, set_scope},
+    {"rolling_buffer", 2, rolling_buffer},
+    {"sample_split", 2, sample_split},
     {"storage_align", 3, storage_align},
     {"set_axis_separator", 2, set_axis_separator},
     {"set_dtype", 2, set_dtype},
@@ -908,6 +934,7 @@ constexpr Entry kEntries[] = {
     {nullptr, 8, register_kernel},
     {nullptr, 3, tensorize_product},
     {nullptr, 3, pipelined_reads},
+    {nullptr, 4, rolled_producer},
 };
 
 /// Moves the references of an argument to the steps that are left; false if one is gone.

@@ -59,9 +59,17 @@ class Spreader : public Mutator {
     int64_t length = 1;  // in elements
   };
 
-  // What one iteration of the annotated loop reads through this load, if that is one dense run that moves on with the loop.
+  // What one iteration of the annotated loop reads through this load, if that is one dense run that moves on with the
+  // loop.
   std::optional<Run> run_of(const LoadNode& source) const {
     if (source.mask || source.indices.size() != 1 || source.buffer->scope == kScopeRegister) return {};
+    // An address that memory holds would have to be read, perhaps beyond the end of that memory.
+    bool from_memory = false;
+    walk(source.indices[0], [&](const Expr& e) {
+      from_memory |= e.kind() == ExprKind::kLoad;
+      return !from_memory;
+    });
+    if (from_memory) return {};
     const LinearForm form = linear_form(source.indices[0]);
     LinearForm outer(form.constant);
     std::vector<std::pair<int64_t, int64_t>> inner;  // stride, extent
@@ -103,22 +111,25 @@ class Spreader : public Mutator {
     });
     std::vector<Stmt> stmts;
     std::vector<Expr> seen;
-    walk(body, [](const Stmt&) { return true; }, [&](const Expr& e) {
-      const auto* source = e.as<LoadNode>();
-      const std::optional<Run> run = source ? run_of(*source) : std::nullopt;
-      const int64_t line = source ? std::max<int64_t>(1, kLineBytes / source->buffer->dtype.element_bytes()) : 1;
-      if (!run || run->length < line) return true;
-      const int64_t step = (run->length + turns_ - 1) / turns_;
-      if (step > kMaxPrefetchesATurn * line) return true;
-      for (int64_t at = 0; at < step; at += line) {
-        const Expr ahead = address_of(source->buffer, {turn_ * Expr(step) + run->begin + Expr(at)});
-        if (std::any_of(seen.begin(), seen.end(), [&](const Expr& known) { return structural_equal(known, ahead); }))
-          continue;
-        seen.push_back(ahead);
-        stmts.push_back(evaluate(call("prefetch", {ahead, int_imm(kLocality, kI32)}, kI32)));
-      }
-      return true;
-    });
+    walk(
+        body, [](const Stmt&) { return true; },
+        [&](const Expr& e) {
+          const auto* source = e.as<LoadNode>();
+          const std::optional<Run> run = source ? run_of(*source) : std::nullopt;
+          const int64_t line = source ? std::max<int64_t>(1, kLineBytes / source->buffer->dtype.element_bytes()) : 1;
+          if (!run || run->length < line) return true;
+          const int64_t step = (run->length + turns_ - 1) / turns_;
+          if (step > kMaxPrefetchesATurn * line) return true;
+          for (int64_t at = 0; at < step; at += line) {
+            const Expr ahead = address_of(source->buffer, {turn_ * Expr(step) + run->begin + Expr(at)});
+            if (std::any_of(seen.begin(), seen.end(),
+                            [&](const Expr& known) { return structural_equal(known, ahead); }))
+              continue;
+            seen.push_back(ahead);
+            stmts.push_back(evaluate(call("prefetch", {ahead, int_imm(kLocality, kI32)}, kI32)));
+          }
+          return true;
+        });
     if (stmts.empty()) return body;
     stmts.push_back(body);
     return seq(stmts);
@@ -126,8 +137,8 @@ class Spreader : public Mutator {
 
   const ForNode& loop_;
   int64_t distance_;
-  Expr turn_ = Expr(0);  // which turn of the serial loops inside this is
-  int64_t turns_ = 1;    // of how many
+  Expr turn_ = Expr(0);                                  // which turn of the serial loops inside this is
+  int64_t turns_ = 1;                                    // of how many
   std::unordered_map<const VarNode*, int64_t> extents_;  // of the loops inside
 };
 

@@ -50,8 +50,10 @@ class AtomBuilder : public Mutator {
           LinearForm outer;
           Expr inside = Expr(form.constant);
           for (const LinearTerm& term : form.terms) {
-            if (is_outer(term.expr)) outer.add_term(term.expr, term.coeff);
-            else inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
+            if (is_outer(term.expr))
+              outer.add_term(term.expr, term.coeff);
+            else
+              inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
           }
           return outer.terms.empty() ? inside : inside + argument(to_expr(outer));
         }
@@ -64,17 +66,17 @@ class AtomBuilder : public Mutator {
       LinearForm outer(form.constant);
       Expr inside = 0;
       for (const LinearTerm& term : form.terms) {
-        if (is_outer(term.expr)) outer.add_term(term.expr, term.coeff);
-        else inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
+        if (is_outer(term.expr))
+          outer.add_term(term.expr, term.coeff);
+        else
+          inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
       }
       outer.scale(-1);
       Expr limit = outer.terms.empty() ? Expr(outer.constant) : argument(to_expr(outer));
       return binary(c->op, inside, limit);
     }
-    if (const auto* source = e.as<LoadNode>(); source && !local_.count(source->buffer.get())) {
-      auto [buffer, index] = access(source->buffer, source->indices[0]);
-      return load(buffer, {index}, rewrite(source->mask));
-    }
+    if (const auto* source = e.as<LoadNode>(); source && !local_.count(source->buffer.get()))
+      return rewrite_load(*source);
     if (const auto* place = e.as<AddressNode>()) {
       auto [buffer, index] = access(place->buffer, place->indices[0], /*exactly=*/true);
       return address_of(buffer, {index});
@@ -168,13 +170,20 @@ class AtomBuilder : public Mutator {
   // A trip count that is known to be at least one saves the atom a test.
   Expr trip_count(const Expr& e) {
     Expr count = argument(e);
-    if (outside_.can_prove(le(Expr(1), e)))
-      at_least_one_.insert(count.as<VarNode>());
+    if (outside_.can_prove(le(Expr(1), e))) at_least_one_.insert(count.as<VarNode>());
     return count;
   }
 
   // A term that is opaque to linear forms and not outer: its children are rewritten.
-  Expr rewrite_term(const Expr& e) { return e.kind() == ExprKind::kVar ? e : Mutator::rewrite(e); }
+  Expr rewrite_term(const Expr& e) {
+    if (const auto* source = e.as<LoadNode>(); source && !local_.count(source->buffer.get()))
+      return rewrite_load(*source);
+    return e.kind() == ExprKind::kVar ? e : Mutator::rewrite(e);
+  }
+  Expr rewrite_load(const LoadNode& source) {
+    auto [buffer, index] = access(source.buffer, source.indices[0]);
+    return load(buffer, {index}, rewrite(source.mask));
+  }
 
   // exactly: by a pointer of its own, wherever that lies from those of other accesses.
   std::pair<Buffer, Expr> access(const Buffer& buffer, const Expr& index, bool exactly = false) {
@@ -186,7 +195,8 @@ class AtomBuilder : public Mutator {
     for (const LinearTerm& term : inside.terms) {
       Expr factor = rewrite_term(term.expr);
       const int64_t size = term.coeff < 0 ? -term.coeff : term.coeff;
-      result = (size <= kLargestConstantStride ? factor * Expr(term.coeff) : factor * stride(group, term.coeff)) + result;
+      result =
+          (size <= kLargestConstantStride ? factor * Expr(term.coeff) : factor * stride(group, term.coeff)) + result;
     }
     return {group.param, result};
   }
@@ -266,19 +276,22 @@ class Outliner : public Mutator {
     const auto uses = [&](const Buffer& buffer) {
       possible &= buffer->scope != kScopeRegister || own.contains(buffer.get());
     };
-    walk(kernel, [&](const Stmt& s) {
-      if (const auto* alloc = s.as<AllocateNode>()) own.insert(alloc->buffer.get());
-      if (const auto* target = s.as<StoreNode>()) uses(target->buffer);
-      if (const auto* loop = s.as<ForNode>()) possible &= loop->loop_kind != ForKind::kParallel;
-      if (const auto* alloc = s.as<AllocateNode>()) possible &= alloc->buffer->scope == kScopeRegister;
-      possible &= !s.as<CallFuncNode>() && !s.as<AsyncNode>() && !s.as<WhileNode>();
-      if (const auto* effect = s.as<EvaluateNode>()) possible &= is_prefetch(effect->value);
-      return possible && !s.as<EvaluateNode>();
-    }, [&](const Expr& e) {
-      possible &= !e.as<AddressNode>();
-      if (const auto* source = e.as<LoadNode>()) uses(source->buffer);
-      return possible;
-    });
+    walk(
+        kernel,
+        [&](const Stmt& s) {
+          if (const auto* alloc = s.as<AllocateNode>()) own.insert(alloc->buffer.get());
+          if (const auto* target = s.as<StoreNode>()) uses(target->buffer);
+          if (const auto* loop = s.as<ForNode>()) possible &= loop->loop_kind != ForKind::kParallel;
+          if (const auto* alloc = s.as<AllocateNode>()) possible &= alloc->buffer->scope == kScopeRegister;
+          possible &= !s.as<CallFuncNode>() && !s.as<AsyncNode>() && !s.as<WhileNode>();
+          if (const auto* effect = s.as<EvaluateNode>()) possible &= is_prefetch(effect->value);
+          return possible && !s.as<EvaluateNode>();
+        },
+        [&](const Expr& e) {
+          possible &= !e.as<AddressNode>();
+          if (const auto* source = e.as<LoadNode>()) uses(source->buffer);
+          return possible;
+        });
     return possible;
   }
 

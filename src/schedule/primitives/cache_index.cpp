@@ -69,9 +69,7 @@ std::vector<Expr> costly_indices(const BlockNode& block) {
     return true;
   };
   for (const Stmt& s : {block.init, block.body})
-    if (s)
-      walk(
-          s, [](const Stmt&) { return true; }, look);
+    if (s) walk(s, [](const Stmt&) { return true; }, look);
   std::erase_if(found, [&](const Expr& index) {
     bool only_iters = true;
     for (const Var& var : collect_vars(index))
@@ -118,6 +116,8 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     c.buffer = make_buffer(unique_buffer_name(func, name), shape, kI64, args.scope);
     fill->body = store(c.buffer, point, substitute(index, renamed));
     fill->writes = {point_region(c.buffer, point)};
+    Analyzer known;
+    infer_regions(*fill, known);  // an index may come from memory, too
     applied.outputs.emplace_back(fill->name);
     allocate.push_back(c.buffer);
     nests.push_back(fresh_nest(fill));
@@ -131,6 +131,7 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     for (const size_t i : c.used) point.push_back(block.iters[i].var);
     fresh->reads.push_back(point_region(c.buffer, point));
   }
+  drop_unread(*fresh);
   const StmtNode* anchor = anchor_of(*scope, &block, {});
   applied.func =
       edit_scope(func, scope->name, {.anchor = anchor, .before = seq(std::move(nests)), .allocate = allocate});

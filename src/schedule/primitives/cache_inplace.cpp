@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
@@ -72,6 +73,24 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
                    fmt::format("loop {} does not enclose block {}", loop->var->name, block->name), {});
   const std::vector<const ForNode*> outer(around.begin(), at + 1), inner(at + 1, around.end());
   const std::vector<const ForNode*> carried = carried_loops(*block, outer);
+  for (const ForNode* other : carried)
+    for (const IterVar& iter : block->iters)
+      if (iter.kind == IterKind::kSpatial && uses_var(iter.binding, other->var.get()) &&
+          checks("cache_inplace.carried"))
+        return fail_at(ErrorCode::E216, func, other,
+                       fmt::format("loop {} moves through the reduction and the output of block {} at once",
+                                   other->var->name, block->name),
+                       {});
+  const std::vector<Stmt> path = path_to(loop->body, block);
+  const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
+  for (const BlockNode* other : blocks_under(part)) {
+    const auto touches = [&](const std::vector<Region>& regions) {
+      return std::ranges::any_of(regions, [&](const Region& r) { return r.buffer == buffer; });
+    };
+    if (checks("cache_inplace.users") && other != block && (touches(other->reads) || touches(other->writes)))
+      return fail_at(ErrorCode::E215, func, other,
+                     fmt::format("block {} uses {} before it would be stored", other->name, buffer->name), {});
+  }
   const Tile tile = tile_of(func, *block, outer, inner);
 
   const Buffer cache = cache_buffer(func, buffer, args.scope);
@@ -91,8 +110,6 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
   });
   const Stmt update = with(*with_buffer(*block, buffer, cache).as<BlockNode>(), [](BlockNode& b) { b.init = nullptr; });
 
-  const std::vector<Stmt> path = path_to(loop->body, block);
-  const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
   const Stmt updated = part.get() == block ? update : replace_stmt(part, block, update);
   const Stmt body = replace_stmt(loop->body, part.get(), seq({loading, updated, storing}));
   Func result = replace_in(func, loop, with(*loop, [&](ForNode& f) { f.body = body; }));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/staging.h"
@@ -50,7 +51,7 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
   const auto* block = stmt.as<BlockNode>();
   FETTLE_TRY(const Buffer buffer, read_buffer(*block, args.read_index));
   FETTLE_TRY_VOID(check_scope(s, args.scope, block));
-  if (write_region(*block, buffer.get()))
+  if (write_region(*block, buffer.get()) && checks("cache_read.in_place"))
     return fail_at(ErrorCode::E211, func, block, fmt::format("block {} also writes {}", block->name, buffer->name), {});
   const BlockNode* scope = enclosing_block(func, block);
 

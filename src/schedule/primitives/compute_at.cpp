@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/placement.h"
@@ -14,7 +15,8 @@ namespace fettle {
 namespace {
 
 // Loops over the threads of a block, around the loop, that have one copy of the buffer together.
-std::vector<const ForNode*> take_sharing_loops(std::vector<const ForNode*>& outer, const Buffer& buffer, const Target* target) {
+std::vector<const ForNode*> take_sharing_loops(std::vector<const ForNode*>& outer, const Buffer& buffer,
+                                               const Target* target) {
   const MemoryScope* scope = target ? target->find_scope(buffer->scope) : nullptr;
   std::vector<const ForNode*> sharing;
   if (!scope || scope->shared_by != "block") return sharing;
@@ -26,8 +28,8 @@ std::vector<const ForNode*> take_sharing_loops(std::vector<const ForNode*>& oute
   return sharing;
 }
 
-// The hull of what `readers` need of `buffer` in one iteration of the loop (for all threads that share the buffer), a range for
-// each dimension.
+// The hull of what `readers` need of `buffer` in one iteration of the loop (for all threads that share the buffer), a
+// range for each dimension.
 std::vector<Range> needed_of(const Func& func, const Move& move, const std::vector<const BlockNode*>& readers,
                              const Buffer& buffer, const Target* target) {
   std::vector<const ForNode*> outer = loops_around(func, move.loop);
@@ -90,7 +92,7 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
     if (is_param(func, write.buffer.get()))
       return fail_at(ErrorCode::E213, func, move.block, fmt::format("{} is an output", write.buffer->name), {});
     for (const BlockNode* reader : consumers_of(*move.scope, write.buffer.get())) {
-      if (!move.is_inside(reader))
+      if (!move.is_inside(reader) && checks("compute_at.consumers"))
         return fail_at(
             ErrorCode::E215, func, reader,
             fmt::format("block {} reads {} outside of loop {}", reader->name, write.buffer->name, move.loop->var->name),
@@ -106,7 +108,7 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
   const BlockNode* first_in_part = blocks_under(part).front();
   for (const Region& read : move.block->reads)
     for (const BlockNode* producer : producers_of(*move.scope, read.buffer.get()))
-      if (producer != move.block && move.index(producer) >= move.index(first_in_part))
+      if (producer != move.block && move.index(producer) >= move.index(first_in_part) && checks("compute_at.producers"))
         return fail_at(ErrorCode::E215, func, producer,
                        fmt::format("block {} writes what block {} reads, and would run after it", producer->name,
                                    move.block->name),

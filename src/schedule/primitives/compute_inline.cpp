@@ -4,11 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/inlining.h"
-
 #include "schedule/primitives/rolling_buffer.h"
+
 namespace fettle {
 namespace {
 
@@ -22,8 +23,8 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
   const auto* block = stmt.as<BlockNode>();
   const BlockNode* scope = enclosing_block(func, block);
   if (!scope) return not_inlinable(func, block, "it is the root");
-  if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
   FETTLE_TRY_VOID(check_not_rolling(func, *block));
+  if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
     return not_inlinable(func, block, why);
   const StoreNode* target = single_store(*block);
   const BufferNode* buffer = target->buffer.get();
@@ -37,11 +38,13 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
   const auto own = std::ranges::find(order, block);
   for (const Region& read : block->reads)
     for (const BlockNode* writer : producers_of(*scope, read.buffer.get()))
-      if (std::ranges::find(order, writer) > own)
+      if (std::ranges::find(order, writer) > own && checks("compute_inline.overwritten"))
         return fail_at(ErrorCode::E227, func, writer, fmt::format("{} is overwritten", read.buffer->name), {});
 
   Func result = func;
   for (const BlockNode* reader : readers) {
+    if (!blocks_under(reader->body).empty())
+      return not_inlinable(func, block, fmt::format("its reader {} has blocks inside", reader->name));
     Analyzer analyzer = analyzer_in(func, *reader);
     bool solved_all = true;
     const LoadValue value = [&](const std::vector<Expr>& indices) -> Expr {

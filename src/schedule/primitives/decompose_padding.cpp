@@ -27,6 +27,7 @@ std::optional<std::vector<Bounds>> box_of(const BlockNode& block, const Expr& co
   for (const Expr& part : conjuncts(condition)) {
     const auto* compare = part.as<BinaryNode>();
     if (!compare || (compare->op != BinaryOp::kLt && compare->op != BinaryOp::kLe)) return {};
+    if (compare->a.dtype() != kI64) return {};      // it compares values, not indices
     LinearForm room = analyzer.linear(compare->b);  // room >= 0
     room.add(analyzer.linear(compare->a), -1);
     if (compare->op == BinaryOp::kLt) room.add_constant(-1);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
@@ -18,8 +19,7 @@ bool spatial_use(const BlockNode& block, const ForNode& loop) {
 }
 
 // The nest that runs the init of `block` for all that `loops` cover.
-Stmt init_nest(const std::string& name, const BlockNode& block, const std::vector<const ForNode*>& loops,
-               const std::vector<const ForNode*>& carried) {
+Stmt init_nest(const std::string& name, const BlockNode& block, const std::vector<const ForNode*>& loops) {
   VarMap loop_vars, iter_vars;
   std::vector<const ForNode*> repeated;
   for (const ForNode* loop : loops) {
@@ -40,14 +40,24 @@ Stmt init_nest(const std::string& name, const BlockNode& block, const std::vecto
     init->iters.push_back({fresh, iter.extent, IterKind::kSpatial, substitute(iter.binding, loop_vars)});
   }
   for (const Expr& condition : conjuncts(block.predicate)) {
-    const bool on_reduction = std::ranges::any_of(carried, [&](const ForNode* loop) {
+    const bool on_reduction = std::ranges::any_of(loops, [&](const ForNode* loop) {
       return !spatial_use(block, *loop) && !is_one(loop->extent) && uses_var(condition, loop->var.get());
     });
     if (!on_reduction) init->predicate = logical_and(init->predicate, substitute(condition, loop_vars));
   }
   init->body = substitute(block.init, iter_vars);
-  Analyzer analyzer;
-  infer_regions(*init, analyzer);
+  if (blocks_under(block.init).empty()) {
+    Analyzer analyzer;
+    infer_regions(*init, analyzer);
+  } else {  // a tile made by blockize: its init writes what it writes
+    for (const Region& write : block.writes) {
+      Region region{write.buffer, {}};
+      for (const Range& range : write.ranges)
+        region.ranges.push_back({substitute(range.min, iter_vars), substitute(range.extent, iter_vars)});
+      init->writes.push_back(std::move(region));
+    }
+    init->body = rename_bound(init->body);
+  }
   Stmt nest = init;
   for (size_t i = repeated.size(); i-- > 0;)
     nest = with(*repeated[i], [&](ForNode& f) {
@@ -78,12 +88,12 @@ Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeRedu
   const std::vector<const ForNode*> carried = carried_loops(*block, around);
   const std::vector<const ForNode*> outer(around.begin(), at), inner(at, around.end());
   for (const ForNode* other : outer)
-    if (std::ranges::find(carried, other) != carried.end())
+    if (std::ranges::find(carried, other) != carried.end() && checks("decompose_reduction.outer"))
       return fail_at(ErrorCode::E227, func, other,
                      fmt::format("reduction loop {} lies outside of loop {}", other->var->name, loop->var->name), {});
 
   const std::string name = unique_block_name(func, block->name + "_init");
-  const Stmt init = init_nest(name, *block, inner, carried);
+  const Stmt init = init_nest(name, *block, inner);
   const Stmt update = with(*block, [](BlockNode& b) { b.init = nullptr; });
   const Stmt nest = replace_stmt(loop_stmt, block, update);
   return Applied{replace_in(func, loop, seq({init, nest})), {name}};

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/placement.h"
@@ -55,7 +56,7 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
     source.outer.assign(around.begin(), split);
     source.inner.assign(split, around.end());
     const auto stores = stores_of(source.producer->body, source.buffer.get());
-    if (stores.empty()) return not_covered(s, move, source.buffer);
+    if (stores.empty() || !blocks_under(source.producer->body).empty()) return not_covered(s, move, source.buffer);
     const std::vector<Expr> written = canonical_indices(stores.front(), source.producer->iters);
     for (const Stmt& part : {move.block->init, move.block->body})
       for (const auto& read : loads_of(part, source.buffer.get()))
@@ -101,7 +102,7 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   const Func& func = s.func();
   for (const Region& write : move.block->writes)
     for (const BlockNode* consumer : consumers_of(*move.scope, write.buffer.get()))
-      if (move.index(consumer) <= move.index(move.inside.back()))
+      if (move.index(consumer) <= move.index(move.inside.back()) && checks("reverse_compute_at.consumers"))
         return fail_at(
             ErrorCode::E215, func, consumer,
             fmt::format("block {} reads what block {} writes, before it would", consumer->name, move.block->name), {});
@@ -136,12 +137,21 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
     }
     const auto range = footprint.of(substitute(found->second, lead_bindings));
     if (!range) return not_covered(s, move, lead.buffer);
+    // Of a scan the tile knows no iterator.
+    for (const IterVar& of_lead : lead.producer->iters)
+      if (uses_var(found->second, of_lead.var.get()) && !tile_values.contains(of_lead.var.get()))
+        return not_covered(s, move, lead.buffer);
     needed[i] = *range;
     places[i].binding = substitute(found->second, tile_values);
     for (size_t k = 0; k < tile.iters.size(); ++k) {
       if (tile.iters[k]->var.get() != found->second.get()) continue;
       places[i].in_bounds = structural_equal(tile.iters[k]->extent, iter.extent);
-      if (tile.rectangular) loops.push_back(tile.loops[k]);
+    }
+    // The tile's loops that the binding uses: one, or several where the producer's iterators make up one of the
+    // block's.
+    for (size_t k = 0; k < tile.iters.size() && tile.rectangular; ++k) {
+      const bool emitted = std::ranges::any_of(loops, [&](const auto& l) { return l.first == tile.loops[k].first; });
+      if (!emitted && uses_var(found->second, tile.iters[k]->var.get())) loops.push_back(tile.loops[k]);
     }
   }
   if (!tile.rectangular) {
@@ -149,12 +159,20 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
     loops.insert(loops.end(), tile.loops.begin(), tile.loops.end());
     place_own(false);
   }
-  for (const Source& source : sources) FETTLE_TRY_VOID(check_source(s, move, source, needed));
+  for (const Source& source : sources)
+    if (checks("reverse_compute_at.covered")) FETTLE_TRY_VOID(check_source(s, move, source, needed));
   Expr predicate = tile.predicate;
   std::vector<const ForNode*> carried;
   for (const Source& source : sources)
     for (const ForNode* loop : carried_loops(*source.producer, source.outer))
-      if (std::ranges::find(carried, loop) == carried.end()) carried.push_back(loop);
+      if (std::ranges::find(carried, loop) == carried.end()) {
+        // A loop that moves through the output, too, has no step that is the last for all of it.
+        for (const IterVar& iter : source.producer->iters)
+          if (iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop->var.get()) &&
+              checks("reverse_compute_at.carried"))
+            return not_covered(s, move, source.buffer);
+        carried.push_back(loop);
+      }
   Analyzer analyzer;
   analyzer.bind_params(func);
   bind_loops(analyzer, lead.outer);

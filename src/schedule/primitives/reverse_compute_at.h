@@ -21,7 +21,8 @@ namespace fettle {
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
 /// already
 ///         E211 neither a complete nor a reduction block · E215 a producer would run after the block, a consumer before
-///         it, or the loop produces nothing that it reads · E216 the block needs more than its own tile
+///         it, or the loop produces nothing that it reads · E216 the block needs more than its own tile, or a loop
+///         moves through the producer's reduction and output at once
 struct ReverseComputeAtArgs {
   BlockRef block;
   LoopRef loop;

@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 
 #include "analysis/block_checks.h"
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/inlining.h"
 #include "schedule/placement.h"
-
 #include "schedule/primitives/rolling_buffer.h"
+
 namespace fettle {
 namespace {
 
@@ -35,8 +36,8 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   const auto* block = stmt.as<BlockNode>();
   const BlockNode* scope = enclosing_block(func, block);
   if (!scope) return not_inlinable(func, block, "it is the root");
-  if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
   FETTLE_TRY_VOID(check_not_rolling(func, *block));
+  if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
     return not_inlinable(func, block, why);
   const BlockNode* producer = last_producer(blocks_of(*scope), block);
   if (!producer) return fail_at(ErrorCode::E211, func, block, fmt::format("block {} has no producer", block->name), {});
@@ -58,7 +59,7 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
     if (!std::ranges::equal(read, reads.front(), [](const Expr& a, const Expr& b) { return structural_equal(a, b); }))
       return not_inlinable(func, block, fmt::format("it reads several elements of {}", between->name));
   const auto solved = solve(block->iters, reads.front(), target->indices, analyzer);
-  if (!solved || !one_to_one(*block, *producer, *solved, analyzer))
+  if (!solved || (!one_to_one(*block, *producer, *solved, analyzer) && checks("reverse_compute_inline.all")))
     return not_inlinable(func, block, fmt::format("it is not elementwise on all of {}", between->name));
 
   Expr last;
@@ -85,8 +86,11 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   // Further readers: only those that load the accumulator again.
   for (const BlockNode* reader : consumers_of(*scope, between)) {
     if (reader == block) continue;
-    if (is_true(last))
+    if (is_true(last) && checks("reverse_compute_inline.readers"))
       return not_inlinable(func, block, fmt::format("block {} reads {}, too", reader->name, between->name));
+    if (!blocks_under(reader->body).empty())
+      return not_inlinable(func, block,
+                           fmt::format("block {}, which reads {}, has blocks inside", reader->name, between->name));
     Analyzer known = analyzer_in(func, *reader);
     bool solved_all = true;
     auto moved = make_ref<BlockNode>(*reader);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/combiner.h"
 #include "schedule/dataflow.h"
@@ -56,7 +57,7 @@ Result<Expr> spatial_conditions(const Plan& p) {
     Analyzer analyzer;
     analyzer.bind_params(p.func);
     bind_loops(analyzer, loops_around(p.func, p.block));
-    if (!analyzer.can_prove(substitute(condition, first)))
+    if (!analyzer.can_prove(substitute(condition, first)) && checks("rfactor.init"))
       return fail_at(ErrorCode::E227, p.func, p.block,
                      fmt::format("a condition on the reduction of block {} may skip the first term of a partial result",
                                  p.block->name),

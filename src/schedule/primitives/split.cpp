@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/nest.h"
 
@@ -86,7 +87,7 @@ Result<> plan_shift(const Schedule& s, const ForNode& loop, int64_t extent, int6
   if (tile > extent)
     return fail_at(ErrorCode::E231, s.func(), &loop,
                    "a tile of " + std::to_string(tile) + " is larger than the extent " + std::to_string(extent), {});
-  if (const BlockNode* block = find_accumulating(loop.body))
+  if (const BlockNode* block = find_accumulating(loop.body); block && checks("split.shift"))
     return fail_at(ErrorCode::E231, s.func(), block, "block " + block->name + " accumulates and cannot run twice", {});
   plan.index = min(Expr(plan.vars[0]) * tile, Expr(extent - tile)) + index_within(plan, 1);
   plan.tail = Tail::kShift;

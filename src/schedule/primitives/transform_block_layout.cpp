@@ -68,6 +68,7 @@ Result<Applied> apply_transform_block_layout(const Schedule& s, const TransformB
     for (Region& region : *regions)
       for (Range& range : region.ranges)
         range = {analyzer.simplify(substitute(range.min, values)), analyzer.simplify(substitute(range.extent, values))};
+  drop_unread(*fresh);
   return Applied{replace_in(func, nest.top, fresh_nest(fresh)), {}};
 }
 

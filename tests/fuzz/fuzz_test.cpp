@@ -1,0 +1,71 @@
+#include "tests/fuzz/fuzz.h"
+
+#include <gtest/gtest.h>
+
+#include "analysis/verify.h"
+#include "base/checks.h"
+#include "ir/compare.h"
+#include "ir/text.h"
+#include "schedule/primitive.h"
+#include "tests/fuzz/program.h"
+#include "tests/fuzz/steps.h"
+
+namespace fettle::fuzz {
+namespace {
+
+TEST(Fuzz, TwoThousandSchedulesCompiledByLlvmComputeWhatIsInterpreted) {
+  FuzzOptions options;
+  options.seed = 20261122;
+  options.traces = 2000;
+  options.backend = find_backend("llvm");
+  const FuzzReport report = fuzz(options);
+  EXPECT_EQ(report.traces, 2000);
+  EXPECT_TRUE(report.findings.empty()) << report.to_text();
+  // Each primitive was part of some of these.
+  for (const PrimitiveDef* def : primitive_defs()) {
+    const auto found = report.primitives.find(std::string(def->name));
+    ASSERT_NE(found, report.primitives.end());
+    EXPECT_GT(found->second.applied, 0) << def->name << '\n' << report.to_text();
+  }
+}
+
+TEST(Fuzz, SchedulesPrintedAsCComputeWhatIsInterpreted) {
+  FuzzOptions options;
+  options.seed = 20261122;
+  options.traces = 150;
+  options.backend = find_backend("c");
+  const FuzzReport report = fuzz(options);
+  EXPECT_EQ(report.traces, 150);
+  EXPECT_TRUE(report.findings.empty()) << report.to_text();
+}
+
+TEST(Fuzz, ProgramsAndSchedulesDependOnTheirSeedsAlone) {
+  const auto target = std::make_shared<Target>(*parse_target("x86-64-avx512"));
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Program a = random_program(seed), b = random_program(seed);
+    EXPECT_TRUE(structural_equal(a.func, b.func));
+    EXPECT_EQ(a.ints, b.ints);
+    const auto ignore = [](const PrimitiveDef&, ErrorCode) {};
+    const Made x = random_schedule(a.func, target, seed, 10, ignore),
+               y = random_schedule(b.func, target, seed, 10, ignore);
+    EXPECT_EQ(to_text(x.schedule.trace()), to_text(y.schedule.trace()));
+    EXPECT_TRUE(verify(x.schedule.func(), *target));
+  }
+}
+
+TEST(Fuzz, StepsThatReferToDroppedOnesGoToo) {
+  const Program program = random_program(3);
+  const auto target = std::make_shared<Target>(*parse_target("x86-64-avx512"));
+  const Made made = random_schedule(program.func, target, 5, 10, [](const PrimitiveDef&, ErrorCode) {});
+  const ParsedTrace trace = as_parsed(made.schedule.trace());
+  std::vector<bool> none(trace.steps.size(), false), all(trace.steps.size(), true);
+  EXPECT_EQ(to_text(replay_without(program.func, target, trace, none).trace()), to_text(made.schedule.trace()));
+  EXPECT_EQ(replay_without(program.func, target, trace, all).trace().size(), 0u);
+  if (!none.empty()) {
+    none[0] = true;
+    EXPECT_LT(replay_without(program.func, target, trace, none).trace().size(), made.schedule.trace().size());
+  }
+}
+
+}  // namespace
+}  // namespace fettle::fuzz
