@@ -23,4 +23,7 @@ void add_hand_schedules(Report& report, const ScheduleBenchOptions& options);
 /// The convolution of examples/schedules: Winograd's F(4x4, 3x3) over the direct one, and its error.
 void add_winograd(Report& report, const ScheduleBenchOptions& options);
 
+/// Convolutions of ResNet-18 on the simulated accelerator, with and without virtual threads: share of its peak, in simulated cycles.
+void add_latency_hiding(Report& report, const ScheduleBenchOptions& options);
+
 }  // namespace fettle::bench
