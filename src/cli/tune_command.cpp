@@ -3,14 +3,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/interruption.h"
+#include "cli/tracker_options.h"
 #include "cli/tune_display.h"
 #include "database/sqlite_database.h"
 #include "driver/tune.h"
+#include "remote/remote_measurer.h"
 
 namespace fettle::cli {
 namespace {
@@ -21,39 +23,9 @@ struct Options {
   int threads = 0;
   uint64_t seed = 0;
   InputShapes shapes;
+  std::string tracker, key;
+  CredentialFiles credentials;
   bool json = false;
-};
-
-std::atomic<bool> interrupted{false};
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-
-void interrupt(int) {
-  // The second time, the usual happens.
-  if (!interrupted.exchange(true)) return;
-  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
-}
-
-/// While it lives, Ctrl-C, a polite kill and a terminal that goes ask tuning to end; what was measured is kept.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    interrupted = false;
-    struct sigaction action {};
-    action.sa_handler = interrupt;
-    for (size_t i = 0; i < std::size(kSignals); ++i) {
-      sigaction(kSignals[i], &action, &before_[i]);
-      if (before_[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &before_[i], nullptr);  // as nohup wants it
-    }
-    std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
-  }
-  ~InterruptGuard() {
-    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-  }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  struct sigaction before_[std::size(kSignals)] {};
 };
 
 /// How candidates failed, a line a kind.
@@ -78,6 +50,17 @@ nlohmann::json describe(const TaskReport& task) {
           {"confirmed", task.confirmed},  {"quarantined", task.quarantined}};
 }
 
+/// The devices to tune on.
+Result<std::unique_ptr<RemoteMeasurer>> connect(const Options& options, const std::atomic<bool>* stop) {
+  if (options.threads > 0) return fail(ErrorCode::E709, "the devices say how many threads they give", "--threads");
+  RemoteMeasurerOptions remote;
+  FETTLE_TRY(remote.tracker, parse_address(options.tracker));
+  FETTLE_TRY(remote.credentials, client_credentials(remote.tracker, options.credentials));
+  remote.key = options.key;
+  remote.stop = stop;
+  return RemoteMeasurer::connect(std::move(remote));
+}
+
 Result<Report> tune(const Options& options) {
   double seconds = std::numeric_limits<double>::infinity();
   if (!options.time_text.empty() && !parse_seconds(options.time_text, &seconds))
@@ -91,18 +74,28 @@ Result<Report> tune(const Options& options) {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
   FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
+  TuneModelOptions tuning;
+  InterruptGuard guard;
+  tuning.stop = &guard.interrupted();
+  std::unique_ptr<RemoteMeasurer> devices;
+  tuning.target = detect_host(options.threads);
+  if (!options.tracker.empty()) {
+    FETTLE_TRY(devices, connect(options, tuning.stop));
+    tuning.runner = devices.get();
+    tuning.atoms = devices->atoms();
+    tuning.target = devices->target();
+    tuning.elsewhere = detect_host().fingerprint() != tuning.target.fingerprint() || available_threads() < devices->threads();
+    progress(fmt::format("{} at {}: {}{}", options.key, options.tracker, fettle::describe(tuning.target),
+                         tuning.elsewhere ? "; this machine is another one, and is not timed on" : ""));
+  }
   FETTLE_TRY(std::unique_ptr<Database> opened, open_sqlite_database(path));
   const std::shared_ptr<Database> database = std::move(opened);
 
-  TuneModelOptions tuning;
-  tuning.target = detect_host(options.threads);
-  tuning.threads = tuning.target.threads;
+  tuning.threads = devices ? devices->threads() : tuning.target.threads;
   tuning.seconds = seconds;
   if (options.trials > 0) tuning.trials = options.trials;
   tuning.seed = options.seed;
   tuning.name = std::filesystem::path(options.model).stem().string();
-  InterruptGuard guard;
-  tuning.stop = &interrupted;
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
   tuning.progress = [&](const TuneProgress& progress) { display.show(progress); };
   tuning.say = [&](const std::string& line) { display.say(line); };
@@ -160,6 +153,11 @@ Command add_tune_command(CLI::App& app) {
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
   made->add_option("--report", options->page, "write what was done as a page, too")->type_name("F.html");
+  auto* tracker = made->add_option("--tracker", options->tracker, "measure on devices that this tracker knows")->type_name("HOST:PORT");
+  auto* key = made->add_option("--key", options->key, "which of them")->type_name("KEY");
+  tracker->needs(key);
+  key->needs(tracker);
+  add_credentials(made, &options->credentials);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   return {made, [options] { return tune(*options); }, &options->json};

@@ -200,6 +200,11 @@ Result<AtomTable> atom_table(Database& database, const TuneModelOptions& options
   FETTLE_TRY(const auto fact, database.fact(machine, kAtomTable));
   if (fact)
     if (auto known = AtomTable::from_numbers(*fact)) return known;
+  if (options.elsewhere) {
+    FETTLE_TRY(AtomTable table, AtomTable::from_numbers(options.atoms));
+    FETTLE_TRY_VOID(database.set_fact(machine, kAtomTable, options.atoms));
+    return table;
+  }
   FETTLE_TRY(AtomTable table, AtomTable::load_or_measure(
                                   options.target, atom_table_file(options.target, options.cache_folder).string()));
   FETTLE_TRY_VOID(database.set_fact(machine, kAtomTable, table.to_numbers()));
@@ -268,16 +273,23 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   say(fmt::format("{} tasks, {} calls; images with {}", tasks.size(), plan.calls.size(), to_string(plan.layout)));
 
   // What the tuned model is compared with; how long it takes says what to keep for that.
-  say("compiling the untuned model");
-  const double compiling = elapsed();
-  FETTLE_TRY(const CompiledModel untuned, compile_model(graph, plain_options(options)));
-  const double verify_s =
-      std::min(kCompileAgain * (elapsed() - compiling) + kVerifySeconds + 0.5, kVerifyShare * options.seconds);
+  std::optional<CompiledModel> untuned;
+  double verify_s = 0;
+  if (!options.elsewhere) {
+    say("compiling the untuned model");
+    const double compiling = elapsed();
+    FETTLE_TRY(untuned, compile_model(graph, plain_options(options)));
+    verify_s = std::min(kCompileAgain * (elapsed() - compiling) + kVerifySeconds + 0.5, kVerifyShare * options.seconds);
+  }
 
   LocalMeasurerOptions measuring;
   measuring.target = options.target;
   measuring.threads = options.threads;
-  FETTLE_TRY(const std::unique_ptr<LocalMeasurer> runner, LocalMeasurer::start(std::move(measuring)));
+  std::unique_ptr<LocalMeasurer> local;
+  if (!options.runner) {
+    FETTLE_TRY(local, LocalMeasurer::start(std::move(measuring)));
+  }
+  Runner& runner = options.runner ? *options.runner : *local;
   const std::unique_ptr<CostModel> model = make_boosted_trees(options.seed);
 
   TuneOptions tuning;
@@ -290,14 +302,14 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.stop = options.stop;
   if (table) tuning.peak_flops = table->costs().hz * table->costs().fma_per_cycle * 2 * options.target.vector_lanes(4);
   TuneModelResult result;
-  FETTLE_TRY(result.report, tune_tasks(std::move(tasks), options.target, options.threads, *database, *runner, *model,
+  FETTLE_TRY(result.report, tune_tasks(std::move(tasks), options.target, options.threads, *database, runner, *model,
                                        tuning, options.progress));
   result.run = run.id;
   FETTLE_TRY_VOID(keep_run(result));
-  if (result.report.stopped) return result;
+  if (result.report.stopped || options.elsewhere) return result;
 
   say("timing the whole model");
-  Verification verification(graph, untuned, plan, database, options, options.seconds, elapsed);
+  Verification verification(graph, *untuned, plan, database, options, options.seconds, elapsed);
   FETTLE_TRY_VOID(verification.run(result, choice));
   FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));
   FETTLE_TRY_VOID(keep_run(result));

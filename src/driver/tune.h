@@ -28,6 +28,11 @@ struct TuneModelOptions {
   const std::atomic<bool>* stop = nullptr;                   // set: end soon; what was measured is kept
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const std::string&)> say;               // a line on what is being done
+  /// How candidates are timed; null: by workers on this machine.
+  Runner* runner = nullptr;
+  /// The runner's machines are not like this one: nothing is timed here, the whole model neither.
+  bool elsewhere = false;
+  std::vector<double> atoms;  // elsewhere: the atom table there, AtomTable::to_numbers; may be empty
   /// Of the atom table, measured once a machine; empty: default_cache_folder().
   std::filesystem::path cache_folder;
 };

@@ -46,7 +46,6 @@ struct TrackerClient::State {
       case grpc::StatusCode::PERMISSION_DENIED:
         return ErrorCode::E802;
       case grpc::StatusCode::INVALID_ARGUMENT:
-      case grpc::StatusCode::INTERNAL:
       case grpc::StatusCode::OUT_OF_RANGE:
         return ErrorCode::E803;
       case grpc::StatusCode::UNIMPLEMENTED:
@@ -54,11 +53,10 @@ struct TrackerClient::State {
       // Threads that are all taken and a message that is too large look the same, but for the words.
       case grpc::StatusCode::RESOURCE_EXHAUSTED:
         return status.error_message().find("larger than max") != std::string::npos ? ErrorCode::E803 : ErrorCode::E801;
+      // Streams that were cut short are INTERNAL, too. TLS that fails is a connection that fails; the library's words
+      // tell them apart.
       default:
-        return status.error_message().find("SSL") != std::string::npos ||
-                       status.error_message().find("handshake") != std::string::npos
-                   ? ErrorCode::E802
-                   : ErrorCode::E801;
+        return status.error_message().find("SSL_ERROR_SSL") != std::string::npos ? ErrorCode::E802 : ErrorCode::E801;
     }
   }
 };
