@@ -23,6 +23,8 @@ struct TensorIntrinsicDef {
   std::string_view implementation;  // in the text form
   bool (*available)(const Target&);
   int instructions = 1;  // that a tile takes beside loads and what the tiles of a register tile share
+  /// The 32 threads along threadIdx.x run it together; the tile stands outside of loops over that axis.
+  bool per_warp = false;
 };
 
 /// Every intrinsic, from the listing of target/intrinsics/.

@@ -68,6 +68,8 @@ TEST(TensorIntrinsic, FitTheirTargets) {
   EXPECT_FALSE(has("x86-64-avx2", "vpdpbusd_512"));
   EXPECT_FALSE(has("x86-64-avx512", "vpdpbusd_512"));  // the level of the psABI is without VNNI
   EXPECT_FALSE(has("x86-64-avx512", "neon_sdot"));
+  EXPECT_TRUE(has("cuda -arch sm_90", "mma_m16n8k16_f16"));
+  EXPECT_FALSE(has("opencl", "mma_m16n8k16_f16"));
   Target vnni = parse_target("x86-64-avx512").value();
   vnni.features += ",+avx512vnni";
   EXPECT_TRUE(find_tensor_intrinsic("vpdpbusd_512")->available(vnni));

@@ -62,7 +62,23 @@ class CudaPrinter : public SourcePrinter {
     forget(buffer.get());
   }
 
+  void print_evaluate(const EvaluateNode& node) override {
+    const auto* call = node.value.as<CallNode>();
+    if (!call || call->name != "mma_m16n8k16_f16") return SourcePrinter::print_evaluate(node);
+    uses_mma_ = true;
+    std::vector<std::string> args;
+    for (const Expr& arg : call->args) {
+      const auto* pointer = arg.as<AddressNode>();
+      args.push_back(pointer ? "&" + element(pointer->buffer, pointer->indices) : expr(arg).text);
+    }
+    line(fmt::format("mma_m16n8k16_f16({});", fmt::join(args, ", ")));
+  }
+
+ public:
+  bool uses_mma() const { return uses_mma_; }
+
  private:
+  bool uses_mma_ = false;
   const DeviceProgram& program_;
   bool pooled_ = false;
   int64_t pool_bytes_ = 0;
@@ -78,6 +94,32 @@ constexpr const char* kPreamble =
     "#endif\n"
     "\n";
 
+// C[16, 8] += A[16, 16] @ B[16, 8] by the 32 lanes of a warp. PTX ISA, "Matrix fragments for mma.m16n8k16 with floating
+// point type": lane 4*g + t has of A the pairs of columns 2t and 2t + 8 in rows g and g + 8, of B the pairs of rows 2t
+// and 2t + 8 in column g, and of C the pair of columns 2t in rows g and g + 8.
+constexpr const char* kMma =
+    R"(static __device__ inline void mma_m16n8k16_f16(const unsigned short *A, long long sa, const unsigned short *B,
+                                               long long sb, float *C, long long sc) {
+  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  unsigned int a[4], b[2];
+  float c[4];
+  for (int i = 0; i < 4; ++i) {
+    const unsigned short *at = A + (g + (i & 1) * 8) * sa + t + (i >> 1) * 8;
+    a[i] = at[0] | (unsigned int)at[1] << 16;
+    c[i] = C[(g + (i >> 1) * 8) * sc + t + (i & 1)];
+  }
+  for (int i = 0; i < 2; ++i) {
+    const unsigned short *at = B + (t + i * 8) * sb + g;
+    b[i] = at[0] | (unsigned int)at[sb] << 16;
+  }
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  for (int i = 0; i < 4; ++i) C[(g + (i >> 1) * 8) * sc + t + (i & 1)] = c[i];
+}
+
+)";
+
 }  // namespace
 
 Result<std::string> emit_cuda(const DeviceProgram& program) {
@@ -87,7 +129,7 @@ Result<std::string> emit_cuda(const DeviceProgram& program) {
   CudaPrinter printer(dialect, module, program);
   for (const auto& [name, kernel] : program.kernels) printer.print_function(kernel.func, identifier(name));
   FETTLE_TRY(const std::string text, printer.finish());
-  return kPreamble + text;
+  return kPreamble + std::string(printer.uses_mma() ? kMma : "") + text;
 }
 
 }  // namespace fettle

@@ -5,8 +5,14 @@
 #include "codegen/device/testing.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/tensorize.h"
 
 namespace fettle {
 namespace {
@@ -67,6 +73,63 @@ TEST(Cuda, LargeSharedMemoryIsDynamic) {
   const auto refused = lower_for_device(s.func(), *parse_target("opencl"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::E230);
+}
+
+// A matrix product of f16 by two warps, whose tiles of 16 x 8 x 16 the tensor cores compute; `scope` of the sums.
+Result<TestSchedule> warp_product(const char* scope) {
+  TestSchedule s = gpu_schedule(
+      "A: f16[64, 48]\nB: f16[48, 32]\n"
+      "for i in 64: for j in 32: for k in 48: C[i, j] += f32(A[i, k]) * f32(B[k, j])",
+      "cuda");
+  const BlockRef c = s.block("C");
+  // One nest over all its elements, by 2 x 32 threads.
+  const auto by_threads = [&](BlockRef block, size_t outer) -> Result<> {
+    FETTLE_TRY(const auto loops, get_loops(s, {block}));
+    FETTLE_TRY(const LoopRef all, fuse(s, {{loops.begin() + static_cast<std::ptrdiff_t>(outer), loops.end()}}));
+    FETTLE_TRY(const auto parts, split(s, {all, {kInfer, 2, 32}}));
+    FETTLE_TRY_VOID(bind(s, {parts[1], "threadIdx.y"}));
+    return bind(s, {parts[2], "threadIdx.x"});
+  };
+  FETTLE_TRY(const BlockRef back, cache_write(s, {c, 0, scope}));
+  FETTLE_TRY(const auto loops, get_loops(s, {c}));
+  FETTLE_TRY(const auto i, split(s, {loops[0], {kInfer, 2, 16}}));
+  FETTLE_TRY(const auto j, split(s, {loops[1], {kInfer, 2, 8}}));
+  FETTLE_TRY(const auto k, split(s, {loops[2], {kInfer, 16}}));
+  FETTLE_TRY_VOID(reorder(s, {{i[0], j[0], k[0], i[1], j[1], i[2], j[2], k[1]}}));
+  FETTLE_TRY_VOID(reverse_compute_at(s, {back, j[0]}));
+  FETTLE_TRY_VOID(by_threads(back, 2));
+  FETTLE_TRY(const BlockRef init, decompose_reduction(s, {c, k[0]}));
+  FETTLE_TRY_VOID(by_threads(init, 2));
+  for (int64_t read : {0, 1}) {
+    FETTLE_TRY(const BlockRef copy, cache_read(s, {c, read, "shared", {}}));
+    FETTLE_TRY_VOID(compute_at(s, {copy, k[0]}));
+    FETTLE_TRY_VOID(by_threads(copy, 3));
+  }
+  FETTLE_TRY_VOID(bind(s, {i[0], "blockIdx.y"}));
+  FETTLE_TRY_VOID(bind(s, {j[0], "blockIdx.x"}));
+  FETTLE_TRY_VOID(bind(s, {i[1], "threadIdx.y"}));
+  FETTLE_TRY_VOID(tensorize(s, {i[2], "mma_m16n8k16_f16"}));
+  return s;
+}
+
+TEST(Cuda, WarpsUseTensorCores) {
+  const auto s = warp_product("shared");
+  ASSERT_OK(s);
+  EXPECT_REPLAYS(*s);
+  const auto program = lower_for_device(s->func(), *s->target());
+  ASSERT_OK(program);
+  EXPECT_GOLDEN(*program);
+  const auto source = emit_cuda(*program);
+  ASSERT_OK(source);
+  EXPECT_NE(source->find("mma.sync.aligned.m16n8k16"), std::string::npos);
+  if (!has_nvrtc()) GTEST_SKIP() << "printed; no NVRTC to compile it";
+  for (const char* arch : {"sm_80", "sm_90"}) EXPECT_OK(compile_cuda(*source, arch));
+}
+
+TEST(Cuda, AWarpsTileIsNotInOneThreadsMemory) {
+  const auto s = warp_product("local");
+  ASSERT_OK(s);
+  EXPECT_ERROR(lower_for_device(s->func(), *s->target()), E301);
 }
 
 TEST(Cuda, CompilesWhereNvrtcIs) {

@@ -17,6 +17,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/unroll.h"
+#include "schedule/primitives/write_at.h"
 
 namespace fettle {
 namespace {
@@ -289,6 +290,35 @@ TEST(OpenCl, SizesThatAreKnownLater) {
   ASSERT_OK(bind(s, {(*i)[0], "blockIdx.x"}));
   ASSERT_OK(bind(s, {(*i)[1], "threadIdx.x"}));
   for (const int64_t n : {1, 32, 33, 100}) EXPECT_TRUE(testing::same_on_opencl(s.original, s.func(), {n})) << n;
+}
+
+TEST(OpenCl, StridesThatAreKnownLater) {
+  auto s = gpu_schedule(R"(func f(A: f32[5, n], B: f32[5, n] output, n: i64 in 1..64):
+  for i in 5:
+    for j in 1:
+      block B(vi: spatial[5] = i, vj: spatial[n] = j):
+        reads A[vi, vj]
+        writes B[vi, vj]
+        B[vi, vj] = A[vi, vj] + 1.0
+)");
+  ASSERT_OK(bind(s, {s.loop("i"), "threadIdx.x"}));
+  EXPECT_TRUE(testing::same_on_opencl(s.original, s.func(), {1}));
+  const auto program = lower_for_device(s.func(), *s.target());
+  ASSERT_OK(program);
+  EXPECT_EQ(program->kernels.begin()->second.func->int_params.size(), 1u);
+}
+
+// What a reduction goes on with lives as long as its loop, wherever it is copied from.
+TEST(OpenCl, SumsLiveAsLongAsTheirReduction) {
+  for (const char* scope : {"local", "shared"}) {
+    auto s = gpu_schedule("for i in 9: for k in 5: for j in 4: C[i, j] += A[i, k] * B[k, j]");
+    const auto loops = loops_of(s, s.block("C"));
+    ASSERT_OK(loops);
+    ASSERT_OK(write_at(s, {(*loops)[2], s.block("C"), 0, scope}));
+    ASSERT_OK(bind(s, {(*loops)[0], "blockIdx.x"}));
+    EXPECT_SAME_RESULT(s);
+    EXPECT_SAME_ON_OPENCL(s);
+  }
 }
 
 TEST(OpenCl, AHostLoopAroundLaunches) {

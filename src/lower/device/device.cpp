@@ -51,6 +51,16 @@ std::vector<std::pair<Buffer, bool>> buffers_of(const Stmt& s) {
   return found;
 }
 
+// Whether the statement, or the shape of a buffer that it accesses, uses the variable.
+bool needs_var(const Stmt& s, const VarNode* var) {
+  if (uses_var(s, var)) return true;
+  for (const auto& [buffer, written] : buffers_of(s))
+    for (const auto* list : {&buffer->shape, &buffer->strides})
+      for (const Expr& e : *list)
+        if (uses_var(e, var)) return true;
+  return false;
+}
+
 // Vectorized and parallel loops are ordinary ones for one thread.
 class Serializer : public Mutator {
  public:
@@ -94,7 +104,7 @@ class DeviceLowering {
 
   Result<DeviceProgram> run() {
     FETTLE_TRY_VOID(check_axes());
-    Func func = flatten_blocks(mark_pipelines(scheduled_));
+    Func func = flatten_blocks(note_carried_buffers(mark_pipelines(scheduled_)));
     func = on_root(func, [](const Stmt& body) { return sink_guards(Serializer().rewrite(body)); });
     func = infer_scopes(func, target_);
     for (const Buffer& buffer : func.root().allocations) {
@@ -167,20 +177,17 @@ class DeviceLowering {
     // Integers that the nest needs, as parameters of its own.
     std::vector<IntParam> ints;
     std::vector<Expr> int_args;
-    VarMap renamed;
     const auto need = [&](const IntParam& param) {
-      if (!uses_var(nest, param.var.get())) return;
-      const Var own = make_var(param.var->name, param.var->dtype);
-      renamed[param.var.get()] = own;
+      if (!needs_var(nest, param.var.get())) return;
       int_args.push_back(param.var);
-      ints.push_back({own, param.min, param.max, param.multiple_of});
+      ints.push_back(param);
     };
     for (const IntParam& param : scheduled_->int_params) need(param);
     for (const ForNode* loop : host_loops_) {
       const int64_t *min = as_int(loop->min), *extent = as_int(loop->extent);
       need({loop->var, min ? *min : 0, min && extent ? *min + *extent - 1 : INT64_MAX, 1});
     }
-    Stmt body = substitute(nest, renamed);
+    Stmt body = nest;
 
     std::vector<Stmt> blocks;  // loops over blocks, outermost first
     FETTLE_TRY(body, take_block_loops(body, result, blocks));
@@ -196,6 +203,10 @@ class DeviceLowering {
         if (!owner_.emplace(buffer.get(), name).second && owner_[buffer.get()] != name)
           return refuse(fmt::format("buffer {} of scope \"{}\" is used by several kernels, and lives in one",
                                     buffer->name, buffer->scope));
+        for (const ForNode* loop : host_loops_)
+          if (carries_buffer(*loop, *buffer))
+            return refuse(fmt::format("buffer {} of scope \"{}\" goes on from one launch to the next in loop {}",
+                                      buffer->name, buffer->scope, loop->var->name));
         own.push_back(buffer);
         continue;
       }
@@ -219,6 +230,8 @@ class DeviceLowering {
     func = on_body(func, [&](const Stmt& s) { return tighten_loops(s, ints); });
     if (!func->body) func = with(func, [](FuncNode& f) { f.body = evaluate(int_imm(0)); });
     func = flatten_accesses(func);
+    func = on_body(func, [&](const Stmt& s) { return substitute_tensor_intrinsics(s, target_); });
+    FETTLE_TRY_VOID(check_warp_tiles(func->body));
     func = on_body(func, unroll_loops);
     result.func = func;
     program_.kernels[name] = std::move(result);
@@ -336,6 +349,20 @@ class DeviceLowering {
                     scheduled_->name);
     }
     return {};
+  }
+
+  Result<> check_warp_tiles(const Stmt& body) const {
+    Result<> result;
+    walk(body, [&](const Stmt& s) {
+      const auto* loop = s.as<ForNode>();
+      if (loop && loop->annotations.find(kWarpTileKey))
+        result = refuse(fmt::format(
+            "the tile at loop {} is noted for a tensor intrinsic of a warp, and its memory, or a guard, does not "
+            "suit it",
+            loop->var->name));
+      return true;
+    });
+    return result;
   }
 
   static Stmt with_threads(const std::vector<Stmt>& blocks, const std::vector<Buffer>& shared, const ThreadShape& shape,

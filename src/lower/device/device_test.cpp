@@ -167,6 +167,32 @@ TEST(Device, RefusesWhatHasNoKernel) {
   EXPECT_ERROR(lower_for_device(parsed(two_nests("", "vt", "wu")), *parse_target("x86-64-avx2")), E301);
 }
 
+// Sums that launches go on with are memory of all.
+TEST(Device, ALoopOfLaunchesKeepsItsSums) {
+  const auto sums = [](const std::string& scope) {
+    return parsed(R"(func f(A: f32[4, 8], B: f32[8] output):
+  alloc T: f32[8])" +
+                  scope + R"(
+  for k in 4:
+    for b in 8 thread axis("blockIdx.x"):
+      block T(vb: spatial[8] = b, vk: reduce[4] = k):
+        reads A[vk, vb]
+        writes T[vb]
+        init:
+          T[vb] = 0.0
+        T[vb] = T[vb] + A[vk, vb]
+      block B(vb: spatial[8] = b):
+        reads T[vb]
+        writes B[vb]
+        B[vb] = T[vb]
+)");
+  };
+  const auto program = lower_for_device(sums(""), opencl());
+  ASSERT_OK(program);
+  EXPECT_NE(to_text(program->host).find("allocate T"), std::string::npos) << to_text(*program);
+  EXPECT_ERROR(lower_for_device(sums(" @shared"), opencl()), E301);
+}
+
 // Threads must meet inside a loop that runs for some of them only.
 TEST(Device, RefusesABarrierWhereThreadsPart) {
   const auto func = parsed(R"(func f(A: f32[8, 8], B: f32[8, 8] output):

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include "ir/visit.h"
 #include "lower/device/passes.h"
+#include "lower/passes/passes.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
@@ -58,6 +60,12 @@ Sharing sharing_of(const BufferNode& buffer, const Target& target) {
   return scope->shared_by == "block" ? Sharing::kBlock : Sharing::kThread;
 }
 
+bool carries_buffer(const ForNode& loop, const BufferNode& buffer) {
+  const auto* note = loop.annotations.find(kCarriesKey);
+  const auto* names = note ? std::get_if<std::string>(note) : nullptr;
+  return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
+}
+
 Func infer_scopes(const Func& func, const Target& target) {
   const BlockNode& root = func.root();
   LifeFinder finder;
@@ -73,7 +81,11 @@ Func infer_scopes(const Func& func, const Target& target) {
   for (const Buffer& buffer : root.allocations) {
     const auto at = finder.lives.find(buffer.get());
     if (at == finder.lives.end() || !at->second.found) continue;
-    const Life& life = at->second;
+    Life& life = at->second;
+    // What goes on from one iteration to the next lives around the loop.
+    life.common.erase(
+        std::ranges::find_if(life.common, [&](const ForNode* loop) { return carries_buffer(*loop, *buffer); }),
+        life.common.end());
     bool in_block = false, in_thread = false, filled_by_threads = false;
     for (const ForNode* loop : life.common) {
       in_block |= is_block_axis(loop->thread_axis);

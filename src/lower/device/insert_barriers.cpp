@@ -24,6 +24,9 @@ struct Access {
   std::vector<const ForNode*> loops;             // around it, outermost first
   std::array<std::optional<int64_t>, 3> pinned;  // threads other than this one do not run it
 };
+
+// Instead of a number of a thread: those of a warp do it together.
+constexpr int64_t kWholeWarp = -1;
 using Accesses = std::vector<Access>;
 
 // What a statement does, seen from outside.
@@ -77,10 +80,25 @@ class Meeting {
       analyzer.bind(fresh, substitute(loop.min, at_y), substitute(loop.extent, at_y));
       at_y[loop.var.get()] = fresh;
     }
+    if (carried && is_injective(x, y, same, analyzer)) return false;
     return possible(x, y, at_x, at_y, other, analyzer);
   }
 
  private:
+  // One store, which never writes an element twice, whoever runs it and when.
+  bool is_injective(const Access& x, const Access& y, size_t same, Analyzer& analyzer) const {
+    if (!x.is_write || !y.is_write || x.loops != y.loops || x.indices.size() != y.indices.size()) return false;
+    for (size_t d = 0; d < x.indices.size(); ++d)
+      if (x.indices[d].get() != y.indices[d].get()) return false;
+    std::vector<VarDomain> domains;
+    for (size_t i = same; i < x.loops.size(); ++i)
+      domains.push_back({x.loops[i]->var, {x.loops[i]->min, x.loops[i]->extent}});
+    for (size_t d = 0; d < 3; ++d)
+      if (shape_.vars[d] && !x.pinned[d]) domains.push_back({shape_.vars[d], {0, Expr(shape_.extents[d])}});
+    const AffineMap map = detect_affine_map(x.indices, x.buffer->shape, domains, nullptr, analyzer);
+    return map.affine && map.injective;
+  }
+
   bool possible(const Access& x, const Access& y, const VarMap& at_x, const VarMap& at_y,
                 const std::array<Var, 3>& other, Analyzer& analyzer) {
     std::vector<Expr> first, second;
@@ -204,8 +222,10 @@ class BarrierInserter {
   Effect process(const Stmt& s) {
     if (!s || problem_) return {s, {}, {}, false, false};
     if (const auto* all = s.as<SeqNode>()) return sequence(all->stmts);
-    if (const auto* n = s.as<ForNode>(); n && !n->annotations.find(kThreadRegionKey) && !reads_memory(n->extent))
-      return loop(*n);
+    const auto* nest = s.as<ForNode>();
+    const bool by_warp = nest && nest->annotations.find(kWarpTileKey);
+    if (nest && !by_warp && !nest->annotations.find(kThreadRegionKey) && !reads_memory(nest->extent))
+      return loop(*nest);
     if (const auto* n = s.as<AllocateNode>()) {
       Effect e = process(n->body);
       e.stmt = allocate(n->buffer, e.stmt);
@@ -219,7 +239,9 @@ class BarrierInserter {
     if (const auto* n = s.as<EvaluateNode>())
       if (const auto* c = n->value.as<CallNode>(); c && c->name == "barrier") return {s, {}, {}, true, true};
     Accesses all;
-    collect(s, {}, all);
+    std::array<std::optional<int64_t>, 3> pinned;
+    if (by_warp) pinned[0] = kWholeWarp;
+    collect(s, pinned, all);
     return {s, all, all, false, false};
   }
 

@@ -53,11 +53,18 @@ struct UnifiedThreads {
 };
 Result<UnifiedThreads> unify_threads(const Stmt& body, const Target& target);
 inline constexpr const char* kThreadRegionKey = "thread_region";
+/// On a tile noted `tensorize` that a warp (the threads along threadIdx.x) does together; unify_threads leaves the note
+/// only there, and on tiles that one thread does.
+inline constexpr const char* kWarpTileKey = "warp_tile";
+inline constexpr int64_t kWarpThreads = 32;
 
 /// Barriers wherever a thread may touch what another one wrote (or write what it touches) since the last one; as few as
 /// that takes, as far out as they can be. `body` is what one thread does. E301 where one would stand where threads
 /// part.
 Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target);
+
+/// True if the loop is noted (note_carried_buffers) to carry the buffer from one iteration to the next.
+bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
 /// True if `e` reads memory.
 bool reads_memory(const Expr& e);

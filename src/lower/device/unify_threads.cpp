@@ -6,6 +6,8 @@
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
+#include "schedule/primitives/tensorize.h"
+#include "target/tensor_intrinsic.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
@@ -79,11 +81,45 @@ class ThreadUnifier {
       const Stmt region = make_for(make_var("region"), 0, 1, rewrite(body, inside));
       return with(*region.as<ForNode>(), [](ForNode& f) { f.annotations.set(kThreadRegionKey, int64_t{1}); });
     }
+    if (loop && loop->annotations.find(kTensorizeKey)) return tensor_tile(*loop, bounds);
     if (loop && !reads_memory(loop->min) && !reads_memory(loop->extent))
       return with(*loop, [&](ForNode& f) { f.body = rewrite(loop->body, bounds); });
     if (const auto* name = s.as<LetNode>(); name && !reads_memory(name->value))
       return let(name->var, name->value, rewrite(name->body, bounds));
     return leaf(s, bounds);
+  }
+
+  // What a warp does together has no guard along x; what it cannot do stays loops, as for any other statement.
+  Stmt tensor_tile(const ForNode& loop, const Bounds& bounds) {
+    const auto* name = std::get_if<std::string>(loop.annotations.find(kTensorizeKey));
+    const TensorIntrinsicDef* intrinsic = name ? find_tensor_intrinsic(*name) : nullptr;
+    const bool by_warp = intrinsic && intrinsic->per_warp && intrinsic->available(target_) && !bounds[0].loop &&
+                         result_.shape.extents[0] == kWarpThreads;
+    if (!by_warp) {
+      const Stmt plain = with(loop, [](ForNode& f) { f.annotations.erase(kTensorizeKey); });
+      return intrinsic && intrinsic->per_warp ? rewrite(plain, bounds) : leaf(Stmt(make_ref<ForNode>(loop)), bounds);
+    }
+    walk(
+        loop.body,
+        [&](const Stmt& s) {
+          if (const auto* target = s.as<StoreNode>()) require_shared(*target->buffer);
+          return true;
+        },
+        [&](const Expr& e) {
+          if (const auto* source = e.as<LoadNode>()) require_shared(*source->buffer);
+          return true;
+        });
+    Bounds of_warp = bounds;
+    of_warp[0] = {&loop, kWarpThreads};
+    return leaf(with(loop, [](ForNode& f) { f.annotations.set(kWarpTileKey, int64_t{1}); }), of_warp);
+  }
+
+  void require_shared(const BufferNode& buffer) {
+    if (sharing_of(buffer, target_) == Sharing::kThread)
+      problem_ = Diagnostic(ErrorCode::E301,
+                            fmt::format("a warp computes a tile of buffer {} together, which is of scope \"{}\" and "
+                                        "belongs to one thread; put it in shared memory",
+                                        buffer.name, buffer.scope));
   }
 
   // A single statement, or one whose course depends on memory: done as a whole by those whom it concerns.
