@@ -116,6 +116,54 @@ TEST(Dae, ShortQueuesAreSlowerAndStillRun) {
   EXPECT_GE(shallow->cycles, deep->cycles);
 }
 
+// D = i8(max(A + B - 3, A * 2) >> 1): sums from memory, numbers on either side, two sums in one operation.
+TEST(Dae, SumsAreAddedAndComparedByTheAlu) {
+  auto s = schedule_from(R"(func residual(A: i32[4, 16], B: i32[4, 16], D: i8[4, 16] output):
+  alloc T: i32[4, 16] @acc
+  alloc U: i32[4, 16] @acc
+  for i in 4:
+    for j in 16:
+      block U(vi: spatial[4] = i, vj: spatial[16] = j):
+        reads A[vi, vj]
+        writes U[vi, vj]
+        U[vi, vj] = 2i32 * A[vi, vj]
+  for i in 4:
+    for j in 16:
+      block T(vi: spatial[4] = i, vj: spatial[16] = j):
+        reads A[vi, vj], B[vi, vj], U[vi, vj]
+        writes T[vi, vj]
+        T[vi, vj] = max(A[vi, vj] + B[vi, vj] - 3i32, U[vi, vj]) >> 1i32
+  for i in 4:
+    for j in 16:
+      block D(vi: spatial[4] = i, vj: spatial[16] = j):
+        reads T[vi, vj]
+        writes D[vi, vj]
+        D[vi, vj] = i8(T[vi, vj])
+)");
+  s.set_target(std::make_shared<const Target>(kTarget));
+  ASSERT_OK(cache_read(s, {s.block("U"), 0, "acc", {s.block("T")}}));
+  ASSERT_OK(cache_read(s, {s.block("T"), 1, "acc"}));
+  const auto program = compile(s.func(), kTarget);
+  ASSERT_OK(program);
+  EXPECT_GOLDEN(*program);
+  EXPECT_OK(check_hazards(*program));
+  EXPECT_TRUE(computes(*program, s.original));
+  for (const Instruction& i : program->stream) EXPECT_NE(i.unit, Unit::kLoad);
+}
+
+TEST(Dae, E230PlacesThatAreNotAligned) {
+  // Rows of eight bytes, densely: every second one begins inside of a vector.
+  const auto lowered = parse_func(R"(lowered func odd(A: i8[64]):
+  allocate P: i8[32] @inp
+  issue "load":
+    for i in 4:
+      for j in 8:
+        P[i * 8 + j] = A[i * 16 + j]
+)");
+  ASSERT_OK(lowered);
+  EXPECT_ERROR(emit_stream(*lowered, kTarget), E230);
+}
+
 TEST(Dae, E230ScratchpadsAreTooSmall) {
   // 40 x 4 vectors of wgt squares: 40 KiB of 32.
   const auto wide = scheduled_matmul(4, 40, 4, {.rows = 4, .columns = 40, .steps = 4});

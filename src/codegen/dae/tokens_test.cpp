@@ -118,6 +118,58 @@ TEST(DaeTokens, ANopPassesATokenFromStoreToLoad) {
   expect_all_needed(program);
 }
 
+// Streams of anything: units, places and lengths by chance, memory stored to and loaded from.
+TEST(DaeTokens, AnyStreamIsOrderedAndNoneIsSuperfluous) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStream random({seed});
+    Program program;
+    program.name = "random";
+    program.memories = {{"M", false, 64, 1}, {"inp", true, 64, 16}, {"acc", true, 256, 64}};
+    const auto at = [&](int memory, DType type) {
+      const int64_t granule = memory == 2 ? 64 : 16,
+                    places = program.memories[static_cast<size_t>(memory)].bytes / granule;
+      const auto place = static_cast<int64_t>(random.below(static_cast<uint64_t>(places)));
+      return Operand{memory, type, place * granule, {type.element_bytes()}};
+    };
+    for (int n = 0; n < 30; ++n) {
+      Instruction i;
+      i.extents = {16};
+      switch (random.below(4)) {
+        case 0:
+          i.op = Opcode::kLoad;
+          i.unit = Unit::kLoad;
+          i.dst = at(1, kI8);
+          i.src[0] = at(0, kI8);
+          break;
+        case 1:
+          i.op = Opcode::kStore;
+          i.unit = Unit::kStore;
+          i.dst = at(0, kI8);
+          i.src[0] = at(2, kI32);
+          break;
+        case 2:  // what computes with operands, for the order of things
+          i.op = Opcode::kAlu;
+          i.alu = AluOp::kMove;
+          i.dst = at(2, kI32);
+          i.src[0] = at(1, kI8);
+          break;
+        default:
+          i.op = Opcode::kAlu;
+          i.alu = AluOp::kAdd;
+          i.dst = at(2, kI32);
+          i.src = {at(2, kI32), at(2, kI32)};
+      }
+      program.stream.push_back(i);
+    }
+    const Program bare = program;
+    insert_tokens(program);
+    EXPECT_OK(check_hazards(program));
+    EXPECT_ERROR(check_hazards(bare), E210);
+    expect_all_needed(program);
+  }
+}
+
 // S = A @ W to memory as bytes, and from there T = S @ W.
 TEST(DaeTokens, WhatIsStoredAndLoadedAgain) {
   auto s = schedule_from(R"(func chain(A: i8[2, 1, 16], W: i8[1, 1, 16, 16], D: i32[2, 1, 16] output):
