@@ -21,8 +21,9 @@ namespace {
 
 /// Costs are estimates, and the rule is rarely wrong: another layout must promise this much of the time.
 constexpr double kWorthLeaving = 0.8;
-/// The same for making one kernel of two.
-constexpr double kWorthJoining = 0.95;
+/// The same for making one kernel of two; and where what lies between would stay in the caches anyway, so that only estimates
+/// speak for it.
+constexpr double kWorthJoining = 0.95, kWorthJoiningInCaches = 0.75;
 
 bool is_spatial_operator(std::string_view op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
@@ -346,9 +347,10 @@ Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, i
   for (size_t i = 0; i < fusible.size(); ++i) {
     const Value& between = *fusible[i]->input(0);
     const int64_t bytes = count_elems(between.extents()) * between.dtype().element_bytes();
-    const double both = seconds_of(apart, makers.at(&between)) + seconds_of(apart, fusible[i]) +
-                        costs.hand_over_seconds(bytes, threads);
-    if (seconds_of(together, fusible[i]) < kWorthJoining * both) chosen.push_back(static_cast<int>(i));
+    const double handing_over = costs.hand_over_seconds(bytes, threads);
+    const double both = seconds_of(apart, makers.at(&between)) + seconds_of(apart, fusible[i]) + handing_over;
+    const double worth = handing_over > 0 ? kWorthJoining : kWorthJoiningInCaches;
+    if (seconds_of(together, fusible[i]) < worth * both) chosen.push_back(static_cast<int>(i));
   }
   return chosen;
 }

@@ -100,7 +100,7 @@ TEST(Plan, JoinsWhereOneKernelCostsLess) {
   GraphMaker m;
   m.graph.add_output("y", inverted_residual(m));
   m.graph.sort();
-  JoinCosts dear(1.99, 0), cheap(1.5, 0), far(1.99, 0.5);
+  JoinCosts dear(1.6, 0), cheap(1.4, 0), far(1.99, 0.5);
   EXPECT_TRUE(choose_joined(m.graph, ImageLayout::kChannelsLast, 1, dear)->empty());
   EXPECT_EQ(*choose_joined(m.graph, ImageLayout::kChannelsLast, 1, far), std::vector<int>{0});
   const auto plan = choose_plan(m.graph, 1, cheap);
