@@ -22,6 +22,9 @@ tl::unexpected<Diagnostic> failed(const char* what, cl_int status) {
   return fail(ErrorCode::E710, fmt::format("OpenCL: {} failed with status {}", what, status), "opencl");
 }
 
+// PoCL 3.1's optimizer threads jumps past barriers, on which its own work-group pass then ends the process.
+constexpr const char* kBuildOptions = "-cl-std=CL1.2 -cl-opt-disable";
+
 struct Device {
   cl_device_id id = nullptr;
   cl_context context = nullptr;
@@ -201,7 +204,7 @@ Result<OpenClModule> OpenClModule::build(const std::string& source) {
   cl_program& program = module.built_->id;
   program = clCreateProgramWithSource(device.context, 1, &text, nullptr, &status);
   if (status != CL_SUCCESS) return failed("clCreateProgramWithSource", status);
-  status = clBuildProgram(program, 1, &device.id, "-cl-std=CL1.2", nullptr, nullptr);
+  status = clBuildProgram(program, 1, &device.id, kBuildOptions, nullptr, nullptr);
   if (status == CL_SUCCESS) return module;
   size_t size = 0;
   clGetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
