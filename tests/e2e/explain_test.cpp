@@ -37,7 +37,7 @@ TEST_F(ExplainTrace, ShowsTheProgramAfterEachStep) {
   const Outcome outcome = explain(kProgram, trace);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   for (const char* part :
-       {"# l4, l5 = split(loop=l1", "# vectorize(loop=l5)", "for i_1 in 8:", "for i_1 in 8 vectorized:"})
+       {"# l3, l4 = split(loop=l1", "# vectorize(loop=l4)", "for i_1 in 8:", "for i_1 in 8 vectorized:"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
   const json shown = json::parse(explain(kProgram, trace, {"--json"}).out);
   ASSERT_EQ(shown.at("steps").size(), 5u);
