@@ -18,10 +18,18 @@
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "lower/lower.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/split.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
 #include "target/tensor_intrinsic.h"
 
 namespace fettle {
@@ -227,6 +235,62 @@ TEST_F(AArch64, DotProductsAreExactOverAllOperands) {
     std::string assembly;
     run(s.func(), target, data, &assembly);
     EXPECT_NE(assembly.find(std::string("\t") + instruction + "\t"), std::string::npos) << assembly;
+    EXPECT_EQ(data[2], expected[2]);
+  }
+}
+
+// A product in register tiles of 5 x 2 vectors: operands packed in the call, sums carried in registers through the
+// reduction.
+TEST_F(AArch64, RegisterKernelsOfDotProducts) {
+  const Func program = parse_func(R"(
+func gemm(A: i8[13, 24], B: i8[24, 16], C: i32[13, 16] output):
+  for i in 13:
+    for j in 16:
+      for k in 24:
+        block C(vi: spatial[13] = i, vj: spatial[16] = j, vk: reduce[24] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0i32
+          C[vi, vj] = C[vi, vj] + i32(A[vi, vk]) * i32(B[vk, vj])
+)")
+                           .value();
+  for (const char* name : {"neon_sdot", "neon_smull"}) {
+    SCOPED_TRACE(name);
+    const Target target = parse_target(std::string(name) == "neon_smull" ? "aarch64-neon" : "aarch64-dotprod").value();
+    Schedule s(program);
+    s.set_target(std::make_shared<const Target>(target));
+    const BlockRef c = get_block(s, {.name = "C"}).value();
+    const auto pack = cache_read(s, {.block = c, .read_index = 1});
+    ASSERT_TRUE(pack);
+    IndexMap map;
+    ASSERT_TRUE(from_arg(ArgValue{std::string("(k, n) -> (n // 8, k // 4, n % 8, k % 4)")}, map));
+    ASSERT_TRUE(transform_layout(s, {.block = *pack, .index_map = map}));
+    const auto back = cache_write(s, {.block = c, .scope = kScopeRegister});
+    ASSERT_TRUE(back);
+    const auto loops = get_loops(s, {.block = c}).value();
+    const auto i = split(s, {.loop = loops[0], .factors = {kInfer, 5}, .tail = Tail::kBalance}).value();
+    const auto j = split(s, {.loop = loops[1], .factors = {kInfer, 2, 4}}).value();
+    const auto k = split(s, {.loop = loops[2], .factors = {kInfer, 4}}).value();
+    ASSERT_TRUE(reorder(s, {.loops = {j[0], i[0], k[0], i[1], j[1], j[2], k[1]}}));
+    ASSERT_TRUE(unroll(s, {.loop = i[1]}));
+    ASSERT_TRUE(unroll(s, {.loop = j[1]}));
+    ASSERT_TRUE(vectorize(s, {.loop = j[2]}));
+    ASSERT_TRUE(reverse_compute_at(s, {.block = *back, .loop = i[0]}));
+    ASSERT_TRUE(decompose_reduction(s, {.block = c, .loop = k[0]}));
+    const auto done = tensorize(s, {.target = j[2], .intrinsic = name});
+    ASSERT_TRUE(done) << done.error().to_string();
+
+    Bytes data = {std::vector<unsigned char>(13 * 24), std::vector<unsigned char>(24 * 16),
+                  std::vector<unsigned char>(13 * 16 * 4)};
+    std::mt19937 random(6);
+    for (size_t p = 0; p < 2; ++p)
+      for (auto& byte : data[p]) byte = static_cast<unsigned char>(random());
+    Bytes expected = data;
+    std::vector<BufferArg> args;
+    for (auto& bytes : expected) args.push_back({bytes.data(), static_cast<int64_t>(bytes.size())});
+    ASSERT_TRUE(interpret(program, args));
+    run(s.func(), target, data);
     EXPECT_EQ(data[2], expected[2]);
   }
 }

@@ -128,5 +128,20 @@ func triangle(A: f32[8, 8], B: f32[8, 8] output):
   EXPECT_ERROR(blockize(triangle, {triangle.loop("j")}), E209);
 }
 
+// Tiles of unequal heights: which rows there are is decided outside, so the tile inside stays whole.
+TEST(Blockize, KeepsWhatThePredicateSaysOfTheLoopsOutside) {
+  auto s = schedule_from("for i in 19: for j in 8: B[i, j] = A[i, j] + 1.0");
+  ASSERT_OK(split(s, {s.loop("i"), {kInfer, 6}, Tail::kBalance}));
+  const auto unit = blockize(s, {s.loop("j")});
+  ASSERT_OK(unit);
+  const Stmt made = s.block(*unit).value();
+  EXPECT_FALSE(is_true(made.as<BlockNode>()->predicate));
+  const auto* loop = made.as<BlockNode>()->body.as<ForNode>();
+  ASSERT_NE(loop, nullptr);
+  EXPECT_TRUE(is_true(loop->body.as<BlockNode>()->predicate));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
 }  // namespace
 }  // namespace fettle
