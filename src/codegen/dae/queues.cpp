@@ -64,7 +64,7 @@ tl::unexpected<Diagnostic> Queues::stuck() const {
         text += fmt::format("\n  {} waits for {} at instruction {}: {}", name_of(static_cast<Unit>(u)),
                             name_of(static_cast<Unit>(v)), position, to_text(program_, i));
   }
-  return fail(ErrorCode::E230, text, program_.name);
+  return fail(ErrorCode::E302, text, program_.name);
 }
 
 }  // namespace fettle::dae

@@ -24,7 +24,7 @@ class Queues {
   /// Which instruction gave the token that `to` takes next from `from`; the token must be there.
   int64_t giver(Unit from, Unit to) const;
   int64_t tokens_left() const;
-  /// E230: units wait for each other for ever. What each waits for.
+  /// E302: units wait for each other for ever. What each waits for.
   tl::unexpected<Diagnostic> stuck() const;
 
  private:

@@ -124,7 +124,7 @@ Result<> run(const Program& program, std::span<const BufferArg> buffers, Order o
     bool inside = true;
     each_operand(i, [&](const Operand& o, bool) { inside &= is_inside(program, i, o); });
     if (!inside)
-      return fail(ErrorCode::E230, "an access is outside of its memory: " + to_text(program, i), program.name);
+      return fail(ErrorCode::E302, "an access is outside of its memory: " + to_text(program, i), program.name);
   }
   Machine machine(program);
   for (size_t p = 0; p < program.n_params; ++p) {
@@ -182,14 +182,14 @@ Result<> check_hazards(const Program& program) {
     const Conflicts conflicts = finder.next(instruction);
     for (size_t u = 0; u < kUnits; ++u)
       if (u != static_cast<size_t>(instruction.unit) && conflicts[u] > starts[i][u])
-        return fail(ErrorCode::E210,
+        return fail(ErrorCode::E302,
                     fmt::format("hazard: nothing makes instruction {} wait for {}\n{:>5} {}\n{:>5} {}", i, conflicts[u],
                                 conflicts[u], to_text(program, program.stream[static_cast<size_t>(conflicts[u])]), i,
                                 to_text(program, instruction)),
                     program.name);
   }
   if (queues.tokens_left() > 0)
-    return fail(ErrorCode::E230, fmt::format("{} tokens are left over", queues.tokens_left()), program.name);
+    return fail(ErrorCode::E302, fmt::format("{} tokens are left over", queues.tokens_left()), program.name);
   return {};
 }
 

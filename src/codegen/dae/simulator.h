@@ -19,15 +19,15 @@ enum class Order : uint8_t {
 
 /// Runs the stream on the buffers of its parameters, each unit in the order of its own queue, units against each other
 /// as `order` says, as far as tokens allow. Scratchpads hold bytes of 0x5a at first, and so do buffers inside the
-/// program. Errors: E230 units wait for each other for ever (with what waits for what), or an access is outside of its
+/// program. Errors: E302 units wait for each other for ever (with what waits for what), or an access is outside of its
 /// memory · E705 the buffers are not those of the parameters
 Result<> run(const Program& program, std::span<const BufferArg> buffers, Order order = Order::kStream,
              uint64_t seed = 0);
 
 /// Whether tokens order every two instructions of different units that touch the same granule of memory, of which one
 /// writes, as the stream has them. What the tokens of a stream say does not depend on how long anything takes: the n-th
-/// token that a unit takes from another is the n-th that was given. Errors: E210 two that are not ordered · E230 units
-/// wait for each other for ever, or tokens are left over
+/// token that a unit takes from another is the n-th that was given. Errors: E302 two that are not ordered ("hazard"),
+/// units wait for each other for ever, or tokens are left over
 Result<> check_hazards(const Program& program);
 
 struct UnitTimes {
@@ -52,7 +52,7 @@ struct Timing {
   }
 };
 
-/// How long the stream takes. E230 units wait for each other for ever.
+/// How long the stream takes. E302 units wait for each other for ever.
 Result<Timing> count_cycles(const Program& program, const AcceleratorUnits& units);
 
 }  // namespace fettle::dae
