@@ -272,7 +272,125 @@ bool layer_norm(Graph& graph, Node* node) {
   return true;
 }
 
-constexpr Rule kRules[] = {layer_norm, hard_swish, hard_sigmoid, swish, gelu, tanh_gelu};
+// Behind reshapes and expansions that move and repeat nothing.
+const Value* same_elements(const Value* value) {
+  while (value->producer && !value->is_constant() && value->is_static()) {
+    const Node* node = value->producer;
+    const bool renames = is(node, "Reshape") || is(node, "Expand") || is(node, "Squeeze") || is(node, "Unsqueeze");
+    if (!renames || !node->input(0)->is_static() ||
+        element_count(node->input(0)->shape()).value() != element_count(value->shape()).value())
+      break;
+    value = node->input(0);
+  }
+  return value;
+}
+
+struct Moment {
+  Value* of = nullptr;
+  int64_t axis = 0;
+};
+
+// The mean over the trailing dims from `axis` on, however it is spelled and shaped: ReduceMean, ReduceSum * 1/n
+std::optional<Moment> moment(const Value* value) {
+  value = same_elements(value);
+  double scale = 1;
+  const Node* reduce = made_by(value, "ReduceMean");
+  if (!reduce) {
+    const Node* product = made_by(value, "Mul");
+    const auto found = product ? operands(product, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
+    reduce = found ? made_by(found->second, "ReduceSum") : nullptr;
+    if (reduce) scale = *as_scalar(found->first);
+  }
+  if (!reduce || reduce->inputs.size() != 1 || !reduce->inputs[0]->is_static()) return std::nullopt;
+  Value* x = reduce->inputs[0];
+  auto axes = reduce->attrs.get_ints("axes");
+  if (axes.empty()) return std::nullopt;
+  for (int64_t& a : axes) a = a < 0 ? a + x->rank() : a;
+  std::sort(axes.begin(), axes.end());
+  if (axes.back() != x->rank() - 1 || axes.back() - axes.front() + 1 != static_cast<int64_t>(axes.size())) return std::nullopt;
+  double count = 1;
+  for (int64_t a : axes) count *= static_cast<double>(x->extent(static_cast<int>(a)));
+  if (is(reduce, "ReduceSum") && std::abs(scale * count - 1) > 1e-6) return std::nullopt;
+  return Moment{x, axes.front()};
+}
+
+// mean(x*x) - mean(x)², perhaps max(0, ·) of it → x
+std::optional<Moment> spread(const Value* value) {
+  value = same_elements(value);
+  if (const Node* most = made_by(value, "Max")) {
+    const auto found = operands(most, [](const Value* v) { return is_about(v, 0); });
+    if (!found) return std::nullopt;
+    value = same_elements(found->second);
+  }
+  const Node* sub = made_by(value, "Sub");
+  const auto squares = sub ? moment(sub->inputs[0]) : std::nullopt;
+  const Node* square = squares ? made_by(squares->of, "Mul") : nullptr;
+  const Node* mean_square = sub ? made_by(same_elements(sub->inputs[1]), "Mul") : nullptr;
+  if (!square || square->inputs[0] != square->inputs[1] || !mean_square || mean_square->inputs[0] != mean_square->inputs[1])
+    return std::nullopt;
+  const auto mean = moment(mean_square->inputs[0]);
+  if (!mean || mean->of != square->inputs[0] || mean->axis != squares->axis) return std::nullopt;
+  return mean;
+}
+
+// The same constant with the shape of the normalised dims; null where it varies along others.
+Value* normalised_constant(Graph& graph, const Value* constant, const Value* x, int64_t axis) {
+  if (!constant->is_constant() || constant->constant->dtype != kF32) return nullptr;
+  const Shape shape(x->shape().begin() + axis, x->shape().end());
+  const auto extents = static_shape(shape);
+  if (!extents || constant->rank() > x->rank()) return nullptr;
+  Shape padded(static_cast<size_t>(x->rank() - constant->rank()), Dim(1));
+  padded.insert(padded.end(), constant->shape().begin(), constant->shape().end());
+  if (!std::all_of(padded.begin(), padded.begin() + axis, [](const Dim& d) { return d == Dim(1); })) return nullptr;
+  if (!std::equal(padded.begin() + axis, padded.end(), shape.begin())) return nullptr;
+  Value* made = graph.add_constant(constant->name, reshaped(*constant->constant, *extents));
+  made->type = TensorType{kF32, shape};
+  return made;
+}
+
+// (x - mean(x)) * (1/sqrt(mean(x*x) - mean(x)² + ε) * γ) + β, as JAX's libraries write it → LayerNormalization(x, γ, β)
+bool layer_norm_by_moments(Graph& graph, Node* node) {
+  if (!is(node, "Mul") || node->outputs[0]->dtype() != kF32) return false;
+  for (const size_t side : {0, 1}) {
+    const Node* sub = made_by(node->inputs[side], "Sub");
+    const auto mean = sub ? moment(sub->inputs[1]) : std::nullopt;
+    if (!mean || mean->of != sub->inputs[0]) continue;
+    const Value* factor = node->inputs[1 - side];
+    const Value* scale = nullptr;
+    if (const Node* product = made_by(factor, "Mul"))
+      if (const auto found = operands(product, [](const Value* v) { return v->is_constant(); })) {
+        scale = found->first;
+        factor = found->second;
+      }
+    const Node* inverse = made_by(factor, "Reciprocal");
+    const Node* root = inverse ? made_by(inverse->inputs[0], "Sqrt") : nullptr;
+    const Node* add = root ? made_by(root->inputs[0], "Add") : nullptr;
+    const auto sum = add ? operands(add, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
+    const auto variance = sum ? spread(sum->second) : std::nullopt;
+    if (!variance || variance->of != mean->of || variance->axis != mean->axis) continue;
+    Value* gamma = scale ? normalised_constant(graph, scale, mean->of, mean->axis) : nullptr;
+    if (scale && !gamma) continue;
+    Attrs attrs;
+    attrs.set("axis", mean->axis);
+    attrs.set("epsilon", *as_scalar(sum->first));
+    Node* norm = replace_pattern(graph, node, "LayerNormalization", mean->of, std::move(attrs));
+    if (!norm) return false;
+    Value* y = norm->outputs[0];
+    if (!gamma) return true;
+    graph.set_input(norm, 1, gamma);
+    if (graph.use_count(y) != 1 || y->users.size() != 1 || !is(y->users[0], "Add")) return true;
+    Node* user = y->users[0];
+    const auto found = operands(user, [&](const Value* v) { return v != y && v->is_constant(); });
+    Value* beta = found && found->second == y ? normalised_constant(graph, found->first, y, mean->axis) : nullptr;
+    if (!beta || user->output()->shape() != y->shape()) return true;
+    graph.set_input(norm, 2, beta);
+    graph.replace_node(user, y);
+    return true;
+  }
+  return false;
+}
+
+constexpr Rule kRules[] = {layer_norm, layer_norm_by_moments, hard_swish, hard_sigmoid, swish, gelu, tanh_gelu};
 
 }  // namespace
 
