@@ -189,6 +189,10 @@ void infer_regions(BlockNode& block, Analyzer& analyzer) {
   block.writes = in_order_of(block.writes, std::move(writes.regions));
 }
 
+bool is_in_init(const BlockNode& scope, const BlockNode* block) {
+  return scope.init && !path_to(scope.init, block).empty();
+}
+
 void drop_unread(BlockNode& block) {
   std::erase_if(block.reads, [&](const Region& region) {
     bool read = false;

@@ -47,6 +47,8 @@ Range hull_of(const Range& a, const Range& b, const Expr& whole, Analyzer& analy
 /// but for buffers that were there before, which keep their order. What the block itself writes counts as read only
 /// if it was listed so before, or if it is read elsewhere than where it is written.
 void infer_regions(BlockNode& block, Analyzer& analyzer);
+/// True where `block` is part of the init of `scope`: a tile that blockize made clears by blocks of their own.
+bool is_in_init(const BlockNode& scope, const BlockNode* block);
 /// Takes away the regions of buffers that the block reads no more: loads that were simplified away, or moved.
 void drop_unread(BlockNode& block);
 

@@ -218,6 +218,16 @@ VarMap idle_loops(const BlockNode& block, const std::vector<const ForNode*>& inn
   return idle;
 }
 
+// What a condition asks of the tile: an upper bound is met by the first value of idle loops, if by any; any other
+// condition by some value.
+Expr without_idle(const Expr& condition, const VarMap& idle) {
+  const bool uses = std::ranges::any_of(collect_vars(condition), [&](const Var& v) { return idle.contains(v.get()); });
+  if (!uses) return condition;
+  const auto* compare = condition.as<BinaryNode>();
+  const bool bounds = compare && (compare->op == BinaryOp::kLt || compare->op == BinaryOp::kLe);
+  return bounds ? substitute(condition, idle) : bool_imm(true);
+}
+
 std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprint,
                                      const std::vector<const ForNode*>& carried, const VarMap& idle) {
   Tile tile;
@@ -250,7 +260,7 @@ std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprin
     const bool on_carried =
         std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(conjunct, loop->var.get()); });
     if (on_carried) continue;
-    const Expr condition = substitute(conjunct, idle);
+    const Expr condition = without_idle(conjunct, idle);
     Expr translated = translate(condition, footprint, splits, vars);
     if (!translated) return {};
     if (!is_true(translated)) tile.predicate = logical_and(tile.predicate, translated);
@@ -271,7 +281,7 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
 
   Tile tile;
   tile.iters = spatial_iters(block);
-  VarMap renamed = idle;
+  VarMap renamed;
   for (const ForNode* loop : inner) {
     const bool used =
         std::ranges::any_of(tile.iters, [&](const IterVar* iter) { return uses_var(iter->binding, loop->var.get()); });
@@ -285,7 +295,8 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
     const bool on_carried =
         std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
     if (!on_carried)
-      tile.predicate = logical_and(tile.predicate, footprint.analyzer().simplify(substitute(condition, renamed)));
+      tile.predicate = logical_and(tile.predicate,
+                                   footprint.analyzer().simplify(substitute(without_idle(condition, idle), renamed)));
   }
   return tile;
 }

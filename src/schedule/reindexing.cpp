@@ -121,6 +121,8 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
       return no_bijection(fmt::format("two instances of block {} may write one element", block.name));
   }
 
+  if (is_in_init(*scope, &block))
+    return fail_at(ErrorCode::E215, func, &block, fmt::format("block {} is part of an init", block.name), {});
   const StmtNode* anchor =
       anchor_of(*scope, &block, what.write ? consumers_of(*scope, buffer.get()) : producers_of(*scope, buffer.get()));
   if (!loops_around(func, anchor).empty())

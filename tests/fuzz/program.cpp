@@ -504,7 +504,7 @@ class Maker {
 
   void gather_stage() {
     const Tensor t = some();
-    if (t.extents[0] < 0) return;
+    if (t.extents[0] < 2) return;  // one row is no choice
     const int64_t rows = extent(16);
     std::vector<int64_t> extents = t.extents;
     extents[0] = rows;

@@ -24,6 +24,12 @@ class Finder : public Visitor {
   using Visitor::visit;
   void visit(const Expr&) override {}
   void visit(const Stmt& s) override {
+    if (const auto* loop = s ? s.as<ForNode>() : nullptr) {
+      around_.push_back(loop->var.get());
+      Visitor::visit(s);
+      around_.pop_back();
+      return;
+    }
     const auto* block = s ? s.as<BlockNode>() : nullptr;
     if (!block) return Visitor::visit(s);
     std::set<const VarNode*> loops;
@@ -39,6 +45,17 @@ class Finder : public Visitor {
         for (const VarNode* loop : loops) carried[loop].insert(write.buffer->name);
       }
     }
+    // What one block of a step reads before another one of it writes comes from the step before.
+    if (!loops.empty() && scans(*block))
+      for (const Region& read : block->reads)
+        for (const VarNode* loop : loops)
+          if (!written_[loop].contains(read.buffer.get())) awaited_[loop].insert(read.buffer.get());
+    for (const Region& write : block->writes) {
+      for (const VarNode* loop : around_) {
+        written_[loop].insert(write.buffer.get());
+        if (awaited_[loop].contains(write.buffer.get())) carried[loop].insert(write.buffer->name);
+      }
+    }
     Visitor::visit(s);
   }
   Carried carried;
@@ -50,6 +67,8 @@ class Finder : public Visitor {
     return false;
   }
   VarMap bindings_;
+  std::vector<const VarNode*> around_;
+  std::unordered_map<const VarNode*, std::set<const BufferNode*>> written_, awaited_;  // by loop, in program order
 };
 
 class Noter : public Mutator {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "arith/analyzer.h"
@@ -16,7 +18,7 @@ class GuardDropper : public Mutator {
     if (!s) return s;
     if (const auto* loop = s.as<ForNode>()) {
       analyzer_.bind(loop->var, loop->min, loop->extent);
-      if (register_depth_ > 0) inside_.insert(loop->var.get());
+      if (register_depth_ > 0) inside_[loop->var.get()] = as_int(loop->extent) ? *as_int(loop->extent) : -1;
       return Mutator::rewrite(s);
     }
     if (const auto* alloc = s.as<AllocateNode>(); alloc && alloc->buffer->scope == kScopeRegister) {
@@ -53,7 +55,7 @@ class GuardDropper : public Mutator {
       for (size_t j = 0; j < conjuncts.size(); ++j)
         if (j != i) others = logical_and(others, conjuncts[j]);
       auto scope = analyzer_.assume(others);
-      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, vars))
+      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, vars) && lanes_are_apart(target))
         conjuncts.erase(conjuncts.begin() + static_cast<ptrdiff_t>(i));
     }
     Expr condition;
@@ -83,7 +85,39 @@ class GuardDropper : public Mutator {
     return all;
   }
 
-  std::unordered_set<const VarNode*> inside_;  // loops within the life of a register buffer
+  // An accumulation may run in surplus lanes only where these are no lanes of another iteration: tiles of 8 that are
+  // run in lanes of 16 would add twice. Each loop of the tile has places of its own then, as digits have.
+  bool lanes_are_apart(const StoreNode& target) {
+    bool accumulates = false;
+    walk(target.value, [&](const Expr& e) {
+      const auto* source = e.as<LoadNode>();
+      accumulates |= source && source->buffer == target.buffer;
+      return !accumulates;
+    });
+    if (!accumulates) return true;
+    std::unordered_set<const VarNode*> seen;
+    for (const Expr& index : target.indices) {
+      std::vector<std::pair<int64_t, int64_t>> digits;  // distance of neighbours, iterations
+      for (const LinearTerm& term : analyzer_.linear(index).terms) {
+        for (const Var& var : collect_vars(term.expr)) {
+          const auto found = inside_.find(var.get());
+          if (found == inside_.end()) continue;
+          if (term.expr.get() != var.get() || found->second < 0 || !seen.insert(var.get()).second) return false;
+          digits.push_back({std::abs(term.coeff), found->second});
+        }
+      }
+      std::sort(digits.begin(), digits.end());
+      int64_t reach = 0;
+      for (const auto& [distance, iterations] : digits) {
+        if (distance <= reach) return false;
+        reach += distance * (iterations - 1);
+      }
+    }
+    return true;
+  }
+
+  std::unordered_map<const VarNode*, int64_t>
+      inside_;  // loops within the life of a register buffer → extents, -1: unknown
   int register_depth_ = 0;
   Analyzer analyzer_;
 };

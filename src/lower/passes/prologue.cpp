@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
@@ -13,16 +14,20 @@ struct Accesses {
   BufferSet reads, writes;
 };
 
-// What the innermost blocks of a nest read and write; a block's own reads of what it updates are no dependence on others.
+// What the innermost blocks of a nest read and write; a block's own reads of what it updates are no dependence on
+// others.
 Accesses accesses_of(const Stmt& nest) {
   Accesses found;
-  walk(nest, [&](const Stmt& s) {
-    if (const auto* store = s.as<StoreNode>()) found.writes.insert(store->buffer.get());
-    return true;
-  }, [&](const Expr& e) {
-    if (const auto* load = e.as<LoadNode>()) found.reads.insert(load->buffer.get());
-    return true;
-  });
+  walk(
+      nest,
+      [&](const Stmt& s) {
+        if (const auto* store = s.as<StoreNode>()) found.writes.insert(store->buffer.get());
+        return true;
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.as<LoadNode>()) found.reads.insert(load->buffer.get());
+        return true;
+      });
   return found;
 }
 
@@ -33,8 +38,10 @@ bool contains(const BufferSet& set, const BufferNode* buffer) { return set.count
 PrologueSplit split_prologue(const Func& func) {
   const BlockNode& root = func.root();
   std::vector<Stmt> nests;
-  if (const auto* seq_node = root.body.as<SeqNode>()) nests = seq_node->stmts;
-  else nests = {root.body};
+  if (const auto* seq_node = root.body.as<SeqNode>())
+    nests = seq_node->stmts;
+  else
+    nests = {root.body};
 
   std::vector<Accesses> accesses;
   for (const Stmt& nest : nests) accesses.push_back(accesses_of(nest));
@@ -69,6 +76,16 @@ PrologueSplit split_prologue(const Func& func) {
             if (contains(candidates, buffer)) changed |= packed.insert(buffer).second;
   }
   if (packed.empty()) return {func, nullptr};
+  // And what these need that comes from nothing, such as indices worked out ahead.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Accesses& a : accesses) {
+      const bool writes_packed =
+          std::ranges::any_of(a.writes, [&](const BufferNode* b) { return contains(packed, b); });
+      for (const BufferNode* read : a.reads)
+        if (writes_packed && contains(candidates, read)) changed |= packed.insert(read).second;
+    }
+  }
 
   std::vector<Stmt> prologue_nests, main_nests;
   BufferSet read_by_prologue, read_by_main;
@@ -89,9 +106,12 @@ PrologueSplit split_prologue(const Func& func) {
   };
   std::vector<Buffer> shared, private_to_prologue, left;
   for (const Buffer& buffer : root.allocations) {
-    if (!contains(packed, buffer.get())) left.push_back(buffer);
-    else if (contains(read_by_main, buffer.get())) shared.push_back(buffer);
-    else private_to_prologue.push_back(buffer);
+    if (!contains(packed, buffer.get()))
+      left.push_back(buffer);
+    else if (contains(read_by_main, buffer.get()))
+      shared.push_back(buffer);
+    else
+      private_to_prologue.push_back(buffer);
   }
   if (main_nests.empty()) return {func, nullptr};
 

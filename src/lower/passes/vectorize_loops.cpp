@@ -21,7 +21,8 @@ class LaneRewriter {
     if (!e) return e;
     switch (e.kind()) {
       case ExprKind::kIntImm:
-      case ExprKind::kFloatImm: return e;
+      case ExprKind::kFloatImm:
+        return e;
       case ExprKind::kVar: {
         const auto found = vectors_.find(e.as<VarNode>());
         return found == vectors_.end() ? e : found->second;
@@ -79,7 +80,9 @@ class LaneRewriter {
         if (indices.size() != 1) failed = true;
         return load(n->buffer, std::move(indices), both(mask_, mask));
       }
-      case ExprKind::kAddress: failed = true; return e;
+      case ExprKind::kAddress:
+        failed = true;
+        return e;
       case ExprKind::kCall: {
         const auto* n = e.as<CallNode>();
         std::vector<Expr> args;
@@ -96,7 +99,9 @@ class LaneRewriter {
       }
       case ExprKind::kRamp:
       case ExprKind::kBroadcast:
-      case ExprKind::kShuffle: failed |= depends(e); return e;
+      case ExprKind::kShuffle:
+        failed |= depends(e);
+        return e;
     }
     FETTLE_UNREACHABLE();
   }
@@ -160,7 +165,9 @@ class LaneRewriter {
       case StmtKind::kAllocate:
       case StmtKind::kWhile:
       case StmtKind::kCallFunc:
-      case StmtKind::kAsync: failed = true; return s;
+      case StmtKind::kAsync:
+        failed = true;
+        return s;
     }
     FETTLE_UNREACHABLE();
   }
@@ -217,6 +224,13 @@ class Vectorizer : public Mutator {
     const int64_t* lanes = as_int(loop->extent);
     Stmt serial = with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
     if (!lanes || *lanes > 4096) return Mutator::rewrite(serial);
+    bool has_vectors_inside = false;
+    walk(loop->body, [&](const Stmt& inner) {
+      const auto* other = inner.as<ForNode>();
+      has_vectors_inside |= other && other->loop_kind == ForKind::kVectorized;
+      return !has_vectors_inside;
+    });
+    if (has_vectors_inside) return Mutator::rewrite(serial);  // lanes are one loop's
     if (*lanes == 1) return rewrite(substitute(loop->body, {{loop->var.get(), loop->min}}));
     LaneRewriter lanes_of(loop->var.get(), loop->min, static_cast<int>(*lanes));
     Stmt body = lanes_of.rewrite(loop->body);

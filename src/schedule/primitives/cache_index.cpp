@@ -132,6 +132,8 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     fresh->reads.push_back(point_region(c.buffer, point));
   }
   drop_unread(*fresh);
+  if (is_in_init(*scope, &block))
+    return fail_at(ErrorCode::E214, func, &block, fmt::format("block {} is part of an init", block.name), {});
   const StmtNode* anchor = anchor_of(*scope, &block, {});
   applied.func =
       edit_scope(func, scope->name, {.anchor = anchor, .before = seq(std::move(nests)), .allocate = allocate});

@@ -55,6 +55,8 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
     return fail_at(ErrorCode::E211, func, block, fmt::format("block {} also writes {}", block->name, buffer->name), {});
   const BlockNode* scope = enclosing_block(func, block);
 
+  if (is_in_init(*scope, block))
+    return fail_at(ErrorCode::E211, func, block, fmt::format("block {} is part of an init", block->name), {});
   const std::vector<const BlockNode*> producers = producers_of(*scope, buffer.get());
   const StmtNode* anchor = anchor_of(*scope, block, producers);
   const Stmt top = path_to(scope->body, anchor).back();

@@ -60,6 +60,8 @@ Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args)
   if (const std::string why = why_not_complete(*block, *scope, true); !why.empty())
     return fail_at(ErrorCode::E211, func, block, fmt::format("block {}: {}", block->name, why), {});
 
+  if (is_in_init(*scope, block))
+    return fail_at(ErrorCode::E211, func, block, fmt::format("block {} is part of an init", block->name), {});
   const StmtNode* anchor = anchor_of(*scope, block, consumers_of(*scope, buffer.get()));
   const Stmt top = path_to(scope->body, anchor).back();
   const Buffer cache = cache_buffer(func, buffer, args.scope);
