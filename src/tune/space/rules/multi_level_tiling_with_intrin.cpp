@@ -1,6 +1,7 @@
 #include "tune/space/rules/multi_level_tiling_with_intrin.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "schedule/dataflow.h"
@@ -177,6 +178,9 @@ Result<> TensorTiling::decide() {
       return t.vectors > 1 && t.rows * t.vectors + 2 * t.vectors + 3 > ctx.target->vector_registers;
     });
   std::erase_if(tiles, [](const Tile& t) { return t.second_rows > 1; });
+  // Two dot products start in a cycle and take five: fewer sums than that wait for each other.
+  const auto hides_latency = [](const Tile& t) { return t.rows * t.vectors >= 12; };
+  if (std::ranges::any_of(tiles, hides_latency)) std::erase_if(tiles, std::not_fn(hides_latency));
   if (tiles.empty()) return fail(ErrorCode::E230, "no register tile fits " + name);
   if (tiles.size() > 24) tiles.resize(24);
   std::vector<int64_t> codes;
