@@ -34,8 +34,10 @@ Result<Report> serve(const Options& options) {
   // Tuners elsewhere predict with it.
   if (options.atoms) {
     const auto atoms = AtomTable::load_or_measure(device.target, atom_table_file(device.target).string());
-    if (atoms) device.atoms = atoms->to_numbers();
-    else progress("no atom table: " + atoms.error().to_string());
+    if (atoms)
+      device.atoms = atoms->to_numbers();
+    else
+      progress("no atom table: " + atoms.error().to_string());
   }
   FETTLE_TRY(const std::unique_ptr<LocalMeasurer> measurer,
              LocalMeasurer::start({.target = device.target, .threads = device.threads}));
@@ -50,7 +52,9 @@ Command add_device_command(CLI::App& app) {
   CLI::App* made = add_subcommand(app, "device", "Measure for tuners that call a tracker, until interrupted",
                                   "fettle device --tracker 127.0.0.1:9190 --key zen4-2c", &options->json);
   made->add_option("--tracker", options->tracker, "whom to ask for work")->required()->type_name("HOST:PORT");
-  made->add_option("--key", options->key, "what this machine is offered as; devices of one key are alike")->required()->type_name("KEY");
+  made->add_option("--key", options->key, "what this machine is offered as; devices of one key are alike")
+      ->required()
+      ->type_name("KEY");
   made->add_option("--name", options->name, "of this device, for people; default: host and process")->type_name("NAME");
   made->add_flag("!--no-atoms", options->atoms, "do not measure the atom table, which tuners elsewhere predict with");
   add_threads(made, &options->threads);

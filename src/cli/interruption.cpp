@@ -20,7 +20,7 @@ void interrupt(int) {
 InterruptGuard::InterruptGuard() {
   static_assert(std::size(kSignals) == std::extent_v<decltype(before_)>);
   flag = false;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = interrupt;
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     sigaction(kSignals[i], &action, &before_[i]);

@@ -18,7 +18,7 @@ class InterruptGuard {
   const std::atomic<bool>& interrupted() const;
 
  private:
-  struct sigaction before_[3] {};
+  struct sigaction before_[3]{};
 };
 
 }  // namespace fettle::cli

@@ -65,17 +65,22 @@ Result<Report> query(const Options& options) {
   if (reply.keys().empty()) report.text = "no devices\n";
   for (const wire::KeyState& key : reply.keys()) {
     nlohmann::json devices = nlohmann::json::array();
-    report.text += fmt::format("{}  {}, {} threads a candidate\n", key.key(), short_target(key.machine()), key.machine().threads());
-    report.text += fmt::format("  {} queued, {} measuring, {} tuners; {} measured, {} queued again, {} devices lost, {} in quarantine\n",
-                               key.queued(), key.measuring(), key.sessions(), key.done(), key.requeued(),
-                               key.lost_devices(), key.quarantined());
+    report.text += fmt::format("{}  {}; {} threads a candidate\n", key.key(), short_target(key.machine()),
+                               key.machine().threads());
+    report.text += fmt::format(
+        "  {} queued, {} measuring, {} tuners; {} measured, {} queued again, {} devices lost, {} in quarantine\n",
+        key.queued(), key.measuring(), key.sessions(), key.done(), key.requeued(), key.lost_devices(),
+        key.quarantined());
     for (const wire::DeviceState& device : key.devices()) {
       report.text += fmt::format("  {:<32} {:<10} {} measured, heard of {:.1f} s ago\n", device.name(), device.state(),
                                  device.done(), device.seen_s());
-      devices.push_back({{"name", device.name()}, {"state", device.state()}, {"measured", device.done()}, {"seen_s", device.seen_s()}});
+      devices.push_back({{"name", device.name()},
+                         {"state", device.state()},
+                         {"measured", device.done()},
+                         {"seen_s", device.seen_s()}});
     }
     report.json["keys"].push_back({{"key", key.key()},
-                                   {"target", nlohmann::json::parse(key.machine().target(), nullptr, false)},
+                                   {"target", short_target(key.machine())},
                                    {"threads", key.machine().threads()},
                                    {"versions", key.machine().versions()},
                                    {"devices", devices},
@@ -101,17 +106,22 @@ void add_credentials(CLI::App* app, CredentialFiles* files) {
 
 Command add_tracker_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "tracker", "Bring tuners and the devices that measure for them together, until interrupted",
-                                  "fettle tracker --listen 127.0.0.1:9190\n  fettle tracker --query 127.0.0.1:9190",
-                                  &options->json);
-  auto* listening = made->add_option("--listen", options->listen, "where it is called; port 0: one that is free. Beyond this machine a token and TLS are needed")
-                        ->type_name("HOST:PORT")
-                        ->capture_default_str();
-  made->add_option("--address-file", options->address_file, "write the address there once it listens")->type_name("FILE");
+  CLI::App* made =
+      add_subcommand(app, "tracker", "Bring tuners and the devices that measure for them together, until interrupted",
+                     "fettle tracker --listen 127.0.0.1:9190\n  fettle tracker --query 127.0.0.1:9190", &options->json);
+  auto* listening =
+      made->add_option("--listen", options->listen,
+                       "where it is called; port 0: one that is free. Beyond this machine a token and TLS are needed")
+          ->type_name("HOST:PORT")
+          ->capture_default_str();
+  made->add_option("--address-file", options->address_file, "write the address there once it listens")
+      ->type_name("FILE");
   made->add_option("--device-timeout", options->silence_s, "seconds of silence after which a device is lost")
       ->check(CLI::Range(0.5, 3600.0))
       ->capture_default_str();
-  made->add_option("--query", options->query, "say what another tracker knows, and end")->type_name("HOST:PORT")->excludes(listening);
+  made->add_option("--query", options->query, "say what another tracker knows, and end")
+      ->type_name("HOST:PORT")
+      ->excludes(listening);
   add_credentials(made, &options->credentials);
   return {made, [options] { return options->query.empty() ? listen(*options) : query(*options); }, &options->json};
 }

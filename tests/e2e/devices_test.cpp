@@ -100,8 +100,8 @@ class Devices : public Misuse {
   /// Tunes; `disturb` is called once, as soon as something was measured.
   Outcome tune(int trials, const std::function<void()>& disturb = {}) {
     bool done = !disturb;
-    return fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", std::to_string(trials), "--tracker",
-                   address_, "--key", "here", "--json"},
+    return fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", std::to_string(trials),
+                   "--tracker", address_, "--key", "here", "--json"},
                   [&](const std::string& err) {
                     if (!done && err.find(" trials") != std::string::npos) {
                       done = true;
@@ -168,7 +168,8 @@ TEST_F(Devices, TheWorkerIsFreeOfGrpc) {
 TEST_F(Devices, BeyondThisMachineCredentialsAreNeeded) {
   expect_refused({"tracker", "--listen", "0.0.0.0:0"}, "E802", {"--token-file", "--tls-cert", "--tls-key"});
   expect_refused({"device", "--tracker", "192.0.2.1:9190", "--key", "k"}, "E802", {"--token-file", "--tls-ca"});
-  expect_refused({"tune", path("model.onnx"), "--db", path("r.db"), "--tracker", "192.0.2.1:9190", "--key", "k"}, "E802");
+  expect_refused({"tune", path("model.onnx"), "--db", path("r.db"), "--tracker", "192.0.2.1:9190", "--key", "k"},
+                 "E802");
   expect_refused({"tracker", "--query", "192.0.2.1:9190"}, "E802", {"--token-file"});
   expect_refused({"tracker", "--query", "127.0.0.1:1"}, "E801");
   write("token", "0123456789abcdef");
@@ -177,14 +178,15 @@ TEST_F(Devices, BeyondThisMachineCredentialsAreNeeded) {
 }
 
 TEST_F(Devices, WrongUsage) {
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
-           {"tracker", "--listen", "nowhere"},
-           {"tracker", "--listen", "127.0.0.1:0", "--query", "127.0.0.1:1"},
-           {"device", "--tracker", "127.0.0.1:1"},
-           {"device", "--key", "k"},
-           {"tune", path("model.onnx"), "--tracker", "127.0.0.1:1"},
-           {"tune", path("model.onnx"), "--key", "k"},
-           {"tune", path("model.onnx"), "--db", path("r.db"), "--tracker", "127.0.0.1:1", "--key", "k", "--threads", "2"}}) {
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{"tracker", "--listen", "nowhere"},
+                                             {"tracker", "--listen", "127.0.0.1:0", "--query", "127.0.0.1:1"},
+                                             {"device", "--tracker", "127.0.0.1:1"},
+                                             {"device", "--key", "k"},
+                                             {"tune", path("model.onnx"), "--tracker", "127.0.0.1:1"},
+                                             {"tune", path("model.onnx"), "--key", "k"},
+                                             {"tune", path("model.onnx"), "--db", path("r.db"), "--tracker",
+                                              "127.0.0.1:1", "--key", "k", "--threads", "2"}}) {
     EXPECT_EQ(fettle(args).status, 2) << args[0] << " " << args[1];
   }
 }
@@ -203,7 +205,8 @@ TEST_F(Devices, ThePageRuns) {
   EXPECT_EQ(blocks, 3);
   script += "echo the end is reached\n";
   write("script", script);
-  auto shell = std::make_unique<Process>(std::vector<std::string>{"/bin/bash", path("script")}, path(""), path("output"));
+  auto shell =
+      std::make_unique<Process>(std::vector<std::string>{"/bin/bash", path("script")}, path(""), path("output"));
   EXPECT_TRUE(until([&] { return read("output").find("the end is reached") != std::string::npos; })) << read("output");
   shell->end(SIGTERM);
   const json answer = json::parse(read("devices.json"), nullptr, false);

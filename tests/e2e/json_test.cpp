@@ -57,8 +57,6 @@ class Json : public Misuse {
 
   void expect_documented(const std::string& block, std::vector<std::string> args, int status = 0) {
     SCOPED_TRACE(block);
-    static const std::map<std::string, Fields> page = read_page();
-    ASSERT_TRUE(page.contains(block));
     args.emplace_back("--json");
     const Outcome outcome = fettle(args);
     EXPECT_EQ(outcome.status, status) << outcome.err;
@@ -66,6 +64,13 @@ class Json : public Misuse {
     ASSERT_TRUE(object.is_object()) << outcome.out;
     EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
     EXPECT_EQ(object.at("command"), args.front() == "db" ? "db " + args[1] : args.front());
+    expect_fields(block, object);
+  }
+
+  void expect_fields(const std::string& block, const json& object) {
+    static const std::map<std::string, Fields> page = read_page();
+    ASSERT_TRUE(page.contains(block));
+    ASSERT_TRUE(object.is_object());
     std::set<std::string> seen;
     compare(object, "", page.at(block), seen);
     for (const auto& [path, field] : page.at(block))
@@ -117,6 +122,26 @@ TEST_F(Json, OfCommandsOnRecords) {
   expect_documented("report", {"report", path("records.db"), "-o", path("report.html")});
 }
 
+TEST_F(Json, OfATrackerAndADevice) {
+  const auto ended = [&](const Outcome& outcome) {
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false);
+  };
+  expect_fields("tracker", ended(fettle({"tracker", "--listen", "127.0.0.1:0", "--json"}, [&](const std::string& err) {
+                  const size_t at = err.find("tracker at ");
+                  if (at == std::string::npos || !err.ends_with('\n')) return false;
+                  const std::string address = err.substr(at + 11, err.find('\n', at) - at - 11);
+                  const json device = ended(fettle({"device", "--tracker", address, "--key", "k", "--no-atoms", "--json"},
+                                                   [&](const std::string& said) {
+                                                     if (said.find("offered as") == std::string::npos) return false;
+                                                     expect_documented("tracker --query", {"tracker", "--query", address});
+                                                     return true;
+                                                   }));
+                  expect_fields("device", device);
+                  return true;
+                })));
+}
+
 TEST_F(Json, OfTheRest) {
   expect_documented("explain", {"explain", "E201"});
   expect_documented("doctor", {"doctor"});
@@ -125,6 +150,7 @@ TEST_F(Json, OfTheRest) {
 TEST_F(Json, OfErrors) {
   expect_documented("error", {"compile", path("nothing.onnx"), "-o", path("model.so")}, 1);
   expect_documented("error", {"db", "ls", path("nothing.db")}, 1);
+  expect_documented("error", {"tracker", "--query", "127.0.0.1:1"}, 1);
   expect_documented("error", {"inspect", path("model.onnx"), "--task", "99"}, 2);
 }
 
