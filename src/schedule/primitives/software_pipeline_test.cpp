@@ -44,6 +44,7 @@ TEST(SoftwarePipeline, Errors) {
   EXPECT_ERROR(software_pipeline(s, {k, {0, 1}, {0, 0}}), E241);
   EXPECT_ERROR(software_pipeline(s, {k, {0, 1}, {0, 2}}), E241);
   EXPECT_ERROR(software_pipeline(s, {k, {-1, 1}, {0, 1}}), E241);
+  EXPECT_ERROR(software_pipeline(s, {k, {0, 16}, {0, 1}}), E241);
   EXPECT_ERROR(software_pipeline(s, {k, {1, 0}, {0, 1}}), E227);  // the sum before its copy
   EXPECT_ERROR(software_pipeline(s, {k, {0, 0}, {1, 0}}), E227);
 
