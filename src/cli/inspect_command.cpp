@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "codegen/c/c_codegen.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/open.h"
 #include "graph/graph.h"
@@ -18,7 +19,7 @@ struct Options {
   std::string model, database, task;
   int threads = 0;
   InputShapes shapes;
-  bool graph = false, tasks = false, trace = false, ir = false, assembly = false, json = false;
+  bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
 };
 
 Report describe_library(const FettleModelInfo& info) {
@@ -66,7 +67,7 @@ Result<const TaskInfo*> find_task(const CompiledModel& model, const std::string&
   return fail(ErrorCode::E709, fmt::format("there is no task '{}'; see --tasks", wanted), "--task");
 }
 
-/// The code of one task, as --ir and --asm show it.
+/// The code of one task, as --ir, --c and --asm show it.
 Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   const Target target = detect_host(options.threads);
   FETTLE_TRY(const Schedule schedule, schedule_for({task.workload, task.trace, "kernel", {}}, target, target.threads));
@@ -75,6 +76,16 @@ Result<std::string> show_code(const TaskInfo& task, const Options& options) {
     std::string text = to_text(lowered.kernel);
     if (!lowered.prologue.entry.empty()) text += "\n" + to_text(lowered.prologue);
     return text;
+  }
+  if (options.c) {
+    // One file: the kernel and, if there is one, the prologue that packs its constants.
+    FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target, {.vectors = false}));
+    IrModule both = lowered.kernel;
+    both.funcs.insert(lowered.prologue.funcs.begin(), lowered.prologue.funcs.end());
+    COptions c;
+    c.entry_name = "kernel";
+    if (!lowered.prologue.entry.empty()) c.more_entries.insert(lowered.prologue.entry);
+    return emit_c(both, target, c);
   }
   FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
   return emit_assembly(lowered.kernel, target, {.entry_name = "kernel"});
@@ -132,7 +143,7 @@ Report list_tasks(const CompiledModel& model) {
 }
 
 Result<Report> inspect(const Options& options) {
-  const bool views = options.graph || options.tasks || options.trace || options.ir || options.assembly || !options.task.empty();
+  const bool views = options.graph || options.tasks || options.trace || options.ir || options.c || options.assembly || !options.task.empty();
   if (is_library_path(options.model)) {
     if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
@@ -147,12 +158,12 @@ Result<Report> inspect(const Options& options) {
   }
   FETTLE_TRY(const CompiledModel model, compile_file(options.model, {options.threads, options.shapes,
                                                                      database_to_read(options.database), progress}));
-  if (!options.task.empty() || options.trace || options.ir || options.assembly) {
-    if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir and --asm are of a task; give --task");
+  if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
+    if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
     FETTLE_TRY(const TaskInfo* task, find_task(model, options.task));
-    if (options.ir || options.assembly) {
+    if (options.ir || options.c || options.assembly) {
       FETTLE_TRY(report.text, show_code(*task, options));
-      report.json[options.assembly ? "asm" : "ir"] = report.text;
+      report.json[options.assembly ? "asm" : options.c ? "c" : "ir"] = report.text;
     } else {
       report.text = options.trace ? task->trace : task->workload;
       report.json[options.trace ? "trace" : "workload"] = report.text;
@@ -187,11 +198,13 @@ Command add_inspect_command(CLI::App& app) {
                    ->type_name("T");
   auto* trace = made->add_flag("--trace", options->trace, "its schedule");
   auto* ir = made->add_flag("--ir", options->ir, "its lowered program");
+  auto* c = made->add_flag("--c", options->c, "its code in C11, without vectors, for any compiler");
   auto* assembly = made->add_flag("--asm", options->assembly, "its machine code");
   graph->excludes(tasks)->excludes(task);
   tasks->excludes(task);
-  trace->excludes(ir)->excludes(assembly);
-  ir->excludes(assembly);
+  trace->excludes(ir)->excludes(c)->excludes(assembly);
+  ir->excludes(c)->excludes(assembly);
+  c->excludes(assembly);
   made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);

@@ -68,6 +68,7 @@ TEST_F(Command, InspectsEveryView) {
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0"}).out.find("func MatMul"), std::string::npos);
   EXPECT_EQ(run({"inspect", path("model.onnx"), "--task", hash.substr(0, 8), "--trace"}).at("task"), hash);
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--ir"}).out.find("lowered func"), std::string::npos);
+  EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--c"}).out.find("int32_t kernel(FettleContext *"), std::string::npos);
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--asm"}).out.find("kernel:"), std::string::npos);
   run({"compile", path("model.onnx"), "-o", path("model.so")});
   const json library = run({"inspect", path("model.so")});
