@@ -22,6 +22,7 @@ struct Options {
   int64_t trials = 0;
   int threads = 0;
   uint64_t seed = 0;
+  std::string strategy, cost_model;
   InputShapes shapes;
   std::string tracker, key;
   CredentialFiles credentials;
@@ -95,6 +96,8 @@ Result<Report> tune(const Options& options) {
   tuning.seconds = seconds;
   if (options.trials > 0) tuning.trials = options.trials;
   tuning.seed = options.seed;
+  tuning.cost_model = options.cost_model;
+  if (!options.strategy.empty()) tuning.strategy = find_strategy(options.strategy);
   tuning.name = std::filesystem::path(options.model).stem().string();
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
   tuning.progress = [&](const TuneProgress& progress) { display.show(progress); };
@@ -152,6 +155,12 @@ Command add_tune_command(CLI::App& app) {
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
+  std::vector<std::string> names;
+  for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
+  made->add_option("--strategy", options->strategy, "how each space is searched; default evolutionary")
+      ->check(CLI::IsMember(std::move(names)));
+  made->add_option("--model", options->cost_model, "start from the cost model of this file, if it exists; write what was learned")
+      ->type_name("FILE");
   made->add_option("--report", options->page, "write what was done as a page, too")->type_name("F.html");
   auto* tracker = made->add_option("--tracker", options->tracker, "measure on devices that this tracker knows")->type_name("HOST:PORT");
   auto* key = made->add_option("--key", options->key, "which of them")->type_name("KEY");

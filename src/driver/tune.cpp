@@ -291,9 +291,12 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   }
   Runner& runner = options.runner ? *options.runner : *local;
   const std::unique_ptr<CostModel> model = make_boosted_trees(options.seed);
+  if (std::error_code ignored; !options.cost_model.empty() && std::filesystem::exists(options.cost_model, ignored))
+    FETTLE_TRY_VOID(model->load(options.cost_model.string()));
 
   TuneOptions tuning;
   tuning.seed = options.seed;
+  tuning.strategy = options.strategy;
   tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);
   tuning.max_trials = options.trials;
@@ -306,6 +309,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
                                        tuning, options.progress));
   result.run = run.id;
   FETTLE_TRY_VOID(keep_run(result));
+  if (!options.cost_model.empty()) FETTLE_TRY_VOID(model->save(options.cost_model.string()));
   if (result.report.stopped || options.elsewhere) return result;
 
   say("timing the whole model");

@@ -24,6 +24,9 @@ struct TuneModelOptions {
   double seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t trials = std::numeric_limits<int64_t>::max();
   uint64_t seed = 0;
+  const StrategyDef* strategy = nullptr;  // how spaces are searched; null: evolution
+  /// The cost model: read where the file exists, so that what was learned of other models counts, and written at the end.
+  std::filesystem::path cost_model;
   std::string name;  // of the model, for people; empty: the graph's
   const std::atomic<bool>* stop = nullptr;                   // set: end soon; what was measured is kept
   std::function<void(const TuneProgress&)> progress;

@@ -152,9 +152,11 @@ std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign, double unti
 // Records of this seed come again as the search proposes their candidates, so that it goes the way that it went; the
 // best of other seeds are where it starts from.
 Result<> TaskTuner::begin_search(int first_points) {
-  strategy_ = make_evolutionary_search(
-      *bench_, {.seed = hash_combine(session_.options.seed, key_.workload.hash.low), .random_points = first_points,
-       .population = session_.options.population});
+  const uint64_t seed = hash_combine(session_.options.seed, key_.workload.hash.low);
+  strategy_ = session_.options.strategy
+                  ? session_.options.strategy->make(*bench_, seed)
+                  : make_evolutionary_search(*bench_, {.seed = seed, .random_points = first_points,
+                                                       .population = session_.options.population});
   std::vector<Observation> start;
   if (const auto known = known_.find(default_->number); known != known_.end())
     start.push_back({default_, known->second.seconds});

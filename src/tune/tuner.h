@@ -69,6 +69,7 @@ struct TuneOptions {
   double peak_flops = 0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `atoms`
   TimingOptions timing{.max_seconds = 0.12};
   const Space* space = nullptr;      // null: rule_space()
+  const StrategyDef* strategy = nullptr;  // null: the evolutionary one, with the numbers above
   DescribeFn describe;               // empty: nothing is predicted
   const AtomTable* atoms = nullptr;  // for the constructed default
   GradientSchedulerOptions scheduler;

@@ -1,6 +1,7 @@
 // Tuning by the command: it records, compile uses it, and an interrupt keeps what was measured.
 
 #include <chrono>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "onnx-ml.pb.h"
@@ -61,6 +62,23 @@ TEST_F(Tune, GoesOnWhereItEnded) {
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(json::parse(again.out).at("measured"), 0) << again.err;
   EXPECT_EQ(records(), before);
+}
+
+TEST_F(Tune, ByAnotherStrategyWithACostModelThatIsKept) {
+  const auto tune = [&](const std::string& strategy, const std::string& database) {
+    return fettle({"tune", path("model.onnx"), "--db", path(database), "--trials", "10", "--threads", "1", "--strategy", strategy,
+                   "--model", path("learned")});
+  };
+  const Outcome first = tune("genetic", "a.db");
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_TRUE(std::filesystem::exists(path("learned")));
+  const Outcome second = tune("annealing", "b.db");
+  EXPECT_EQ(second.status, 0) << second.err;
+  std::ofstream(path("learned")) << "something else";
+  const Outcome refused = tune("annealing", "c.db");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_NE(refused.err.find("E503"), std::string::npos) << refused.err;
+  EXPECT_NE(tune("guessing", "d.db").status, 0);
 }
 
 TEST_F(Tune, AnInterruptKeepsWhatWasMeasured) {
