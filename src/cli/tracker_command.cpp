@@ -65,7 +65,7 @@ Result<Report> query(const Options& options) {
   if (reply.keys().empty()) report.text = "no devices\n";
   for (const wire::KeyState& key : reply.keys()) {
     nlohmann::json devices = nlohmann::json::array();
-    report.text += fmt::format("{}  {}; {} threads a candidate\n", key.key(), short_target(key.machine()),
+    report.text += fmt::format("{}  {}; threads of a candidate: {}\n", key.key(), short_target(key.machine()),
                                key.machine().threads());
     report.text += fmt::format(
         "  {} queued, {} measuring, {} tuners; {} measured, {} queued again, {} devices lost, {} in quarantine\n",
