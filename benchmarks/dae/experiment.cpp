@@ -70,12 +70,13 @@ Result<DaeTiles> search_dae_tiles(const DaeLayer& layer, int64_t threads) {
             const auto input = [&](int64_t n) { return (n - 1) * layer.stride + layer.kernel; };
             const int64_t inp = in * input(rows) * input(columns) * 16,
                           wgt = out * in * layer.kernel * layer.kernel * 256;
-            if (inp > capacity("inp") || wgt > capacity("wgt") || 2 * 64 * out * rows * columns > capacity("acc"))
+            if (inp > capacity("inp") || wgt > capacity("wgt") || int64_t{128} * out * rows * columns > capacity("acc"))
               continue;
             // Cycles for each product, roughly, by which the rest is sorted out: products and transfers of one step,
             // one after the other or at once, and what is done with the sums after all steps.
-            const double vectors = static_cast<double>(out * rows * columns);
-            const double steps = static_cast<double>(layer.in / 16 / in);
+            const auto vectors = static_cast<double>(out * rows * columns);
+            const int64_t turns = layer.in / 16 / in;
+            const auto steps = static_cast<double>(turns);
             const double products = vectors * static_cast<double>(in * layer.kernel * layer.kernel);
             const double gemm = products + 8, transfer = static_cast<double>(inp + wgt) / 8 + 2 * 64;
             const double step = threads == 1 ? gemm + transfer : std::max(gemm, transfer);

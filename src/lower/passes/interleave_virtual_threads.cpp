@@ -63,7 +63,7 @@ class Interleaver : public Mutator {
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
-    const Stmt result = Mutator::rewrite(s);  // inner threads first
+    Stmt result = Mutator::rewrite(s);  // inner threads first
     const auto* loop = result ? result.as<ForNode>() : nullptr;
     if (!loop || !is_virtual_thread(loop->thread_axis)) return result;
     const int64_t* threads = as_int(loop->extent);
