@@ -15,7 +15,7 @@ namespace {
 
 TEST(Fuzz, TwoThousandSchedulesCompiledByLlvmComputeWhatIsInterpreted) {
   FuzzOptions options;
-  options.seed = 20261122;
+  options.seed = 10;
   options.traces = 2000;
   options.backend = find_backend("llvm");
   const FuzzReport report = fuzz(options);

@@ -28,7 +28,7 @@ struct Iter {
 
 class Maker {
  public:
-  explicit Maker(uint64_t seed) : r_{seed, 0x70726f67} {}
+  explicit Maker(uint64_t seed) : r_{seed, 0x70726f67}, adds_bias_(seed % 8 == 5) {}
 
   Program make() {
     pick_type();
@@ -44,6 +44,10 @@ class Maker {
     made_.push_back(input(shape));
     const int stages = between(1, 4);
     for (int i = 0; i < stages; ++i) stage();
+    if (adds_bias_) {
+      reduction_stage();
+      bias_stage();
+    }
     return finish();
   }
 
@@ -282,6 +286,15 @@ class Maker {
     }
     if (bound > limit_) return;
     define(list, t.extents, vars(list), value, bound);
+  }
+
+  /// What was made last, plus an input: the epilogue of a sum.
+  void bias_stage() {
+    const Tensor t = made_.back(), bias = input(t.extents);
+    if (t.bound + bias.bound > limit_) return;
+    const auto list = iters(t.extents);
+    define(list, t.extents, vars(list), load(t.buffer, vars(list)) + load(bias.buffer, vars(list)),
+           t.bound + bias.bound);
   }
 
   void broadcast_stage() {
@@ -637,6 +650,7 @@ class Maker {
   }
 
   RandomStream r_;
+  bool adds_bias_;
   DType type_ = kF32;
   double limit_ = 0;
   Var n_;

@@ -738,7 +738,7 @@ bool queries(Attempt& a) {
   a.step("get_consumers", {{"block", *block}});
   const auto loop = a.loop_of(*block);
   if (loop) a.step("get_child_blocks", {{"parent", StepRef(*loop)}});
-  return false;
+  return true;
 }
 
 /// The steps of a register kernel: tiles, accumulators, lanes; with or without blocking of the reduction.
