@@ -294,9 +294,7 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
   for (const Expr& condition : conjuncts(block.predicate)) {
     const bool on_carried =
         std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
-    if (!on_carried)
-      tile.predicate = logical_and(tile.predicate,
-                                   footprint.analyzer().simplify(substitute(without_idle(condition, idle), renamed)));
+    if (!on_carried) tile.predicate = logical_and(tile.predicate, substitute(without_idle(condition, idle), renamed));
   }
   return tile;
 }
