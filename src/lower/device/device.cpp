@@ -232,6 +232,7 @@ class DeviceLowering {
     func = flatten_accesses(func);
     func = on_body(func, [&](const Stmt& s) { return substitute_tensor_intrinsics(s, target_); });
     FETTLE_TRY_VOID(check_warp_tiles(func->body));
+    FETTLE_TRY_VOID(check_sizes(func->body));
     func = on_body(func, unroll_loops);
     result.func = func;
     program_.kernels[name] = std::move(result);
@@ -349,6 +350,18 @@ class DeviceLowering {
                     scheduled_->name);
     }
     return {};
+  }
+
+  Result<> check_sizes(const Stmt& body) const {
+    Result<> result;
+    walk(body, [&](const Stmt& s) {
+      const auto* alloc = s.as<AllocateNode>();
+      if (alloc && !as_int(alloc->buffer->shape[0]))
+        result = refuse(fmt::format("buffer {} of scope \"{}\" has a size that is no constant", alloc->buffer->name,
+                                    alloc->buffer->scope));
+      return true;
+    });
+    return result;
   }
 
   Result<> check_warp_tiles(const Stmt& body) const {

@@ -147,6 +147,22 @@ TEST(Device, RefusesWhatHasNoKernel) {
 )"),
                                 opencl()),
                E301);
+  // Memory of a thread whose size is known late.
+  EXPECT_ERROR(lower_for_device(parsed(R"(func f(A: f32[n], B: f32[n] output, n: i64 in 1..64):
+  alloc T: f32[n] @local
+  for i in n:
+    block T(vi: spatial[n] = i):
+      reads A[vi]
+      writes T[vi]
+      T[vi] = A[vi]
+  for i in n:
+    block B(vi: spatial[n] = i):
+      reads T[vi]
+      writes B[vi]
+      B[vi] = T[vi]
+)"),
+                                opencl()),
+               E301);
   // A scope that nobody declares; one that is used by two kernels; threads that a CPU lacks.
   EXPECT_ERROR(lower_for_device(parsed(two_nests("texture", "vt", "wu")), opencl()), E219);
   EXPECT_ERROR(lower_for_device(parsed(R"(func f(A: f32[8], B: f32[8] output):
