@@ -1,5 +1,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
@@ -76,6 +78,60 @@ func two(A: f32[20, 3], B: f32[20] output):
   ASSERT_OK(reorder(s, {{(*parts)[0], k, (*parts)[1], (*parts)[2]}}));
   ASSERT_OK(decompose_reduction(s, {b, k}));
   EXPECT_SAME_RESULT(s);
+}
+
+// Rows of T overlap: with the init beside them each begins anew, after one init for all they would add up.
+TEST(DecomposeReduction, E227WhatRunsTwice) {
+  auto s = schedule_from(R"(
+func windows(A: f32[7, 11], B: f32[5] output):
+  alloc T: f32[7]
+  for i in 7:
+    for k in 11:
+      block T(vi: spatial[7] = i, vk: reduce[11] = k):
+        reads A[vi, vk]
+        writes T[vi]
+        init:
+          T[vi] = 0.0
+        T[vi] = T[vi] + A[vi, vk]
+  for y in 5:
+    block B(vy: spatial[5] = y):
+      reads T[vy +: 3]
+      writes B[vy]
+      B[vy] = T[vy] + T[vy + 1] + T[vy + 2]
+)");
+  const BlockRef t = s.block("T");
+  ASSERT_OK(compute_at(s, {t, s.loop("y")}));
+  const auto loops = get_loops(s, {t});
+  ASSERT_OK(loops);
+  ASSERT_EQ(loops->size(), 3u);
+  EXPECT_ERROR(decompose_reduction(s, {t, (*loops)[0]}), E227);
+  ASSERT_OK(decompose_reduction(s, {t, (*loops)[1]}));
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(DecomposeReduction, LoopsThatGiveEachPointOnce) {
+  auto fused = schedule_from(kMatmul);
+  const BlockRef c = fused.block("C");
+  const auto both = fuse(fused, {{fused.loop("i"), fused.loop("j")}});
+  ASSERT_OK(both);
+  const auto all = fuse(fused, {{*both, fused.loop("k")}});
+  ASSERT_OK(all);
+  ASSERT_OK(decompose_reduction(fused, {c, *all}));
+  EXPECT_SAME_RESULT(fused);
+
+  auto triangle = schedule_from(R"(
+func triangle(A: f32[6, 6], B: f32[6] output):
+  for i in 6:
+    for k in i + 1:
+      block B(vi: spatial[6] = i, vk: reduce[6] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(decompose_reduction(triangle, {triangle.block("B"), triangle.loop("i")}));
+  EXPECT_SAME_RESULT(triangle);
 }
 
 TEST(DecomposeReduction, Errors) {

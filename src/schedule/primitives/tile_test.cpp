@@ -51,6 +51,21 @@ TEST(Tile, Errors) {
   EXPECT_ERROR(tile(s, {{s.loop("i_0"), k}, {1, 2}}), E201);
 }
 
+// A running sum along t, of which each step reads column `read` of the one before.
+std::string running_sum(const std::string& read) {
+  return R"(
+func scan(A: f32[8, 4], B: f32[8, 4] output):
+  for t in 8:
+    for i in 4:
+      block B(vt: scan[8] = t, vi: spatial[4] = i):
+        reads A[vt, vi], B[vt - 1, )" +
+         read + R"(]
+        writes B[vt, vi]
+        B[vt, vi] = select(vt == 0, 0.0, B[vt - 1, )" +
+         read + R"(]) + A[vt, vi]
+)";
+}
+
 TEST(Tile, OtherErrorsOfTheNest) {
   auto apart = schedule_from(R"(
 func apart(A: f32[8], B: f32[8] output, C: f32[8] output):
@@ -78,16 +93,16 @@ func triangle(A: f32[8, 8], B: f32[8, 8] output):
 )");
   EXPECT_ERROR(tile(triangle, {{triangle.loop("j"), triangle.loop("i")}, {2, 2}, Tail::kGuard}), E208);
 
-  auto scan = schedule_from(R"(
-func scan(A: f32[8, 4], B: f32[8, 4] output):
-  for t in 8:
-    for i in 4:
-      block B(vt: scan[8] = t, vi: spatial[4] = i):
-        reads A[vt, vi], B[vt - 1, vi]
-        writes B[vt, vi]
-        B[vt, vi] = select(vt == 0, 0.0, B[vt - 1, vi]) + A[vt, vi]
-)");
+  // Each step reads another point of the step before, which may lie in another tile.
+  auto scan = schedule_from(running_sum("3 - vi"));
   EXPECT_ERROR(tile(scan, {{scan.loop("t"), scan.loop("i")}, {2, 2}}), E210);
+}
+
+TEST(Tile, AScanWhosePointsGoTheirOwnWay) {
+  auto s = schedule_from(running_sum("vi"));
+  ASSERT_OK(tile(s, {{s.loop("t"), s.loop("i")}, {2, 2}}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
 }
 
 }  // namespace
