@@ -61,6 +61,16 @@ bool is_identifier(std::string_view text) {
   return std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+// Buffers that the text of an index map names are none of the program's.
+bool names_memory(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    found |= x.kind() == ExprKind::kLoad || x.kind() == ExprKind::kAddress;
+    return !found;
+  });
+  return found;
+}
+
 }  // namespace
 
 IntRef operator*(IntRef a, const IntRef& b) {
@@ -189,7 +199,7 @@ bool from_arg(const ArgValue& a, IndexMap& x) {
   }
   for (std::string_view output : outputs) {
     auto parsed = parse_expr(output);
-    if (!parsed) return false;
+    if (!parsed || !parsed->dtype().is_int() || names_memory(*parsed)) return false;
     VarMap bound;
     for (const Var& free : collect_vars(*parsed)) {
       const auto input = std::ranges::find_if(map.inputs, [&](const Var& var) { return var->name == free->name; });

@@ -125,7 +125,8 @@ TEST(Arguments, IndexMapsAreText) {
   IndexMap back;
   ASSERT_TRUE(from_arg(arg, back));
   EXPECT_EQ(to_arg(back), arg);
-  for (const char* wrong : {"", "(i)", "(i) -> (j)", "(i, i) -> (i)", "(i -> (i)", "(2) -> (2)", "(i) -> (i +)"}) {
+  for (const char* wrong : {"", "(i)", "(i) -> (j)", "(i, i) -> (i)", "(i -> (i)", "(2) -> (2)", "(i) -> (i +)",
+                            "(i) -> (X[i])", "(i) -> (select(X[i] < 1.0, i, 0))", "(i) -> (0.5)"}) {
     IndexMap unread;
     EXPECT_FALSE(from_arg(ArgValue{std::string(wrong)}, unread)) << wrong;
   }
