@@ -111,8 +111,6 @@ Range hull_of(const Range& a, const Range& b, const Expr& whole, Analyzer& analy
   return {b.min, int_imm(std::max(*b_extent, *a_extent - shift))};
 }
 
-namespace {
-
 bool depends_on_memory(const Expr& index) {
   bool found = false;
   walk(index, [&](const Expr& e) {
@@ -121,6 +119,8 @@ bool depends_on_memory(const Expr& index) {
   });
   return found;
 }
+
+namespace {
 
 struct Accesses {
   std::vector<Region> regions;

@@ -39,6 +39,9 @@ std::vector<std::vector<Expr>> stores_of(const Stmt& s, const BufferNode* buffer
 /// The single store of `block` if its body is just that, or null.
 const StoreNode* single_store(const BlockNode& block);
 
+/// Whether an index is known only once memory has been read, so that a region names all of its dimension.
+bool depends_on_memory(const Expr& index);
+
 /// The hull of two ranges of a dimension with extent `whole`: exact where they differ by constants, else all of it.
 Range hull_of(const Range& a, const Range& b, const Expr& whole, Analyzer& analyzer);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/compare.h"
+#include "schedule/dataflow.h"
 #include "schedule/nest.h"
 
 namespace fettle {
@@ -64,7 +65,8 @@ Stmt fresh_nest(Ref<BlockNode> block) {
 
 Region point_region(const Buffer& buffer, const std::vector<Expr>& indices) {
   Region region{buffer, {}};
-  for (const Expr& index : indices) region.ranges.push_back({index, 1});
+  for (size_t d = 0; d < indices.size(); ++d)
+    region.ranges.push_back(depends_on_memory(indices[d]) ? Range{0, buffer->shape[d]} : Range{indices[d], 1});
   return region;
 }
 

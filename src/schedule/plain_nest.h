@@ -22,7 +22,7 @@ Result<PlainNest> plain_nest(const Func& func, const BlockNode& block);
 Stmt fresh_nest(Ref<BlockNode> block, const std::vector<size_t>& order);
 Stmt fresh_nest(Ref<BlockNode> block);
 
-/// One element.
+/// One element; all of those dimensions whose index comes from memory.
 Region point_region(const Buffer& buffer, const std::vector<Expr>& indices);
 
 }  // namespace fettle

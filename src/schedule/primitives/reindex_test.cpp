@@ -1,5 +1,7 @@
 #include "schedule/primitives/reindex.h"
 
+#include "ir/text.h"
+#include "schedule/primitives/reindex_cache_read.h"
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/transform_block_layout.h"
 #include "schedule/primitives/transform_layout.h"
@@ -36,6 +38,25 @@ TEST(Reindex, AConvolutionBecomesAMatrixProduct) {
   ASSERT_OK(transform_block_layout(s, {c, map_of("(h, w, o, r, q, c) -> (h * 4 + w, o, r * 4 + q * 2 + c)")}));
   EXPECT_EQ(get_loops(s, {c})->size(), 3u);
   EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+// What a gather's copy reads of T depends on I: its region is all of T, and does not speak of I, which may move, too.
+TEST(Reindex, AGather) {
+  auto s = schedule_from(R"(
+func gather(T: f32[5, 3], I: i64[2], B: f32[2, 3] output):
+  for i in 2:
+    for j in 3:
+      block B(vi: spatial[2] = i, vj: spatial[3] = j):
+        reads T[0 +: 5, vj], I[vi]
+        writes B[vi, vj]
+        B[vi, vj] = T[max(min(I[vi], 4), 0), vj]
+)");
+  const auto copy = reindex(s, {s.block("B"), 0, "read"});
+  ASSERT_OK(copy);
+  ASSERT_OK(reindex_cache_read(s, {*copy, 1, "global", map_of("(i, j) -> (i)")}));
+  EXPECT_OK(check_well_formed(s.func()));
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
 }
