@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -121,11 +122,15 @@ TEST_P(LearnedModels, WhatFailedIsPredictedSlow) {
     if (samples.candidates[i].values[0] > 0.8f) samples.seconds[i] = INFINITY;
   ASSERT_TRUE(model->update(samples.candidates, samples.seconds).has_value());
   const std::vector<double> predicted = model->predict(samples.candidates);
+  std::vector<double> failed, others;  // how much slower than by the prediction
   for (size_t i = 0; i < predicted.size(); ++i) {
     ASSERT_TRUE(std::isfinite(predicted[i]));
-    const bool failed = samples.candidates[i].values[0] > 0.85f;
-    EXPECT_TRUE(!failed || predicted[i] > 2 * samples.candidates[i].predicted_seconds) << i;
+    const double factor = predicted[i] / samples.candidates[i].predicted_seconds;
+    if (samples.candidates[i].values[0] > 0.85f) failed.push_back(factor);
+    if (samples.candidates[i].values[0] < 0.75f) others.push_back(factor);
   }
+  std::sort(others.begin(), others.end());
+  for (const double factor : failed) EXPECT_GT(factor, others[others.size() * 9 / 10]);
 }
 
 TEST_P(LearnedModels, SameDataSameModel) {

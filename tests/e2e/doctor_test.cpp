@@ -83,7 +83,8 @@ TEST_F(Doctor, ExplainsEveryCode) {
 TEST_F(Doctor, AnUnknownCodeIsWrongUsage) {
   const Outcome near = fettle({"explain", "E709999"});
   EXPECT_EQ(near.status, 2);
-  EXPECT_NE(near.err.find("E710"), std::string::npos) << near.err;
+  EXPECT_NE(near.err.find("the nearest is E"), std::string::npos) << near.err;
+  EXPECT_NE(fettle({"explain", "E711"}).err.find("nearest is E710"), std::string::npos);
   EXPECT_NE(fettle({"explain", "E229"}).err.find("nearest is E228"), std::string::npos);
   for (const char* code : {"frost", "E", "E99999999999", "E20x"}) {
     const Outcome outcome = fettle({"explain", code});
