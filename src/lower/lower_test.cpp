@@ -325,6 +325,24 @@ TEST(Lower, AGuardOfAValueIsNoTail) {
 )"));
 }
 
+TEST(Lower, TheFirstStepOfASumIsNoTail) {
+  // Iterations of the fused loop from 9 on are surplus, but those from 1 on are steps of the one sum, not lanes.
+  expect_same(parsed(R"(func f(A: f32[9], B: f32[1] output):
+  alloc R: f32[1] @register
+  for r in 54 tail(pad):
+    block R(vu: spatial[1] = r // 9, vk: reduce[9] = r % 9) where r < 9:
+      reads A[vk]
+      writes R[vu]
+      init:
+        R[vu] = inf
+      R[vu] = min(R[vu], A[vk])
+    block B(vu: spatial[1] = 0) where r == 8:
+      reads R[vu]
+      writes B[vu]
+      B[vu] = R[vu]
+)"));
+}
+
 TEST(Lower, AnInitInPlaceRunsOnceForEachElement) {
   const Func func = parsed(R"(func f(A: f32[6, 10], B: f32[6] output):
   for i in 6:

@@ -85,16 +85,10 @@ class GuardDropper : public Mutator {
     return all;
   }
 
-  // An accumulation may run in surplus lanes only where these are no lanes of another iteration: tiles of 8 that are
-  // run in lanes of 16 would add twice. Each loop of the tile has places of its own then, as digits have.
+  // A store may run in surplus lanes only where these are no lanes of another iteration: tiles of 8 that are run in
+  // lanes of 16 would add twice, and the first step of a sum at r // 9 is no lane of its own. Each loop of the tile has
+  // places of its own then, as digits have.
   bool lanes_are_apart(const StoreNode& target) {
-    bool accumulates = false;
-    walk(target.value, [&](const Expr& e) {
-      const auto* source = e.as<LoadNode>();
-      accumulates |= source && source->buffer == target.buffer;
-      return !accumulates;
-    });
-    if (!accumulates) return true;
     std::unordered_set<const VarNode*> seen;
     for (const Expr& index : target.indices) {
       std::vector<std::pair<int64_t, int64_t>> digits;  // distance of neighbours, iterations
