@@ -105,12 +105,15 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
     if (!analyzer.can_prove(ge(indices[d], 0)) || !analyzer.can_prove(lt(indices[d], buffer->shape[d])))
       return fail_at(ErrorCode::E103, func, &block,
                      fmt::format("block {} may reach outside of dimension {} of {}", block.name, d, buffer->name), {});
-  if (what.write) {
+  // Of what is read, more than that may be copied; not where a block around it says what it reads.
+  if (what.write || scope != &func.root()) {
     const std::vector<BlockSite> sites = block_sites(func);
     const BlockSite* site = find_site(sites, block.name);
     if (!block_traits(func, sites, static_cast<int>(site - sites.data())).covers_domain)
       return fail_at(ErrorCode::E216, func, &block,
                      fmt::format("block {} does not reach all of its iterators' domain", block.name), {});
+  }
+  if (what.write) {
     std::vector<VarDomain> domains;
     for (size_t i : used) domains.push_back({block.iters[i].var, {0, block.iters[i].extent}});
     const bool all_used = std::ranges::all_of(block.iters, [&](const IterVar& iter) {

@@ -19,9 +19,9 @@ struct Reindexing {
 /// buffer at the block's own indices. Returns the copying block.
 /// E103 an index may be outside the buffer where the block reads it under a condition · E211 a reader that writes the
 /// buffer, or a writer that is neither complete nor a reduction · E214 several different accesses, or blocks inside
-/// · E215 the nest shares a loop with those who write (read) the buffer · E216 a writer that does not reach all of its
-/// iterators' domain · E217 the map is no bijection of the iterators that the access uses, or pads; or two of a writer's
-/// instances write one element · E219 unknown scope
+/// · E215 the nest shares a loop with those who write (read) the buffer · E216 a writer, or a reader inside another
+/// block, that does not reach all of its iterators' domain · E217 the map is no bijection of the iterators that the
+/// access uses, or pads; or two of a writer's instances write one element · E219 unknown scope
 Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reindexing& what);
 
 }  // namespace fettle

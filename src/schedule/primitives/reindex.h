@@ -17,7 +17,7 @@ namespace fettle {
 /// Errors: E103 an access that only a condition keeps inside the buffer · E206 no such block
 ///         E211 a reader that also writes the buffer, or a writer that is neither complete nor a reduction
 ///         E214 several different accesses · E215 the nest shares a loop with the buffer's writers (readers)
-///         E216 a writer that does not reach all of its iterators' domain
+///         E216 a writer, or a reader inside another block, that does not reach all of its iterators' domain
 ///         E217 two of a writer's instances write one element · E220 no such read or write
 ///         E241 buffer_index_type is neither "read" nor "write"
 struct ReindexArgs {

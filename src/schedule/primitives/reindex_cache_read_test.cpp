@@ -1,5 +1,6 @@
 #include "schedule/primitives/reindex_cache_read.h"
 
+#include "schedule/primitives/blockize.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/testing.h"
 
@@ -47,6 +48,20 @@ TEST(ReindexCacheRead, Errors) {
   EXPECT_ERROR(reindex_cache_read(s, {BlockRef(StepRef{99, 0}), 0, "global", map_of("(i, k) -> (i, k)")}), E225);
   auto twice = schedule_from("for i in 6: B[i] = A[i] + A[i + 2]");
   EXPECT_ERROR(reindex_cache_read(twice, {twice.block("B"), 0, "global", map_of("(i) -> (i)")}), E214);
+}
+
+TEST(ReindexCacheRead, E216InsideATileThatReadsLess) {
+  auto s = schedule_from(kSum);
+  const BlockRef c = s.block("C");
+  ASSERT_OK(blockize(s, {s.loop("k")}));
+  EXPECT_ERROR(reindex_cache_read(s, {c, 0, "global", map_of("(i, k) -> (k, i)")}), E216);
+
+  auto whole = schedule_from(kSum);
+  const BlockRef sum = whole.block("C");
+  ASSERT_OK(blockize(whole, {whole.loop("i")}));
+  ASSERT_OK(reindex_cache_read(whole, {sum, 0, "global", map_of("(i, k) -> (k, i)")}));
+  EXPECT_REPLAYS(whole);
+  EXPECT_SAME_RESULT(whole);
 }
 
 constexpr const char* kFused = R"(
