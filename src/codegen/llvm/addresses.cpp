@@ -59,8 +59,8 @@ int FunctionEmitter::level_of(const Monomial& monomial) {
   return level;
 }
 
-void FunctionEmitter::split_form(const IndexForm& form, const Loop& loop, IndexForm& slope, IndexForm& fixed,
-                                 IndexForm& moving) {
+void FunctionEmitter::split_form(const IndexForm& form, const Loop& loop, bool carried, IndexForm& slope,
+                                 IndexForm& fixed, IndexForm& moving) {
   for (const auto& [monomial, coefficient] : form.terms) {
     if (level_of(monomial) < loop.level || loop.level == 0) {
       fixed.terms.emplace(monomial, coefficient);
@@ -74,7 +74,7 @@ void FunctionEmitter::split_form(const IndexForm& form, const Loop& loop, IndexF
       else
         rest.push_back(indeterminate);
     }
-    if (times == 1 && !loop.has_calls && level_of(rest) < loop.level)
+    if (carried && times == 1 && !loop.has_calls && level_of(rest) < loop.level)
       slope.add_term(rest, coefficient);
     else
       moving.terms.emplace(monomial, coefficient);
@@ -130,7 +130,7 @@ void FunctionEmitter::plan_rows(Loop& loop, const Stmt& body) {
     LaneIndex lanes;
     if (!as_lane_index(indices[0], lanes)) return;
     IndexForm slope, fixed, moving;
-    split_form(forms_.form(lanes.base), loop, slope, fixed, moving);
+    split_form(forms_.form(lanes.base), loop, true, slope, fixed, moving);
     groups[{buffer, slope}].insert(fixed);
   };
   walk(
@@ -217,7 +217,9 @@ Value* FunctionEmitter::address(const BufferNode* buffer, const Expr& index) {
   const int64_t element_bytes = buffer->dtype.element_bytes();
   const IndexForm form = forms_.form(index);
   IndexForm slope, fixed, moving;
-  split_form(form, loop, slope, fixed, moving);
+  // Memory acquired in the loop is another block in each iteration: no pointer to it goes from one to the next.
+  const bool carried = vb_.level_of(memory(buffer)->pointer) < loop.level;
+  split_form(form, loop, carried, slope, fixed, moving);
 
   Value* pointer = nullptr;
   if (const auto strides = loop.row_strides.find({buffer, slope}); strides != loop.row_strides.end()) {

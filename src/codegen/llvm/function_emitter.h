@@ -174,7 +174,8 @@ class FunctionEmitter {
   llvm::Value* stay_offset(llvm::Value* pointer, llvm::Value* bytes);
   int level_of(const Monomial& monomial);
   int level_of_indeterminate(int indeterminate);
-  void split_form(const IndexForm& form, const Loop& loop, IndexForm& slope, IndexForm& fixed, IndexForm& moving);
+  void split_form(const IndexForm& form, const Loop& loop, bool carried, IndexForm& slope, IndexForm& fixed,
+                  IndexForm& moving);
   void plan_rows(Loop& loop, const Stmt& body);
   llvm::Value* start_pointer(Loop& loop, const BufferNode* buffer, const IndexForm& slope, const IndexForm& start);
 

@@ -271,6 +271,17 @@ TEST(Llvm, RegistersThatDoNotFitLieOnTheStack) {
 )");
 }
 
+TEST(Llvm, MemoryOfAnIterationIsReadInTheLoopItself) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[64] output, n: i64):
+  for i in n:
+    for j in 6:
+      allocate T: f32[n * 6]
+      for k in n * 6:
+        T[k] = A[k] * 2.0
+      C[i * 6 + j] = T[i * 6 + j]
+)", {8});
+}
+
 TEST(Llvm, WhileAndLet) {
   expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[64] output):
   allocate s: f32[2] @register
