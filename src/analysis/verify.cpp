@@ -241,6 +241,20 @@ class Verifier {
     int64_t bytes = 0;
   };
 
+  // What a scan makes of what it made before lives on from step to step: outside of the loops over its steps.
+  static void leave_steps(const BlockNode& block, Stored& s) {
+    const auto names = [&](const std::vector<Region>& regions) {
+      return std::ranges::any_of(regions, [&](const Region& region) { return region.buffer == s.buffer; });
+    };
+    if (!names(block.reads) || !names(block.writes)) return;
+    const auto at = std::ranges::find_if(s.place, [&](const StmtNode* n) {
+      return n->kind == StmtKind::kFor && std::ranges::any_of(block.iters, [&](const IterVar& iter) {
+               return iter.kind == IterKind::kScan && uses_var(iter.binding, static_cast<const ForNode*>(n)->var.get());
+             });
+    });
+    s.place.erase(at, s.place.end());
+  }
+
   Result<> check_storage() {
     std::vector<Stored> stored;
     std::vector<Buffer> buffers;
@@ -266,6 +280,8 @@ class Verifier {
         while (common < path.size() && common < s.place.size() && path[common] == s.place[common]) ++common;
         s.place.resize(common);
       }
+      for (const AccessFootprint& a : accesses)
+        if (a.buffer == s.buffer) leave_steps(*sites_[static_cast<size_t>(a.site)].block, s);
       for (const StmtNode* n : s.place) s.level += n->kind == StmtKind::kFor;
       for (const AccessFootprint& a : accesses) {
         if (!(a.buffer == s.buffer)) continue;

@@ -95,6 +95,20 @@ TEST(Verify, Registers) {
   expect_broken(big, ErrorCode::E230, "take 56 vectors");
 }
 
+// Each step needs the one before, so that all of T is alive: nothing that registers could hold.
+TEST(Verify, RegistersOfAScan) {
+  const std::string text = R"(func scan(A: f32[n], n: i64 in 1..64):
+  alloc T: f32[n] @register
+  for i in n:
+    block T(vi: scan[n] = i):
+      reads T[max(vi - 1, 0)], A[vi]
+      writes T[vi]
+      T[vi] = select(0 < vi, T[max(vi - 1, 0)], 0.0) + A[vi]
+)";
+  expect_broken(text, ErrorCode::E230, "neither unrolled");
+  expect_fine(replaced(text, " @register", ""));
+}
+
 TEST(Verify, ScopesAndExtents) {
   expect_broken(replaced(kTiled, "@register", "@nowhere"), ErrorCode::E219, "nowhere");
   const std::string text = R"(func f(A: f32[n], B: f32[n] output, n: i64 in 1..64):
@@ -113,7 +127,8 @@ TEST(Verify, Races) {
   expect_broken(text, ErrorCode::E210, "not spatial");
 }
 
-constexpr const char* kPadded = R"(func f(A: f32[1, 60, 8], W: f32[60, 60], O: f32[1, 4, 8, 16] layout(n: 1, c: 60, h: 8 -> n, c // 16, h, c % 16) output):
+constexpr const char* kPadded =
+    R"(func f(A: f32[1, 60, 8], W: f32[60, 60], O: f32[1, 4, 8, 16] layout(n: 1, c: 60, h: 8 -> n, c // 16, h, c % 16) output):
   alloc P: f32[1, 4, 8, 16] layout(n: 1, c: 60, h: 8 -> n, c // 16, h, c % 16)
   for c in 4:
     for h in 8:
@@ -136,14 +151,15 @@ TEST(Verify, PadLanesStayZero) {
   expect_broken(replaced(kPadded, ", 0.0) * 2.0", ", 0.0) + 2.0"), ErrorCode::E230, "pad lanes");
   expect_broken(replaced(kPadded, "A[0, vc * 16 + vl, vh], 0.0)", "A[0, vc * 16 + vl, vh], 1.0)"), ErrorCode::E230,
                 "pad lanes");
-  expect_broken(replaced(replaced(kPadded, "for c_1 in 4", "for c_1 in 60"),
-                         "block O(wc: spatial[4] = c_1, wh: spatial[8] = h_1, wl: spatial[16] = l_1):\n          reads "
-                         "P[0, wc, wh, wl]\n          writes O[0, wc, wh, wl]\n          O[0, wc, wh, wl] = max(P[0, wc, "
-                         "wh, wl], 0.0) * 2.0",
-                         "block O(wc: spatial[60] = c_1, wh: spatial[8] = h_1):\n          reads P[0, wc // 16, wh, wc "
-                         "% 16]\n          writes O[0, wc // 16, wh, wc % 16]\n          O[0, wc // 16, wh, wc % 16] = "
-                         "P[0, wc // 16, wh, wc % 16]"),
-                ErrorCode::E230, "no block writes the pad lanes of O");
+  expect_broken(
+      replaced(replaced(kPadded, "for c_1 in 4", "for c_1 in 60"),
+               "block O(wc: spatial[4] = c_1, wh: spatial[8] = h_1, wl: spatial[16] = l_1):\n          reads "
+               "P[0, wc, wh, wl]\n          writes O[0, wc, wh, wl]\n          O[0, wc, wh, wl] = max(P[0, wc, "
+               "wh, wl], 0.0) * 2.0",
+               "block O(wc: spatial[60] = c_1, wh: spatial[8] = h_1):\n          reads P[0, wc // 16, wh, wc "
+               "% 16]\n          writes O[0, wc // 16, wh, wc % 16]\n          O[0, wc // 16, wh, wc % 16] = "
+               "P[0, wc // 16, wh, wc % 16]"),
+      ErrorCode::E230, "no block writes the pad lanes of O");
 }
 
 }  // namespace
