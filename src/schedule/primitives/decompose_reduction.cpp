@@ -154,7 +154,10 @@ Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeRedu
 
   const std::string name = unique_block_name(func, block->name + "_init");
   const Stmt init = init_nest(name, *block, inner);
-  const Stmt update = with(*block, [](BlockNode& b) { b.init = nullptr; });
+  const Stmt update = with(*block, [](BlockNode& b) {
+    b.init = nullptr;
+    drop_unread(b);  // what the init alone read, a bias say
+  });
   const Stmt nest = replace_stmt(loop_stmt, block, update);
   return Applied{replace_in(func, loop, seq({init, nest})), {name}};
 }

@@ -134,6 +134,23 @@ func triangle(A: f32[6, 6], B: f32[6] output):
   EXPECT_SAME_RESULT(triangle);
 }
 
+TEST(DecomposeReduction, WhatTheInitAloneReads) {
+  auto s = schedule_from(R"(
+func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk], D[vi]
+        writes B[vi]
+        init:
+          B[vi] = D[vi]
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(decompose_reduction(s, {s.block("B"), s.loop("k")}));
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
+}
+
 TEST(DecomposeReduction, Errors) {
   auto s = schedule_from(kMatmul);
   const BlockRef c = s.block("C");
