@@ -23,7 +23,8 @@ bool is_costly(const Expr& value) {
 }
 
 // More than one operation, done once where it is, would be done for every element of a wider reader.
-bool repeats_work(const Func& func, const BlockNode& block, const Expr& value, const std::vector<const BlockNode*>& readers) {
+bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
+                  const std::vector<const BlockNode*>& readers) {
   int operations = 0;
   walk(value, [&](const Expr& e) {
     if (e.dtype().is_float() && (e.as<BinaryNode>() || e.as<CallNode>())) ++operations;
@@ -31,30 +32,40 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value, c
   });
   const auto own = block_structure(func, block);
   return operations > 1 && own && std::any_of(readers.begin(), readers.end(), [&](const BlockNode* reader) {
-    const auto wider = block_structure(func, *reader);
-    return wider && wider->points() > own->points();
-  });
+           const auto wider = block_structure(func, *reader);
+           return wider && wider->points() > own->points();
+         });
 }
 
-// Padding that is inlined unrolls the taps of a row, so that its borders are constant. Where a row has many taps, neighbouring
-// pixels share more elements than there are registers, unless the channels can be brought innermost: a padded copy is better.
-bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers, const BufferNode* buffer) {
+// Padding that is inlined unrolls the taps of a row, so that its borders are constant. Where a row has many taps,
+// neighbouring pixels share more elements than there are registers, unless the channels can be brought innermost: a
+// padded copy is better. Not so where the elements are vectors (depthwise convolutions): tiles are chosen so that
+// registers hold what is shared.
+bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers,
+                  const BufferNode* buffer) {
   constexpr int64_t kManyTaps = 5;
   bool free_layout = false;
-  walk(copied, [](const Stmt&) { return true; }, [&](const Expr& e) {
-    const auto* source = e.as<LoadNode>();
-    const Param* param = source ? func.find_param(source->buffer.get()) : nullptr;
-    free_layout |= param && param->free_layout;
-    return true;
-  });
+  walk(
+      copied, [](const Stmt&) { return true; },
+      [&](const Expr& e) {
+        const auto* source = e.as<LoadNode>();
+        const Param* param = source ? func.find_param(source->buffer.get()) : nullptr;
+        free_layout |= param && param->free_layout;
+        return true;
+      });
   if (free_layout) return false;
   for (const BlockNode* reader : readers) {
     const auto structure = block_structure(func, *reader);
     if (!structure || !structure->multiplies_two_loads) continue;
-    for (const AccessPattern& load : structure->loads)
+    const auto is_vector = [&](const AccessPattern& load) {
       for (size_t i = 0; i < structure->n_iters(); ++i)
-        if (load.buffer.get() == buffer && structure->reduce[i] && load.touches(i) && load.dimension_of(structure->vars[i]) < 0 &&
-            structure->extents[i] >= kManyTaps)
+        if (!structure->reduce[i] && structure->store.strides[i] == 1 && load.strides[i] == 1) return true;
+      return false;
+    };
+    for (const AccessPattern& load : structure->loads)
+      for (size_t i = 0; i < structure->n_iters() && !is_vector(load); ++i)
+        if (load.buffer.get() == buffer && structure->reduce[i] && load.touches(i) &&
+            load.dimension_of(structure->vars[i]) < 0 && structure->extents[i] >= kManyTaps)
           return true;
   }
   return false;
@@ -102,8 +113,9 @@ Result<> auto_inline(RuleContext& ctx) {
 
     ctx.schedule.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
-      const bool copy = std::ranges::any_of(readers, [&](const BlockNode* reader) { return is_for_intrinsics(ctx, *reader); }) ||
-                        prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get());
+      const bool copy =
+          std::ranges::any_of(readers, [&](const BlockNode* reader) { return is_for_intrinsics(ctx, *reader); }) ||
+          prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get());
       FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, copy, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}));
       if (keep) continue;
     }

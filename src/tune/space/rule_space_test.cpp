@@ -7,6 +7,7 @@
 #include "schedule/testing.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
+#include "tune/space/tiling.h"
 
 namespace fettle {
 namespace {
@@ -42,7 +43,8 @@ Buffers inputs_of(const Func& func) {
 }
 
 // Moves values between the logical order and that of a parameter whose layout was changed.
-void relayout(const BufferNode& physical, std::vector<float>& logical_values, std::vector<float>& physical_values, bool to_physical) {
+void relayout(const BufferNode& physical, std::vector<float>& logical_values, std::vector<float>& physical_values,
+              bool to_physical) {
   if (!physical.layout) {
     (to_physical ? physical_values : logical_values) = to_physical ? logical_values : physical_values;
     return;
@@ -61,7 +63,8 @@ void relayout(const BufferNode& physical, std::vector<float>& logical_values, st
     }
     int64_t index = 0;
     for (size_t d = 0; d < physical.shape.size(); ++d)
-      index = index * *as_int(physical.shape[d]) + *as_int(simplify(substitute(physical.layout->to_physical.outputs[d], values)));
+      index = index * *as_int(physical.shape[d]) +
+              *as_int(simplify(substitute(physical.layout->to_physical.outputs[d], values)));
     float& p = physical_values[static_cast<size_t>(index)];
     float& l = logical_values[flat];
     (to_physical ? p : l) = to_physical ? l : p;
@@ -100,13 +103,15 @@ void expect_same(const Func& original, const Schedule& schedule) {
   const Buffers expected = expected_of(original);
 
   Buffers logical = inputs_of(original), physical(logical.size());
-  for (size_t p = 0; p < logical.size(); ++p) relayout(*schedule.func()->params[p].buffer, logical[p], physical[p], true);
+  for (size_t p = 0; p < logical.size(); ++p)
+    relayout(*schedule.func()->params[p].buffer, logical[p], physical[p], true);
   Buffers scheduled = physical;
   auto args = views(scheduled);
   const auto done = interpret(schedule.func(), args);
   ASSERT_TRUE(done) << testing::error_text(done.error()) << trace << to_text(schedule.func());
   Buffers result = logical;
-  for (size_t p = 0; p < logical.size(); ++p) relayout(*schedule.func()->params[p].buffer, result[p], scheduled[p], false);
+  for (size_t p = 0; p < logical.size(); ++p)
+    relayout(*schedule.func()->params[p].buffer, result[p], scheduled[p], false);
   expect_close(result, expected, original, "scheduled\n" + trace + to_text(schedule.func()));
   if (::testing::Test::HasFatalFailure()) return;
 
@@ -148,8 +153,8 @@ TEST(DefaultSchedule, OfAMatmul) {
 }
 
 TEST(DefaultSchedule, OfAConvolution) {
-  const auto s = default_schedule(
-      testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}), avx512(), 2);
+  const auto s =
+      default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}), avx512(), 2);
   ASSERT_OK(s);
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
 }
@@ -165,6 +170,47 @@ TEST(DefaultSchedule, OfASoftmaxWhoseRowsLieSideBySide) {
   const auto s = default_schedule(testing::softmax_middle_workload(2, 5, 70), avx512(), 1);
   ASSERT_OK(s);
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+}
+
+// Rows have vectors of their own here, which windows share: tile and shared vectors fit the registers, and no padded
+// copy is made. An image that does not fit the second-level cache is walked once, not once for each vector of channels.
+TEST(DefaultSchedule, OfDepthwiseConvolutions) {
+  for (const auto& [extent, channels, kernel, outside] :
+       {std::tuple{112, 96, 3, 1}, {14, 384, 3, 0}, {28, 64, 5, 0}, {33, 40, 7, 0}}) {
+    const int padding = kernel / 2;
+    const auto s = default_schedule(testing::conv_workload({.h = extent,
+                                                            .w = extent,
+                                                            .ic = channels,
+                                                            .oc = channels,
+                                                            .kernel = kernel,
+                                                            .padding = padding,
+                                                            .groups = channels}),
+                                    avx512(), 1);
+    ASSERT_OK(s);
+    const std::string chosen = choices(*s);
+    EXPECT_NE(chosen.find("keep: 0"), std::string::npos) << chosen;
+    EXPECT_NE(chosen.find("rows_outside: " + std::to_string(outside)), std::string::npos) << extent << "\n" << chosen;
+  }
+}
+
+TEST(RankedTiles, OfWindowsHoldWhatTheyShareInRegisters) {
+  for (const auto& [taps, step] : {std::pair{3, 1}, {5, 1}, {7, 1}, {3, 2}}) {
+    TileProblem p{.row_extent = 112,
+                  .second_row_extent = 112,
+                  .vector_extent = 96,
+                  .steps = taps * taps,
+                  .shared_vectors = false};
+    p.taps = p.second_taps = taps;
+    p.row_step = p.second_step = step;
+    const std::vector<Tile> tiles = ranked_tiles(p, *avx512());
+    ASSERT_FALSE(tiles.empty());
+    EXPECT_EQ(tiles.front().second_rows > 1, step == 2);  // strided windows share too little of one row
+    for (const Tile& tile : tiles) {
+      const int64_t read = (tile.rows - 1) * step + taps;
+      const int64_t registers = (tile.rows * tile.second_rows + (tile.second_rows > 1 ? 2 : 1) * read) * tile.vectors;
+      EXPECT_LE(registers, tile.second_rows > 1 ? 36 : 32) << tile.code();
+    }
+  }
 }
 
 TEST(DefaultSchedule, OfADepthwiseAndAPointwiseConvolution) {
@@ -228,7 +274,8 @@ TEST_P(RuleSpaceOf, DefaultKeepsTheMeaning) {
 
 TEST_P(RuleSpaceOf, RandomPointsKeepTheMeaning) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const auto schedule = rule_space().generate(GetParam().func, avx512(), 1 + static_cast<int>(seed % 2), seed, nullptr);
+    const auto schedule =
+        rule_space().generate(GetParam().func, avx512(), 1 + static_cast<int>(seed % 2), seed, nullptr);
     ASSERT_OK(schedule);
     expect_same(GetParam().func, *schedule);
     if (HasFatalFailure()) return;
@@ -242,8 +289,8 @@ TEST_P(RuleSpaceOf, EqualSeedsAndDecisionsGiveEqualPrograms) {
   ASSERT_OK(again);
   EXPECT_EQ(to_text(first->trace()), to_text(again->trace()));
   // With all decisions given, the seed does not matter.
-  const auto decided = rule_space().generate(GetParam().func, avx512(), 2, 8,
-                                             std::make_shared<const DecisionMap>(first->decisions()));
+  const auto decided =
+      rule_space().generate(GetParam().func, avx512(), 2, 8, std::make_shared<const DecisionMap>(first->decisions()));
   ASSERT_OK(decided);
   EXPECT_TRUE(structural_equal(first->func(), decided->func()));
 }

@@ -39,16 +39,26 @@ bool fuses(const BlockStructure& block, size_t a, size_t b) {
   return std::all_of(block.loads.begin(), block.loads.end(), fits);
 }
 
+// Rows that the windows of `n` neighbouring rows read.
+int64_t window(int64_t n, int64_t taps, int64_t step) { return step >= taps ? n * taps : (n - 1) * step + taps; }
+
 // Cycles of the whole nest, by a closed form.
 double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& target) {
   const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
   const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
   const int64_t panels = (columns + tile.vectors - 1) / tile.vectors;
-  const auto cycles_per_step = [&](int64_t rows) {
-    const double work = static_cast<double>(rows * tile.vectors) / fma;
+  const auto cycles_per_step = [&](int64_t rows, int64_t second) {
+    const double work = static_cast<double>(rows * second * tile.vectors) / fma;
     // Two loads start in a cycle; a broadcast is one.
-    const double loads = static_cast<double>(tile.vectors + (p.shared_vectors ? rows : rows * tile.vectors)) / 2;
+    double of_rows = static_cast<double>(rows * second);
+    if (!p.shared_vectors) {
+      of_rows = static_cast<double>(tile.vectors * window(rows, p.taps, p.row_step)) / static_cast<double>(p.taps);
+      if (second > 1)
+        of_rows *=
+            static_cast<double>(window(second, p.second_taps, p.second_step)) / static_cast<double>(p.second_taps);
+    }
+    const double loads = (static_cast<double>(tile.vectors) + of_rows) / 2;
     const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
     return std::max({work, loads, waiting}) + 0.04 * loads;
   };
@@ -62,8 +72,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   const int64_t whole = p.second_row_extent / tile.second_rows, rest = p.second_row_extent % tile.second_rows;
   for (const auto& [count, second] : {std::pair{whole, tile.second_rows}, std::pair{int64_t{rest > 0}, rest}}) {
     if (count == 0) continue;
-    step += static_cast<double>(count) * (cycles_per_step(q * second) * static_cast<double>(n_rows - r) +
-                                          cycles_per_step((q + 1) * second) * static_cast<double>(r));
+    step += static_cast<double>(count) * (cycles_per_step(q, second) * static_cast<double>(n_rows - r) +
+                                          cycles_per_step(q + 1, second) * static_cast<double>(r));
   }
   const int64_t rows = tile.rows * tile.second_rows;
   // A panel that does not stay in L1 comes from L2 again for each tile.
@@ -78,15 +88,20 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   }
   // Rows that do not stay in L2 come from beyond it again for each panel.
   const double l2_bytes = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
-  if (p.shared_vectors && panels > 1 && static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2_bytes)
+  if (p.shared_vectors && panels > 1 &&
+      static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2_bytes)
     step += 0.3 * static_cast<double>(rows * 4) / 12.0 * static_cast<double>(n_tiles);
   // Rows that fall into the same cache sets.
-  if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > 8) step *= rows > 12 ? 1.35 : 1.06;
-  else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24) step *= 1.35;
+  if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > 8)
+    step *= rows > 12 ? 1.35 : 1.06;
+  else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24)
+    step *= 1.35;
   double cost = step * static_cast<double>(p.steps) * static_cast<double>(panels);
   // Clearing, writing back, and the call.
   cost += static_cast<double>(panels * n_tiles) * (20 + static_cast<double>(rows * tile.vectors) * 1.5);
   cost *= static_cast<double>(p.repeats);
+  // All taps unrolled, and once more for each border: a kernel that takes long to compile must be worth it.
+  if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) cost *= 1.1;
   if (p.threads > 1) {
     const int64_t pieces = n_tiles * panels * p.repeats;
     cost *= std::ceil(static_cast<double>(pieces) / p.threads) / static_cast<double>(pieces);
@@ -144,7 +159,8 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     }
   }
   for (size_t l = 0; l < block.loads.size(); ++l)
-    if (roles.row && block.loads[l].touches(*roles.row) && !block.loads[l].touches(*vector)) roles.row_loads.push_back(l);
+    if (roles.row && block.loads[l].touches(*roles.row) && !block.loads[l].touches(*vector))
+      roles.row_loads.push_back(l);
 
   // The reduction in the order in which the rows' operand lies in memory.
   const size_t order_load = !roles.row_loads.empty() ? roles.row_loads.front() : 0;
@@ -157,7 +173,12 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
       return key(a) > key(b);
     });
 
-  if (roles.row && block.extents[*roles.row] < 12)
+  const bool windows = roles.row && std::ranges::any_of(roles.vector_loads, [&](size_t l) {
+                         return std::ranges::any_of(roles.reduce, [&](size_t r) {
+                           return block.loads[l].shares_dimension(block.vars[r], block.vars[*roles.row]);
+                         });
+                       });
+  if (roles.row && (block.extents[*roles.row] < 12 || windows))
     for (size_t i : roles.outside)
       if (block.extents[i] > 1 && block.store.strides[i] != AccessPattern::kIrregular &&
           (!roles.second_row || block.store.strides[i] < block.store.strides[*roles.second_row]))
@@ -181,23 +202,39 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
 std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
   std::vector<Tile> tiles;
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
+  const bool apart = !p.shared_vectors && p.taps > 1;  // windows, each row of vectors of its own
   for (int64_t vectors : {1, 2, 3, 4, 6, 8}) {
     if (vectors > columns && vectors > 1) break;
     int64_t last_tiles = -1;
     for (int64_t rows = 1; rows <= std::min<int64_t>(p.row_extent, 30); ++rows) {
-      const int64_t needed = rows * vectors + vectors + (p.shared_vectors ? 1 : 2);
+      // What windows share is loaded once and kept; a tap's weights may come from memory.
+      const int64_t needed = apart ? rows * vectors + window(rows, p.taps, p.row_step) * vectors
+                                   : rows * vectors + vectors + (p.shared_vectors ? 1 : 2);
       if (needed > target.vector_registers) break;
       const int64_t n_tiles = (p.row_extent + rows - 1) / rows;
-      if (n_tiles == last_tiles) continue;   // a smaller height needs as few
+      if (n_tiles == last_tiles) continue;  // a smaller height needs as few
       last_tiles = n_tiles;
       tiles.push_back({.rows = rows, .vectors = vectors});
     }
-    if (p.row_extent < 12)
+    if (apart) {
+      // Image rows that a tile has in common with itself: the longest rows that registers hold.
+      for (int64_t second : {2, 3, 4}) {
+        if (second > p.second_row_extent || p.second_step >= p.second_taps) break;
+        for (int64_t rows : {8, 7, 6, 5, 4, 3}) {
+          if (rows > p.row_extent ||
+              (rows * second + 2 * window(rows, p.taps, p.row_step)) * vectors > target.vector_registers + 4)
+            continue;
+          tiles.push_back({.rows = rows, .vectors = vectors, .second_rows = second});
+          break;
+        }
+      }
+    } else if (p.row_extent < 12) {
       for (int64_t second : {2, 3, 4}) {
         if (second > p.second_row_extent) break;
         if (second * p.row_extent * vectors + vectors + 1 > target.vector_registers) break;
         tiles.push_back({.rows = p.row_extent, .vectors = vectors, .second_rows = second});
       }
+    }
   }
   for (Tile& tile : tiles) tile.cost = predicted_cycles(p, tile, target);
   std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.cost < b.cost; });

@@ -39,12 +39,12 @@ struct Tiling {
   RuleContext& ctx;
   BlockRef block;
   std::string name;
-  Func func;                // as it was analysed
+  Func func;  // as it was analysed
   BlockStructure structure;
   TilingRoles roles;
   ChosenLayouts layouts;
   int64_t lanes = 1;
-  size_t shared = 0;        // outermost loops that enclose other blocks, too, and stay as they are
+  size_t shared = 0;  // outermost loops that enclose other blocks, too, and stay as they are
   Choice choice;
   std::optional<size_t> blocked;  // the reduce iterator that depth cuts
 
@@ -52,6 +52,12 @@ struct Tiling {
   const Var& var(size_t iter) const { return structure.vars[iter]; }
   int64_t extent(size_t iter) const { return structure.extents[iter]; }
   bool merged(size_t iter) const { return choice.flat && iter < *roles.row && iter + roles.flat >= *roles.row; }
+  // A tap of the windows along `row` that rows with vectors of their own read: O[w, c] += I[w + kw, c] * …
+  bool is_tap(size_t iter, size_t row) const {
+    return extent(iter) > 1 && extent(iter) <= 7 && std::ranges::any_of(roles.vector_loads, [&](size_t l) {
+             return structure.loads[l].shares_dimension(var(iter), var(row));
+           });
+  }
 
   Result<> decide();
   Result<bool> pack();
@@ -78,11 +84,27 @@ TileProblem tile_problem(const Tiling& t) {
   p.row_extent = t.extent(*t.roles.row);
   for (size_t i : t.roles.outside)
     if (t.merged(i)) p.row_extent *= t.extent(i);
-  if (t.roles.second_row && !t.choice.flat) p.second_row_extent = t.extent(*t.roles.second_row);
-  else if (t.roles.second_row && !t.merged(*t.roles.second_row)) p.repeats *= t.extent(*t.roles.second_row);
+  if (t.roles.second_row && !t.choice.flat)
+    p.second_row_extent = t.extent(*t.roles.second_row);
+  else if (t.roles.second_row && !t.merged(*t.roles.second_row))
+    p.repeats *= t.extent(*t.roles.second_row);
+  const auto window = [&](size_t row, int64_t& taps, int64_t& step) {
+    for (size_t r : t.roles.reduce)
+      for (size_t l : t.roles.vector_loads) {
+        const std::vector<int64_t>& strides = s.loads[l].strides;
+        if (!t.is_tap(r, row) || !s.loads[l].shares_dimension(t.var(r), t.var(row)) || strides[r] == 0) continue;
+        taps = t.extent(r);
+        step = strides[row] == AccessPattern::kIrregular || strides[r] == AccessPattern::kIrregular
+                   ? 1
+                   : std::abs(strides[row] / strides[r]);
+      }
+  };
+  window(*t.roles.row, p.taps, p.row_step);
+  if (t.roles.second_row) window(*t.roles.second_row, p.second_taps, p.second_step);
   if (!t.roles.row_loads.empty()) {
     const int64_t stride = s.loads[t.roles.row_loads.front()].strides[*t.roles.row];
-    if (stride != AccessPattern::kIrregular) p.row_stride_bytes = std::abs(stride) * s.store.buffer->dtype.element_bytes();
+    if (stride != AccessPattern::kIrregular)
+      p.row_stride_bytes = std::abs(stride) * s.store.buffer->dtype.element_bytes();
   }
   return p;
 }
@@ -119,16 +141,18 @@ Result<> Tiling::decide() {
     FETTLE_TRY(choice.depth, choose(ctx, "depth", depths, preferred_depth));
     if (choice.depth > 0) blocked = roles.reduce[0];
   }
-  // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows share in
-  // the first-level cache; but an image far larger than the second-level cache is best read and written in one go.
-  const bool apart = roles.row && std::any_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
-    return load.touches(*roles.row) && load.strides[roles.vector] == 1;
-  });
+  // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
+  // share in the first-level cache; but an image that with its result does not fit the second-level cache is best read
+  // and written in one go.
+  const bool apart =
+      roles.row && std::any_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
+        return load.touches(*roles.row) && load.strides[roles.vector] == 1;
+      });
   int64_t written = structure.store.buffer->dtype.element_bytes();
   for (size_t i = shared; i < structure.n_iters(); ++i)
     if (!structure.reduce[i]) written *= extent(i);
   const int64_t l2 = ctx.target->caches.size() > 1 ? ctx.target->caches[1].size_bytes : 1 << 20;
-  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}, apart && written > 4 * l2 ? 1 : 0));
+  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}, apart && written > l2 ? 1 : 0));
   choice.rows_outside = outside != 0;
   return {};
 }
@@ -143,7 +167,7 @@ IndexMap panel_map(const Tiling& t, const AccessPattern& load, int64_t width) {
   IndexMap map;
   Expr panel, lane;
   std::vector<Dim> dims;
-  constexpr size_t kReduce = 1000;   // spatial iterators first, then the reduction in the order of its loops
+  constexpr size_t kReduce = 1000;  // spatial iterators first, then the reduction in the order of its loops
   for (const Expr& index : load.indices) {
     const Var var = make_var("d" + std::to_string(map.inputs.size()));
     map.inputs.push_back(var);
@@ -225,7 +249,8 @@ Result<bool> Tiling::pack() {
     if (node->reads[r].buffer == load.buffer) read = static_cast<int64_t>(r);
   if (read < 0) return fail(ErrorCode::E220, load.buffer->name);
   FETTLE_TRY(const BlockRef panels, cache_read(schedule(), {.block = block, .read_index = read}));
-  FETTLE_TRY_VOID(transform_layout(schedule(), {.block = panels, .index_map = panel_map(*this, load, choice.tile.vectors * lanes)}));
+  FETTLE_TRY_VOID(transform_layout(
+      schedule(), {.block = panels, .index_map = panel_map(*this, load, choice.tile.vectors * lanes)}));
   if (roles.panel_is_constant) {  // runs once, when the program is compiled
     FETTLE_TRY(const BlockNode* copy, block_node(ctx, panels));
     ctx.done.insert(copy->name);
@@ -253,7 +278,8 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   for (size_t i : roles.reduce) {
     LoopRef loop = loops[i];
     if (blocked == i) {
-      FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {kInfer, choice.depth}, .tail = Tail::kBalance}));
+      FETTLE_TRY(const Loops parts,
+                 split(s, {.loop = loop, .factors = {kInfer, choice.depth}, .tail = Tail::kBalance}));
       depth_outer = parts[0];
       loop = parts[1];
     }
@@ -266,11 +292,13 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
     reduce.push_back(loop);
     reduce_iters.push_back(i);
   }
-  if (layouts.blocked_reduce) {   // channels within a block innermost
+  if (layouts.blocked_reduce) {  // channels within a block innermost
     for (size_t r = 1; r < reduce.size(); ++r)
       if (reduce_iters[r] == *layouts.blocked_reduce) {
-        std::rotate(reduce.begin() + static_cast<std::ptrdiff_t>(r), reduce.begin() + static_cast<std::ptrdiff_t>(r) + 1, reduce.end());
-        std::rotate(reduce_iters.begin() + static_cast<std::ptrdiff_t>(r), reduce_iters.begin() + static_cast<std::ptrdiff_t>(r) + 1, reduce_iters.end());
+        std::rotate(reduce.begin() + static_cast<std::ptrdiff_t>(r),
+                    reduce.begin() + static_cast<std::ptrdiff_t>(r) + 1, reduce.end());
+        std::rotate(reduce_iters.begin() + static_cast<std::ptrdiff_t>(r),
+                    reduce_iters.begin() + static_cast<std::ptrdiff_t>(r) + 1, reduce_iters.end());
         break;
       }
   }
@@ -278,7 +306,8 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   for (size_t i : roles.outside) {
     if (merged(i)) continue;
     if (roles.second_row == i && tile.second_rows > 1) {
-      FETTLE_TRY(const Loops parts, split(s, {.loop = loops[i], .factors = {kInfer, tile.second_rows}, .tail = Tail::kBalance}));
+      FETTLE_TRY(const Loops parts,
+                 split(s, {.loop = loops[i], .factors = {kInfer, tile.second_rows}, .tail = Tail::kBalance}));
       rows_inner.push_back(parts[1]);
       outside.push_back(parts[0]);
     } else {
@@ -291,12 +320,14 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
       const auto first = loops.begin() + static_cast<std::ptrdiff_t>(*roles.row - roles.flat);
       FETTLE_TRY(row, fuse(s, {.loops = Loops(first, first + static_cast<std::ptrdiff_t>(roles.flat) + 1)}));
     }
-    FETTLE_TRY(const Loops parts, split(s, {.loop = row, .factors = {kInfer, tile.rows},
+    FETTLE_TRY(const Loops parts, split(s, {.loop = row,
+                                            .factors = {kInfer, tile.rows},
                                             .tail = choice.flat ? Tail::kPartition : Tail::kBalance}));
     rows_outer.push_back(parts[0]);
     rows_inner.push_back(parts[1]);
   }
-  FETTLE_TRY(const Loops columns, split(s, {.loop = loops[roles.vector], .factors = {kInfer, tile.vectors, lanes},
+  FETTLE_TRY(const Loops columns, split(s, {.loop = loops[roles.vector],
+                                            .factors = {kInfer, tile.vectors, lanes},
                                             .tail = padded ? Tail::kPad : Tail::kPartition}));
 
   // --- order
@@ -327,17 +358,32 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
              (roles.second_row && tile.second_rows > 1 && load.shares_dimension(var(iter), var(*roles.second_row)));
     });
   };
+  const auto shares_rows = [&](size_t iter) {
+    return (roles.row && is_tap(iter, *roles.row)) ||
+           (roles.second_row && tile.second_rows > 1 && is_tap(iter, *roles.second_row));
+  };
+  // Which lanes lie inside the image depends on the tap, too: known taps leave masks at the borders alone.
+  const auto guards_lanes = [&](size_t iter) {
+    return is_tap(iter, roles.vector) && std::ranges::any_of(roles.vector_loads, [&](size_t l) {
+             const AccessPattern& load = structure.loads[l];
+             return load.guarded && load.strides[roles.vector] == 1 &&
+                    load.shares_dimension(var(iter), var(roles.vector));
+           });
+  };
+  const auto is_unrolled = [&](size_t iter) {
+    return extent(iter) > 1 && extent(iter) <= 7 && (guards_rows(iter) || shares_rows(iter) || guards_lanes(iter));
+  };
   for (size_t r = 0; r < reduce.size(); ++r)
-    if (extent(reduce_iters[r]) > 1 && extent(reduce_iters[r]) <= 7 && guards_rows(reduce_iters[r]))
-      FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
+    if (is_unrolled(reduce_iters[r])) FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
   // Taps and channels of one row that lie in one run: one loop.
   if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
     const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
-    const bool one_run = extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 && !roles.row_loads.empty() &&
-                         std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
-                           return load.touches(roles.vector) ||
-                                  (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
-                         });
+    const bool one_run =
+        !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
+        !roles.row_loads.empty() &&
+        std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
+          return load.touches(roles.vector) || (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
+        });
     if (one_run) {
       FETTLE_TRY(const LoopRef run, fuse(s, {.loops = {reduce[reduce.size() - 2], reduce.back()}}));
       reduce.pop_back();
@@ -366,8 +412,8 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), reduce);
 }
 
-// What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction loop
-// (the next channels of a convolution's weights), and the rows of the next tile.
+// What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction
+// loop (the next channels of a convolution's weights), and the rows of the next tile.
 Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   if (!roles.panel) return {};
   const auto is_serial = [&](LoopRef loop) {
@@ -375,7 +421,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
     return stmt && stmt->as<ForNode>()->loop_kind == ForKind::kSerial;
   };
   if (!is_serial(reduce.back())) return {};
-  const auto exists = [&](LoopRef loop) { return ctx.schedule.loop(loop).has_value(); };   // it may have been fused
+  const auto exists = [&](LoopRef loop) { return ctx.schedule.loop(loop).has_value(); };  // it may have been fused
   int64_t steps = 1, near = 1;  // iterations of the innermost loop: of a panel, of one step of the outermost loop
   for (size_t i = 0; i < structure.n_iters(); ++i)
     if (structure.reduce[i]) steps *= extent(i);
@@ -425,8 +471,9 @@ Result<> split_phases(RuleContext& ctx, BlockRef block) {
   const std::vector<Phase> phases = phases_of(*structure);
   FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
   for (const Phase& phase : phases)
-    if (structure->store.strides[phase.loop] != 1)   // which fills vectors
-      FETTLE_TRY_VOID(split(ctx.schedule, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}}).map([](const Loops&) {}));
+    if (structure->store.strides[phase.loop] != 1)  // which fills vectors
+      FETTLE_TRY_VOID(
+          split(ctx.schedule, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}}).map([](const Loops&) {}));
   return {};
 }
 
