@@ -100,6 +100,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   // Clearing, writing back, and the call.
   cost += static_cast<double>(panels * n_tiles) * (20 + static_cast<double>(rows * tile.vectors) * 1.5);
   cost *= static_cast<double>(p.repeats);
+  // Lines that lie side by side come together.
+  if (p.streamed && !p.shared_vectors && tile.vectors == 1 && columns > 1) cost *= 1.1;
   // All taps unrolled, and once more for each border: a kernel that takes long to compile must be worth it.
   if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) cost *= 1.1;
   if (p.threads > 1) {
@@ -222,7 +224,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
         if (second > p.second_row_extent || p.second_step >= p.second_taps) break;
         for (int64_t rows : {8, 7, 6, 5, 4, 3}) {
           if (rows > p.row_extent ||
-              (rows * second + 2 * window(rows, p.taps, p.row_step)) * vectors > target.vector_registers + 4)
+              (rows * second + 2 * window(rows, p.taps, p.row_step)) * vectors > target.vector_registers)
             continue;
           tiles.push_back({.rows = rows, .vectors = vectors, .second_rows = second});
           break;

@@ -56,6 +56,7 @@ struct TileProblem {
   // Of rows that load their own: windows of so many unrolled taps, so many rows apart, share what they read.
   int64_t taps = 1, row_step = 1, second_taps = 1, second_step = 1;
   bool multiplies = true;
+  bool streamed = false;         // what rows read comes from beyond the second-level cache
   int64_t row_stride_bytes = 0;  // between rows, where they are read in place
   int threads = 1;
 };

@@ -66,6 +66,19 @@ struct Tiling {
   Result<> ask_ahead(LoopRef panels, LoopRef rows, const std::vector<LoopRef>& reduce);
 };
 
+// Rows have vectors of their own, of an image that takes most of the second-level cache.
+bool fills_l2(const Tiling& t) {
+  const std::vector<CacheLevel>& caches = t.ctx.target->caches;
+  const int64_t l2 = caches.size() > 1 ? caches[1].size_bytes : 1 << 20;
+  return t.roles.row && std::ranges::any_of(t.structure.loads, [&](const AccessPattern& load) {
+           if (!load.touches(*t.roles.row) || load.strides[t.roles.vector] != 1) return false;
+           int64_t bytes = load.buffer->dtype.element_bytes();
+           for (const Expr& extent : load.buffer->shape)
+             if (const int64_t* constant = as_int(extent)) bytes *= *constant;
+           return 4 * bytes > 3 * l2;
+         });
+}
+
 TileProblem tile_problem(const Tiling& t) {
   TileProblem p;
   const BlockStructure& s = t.structure;
@@ -80,6 +93,7 @@ TileProblem tile_problem(const Tiling& t) {
     if (!t.merged(i) && t.roles.second_row != i) p.repeats *= t.extent(i);
   p.shared_vectors = t.roles.row && std::none_of(t.roles.vector_loads.begin(), t.roles.vector_loads.end(),
                                                  [&](size_t l) { return s.loads[l].touches(*t.roles.row); });
+  p.streamed = fills_l2(t);
   if (!t.roles.row) return p;
   p.row_extent = t.extent(*t.roles.row);
   for (size_t i : t.roles.outside)
@@ -142,17 +156,8 @@ Result<> Tiling::decide() {
     if (choice.depth > 0) blocked = roles.reduce[0];
   }
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
-  // share in the first-level cache; but an image that with its result does not fit the second-level cache is best read
-  // and written in one go.
-  const bool apart =
-      roles.row && std::any_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
-        return load.touches(*roles.row) && load.strides[roles.vector] == 1;
-      });
-  int64_t written = structure.store.buffer->dtype.element_bytes();
-  for (size_t i = shared; i < structure.n_iters(); ++i)
-    if (!structure.reduce[i]) written *= extent(i);
-  const int64_t l2 = ctx.target->caches.size() > 1 ? ctx.target->caches[1].size_bytes : 1 << 20;
-  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}, apart && written > l2 ? 1 : 0));
+  // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
+  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}, fills_l2(*this) ? 1 : 0));
   choice.rows_outside = outside != 0;
   return {};
 }
