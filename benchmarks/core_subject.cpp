@@ -1,15 +1,18 @@
 #include "core_subject.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <set>
 
 #include "codegen/llvm/llvm_codegen.h"
-#include "hand_schedules.h"
 #include "cost/atom_table.h"
+#include "cost/canonical_atoms.h"
 #include "cost/predict.h"
 #include "database/database.h"
+#include "hand_schedules.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "measure/local_kernel.h"
@@ -105,8 +108,10 @@ Result<CompileTimes> compile_times(const Shape& shape) {
     const bool nest = name == lowered.kernel.entry;
     const IrModule one{{{name, func}}, nest ? name : ""};
     FETTLE_TRY(const double ms, compile_ms(one, target, nest ? lower_ms : 0));
-    if (nest) times.nest_ms = ms;
-    else times.atom_ms.push_back(ms);
+    if (nest)
+      times.nest_ms = ms;
+    else
+      times.atom_ms.push_back(ms);
   }
   return times;
 }
@@ -141,7 +146,8 @@ Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
   options.scheduler.patience = 10;  // there is time: look longer before giving up
   options.describe = describe_by_lowering(std::make_shared<const Target>(target), threads, atoms);
   options.atoms = atoms;
-  FETTLE_TRY(const TaskReport report, tune_task(program_of(shape), target, threads, *database, *runner, *model, options));
+  FETTLE_TRY(const TaskReport report,
+             tune_task(program_of(shape), target, threads, *database, *runner, *model, options));
   Tuned result;
   result.seconds = milliseconds_since(start) / 1e3;
   result.measured = static_cast<int>(report.measured);
@@ -168,6 +174,22 @@ Result<std::vector<RandomCandidate>> random_candidates(const Shape& shape, int c
   return candidates;
 }
 
+Result<std::vector<Contender>> register_kernels() {
+  const Target target = detect_host(1);
+  const int64_t lanes = target.vector_lanes(4);
+  std::vector<Contender> kernels;
+  for (const auto& [rows, vectors] : {std::pair{14, 2}, {8, 3}, {6, 4}, {6, 2}}) {
+    if (rows * vectors + vectors + 1 > target.vector_registers) continue;
+    const CanonicalAtom atom{.rows = rows, .vectors = vectors, .depth = 128, .repeats = 64, .mode = RowMode::kPacked};
+    FETTLE_TRY(const Func func, canonical_atom(atom, lanes));
+    FETTLE_TRY(LocalKernel built, LocalKernel::build(func, target, {}));
+    auto kernel = std::make_shared<LocalKernel>(std::move(built));
+    const double multiplies = atom.calls() * static_cast<double>(atom.depth * rows * vectors * lanes);
+    kernels.push_back({fmt::format("{}x{}", rows, vectors), [kernel] { kernel->call(); }, 2 * multiplies});
+  }
+  return kernels;
+}
+
 Result<double> measure_atoms() {
   const auto start = std::chrono::steady_clock::now();
   FETTLE_TRY_VOID(AtomTable::measure(detect_host(1)).map([](const AtomTable&) {}));
@@ -185,15 +207,15 @@ CoreSubject fettle_subject() {
   };
   subject.untuned = [](const Shape& shape, int threads) -> Result<Kernel> {
     const Target target = detect_host(threads);
-    FETTLE_TRY(Schedule schedule,
-               default_schedule(program_of(shape), std::make_shared<const Target>(target), threads,
-                                is_depthwise(shape) ? atom_table(target) : nullptr));
+    FETTLE_TRY(Schedule schedule, default_schedule(program_of(shape), std::make_shared<const Target>(target), threads,
+                                                   is_depthwise(shape) ? atom_table(target) : nullptr));
     FETTLE_TRY(Kernel kernel, kernel_of("untuned", shape, schedule, target, threads));
     return is_depthwise(shape) ? channels_last(std::move(kernel), *shape.conv) : std::move(kernel);
   };
   subject.tune = tuned;
   subject.candidates = random_candidates;
   subject.compile = compile_times;
+  subject.register_kernels = register_kernels;
   subject.measure_atoms = measure_atoms;
   return subject;
 }

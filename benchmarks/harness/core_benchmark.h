@@ -49,6 +49,8 @@ struct CoreSubject {
   std::function<Result<Tuned>(const Shape&, int threads, double limit_s)> tune;
   std::function<Result<std::vector<RandomCandidate>>(const Shape&, int count, std::uint64_t seed)> candidates;
   std::function<Result<CompileTimes>(const Shape&)> compile;
+  /// Register kernels whose operands lie in the first-level cache: what the peak becomes once operands are loaded.
+  std::function<Result<std::vector<Contender>>()> register_kernels;
   /// Measures the atom table as on a new machine; seconds.
   std::function<Result<double>()> measure_atoms;
 };
