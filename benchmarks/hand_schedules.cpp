@@ -155,6 +155,7 @@ Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, 
       reorder(s, {.loops = {loops[0], oc[0], loops[2], ow[0], loops[5], loops[6], loops[4], ow[1], oc[1], oc[2]}}));
   FETTLE_TRY_VOID(unroll_all(s, {loops[6], ow[1], oc[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
+  if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = loops[4], .key = "prefetch", .value = t.prefetch}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
@@ -189,8 +190,9 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
   s.set_target(std::make_shared<const Target>(target));
   ConvTiles tiles;
   // Small images: the panel of weights stays in L2 while the rows pass by, and all channels of a tap are one long loop.
+  // Seven pixels do not keep a core busy while their weights arrive, so these are asked for.
   if (p.channels_in < lanes || p.width_out() == 7) {
-    const ConvTiles narrow = {.pixels = 4, .vectors = 4}, small = {.pixels = 7, .vectors = 3};
+    const ConvTiles narrow = {.pixels = 4, .vectors = 4}, small = {.pixels = 7, .vectors = 3, .prefetch = 64};
     FETTLE_TRY_VOID(schedule_channels_last(s, p.channels_in < lanes ? narrow : small, lanes, threads));
     return s;
   }
