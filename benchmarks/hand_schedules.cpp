@@ -60,18 +60,19 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
   FETTLE_TRY(Loops loops, get_loops(s, {.block = c}));  // m n k
   FETTLE_TRY(Loops i, split(s, {.loop = loops[0], .factors = {kInfer, t.rows}, .tail = Tail::kBalance}));
   FETTLE_TRY(Loops j, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
-  FETTLE_TRY_VOID(reorder(s, {.loops = {j[0], i[0], loops[2], i[1], j[1], j[2]}}));
+  const LoopRef outer = t.rows_outside ? i[0] : j[0], inner = t.rows_outside ? j[0] : i[0];
+  FETTLE_TRY_VOID(reorder(s, {.loops = {outer, inner, loops[2], i[1], j[1], j[2]}}));
   FETTLE_TRY_VOID(unroll_all(s, {i[1], j[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[2]}));
 
-  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = i[0]}));
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = inner}));
   FETTLE_TRY(Loops own, get_loops(s, {.block = back}));
   FETTLE_TRY(Loops columns, split(s, {.loop = own.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
   FETTLE_TRY_VOID(unroll_all(s, {own[own.size() - 2], columns[0]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = loops[2]}).map([](BlockRef) {}));
-  if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = j[0]}));
-  FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
+  if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = outer}));
+  if (!t.rows_outside) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
   if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = "prefetch", .value = 1}));
   return {};
 }
@@ -178,7 +179,11 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     // A core with much L2 has much to wait for as well: more sums under way, and rows asked for sooner.
     const bool far_caches = target.caches.size() > 1 && target.caches[1].size_bytes >= (2 << 20);
     GemmTiles tiles{.rows = 6, .vectors = 4, .ask_rows = p.m * p.k > (2 << 20)};
-    if (far_caches) tiles = {.rows = 9, .vectors = 3, .ask_rows = p.m * p.k > (1 << 19)};
+    if (far_caches) {
+      // All of B stays in L2, and neither it nor a panel of it in L1: there the rows of a tile stay instead.
+      const bool rows_outside = p.k * p.n * 4 <= target.caches[1].size_bytes / 2;
+      tiles = {.rows = 9, .vectors = 3, .ask_rows = p.m * p.k > (1 << 19), .rows_outside = rows_outside};
+    }
     if (p.m == 197) tiles = {.rows = 14, .vectors = 2};
     if (p.m == 40) tiles = {.rows = 8, .vectors = 2};
     if (p.m == 77) tiles = far_caches ? GemmTiles{.rows = 13, .vectors = 2} : GemmTiles{.rows = 7, .vectors = 3};

@@ -7,12 +7,14 @@
 
 namespace fettle::bench {
 
-/// C = A B with panels of constant B packed beforehand and a register tile of rows x (vectors x lanes). While the tiles of a
-/// panel run, the next panel is asked for.
+/// C = A B with panels of constant B packed beforehand and a register tile of rows x (vectors x lanes). While the tiles
+/// of a panel run, the next panel is asked for.
 struct GemmTiles {
   int64_t rows = 14;
   int64_t vectors = 2;
-  bool ask_rows = false;  // while a tile runs, ask for the rows of A that the next one reads, which come from beyond the caches
+  /// While a tile runs, the rows of A that the next one reads, which come from beyond the caches, are asked for.
+  bool ask_rows = false;
+  bool rows_outside = false;  // of the panels of columns
 };
 
 /// Direct convolution on blocks of `lanes` channels: a register tile of pixels x (vectors x lanes) channels.
@@ -27,9 +29,10 @@ struct ConvTiles {
 Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int threads);
 
 Result<> schedule_gemm(Schedule& s, const GemmTiles& tiles, int64_t lanes, int threads);
-/// As schedule_convolution, on images stored channels last; the taps of a row are unrolled, so that its borders become atoms
-/// of their own and padding costs nothing.
+/// As schedule_convolution, on images stored channels last; the taps of a row are unrolled, so that its borders become
+/// atoms of their own and padding costs nothing.
 Result<> schedule_channels_last(Schedule& s, const ConvTiles& tiles, int64_t lanes, int threads);
-Result<> schedule_convolution(Schedule& s, const ConvProblem& problem, const ConvTiles& tiles, int64_t lanes, int threads);
+Result<> schedule_convolution(Schedule& s, const ConvProblem& problem, const ConvTiles& tiles, int64_t lanes,
+                              int threads);
 
 }  // namespace fettle::bench
