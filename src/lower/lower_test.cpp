@@ -80,8 +80,7 @@ size_t atoms(const Func& func) {
 std::string gemm(int m, int n, int k, const std::string& row_tail, const std::string& column_tail) {
   const int panels = (n + 7) / 8, tiles = (m + 3) / 4;
   const std::string tile = fmt::format("i0 * 4 + i1 < {} && j0 * 8 + jv * 4 + jl < {}", m, n);
-  const std::string iters =
-      fmt::format("vi: spatial[{}] = i0 * 4 + i1, vj: spatial[{}] = j0 * 8 + jv * 4 + jl", m, n);
+  const std::string iters = fmt::format("vi: spatial[{}] = i0 * 4 + i1, vj: spatial[{}] = j0 * 8 + jv * 4 + jl", m, n);
   return fmt::format(R"(func gemm(A: f32[{m}, {k}], B: f32[{k}, {n}] constant, C: f32[{m}, {n}] output):
   alloc Bp: f32[{panels}, {k}, 8]
   alloc Cr: f32[{m}, {n}] @register
@@ -115,9 +114,10 @@ std::string gemm(int m, int n, int k, const std::string& row_tail, const std::st
               reads Cr[vi, vj]
               writes C[vi, vj]
               C[vi, vj] = max(Cr[vi, vj], 0.0)
-)", fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("panels", panels), fmt::arg("tiles", tiles),
-                     fmt::arg("iters", iters), fmt::arg("tile", tile), fmt::arg("row_tail", row_tail),
-                     fmt::arg("column_tail", column_tail));
+)",
+                     fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("panels", panels),
+                     fmt::arg("tiles", tiles), fmt::arg("iters", iters), fmt::arg("tile", tile),
+                     fmt::arg("row_tail", row_tail), fmt::arg("column_tail", column_tail));
 }
 
 TEST(Lower, GemmWithEveryKindOfTail) {
@@ -160,7 +160,7 @@ TEST(Lower, SurplusLanesOfANarrowTileAreComputedAndNotStored) {
   const std::string text = to_text(lower(func, parse_target("x86-64-avx512").value())->kernel);
   const size_t loop = text.find("for k in"), end = text.find("ramp(0, 1, 8) if");
   ASSERT_NE(loop, std::string::npos) << text;
-  EXPECT_GT(end, loop) << text;                                  // a mask only where C is written …
+  EXPECT_GT(end, loop) << text;                                      // a mask only where C is written …
   EXPECT_EQ(text.find("ramp(0, 1, 6)"), std::string::npos) << text;  // … and whole vectors everywhere
 }
 
@@ -254,11 +254,13 @@ TEST(Lower, AtomsDoNotDependOnTheShapeAround) {
       if (name.starts_with("uk_")) list.push_back(name);
     return list;
   };
-  EXPECT_EQ(names(parsed(gemm(8, 160, 100, "partition", "pad"))), names(parsed(gemm(16, 240, 200, "partition", "pad"))));
+  EXPECT_EQ(names(parsed(gemm(8, 160, 100, "partition", "pad"))),
+            names(parsed(gemm(16, 240, 200, "partition", "pad"))));
 }
 
 // A convolution of 3 taps whose padding is a guard inside the sum: three atoms, and bounds instead of guards on rows.
-constexpr const char* kConvolution = R"(func conv(I: f32[7, 12, 4], W: f32[3, 3, 4, 8] constant, O: f32[7, 12, 8] output):
+constexpr const char* kConvolution =
+    R"(func conv(I: f32[7, 12, 4], W: f32[3, 3, 4, 8] constant, O: f32[7, 12, 8] output):
   alloc Cr: f32[7, 12, 8] @register
   for oh in 7:
     for ow0 in 3 tail(partition):
@@ -415,7 +417,8 @@ TEST(TightenLoops, GuardsBecomeBounds) {
   for i in 100:
     if i < b && 3 <= i:
       A[i] = 1.0
-)").value();
+)")
+                              .value();
   const Func func = module.funcs.begin()->second;
   const Stmt body = tighten_loops(func->body, func->int_params);
   const auto* loop = body.as<ForNode>();
@@ -430,8 +433,8 @@ Func with_prefetches(const std::string& text) {
   return with(func, [&](FuncNode& f) { f.body = insert_prefetches(func->body); });
 }
 
-// A tile of 4 rows of 32 is one run of 128 elements: each of the 32 turns of k asks for 4 of the next tile's. The vectors of B
-// do not move with i.
+// A tile of 4 rows of 32 is one run of 128 elements: each of the 32 turns of k asks for 4 of the next tile's. The
+// vectors of B do not move with i.
 TEST(InsertPrefetches, WhatTheNextTileReadsIsSpreadOverTheTurnsInside) {
   EXPECT_EQ(to_text(with_prefetches(R"(lowered func f(A: f32[512], B: f32[512], C: f32[64] output):
   for i in 4 {prefetch = 1}:
@@ -479,7 +482,8 @@ TEST(Lower, AtomsThatAskAheadDoNotDependOnTheShapeAround) {
     const size_t at = text.find(loop);
     EXPECT_NE(at, std::string::npos) << text;
     const LoweredKernel lowered =
-        lower(parse_func(std::string(text).replace(at, loop.size(), loop + " {prefetch = 1}")).value(), parse_target("x86-64-avx512").value())
+        lower(parse_func(std::string(text).replace(at, loop.size(), loop + " {prefetch = 1}")).value(),
+              parse_target("x86-64-avx512").value())
             .value();
     std::vector<std::string> result;
     for (const auto& [name, f] : lowered.kernel.funcs)
@@ -487,6 +491,31 @@ TEST(Lower, AtomsThatAskAheadDoNotDependOnTheShapeAround) {
     return result;
   };
   EXPECT_EQ(names(64, 128), names(32, 256));
+}
+
+// A step's first statement may only copy what the step before has left, for the scan to take up: the buffer stays.
+TEST(Lower, WhatACopyTakesFromTheStepBeforeStays) {
+  expect_same(parsed(R"(
+func f(A: f32[16], B: f32[1] output):
+  alloc Sum: f32[1]
+  alloc Before: f32[1]
+  for k in 16:
+    for u in 1:
+      block copy(vu: spatial[1] = u):
+        reads Sum[vu]
+        writes Before[vu]
+        Before[vu] = Sum[vu]
+    for u in 1:
+      block sum(vu: spatial[1] = u, step: scan[16] = k):
+        reads Before[vu], A[step]
+        writes Sum[vu]
+        Sum[vu] = select(step == 0, 0.0, Before[vu]) + A[step]
+    for u in 1:
+      block B(vu: spatial[1] = u) where k == 15:
+        reads Sum[vu]
+        writes B[vu]
+        B[vu] = Sum[vu]
+)"));
 }
 
 }  // namespace

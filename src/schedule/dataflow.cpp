@@ -242,6 +242,12 @@ Func edit_scope(const Func& func, const std::string& scope, const ScopeEdit& edi
                           b.allocations.insert(b.allocations.end(), edit.allocate.begin(), edit.allocate.end());
                         }));
   }
+  for (const BufferNode* released : edit.release) {
+    std::vector<std::string> clears;
+    for (const BlockNode* other : blocks_under(find_block(body, scope)->body))
+      if (write_region(*other, released) && other->annotations.find(kClearsPadLanes)) clears.push_back(other->name);
+    for (const std::string& name : clears) body = replace_stmt(body, find_block(body, name), nullptr);
+  }
   return with_body(func, body);
 }
 

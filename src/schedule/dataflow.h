@@ -60,7 +60,8 @@ void drop_unread(BlockNode& block);
 /// it puts that before or after `block`, on the same side of all `others`.
 const StmtNode* anchor_of(const BlockNode& scope, const BlockNode* block, const std::vector<const BlockNode*>& others);
 
-/// The function with statements put around `anchor`, and buffers allocated in / removed from the block `scope`.
+/// The function with statements put around `anchor`, and buffers allocated in / removed from the block `scope`; what
+/// clears the pad lanes of a buffer that is removed goes with it.
 struct ScopeEdit {
   const StmtNode* anchor = nullptr;
   Stmt before, replacement, after;  // replacement null: the anchor stays as it is

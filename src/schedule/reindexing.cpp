@@ -126,11 +126,19 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
 
   if (is_in_init(*scope, &block))
     return fail_at(ErrorCode::E215, func, &block, fmt::format("block {} is part of an init", block.name), {});
-  const StmtNode* anchor =
-      anchor_of(*scope, &block, what.write ? consumers_of(*scope, buffer.get()) : producers_of(*scope, buffer.get()));
+  // The copy stays on the same side of those who use the buffer, and of those who write what its indices are read from.
+  std::vector<const BlockNode*> others =
+      what.write ? consumers_of(*scope, buffer.get()) : producers_of(*scope, buffer.get());
+  for (const Expr& index : indices)
+    walk(index, [&](const Expr& e) {
+      if (const auto* from = e.as<LoadNode>())
+        std::ranges::copy(producers_of(*scope, from->buffer.get()), std::back_inserter(others));
+      return true;
+    });
+  const StmtNode* anchor = anchor_of(*scope, &block, others);
   if (!loops_around(func, anchor).empty())
     return fail_at(ErrorCode::E215, func, &block,
-                   fmt::format("block {} shares a loop with the {} of {}", block.name,
+                   fmt::format("block {} shares a loop with the {} of {}, or of its indices", block.name,
                                what.write ? "readers" : "writers", buffer->name),
                    {});
 

@@ -437,6 +437,56 @@ FuzzReport fuzz(const FuzzOptions& options) {
   return out;
 }
 
+std::string examine(const FuzzOptions& options, const std::string& finding) {
+  // A program ends where the first line comes that is neither indented nor its own; "# n = 9" gives its integers.
+  std::string program_text, trace_text;
+  Program program;
+  bool in_program = false, in_trace = false;
+  for (size_t at = 0; at < finding.size();) {
+    const size_t end = std::min(finding.find('\n', at), finding.size() - 1) + 1;
+    const std::string line = finding.substr(at, end - at);
+    at = end;
+    const bool begins = line.starts_with("func ");
+    if (begins) in_program = true;
+    in_trace |= in_program && !begins && line[0] != ' ' && line[0] != '\n' && line[0] != '#';
+    if (const size_t equals = line.find(" = "); line[0] == '#' && equals != std::string::npos && in_program)
+      program.ints.push_back(std::stoll(line.substr(equals + 3)));
+    else if (in_trace && (line.starts_with("---") || line.starts_with("seed ")))
+      break;
+    else if (in_trace)
+      trace_text += line;
+    else if (in_program)
+      program_text += line;
+  }
+  const auto func = parse_func(program_text);
+  if (!func) return "the program: " + func.error().to_string() + "\n";
+  program.func = *func;
+  const auto trace = parse_trace(trace_text);
+  if (!trace) return "the trace: " + trace.error().to_string() + "\n";
+  const DisabledChecks disabled(options.disabled_checks);
+  Worker worker(options);
+  const Schedule s =
+      replay_without(program.func, worker.target(), *trace, std::vector<bool>(trace->steps.size(), false));
+  std::string out = fmt::format("--- scheduled ({} of {} steps)\n{}", s.trace().steps.size(), trace->steps.size(),
+                                fettle::to_text(s.func()));
+  if (const auto verified = verify(s.func(), *worker.target()); !verified)
+    return out + "--- refused: " + verified.error().to_string() + "\n";
+  if (const auto fine = check_well_formed(s.func()); !fine)
+    return out + "--- not well-formed: " + fine.error().to_string() + "\n";
+  const auto lowered = lower(s.func(), *worker.target());
+  if (!lowered) return out + "--- not lowered: " + lowered.error().to_string() + "\n";
+  for (const IrModule* module : {&lowered->prologue, &lowered->kernel})
+    for (const auto& [name, one] : module->funcs) out += "--- lowered\n" + fettle::to_text(one);
+  fmt::print("{}", out);
+  const Outcome outcome = in_child([&] {
+    const std::string what = worker.check(program, 0, s.func());
+    fmt::print("--- {}\n", what.empty() ? "it is right" : what);
+    fflush(nullptr);
+    return 0;
+  });
+  return outcome.exited ? "" : "--- " + signal_text(outcome.code) + "\n";
+}
+
 std::string FuzzReport::to_text() const {
   std::string text = fmt::format("{:<26}{:>9}{:>9}  {}\n", "primitive", "applied", "refused", "why");
   for (const auto& [name, count] : primitives) {

@@ -61,4 +61,8 @@ struct FuzzReport {
 /// Each batch of cases runs in a process of its own, so that a crash or a hang (20 s) is a finding too.
 FuzzReport fuzz(const FuzzOptions& options);
 
+/// Replays a finding as it is printed, program and trace (both may be edited): prints the scheduled and the lowered
+/// program and whether it runs right; returns what is left to say.
+std::string examine(const FuzzOptions& options, const std::string& finding);
+
 }  // namespace fettle::fuzz

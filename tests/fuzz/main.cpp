@@ -1,9 +1,13 @@
 // fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--case I] [--findings K] [--disable CHECK]…: what `make fuzz`
-// runs. Exit status 0: nothing found · 1: something was · 2: wrong usage.
+// runs; --examine FILE shows what became of a finding, as it was printed. Exit status 0: nothing found · 1: something
+// was · 2: wrong usage.
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
 
 #include "tests/fuzz/fuzz.h"
 
@@ -11,10 +15,11 @@ int main(int argc, char** argv) {
   using namespace fettle::fuzz;
   FuzzOptions options;
   options.backend = find_backend("llvm");
+  std::optional<std::string> examined;
   const auto wrong = [](const std::string& what) {
     fmt::print(stderr,
                "fuzz: {}\nusage: fuzz [--seed S] [--traces N] [--backend NAME] [--case I] [--findings K] [--batch B] "
-               "[--disable CHECK]…\n",
+               "[--disable CHECK]… [--examine FILE]\n",
                what);
     return 2;
   };
@@ -35,6 +40,10 @@ int main(int argc, char** argv) {
       }
       if (!options.backend->available())
         return wrong(fmt::format("{} needs {}", value, options.backend->requires_what));
+    } else if (name == "--examine") {
+      std::ifstream file{std::string(value)};
+      if (!file) return wrong(fmt::format("there is no file {}", value));
+      examined.emplace(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     } else if (name == "--disable") {
       options.disabled_checks.emplace_back(value);
     } else if (!is_number) {
@@ -52,6 +61,10 @@ int main(int argc, char** argv) {
     } else {
       return wrong(fmt::format("no option {}", name));
     }
+  }
+  if (examined) {
+    fmt::print("{}", examine(options, *examined));
+    return 0;
   }
   const FuzzReport report = fuzz(options);
   fmt::print("{}", report.to_text());

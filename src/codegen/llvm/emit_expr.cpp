@@ -293,7 +293,8 @@ Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   if (!rising) room = vb_.binary(Instruction::Sub, number(0), room);  // lane > -room
   room = vb_.intrinsic(Intrinsic::smax, {i64}, {room, number(rising ? 0 : -1)});
   room = vb_.intrinsic(Intrinsic::smin, {i64}, {room, number(lanes)});
-  const unsigned bits = lanes <= 16 ? 32 : lanes <= 32 ? 16 : 8;
+  // Wide enough for -1 and for the number of lanes itself.
+  const unsigned bits = lanes <= 16 ? 32 : lanes <= 32 ? 16 : lanes < 128 ? 8 : lanes < 32768 ? 16 : 32;
   Type* narrow_type = Type::getIntNTy(vb_.context(), bits);
   SmallVector<Constant*, 64> numbers;
   for (int i = 0; i < lanes; ++i) numbers.push_back(ConstantInt::get(narrow_type, static_cast<uint64_t>(i)));
@@ -301,7 +302,8 @@ Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   return vb_.compare(rising ? CmpInst::ICMP_SLT : CmpInst::ICMP_SGT, ConstantVector::get(numbers), bound);
 }
 
-/// True for what must not be computed where it is not asked for: scalar reads of memory, and divisions by what may be zero.
+/// True for what must not be computed where it is not asked for: reads of memory without a mask, and divisions by what may be
+/// zero. A mask says which lanes may be read where the read is asked for; see emit_select.
 bool FunctionEmitter::may_trap(const Expr& e) const {
   bool traps = false;
   walk(e, [&](const Expr& x) {
@@ -322,6 +324,22 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
     if (constant->isAllOnesValue()) return emit(if_true);
     if (constant->isZeroValue()) return emit(if_false);
   }
+  const int lanes = if_true.dtype().lanes;
+  const auto reads_only = [&](const Expr& e, bool of_these_lanes) {
+    bool all = true;
+    walk(e, [&](const Expr& x) {
+      const auto* load = x.as<LoadNode>();
+      if (load && !registers_.has(load->buffer.get())) all &= of_these_lanes && load->mask && x.dtype().lanes == lanes;
+      return all;
+    });
+    return all;
+  };
+  bool branches = may_trap(if_true) || may_trap(if_false);
+  if (!chosen->getType()->isVectorTy() && !branches && !(reads_only(if_true, false) && reads_only(if_false, false))) {
+    // One choice for all lanes of reads that have masks: it joins their masks, where they are as many.
+    branches = !reads_only(if_true, true) || !reads_only(if_false, true);
+    if (!branches) chosen = vb_.splat(chosen, lanes);
+  }
   if (chosen->getType()->isVectorTy()) {
     // Reads below a side touch only the lanes that the side is chosen for.
     const auto side = [&](const Expr& e, bool when) {
@@ -340,7 +358,7 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
     Value* b = side(if_false, false);
     return vb_.select(chosen, a, b);
   }
-  if (!may_trap(if_true) && !may_trap(if_false)) return vb_.select(chosen, emit(if_true), emit(if_false));
+  if (!branches) return vb_.select(chosen, emit(if_true), emit(if_false));
 
   BasicBlock* on_true = vb_.new_block();
   BasicBlock* on_false = vb_.new_block();

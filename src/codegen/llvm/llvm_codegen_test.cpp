@@ -193,6 +193,30 @@ TEST(Llvm, MasksAtTheirEdges) {
   }
 }
 
+// Lane numbers of more lanes than a byte counts.
+TEST(Llvm, MasksOfManyLanes) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[300], C: f32[900] output, n: i64):
+  C[ramp(0, 1, 127) if ramp(0, 1, 127) < broadcast(n, 127)] = A[ramp(0, 1, 127)]
+  C[ramp(200, 1, 128) if ramp(0, 1, 128) < broadcast(n, 128)] = A[ramp(0, 1, 128)]
+  C[ramp(400, 1, 257) if broadcast(n, 257) <= ramp(0, 1, 257)] = A[ramp(0, 1, 257)]
+)", "f");
+  for (const int64_t n : {-1, 0, 1, 126, 127, 128, 129, 255, 256, 257, 300}) {
+    SCOPED_TRACE(n);
+    expect_as_interpreted(module, {n});
+  }
+}
+
+// One choice for all lanes: where it is not made, nothing is read, whatever the lanes' own mask says.
+TEST(Llvm, MaskedReadsUnderOneChoice) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[16], C: f32[160] output, n: i64):
+  for k in 10:
+    C[ramp(k * 16, 1, 16)] = select(n <= k, A[broadcast((k - n) * 2000000000, 16) if ramp(0, 1, 16) < broadcast(7, 16)], broadcast(1.0, 16))
+  for k in 5:
+    C[ramp(k * 16, 1, 16)] = select(k == 2, A[ramp((k - 2) * 2000000000, 1, 16) if ramp(0, 1, 16) < broadcast(7, 16)], C[ramp(k * 16, 1, 16)])
+)", "f");
+  expect_as_interpreted(module, {9});
+}
+
 TEST(Llvm, StridedAndScattered) {
   expect_on_all_targets(R"(lowered func f(A: f32[512], I: i64[16], C: f32[512] output, n: i64):
   C[ramp(0, 1, 16)] = A[ramp(3, 5, 16)]

@@ -18,9 +18,31 @@ bool reads(const BlockNode& block, const BufferNode* buffer) {
   return found;
 }
 
+/// Collects the loops that take steps: those on which a reduce, scan or opaque iterator depends.
+class StepFinder : public Visitor {
+ public:
+  using Visitor::visit;
+  void visit(const Expr&) override {}
+  void visit(const Stmt& s) override {
+    if (const auto* block = s ? s.as<BlockNode>() : nullptr)
+      for (const IterVar& iter : block->iters) {
+        const Expr binding = substitute(iter.binding, bindings_);
+        bindings_[iter.var.get()] = binding;
+        if (iter.kind == IterKind::kSpatial) continue;
+        for (const Var& var : collect_vars(binding)) steps.insert(var.get());
+      }
+    Visitor::visit(s);
+  }
+  std::set<const VarNode*> steps;
+
+ private:
+  VarMap bindings_;
+};
+
 /// Collects what the blocks below carry.
 class Finder : public Visitor {
  public:
+  explicit Finder(std::set<const VarNode*> steps) : steps_(std::move(steps)) {}
   using Visitor::visit;
   void visit(const Expr&) override {}
   void visit(const Stmt& s) override {
@@ -46,10 +68,10 @@ class Finder : public Visitor {
       }
     }
     // What one block of a step reads before another one of it writes comes from the step before.
-    if (!loops.empty() && scans(*block))
-      for (const Region& read : block->reads)
-        for (const VarNode* loop : loops)
-          if (!written_[loop].contains(read.buffer.get())) awaited_[loop].insert(read.buffer.get());
+    for (const Region& read : block->reads)
+      for (const VarNode* loop : around_)
+        if (steps_.contains(loop) && !written_[loop].contains(read.buffer.get()))
+          awaited_[loop].insert(read.buffer.get());
     for (const Region& write : block->writes) {
       for (const VarNode* loop : around_) {
         written_[loop].insert(write.buffer.get());
@@ -66,6 +88,7 @@ class Finder : public Visitor {
       if (iter.kind == IterKind::kScan || iter.kind == IterKind::kOpaque) return true;
     return false;
   }
+  std::set<const VarNode*> steps_;
   VarMap bindings_;
   std::vector<const VarNode*> around_;
   std::unordered_map<const VarNode*, std::set<const BufferNode*>> written_, awaited_;  // by loop, in program order
@@ -93,7 +116,9 @@ class Noter : public Mutator {
 }  // namespace
 
 Func note_carried_buffers(const Func& func) {
-  Finder finder;
+  StepFinder steps;
+  steps.visit(func->body);
+  Finder finder(std::move(steps.steps));
   finder.visit(func->body);
   return finder.carried.empty() ? func : Noter(finder.carried).Mutator::rewrite(func);
 }

@@ -187,6 +187,7 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
   if (block->init && reduces_outside) {
     unit->init = init_nest(func, *inside, inner, within);
     inside->init = nullptr;
+    drop_unread(*inside);  // what the init alone read, a bias say
   }
   Footprint footprint(func, frame_loops, inner);
   const VarMap bindings = [&] {
@@ -198,7 +199,9 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
   for (const Region& write : block->writes) {
     unit->writes.push_back(tile_region(write, bindings, footprint));
     // An update whose init is elsewhere: the unit must not look as if it made its output anew.
-    const bool updates = !block->init && !loads_of(block->body, write.buffer.get()).empty();
+    const bool updates =
+        !block->init && (blocks_under(block->body).empty() ? !loads_of(block->body, write.buffer.get()).empty()
+                                                           : read_region(*block, write.buffer.get()) != nullptr);
     if (updates && !read_region(*unit, write.buffer.get())) unit->reads.push_back(unit->writes.back());
   }
   unit->body = replace_stmt(loop_stmt, block, inside);

@@ -143,5 +143,60 @@ TEST(Blockize, KeepsWhatThePredicateSaysOfTheLoopsOutside) {
   EXPECT_SAME_RESULT(s);
 }
 
+TEST(Blockize, WhatTheInitAloneReads) {
+  auto s = schedule_from(R"(
+func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk], D[vi]
+        writes B[vi]
+        init:
+          B[vi] = D[vi]
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(blockize(s, {s.loop("k")}));
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
+
+  auto blocked = schedule_from(R"(
+func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk], D[vi]
+        writes B[vi]
+        init:
+          B[vi] = D[vi]
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(split(blocked, {blocked.loop("k"), {3, 1}}));
+  ASSERT_OK(blockize(blocked, {blocked.loop("k_1")}));
+  EXPECT_OK(check_well_formed(blocked.func()));
+  EXPECT_SAME_RESULT(blocked);
+}
+
+// A unit around a unit that clears and sums inside makes its output anew, too.
+TEST(Blockize, AUnitOfUnits) {
+  auto s = schedule_from(R"(
+func rows(A: f32[4, 3], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(split(s, {s.loop("i"), {2, 2}}));
+  const auto inner = blockize(s, {s.loop("k")});
+  ASSERT_OK(inner);
+  const auto outer = blockize(s, {s.loop("i_1")});
+  ASSERT_OK(outer);
+  EXPECT_TRUE(s.block(*outer)->as<BlockNode>()->reads.size() == 1);
+  EXPECT_SAME_RESULT(s);
+}
+
 }  // namespace
 }  // namespace fettle

@@ -108,7 +108,10 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
   const Stmt storing = transfer(store_name, tile, carried, [&](const VarMap& vars, const Expr&) {
     return store(buffer, element(vars), load(cache, element(vars)));
   });
-  const Stmt update = with(*with_buffer(*block, buffer, cache).as<BlockNode>(), [](BlockNode& b) { b.init = nullptr; });
+  const Stmt update = with(*with_buffer(*block, buffer, cache).as<BlockNode>(), [](BlockNode& b) {
+    b.init = nullptr;
+    drop_unread(b);  // what the init alone read, a bias say
+  });
 
   const Stmt updated = part.get() == block ? update : replace_stmt(part, block, update);
   const Stmt body = replace_stmt(loop->body, part.get(), seq({loading, updated, storing}));

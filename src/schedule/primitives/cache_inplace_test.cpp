@@ -94,5 +94,22 @@ func two(A: f32[4, 3], B: f32[4] output, C: f32[4] output):
   EXPECT_ERROR(cache_inplace(two, {two.block("B"), 0, two.loop("i"), "register"}), E207);
 }
 
+TEST(CacheInplace, WhatTheInitAloneReads) {
+  auto s = schedule_from(R"(
+func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk], D[vi]
+        writes B[vi]
+        init:
+          B[vi] = D[vi]
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(cache_inplace(s, {s.block("B"), 0, s.loop("k"), "global"}));
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
+}
+
 }  // namespace
 }  // namespace fettle

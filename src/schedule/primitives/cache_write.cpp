@@ -40,14 +40,23 @@ Stmt copy_back(const Func& func, const std::string& name, const BlockNode& block
   copy->predicate = tile.predicate;
   std::vector<Range> points;
   std::vector<Expr> indices;
-  for (const Range& range : region.ranges) {
-    indices.push_back(substitute(range.min, renamed));
-    points.push_back({indices.back(), int_imm(1)});
+  std::vector<std::pair<Var, Range>> loops = tile.loops;
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const Range& range = region.ranges[d];
+    Expr index = substitute(range.min, renamed);
+    if (!is_one(range.extent)) {  // of a block with blocks inside, the whole tile
+      const Var loop = make_var("ax" + std::to_string(loops.size())), iter = make_var("v" + std::to_string(d));
+      loops.push_back({loop, {int_imm(0), range.extent}});
+      copy->iters.push_back({iter, range.extent, IterKind::kSpatial, loop});
+      index = index + iter;
+    }
+    indices.push_back(index);
+    points.push_back({index, int_imm(1)});
   }
   copy->reads = {{cache, points}};
   copy->writes = {{buffer, points}};
   copy->body = store(buffer, indices, load(cache, indices));
-  return wrap_loops(tile.loops, copy);
+  return wrap_loops(loops, copy);
 }
 
 Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args) {

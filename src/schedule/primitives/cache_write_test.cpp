@@ -1,5 +1,6 @@
 #include "schedule/primitives/cache_write.h"
 
+#include "schedule/primitives/blockize.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
@@ -92,6 +93,32 @@ func halves(A: f32[4], B: f32[8] output):
       B[vi + 4] = A[vi]
 )");
   EXPECT_ERROR(cache_write(two, {two.block("low"), 0, "global"}), E211);
+}
+
+// Of a tile that became a block, all is copied back.
+TEST(CacheWrite, ATileBelowASharedLoop) {
+  auto s = schedule_from(R"(
+func f(A: f32[6, 4], C: f32[6, 4] output):
+  alloc B: f32[6, 4]
+  for i in 6:
+    for j in 4:
+      block B(vi: spatial[6] = i, vj: spatial[4] = j):
+        reads A[vi, vj]
+        writes B[vi, vj]
+        B[vi, vj] = A[vi, vj] + 1.0
+    for j in 4:
+      block C(vi: spatial[6] = i, vj: spatial[4] = j):
+        reads B[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = B[vi, vj] * 2.0
+)");
+  const auto loops = get_loops(s, {s.block("B")});
+  ASSERT_OK(loops);
+  const auto tile = blockize(s, {(*loops)[1]});
+  ASSERT_OK(tile);
+  ASSERT_OK(cache_write(s, {*tile, 0, "global"}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_SAME_RESULT(s);
 }
 
 }  // namespace

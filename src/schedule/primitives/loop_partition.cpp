@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/visit.h"
+#include "schedule/dataflow.h"
 #include "schedule/nest.h"
 
 namespace fettle {
@@ -75,6 +76,7 @@ class InitDropper : public Mutator {
     if (!begun) return s;
     return with(*block, [](BlockNode& b) {
       b.init = nullptr;
+      drop_unread(b);  // what the init alone read, a bias say
       for (const Region& write : b.writes)
         if (std::ranges::none_of(b.reads, [&](const Region& read) { return read.buffer == write.buffer; }))
           b.reads.push_back(write);

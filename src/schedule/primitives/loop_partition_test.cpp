@@ -131,5 +131,22 @@ TEST(LoopPartition, E233SizesDoNotAddUp) {
   EXPECT_ERROR(loop_partition(s, {s.loop("i"), {3, kInfer, 3}}), E233);
 }
 
+TEST(LoopPartition, WhatTheInitAloneReads) {
+  auto s = schedule_from(R"(
+func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk], D[vi]
+        writes B[vi]
+        init:
+          B[vi] = D[vi]
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(loop_partition(s, {s.loop("k"), {1, kInfer}}));
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
+}
+
 }  // namespace
 }  // namespace fettle

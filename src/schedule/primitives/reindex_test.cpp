@@ -1,6 +1,8 @@
 #include "schedule/primitives/reindex.h"
 
 #include "ir/text.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/read_at.h"
 #include "schedule/primitives/reindex_cache_read.h"
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/transform_block_layout.h"
@@ -132,6 +134,24 @@ func update(A: f32[4], B: f32[4] output):
 )");
   EXPECT_ERROR(reindex(updating, {updating.block("B"), 1, "read"}), E211);
   EXPECT_ERROR(reindex(updating, {updating.block("B"), 0, "write"}), E211);
+}
+
+// The copy may not run before its indices are there.
+TEST(Reindex, E215IndicesMadeInTheSameLoop) {
+  auto s = schedule_from(R"(
+func gather(A: f32[9], I: i64[5], B: f32[5] output):
+  for i in 5:
+    block B(vi: spatial[5] = i):
+      reads A[0 +: 9], I[vi]
+      writes B[vi]
+      B[vi] = A[max(min(I[vi], 8), 0)]
+)");
+  const BlockRef b = s.block("B");
+  auto whole = s;
+  ASSERT_OK(read_at(s, {s.loop("i"), b, 1, "global"}));
+  EXPECT_ERROR(reindex(s, {b, 0, "read"}), E215);
+  ASSERT_OK(cache_read(whole, {b, 1, "global", {}}));  // all of them before the nest
+  ASSERT_OK(reindex(whole, {b, 0, "read"}));
 }
 
 }  // namespace

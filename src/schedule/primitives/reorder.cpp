@@ -47,6 +47,39 @@ bool points_apart(const BlockNode& block) {
   return !block.init;
 }
 
+// Loops that a reduction's iterators share with spatial ones (fused ones, say), with all that these use: what is
+// updated first, beside the init, follows from their order. Empty where the two use loops of their own.
+std::vector<const ForNode*> entangled(const BlockNode& block, std::span<const ForNode* const> loops) {
+  const auto uses = [&](const IterVar& iter, const ForNode* loop) { return uses_var(iter.binding, loop->var.get()); };
+  std::vector<const ForNode*> reached;
+  const auto add = [&](const IterVar& iter) {
+    bool more = false;
+    for (const ForNode* loop : loops)
+      if (uses(iter, loop) && std::ranges::find(reached, loop) == reached.end()) {
+        reached.push_back(loop);
+        more = true;
+      }
+    return more;
+  };
+  for (const IterVar& iter : block.iters)
+    if (iter.kind == IterKind::kReduce) add(iter);
+  bool shared = false;
+  for (bool more = true; more;) {
+    more = false;
+    for (const IterVar& iter : block.iters) {
+      if (iter.kind != IterKind::kSpatial) continue;
+      const bool meets = std::ranges::any_of(reached, [&](const ForNode* loop) { return uses(iter, loop); });
+      shared |= meets;
+      if (meets && add(iter)) more = true;
+    }
+  }
+  if (!shared) return {};
+  std::vector<const ForNode*> in_order;
+  for (const ForNode* loop : loops)
+    if (std::ranges::find(reached, loop) != reached.end()) in_order.push_back(loop);
+  return in_order;
+}
+
 // A block whose instances must not change their order as the loops go from `before` to `after`, or null.
 const BlockNode* find_ordered(const Stmt& body, std::span<const ForNode* const> before,
                               std::span<const ForNode* const> after) {
@@ -61,6 +94,9 @@ const BlockNode* find_ordered(const Stmt& body, std::span<const ForNode* const> 
   };
   const BlockNode* found = nullptr;
   walk(body, [&](const Stmt& x) {
+    if (const auto* block = x.as<BlockNode>();
+        block && block->init && entangled(*block, before) != entangled(*block, after))
+      found = block;
     if (const auto* block = x.as<BlockNode>())
       for (const IterVar& iter : block->iters) {
         if (iter.kind == IterKind::kOpaque && uses_any(iter.binding, before)) found = block;

@@ -1,5 +1,6 @@
 #include "schedule/primitives/reorder.h"
 
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/split.h"
 #include "schedule/testing.h"
 
@@ -184,6 +185,34 @@ func overwritten(T: f32[4, 6], A: f32[4, 6], U: f32[4, 6] output):
         W[vj] = A[vi, vj]
 )");
   EXPECT_ERROR(reorder(overwritten, {{overwritten.loop("j"), overwritten.loop("i")}}), E210);
+}
+
+// With rows and terms in one loop the order says which term comes first, beside the init.
+TEST(Reorder, E210AReductionAlongItsOutput) {
+  const char* const text = R"(
+func sums(A: f32[2, 7, 7], B: f32[2, 7] output):
+  for i in 2:
+    for k in 7:
+      for j in 7:
+        block B(vi: spatial[2] = i, vk: reduce[7] = k, vj: spatial[7] = j):
+          reads A[vi, vk, vj]
+          writes B[vi, vj]
+          init:
+            B[vi, vj] = 0.0
+          B[vi, vj] = B[vi, vj] + A[vi, vk, vj]
+)";
+  auto s = schedule_from(text);
+  const auto fused = fuse(s, {{s.loop("i"), s.loop("k"), s.loop("j")}});
+  ASSERT_OK(fused);
+  const auto parts = split(s, {*fused, {49, 2}});
+  ASSERT_OK(parts);
+  EXPECT_ERROR(reorder(s, {{(*parts)[1], (*parts)[0]}}), E210);
+
+  auto apart = schedule_from(text);
+  const auto rows = fuse(apart, {{apart.loop("i"), apart.loop("k")}});  // j is a loop of its own
+  ASSERT_OK(rows);
+  ASSERT_OK(reorder(apart, {{apart.loop("j"), *rows}}));
+  EXPECT_SAME_RESULT(apart);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "arith/affine_map.h"
 #include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
@@ -66,6 +67,50 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
   return sources;
 }
 
+// The iterators of the block whose values follow from the producer's, each point of whose tile is then one of theirs:
+// of two that follow from the same iterator, as of T[i, k] * T[j, k], only the first does, unless both together make
+// it up (i // 4 and i % 4).
+std::vector<const IterVar*> determined(const Move& move, const Source& lead) {
+  std::vector<const IterVar*> found;
+  std::vector<Expr> values, extents;
+  std::vector<VarDomain> domains;
+  for (const IterVar& iter : lead.producer->iters) domains.push_back({iter.var, {0, iter.extent}});
+  Analyzer analyzer;
+  for (const IterVar& iter : lead.producer->iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
+  for (const IterVar& iter : move.block->iters) {
+    const auto solved = lead.solved.find(iter.var.get());
+    if (solved == lead.solved.end()) continue;
+    const bool shares = std::ranges::any_of(collect_vars(solved->second), [&](const Var& var) {
+      return std::ranges::any_of(values, [&](const Expr& value) { return uses_var(value, var.get()); });
+    });
+    values.push_back(solved->second);
+    extents.push_back(iter.extent);
+    if (shares && !detect_affine_map(values, extents, domains, nullptr, analyzer).covers) {
+      values.pop_back();
+      extents.pop_back();
+      continue;
+    }
+    found.push_back(&iter);
+  }
+  return found;
+}
+
+// Whether the producer's loops take its spatial iterators through all of their domains. One that is alone in writing a
+// buffer has written all that anyone reads of it; of several (what loop_partition left, say) each may have its part.
+bool reaches_all(const Func& func, const BlockNode& producer) {
+  std::vector<Expr> bindings, extents;
+  for (const IterVar& iter : producer.iters) {
+    if (iter.kind != IterKind::kSpatial) continue;
+    bindings.push_back(iter.binding);
+    extents.push_back(iter.extent);
+  }
+  std::vector<VarDomain> domains;
+  for (const ForNode* loop : loops_around(func, &producer)) domains.push_back({loop->var, {loop->min, loop->extent}});
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  return detect_affine_map(bindings, extents, domains, producer.predicate, analyzer).covers;
+}
+
 // True if `value`, over all instances of the producer, takes every value in [0, extent).
 bool covers(const BlockNode& producer, const Expr& value, const Expr& extent) {
   Analyzer analyzer;
@@ -81,6 +126,8 @@ bool covers(const BlockNode& producer, const Expr& value, const Expr& extent) {
 // Checks that what `source` has written includes what the block reads of it when its iterators run over `needed`.
 Result<> check_source(const Schedule& s, const Move& move, const Source& source, const std::vector<Range>& needed) {
   Footprint footprint(s.func(), source.outer, source.inner);
+  if (producers_of(*move.scope, source.buffer.get()).size() > 1 && !reaches_all(s.func(), *source.producer))
+    return not_covered(s, move, source.buffer);
   VarMap bindings;
   for (const IterVar& iter : source.producer->iters) bindings[iter.var.get()] = iter.binding;
   for (size_t i = 0; i < move.block->iters.size(); ++i) {
@@ -127,11 +174,12 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
       if (!places[i].binding && is_one(needed[i].extent) == unit)
         places[i] = place_over(needed[i], args.preserve_unit_loops, loops);
   };
+  const std::vector<const IterVar*> follow = determined(move, lead);
   for (size_t i = 0; i < places.size(); ++i) {
     const IterVar& iter = move.block->iters[i];
     const auto found = lead.solved.find(iter.var.get());
     needed.push_back({int_imm(0), iter.extent});
-    if (found == lead.solved.end() || iter.kind != IterKind::kSpatial) {
+    if (std::ranges::find(follow, &iter) == follow.end() || iter.kind != IterKind::kSpatial) {
       if (tile.rectangular) places[i] = place_over(needed[i], args.preserve_unit_loops, loops);
       continue;
     }

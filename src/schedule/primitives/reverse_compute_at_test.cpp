@@ -1,6 +1,7 @@
 #include "schedule/primitives/reverse_compute_at.h"
 
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/loop_partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
@@ -218,6 +219,60 @@ func halves(A: f32[4], B: f32[8] output):
       B[vi + 4] = T[vi]
 )");
   EXPECT_ERROR(reverse_compute_at(s, {s.block("low"), s.loop("i")}), E211);
+}
+
+// Each of two that write a buffer may have its part of it: the block would run for that alone.
+TEST(ReverseComputeAt, E216OneOfTwoProducersHasAPart) {
+  auto s = schedule_from(R"(
+func parts(A: f32[12, 3], C: f32[12, 3] output):
+  alloc B: f32[12, 3]
+  for i in 12:
+    for j in 3:
+      block B(vi: spatial[12] = i, vj: spatial[3] = j):
+        reads A[vi, vj]
+        writes B[vi, vj]
+        B[vi, vj] = A[vi, vj] + 1.0
+  for i in 12:
+    for j in 3:
+      block C(vi: spatial[12] = i, vj: spatial[3] = j):
+        reads B[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = B[vi, vj] * 2.0
+)");
+  const BlockRef c = s.block("C");
+  const auto parts = loop_partition(s, {s.loop("i"), {kInfer, 4}});
+  ASSERT_OK(parts);
+  EXPECT_ERROR(reverse_compute_at(s, {c, (*parts)[1]}), E216);
+}
+
+// Two iterators follow from one of the producer's: the tile gives the first of them, the other needs all there is.
+TEST(ReverseComputeAt, AProductWithItself) {
+  const char* const text = R"(
+func gram(A: f32[2, 4, 3], C: f32[2, 4, 4] output):
+  alloc B: f32[2, 4, 3]
+  for b in 2:
+    for i in 4:
+      for k in 3:
+        block B(vb: spatial[2] = b, vi: spatial[4] = i, vk: spatial[3] = k):
+          reads A[vb, vi, vk]
+          writes B[vb, vi, vk]
+          B[vb, vi, vk] = A[vb, vi, vk] + 1.0
+  for b in 2:
+    for i in 4:
+      for j in 4:
+        for k in 3:
+          block C(vb: spatial[2] = b, vi: spatial[4] = i, vj: spatial[4] = j, vk: reduce[3] = k):
+            reads B[vb, vi, vk], B[vb, vj, vk]
+            writes C[vb, vi, vj]
+            init:
+              C[vb, vi, vj] = 0.0
+            C[vb, vi, vj] = C[vb, vi, vj] + B[vb, vi, vk] * B[vb, vj, vk]
+)";
+  auto s = schedule_from(text);
+  ASSERT_OK(reverse_compute_at(s, {s.block("C"), s.loop("b")}));
+  EXPECT_SAME_RESULT(s);
+  auto rows = schedule_from(text);
+  EXPECT_ERROR(reverse_compute_at(rows, {rows.block("C"), rows.loop("i")}), E216);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "schedule/footprint.h"
 #include "schedule/inlining.h"
 #include "schedule/placement.h"
 #include "schedule/primitives/rolling_buffer.h"
@@ -28,6 +29,37 @@ const BlockNode* last_producer(const std::vector<const BlockNode*>& order, const
       if (read_region(*block, write.buffer.get()) && !other->annotations.find(kClearsPadLanes)) last = other;
   }
   return last;
+}
+
+// Whether `reader` takes up what an earlier step of the accumulating `producer` has left: it comes first in the same
+// steps, and reads what the producer then stores again.
+bool takes_up(const Func& func, const BlockNode& scope, const BlockNode& reader, const BlockNode& producer,
+              const BufferNode* between) {
+  const std::vector<const BlockNode*> order = blocks_of(scope);
+  if (std::ranges::find(order, &reader) > std::ranges::find(order, &producer)) return false;
+  const std::vector<const ForNode*> around_reader = loops_around(func, &reader);
+  const std::vector<const ForNode*> around = loops_around(func, &producer);
+  const auto apart = std::ranges::mismatch(around, around_reader).in1;
+  const std::vector<const ForNode*> shared(around.begin(), apart);
+  for (const ForNode* step : carried_loops(producer, around))
+    if (std::ranges::find(shared, step) == shared.end()) return false;
+  const auto touched = [&](const BlockNode& block, const Region& region, const std::vector<const ForNode*>& loops) {
+    Footprint footprint(func, shared, {loops.begin() + static_cast<std::ptrdiff_t>(shared.size()), loops.end()});
+    VarMap bindings;
+    for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+    std::vector<Range> ranges;
+    for (const Range& range : region.ranges) {
+      const auto found = footprint.of(Range{substitute(range.min, bindings), substitute(range.extent, bindings)});
+      if (!found) return std::vector<Range>();
+      ranges.push_back(*found);
+    }
+    return ranges;
+  };
+  const std::vector<Range> read = touched(reader, *read_region(reader, between), around_reader);
+  const std::vector<Range> stored = touched(producer, *write_region(producer, between), around);
+  return !read.empty() && std::ranges::equal(read, stored, [](const Range& a, const Range& b) {
+    return structural_equal(a.min, b.min) && structural_equal(a.extent, b.extent);
+  });
 }
 
 Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseComputeInlineArgs& args) {
@@ -86,7 +118,8 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   // Further readers: only those that load the accumulator again.
   for (const BlockNode* reader : consumers_of(*scope, between)) {
     if (reader == block) continue;
-    if (is_true(last) && checks("reverse_compute_inline.readers"))
+    if ((is_true(last) || !takes_up(func, *scope, *reader, *producer, between)) &&
+        checks("reverse_compute_inline.readers"))
       return not_inlinable(func, block, fmt::format("block {} reads {}, too", reader->name, between->name));
     if (!blocks_under(reader->body).empty())
       return not_inlinable(func, block,

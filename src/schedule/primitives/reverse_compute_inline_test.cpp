@@ -4,6 +4,7 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -169,6 +170,59 @@ func narrow(A: f32[6, 4], D: f64[6] output):
 )");
   ASSERT_OK(cache_inplace(narrow, {narrow.block("C"), 0, narrow.loop("k"), "global"}));
   EXPECT_ERROR(reverse_compute_inline(narrow, {narrow.block("D")}), E214);
+}
+
+// What clears the pad lanes of the buffer between goes with it.
+TEST(ReverseComputeInline, OverAPaddedBuffer) {
+  auto s = schedule_from(R"(
+func f(A: f32[7], C: f32[7] output):
+  alloc B: f32[7]
+  for i in 7:
+    block B(vi: spatial[7] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = A[vi] * 2.0
+  for i in 7:
+    block C(vi: spatial[7] = i):
+      reads B[vi]
+      writes C[vi]
+      C[vi] = B[vi] + 1.0
+)");
+  ASSERT_OK(split(s, {s.loop("i"), {2, 4}, Tail::kGuard}));  // so that a block of its own clears the lanes
+  IndexMap map;
+  ASSERT_TRUE(from_arg(ArgValue{std::string("(x) -> (x // 4, x % 4)")}, map));
+  ASSERT_OK(transform_layout(s, {s.block("B"), 0, "write", map, true}));
+  ASSERT_OK(reverse_compute_inline(s, {s.block("C")}));
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
+}
+
+// A block that reads what the accumulator holds in the end is no step of it.
+TEST(ReverseComputeInline, E214AnotherReaderOfTheSum) {
+  auto s = schedule_from(R"(
+func f(A: f32[5, 4], C: f32[5] output, D: f32[5] output):
+  alloc B: f32[5]
+  for i in 5:
+    for k in 4:
+      block B(vi: spatial[5] = i, vk: reduce[4] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+  for i in 5:
+    block C(vi: spatial[5] = i):
+      reads B[vi]
+      writes C[vi]
+      C[vi] = B[vi] + 1.0
+  for i in 5:
+    block D(vi: spatial[5] = i):
+      reads B[vi]
+      writes D[vi]
+      D[vi] = B[vi] * 3.0
+)");
+  ASSERT_OK(cache_inplace(s, {s.block("B"), 0, s.loop("k"), "global"}));
+  EXPECT_ERROR(reverse_compute_inline(s, {s.block("C")}), E214);
 }
 
 }  // namespace
