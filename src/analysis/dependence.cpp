@@ -111,11 +111,16 @@ std::vector<Dependence> dependences_in(const Func& func, const std::vector<Block
     if (sites[i].parent == parent) members.push_back(static_cast<int>(i));
   const auto compare = [&](int from, int to, const std::vector<Region>& first, const std::vector<Region>& second,
                            DependenceKind kind) {
+    std::vector<const BufferNode*> met;
     for (const Region& r : second) {
-      const Region* other = region_of(first, r.buffer.get());
-      if (!other) continue;
+      if (std::find(met.begin(), met.end(), r.buffer.get()) != met.end()) continue;
       const BlockSite &a = sites[static_cast<size_t>(from)], &b = sites[static_cast<size_t>(to)];
-      if (!certainly_apart(func, sites, a, *other, b, r)) found.push_back({from, to, r.buffer, kind});
+      for (const Region& other : first) {
+        if (!(other.buffer == r.buffer) || certainly_apart(func, sites, a, other, b, r)) continue;
+        met.push_back(r.buffer.get());
+        found.push_back({from, to, r.buffer, kind});
+        break;
+      }
     }
   };
   for (size_t j = 1; j < members.size(); ++j) {
@@ -276,8 +281,10 @@ Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::str
   if (!checks("made_in_iteration")) return {};
   const std::vector<BlockSite> sites = block_sites(func);
   const BlockSite *from = find_site(sites, writer), *to = find_site(sites, reader);
-  const Region* needed = region_of(to->block->reads, buffer.get());
-  return Meeting(func, sites, loop).made(*from, *to, *needed, in_order);
+  Meeting meeting(func, sites, loop);
+  for (const Region& needed : to->block->reads)
+    if (needed.buffer == buffer) FETTLE_TRY_VOID(meeting.made(*from, *to, needed, in_order));
+  return {};
 }
 
 Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {
@@ -293,10 +300,12 @@ Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {
       const BlockSite &from = sites[static_cast<size_t>(d.from)], &to = sites[static_cast<size_t>(d.to)];
       if (from.depth_of(&innermost) < 0 || to.depth_of(&innermost) < 0) continue;
       if (d.kind == DependenceKind::kWriteAfterRead) {
-        FETTLE_TRY_VOID(meeting.overwrites_own(to, from, *region_of(from.block->reads, d.buffer.get())));
+        for (const Region& region : from.block->reads)
+          if (region.buffer == d.buffer) FETTLE_TRY_VOID(meeting.overwrites_own(to, from, region));
       } else {
         const auto& touched = d.kind == DependenceKind::kReadAfterWrite ? to.block->reads : to.block->writes;
-        FETTLE_TRY_VOID(meeting.made(from, to, *region_of(touched, d.buffer.get())));
+        for (const Region& region : touched)
+          if (region.buffer == d.buffer) FETTLE_TRY_VOID(meeting.made(from, to, region));
       }
     }
   }
@@ -471,8 +480,9 @@ Result<> ParallelCheck::check(const ForNode& loop) {
       for (const size_t j : under) {
         const BlockSite& other = sites_[j];
         if (other.parent != writer.parent) continue;
-        if (const Region* r = region_of(other.block->reads, w.buffer.get()); r && !(i == j && same_ranges(*r, w))) {
-          if (!holds(touched(i, w, loop), touched(j, *r, loop), w.buffer, analyzer_at(j)))
+        for (const Region& r : other.block->reads) {
+          if (!(r.buffer == w.buffer) || (i == j && same_ranges(r, w))) continue;
+          if (!holds(touched(i, w, loop), touched(j, r, loop), w.buffer, analyzer_at(j)))
             return refuse(name_of(other) + " may read what " + name_of(writer) + " writes to " + w.buffer->name +
                           " in another iteration");
           if (j < i && !is_one(loop.extent) && !writes_apart(i, loop))

@@ -474,6 +474,18 @@ TEST(InsertPrefetches, LeavesAloneWhatIsNoRunOfMemory) {
   EXPECT_EQ(text.find("&A["), std::string::npos) << text;
 }
 
+TEST(InsertPrefetches, LeavesAloneWhatAnIterationMakesItself) {
+  const std::string text = to_text(with_prefetches(R"(lowered func f(A: f32[4096], C: f32[64] output):
+  for i in 4 {prefetch = 1}:
+    for j in 16:
+      allocate T: f32[64]
+      T[i * 16 + j] = A[i * 16 + j]
+      C[i * 16 + j] = T[i * 16 + j]
+)"));
+  EXPECT_NE(text.find("&A["), std::string::npos) << text;
+  EXPECT_EQ(text.find("&T["), std::string::npos) << text;
+}
+
 // An atom that asks for the rows of the next tile knows as little of the shapes around it as any other.
 TEST(Lower, AtomsThatAskAheadDoNotDependOnTheShapeAround) {
   const auto names = [](int m, int k) {

@@ -208,6 +208,33 @@ void drop_unread(BlockNode& block) {
   });
 }
 
+void init_regions(BlockNode& init, const BlockNode& block, const VarMap& iters) {
+  init.body = substitute(block.init, iters);
+  if (blocks_under(block.init).empty()) {
+    Analyzer analyzer;
+    infer_regions(init, analyzer);
+    return;
+  }
+  const auto moved = [&](std::vector<Region> regions) {
+    for (Region& region : regions)
+      for (Range& range : region.ranges) range = {substitute(range.min, iters), substitute(range.extent, iters)};
+    return regions;
+  };
+  init.writes = moved(block.writes);
+  init.reads = moved(block.reads);
+  drop_unread(init);
+  init.body = rename_bound(init.body);
+}
+
+const BlockNode* makes_for_init(const Stmt& s, const BlockNode& block) {
+  for (const BlockNode* other : blocks_under(s)) {
+    if (other == &block) continue;
+    for (const Region& write : other->writes)
+      if (!loads_of(block.init, write.buffer.get()).empty()) return other;
+  }
+  return nullptr;
+}
+
 const StmtNode* anchor_of(const BlockNode& scope, const BlockNode* block, const std::vector<const BlockNode*>& others) {
   const std::vector<Stmt> path = path_to(scope.body, block);
   FETTLE_CHECK(!path.empty());

@@ -55,6 +55,13 @@ bool is_in_init(const BlockNode& scope, const BlockNode* block);
 /// Takes away the regions of buffers that the block reads no more: loads that were simplified away, or moved.
 void drop_unread(BlockNode& block);
 
+/// Makes `init` do what the init of `block` does, its iterators replaced as `iters` say, with the regions of that: of a
+/// tile that blockize made, whose init has blocks of its own, what the block states.
+void init_regions(BlockNode& init, const BlockNode& block, const VarMap& iters);
+
+/// A block under `s` that writes what the init of `block` reads, or null: the init may not leave `s`, upwards.
+const BlockNode* makes_for_init(const Stmt& s, const BlockNode& block);
+
 /// The statement directly below the innermost sequence (or loop body) that `block` shares with any of `others`,
 /// on the way to `block`. Without others: the child of the enclosing block's body. Putting something before or after
 /// it puts that before or after `block`, on the same side of all `others`.

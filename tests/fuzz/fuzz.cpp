@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "ir/compare.h"
 #include "ir/interpret.h"
 #include "ir/text.h"
+#include "lower/device/device.h"
 #include "tests/fuzz/memory.h"
 #include "tests/fuzz/program.h"
 #include "tests/fuzz/steps.h"
@@ -28,6 +30,15 @@ namespace {
 
 constexpr int kMaxPrimitives = 128, kMaxCodes = 160, kMaxFindings = 64;
 constexpr int kCasesPerProgram = 8, kHangSeconds = 20;
+
+/// Ends this process after `seconds` of its own time, so that neither a loaded machine nor a stop makes it hang; or
+/// after ten times as much of anybody's, if it waits. 0: no more.
+void watch(int seconds) {
+  const itimerval own{{0, 0}, {seconds, 0}};
+  setitimer(ITIMER_PROF, &own, nullptr);
+  alarm(static_cast<unsigned>(10 * seconds));
+}
+bool is_hang(int signal) { return signal == SIGALRM || signal == SIGPROF; }
 
 /// What a child tells its parent, in memory that both have.
 struct Shared {
@@ -197,7 +208,7 @@ class Worker {
     shared.batch_end = end;
     for (int64_t number = begin; number < end; ++number) {
       shared.current_case = number;
-      alarm(kHangSeconds);
+      watch(kHangSeconds);
       if (number / kCasesPerProgram != program_number_) {
         program_number_ = number / kCasesPerProgram;
         program_ = std::make_shared<Program>(program_of(number));
@@ -222,7 +233,7 @@ class Worker {
     std::vector<Job> jobs(cases.size());
     for (size_t i = 0; i < cases.size(); ++i) jobs[i].scheduled = cases[i].schedule.func();
     shared.compiling = 1;
-    alarm(kHangSeconds + static_cast<unsigned>(jobs.size()));
+    watch(kHangSeconds + static_cast<int>(jobs.size()));
     const auto compiled = options_.backend->compile(jobs, *target_);
     shared.compiling = 0;
     if (!compiled) {
@@ -236,7 +247,7 @@ class Worker {
     for (size_t i = 0; i < cases.size() && shared.traces < traces; ++i) {
       const Case& one = cases[i];
       shared.current_case = one.number;
-      alarm(kHangSeconds);
+      watch(kHangSeconds);
       if (jobs[i].refused.code != ErrorCode::kNone) {
         ++shared.not_lowered;
         continue;
@@ -249,7 +260,7 @@ class Worker {
                      [&](std::span<void* const> buffers) { return jobs[i].run(buffers, one.program->ints); });
       if (!what.empty()) report(shared, one.number, blamed(*one.program, jobs[i].scheduled, *one.expected, what));
     }
-    alarm(0);
+    watch(0);
   }
 
   void run_single_again(Shared& shared, int64_t number) {
@@ -300,8 +311,8 @@ Outcome in_child(const std::function<int()>& fn) {
 }
 
 std::string signal_text(int signal) {
-  return signal == SIGALRM ? fmt::format("it hangs (over {} s)", kHangSeconds)
-                           : fmt::format("it crashes: {}", strsignal(signal));
+  return is_hang(signal) ? fmt::format("it hangs (over {} s)", kHangSeconds)
+                         : fmt::format("it crashes: {}", strsignal(signal));
 }
 
 /// Drops steps for as long as something is wrong.
@@ -317,7 +328,7 @@ void shrink(const FuzzOptions& options, Finding& finding) {
   // The trace is made in a child too: making it may be what crashes.
   const Outcome made = in_child([&] {
     const DisabledChecks disabled(options.disabled_checks);
-    alarm(kHangSeconds);
+    watch(kHangSeconds);
     const Made m = worker.schedule_of(program, finding.case_number, [](const PrimitiveDef&, ErrorCode) {});
     std::strncpy(text, to_text(m.schedule.trace()).c_str(), (1 << 20) - 1);
     return 0;
@@ -331,7 +342,7 @@ void shrink(const FuzzOptions& options, Finding& finding) {
   const auto wrong = [&](const std::vector<bool>& dropped) {
     const Outcome outcome = in_child([&] {
       const DisabledChecks disabled(options.disabled_checks);
-      alarm(kHangSeconds);
+      watch(kHangSeconds);
       const Schedule s = replay_without(program.func, worker.target(), *parsed, dropped);
       if (!verify(s.func(), *worker.target())) return 0;
       const std::string what = worker.check(program, finding.case_number, s.func());
@@ -339,7 +350,7 @@ void shrink(const FuzzOptions& options, Finding& finding) {
       std::strncpy(text, (what + "\n" + to_text(s.trace())).c_str(), (1 << 20) - 1);
       return 1;
     });
-    if (!outcome.exited && outcome.code != SIGALRM) {
+    if (!outcome.exited && !is_hang(outcome.code)) {
       // What crashed left no text: make it again without running it.
       in_child([&] {
         const DisabledChecks disabled(options.disabled_checks);
@@ -348,7 +359,7 @@ void shrink(const FuzzOptions& options, Finding& finding) {
         return 0;
       });
     }
-    return !outcome.exited ? outcome.code != SIGALRM : outcome.code == 1;
+    return !outcome.exited ? !is_hang(outcome.code) : outcome.code == 1;
   };
   std::vector<bool> dropped(parsed->steps.size(), false);
   std::string smallest;
@@ -473,10 +484,17 @@ std::string examine(const FuzzOptions& options, const std::string& finding) {
     return out + "--- refused: " + verified.error().to_string() + "\n";
   if (const auto fine = check_well_formed(s.func()); !fine)
     return out + "--- not well-formed: " + fine.error().to_string() + "\n";
-  const auto lowered = lower(s.func(), *worker.target());
-  if (!lowered) return out + "--- not lowered: " + lowered.error().to_string() + "\n";
-  for (const IrModule* module : {&lowered->prologue, &lowered->kernel})
-    for (const auto& [name, one] : module->funcs) out += "--- lowered\n" + fettle::to_text(one);
+  if (worker.target()->has_threads()) {
+    const auto device = lower_for_device(s.func(), *worker.target());
+    if (!device) return out + "--- not lowered: " + device.error().to_string() + "\n";
+    out += "--- host\n" + fettle::to_text(device->host);
+    for (const auto& [name, kernel] : device->kernels) out += "--- kernel\n" + fettle::to_text(kernel.func);
+  } else {
+    const auto lowered = lower(s.func(), *worker.target());
+    if (!lowered) return out + "--- not lowered: " + lowered.error().to_string() + "\n";
+    for (const IrModule* module : {&lowered->prologue, &lowered->kernel})
+      for (const auto& [name, one] : module->funcs) out += "--- lowered\n" + fettle::to_text(one);
+  }
   fmt::print("{}", out);
   const Outcome outcome = in_child([&] {
     const std::string what = worker.check(program, 0, s.func());

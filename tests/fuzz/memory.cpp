@@ -80,7 +80,7 @@ int64_t Place::offset(const std::vector<int64_t>& logical) const {
   return at * element_bytes_;
 }
 
-Guarded::Guarded(int64_t size_bytes, bool at_end) : size_(size_bytes) {
+Guarded::Guarded(int64_t size_bytes, bool at_end) : size_(size_bytes), at_end_(at_end) {
   const int64_t pages = (size_bytes + kPage - 1) / kPage + 1;  // at least one page's rest is margin
   mapped_bytes_ = static_cast<size_t>((pages + 1) * kPage);
   void* mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -100,16 +100,15 @@ Guarded::Guarded(Guarded&& other) noexcept
     : mapped_(std::exchange(other.mapped_, nullptr)),
       mapped_bytes_(other.mapped_bytes_),
       data_(other.data_),
-      size_(other.size_) {}
+      size_(other.size_),
+      at_end_(other.at_end_) {}
 
 Guarded::~Guarded() {
   if (mapped_) munmap(mapped_, mapped_bytes_);
 }
 
 bool Guarded::margin_is_whole() const {
-  // At the end of the mapping the fence is behind the data.
-  const bool at_end = data_ + size_ == mapped_ + mapped_bytes_ - kPage && data_ != mapped_ + kPage;
-  const char* margin = at_end ? data_ - 64 : data_ + size_;
+  const char* margin = at_end_ ? data_ - 64 : data_ + size_;
   return std::all_of(margin, margin + 64, [](char c) { return static_cast<unsigned char>(c) == kMargin; });
 }
 

@@ -63,6 +63,7 @@ class Guarded {
   size_t mapped_bytes_ = 0;
   char* data_ = nullptr;
   int64_t size_ = 0;
+  bool at_end_ = false;
 };
 
 /// Values of a parameter's logical elements, in row-major order; what a seed gives, or what a program has left.

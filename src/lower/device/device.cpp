@@ -2,10 +2,12 @@
 #include "lower/device/device.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "ir/text.h"
 #include "ir/visit.h"
@@ -90,6 +92,66 @@ class SharedHoister : public Mutator {
 
  private:
   const Target& target_;
+};
+
+// The conditions on threads under which buffers of one thread each, which several nests use, are written.
+using Conditions = std::map<std::string, std::vector<Expr>>;
+
+// Walks over statements and the conditions around them. First collects those of stores; then, with `collects` off, asks
+// that each load's imply all of these.
+class ThreadConditions : public Visitor {
+ public:
+  ThreadConditions(const UnifiedThreads& threads, Conditions& written) : threads_(threads), written_(written) {}
+  using Visitor::visit;
+  void visit(const Stmt& s) override {
+    if (!s) return;
+    const auto scope = analyzer_.enter();
+    if (const auto* loop = s.as<ForNode>()) analyzer_.bind(loop->var, loop->min, loop->extent);
+    if (const auto* choice = s.as<IfNode>()) {
+      visit(choice->condition);
+      branch(choice->condition, choice->then_body);
+      return branch(logical_not(choice->condition), choice->else_body);
+    }
+    const auto* target = s.as<StoreNode>();
+    if (target && collects) note(*target->buffer);
+    Visitor::visit(s);
+  }
+  void visit(const Expr& e) override {
+    if (!e) return;
+    const auto* source = e.as<LoadNode>();
+    const auto found = source && !collects ? written_.find(source->buffer->name) : written_.end();
+    if (found != written_.end())
+      for (const Expr& condition : found->second)
+        if (!analyzer_.can_prove(condition)) wrong = source->buffer->name;
+    Visitor::visit(e);
+  }
+  bool collects = true;
+  std::string wrong;  // a buffer that threads may read where they did not write
+
+ private:
+  void branch(const Expr& condition, const Stmt& body) {
+    if (!body) return;
+    const size_t before = around_.size();
+    split_conjuncts(analyzer_.simplify(condition), around_);
+    {
+      const auto known = analyzer_.assume(condition);
+      visit(body);
+    }
+    around_.resize(before);
+  }
+  void note(const BufferNode& buffer) {
+    const auto apart = threads_.private_apart.find(buffer.name);
+    if (apart == threads_.private_apart.end()) return;
+    for (const Expr& condition : around_)
+      for (size_t d = 0; d < 3; ++d)
+        if (apart->second[d] && uses_var(condition, threads_.shape.vars[d].get()))
+          written_[buffer.name].push_back(condition);
+  }
+
+  const UnifiedThreads& threads_;
+  Conditions& written_;
+  Analyzer analyzer_;
+  std::vector<Expr> around_;
 };
 
 template <class Pass>
@@ -326,6 +388,14 @@ class DeviceLowering {
           if (const auto* source = e.as<LoadNode>()) look(*source->buffer, source->indices);
           return true;
         });
+    if (wrong.empty()) {
+      Conditions written;
+      ThreadConditions conditions(threads, written);
+      conditions.visit(body);
+      conditions.collects = false;
+      conditions.visit(body);
+      wrong = conditions.wrong;
+    }
     if (wrong.empty()) return {};
     return refuse(fmt::format(
         "buffer {} belongs to one thread, and a thread may read there what another one wrote; bind the loops of "

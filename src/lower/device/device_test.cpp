@@ -1,5 +1,7 @@
 #include "lower/device/device.h"
 
+#include <fmt/format.h>
+
 #include "analysis/verify.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
@@ -72,6 +74,58 @@ TEST(Device, AThreadKeepsToWhatItWrote) {
   EXPECT_ERROR(lower_for_device(parsed(two_nests("local", "vt", "7 - wu")), opencl()), E301);
   EXPECT_ERROR(lower_for_device(parsed(two_nests("local", "vt", "wu", 4)), opencl()), E301);
   EXPECT_ERROR(lower_for_device(parsed(two_nests("local", "vt", "wu", 8, "threadIdx.y")), opencl()), E301);
+}
+
+// Only thread 0 has written its own.
+TEST(Device, AThreadReadsWhereItWrote) {
+  const auto nests = [](const char* first, const char* second) {
+    return fmt::format(R"(func f(A: f32[8], B: f32[8] output):
+  alloc T: f32[1] @local
+  for b in 1 thread axis("blockIdx.x"):
+    for t in 8 thread axis("threadIdx.x"):
+      block T(vt: spatial[1] = 0){}:
+        reads A[vt]
+        writes T[vt]
+        T[vt] = A[vt]
+    for u in 8 thread axis("threadIdx.x"):
+      block B(vu: spatial[8] = u){}:
+        reads T[0]
+        writes B[vu]
+        B[vu] = T[0]
+)",
+                       first, second);
+  };
+  EXPECT_ERROR(lower_for_device(parsed(nests(" where t < 1", "")), opencl()), E301);
+  EXPECT_ERROR(lower_for_device(parsed(nests(" where t < 5", " where u < 6")), opencl()), E301);
+  EXPECT_OK(lower_for_device(parsed(nests(" where t < 6", " where u < 5")), opencl()));
+}
+
+// The prologue of a double buffer runs where there is an iteration at all: all threads agree on that.
+TEST(Device, ThreadsMeetUnderAConditionOfAll) {
+  EXPECT_EQ(barriers(lower_for_device(parsed(R"(func f(A: f32[n, 4], B: f32[4] output, n: i64 in 1..64):
+  alloc T: f32[n, 4] @shared
+  alloc U: f32[n, 4] @shared
+  for k in n:
+    for i in 4:
+      block U(vk: spatial[n] = k, vi: spatial[4] = i):
+        reads A[vk, vi]
+        writes U[vk, vi]
+        U[vk, vi] = A[vk, vi]
+    for i in 4 thread axis("threadIdx.x"):
+      block T(vk: spatial[n] = k, vi: spatial[4] = i) {double_buffer = 0}:
+        reads U[vk, vi]
+        writes T[vk, vi]
+        T[vk, vi] = U[vk, vi]
+    for i in 4:
+      block B(vk: reduce[n] = k, vi: spatial[4] = i):
+        reads T[vk, vi]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + T[vk, vi]
+)"),
+                                      opencl())),
+            4);  // between the two copies of both of them; in the loop and after it
 }
 
 TEST(Device, ScopesFollowFromThePlace) {

@@ -236,6 +236,15 @@ class BarrierInserter {
       e.stmt = let(n->var, n->value, e.stmt);
       return e;
     }
+    // All threads go the same way (a pipeline's prologue where there is anything to do, say).
+    if (const auto* n = s.as<IfNode>(); n && !reads_memory(n->condition) && !uses_thread(n->condition)) {
+      const Effect a = process(n->then_body), b = process(n->else_body);
+      Effect e{if_then(n->condition, a.stmt, b.stmt), a.head, a.tail, a.has_barrier || b.has_barrier,
+               n->else_body && a.surely_syncs && b.surely_syncs};
+      append(e.head, b.head);
+      append(e.tail, b.tail);
+      return e;
+    }
     if (const auto* n = s.as<EvaluateNode>())
       if (const auto* c = n->value.as<CallNode>(); c && c->name == "barrier") return {s, {}, {}, true, true};
     Accesses all;

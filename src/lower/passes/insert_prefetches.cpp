@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "arith/linear.h"
 #include "ir/compare.h"
@@ -33,7 +34,13 @@ class Spreader : public Mutator {
   Spreader(const ForNode& loop, int64_t distance) : loop_(loop), distance_(distance) {}
   using Mutator::rewrite;
 
-  Stmt body() { return contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body); }
+  Stmt body() {
+    walk(loop_.body, [&](const Stmt& s) {
+      if (const auto* made = s.as<AllocateNode>()) own_.insert(made->buffer.get());
+      return true;
+    });
+    return contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body);
+  }
 
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
@@ -63,6 +70,7 @@ class Spreader : public Mutator {
   // loop.
   std::optional<Run> run_of(const LoadNode& source) const {
     if (source.mask || source.indices.size() != 1 || source.buffer->scope == kScopeRegister) return {};
+    if (own_.contains(source.buffer.get())) return {};  // made and forgotten in an iteration
     // An address that memory holds would have to be read, perhaps beyond the end of that memory.
     bool from_memory = false;
     walk(source.indices[0], [&](const Expr& e) {
@@ -140,6 +148,7 @@ class Spreader : public Mutator {
   Expr turn_ = Expr(0);                                  // which turn of the serial loops inside this is
   int64_t turns_ = 1;                                    // of how many
   std::unordered_map<const VarNode*, int64_t> extents_;  // of the loops inside
+  std::unordered_set<const BufferNode*> own_;            // allocated in the loop
 };
 
 class PrefetchInserter : public Mutator {

@@ -201,9 +201,18 @@ Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic) {
   int64_t copies = 1;
   for (const ForNode* loop : loops)
     if (const int64_t* extent = as_int(loop->extent); extent && !uses_var(last, loop->var.get())) copies *= *extent;
+  // Lanes store elements of their own; those of a fused loop (of j and k, say) would not.
+  const LinearForm place = linear_form(last);
+  const auto moves = [&](const Var& var) {
+    return std::ranges::all_of(place.terms,
+                               [&](const LinearTerm& term) {
+                                 return term.expr.get() == var.get() || !uses_var(term.expr, var.get());
+                               }) &&
+           place.coeff_of(var) != 0;
+  };
   bool has_lanes = false;
   for (size_t i = loops.size(); i-- > 0;) {
-    const bool lanes = !has_lanes && uses_var(last, loops[i]->var.get());
+    const bool lanes = !has_lanes && moves(loops[i]->var);
     has_lanes |= lanes;
     inside = with(*loops[i], [&](ForNode& f) {
       f.body = inside;

@@ -6,6 +6,7 @@
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
@@ -119,6 +120,33 @@ TEST(TensorIntrinsics, TakeStrides) {
   const std::string text = to_text(lowered->kernel);
   EXPECT_EQ(text.find("vectorized"), std::string::npos) << text;
   EXPECT_EQ(text.find("ramp"), std::string::npos) << text;  // scalar: not the loops as lanes
+}
+
+// A tile whose loops were fused afterwards is no intrinsic's any more, and its loop no lanes: several would add to one
+// element.
+TEST(TensorIntrinsics, AFusedTileStaysALoop) {
+  TestSchedule s = schedule_from(R"(
+func gemm(A: f32[6, 8], B: f32[8, 12], C: f32[6, 12] output):
+  for i in 6:
+    for j in 12:
+      for k in 8:
+        block C(vi: spatial[6] = i, vj: spatial[12] = j, vk: reduce[8] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+)");
+  const auto i = split(s, {.loop = s.loop("i"), .factors = {kInfer, 2}});
+  const auto j = split(s, {.loop = s.loop("j"), .factors = {kInfer, 4}});
+  const auto k = split(s, {.loop = s.loop("k"), .factors = {kInfer, 4}});
+  EXPECT_OK(reorder(s, {.loops = {(*i)[0], (*j)[0], (*k)[0], (*i)[1], (*j)[1], (*k)[1]}}));
+  EXPECT_OK(decompose_reduction(s, {.block = s.block("C"), .loop = (*k)[0]}));
+  EXPECT_OK(tensorize(s, {.target = (*i)[1], .intrinsic = "scalar_matmul_f32"}));
+  const auto loops = get_loops(s, {s.block("C")});
+  EXPECT_OK(fuse(s, {{(*loops)[1], (*loops)[2]}}));
+  const std::string text = lowered_text(s.func(), avx512());
+  EXPECT_EQ(text.find("ramp"), std::string::npos) << text;
 }
 
 }  // namespace

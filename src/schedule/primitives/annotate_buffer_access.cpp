@@ -28,7 +28,8 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
   std::vector<Expr> iters;
   for (const IterVar& iter : block.iters) iters.push_back(iter.var);
   const std::vector<Expr> ends = args.region.apply(iters);
-  const Region& known = write ? *write_region(block, buffer.get()) : *read_region(block, buffer.get());
+  const auto index = static_cast<size_t>(args.buffer_index);  // other regions of the same buffer stay as they are
+  const Region& known = (write ? block.writes : block.reads)[index];
   Region stated{buffer, {}};
   for (size_t d = 0; d < buffer->shape.size(); ++d) {
     const Expr first = analyzer.simplify(ends[2 * d]), end = analyzer.simplify(ends[2 * d + 1]);
@@ -47,10 +48,7 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
                      {});
     stated.ranges.push_back({first, analyzer.simplify(end - first)});
   }
-  const Stmt noted = with(block, [&](BlockNode& b) {
-    for (Region& region : write ? b.writes : b.reads)
-      if (region.buffer == buffer) region = stated;
-  });
+  const Stmt noted = with(block, [&](BlockNode& b) { (write ? b.writes : b.reads)[index] = stated; });
   return Applied{replace_in(func, &block, noted), {}};
 }
 

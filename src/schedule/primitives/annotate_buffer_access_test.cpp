@@ -2,6 +2,7 @@
 
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/read_at.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -31,6 +32,26 @@ IndexMap map_of(const char* text) {
   IndexMap map;
   FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
   return map;
+}
+
+// The other place where the block reads the buffer stays known.
+TEST(AnnotateBufferAccess, OneOfTwoRegionsOfABuffer) {
+  auto s = schedule_from(R"(
+func gram(A: f32[3, 4], B: f32[3, 3] output):
+  for i in 3:
+    for j in 3:
+      for k in 4:
+        block B(vi: spatial[3] = i, vj: spatial[3] = j, vk: reduce[4] = k):
+          reads A[vi, vk], A[vj, vk]
+          writes B[vi, vj]
+          init:
+            B[vi, vj] = 0.0
+          B[vi, vj] = B[vi, vj] + A[vi, vk] * A[vj, vk]
+)");
+  const BlockRef b = s.block("B");
+  ASSERT_OK(annotate_buffer_access(s, {b, 1, "read", map_of("(i, j, k) -> (j, j + 1, k, k + 1)")}));
+  ASSERT_OK(read_at(s, {s.loop("j"), b, 0, "global"}));
+  EXPECT_SAME_RESULT(s);
 }
 
 TEST(AnnotateBufferAccess, ALargerRegionIsComputed) {

@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
+#include "schedule/repetition.h"
 
 namespace fettle {
 namespace {
@@ -97,9 +99,7 @@ Stmt init_nest(const Func& func, const BlockNode& inside, const std::vector<cons
     init->predicate = logical_and(init->predicate, bounds_predicate(analyzer, binding, iter.extent));
   }
   if (is_true(init->predicate)) init->predicate = nullptr;
-  init->body = substitute(inside.init, iters);
-  Analyzer plain;
-  infer_regions(*init, plain);
+  init_regions(*init, inside, iters);
   Stmt nest = init;
   for (size_t i = repeated.size(); i-- > 0;)
     nest = with(*repeated[i], [&](ForNode& f) {
@@ -184,6 +184,9 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
     }
     if (is_true(inside->predicate)) inside->predicate = nullptr;
   }
+  if (block->init && reduces_outside && !runs_once(func, *block, inner) && checks("blockize.once"))
+    return fail_at(ErrorCode::E227, func, loop,
+                   fmt::format("block {} may run twice for one point below loop {}", block->name, loop->var->name), {});
   if (block->init && reduces_outside) {
     unit->init = init_nest(func, *inside, inner, within);
     inside->init = nullptr;

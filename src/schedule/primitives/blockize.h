@@ -15,6 +15,7 @@ namespace fettle {
 /// nested down to it; extents inside are constants Returns the new block, named <block>_o. Costs nothing: lowering
 /// dissolves blocks. Errors: E206 no such loop · E207 more than one block is beneath, or something stands between
 ///         E209 a binding is no tile part plus inner part, or the predicate does more than bound the iterators
+///         E227 loops of a reduction stay outside, and below `loop` the block may run twice for one point
 struct BlockizeArgs {
   LoopRef loop;
   static constexpr auto fields = std::tuple{field("loop", &BlockizeArgs::loop)};

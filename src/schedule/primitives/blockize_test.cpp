@@ -198,5 +198,43 @@ func rows(A: f32[4, 3], B: f32[4] output):
   EXPECT_SAME_RESULT(s);
 }
 
+// The init of a unit becomes that of the unit around it, with a block inside.
+TEST(Blockize, AUnitOfUnitsWithTheInitOutside) {
+  auto s = schedule_from(R"(
+func rows(A: f32[4, 6], B: f32[4] output):
+  for k in 6:
+    for i in 4:
+      block B(vi: spatial[4] = i, vk: reduce[6] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  ASSERT_OK(split(s, {s.loop("k"), {3, 2}}));
+  ASSERT_OK(blockize(s, {s.loop("i")}));
+  ASSERT_OK(blockize(s, {s.loop("k_1")}));
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
+}
+
+// The unit clears once what then runs for each j.
+TEST(Blockize, E227WhatRunsAgain) {
+  auto s = schedule_from(R"(
+func again(A: f32[5, 8], B: f32[5] output):
+  for k in 2:
+    for j in 3:
+      for i in 5:
+        for l in 4:
+          block B(vi: spatial[5] = i, vk: reduce[8] = k * 4 + l):
+            reads A[vi, vk]
+            writes B[vi]
+            init:
+              B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+)");
+  EXPECT_ERROR(blockize(s, {s.loop("j")}), E227);
+}
+
 }  // namespace
 }  // namespace fettle

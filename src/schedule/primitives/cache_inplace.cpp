@@ -8,6 +8,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
+#include "schedule/repetition.h"
 #include "schedule/staging.h"
 
 namespace fettle {
@@ -81,8 +82,16 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
                        fmt::format("loop {} moves through the reduction and the output of block {} at once",
                                    other->var->name, block->name),
                        {});
+  if (!runs_once(func, *block, inner) && checks("cache_inplace.once"))
+    return fail_at(ErrorCode::E227, func, loop,
+                   fmt::format("block {} may run twice for one point below loop {}", block->name, loop->var->name), {});
   const std::vector<Stmt> path = path_to(loop->body, block);
   const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
+  if (const BlockNode* maker = makes_for_init(part, *block); maker && checks("cache_inplace.reads"))
+    return fail_at(ErrorCode::E227, func, maker,
+                   fmt::format("block {} makes what the init of block {} reads, after the tile would begin with it",
+                               maker->name, block->name),
+                   {});
   for (const BlockNode* other : blocks_under(part)) {
     const auto touches = [&](const std::vector<Region>& regions) {
       return std::ranges::any_of(regions, [&](const Region& r) { return r.buffer == buffer; });

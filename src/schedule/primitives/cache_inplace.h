@@ -23,7 +23,8 @@ namespace fettle {
 /// Returns the loading and the storing block. Costs one load and one store of the tile in each iteration of `loop`.
 /// Errors: E206 no such loop or block · E207 the loop does not enclose the block · E212 no reduction block
 ///         E215 another block there uses what is written · E216 a loop outside moves through reduction and output at
-///         once E219 unknown scope · E220 no such write
+///         once · E219 unknown scope · E220 no such write
+///         E227 below the loop the block may run twice for one point, or what its init reads is made there
 struct CacheInplaceArgs {
   BlockRef block;
   int64_t write_index = 0;

@@ -1,6 +1,8 @@
 #include "schedule/primitives/cache_inplace.h"
 
+#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/read_at.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/testing.h"
@@ -108,6 +110,56 @@ func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
 )");
   ASSERT_OK(cache_inplace(s, {s.block("B"), 0, s.loop("k"), "global"}));
   EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
+}
+
+// Below j the sums begin anew for each j: a tile that is cleared before j would add them all up.
+TEST(CacheInplace, E227WhatRunsAgain) {
+  auto s = schedule_from(R"(
+func again(A: f32[5, 4], C: f32[5, 3] output):
+  alloc B: f32[5]
+  for i in 5:
+    for k in 4:
+      block B(vi: spatial[5] = i, vk: reduce[4] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+  for i in 5:
+    for j in 3:
+      block C(vi: spatial[5] = i, vj: spatial[3] = j):
+        reads B[vi]
+        writes C[vi, vj]
+        C[vi, vj] = B[vi] + 1.0
+)");
+  const BlockRef b = s.block("B");
+  ASSERT_OK(compute_at(s, {b, s.loop("j")}));
+  const auto loops = get_loops(s, {b});
+  ASSERT_OK(loops);
+  EXPECT_ERROR(cache_inplace(s, {b, 0, (*loops)[0], "global"}), E227);
+  ASSERT_OK(cache_inplace(s, {b, 0, (*loops)[1], "global"}));
+  EXPECT_SAME_RESULT(s);
+}
+
+// The tile would begin before the copy that its first step reads.
+TEST(CacheInplace, E227WhatTheInitReadsIsMadeBelow) {
+  auto s = schedule_from(R"(
+func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk], D[vi]
+        writes B[vi]
+        init:
+          B[vi] = D[vi]
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  const BlockRef b = s.block("B");
+  const LoopRef i = s.loop("i"), k = s.loop("k");
+  ASSERT_OK(read_at(s, {k, b, 1, "global"}));
+  EXPECT_ERROR(cache_inplace(s, {b, 0, i, "global"}), E227);
+  ASSERT_OK(cache_inplace(s, {b, 0, k, "global"}));
   EXPECT_SAME_RESULT(s);
 }
 

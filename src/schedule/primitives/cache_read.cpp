@@ -74,6 +74,14 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
     const auto at = std::ranges::find(order, reader);
     if (at == order.end() || at < std::ranges::find(order, first_below))
       return fail_at(ErrorCode::E215, func, reader, fmt::format("block {} runs before the copy", reader->name), {});
+    for (const BlockNode* writer : producers) {
+      const auto written = std::ranges::find(order, writer);
+      if (written >= std::ranges::find(order, first_below) && written < at && checks("cache_read.overwritten"))
+        return fail_at(ErrorCode::E215, func, writer,
+                       fmt::format("block {} overwrites {} between the copy and block {}", writer->name, buffer->name,
+                                   reader->name),
+                       {});
+    }
     readers.push_back(reader);
   }
 

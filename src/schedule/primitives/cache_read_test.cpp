@@ -125,5 +125,33 @@ func update(A: f32[4], B: f32[4] output):
   EXPECT_ERROR(cache_read(updating, {updating.block("B"), 1, "global"}), E211);
 }
 
+// A copy for two readers must be what both would read.
+TEST(CacheRead, E215OverwrittenBetweenTheReaders) {
+  auto s = schedule_from(R"(
+func f(A: f32[5], C: f32[5] output, D: f32[5] output, B: f32[5] output):
+  for i in 5:
+    block B(vi: spatial[5] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = A[vi]
+  for i in 5:
+    block C(vi: spatial[5] = i):
+      reads B[vi]
+      writes C[vi]
+      C[vi] = B[vi] + 1.0
+  for i in 5:
+    block again(vi: spatial[5] = i):
+      reads B[vi]
+      writes B[vi]
+      B[vi] = B[vi] * 2.0
+  for i in 5:
+    block D(vi: spatial[5] = i):
+      reads B[vi]
+      writes D[vi]
+      D[vi] = B[vi] + 3.0
+)");
+  EXPECT_ERROR(cache_read(s, {s.block("C"), 0, "global", {s.block("D")}}), E215);
+}
+
 }  // namespace
 }  // namespace fettle

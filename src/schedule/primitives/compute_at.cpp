@@ -107,12 +107,19 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
   const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
   const BlockNode* first_in_part = blocks_under(part).front();
   for (const Region& read : move.block->reads)
-    for (const BlockNode* producer : producers_of(*move.scope, read.buffer.get()))
+    for (const BlockNode* producer : producers_of(*move.scope, read.buffer.get())) {
+      if (move.index(producer) > move.index(move.block) && move.index(producer) < move.index(first_in_part) &&
+          checks("compute_at.overwritten"))
+        return fail_at(ErrorCode::E215, func, producer,
+                       fmt::format("block {} overwrites what block {} reads, and would run before it", producer->name,
+                                   move.block->name),
+                       {});
       if (producer != move.block && move.index(producer) >= move.index(first_in_part) && checks("compute_at.producers"))
         return fail_at(ErrorCode::E215, func, producer,
                        fmt::format("block {} writes what block {} reads, and would run after it", producer->name,
                                    move.block->name),
                        {});
+    }
 
   std::vector<const ForNode*> outer = loops_around(func, move.loop);
   outer.push_back(move.loop);

@@ -172,5 +172,35 @@ func places(A: f32[4], B: f32[8] output):
   EXPECT_ERROR(compute_at(places, {places.block("T"), places.loop("l")}), E216);
 }
 
+// On its way to its reader the block would pass what overwrites its input.
+TEST(ComputeAt, E215OverwrittenInBetween) {
+  auto s = schedule_from(R"(
+func f(A: f32[5], D: f32[5] output, B: f32[5] output):
+  alloc C: f32[5]
+  for i in 5:
+    block B(vi: spatial[5] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = A[vi]
+  for i in 5:
+    block C(vi: spatial[5] = i):
+      reads B[vi]
+      writes C[vi]
+      C[vi] = B[vi] + 1.0
+  for i in 5:
+    block again(vi: spatial[5] = i):
+      reads B[vi]
+      writes B[vi]
+      B[vi] = B[vi] * 2.0
+  for i in 5:
+    block D(vi: spatial[5] = i):
+      reads C[vi]
+      writes D[vi]
+      D[vi] = C[vi] + 3.0
+)");
+  const auto loops = get_loops(s, {s.block("D")});
+  EXPECT_ERROR(compute_at(s, {s.block("C"), (*loops)[0]}), E215);
+}
+
 }  // namespace
 }  // namespace fettle

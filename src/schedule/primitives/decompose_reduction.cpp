@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "arith/affine_map.h"
 #include "base/checks.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
+#include "schedule/repetition.h"
 
 namespace fettle {
 namespace {
@@ -18,61 +18,6 @@ bool spatial_use(const BlockNode& block, const ForNode& loop) {
   return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
     return iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop.var.get());
   });
-}
-
-bool uses_any(const Expr& e, const std::vector<const ForNode*>& loops) {
-  return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
-}
-
-// What is left of a sum without what `loops` do not change: a value of it tells one of `e`, and the other way round.
-Expr changing_part(const Expr& e, const std::vector<const ForNode*>& loops) {
-  Analyzer analyzer;
-  LinearForm form = analyzer.linear(e);
-  form.constant = 0;
-  std::erase_if(form.terms, [&](const LinearTerm& term) { return !uses_any(term.expr, loops); });
-  return form.terms.size() == 1 ? form.terms.front().expr : analyzer.to_expr(form);
-}
-
-// Those of `loops` that the values of `bindings` do not tell by themselves, as those of i + outer do, or of
-// (i + outer) // 7 and (i + outer) % 7. Bounds and conditions are not looked at.
-std::vector<const ForNode*> untold(std::vector<const ForNode*> loops, const std::vector<Expr>& bindings) {
-  std::vector<Expr> values = bindings;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Expr value = changing_part(values[i], loops);
-    const size_t before = loops.size();
-    std::erase_if(loops, [&](const ForNode* loop) { return loop->var.get() == value.get(); });
-    const auto* quotient = value.as<BinaryNode>();
-    if (quotient && quotient->op == BinaryOp::kFloorDiv)
-      for (const Expr& other : bindings) {
-        const Expr candidate = changing_part(other, loops);
-        const auto* rest = candidate.as<BinaryNode>();
-        if (rest && rest->op == BinaryOp::kFloorMod && structural_equal(rest->a, quotient->a) &&
-            structural_equal(rest->b, quotient->b))
-          values.push_back(quotient->a);
-      }
-    if (loops.size() == before) continue;
-    values = bindings;  // with a loop less to change, more may be told
-    i = static_cast<size_t>(-1);
-  }
-  return loops;
-}
-
-// Whether no instance of `block` comes twice while `loops` run. One that does begins anew each time with its init
-// beside it; with all inits first it would be added twice.
-bool runs_once(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& loops) {
-  std::vector<Expr> bindings, extents;
-  for (const IterVar& iter : block.iters) {
-    bindings.push_back(iter.binding);
-    extents.push_back(iter.extent);
-  }
-  std::vector<VarDomain> domains;
-  for (const ForNode* loop : untold(loops, bindings))
-    if (!is_one(loop->extent)) domains.push_back({loop->var, {loop->min, loop->extent}});
-  if (domains.empty()) return true;
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, loops_around(func, &block));
-  return detect_affine_map(bindings, extents, domains, block.predicate, analyzer).injective;
 }
 
 // The nest that runs the init of `block` for all that `loops` cover.
@@ -102,19 +47,7 @@ Stmt init_nest(const std::string& name, const BlockNode& block, const std::vecto
     });
     if (!on_reduction) init->predicate = logical_and(init->predicate, substitute(condition, loop_vars));
   }
-  init->body = substitute(block.init, iter_vars);
-  if (blocks_under(block.init).empty()) {
-    Analyzer analyzer;
-    infer_regions(*init, analyzer);
-  } else {  // a tile made by blockize: its init writes what it writes
-    for (const Region& write : block.writes) {
-      Region region{write.buffer, {}};
-      for (const Range& range : write.ranges)
-        region.ranges.push_back({substitute(range.min, iter_vars), substitute(range.extent, iter_vars)});
-      init->writes.push_back(std::move(region));
-    }
-    init->body = rename_bound(init->body);
-  }
+  init_regions(*init, block, iter_vars);
   Stmt nest = init;
   for (size_t i = repeated.size(); i-- > 0;)
     nest = with(*repeated[i], [&](ForNode& f) {
@@ -152,6 +85,11 @@ Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeRedu
     return fail_at(ErrorCode::E227, func, loop,
                    fmt::format("block {} may run twice for one point below loop {}", block->name, loop->var->name), {});
 
+  if (const BlockNode* maker = makes_for_init(loop_stmt, *block); maker && checks("decompose_reduction.reads"))
+    return fail_at(ErrorCode::E227, func, maker,
+                   fmt::format("block {} below loop {} makes what the init of block {} reads", maker->name,
+                               loop->var->name, block->name),
+                   {});
   const std::string name = unique_block_name(func, block->name + "_init");
   const Stmt init = init_nest(name, *block, inner);
   const Stmt update = with(*block, [](BlockNode& b) {

@@ -15,7 +15,8 @@ namespace fettle {
 /// loop: encloses the block and is not inside any of its reduction loops
 /// Returns the new block, named <block>_init. Costs one pass over the output; saves a test in every iteration.
 /// Errors: E206 no such loop or block · E207 the loop does not enclose the block · E212 no reduction block
-///         E227 a reduction loop lies outside of `loop`
+///         E227 a reduction loop lies outside of `loop`, or below it the block may run twice for one point
+///         or what the init reads is made
 struct DecomposeReductionArgs {
   BlockRef block;
   LoopRef loop;

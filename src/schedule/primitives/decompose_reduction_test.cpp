@@ -2,6 +2,7 @@
 
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/read_at.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
@@ -181,6 +182,24 @@ func two(A: f32[4, 3], B: f32[4] output, C: f32[4] output):
 )");
   EXPECT_ERROR(decompose_reduction(two, {two.block("B"), two.loop("i")}), E207);
   EXPECT_ERROR(decompose_reduction(two, {two.block("C"), two.loop("i")}), E212);
+}
+
+// The init would come before the copy that it reads.
+TEST(DecomposeReduction, E227WhatTheInitReadsIsMadeBelow) {
+  auto s = schedule_from(R"(
+func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: reduce[3] = k):
+        reads A[vi, vk], D[vi]
+        writes B[vi]
+        init:
+          B[vi] = D[vi]
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  const BlockRef b = s.block("B");
+  ASSERT_OK(read_at(s, {s.loop("k"), b, 1, "global"}));
+  EXPECT_ERROR(decompose_reduction(s, {b, s.loop("k")}), E227);
 }
 
 }  // namespace

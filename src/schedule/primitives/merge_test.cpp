@@ -162,5 +162,30 @@ TEST(Merge, Errors) {
   EXPECT_ERROR(merge(s, {{i, k}}), E206);
 }
 
+// Of two places where a block reads a buffer, one needs other iterations.
+TEST(Merge, E227OneOfTwoRegions) {
+  auto s = schedule_from(R"(
+func gram(A: f32[4, 3], C: f32[4, 4] output):
+  alloc B: f32[4, 3]
+  for i in 4:
+    for k in 3:
+      block B(vi: spatial[4] = i, vk: spatial[3] = k):
+        reads A[vi, vk]
+        writes B[vi, vk]
+        B[vi, vk] = A[vi, vk] + 1.0
+  for i in 4:
+    for j in 4:
+      for k in 3:
+        block C(vi: spatial[4] = i, vj: spatial[4] = j, vk: reduce[3] = k):
+          reads B[vi, vk], B[vj, vk]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + B[vi, vk] * B[vj, vk]
+)");
+  const auto first = get_loops(s, {s.block("B")}), second = get_loops(s, {s.block("C")});
+  EXPECT_ERROR(merge(s, {{(*first)[0], (*second)[0]}}), E227);
+}
+
 }  // namespace
 }  // namespace fettle

@@ -7,7 +7,9 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "schedule/footprint.h"
 #include "schedule/nest.h"
+#include "schedule/repetition.h"
 
 namespace fettle {
 namespace {
@@ -80,8 +82,20 @@ std::vector<const ForNode*> entangled(const BlockNode& block, std::span<const Fo
   return in_order;
 }
 
+// Of a reduction that runs several times for a point (below a loop that it does not use), each time anew: the order of
+// its steps and of these loops.
+std::vector<const ForNode*> steps_and_repeats(const BlockNode& block, std::span<const ForNode* const> loops) {
+  std::vector<const ForNode*> in_order;
+  for (const ForNode* loop : loops)
+    if (std::ranges::none_of(block.iters, [&](const IterVar& iter) {
+          return iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop->var.get());
+        }))
+      in_order.push_back(loop);
+  return in_order;
+}
+
 // A block whose instances must not change their order as the loops go from `before` to `after`, or null.
-const BlockNode* find_ordered(const Stmt& body, std::span<const ForNode* const> before,
+const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<const ForNode* const> before,
                               std::span<const ForNode* const> after) {
   const auto in_step = [&](const BlockNode& block, std::span<const ForNode* const> loops) {
     std::vector<const ForNode*> steps;
@@ -94,9 +108,13 @@ const BlockNode* find_ordered(const Stmt& body, std::span<const ForNode* const> 
   };
   const BlockNode* found = nullptr;
   walk(body, [&](const Stmt& x) {
-    if (const auto* block = x.as<BlockNode>();
-        block && block->init && entangled(*block, before) != entangled(*block, after))
-      found = block;
+    if (const auto* block = x.as<BlockNode>(); block && block->init) {
+      if (entangled(*block, before) != entangled(*block, after)) found = block;
+      if (steps_and_repeats(*block, before) != steps_and_repeats(*block, after) &&
+          !carried_loops(*block, {before.begin(), before.end()}).empty() &&
+          !runs_once(func, *block, {before.begin(), before.end()}))
+        found = block;
+    }
     if (const auto* block = x.as<BlockNode>())
       for (const IterVar& iter : block->iters) {
         if (iter.kind == IterKind::kOpaque && uses_any(iter.binding, before)) found = block;
@@ -133,7 +151,8 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   while (order[end - 1] == chain[end - 1]) --end;
   const std::span<const ForNode* const> moved(order.data() + first, end - first);
   const std::span<const ForNode* const> were(chain.data() + first, end - first);
-  if (const BlockNode* block = find_ordered(chain.back()->body, were, moved); block && checks("reorder.ordered"))
+  if (const BlockNode* block = find_ordered(s.func(), chain.back()->body, were, moved);
+      block && checks("reorder.ordered"))
     return fail_at(ErrorCode::E210, s.func(), block, "the instances of block " + block->name + " are ordered", {});
   // Several blocks under the loops that move must not need each other across iterations.
   if (blocks_under(chain.back()->body).size() > 1)

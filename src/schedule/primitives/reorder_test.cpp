@@ -215,5 +215,24 @@ func sums(A: f32[2, 7, 7], B: f32[2, 7] output):
   EXPECT_SAME_RESULT(apart);
 }
 
+// Each j begins the sum anew: not so with j inside of k.
+TEST(Reorder, E210AReductionThatRunsAgain) {
+  auto s = schedule_from(R"(
+func again(A: f32[5, 4], B: f32[5] output):
+  for i in 5:
+    for j in 3:
+      for k in 4:
+        block B(vi: spatial[5] = i, vk: reduce[4] = k):
+          reads A[vi, vk]
+          writes B[vi]
+          init:
+            B[vi] = 0.0
+          B[vi] = B[vi] + A[vi, vk]
+)");
+  EXPECT_ERROR(reorder(s, {{s.loop("k"), s.loop("j")}}), E210);
+  ASSERT_OK(reorder(s, {{s.loop("j"), s.loop("i")}}));
+  EXPECT_SAME_RESULT(s);
+}
+
 }  // namespace
 }  // namespace fettle

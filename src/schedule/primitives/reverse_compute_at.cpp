@@ -35,6 +35,12 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
   for (const BlockNode* producer : move.order) {
     for (const Region& write : producer->writes) {
       if (producer == move.block || !read_region(*move.block, write.buffer.get())) continue;
+      if (move.index(producer) > move.index(move.block) && move.index(producer) <= move.index(move.inside.back()) &&
+          checks("reverse_compute_at.overwritten"))
+        return fail_at(
+            ErrorCode::E215, func, producer,
+            fmt::format("block {} overwrites what block {} reads, before it would", producer->name, move.block->name),
+            {});
       if (!move.is_inside(producer)) {
         if (move.index(producer) > move.index(move.inside.back()))
           return fail_at(
@@ -126,7 +132,8 @@ bool covers(const BlockNode& producer, const Expr& value, const Expr& extent) {
 // Checks that what `source` has written includes what the block reads of it when its iterators run over `needed`.
 Result<> check_source(const Schedule& s, const Move& move, const Source& source, const std::vector<Range>& needed) {
   Footprint footprint(s.func(), source.outer, source.inner);
-  if (producers_of(*move.scope, source.buffer.get()).size() > 1 && !reaches_all(s.func(), *source.producer))
+  if (producers_of(*move.scope, source.buffer.get()).size() > 1 && !reaches_all(s.func(), *source.producer) &&
+      checks("reverse_compute_at.parts"))
     return not_covered(s, move, source.buffer);
   VarMap bindings;
   for (const IterVar& iter : source.producer->iters) bindings[iter.var.get()] = iter.binding;

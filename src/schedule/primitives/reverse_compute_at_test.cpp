@@ -275,5 +275,34 @@ func gram(A: f32[2, 4, 3], C: f32[2, 4, 4] output):
   EXPECT_ERROR(reverse_compute_at(rows, {rows.block("C"), rows.loop("i")}), E216);
 }
 
+// What comes after the block may overwrite what it reads.
+TEST(ReverseComputeAt, E215OverwrittenInBetween) {
+  auto s = schedule_from(R"(
+func f(A: f32[5], C: f32[5] output, D: f32[5] output, B: f32[5] output):
+  for i in 5:
+    block B(vi: spatial[5] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = A[vi]
+  for i in 5:
+    block C(vi: spatial[5] = i):
+      reads B[vi]
+      writes C[vi]
+      C[vi] = B[vi] + 1.0
+  for i in 5:
+    block again(vi: spatial[5] = i):
+      reads B[vi]
+      writes B[vi]
+      B[vi] = B[vi] * 2.0
+  for i in 5:
+    block D(vi: spatial[5] = i):
+      reads B[vi]
+      writes D[vi]
+      D[vi] = B[vi] + 3.0
+)");
+  const auto loops = get_loops(s, {s.block("again")});
+  EXPECT_ERROR(reverse_compute_at(s, {s.block("C"), (*loops)[0]}), E215);
+}
+
 }  // namespace
 }  // namespace fettle

@@ -1,0 +1,67 @@
+#include "schedule/repetition.h"
+
+#include <algorithm>
+
+#include "arith/affine_map.h"
+#include "ir/compare.h"
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+bool uses_any(const Expr& e, const std::vector<const ForNode*>& loops) {
+  return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
+}
+
+// What is left of a sum without what `loops` do not change: a value of it tells one of `e`, and the other way round.
+Expr changing_part(const Expr& e, const std::vector<const ForNode*>& loops) {
+  Analyzer analyzer;
+  LinearForm form = analyzer.linear(e);
+  form.constant = 0;
+  std::erase_if(form.terms, [&](const LinearTerm& term) { return !uses_any(term.expr, loops); });
+  return form.terms.size() == 1 ? form.terms.front().expr : analyzer.to_expr(form);
+}
+
+// Those of `loops` that the values of `bindings` do not tell by themselves, as those of i + outer do, or of
+// (i + outer) // 7 and (i + outer) % 7. Bounds and conditions are not looked at.
+std::vector<const ForNode*> untold(std::vector<const ForNode*> loops, const std::vector<Expr>& bindings) {
+  std::vector<Expr> values = bindings;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Expr value = changing_part(values[i], loops);
+    const size_t before = loops.size();
+    std::erase_if(loops, [&](const ForNode* loop) { return loop->var.get() == value.get(); });
+    const auto* quotient = value.as<BinaryNode>();
+    if (quotient && quotient->op == BinaryOp::kFloorDiv)
+      for (const Expr& other : bindings) {
+        const Expr candidate = changing_part(other, loops);
+        const auto* rest = candidate.as<BinaryNode>();
+        if (rest && rest->op == BinaryOp::kFloorMod && structural_equal(rest->a, quotient->a) &&
+            structural_equal(rest->b, quotient->b))
+          values.push_back(quotient->a);
+      }
+    if (loops.size() == before) continue;
+    values = bindings;  // with a loop less to change, more may be told
+    i = static_cast<size_t>(-1);
+  }
+  return loops;
+}
+
+}  // namespace
+
+bool runs_once(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& loops) {
+  std::vector<Expr> bindings, extents;
+  for (const IterVar& iter : block.iters) {
+    bindings.push_back(iter.binding);
+    extents.push_back(iter.extent);
+  }
+  std::vector<VarDomain> domains;
+  for (const ForNode* loop : untold(loops, bindings))
+    if (!is_one(loop->extent)) domains.push_back({loop->var, {loop->min, loop->extent}});
+  if (domains.empty()) return true;
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  bind_loops(analyzer, loops_around(func, &block));
+  return detect_affine_map(bindings, extents, domains, block.predicate, analyzer).injective;
+}
+
+}  // namespace fettle
