@@ -7,6 +7,7 @@ are those of the table of primitives in docs/architecture.md.
 
   primitive_pages.py            writes the pages
   primitive_pages.py --check    changes nothing; prints what differs and exits with 1 if anything does
+  primitive_pages.py --python F writes the same for the Python package: what each primitive takes, returns and does
 """
 
 import pathlib
@@ -199,7 +200,7 @@ def groups(names):
     return found
 
 
-def pages():
+def read_headers():
     meanings = error_meanings()
     headers = {}
     for path in sorted(HEADERS.glob("*.h")):
@@ -207,6 +208,11 @@ def pages():
             headers[path.stem] = Header(path, meanings)
         except HeaderError as problem:
             raise HeaderError(f"{path.relative_to(ROOT)}: {problem}") from None
+    return headers
+
+
+def pages():
+    headers = read_headers()
     made = {f"{name}.md": header.page() for name, header in headers.items()}
     lines = [NOTE.format("src/schedule/primitives/"), "# Schedule primitives\n",
              "Each step of a [schedule](../architecture.md#schedules) is one of these. They are written the same in C++, where the\n"
@@ -220,7 +226,23 @@ def pages():
     return made
 
 
+def write_python(path):
+    """PRIMITIVES: name → (what it returns, [(argument, kind, default)], the header's comment)."""
+    lines = ['"""Written by scripts/primitive_pages.py from the headers of src/schedule/primitives/."""', "", "PRIMITIVES = {"]
+    for name, header in read_headers().items():
+        doc = "\n".join([header.call(), "", *header.comment])
+        lines.append(f"    {name!r}: ({header.result!r}, {header.args!r},\n        {doc!r}),")
+    pathlib.Path(path).write_text("\n".join([*lines, "}", ""]))
+
+
 def main():
+    if sys.argv[1:2] == ["--python"] and len(sys.argv) == 3:
+        try:
+            write_python(sys.argv[2])
+        except HeaderError as problem:
+            print(problem, file=sys.stderr)
+            return 1
+        return 0
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         print(__doc__, file=sys.stderr)

@@ -117,6 +117,22 @@ Result<> LocalKernel::run() {
   return {};
 }
 
+Result<> LocalKernel::run_on(std::span<void* const> buffers) {
+  FETTLE_CHECK(buffers.size() == state_->n_scheduled_params);
+  std::vector<void*> given = state_->buffers;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i]) given[i] = buffers[i];
+  if (const int32_t status = state_->loaded.kernel(state_->context.get(), given.data(), state_->ints.data());
+      status != FETTLE_OK)
+    return fail(ErrorCode::E710, fmt::format("the kernel returned {}", status));
+  return {};
+}
+
+bool LocalKernel::in_callers_order(int index) const {
+  const Relayout& layout = state_->layouts.at(static_cast<size_t>(index));
+  return layout.is_identity() && layout.physical_bytes() == layout.logical_bytes();
+}
+
 Result<> LocalKernel::run_prologue() {
   if (!state_->loaded.prologue) return {};
   const int32_t status =

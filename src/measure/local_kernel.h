@@ -39,6 +39,11 @@ class LocalKernel {
   Result<> run();
   /// As run, without a Result: 0 is success.
   int32_t call();
+  /// One call on the caller's memory: a pointer for each parameter, of physical_bytes(index) in the buffer's own layout
+  /// and aligned as it says (buffer->alignment_bytes); null: the kernel's own buffer. E710 as above.
+  Result<> run_on(std::span<void* const> buffers);
+  /// Whether the parameter's own layout is the caller's order, so that the caller's memory may stand for it.
+  bool in_callers_order(int index) const;
   /// Once more the work on constants alone, after set_logical on one of them. E710.
   Result<> run_prologue();
 

@@ -11,6 +11,7 @@
 #include "ir/compare.h"
 #include "ir/fold.h"
 #include "ir/text.h"
+#include "te/make_func.h"
 
 namespace fettle::te {
 namespace {
@@ -39,21 +40,23 @@ class Builder {
  public:
   explicit Builder(const FuncOptions& options) : options_(options) {}
 
-  Func build(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  Result<Func> build(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
     auto func = make_ref<FuncNode>();
     func->name = std::move(name);
     func->int_params = options_.int_params;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto kind = i < options_.input_kinds.size() ? options_.input_kinds[i] : ParamKind::kInput;
       Buffer buffer = real_buffer(inputs[i].name(), {inputs[i].shape(), inputs[i].dtype()});
-      FETTLE_CHECK_MSG(instantiate_.buffers.emplace(inputs[i].get(), buffer).second, "an input is given twice");
+      if (!instantiate_.buffers.emplace(inputs[i].get(), buffer).second)
+        return fail(ErrorCode::E102, "input " + inputs[i].name() + " is given twice");
       func->params.push_back({buffer, kind, free_layout(i)});
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Tensor& t = outputs[i];
-      FETTLE_CHECK_MSG(t.get()->op, "output " + t.name() + " is a placeholder");
+      if (!t.get()->op) return fail(ErrorCode::E102, "output " + t.name() + " is a placeholder");
       Buffer buffer = real_buffer(t.name(), {t.shape(), t.dtype()});
-      FETTLE_CHECK_MSG(instantiate_.buffers.emplace(t.get(), buffer).second, "an output is given twice, or an input");
+      if (!instantiate_.buffers.emplace(t.get(), buffer).second)
+        return fail(ErrorCode::E102, "output " + t.name() + " is given twice, or is an input too");
       output_buffers_[{t.get()->op.get(), t.get()->output}] = buffer;
       func->params.push_back({buffer, ParamKind::kOutput, free_layout(inputs.size() + i)});
     }
@@ -66,8 +69,8 @@ class Builder {
     func->body = Stmt(root);
     collect_int_params(*func);
     Func result(func);
-    const Result<> status = check_well_formed(result);
-    FETTLE_CHECK_MSG(status.has_value(), status.error().to_string() + "\n" + to_text(result));
+    FETTLE_TRY_VOID(problem_);
+    FETTLE_TRY_VOID(check_well_formed(result));
     return result;
   }
 
@@ -105,9 +108,9 @@ class Builder {
   void visit_buffer(const BufferNode* buffer) {
     if (instantiate_.buffers.contains(buffer) && !is_output(buffer)) return;
     const auto* tensor = dynamic_cast<const TensorNode*>(buffer);
-    FETTLE_CHECK_MSG(tensor, "an access to a buffer that is no tensor: " + buffer->name);
+    if (!tensor) return note("an access to a buffer that is no tensor: " + buffer->name);
     if (own_states_.contains(buffer)) return;
-    FETTLE_CHECK_MSG(tensor->op, "placeholder " + buffer->name + " is not among the inputs");
+    if (!tensor->op) return note("placeholder " + buffer->name + " is not among the inputs");
     visit(tensor->op.get());
     instantiate_.buffers.emplace(buffer, op_buffers_.at(tensor->op.get())[static_cast<size_t>(tensor->output)]);
   }
@@ -115,6 +118,10 @@ class Builder {
   bool is_output(const BufferNode* buffer) const {
     const auto* tensor = dynamic_cast<const TensorNode*>(buffer);
     return tensor && output_buffers_.contains({tensor->op.get(), tensor->output});
+  }
+
+  void note(std::string problem) {
+    if (problem_) problem_ = fail(ErrorCode::E102, std::move(problem));
   }
 
   // Producers first.
@@ -290,6 +297,7 @@ class Builder {
   }
 
   const FuncOptions& options_;
+  Result<> problem_;  // the first that was met
   Instantiate instantiate_;
   std::map<std::pair<const OpNode*, int>, Buffer> output_buffers_;
   std::unordered_map<const OpNode*, std::vector<Buffer>> op_buffers_;
@@ -301,9 +309,16 @@ class Builder {
 
 }  // namespace
 
+Result<Func> make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                       const FuncOptions& options) {
+  return Builder(options).build(std::move(name), inputs, outputs);
+}
+
 Func create_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                  const FuncOptions& options) {
-  return Builder(options).build(std::move(name), inputs, outputs);
+  const Result<Func> made = make_func(std::move(name), inputs, outputs, options);
+  FETTLE_CHECK_MSG(made.has_value(), made.error().to_string());
+  return *made;
 }
 
 }  // namespace fettle::te

@@ -1,0 +1,21 @@
+// The module fettle._fettle: its table of contents.
+
+#include "binding.h"
+
+NB_MODULE(_fettle, m) {
+  using namespace fettle::python;
+  nb::module_ te = m.def_submodule("te");
+  bind_errors(m);
+  bind_expressions(m);
+  bind_programs(m);
+  bind_tensors(m);
+  bind_schedules(m);
+  bind_kernels(m);
+  bind_templates(m);
+  bind_sketches(m);
+  bind_runners(m);
+  bind_cost_models(m);
+  bind_search(m);
+  bind_tuning(m);
+  bind_models(m);
+}
