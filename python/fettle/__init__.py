@@ -3,8 +3,19 @@
 import os as _os
 import pathlib as _pathlib
 
-from . import te
-from ._fettle import Func, Target, explain_trace, parse, parse_loops, simplify_trace
+from . import _fettle, sketch, te
+from ._fettle import (Config, ConfigSpace, Database, Func, MeasureResult, Target, TuneReport, builtin_template,
+                      cost_model, default_schedule, explain_trace, feature_names, lower, parse, parse_loops,
+                      simplify_trace, space, templates_for)
 from .errors import Error
 from .kernel import Kernel, aligned, build, empty
+from .model import Model
 from .schedule import Schedule
+from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy, SketchRule, Sketches, Template, template,
+                   tune)
+
+strategies = tuple(_fettle.strategy_names())
+
+# The worker that measures candidates: beside the package, or where FETTLE_WORKER says.
+_worker = _os.environ.get("FETTLE_WORKER") or str(_pathlib.Path(__file__).parent / "bin" / "fettle-worker")
+_fettle._set_worker(_worker if _os.path.exists(_worker) else "")

@@ -57,8 +57,9 @@ void on_owner_thread() {
 
 void bind_errors(nb::module_& m) {
   owner() = std::this_thread::get_id();
-  nb::class_<KeptDiagnostic>(m, "KeptDiagnostic")
-      .def("explain", [](const KeptDiagnostic& kept) { return explain(kept.diagnostic); });
+  nb::class_<KeptDiagnostic>(m, "KeptDiagnostic").def("explain", [](const KeptDiagnostic& kept) {
+    return explain(kept.diagnostic);
+  });
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);

@@ -23,11 +23,11 @@ bool is_number(nb::handle h) {
 Expr int_literal(int64_t value, DType type) {
   if (type.is_float()) return float_imm(static_cast<double>(value), type);
   const bool is_signed = type.code == TypeCode::kInt;
-  const bool fits = type.is_bool() ? value == 0 || value == 1
-                    : type.bits == 64
-                        ? is_signed || value >= 0
-                        : (is_signed ? value >= -(int64_t{1} << (type.bits - 1)) && value < int64_t{1} << (type.bits - 1)
-                                     : value >= 0 && value < int64_t{1} << type.bits);
+  const bool fits = type.is_bool()    ? value == 0 || value == 1
+                    : type.bits == 64 ? is_signed || value >= 0
+                                      : (is_signed ? value >= -(int64_t{1} << (type.bits - 1)) &&
+                                                         value < int64_t{1} << (type.bits - 1)
+                                                   : value >= 0 && value < int64_t{1} << type.bits);
   if (!fits) raise(ErrorCode::E709, fmt::format("{} is no {}", value, type.to_string()));
   return int_imm(value, type);
 }
@@ -125,14 +125,14 @@ PyExpr inverse(nb::handle a) {
   return make(logical_not(x.expr), x.depth + 1);
 }
 
-constexpr const char* kMath[] = {"exp",     "log", "sqrt",  "rsqrt", "sin",   "cos",   "tanh",
-                                 "erf", "sigmoid", "floor", "ceil", "round", "trunc", "abs"};
+constexpr const char* kMath[] = {"exp", "log",     "sqrt",  "rsqrt", "sin",   "cos",   "tanh",
+                                 "erf", "sigmoid", "floor", "ceil",  "round", "trunc", "abs"};
 
 }  // namespace
 
 DType to_dtype(const std::string& name) {
   static constexpr std::pair<const char*, DType> kNames[] = {
-      {"float32", kF32}, {"float64", kF64}, {"float16", kF16}, {"bfloat16", kBF16}, {"int8", kI8},     {"int16", kI16},
+      {"float32", kF32}, {"float64", kF64}, {"float16", kF16}, {"bfloat16", kBF16}, {"int8", kI8},    {"int16", kI16},
       {"int32", kI32},   {"int64", kI64},   {"uint8", kU8},    {"uint16", kU16},    {"uint32", kU32}, {"uint64", kU64}};
   for (const auto& [known, type] : kNames)
     if (name == known) return type;
@@ -180,12 +180,15 @@ PyExpr to_expr(nb::handle value, std::optional<DType> like) {
 PyExpr to_index(nb::handle value, const char* what) {
   PyExpr e = to_expr(value);
   if (e.expr.dtype() != kI64)
-    raise(ErrorCode::E709, fmt::format("{} is an i64, and {} is {}", what, to_text(e.expr), e.expr.dtype().to_string()));
+    raise(ErrorCode::E709,
+          fmt::format("{} is an i64, and {} is {}", what, to_text(e.expr), e.expr.dtype().to_string()));
   return e;
 }
 
 void bind_operators(nb::handle cls) {
-  const auto def = [&](const char* name, auto* fn) { cls.attr(name) = nb::cpp_function(fn, nb::is_method(), nb::scope(cls), nb::name(name)); };
+  const auto def = [&](const char* name, auto* fn) {
+    cls.attr(name) = nb::cpp_function(fn, nb::is_method(), nb::scope(cls), nb::name(name));
+  };
   def("__add__", &forward<BinaryOp::kAdd>);
   def("__radd__", &backward<BinaryOp::kAdd>);
   def("__sub__", &forward<BinaryOp::kSub>);
@@ -224,11 +227,14 @@ void bind_expressions(nb::module_& m) {
   bind_operators(expr);
 
   nb::module_ te = nb::borrow<nb::module_>(m.attr("te"));
-  te.def("var", [](const std::string& name) { return PyExpr{make_var(checked_name(name, "a variable")), 1}; },
-         nb::arg("name") = "n", "An integer of which nothing is known when the program is compiled.");
-  te.def("const", [](nb::handle value, const std::string& dtype) { return to_expr(value, to_dtype(dtype)); },
-         nb::arg("value"), nb::arg("dtype") = "f32", "A number of that type.");
-  te.def("min_value", [](nb::handle a, nb::handle b) { return binary_op(BinaryOp::kMin, a, b); }, "The smaller of two.");
+  te.def(
+      "var", [](const std::string& name) { return PyExpr{make_var(checked_name(name, "a variable")), 1}; },
+      nb::arg("name") = "n", "An integer of which nothing is known when the program is compiled.");
+  te.def(
+      "const", [](nb::handle value, const std::string& dtype) { return to_expr(value, to_dtype(dtype)); },
+      nb::arg("value"), nb::arg("dtype") = "f32", "A number of that type.");
+  te.def(
+      "min_value", [](nb::handle a, nb::handle b) { return binary_op(BinaryOp::kMin, a, b); }, "The smaller of two.");
   te.def("max_value", [](nb::handle a, nb::handle b) { return binary_op(BinaryOp::kMax, a, b); }, "The larger of two.");
   te.def(
       "select",
@@ -238,7 +244,8 @@ void bind_expressions(nb::module_& m) {
         auto [x, y] = operands(if_true, if_false, "select");
         return make(select(c.expr, x.expr, y.expr), std::max({c.depth, x.depth, y.depth}) + 1);
       },
-      nb::arg("condition"), nb::arg("if_true"), nb::arg("if_false"), "if_true where the condition holds, else if_false.");
+      nb::arg("condition"), nb::arg("if_true"), nb::arg("if_false"),
+      "if_true where the condition holds, else if_false.");
   te.def(
       "likely",
       [](nb::handle condition) {

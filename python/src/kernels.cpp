@@ -39,8 +39,8 @@ template <class Array>
 void check_array(const LocalKernel& kernel, int index, const Array& array) {
   const BufferNode& buffer = *kernel.param(index).buffer;
   const auto shape = kernel.logical_shape(index);
-  bool fits = array.ndim() == shape.size() &&
-              array.dtype().bits / 8 == static_cast<uint32_t>(buffer.dtype.element_bytes());
+  bool fits =
+      array.ndim() == shape.size() && array.dtype().bits / 8 == static_cast<uint32_t>(buffer.dtype.element_bytes());
   for (size_t d = 0; fits && d < shape.size(); ++d) fits = static_cast<int64_t>(array.shape(d)) == shape[d];
   if (!fits) raise(ErrorCode::E705, fmt::format("parameter {} has another shape or type", buffer.name));
 }
@@ -139,7 +139,8 @@ void bind_kernels(nb::module_& m) {
       .def("_set",
            [](PyKernel& k, nb::list constants) {
              std::vector<std::pair<int, InputArray>> arrays;
-             for (nb::handle item : constants) arrays.emplace_back(nb::cast<int>(item[0]), nb::cast<InputArray>(item[1]));
+             for (nb::handle item : constants)
+               arrays.emplace_back(nb::cast<int>(item[0]), nb::cast<InputArray>(item[1]));
              set_constants(k, arrays);
            })
       .def("_time", &time_kernel)
@@ -156,14 +157,16 @@ void bind_kernels(nb::module_& m) {
         TargetPtr on;
         if (nb::try_cast(program, schedule) && schedule) {
           func = schedule->get().func();
-          if (target.is_none() && schedule->get().target()) on = std::make_shared<const Target>(*schedule->get().target());
+          if (target.is_none() && schedule->get().target())
+            on = std::make_shared<const Target>(*schedule->get().target());
         } else {
           func = nb::cast<PyFunc&>(program).func;
         }
         if (!on) on = to_target(target);
-        // A copy that no other thread knows: the kernel keeps its parameters while it runs without the interpreter's lock.
-        auto made = take(LocalKernel::build(private_copy(func), *on,
-                                            {.threads = threads, .ints = ints, .plain = plain}));
+        // A copy that no other thread knows: the kernel keeps its parameters while it runs without the interpreter's
+        // lock.
+        auto made =
+            take(LocalKernel::build(private_copy(func), *on, {.threads = threads, .ints = ints, .plain = plain}));
         return std::make_unique<PyKernel>(std::move(made));
       },
       nb::arg("program"), nb::arg("target").none(), nb::arg("threads"), nb::arg("ints"), nb::arg("plain"));

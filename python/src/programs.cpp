@@ -3,11 +3,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "base/hash.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "expr.h"
 #include "ir/compare.h"
 #include "ir/text.h"
+#include "lower/lower.h"
 #include "program.h"
 #include "schedule/schedule.h"
 #include "tune/sketch/sketch.h"
@@ -32,14 +33,15 @@ Func private_copy(const Func& func) {
 
 void bind_programs(nb::module_& m) {
   nb::class_<Target>(m, "Target", "What a machine is: parse with fettle.Target(\"host\").")
-      .def("__init__",
-           [](Target* self, const std::string& text, int threads) {
-             Target target = take(parse_target(text));
-             if (threads < 0 || threads > 4096) raise(ErrorCode::E709, "threads are 0 … 4096");
-             if (threads > 0) target.threads = threads;
-             new (self) Target(std::move(target));
-           },
-           nb::arg("text") = "host", nb::arg("threads") = 0)
+      .def(
+          "__init__",
+          [](Target* self, const std::string& text, int threads) {
+            Target target = take(parse_target(text));
+            if (threads < 0 || threads > 4096) raise(ErrorCode::E709, "threads are 0 … 4096");
+            if (threads > 0) target.threads = threads;
+            new (self) Target(std::move(target));
+          },
+          nb::arg("text") = "host", nb::arg("threads") = 0)
       .def("__repr__", [](const Target& t) { return describe(t); })
       .def_prop_ro("kind", [](const Target& t) { return t.kind; })
       .def_prop_ro("vector_bits", [](const Target& t) { return t.vector_bits; })
@@ -57,33 +59,36 @@ void bind_programs(nb::module_& m) {
       .def("__str__", [](const PyFunc& f) { return to_text(f.func); })
       .def("__repr__", [](const PyFunc& f) { return "<fettle.Func " + f.func->name + ">"; })
       .def_prop_ro("name", [](const PyFunc& f) { return f.func->name; })
-      .def_prop_ro("params",
-                   [](const PyFunc& f) {
-                     nb::list list;
-                     for (const Param& p : f.func->params) {
-                       nb::dict param;
-                       param["name"] = p.buffer->name;
-                       param["dtype"] = p.buffer->dtype.to_string();
-                       nb::list shape;
-                       for (const Expr& e : p.buffer->shape) {
-                         if (const int64_t* n = as_int(e))
-                           shape.append(*n);
-                         else
-                           shape.append(to_text(e));
-                       }
-                       param["shape"] = nb::tuple(shape);
-                       param["kind"] = p.kind == ParamKind::kInput    ? "input"
-                                       : p.kind == ParamKind::kOutput ? "output"
-                                                                      : "constant";
-                       list.append(param);
-                     }
-                     return list;
-                   },
-                   "Its buffers, in the order in which they are passed: name, dtype, shape, kind.")
-      .def("loops", [](const PyFunc& f) { return loops_text(f.func); },
-           "The program as a paper prints it: loops and statements, without iterators and regions.")
-      .def("same_as", [](const PyFunc& a, const PyFunc& b) { return structural_equal(a.func, b.func); },
-           "Whether the other is the same program, names bound inside left aside.");
+      .def_prop_ro(
+          "params",
+          [](const PyFunc& f) {
+            nb::list list;
+            for (const Param& p : f.func->params) {
+              nb::dict param;
+              param["name"] = p.buffer->name;
+              param["dtype"] = p.buffer->dtype.to_string();
+              nb::list shape;
+              for (const Expr& e : p.buffer->shape) {
+                if (const int64_t* n = as_int(e))
+                  shape.append(*n);
+                else
+                  shape.append(to_text(e));
+              }
+              param["shape"] = nb::tuple(shape);
+              param["kind"] = p.kind == ParamKind::kInput    ? "input"
+                              : p.kind == ParamKind::kOutput ? "output"
+                                                             : "constant";
+              list.append(param);
+            }
+            return list;
+          },
+          "Its buffers, in the order in which they are passed: name, dtype, shape, kind.")
+      .def(
+          "loops", [](const PyFunc& f) { return loops_text(f.func); },
+          "The program as a paper prints it: loops and statements, without iterators and regions.")
+      .def(
+          "same_as", [](const PyFunc& a, const PyFunc& b) { return structural_equal(a.func, b.func); },
+          "Whether the other is the same program, names bound inside left aside.");
 
   m.def(
       "parse",
@@ -94,6 +99,15 @@ void bind_programs(nb::module_& m) {
         return PyFunc{std::move(func)};
       },
       nb::arg("text"), "The loop program of that text (docs/loop-language.md).");
+  m.def(
+      "lower",
+      [](const PyFunc& func, nb::handle target) {
+        on_owner_thread();
+        const LoweredKernel kernel = take(lower(func.func, *to_target(target)));
+        return to_text(kernel.kernel);
+      },
+      nb::arg("func"), nb::arg("target") = nb::none(),
+      "The text of what a scheduled program becomes: the nest, its register kernels, vectors and masks.");
   m.def(
       "parse_loops",
       [](const std::string& text) {

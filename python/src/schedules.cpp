@@ -99,7 +99,8 @@ std::string index_map_text(nb::callable fn, const std::vector<std::string>& name
     args.append(PyExpr{map.inputs.back(), 1});
   }
   const nb::object result = fn(*nb::tuple(args));
-  const nb::object list = PyTuple_Check(result.ptr()) || PyList_Check(result.ptr()) ? result : nb::object(nb::make_tuple(result));
+  const nb::object list =
+      PyTuple_Check(result.ptr()) || PyList_Check(result.ptr()) ? result : nb::object(nb::make_tuple(result));
   for (nb::handle item : list) map.outputs.push_back(to_index(item, "an index").expr);
   return std::get<std::string>(to_arg(map).value);
 }
@@ -146,10 +147,11 @@ void bind_ref(nb::module_& m, const char* name, const char* doc) {
   nb::class_<Ref, PyRef>(m, name, doc)
       .def("__repr__",
            [name](const Ref& r) { return fmt::format("<{} {} of step {}>", name, r.ref.output, r.ref.step); })
-      .def("__eq__", [](const Ref& a, nb::handle b) {
-        PyRef* other = nullptr;
-        return nb::try_cast(b, other) && other && other->ref == a.ref && other->lineage == a.lineage;
-      })
+      .def("__eq__",
+           [](const Ref& a, nb::handle b) {
+             PyRef* other = nullptr;
+             return nb::try_cast(b, other) && other && other->ref == a.ref && other->lineage == a.lineage;
+           })
       .def("__hash__", [](const Ref& r) { return static_cast<int64_t>(r.ref.step) * 1009 + r.ref.output; });
 }
 
@@ -239,15 +241,20 @@ void bind_schedules(nb::module_& m) {
           },
           nb::arg("func"), nb::arg("target") = nb::none(), nb::arg("seed") = 0, nb::arg("decisions") = nb::none())
       .def("_step", &run_step)
-      .def_prop_ro("func", [](const PySchedule& s) { return PyFunc{s.get().func()}; }, "The program as it is now.")
-      .def_prop_ro("original", [](const PySchedule& s) { return PyFunc{*s.original}; }, "The program before the first step.")
-      .def_prop_ro("trace", [](const PySchedule& s) { return to_text(s.get().trace()); }, "The steps so far, as text.")
+      .def_prop_ro(
+          "func", [](const PySchedule& s) { return PyFunc{s.get().func()}; }, "The program as it is now.")
+      .def_prop_ro(
+          "original", [](const PySchedule& s) { return PyFunc{*s.original}; }, "The program before the first step.")
+      .def_prop_ro(
+          "trace", [](const PySchedule& s) { return to_text(s.get().trace()); }, "The steps so far, as text.")
       .def_prop_ro("trace_json", [](const PySchedule& s) { return to_json(s.get().trace()); })
-      .def_prop_ro("steps", [](const PySchedule& s) { return s.get().trace().size(); }, "How many steps.")
+      .def_prop_ro(
+          "steps", [](const PySchedule& s) { return s.get().trace().size(); }, "How many steps.")
       .def_prop_ro("seed", [](const PySchedule& s) { return s.get().seed(); })
-      .def_prop_ro("decisions", [](const PySchedule& s) { return s.get().decisions(); },
-                   "What was sampled, by address.")
-      .def("show", [](const PySchedule& s) { return show(s.get()); }, "The program as it is now, and the steps.")
+      .def_prop_ro(
+          "decisions", [](const PySchedule& s) { return s.get().decisions(); }, "What was sampled, by address.")
+      .def(
+          "show", [](const PySchedule& s) { return show(s.get()); }, "The program as it is now, and the steps.")
       .def("__str__", [](const PySchedule& s) { return to_text(s.get().func()); })
       .def(
           "copy",
@@ -265,8 +272,9 @@ void bind_schedules(nb::module_& m) {
              copy.lent = nullptr;
              return copy;
            })
-      .def("fork_seed", [](const PySchedule& s, uint64_t number) { return fork_seed(s.get(), number); },
-           nb::arg("number") = 0)
+      .def(
+          "fork_seed", [](const PySchedule& s, uint64_t number) { return fork_seed(s.get(), number); },
+          nb::arg("number") = 0)
       .def(
           "fork",
           [](const PySchedule& s, uint64_t number) {
@@ -277,7 +285,8 @@ void bind_schedules(nb::module_& m) {
             return forked;
           },
           nb::arg("number"), "The same steps and decisions; what is sampled from here on is drawn from another seed.")
-      .def("set_address_prefix", [](const PySchedule& s, std::string prefix) { s.get().set_address_prefix(std::move(prefix)); })
+      .def("set_address_prefix",
+           [](const PySchedule& s, std::string prefix) { s.get().set_address_prefix(std::move(prefix)); })
       .def(
           "value",
           [](const PySchedule& s, nb::handle value) {
@@ -286,10 +295,8 @@ void bind_schedules(nb::module_& m) {
             return take(s.get().value(ref));
           },
           "The number that a sampled value stands for.")
-      .def("loop_name",
-           [](const PySchedule& s, const PyLoop& loop) {
-             return take(s.get().loop_var(LoopRef(checked_ref(loop, s))))->name;
-           })
+      .def("loop_name", [](const PySchedule& s,
+                           const PyLoop& loop) { return take(s.get().loop_var(LoopRef(checked_ref(loop, s))))->name; })
       .def(
           "extent",
           [](const PySchedule& s, const PyLoop& loop) -> std::optional<int64_t> {
@@ -298,11 +305,10 @@ void bind_schedules(nb::module_& m) {
             return n ? std::optional(*n) : std::nullopt;
           },
           "Iterations of the loop; None where they are no constant.")
-      .def(
-          "block_name",
-          [](const PySchedule& s, const PyBlock& block) {
-            return take(s.get().block(BlockRef(checked_ref(block, s)))).as<BlockNode>()->name;
-          })
+      .def("block_name",
+           [](const PySchedule& s, const PyBlock& block) {
+             return take(s.get().block(BlockRef(checked_ref(block, s)))).as<BlockNode>()->name;
+           })
       .def(
           "iter_kinds",
           [](const PySchedule& s, const PyBlock& block) {
@@ -313,14 +319,15 @@ void bind_schedules(nb::module_& m) {
             return kinds;
           },
           "\"spatial\", \"reduce\", …: one for each of the block's iterators.")
-      .def_prop_ro("block_names", [](const PySchedule& s) { return block_names(s.get().func()); },
-                   "Of the program as it is now, in its order.")
+      .def_prop_ro(
+          "block_names", [](const PySchedule& s) { return block_names(s.get().func()); },
+          "Of the program as it is now, in its order.")
       .def(
           "replay",
           [](const PySchedule& s, const std::string& trace) {
             on_owner_thread();
-            const auto parsed = take(trace.starts_with("[") || trace.starts_with("{") ? trace_from_json(trace)
-                                                                                       : parse_trace(trace));
+            const auto parsed =
+                take(trace.starts_with("[") || trace.starts_with("{") ? trace_from_json(trace) : parse_trace(trace));
             Schedule copy = s.get();
             take(replay(copy, parsed));
             s.get() = std::move(copy);

@@ -24,7 +24,8 @@ struct PyReduction {
 
 std::vector<Expr> to_shape(nb::handle value) {
   std::vector<Expr> shape;
-  const nb::object list = PyIndex_Check(value.ptr()) ? nb::object(nb::make_tuple(nb::borrow(value))) : nb::borrow(value);
+  const nb::object list =
+      PyIndex_Check(value.ptr()) ? nb::object(nb::make_tuple(nb::borrow(value))) : nb::borrow(value);
   for (nb::handle extent : list) {
     const PyExpr e = to_index(extent, "an extent");
     if (const int64_t* n = as_int(e.expr); n && *n < 1)
@@ -126,7 +127,8 @@ void bind_tensors(nb::module_& m) {
       .def(
           "__getitem__",
           [](const Tensor& t, nb::handle key) {
-            const nb::object list = PyTuple_Check(key.ptr()) ? nb::borrow(key) : nb::object(nb::make_tuple(nb::borrow(key)));
+            const nb::object list =
+                PyTuple_Check(key.ptr()) ? nb::borrow(key) : nb::object(nb::make_tuple(nb::borrow(key)));
             std::vector<Expr> indices;
             int depth = 0;
             for (nb::handle item : list) {
@@ -196,14 +198,15 @@ void bind_tensors(nb::module_& m) {
         te::FuncOptions options;
         for (const Tensor& input : inputs)
           options.input_kinds.push_back(std::ranges::find(constants, input) != constants.end() ? ParamKind::kConstant
-                                                                                                : ParamKind::kInput);
+                                                                                               : ParamKind::kInput);
         for (const Tensor& constant : constants)
           if (std::ranges::find(inputs, constant) == inputs.end())
             raise(ErrorCode::E102, "constant " + constant.name() + " is not among the inputs");
         return PyFunc{take(te::make_func(name, inputs, outputs, options))};
       },
       nb::arg("name"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("constants") = nb::list(),
-      "The loop program, in its plainest form: one block a tensor. Constants are inputs whose content is known when it is "
+      "The loop program, in its plainest form: one block a tensor. Constants are inputs whose content is known when it "
+      "is "
       "compiled.");
 }
 

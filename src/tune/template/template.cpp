@@ -13,6 +13,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/template/draw.h"
 
 namespace fettle {
 namespace {
@@ -133,6 +134,7 @@ Result<std::vector<Decision>> notes_of(size_t n, const AnnotateOptions& options,
 }  // namespace
 
 Result<size_t> TemplateContext::choose(const std::string& name, std::vector<Decision> values) {
+  ++defined_;
   const size_t n = values.size();
   Knob knob{name, {}, std::move(values)};
   SampleCategoricalArgs args{.probabilities = std::vector<double>(n, 1.0), .name = name};
@@ -155,6 +157,7 @@ Result<size_t> TemplateContext::choose(const std::string& name, std::vector<Deci
 
 Result<std::vector<LoopRef>> TemplateContext::define_split(const std::string& name, LoopRef loop,
                                                            const SplitOptions& options) {
+  ++defined_;
   const SampleSplitArgs args{.loop = loop,
                              .n = options.n,
                              .policy = kSplitPolicies[static_cast<size_t>(options.policy)],
@@ -235,10 +238,53 @@ Result<Schedule> apply_template(const Template& made, const Func& workload, cons
   schedule.set_target(std::move(target));
   TemplateContext context(std::move(schedule));
   FETTLE_TRY_VOID(made.body(context));
-  if (context.schedule().decisions() != *decisions)
+  // What the body samples besides is no knob, and is drawn as ever.
+  const DecisionMap made_of = context.schedule().decisions();
+  const bool kept = context.defined() == space.knobs().size() && std::ranges::all_of(*decisions, [&](const auto& knob) {
+                      const auto found = made_of.find(knob.first);
+                      return found != made_of.end() && found->second == knob.second;
+                    });
+  if (!kept)
     return fail(ErrorCode::E238,
                 fmt::format("{}: its knobs depend on what was chosen ({})", made.name, space.to_text(config)));
   return std::move(context.schedule());
+}
+
+namespace {
+
+Config complete(const ConfigSpace& space, const DecisionMap* decisions, RandomStream& stream) {
+  Config config;
+  for (const Knob& knob : space.knobs()) {
+    size_t choice = stream.below(knob.choices.size());
+    if (decisions) {
+      const auto given = decisions->find(knob.name);
+      const auto at = given == decisions->end() ? knob.choices.end() : std::ranges::find(knob.choices, given->second);
+      if (at != knob.choices.end()) choice = static_cast<size_t>(at - knob.choices.begin());
+    }
+    config.push_back(choice);
+  }
+  return config;
+}
+
+}  // namespace
+
+Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decisions, uint64_t seed,
+                           const std::string& name) {
+  RandomStream stream{seed, hash_bytes(name)};
+  constexpr int kAttempts = 200;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const Config config = complete(space, decisions, stream);
+    if (space.check(config)) return config;
+  }
+  // Few meet the constraints: the first that does, from a place drawn.
+  std::vector<Config> allowed;
+  constexpr size_t kLooked = 10'000;
+  space.enumerate([&](int64_t, const Config& config) {
+    allowed.push_back(config);
+    return allowed.size() < kLooked;
+  });
+  if (allowed.empty()) return fail(ErrorCode::E238, "no configuration meets the constraints", name);
+  return allowed[stream.below(allowed.size())];
 }
 
 namespace {
@@ -251,38 +297,11 @@ class TemplateSpace : public Space {
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int /*threads*/, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
     FETTLE_TRY(const ConfigSpace space, config_space(made_, workload, target));
-    RandomStream stream{seed, hash_bytes(made_.name)};
-    constexpr int kAttempts = 200;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      const Config config = complete(space, decisions.get(), stream);
-      if (space.check(config)) return apply_template(made_, workload, space, config, target);
-    }
-    // Few meet the constraints: the first that does, from a place drawn.
-    std::vector<Config> allowed;
-    constexpr size_t kLooked = 10'000;
-    space.enumerate([&](int64_t, const Config& config) {
-      allowed.push_back(config);
-      return allowed.size() < kLooked;
-    });
-    if (allowed.empty()) return fail(ErrorCode::E238, "no configuration meets the constraints", made_.name);
-    return apply_template(made_, workload, space, allowed[stream.below(allowed.size())], target);
+    FETTLE_TRY(const Config config, draw_config(space, decisions.get(), seed, made_.name));
+    return apply_template(made_, workload, space, config, target);
   }
 
  private:
-  static Config complete(const ConfigSpace& space, const DecisionMap* decisions, RandomStream& stream) {
-    Config config;
-    for (const Knob& knob : space.knobs()) {
-      size_t choice = stream.below(knob.choices.size());
-      if (decisions) {
-        const auto given = decisions->find(knob.name);
-        const auto at = given == decisions->end() ? knob.choices.end() : std::ranges::find(knob.choices, given->second);
-        if (at != knob.choices.end()) choice = static_cast<size_t>(at - knob.choices.begin());
-      }
-      config.push_back(choice);
-    }
-    return config;
-  }
-
   Template made_;
 };
 

@@ -88,6 +88,8 @@ class TemplateContext {
   Result<int64_t> define_knob(const std::string& name, const std::vector<int64_t>& values);
   /// Leaves out configurations for which it is false.
   void constrain(const std::string& what, ConfigSpace::Constraint constraint);
+  /// How many knobs were defined.
+  size_t defined() const { return defined_; }
 
  private:
   // Registers the knob while collecting. Then takes its decision: the number of one of `values`.
@@ -95,6 +97,7 @@ class TemplateContext {
 
   Schedule schedule_;
   ConfigSpace* collect_;
+  size_t defined_ = 0;
 };
 
 struct Template {

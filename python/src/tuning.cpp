@@ -1,0 +1,159 @@
+// Tuning one program, with whatever space, strategy, cost model and runner; and the records of it.
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "database/sqlite_database.h"
+#include "measure/builder.h"
+#include "program.h"
+#include "schedule.h"
+#include "space.h"
+#include "tune/describe.h"
+#include "tune/tuner.h"
+
+namespace fettle::python {
+namespace {
+
+struct PyDatabase {
+  std::shared_ptr<Database> database;
+};
+
+struct PyReport {
+  TaskReport report;
+  Func workload;
+  TargetPtr target;
+};
+
+// A strategy's definition is a plain function, so the Python factory in use stands here.
+std::vector<nb::object>& factories() {
+  static auto* stack = new std::vector<nb::object>;
+  return *stack;
+}
+constexpr StrategyDef kPythonStrategy{"python", "written in Python", [](Workbench& bench, uint64_t seed) {
+                                        return make_python_strategy(factories().back(), bench, seed);
+                                      }};
+class FactoryInUse {
+ public:
+  explicit FactoryInUse(nb::handle factory) { factories().push_back(nb::borrow(factory)); }
+  ~FactoryInUse() { factories().pop_back(); }
+};
+
+nb::dict record_to_python(const Record& r) {
+  nb::dict record;
+  record["trace"] = r.trace;
+  record["decisions"] = nb::cast(r.decisions);
+  record["error"] = r.ok() ? std::string() : std::string(error_info(r.error).name);
+  record["median_s"] = r.median_s;
+  record["min_s"] = r.min_s;
+  record["checked"] = r.checked;
+  record["raced_out"] = r.raced_out;
+  record["seed"] = r.seed;
+  record["generation"] = r.generation;
+  return record;
+}
+
+PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::handle space_value, nb::handle strategy,
+              nb::handle model_value, nb::handle runner_value, const PyDatabase& database, int64_t trials, double seconds,
+              uint64_t seed, int batch, bool check_all, nb::object progress) {
+  on_owner_thread();
+  if (threads < 1 || threads > 1024) raise(ErrorCode::E709, "threads are 1 … 1024");
+  if (trials < 1 || batch < 1 || !(seconds > 0)) raise(ErrorCode::E709, "trials, batch and seconds are positive");
+  const TargetPtr target = to_target(target_value);
+  const std::shared_ptr<const Space> space = to_space(space_value);
+  const std::shared_ptr<CostModel> model = to_cost_model(model_value, seed);
+  const std::shared_ptr<Runner> runner = to_runner(runner_value);
+  TuneOptions options{.seed = seed, .max_seconds = seconds, .max_trials = trials, .batch = batch, .check_all = check_all};
+  options.space = space.get();
+  options.describe = describe_by_lowering(target, threads);
+  const FactoryInUse use(strategy);
+  std::string name;
+  if (strategy.is_none()) {
+    options.strategy = nullptr;
+  } else if (nb::try_cast(strategy, name)) {
+    options.strategy = find_strategy(name);
+    if (!options.strategy) raise(ErrorCode::E709, "there is no strategy " + name);
+  } else if (PyCallable_Check(strategy.ptr())) {
+    options.strategy = &kPythonStrategy;
+  } else {
+    throw nb::type_error("a strategy is a name, or a class (or function) of a workbench and a seed");
+  }
+  const auto tell = [&](const TuneProgress& p) {
+    if (progress.is_none()) return;
+    progress(p.trials, p.tasks.empty() ? 0.0 : p.tasks[0].best_s, p.elapsed_s);
+  };
+  TuneReport report = take(tune_tasks({{.workload = func.func, .label = func.func->name}}, *target, threads,
+                                      *database.database, *runner, *model, options, tell));
+  return {std::move(report.tasks.at(0)), func.func, target};
+}
+
+}  // namespace
+
+void bind_tuning(nb::module_& m) {
+  nb::class_<PyDatabase>(m, "Database", "Records of measurements: in a file, or in memory without a path.")
+      .def("__init__",
+           [](PyDatabase* self, const std::string& path, bool read_only) {
+             std::shared_ptr<Database> opened =
+                 path.empty() ? make_memory_database() : take(open_sqlite_database(path, {.read_only = read_only}));
+             new (self) PyDatabase{std::move(opened)};
+           },
+           nb::arg("path") = "", nb::arg("read_only") = false)
+      .def(
+          "records",
+          [](const PyDatabase& d, const PyFunc& func, nb::handle target, int threads) {
+            const TaskKey key = make_task_key(func.func, *to_target(target), threads, program_versions());
+            nb::list list;
+            for (const Record& r : take(d.database->records(key))) list.append(record_to_python(r));
+            return list;
+          },
+          nb::arg("func"), nb::arg("target") = nb::none(), nb::arg("threads") = 1, "All records of the program, oldest first.")
+      .def(
+          "best",
+          [](const PyDatabase& d, const PyFunc& func, nb::handle target, int threads) -> nb::object {
+            const TargetPtr on = to_target(target);
+            const auto record = take(best_checked(*d.database, make_task_key(func.func, *on, threads, program_versions())));
+            if (!record) return nb::none();
+            Schedule s(func.func);
+            s.set_target(on);
+            take(replay(s, take(parse_trace(record->trace))));
+            return nb::cast(new_schedule(std::move(s), func.func));
+          },
+          nb::arg("func"), nb::arg("target") = nb::none(), nb::arg("threads") = 1,
+          "The fastest recorded schedule whose results were found right, or None: apply history best.");
+
+  nb::class_<PyReport>(m, "TuneReport", "What tuning one program came to.")
+      .def_prop_ro("default_s", [](const PyReport& r) { return r.report.default_s; })
+      .def_prop_ro("best_s", [](const PyReport& r) { return r.report.best_s; })
+      .def_prop_ro("best_trace", [](const PyReport& r) { return r.report.best_trace; })
+      .def_prop_ro("default_trace", [](const PyReport& r) { return r.report.default_trace; })
+      .def_prop_ro("decisions", [](const PyReport& r) { return r.report.best_decisions; })
+      .def_prop_ro("confirmed", [](const PyReport& r) { return r.report.confirmed; })
+      .def_prop_ro("trials", [](const PyReport& r) { return r.report.trials; })
+      .def_prop_ro("measured", [](const PyReport& r) { return r.report.measured; })
+      .def_prop_ro("failed", [](const PyReport& r) { return r.report.failed; })
+      .def(
+          "schedule",
+          [](const PyReport& r) {
+            on_owner_thread();
+            Schedule s(r.workload);
+            s.set_target(r.target);
+            take(replay(s, take(parse_trace(r.report.best_trace))));
+            return new_schedule(std::move(s), r.workload);
+          },
+          "The best schedule.")
+      .def("__repr__", [](const PyReport& r) {
+        return fmt::format("<TuneReport {} trials, {:.4g} s, default {:.4g} s>", r.report.trials, r.report.best_s,
+                           r.report.default_s);
+      });
+
+  m.def("_tune", &tune, nb::arg("func"), nb::arg("target").none(), nb::arg("threads"), nb::arg("space").none(),
+        nb::arg("strategy").none(), nb::arg("cost_model").none(), nb::arg("runner"), nb::arg("database"),
+        nb::arg("trials"), nb::arg("seconds"), nb::arg("seed"), nb::arg("batch"), nb::arg("check_all"),
+        nb::arg("progress").none());
+}
+
+}  // namespace fettle::python

@@ -1,0 +1,27 @@
+#include "tune/template/templates/conv1d.h"
+
+#include "tune/template/tiling_knobs.h"
+#include "tune/template/workload_kind.h"
+
+namespace fettle {
+namespace {
+
+bool matches(const Func& workload) {
+  const auto kind = reduction_kind(workload);
+  return kind && kind->product && kind->windows.size() == 1 && !kind->channels.empty() && kind->shared.empty() &&
+         kind->grouped.empty();
+}
+
+Result<> body(TemplateContext& t) {
+  const auto kind = reduction_kind(t.schedule().func());
+  if (!kind) return fail(ErrorCode::E230, "no reduction");
+  FETTLE_TRY_VOID(inline_producers(t.schedule(), kind->block));
+  return tile_with_knobs(t, kind->block);
+}
+
+}  // namespace
+
+constinit const TemplateDef conv1d_template{"conv1d", "a convolution over 1 dimension, directly, in register tiles", 10,
+                                            matches, body};
+
+}  // namespace fettle

@@ -1,0 +1,18 @@
+#include "tune/template/templates/softmax.h"
+
+#include "tune/template/rows_with_knobs.h"
+
+namespace fettle {
+namespace {
+
+bool matches(const Func& workload) {
+  if (!works_on_rows(workload)) return false;
+  const RowReductions reductions = row_reductions(workload);
+  return reductions.maxima >= 1 && reductions.sums >= 1;
+}
+
+}  // namespace
+
+constinit const TemplateDef softmax_template{"softmax", "the softmax of rows", 10, matches, rows_with_knobs};
+
+}  // namespace fettle
