@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-core bench-robust bench-model bench-schedule bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-core bench-robust bench-model bench-schedule bench-search bench-threads docs fuzz format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -47,6 +47,9 @@ bench-robust: build ## Tunings whose processes are killed, whose candidates misb
 
 bench-schedule: build ## Schedules by hand against the peaks of this machine
 	@$(BUILD)/bin/bench-schedule
+
+bench-search: build ## Ways to search compared over 25 tasks (hours; goes on where it was interrupted): make bench-search ARGS="--trials 64"
+	@$(BUILD)/bin/bench-search $(ARGS)
 
 bench-threads: build ## Fork and join, idle teams, crowded and disturbed CPUs
 	@$(BUILD)/bin/bench-threads

@@ -29,9 +29,7 @@ double peak_flops(const TuneSession& session) {
   return costs.hz * costs.fma_per_cycle * 2 * session.target->vector_lanes(4);
 }
 
-double seconds_of(const Record& r) {
-  return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity;
-}
+double seconds_of(const Record& r) { return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity; }
 
 }  // namespace
 
@@ -49,7 +47,7 @@ Result<> Learner::learn(std::span<const Observation> observations) {
     features_.push_back(o.candidate->features);
     seconds_.push_back(o.seconds);
   }
-  if (features_.size() < std::max<size_t>(1, trained_ / 4)) return {};
+  if (features_.size() < std::max<size_t>(1, each_batch_ ? 1 : trained_ / 4)) return {};
   trained_ += features_.size();
   const auto features = std::exchange(features_, {});
   const auto seconds = std::exchange(seconds_, {});
@@ -119,8 +117,8 @@ TaskTuner::Known TaskTuner::Recorded::all() const {
   return known;
 }
 
-// Candidates of the best records that the search has not come to; with `foreign`, those of other seeds alone. As many as time
-// allows.
+// Candidates of the best records that the search has not come to; with `foreign`, those of other seeds alone. As many
+// as time allows.
 std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign, double until_s) {
   std::vector<const std::pair<const std::string, Recorded>*> order;
   for (const auto& record : records_) {
@@ -153,10 +151,11 @@ std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign, double unti
 // best of other seeds are where it starts from.
 Result<> TaskTuner::begin_search(int first_points) {
   const uint64_t seed = hash_combine(session_.options.seed, key_.workload.hash.low);
-  strategy_ = session_.options.strategy
-                  ? session_.options.strategy->make(*bench_, seed)
-                  : make_evolutionary_search(*bench_, {.seed = seed, .random_points = first_points,
-                                                       .population = session_.options.population});
+  strategy_ =
+      session_.options.strategy
+          ? session_.options.strategy->make(*bench_, seed)
+          : make_evolutionary_search(
+                *bench_, {.seed = seed, .random_points = first_points, .population = session_.options.population});
   std::vector<Observation> start;
   if (const auto known = known_.find(default_->number); known != known_.end())
     start.push_back({default_, known->second.seconds});
@@ -243,9 +242,8 @@ Result<> TaskTuner::keep(const Candidate* candidate, const MeasureResult& result
   if (!result.ok()) note_failure(*candidate, result.error, result.signal, result.message);
   if (result.ok() && !result.raced_out) run_s_ = result.run_s;
   const double seconds = usual_seconds(result);
-  known_[candidate->number] = {.seconds = seconds,
-                               .raced_out = result.raced_out,
-                               .checked = result.checked || candidate == default_};
+  known_[candidate->number] = {
+      .seconds = seconds, .raced_out = result.raced_out, .checked = result.checked || candidate == default_};
   FETTLE_TRY_VOID(record(*candidate, result, generation_));
   if (result.ok() && !result.raced_out && candidate != default_) improve(candidate, seconds);
   if (session_.on_result) session_.on_result();
@@ -264,6 +262,7 @@ void TaskTuner::set_best(const Candidate* candidate, double seconds, bool confir
 }
 
 Result<> TaskTuner::measure_default() {
+  if (!session_.options.start_from_default) return {};
   const auto start = session_.elapsed_s();
   if (const auto known = records_.find(default_->trace); known != records_.end()) {
     known_[default_->number] = known->second.first();
@@ -298,7 +297,8 @@ void TaskTuner::note_failure(const Candidate& candidate, ErrorCode error, int si
 
 // Candidates of this task take workers along again and again: what is left of it is not worth that.
 bool TaskTuner::quarantined() const {
-  return lost_workers_ >= kKillers && 2 * lost_workers_ >= static_cast<int64_t>(std::max(known_.size(), records_.size()));
+  return lost_workers_ >= kKillers &&
+         2 * lost_workers_ >= static_cast<int64_t>(std::max(known_.size(), records_.size()));
 }
 
 Result<BatchOutcome> TaskTuner::run_batch(size_t n) {

@@ -18,13 +18,14 @@ namespace fettle {
 /// training then grows with what there is to learn, not with its square.
 class Learner {
  public:
-  explicit Learner(CostModel& model) : model_(model) {}
+  explicit Learner(CostModel& model, bool each_batch = false) : model_(model), each_batch_(each_batch) {}
   CostModel& model() { return model_; }
   /// Failed candidates count as infinitely slow.
   Result<> learn(std::span<const Observation> observations);
 
  private:
   CostModel& model_;
+  bool each_batch_;  // as published
   std::vector<CandidateFeatures> features_;
   std::vector<double> seconds_;
   size_t trained_ = 0;
@@ -45,7 +46,7 @@ struct TuneSession {
   int64_t measured = 0;
   int64_t failed = 0;
   std::vector<FailureKind> failures;  // of all results used
-  const void* current = nullptr;  // whose workload the runner has
+  const void* current = nullptr;      // whose workload the runner has
 
   double elapsed_s() const;
   bool stopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
@@ -154,10 +155,10 @@ class TaskTuner {
   std::unordered_map<std::string, Recorded> records_;  // by trace
   std::map<int64_t, Known> known_;                     // by candidate
   int64_t generation_ = 0;
-  int64_t lost_workers_ = 0;   // results that cost a worker, here and in earlier runs
-  double setup_s_ = 0;         // giving its workload to the runner, and the first run
-  double run_s_ = 0;           // wall clock of a usual run
-  double check_s_ = 0;         // of a check, and of the reference that the first one makes; 0: none was made
+  int64_t lost_workers_ = 0;  // results that cost a worker, here and in earlier runs
+  double setup_s_ = 0;        // giving its workload to the runner, and the first run
+  double run_s_ = 0;          // wall clock of a usual run
+  double check_s_ = 0;        // of a check, and of the reference that the first one makes; 0: none was made
   TaskReport report_;
 };
 

@@ -27,7 +27,8 @@ constexpr int kBatchesBetween = 3, kCloserLooks = 12;
 
 // Errors that concern all tasks: nothing can be recorded any more, or the machines that measure cannot be had.
 bool concerns_all(ErrorCode code) {
-  if (code == ErrorCode::E801 || code == ErrorCode::E802 || code == ErrorCode::E804 || code == ErrorCode::E805) return true;
+  if (code == ErrorCode::E801 || code == ErrorCode::E802 || code == ErrorCode::E804 || code == ErrorCode::E805)
+    return true;
   return code == ErrorCode::E501 || code == ErrorCode::E502 || code == ErrorCode::E503 || code == ErrorCode::E504 ||
          code == ErrorCode::E505;
 }
@@ -348,7 +349,7 @@ Result<TuneReport> tune_tasks(std::vector<TuneTask> tasks, const Target& target,
                       .threads = threads,
                       .database = database,
                       .runner = runner,
-                      .learner = Learner(model),
+                      .learner = Learner(model, options.train_each_batch),
                       .options = options,
                       .versions = program_versions(),
                       .on_result = {},

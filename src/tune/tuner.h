@@ -57,19 +57,23 @@ std::string failure_histogram(const std::vector<FailureKind>& failures);
 
 struct TuneOptions {
   uint64_t seed = 0;
-  uint64_t run = 0;  // TuningRun::id, which records name
+  uint64_t run = 0;                                              // TuningRun::id, which records name
   double max_seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t max_trials = std::numeric_limits<int64_t>::max();      // of all tasks together; known results count
   int batch = 8;                                                 // candidates measured before the cost model learns
   int first_points = 256;                                        // predicted for the first batch of a task
-  int population = 32;                                           // predicted for each later one, in each of two generations
+  int population = 32;     // predicted for each later one, in each of two generations
   bool check_all = false;  // compare the results of every candidate, not of the best alone
-  int confirm = 3;                                               // candidates timed again, interleaved with the default
+  int confirm = 3;         // candidates timed again, interleaved with the default
   int confirm_rounds = 4;
   double peak_flops = 0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `atoms`
   TimingOptions timing{.max_seconds = 0.12};
-  const Space* space = nullptr;      // null: rule_space()
+  const Space* space = nullptr;           // null: rule_space()
   const StrategyDef* strategy = nullptr;  // null: the evolutionary one, with the numbers above
+  bool start_from_default =
+      true;  // the default is measured first: what every other must beat, and a search may start from
+  bool train_each_batch =
+      false;  // the cost model is trained anew after every batch, as published, not when a quarter more is known
   DescribeFn describe;               // empty: nothing is predicted
   const AtomTable* atoms = nullptr;  // for the constructed default
   GradientSchedulerOptions scheduler;
@@ -83,11 +87,11 @@ struct TaskReport {
   DecisionMap best_decisions;
   double default_s = 0;  // 0: not measured
   double best_s = 0;
-  bool confirmed = false;  // best was timed again beside the default, and its results are right
-  bool given_up = false;   // ended because nothing more was expected
+  bool confirmed = false;    // best was timed again beside the default, and its results are right
+  bool given_up = false;     // ended because nothing more was expected
   bool quarantined = false;  // its candidates took workers along again and again, so it keeps its default
-  int64_t trials = 0;      // results used, known ones included
-  int64_t measured = 0;    // of these, measured now
+  int64_t trials = 0;        // results used, known ones included
+  int64_t measured = 0;      // of these, measured now
   int64_t failed = 0;
   double seconds = 0;  // spent on it
 };
@@ -110,9 +114,9 @@ Result<TaskReport> tune_task(const Func& workload, const Target& target, int thr
                              Runner& runner, CostModel& model, const TuneOptions& options = {});
 
 /// Tunes all tasks under one budget; equal workloads count as one. `progress` is called after each result and each
-/// batch. A task that cannot be measured keeps its default and is passed over. Ends in time, confirmations included. With
-/// a time limit, what the search leaves of it goes into looking closer at the best. E407 with a histogram of failures
-/// where candidates were tried and none could be measured; E406, E5xx.
+/// batch. A task that cannot be measured keeps its default and is passed over. Ends in time, confirmations included.
+/// With a time limit, what the search leaves of it goes into looking closer at the best. E407 with a histogram of
+/// failures where candidates were tried and none could be measured; E406, E5xx.
 Result<TuneReport> tune_tasks(std::vector<TuneTask> tasks, const Target& target, int threads, Database& database,
                               Runner& runner, CostModel& model, const TuneOptions& options = {},
                               const std::function<void(const TuneProgress&)>& progress = {});

@@ -86,6 +86,14 @@ Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfect
 
 }  // namespace
 
+double perfect_tile_count(int64_t extent, int64_t n, int64_t max_innermost) {
+  if (n < 2 || max_innermost == 0) return static_cast<double>(count_factorisations(extent, n));
+  double count = 0;
+  for (const int64_t factor : divisors_of(extent))
+    if (factor <= max_innermost) count += static_cast<double>(count_factorisations(extent / factor, n - 1));
+  return count;
+}
+
 constinit const PrimitiveDef sample_perfect_tile_def =
     define_sampling<SamplePerfectTileArgs, apply_sample_perfect_tile>("sample_perfect_tile", 1);
 

@@ -24,4 +24,7 @@ struct SamplePerfectTileArgs {
 Result<std::vector<ValueRef>> sample_perfect_tile(Schedule& s, const SamplePerfectTileArgs& args);
 extern const PrimitiveDef sample_perfect_tile_def;
 
+/// How many lists there are for a loop of this extent, as a number that may be rounded where it is large.
+double perfect_tile_count(int64_t extent, int64_t n, int64_t max_innermost);
+
 }  // namespace fettle

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tune/search/mutators.h"
 #include "tune/search/workbench.h"
 
 namespace fettle {
@@ -75,6 +76,21 @@ struct DescentOptions {
 /// 2024).
 std::unique_ptr<SearchStrategy> make_coordinate_descent(Workbench& bench, const DescentOptions& options = {});
 
+struct RacingOptions {
+  uint64_t seed = 0;
+  int points = 192;         // predicted before anything is measured
+  int refill = 24;          // further points predicted for each batch
+  double descent = 0.5;     // share of a batch that lies around the best measured
+  double diversity = 0.02;  // log seconds that a candidate gives up for each decision of the batch that it repeats
+  int walk = 3;             // steps downhill by prediction that each of the best predicted takes
+  double random_share = 0;  // of a batch, drawn whatever is predicted
+};
+/// Few trials: the model predicts many points, and the best of them walk downhill by what it says, one decision at a
+/// time; the best few, no two alike, are measured. Then each batch is one part coordinate descent from the best
+/// measured, the most promising directions first, and one part the best predicted, and what the prediction was found to
+/// miss of a decision counts for all that share it.
+std::unique_ptr<SearchStrategy> make_racing_search(Workbench& bench, const RacingOptions& options = {});
+
 struct EvolutionOptions {
   uint64_t seed = 0;
   int random_points = 256;    // the first generation, all of them predicted
@@ -91,13 +107,34 @@ struct EvolutionOptions {
 /// random.
 std::unique_ptr<SearchStrategy> make_evolutionary_search(Workbench& bench, const EvolutionOptions& options = {});
 
+struct PopulationOptions {
+  uint64_t seed = 0;
+  size_t population = 2048;
+  int generations = 4;          // of mutation and crossover for each batch
+  double measured_share = 0.2;  // of the first generation, at most: the best measured; the rest is drawn at random
+  double mutation = 0.85;       // share of children that are their parent with one change
+  double crossover = 0.05;      // that have two parents; the rest is as its parent
+  double random_share = 0.05;   // ε: of a batch, drawn whatever is predicted
+  int attempts = 10;            // at a mutation whose program is not legal
+  size_t pool = 2048;           // made and not measured: of more, the worst by prediction are forgotten after a batch
+  std::span<const WeightedMutator> mutators = {};  // empty: any decision
+};
+/// Evolutionary search as Ansor (OSDI 2020, section 5.1) and MetaSchedule have it: for each batch a population of the
+/// best measured and of random programs; parents in proportion to predicted speed; the best predicted of all
+/// generations are measured.
+std::unique_ptr<SearchStrategy> make_population_search(Workbench& bench, const PopulationOptions& options = {});
+/// Their defaults.
+PopulationOptions ansor_evolution(uint64_t seed);         // 2048 programs, crossover 0.05
+PopulationOptions metaschedule_evolution(uint64_t seed);  // 512 programs, mutation alone
+
 /// One strategy as a user names it.
 struct StrategyDef {
   std::string_view name;
   std::string_view meaning;  // one line
   std::unique_ptr<SearchStrategy> (*make)(Workbench& bench, uint64_t seed);
 };
-/// "evolutionary" (the default), "annealing", "genetic", "descent", "grid", "random".
+/// "evolutionary" (the default), "racing", "ansor", "metaschedule", "annealing", "genetic", "descent", "grid",
+/// "random".
 std::span<const StrategyDef> strategies();
 /// The strategy named `name`, or null.
 const StrategyDef* find_strategy(std::string_view name);

@@ -199,6 +199,13 @@ TEST(EvolutionarySearch, WhatIsObservedIsNotProposed) {
 class Strategies : public ::testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<SearchStrategy> make(Toy& toy, uint64_t seed) const {
+    // The published populations are larger than the toy space.
+    PopulationOptions options;
+    if (GetParam() == "ansor") options = ansor_evolution(seed);
+    if (GetParam() == "metaschedule") options = metaschedule_evolution(seed);
+    options.population = 24;
+    options.seed = seed;
+    if (!options.mutators.empty()) return make_population_search(toy.bench, options);
     return find_strategy(GetParam())->make(toy.bench, seed);
   }
 };
@@ -263,6 +270,33 @@ INSTANTIATE_TEST_SUITE_P(All, Strategies, ::testing::ValuesIn(strategy_names()),
 TEST(Strategies, AreFoundByName) {
   EXPECT_NE(find_strategy("genetic"), nullptr);
   EXPECT_EQ(find_strategy("nothing"), nullptr);
+}
+
+TEST(PopulationSearch, GetsNearTheBest) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    Toy toy;
+    const auto search = make_population_search(toy.bench, {.seed = seed, .population = 48});
+    EXPECT_LT(run(toy, *search, 96).best.back(), 1.05e-3) << seed;
+  }
+}
+
+TEST(PopulationSearch, ParentsAreTheFast) {
+  // Without random shares, what is proposed is the best predicted of all that was made.
+  Toy toy;
+  const auto search = make_population_search(toy.bench, {.seed = 1, .population = 64, .random_share = 0});
+  const std::vector<double> predicted = toy.bench.predict(search->propose(8));
+  EXPECT_TRUE(std::is_sorted(predicted.begin(), predicted.end()));
+  EXPECT_LT(predicted.back(), 1.2e-3);
+}
+
+TEST(RacingSearch, NeedsFewTrials) {
+  // The prediction is wrong by a factor of two in both tiles, and blind to unrolling.
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    Toy toy;
+    const auto search = make_racing_search(toy.bench, {.seed = seed});
+    const Outcome found = run(toy, *search, 64);
+    EXPECT_NEAR(found.best.back(), 1e-3, 0.02e-3) << seed;
+  }
 }
 
 TEST(GridSearch, VisitsEveryProgramInOrder) {

@@ -8,6 +8,12 @@ namespace {
 constexpr StrategyDef kStrategies[] = {
     {"evolutionary", "evolution of the best measured and descent from the best, ranked by the cost model",
      [](Workbench& bench, uint64_t seed) { return make_evolutionary_search(bench, {.seed = seed}); }},
+    {"racing", "the best predicted of many, then descent from the best measured: for few trials",
+     [](Workbench& bench, uint64_t seed) { return make_racing_search(bench, {.seed = seed}); }},
+    {"ansor", "Ansor's evolution, with its defaults",
+     [](Workbench& bench, uint64_t seed) { return make_population_search(bench, ansor_evolution(seed)); }},
+    {"metaschedule", "MetaSchedule's evolution, with its defaults",
+     [](Workbench& bench, uint64_t seed) { return make_population_search(bench, metaschedule_evolution(seed)); }},
     {"annealing", "simulated annealing on the cost model, batches that are good and diverse",
      [](Workbench& bench, uint64_t seed) { return make_annealing_search(bench, {.seed = seed}); }},
     {"genetic", "crossover and mutation of the best measured, without a model",

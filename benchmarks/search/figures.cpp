@@ -1,0 +1,217 @@
+#include "search/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "harness/statistics.h"
+#include "search/rank_tests.h"
+
+namespace fettle::bench {
+namespace {
+
+const std::vector<Curve>* curves_of(const TaskCurves& task, const std::string& mode) {
+  const auto found = task.modes.find(mode);
+  return found == task.modes.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
+/// Over the seeds.
+double best_after(const std::vector<Curve>& curves, int64_t trials) {
+  std::vector<double> best;
+  for (const Curve& curve : curves) best.push_back(curve.best_after(trials));
+  return std::ranges::all_of(best, [](double x) { return std::isfinite(x); }) ? median(best) : INFINITY;
+}
+
+int64_t trials_of(const std::vector<Curve>& curves) {
+  int64_t least = INT64_MAX;
+  for (const Curve& curve : curves) least = std::min(least, curve.trials);
+  return least;
+}
+
+double best_known(const TaskCurves& task) {
+  double best = INFINITY;
+  for (const auto& [mode, curves] : task.modes)
+    for (const Curve& curve : curves) best = std::min(best, curve.best_after(INT64_MAX));
+  return best;
+}
+
+class Figures {
+ public:
+  Figures(Report& report, const std::vector<TaskCurves>& tasks, const FigureOptions& options)
+      : report_(report), tasks_(tasks), options_(options) {
+    for (const TaskCurves& task : tasks)
+      for (const auto& [mode, curves] : task.modes) modes_.insert(mode);
+  }
+
+  std::vector<std::string> run() {
+    near_the_best();
+    few_trials();
+    against_random();
+    rate();
+    time_to_peak("matmul 512x512x512", 0.95, 3, "GEMM 512^3: time to 95 % of peak");
+    time_to_peak("conv 3x3 56x56 64-64", 0.90, 10, "conv 56x56 64-64: time to 90 % of direct peak");
+    against_peer();
+    return std::move(missing_);
+  }
+
+ private:
+  void missing(const std::string& what, const std::string& why) {
+    missing_.push_back(what + ": not measured (" + why + ")");
+  }
+
+  // How often each mode comes within 95 % of the best that any found.
+  void near_the_best() {
+    for (const std::string& mode : modes_) {
+      int tasks = 0, near = 0;
+      int64_t least = INT64_MAX;
+      for (const TaskCurves& task : tasks_) {
+        const auto* curves = curves_of(task, mode);
+        if (!curves) continue;
+        ++tasks;
+        least = std::min(least, trials_of(*curves));
+        if (best_known(task) >= 0.95 * best_after(*curves, INT64_MAX)) ++near;
+      }
+      if (tasks == 0) continue;
+      const bool counts = std::ranges::count(options_.three, mode) > 0 && least >= 1000 && tasks >= 20;
+      report_.add(fmt::format("{}, {} tasks, >= {} trials: share within 95 % of the best known", mode, tasks, least),
+                  100.0 * near / tasks, "%", counts ? std::optional(at_least(75)) : std::nullopt);
+    }
+  }
+
+  // Trials that the fourth needs for the best 256-trial result of the three.
+  void few_trials() {
+    for (const std::string& fourth : {options_.fourth, std::string("racing")}) {
+      const std::string what = fmt::format("{}: share of trials to the best 256-trial result of the three", fourth);
+      std::vector<double> shares;
+      int64_t never = 0;
+      for (const TaskCurves& task : tasks_) {
+        double target = INFINITY;
+        bool all = true;
+        for (const std::string& mode : options_.three) {
+          const auto* curves = curves_of(task, mode);
+          all = all && curves && trials_of(*curves) >= 256;
+          if (curves) target = std::min(target, best_after(*curves, 256));
+        }
+        const auto* own = curves_of(task, fourth);
+        if (!all || !own || !std::isfinite(target)) continue;
+        std::vector<double> needed;
+        for (const Curve& curve : *own) {
+          const int64_t trials = curve.trials_to(target);
+          if (trials == 0) ++never;
+          needed.push_back(static_cast<double>(trials > 0 ? trials : curve.trials));
+        }
+        shares.push_back(median(needed) / 256);
+      }
+      if (shares.empty()) {
+        missing(what, "needs 256 trials of autotvm, ansor and metaschedule");
+        continue;
+      }
+      report_.add(fmt::format("{}, geometric mean of {} tasks", what, shares.size()), geometric_mean(shares), "",
+                  fourth == options_.fourth ? std::optional(at_most(0.125)) : std::nullopt);
+      report_.add(fmt::format("{}: searches that never reached it (counted with all their trials)", fourth),
+                  static_cast<double>(never), "");
+    }
+  }
+
+  void against_random() {
+    for (const std::string& mode : modes_) {
+      if (mode == "random") continue;
+      // As many trials as both have.
+      for (const int64_t trials : {int64_t{8}, int64_t{16}, int64_t{32}, int64_t{64}, int64_t{256}}) {
+        std::vector<double> differences;
+        for (const TaskCurves& task : tasks_) {
+          const auto *own = curves_of(task, mode), *random = curves_of(task, "random");
+          if (!own || !random || trials_of(*own) < trials || trials_of(*random) < trials) continue;
+          differences.push_back(std::log(best_after(*own, trials)) - std::log(best_after(*random, trials)));
+        }
+        if (differences.size() < 5) continue;
+        const bool counts = trials == 64 && differences.size() >= 20 && (mode == "fourth" || mode == "autotvm");
+        std::vector<double> ratios;
+        for (const double d : differences) ratios.push_back(std::exp(-d));
+        report_.add(fmt::format("{} over random after {} trials: speed, geometric mean of {} tasks", mode, trials,
+                                ratios.size()),
+                    geometric_mean(ratios), "");
+        report_.add(fmt::format("{} over random after {} trials: p by Wilcoxon", mode, trials), wilcoxon_p(differences),
+                    "", counts ? std::optional(at_most(0.05)) : std::nullopt);
+        report_.add(fmt::format("{} over random after {} trials: p by signs", mode, trials), sign_test_p(differences),
+                    "");
+      }
+    }
+    if (!modes_.contains("random")) missing("strategies against random search", "mode random was not run");
+  }
+
+  void rate() {
+    for (const std::string& mode : modes_) {
+      std::vector<double> rates;
+      for (const TaskCurves& task : tasks_)
+        if (const auto* curves = curves_of(task, mode))
+          for (const Curve& curve : *curves)
+            if (curve.seconds > 0) rates.push_back(static_cast<double>(curve.trials) / curve.seconds);
+      if (rates.empty()) continue;
+      report_.add(fmt::format("{}: trials a second, median task", mode), median(rates), "/s",
+                  mode == options_.fourth ? std::optional(at_least(30)) : std::nullopt);
+    }
+  }
+
+  void time_to_peak(const std::string& name, double share, double bound_s, const std::string& what) {
+    const auto task = std::ranges::find(tasks_, name, &TaskCurves::name);
+    if (task == tasks_.end() || options_.peak_gflops <= 0)
+      return missing(what, task == tasks_.end() ? "the task was not run" : "the peak was not measured");
+    for (const std::string& mode : modes_) {
+      const auto* curves = curves_of(*task, mode);
+      if (!curves) continue;
+      const double target = task->flops / (share * options_.peak_gflops * 1e9);
+      std::vector<double> seconds;
+      for (const Curve& curve : *curves) {
+        const double s = curve.seconds_to(target);
+        seconds.push_back(s > 0 ? s : INFINITY);
+      }
+      std::ranges::sort(seconds);
+      const double middle = seconds[seconds.size() / 2];
+      const double reached = task->flops / best_after(*curves, INT64_MAX) / 1e9 / options_.peak_gflops;
+      report_.add(fmt::format("{}: share of peak reached, {}", name, mode), 100 * reached, "%");
+      if (std::isfinite(middle))
+        report_.add(fmt::format("{}, {}", what, mode), middle, "s",
+                    mode == options_.fourth ? std::optional(at_most(bound_s)) : std::nullopt);
+      else
+        report_.add(fmt::format("{}, {}: never", what, mode), NAN, "s",
+                    mode == options_.fourth ? std::optional(at_most(bound_s)) : std::nullopt);
+    }
+  }
+
+  void against_peer() {
+    const std::string what = "TVM's MetaSchedule: tasks where 64 trials of ours do no worse than its best at 256";
+    int tasks = 0, wins = 0;
+    int64_t most = 0;
+    for (const TaskCurves& task : tasks_) {
+      const auto* own = curves_of(task, options_.fourth);
+      if (!own || task.peer_best_s.empty() || trials_of(*own) < 1) continue;
+      ++tasks;
+      most = std::max(most, task.peer_best_s.rbegin()->first);
+      if (best_after(*own, 64) <= task.peer_best_s.rbegin()->second) ++wins;
+    }
+    if (tasks == 0) return missing(what, "run benchmarks/peers/tvm_metaschedule.py first");
+    const bool counts = most >= 256 && tasks >= 20;
+    report_.add(fmt::format("{} ({} tasks, its trials: {})", what, tasks, most), 100.0 * wins / tasks, "%",
+                counts ? std::optional(at_least(75)) : std::nullopt);
+  }
+
+  Report& report_;
+  const std::vector<TaskCurves>& tasks_;
+  const FigureOptions& options_;
+  std::set<std::string> modes_;
+  std::vector<std::string> missing_;
+};
+
+}  // namespace
+
+std::vector<std::string> add_figures(Report& report, const std::vector<TaskCurves>& tasks,
+                                     const FigureOptions& options) {
+  return Figures(report, tasks, options).run();
+}
+
+}  // namespace fettle::bench

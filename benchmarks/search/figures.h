@@ -1,0 +1,32 @@
+#pragma once
+// The figures of the search benchmark, from curves alone. What was not measured has no figure.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/report.h"
+#include "search/records.h"
+
+namespace fettle::bench {
+
+/// All searches of one task, by mode; one curve a seed.
+struct TaskCurves {
+  std::string name;
+  double flops = 0;
+  std::map<std::string, std::vector<Curve>> modes;
+  std::map<int64_t, double> peer_best_s;  // of TVM's MetaSchedule, by trials; empty: not run
+};
+
+struct FigureOptions {
+  double peak_gflops = 0;  // of all threads; 0: not measured
+  std::string fourth = "fourth";
+  std::vector<std::string> three = {"autotvm", "ansor", "metaschedule"};
+};
+
+/// Adds rows to the report; returns a line for each figure that cannot be had, and why.
+std::vector<std::string> add_figures(Report& report, const std::vector<TaskCurves>& tasks,
+                                     const FigureOptions& options = {});
+
+}  // namespace fettle::bench

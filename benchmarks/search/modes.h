@@ -1,0 +1,31 @@
+#pragma once
+// The ways to search that are compared: a space, a strategy, and how they are used.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tune/search/search_strategy.h"
+#include "tune/space/space.h"
+
+namespace fettle::bench {
+
+struct SearchMode {
+  std::string name;
+  std::string space;     // "rules", "sketches", "metaschedule", "template"
+  std::string strategy;  // of strategies()
+  int batch = 8;         // measured before the model learns
+  /// As published: the model is trained anew after each batch, and nothing is known at the start, not even the default.
+  bool as_published = false;
+};
+
+/// "autotvm", "ansor", "metaschedule", "fourth" (the product's default), "racing", "random".
+const std::vector<SearchMode>& search_modes();
+/// One of them, or "SPACE:STRATEGY".
+std::optional<SearchMode> find_mode(const std::string& name);
+
+/// The space of this name. It remembers what it has derived, and is used by one thread.
+std::unique_ptr<Space> make_space(const std::string& name);
+
+}  // namespace fettle::bench

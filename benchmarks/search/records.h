@@ -1,0 +1,42 @@
+#pragma once
+// What the records of a mode say: its best-so-far against trials and seconds.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "database/database.h"
+#include "search/modes.h"
+#include "search/tasks.h"
+
+namespace fettle::bench {
+
+struct CurvePoint {
+  int64_t trial = 0;   // from 1
+  double seconds = 0;  // since the search began; what was known before an interruption is not counted twice
+  double best_s = 0;   // of one call
+};
+
+/// One search of one task.
+struct Curve {
+  std::vector<CurvePoint> improvements;  // where best_s fell
+  int64_t trials = 0;
+  double seconds = 0;
+  int64_t raced_out = 0, failed = 0, tight = 0;  // tight: the median's half-width is at most 2 %
+  /// infinity before anything was measured.
+  double best_after(int64_t trials) const;
+  std::string best_trace_after(int64_t trials) const;
+  /// The first trial (seconds) at which `target_s` was reached; 0: never.
+  int64_t trials_to(double target_s) const;
+  double seconds_to(double target_s) const;
+  std::vector<std::string> traces;  // of each improvement
+};
+
+/// Trials: the default where the mode begins with it, and what the search proposed; times again and checks are none.
+Curve read_curve(const std::vector<Record>& records, bool with_default);
+
+/// build/bench/search/MODE-SEED.db
+std::filesystem::path records_file(const std::filesystem::path& folder, const std::string& mode, uint64_t seed);
+
+}  // namespace fettle::bench

@@ -1,0 +1,74 @@
+#include "search/run.h"
+
+#include <fmt/format.h>
+
+#include "cost/atom_table.h"
+#include "database/sqlite_database.h"
+#include "measure/builder.h"
+#include "tune/describe.h"
+#include "tune/tuner.h"
+
+namespace fettle::bench {
+namespace {
+
+// In the database: how far the search of a task got before it knew no more.
+std::string ended_key(const TaskKey& key) { return "search ended " + key.workload.hash.hex(); }
+
+Result<std::unique_ptr<Database>> open(const SearchMode& mode, uint64_t seed, const SearchRun& run) {
+  return open_sqlite_database(records_file(run.folder, mode.name, seed));
+}
+
+TaskKey key_of(const SearchTask& task, const SearchRun& run) {
+  return make_task_key(task.program, run.target, run.threads, program_versions());
+}
+
+Result<Curve> curve_in(Database& database, const SearchTask& task, const SearchMode& mode, const SearchRun& run) {
+  FETTLE_TRY(const std::vector<Record> records, database.records(key_of(task, run)));
+  return read_curve(records, !mode.as_published);
+}
+
+}  // namespace
+
+Result<Curve> known_curve(const SearchTask& task, const SearchMode& mode, uint64_t seed, const SearchRun& run) {
+  if (!std::filesystem::exists(records_file(run.folder, mode.name, seed))) return Curve{};
+  FETTLE_TRY(const auto database, open(mode, seed, run));
+  return curve_in(*database, task, mode, run);
+}
+
+Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed, int64_t trials, const SearchRun& run,
+                   const Space& space, Runner& runner) {
+  FETTLE_TRY(const auto database, open(mode, seed, run));
+  FETTLE_TRY(const Curve known, curve_in(*database, task, mode, run));
+  const TaskKey key = key_of(task, run);
+  const std::string machine = key.fingerprint.hex();
+  FETTLE_TRY(const auto ended, database->fact(machine, ended_key(key)));
+  if (known.trials >= trials || ended) return {};
+  const auto model = make_boosted_trees(seed);
+  if (!run.model.empty()) FETTLE_TRY_VOID(model->load(run.model));
+  TuneOptions options;
+  options.seed = seed;
+  options.run = draw_run_id();
+  options.max_trials = trials;
+  options.batch = mode.batch;
+  options.space = &space;
+  options.strategy = find_strategy(mode.strategy);
+  options.describe = describe_by_lowering(std::make_shared<const Target>(run.target), run.threads, run.atoms);
+  options.atoms = run.atoms;
+  options.start_from_default = !mode.as_published;
+  options.train_each_batch = mode.as_published;
+  options.stop = run.stop;
+  // Every trial is wanted: nothing is given up.
+  options.scheduler.patience = 1 << 20;
+  options.scheduler.at_bound = 0;
+  options.scheduler.negligible = 0;
+  options.scheduler.max_trials = trials;
+  FETTLE_TRY(const TaskReport report,
+             tune_task(task.program, run.target, run.threads, *database, runner, *model, options));
+  const bool stopped = run.stop && run.stop->load();
+  if (!stopped && report.trials < trials)
+    FETTLE_TRY_VOID(
+        database->set_fact(machine, ended_key(key), std::vector<double>{static_cast<double>(report.trials)}));
+  return {};
+}
+
+}  // namespace fettle::bench

@@ -1,0 +1,30 @@
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/reverse_compute_inline.h"
+#include "tune/metaschedule/schedule_rule.h"
+#include "tune/sketch/conditions.h"
+
+namespace fettle {
+
+ScheduleRule auto_inline(AutoInlineOptions options) {
+  return {"auto_inline",
+          [options](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
+            const Func func = s.func();
+            const BlockNode& node = *find_block(func->body, name);
+            if (options.into_consumer && (!options.strict || is_strict_inlinable(func, node))) {
+              Schedule inlined = s;
+              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
+              if (compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
+            }
+            if (options.into_producer) {
+              Schedule inlined = s;
+              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
+              if (reverse_compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
+            }
+            return std::vector{s};
+          }};
+}
+
+}  // namespace fettle

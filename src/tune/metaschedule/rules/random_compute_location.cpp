@@ -1,0 +1,46 @@
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/sample_compute_location.h"
+#include "tune/metaschedule/schedule_rule.h"
+
+namespace fettle {
+namespace {
+
+// Under the root, alone in its nest, without a reduction, and read by others.
+bool can_move(const Func& func, const BlockNode& block) {
+  if (!is_complete(block, func.root()) || block.writes.size() != 1) return false;
+  const BufferNode* buffer = block.writes[0].buffer.get();
+  if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;
+  const auto loops = loops_around(func, &block);
+  return !loops.empty() && blocks_under(Stmt(Ref<const StmtNode>(loops.front()))).size() == 1;
+}
+
+}  // namespace
+
+ScheduleRule random_compute_location() {
+  return {"random_compute_location",
+          [](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
+            const Func func = s.func();
+            const BlockNode& node = *find_block(func->body, name);
+            if (!can_move(func, node)) return std::vector{s};
+            Schedule moved = s;
+            moved.set_address_prefix("random_compute_location/" + name);
+            FETTLE_TRY(const BlockRef block, get_block(moved, {.name = name}));
+            FETTLE_TRY(const ValueRef drawn, sample_compute_location(moved, {.block = block, .name = "location"}));
+            FETTLE_TRY(const int64_t place, moved.value(IntRef(drawn)));
+            if (place == kInline) FETTLE_TRY_VOID(compute_inline(moved, {.block = block}));
+            if (place >= 0) {
+              const auto readers = consumers_of(func.root(), node.writes[0].buffer.get());
+              FETTLE_TRY(const BlockRef reader, get_block(moved, {.name = readers.front()->name}));
+              FETTLE_TRY(const auto loops, get_loops(moved, {reader}));
+              FETTLE_TRY_VOID(compute_at(moved, {.block = block, .loop = loops.at(static_cast<size_t>(place))}));
+            }
+            return std::vector{std::move(moved)};
+          }};
+}
+
+}  // namespace fettle

@@ -1,0 +1,38 @@
+#pragma once
+// What becomes of the loops of a tiled nest: the outermost in parallel, the innermost in lanes, reductions cleared by
+// nests of their own. What Ansor's annotation (section 4.2) and MetaSchedule's post-processors share.
+
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// The nests below the root block, in program order: of each the block with most loops around it, by name.
+std::vector<std::string> nest_blocks(const Func& func);
+
+/// The outermost loops of the block's nest that can run in parallel: each is serial, right inside the one before, and
+/// moves nothing but what is spatial, in every block below. At least one loop of the nest is left out.
+Result<std::vector<LoopRef>> outer_spatial_loops(Schedule& s, BlockRef block);
+/// The innermost loops around the block that can become lanes: each is serial, right around the next, and moves nothing
+/// but what is spatial; outermost first.
+Result<std::vector<LoopRef>> inner_spatial_loops(Schedule& s, BlockRef block);
+
+/// The product of the loops' extents; 0 where one is not a constant.
+Result<int64_t> extent_of_loops(const Schedule& s, const std::vector<LoopRef>& loops);
+/// One loop of all of them, fused where they are several.
+Result<LoopRef> fused_loop(Schedule& s, const std::vector<LoopRef>& loops);
+
+/// The loops of the block's reduction, which become the innermost, as one.
+///   for k: for i: for l: C   →   for i: for k_l: C
+/// Errors: E235 there is none · those of reorder and fuse
+Result<LoopRef> fused_reduction(Schedule& s, BlockRef block);
+/// The same, cut in two; the sizes are drawn by sample_perfect_tile, under an address that ends with the loop's name.
+Result<std::vector<LoopRef>> cut_reduction(Schedule& s, BlockRef block, int64_t max_innermost);
+
+/// Gives the init of each reduction below the root a nest of its own, before the outermost loop of the reduction
+/// (decompose_reduction). Reductions for which that is refused stay as they are.
+Result<> decompose_reductions(Schedule& s);
+
+}  // namespace fettle

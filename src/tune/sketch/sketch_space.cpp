@@ -1,0 +1,309 @@
+#include "tune/sketch/sketch_space.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "analysis/verify.h"
+#include "ir/compare.h"
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/pragma.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/sample_categorical.h"
+#include "schedule/primitives/sample_compute_location.h"
+#include "schedule/primitives/sample_perfect_tile.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/vectorize.h"
+#include "tune/sketch/conditions.h"
+#include "tune/sketch/loop_annotation.h"
+
+namespace fettle {
+namespace {
+
+using Places = std::vector<int64_t>;
+
+/// A sketch with all its blocks' places: what is left open are sizes and annotations.
+struct Structure {
+  size_t sketch = 0;
+  Places places;      // one for each movable block, in order
+  double points = 0;  // how many there are
+};
+
+struct Derived {
+  Func workload;
+  int threads = 1;
+  std::vector<Sketch> sketches;
+  std::vector<Structure> structures;
+};
+
+Result<int64_t> choose(Schedule& s, const std::string& name, const std::vector<int64_t>& candidates,
+                       std::vector<double> weights = {}) {
+  if (weights.empty()) weights.assign(candidates.size(), 1.0);
+  FETTLE_TRY(const ValueRef value,
+             sample_categorical(s, {.candidates = candidates, .probabilities = std::move(weights), .name = name}));
+  return s.value(IntRef(value));
+}
+
+std::vector<int64_t> up_to(size_t n) {
+  std::vector<int64_t> result;
+  for (size_t i = 0; i <= n; ++i) result.push_back(static_cast<int64_t>(i));
+  return result;
+}
+
+/// How many choices a sampling step had.
+double choices_of(const Step& step) {
+  if (step.def == &sample_categorical_def) {
+    const auto& args = *static_cast<const SampleCategoricalArgs*>(step.args.get());
+    return static_cast<double>(std::ranges::count_if(args.probabilities, [](double p) { return p > 0; }));
+  }
+  if (step.def == &sample_perfect_tile_def) {
+    const auto& args = *static_cast<const SamplePerfectTileArgs*>(step.args.get());
+    int64_t extent = 1;
+    for (const int64_t factor : step.decision) extent *= factor;
+    return perfect_tile_count(extent, args.n, args.max_innermost);
+  }
+  return 1;
+}
+
+class SketchSpace : public Space {
+ public:
+  explicit SketchSpace(SketchSpaceOptions options) : options_(std::move(options)) {}
+  std::string name() const override { return "sketches"; }
+
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
+                            std::shared_ptr<const DecisionMap> decisions) const override {
+    FETTLE_TRY(const Derived* derived, derive(workload, target, threads));
+    // Of a whole point there is one; else what is not legal is drawn anew.
+    const int attempts = decisions && !decisions->empty() ? 3 : 100;
+    Result<Schedule> made = fail(ErrorCode::E235, "no point of the space is legal", "sketch_space");
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+      made = point(*derived, target, hash_combine(seed, static_cast<uint64_t>(attempt)), decisions);
+      if (made) break;
+    }
+    return made;
+  }
+
+ private:
+  Result<Schedule> point(const Derived& derived, const std::shared_ptr<const Target>& target, uint64_t seed,
+                         const std::shared_ptr<const DecisionMap>& decisions) const {
+    Schedule s(derived.workload, seed, decisions);
+    s.set_target(target);
+    std::vector<int64_t> numbers;
+    std::vector<double> weights(derived.sketches.size(), 0.0);
+    for (size_t i = 0; i < weights.size(); ++i) numbers.push_back(static_cast<int64_t>(i));
+    for (const Structure& structure : derived.structures) weights[structure.sketch] += structure.points;
+    s.set_address_prefix("sketch_space");
+    FETTLE_TRY(const int64_t sketch, choose(s, "sketch", numbers, weights));
+    FETTLE_TRY_VOID(cut(s, derived.sketches[static_cast<size_t>(sketch)]));
+    Places places;
+    while (const auto movable = next_movable(s.func(), places)) {
+      const std::string& block = *movable;
+      std::map<int64_t, double> points;  // by the place of this block, the ones before being where they are
+      for (const Structure& structure : derived.structures)
+        if (structure.sketch == static_cast<size_t>(sketch) && structure.places.size() > places.size() &&
+            std::equal(places.begin(), places.end(), structure.places.begin()))
+          points[structure.places[places.size()]] += structure.points;
+      if (points.empty()) return fail(ErrorCode::E235, "no place for " + block, "sketch_space");
+      std::vector<int64_t> candidates;
+      std::vector<double> place_weights;
+      for (const auto& [place, count] : points) {
+        candidates.push_back(place);
+        place_weights.push_back(count);
+      }
+      s.set_address_prefix("location");
+      FETTLE_TRY(const int64_t place, choose(s, block, candidates, place_weights));
+      places.push_back(place);
+      FETTLE_TRY_VOID(move(s, block, place));
+    }
+    FETTLE_TRY_VOID(annotate(s, derived.threads));
+    FETTLE_TRY_VOID(decompose_reductions(s));
+    FETTLE_TRY_VOID(verify(s.func(), *target, {.races = false}));
+    return s;
+  }
+
+  // The sketch's steps; then blocks that no rule tiled are cut once.
+  //   for i: for j: for k: S   →   for i: for j_0: for k: for j_1: S
+  Result<> cut(Schedule& s, const Sketch& sketch) const {
+    FETTLE_TRY_VOID(replay(s, sketch.steps));
+    const Func before = s.func();
+    for (const BlockNode* node : blocks_of(before.root())) {
+      const std::string name = node->name;
+      s.set_address_prefix("cut");
+      FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
+      FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
+      if (loops.size() != node->iters.size()) continue;  // tiled
+      std::vector<LoopRef> spatial, reduction;
+      bool plain = true;
+      for (size_t i = 0; i < loops.size() && plain; ++i) {
+        FETTLE_TRY(const Var var, s.loop_var(loops[i]));
+        const auto owner =
+            std::ranges::find_if(node->iters, [&](const IterVar& iter) { return iter.binding.get() == var.get(); });
+        plain = owner != node->iters.end() && (owner->kind == IterKind::kSpatial || owner->kind == IterKind::kReduce);
+        if (plain) (owner->kind == IterKind::kSpatial ? spatial : reduction).push_back(loops[i]);
+      }
+      if (!plain || spatial.empty()) continue;
+      FETTLE_TRY(const Stmt last, s.loop(spatial.back()));
+      const auto& loop = *last.as<ForNode>();
+      if (loop.loop_kind != ForKind::kSerial || !as_int(loop.extent)) continue;
+      FETTLE_TRY(const auto sizes,
+                 sample_perfect_tile(
+                     s, {.loop = spatial.back(), .n = 2, .max_innermost = options_.max_vector_lanes, .name = name}));
+      FETTLE_TRY(const std::vector<LoopRef> parts, split(s, {.loop = spatial.back(), .factors = {sizes[0], sizes[1]}}));
+      std::vector<LoopRef> order(spatial.begin(), spatial.end() - 1);
+      order.push_back(parts[0]);
+      order.insert(order.end(), reduction.begin(), reduction.end());
+      order.push_back(parts[1]);
+      FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+    }
+    return {};
+  }
+
+  // What may be computed elsewhere: alone in its nest, without a reduction, and read by others.
+  static std::vector<std::string> movable_blocks(const Func& func) {
+    std::vector<std::string> result;
+    for (const BlockNode* block : blocks_of(func.root())) {
+      if (!is_complete(*block, func.root()) || block->writes.size() != 1) continue;
+      const BufferNode* buffer = block->writes[0].buffer.get();
+      if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) continue;
+      const std::vector<Stmt> path = path_to(func.root().body, block);
+      if (path.empty() || path.front().kind() == StmtKind::kBlock) continue;
+      const Stmt& top = path.front().kind() == StmtKind::kSeq && path.size() > 1 ? path[1] : path.front();
+      if (blocks_under(top).size() == 1) result.push_back(block->name);
+    }
+    return result;
+  }
+
+  // Blocks that stay where they are come before those still to be placed; moved ones are found no more.
+  static std::optional<std::string> next_movable(const Func& func, const Places& places) {
+    const std::vector<std::string> left = movable_blocks(func);
+    const auto stayed = static_cast<size_t>(std::ranges::count(places, kStay));
+    if (left.size() <= stayed) return std::nullopt;
+    return left[stayed];
+  }
+
+  static Result<> move(Schedule& s, const std::string& name, int64_t place) {
+    if (place == kStay) return {};
+    FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
+    if (place == kInline) return compute_inline(s, {.block = block});
+    FETTLE_TRY(const std::vector<LoopRef> loops, reader_loops(s, name));
+    if (static_cast<size_t>(place) >= loops.size()) return fail(ErrorCode::E235, "no such loop", "sketch_space");
+    return compute_at(s, {.block = block, .loop = loops[static_cast<size_t>(place)]});
+  }
+
+  static Result<std::vector<LoopRef>> reader_loops(Schedule& s, const std::string& name) {
+    const BlockNode* block = find_block(s.func()->body, name);
+    const auto readers = consumers_of(s.func().root(), block->writes[0].buffer.get());
+    FETTLE_TRY(const BlockRef reader, get_block(s, {.name = readers.front()->name}));
+    return get_loops(s, {reader});
+  }
+
+  // `decide_only`: nothing is done; the choices are those of a point all the same.
+  Result<> annotate(Schedule& s, int threads, bool decide_only = false) const {
+    constexpr size_t kInner = 2;
+    for (const std::string& name : nest_blocks(s.func())) {
+      FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
+      FETTLE_TRY(const std::vector<LoopRef> all, get_loops(s, {block}));
+      FETTLE_TRY(const Stmt outermost, s.loop(all.front()));
+      if (outermost.as<ForNode>()->loop_kind != ForKind::kSerial) continue;
+      FETTLE_TRY(std::vector<LoopRef> inner, inner_spatial_loops(s, block));
+      FETTLE_TRY(std::vector<LoopRef> outer, outer_spatial_loops(s, block));
+      if (inner.size() > kInner) inner.erase(inner.begin(), inner.end() - kInner);
+      if (inner.size() == kInner && all.size() == outer.size() + 1) inner.erase(inner.begin());
+      s.set_address_prefix("parallel");
+      const int64_t least = threads > 1 && !outer.empty() ? 1 : 0;
+      std::vector<int64_t> counts;
+      for (int64_t n = least; n <= (threads > 1 ? static_cast<int64_t>(outer.size()) : 0); ++n) counts.push_back(n);
+      FETTLE_TRY(const int64_t fused, choose(s, name, counts));
+      s.set_address_prefix("vector");
+      FETTLE_TRY(const int64_t lanes, choose(s, name, up_to(inner.size())));
+      s.set_address_prefix("unroll");
+      FETTLE_TRY(const int64_t steps, choose(s, name, options_.unroll_steps));
+      if (decide_only) continue;
+      LoopRef first = all.front();
+      if (lanes > 0) {
+        const std::vector<LoopRef> taken(inner.end() - lanes, inner.end());
+        FETTLE_TRY(const int64_t extent, extent_of_loops(s, taken));
+        if (extent > options_.max_vector_lanes) return fail(ErrorCode::E235, "too many lanes", "sketch_space");
+        FETTLE_TRY(const LoopRef loop, fused_loop(s, taken));
+        FETTLE_TRY_VOID(vectorize(s, {.loop = loop}));
+        if (all.size() == static_cast<size_t>(lanes)) continue;
+      }
+      if (fused > 0) {
+        FETTLE_TRY(first, fused_loop(s, {outer.begin(), outer.begin() + fused}));
+        FETTLE_TRY_VOID(parallel(s, {.loop = first}));
+      }
+      if (steps > 0) FETTLE_TRY_VOID(pragma(s, {.loop = first, .name = "auto_unroll_max_step", .value = steps}));
+    }
+    return {};
+  }
+
+  Result<const Derived*> derive(const Func& workload, const std::shared_ptr<const Target>& target, int threads) const {
+    const Digest hash = canonical_hash(workload);
+    auto [known, end] = derived_.equal_range(hash);
+    for (; known != end; ++known)
+      if (known->second.threads == threads && structural_equal(known->second.workload, workload)) return &known->second;
+    Derived made{.workload = workload, .threads = threads};
+    DeriveOptions derive = options_.derive;
+    derive.cores = threads;
+    FETTLE_TRY(Derivation derivation, derive_sketches(workload, derive));
+    made.sketches = std::move(derivation.sketches);
+    for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
+    if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
+    return &derived_.emplace(hash, std::move(made))->second;
+  }
+
+  // Every combination of places, each counted at one of its points. What depends on the sizes alone is tried with a
+  // few.
+  void find_structures(Derived& derived, const std::shared_ptr<const Target>& target, size_t sketch) const {
+    constexpr uint64_t kSizes = 6;
+    std::set<Places> seen;
+    std::vector<std::pair<Schedule, Places>> open;
+    for (uint64_t seed = 0; seed < kSizes; ++seed) {
+      Schedule s(derived.workload, seed);
+      s.set_target(target);
+      if (cut(s, derived.sketches[sketch])) open.emplace_back(std::move(s), Places{});
+    }
+    while (!open.empty()) {
+      auto [s, places] = std::move(open.back());
+      open.pop_back();
+      if (const auto movable = next_movable(s.func(), places)) {
+        auto loops = reader_loops(s, *movable);
+        const int64_t depth = loops ? static_cast<int64_t>(loops->size()) : 0;
+        for (int64_t place = kInline; place < depth; ++place) {
+          auto moved = std::pair(s, places);
+          moved.second.push_back(place);
+          if (open.size() < 8 * options_.max_structures && move(moved.first, *movable, place))
+            open.push_back(std::move(moved));
+        }
+        continue;
+      }
+      if (derived.structures.size() >= options_.max_structures || !seen.insert(places).second) continue;
+      if (!annotate(s, derived.threads, true)) continue;
+      double points = 1;
+      for (const auto& step : s.trace().steps)
+        if (step->def->samples) points *= choices_of(*step);
+      derived.structures.push_back({sketch, places, points});
+    }
+  }
+
+  SketchSpaceOptions options_;
+  mutable std::unordered_multimap<Digest, Derived> derived_;
+};
+
+}  // namespace
+
+std::unique_ptr<Space> make_sketch_space(SketchSpaceOptions options) {
+  return std::make_unique<SketchSpace>(std::move(options));
+}
+
+}  // namespace fettle

@@ -1,0 +1,35 @@
+#pragma once
+// Ansor's space: a sketch, derived, with its sizes and annotations drawn so that every complete program of the space is
+// equally likely. (Zheng et al.: Ansor, OSDI 2020, sections 4.1 and 4.2.)
+
+#include <memory>
+#include <vector>
+
+#include "tune/sketch/sketch.h"
+#include "tune/space/space.h"
+
+namespace fettle {
+
+struct SketchSpaceOptions {
+  /// `cores` is set from the threads that a kernel may use.
+  DeriveOptions derive = {};
+  int64_t max_vector_lanes = 64;                         // elements of a vectorized loop
+  std::vector<int64_t> unroll_steps = {0, 16, 64, 512};  // of the pragma auto_unroll_max_step
+  size_t max_structures = 512;  // sketches times places of blocks; those found later are left out
+};
+
+/// A point is, in this order and each a decision:
+///   sketch          which of derive_sketches()
+///   …               the sketch's tile sizes; blocks that no rule tiled are cut once, for lanes
+///   location/BLOCK  where a block that could be neither inlined nor tiled is computed: -1 where it stands, -2 inlined,
+///   or under
+///                   which loop of its first reader
+///   parallel/BLOCK  how many of the outermost loops of the nest are fused and run in parallel
+///   vector/BLOCK    how many of the innermost become lanes
+///   unroll/BLOCK    the limit of auto_unroll_max_step
+/// Then reductions are cleared by nests of their own. Sketches and places are drawn in proportion to how many points
+/// they have, everything else alike; what turns out not to be legal is drawn anew. So each legal point is equally
+/// likely. The space remembers the sketches of each workload; it is used by one thread at a time.
+std::unique_ptr<Space> make_sketch_space(SketchSpaceOptions options = {});
+
+}  // namespace fettle

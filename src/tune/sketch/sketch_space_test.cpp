@@ -1,0 +1,70 @@
+#include "tune/sketch/sketch_space.h"
+
+#include <cmath>
+#include <map>
+
+#include "lower/lower.h"
+#include "schedule/primitives/sample_perfect_tile.h"
+#include "schedule/testing.h"
+#include "tune/sketch/test_programs.h"
+#include "tune/space/test_workloads.h"
+
+namespace fettle {
+namespace {
+
+std::shared_ptr<const Target> avx512() { return std::make_shared<const Target>(parse_target("x86-64-avx512").value()); }
+
+TEST(SketchSpace, PointsComputeTheSame) {
+  const auto target = avx512();
+  const auto space = make_sketch_space();
+  const Func programs[] = {testing::matmul_relu(12, 8, 20), testing::relu_pad_matmul(),
+                           testing::softmax_workload(5, 37),
+                           testing::conv_workload({.h = 6, .w = 6, .ic = 3, .oc = 8, .epilogue = true})};
+  for (const Func& func : programs)
+    for (const int threads : {1, 2})
+      for (uint64_t seed = 0; seed < 12; ++seed) {
+        const auto point = space->generate(func, target, threads, seed, nullptr);
+        ASSERT_OK(point) << func->name;
+        EXPECT_TRUE(testing::same_result(func, point->func())) << to_text(point->trace());
+        EXPECT_OK(lower(point->func(), *target)) << to_text(point->trace());
+        // The same decisions make it again, whatever the seed.
+        const auto again = space->generate(func, target, threads, seed + 1000,
+                                           std::make_shared<const DecisionMap>(point->decisions()));
+        ASSERT_OK(again);
+        EXPECT_EQ(to_text(again->trace()), to_text(point->trace()));
+      }
+}
+
+// Every complete program is equally likely: Pearson's test over all points of a small space, whose sketches and places
+// differ in how many they have.
+TEST(SketchSpace, EveryPointIsEquallyLikely) {
+  const auto target = avx512();
+  SketchSpaceOptions options{.unroll_steps = {0, 16}};
+  options.derive.tiling.structure = "SRS";
+  const auto space = make_sketch_space(options);
+  const Func func = testing::matmul_relu(2, 4, 2);
+  std::map<DecisionMap, int> counts;
+  constexpr int kDraws = 20'000;
+  for (int i = 0; i < kDraws; ++i) {
+    const auto point = space->generate(func, target, 2, static_cast<uint64_t>(i), nullptr);
+    ASSERT_OK(point);
+    ++counts[point->decisions()];
+  }
+  const double expected = static_cast<double>(kDraws) / static_cast<double>(counts.size());
+  ASSERT_GE(counts.size(), 100u);
+  ASSERT_GE(expected, 5.0);
+  double chi_square = 0;
+  for (const auto& [point, count] : counts) chi_square += (count - expected) * (count - expected) / expected;
+  // Its distribution at this size is nearly normal: mean n, variance 2n. The seeds are fixed, so the figure is, too.
+  const double n = static_cast<double>(counts.size()) - 1;
+  EXPECT_LT((chi_square - n) / std::sqrt(2 * n), 3.0) << counts.size() << " points";
+}
+
+TEST(SketchSpace, CountsOfTilesAreThoseOfTheirLists) {
+  EXPECT_EQ(perfect_tile_count(12, 2, 0), 6);
+  EXPECT_EQ(perfect_tile_count(12, 2, 4), 4);  // innermost 1, 2, 3, 4
+  EXPECT_EQ(perfect_tile_count(512, 4, 64), 210);
+}
+
+}  // namespace
+}  // namespace fettle
