@@ -14,11 +14,13 @@
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::map_of;
 using testing::schedule_from;
 using testing::TestSchedule;
 
@@ -57,12 +59,6 @@ func conv(I: f32[1, 32, 11, 13] free_layout, W: f32[20, 32, 3, 3] constant, bias
             writes O[vn, vo, vy, vx]
             O[vn, vo, vy, vx] = max(C[vn, vo, vy, vx] + bias[vo], 0.0)
 )";
-
-IndexMap map_of(const char* text) {
-  IndexMap map;
-  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
-  return map;
-}
 
 std::vector<LoopRef> loops_of(TestSchedule& s, BlockRef block) {
   auto loops = get_loops(s, {block});

@@ -13,11 +13,13 @@
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::map_of;
 using testing::schedule_from;
 using testing::TestSchedule;
 
@@ -41,12 +43,6 @@ func gemm(A: f32[53, 23], B: f32[23, 77] constant, bias: f32[77] constant, R: f3
         writes D[vi, vj]
         D[vi, vj] = max(C[vi, vj] + bias[vj] + R[vi, vj], 0.0)
 )";
-
-IndexMap map_of(const char* text) {
-  IndexMap map;
-  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
-  return map;
-}
 
 std::vector<LoopRef> loops_of(TestSchedule& s, BlockRef block) {
   auto loops = get_loops(s, {block});

@@ -5,11 +5,13 @@
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/tile.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kTwo;
 using testing::schedule_from;
 
 constexpr const char* kMatmul = "for i in 5: for j in 8: for k in 6: C[i, j] += A[i, k] * B[k, j]";
@@ -79,24 +81,6 @@ func symbolic(A: f32[n, 6], C: f32[n] output, n: i64 in 1..100):
 )");
   EXPECT_ERROR(pad_einsum(symbolic, {symbolic.block("C"), {4, 1}}), E221);
 }
-
-// T is internal: made by one nest, read by the next.
-constexpr const char* kTwo = R"(
-func two(A: f32[8, 6], C: f32[8, 6] output):
-  alloc T: f32[8, 6]
-  for i in 8:
-    for j in 6:
-      block T(vi: spatial[8] = i, vj: spatial[6] = j):
-        reads A[vi, vj]
-        writes T[vi, vj]
-        T[vi, vj] = A[vi, vj] * 2.0
-  for i in 8:
-    for j in 6:
-      block C(vi: spatial[8] = i, vj: spatial[6] = j):
-        reads T[vi, vj]
-        writes C[vi, vj]
-        C[vi, vj] = T[vi, vj] + 1.0
-)";
 
 TEST(PadEinsum, OtherErrors) {
   auto s = schedule_from(kTwo);

@@ -2,18 +2,14 @@
 
 #include "schedule/primitives/blockize.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::map_of;
 using testing::schedule_from;
-
-IndexMap map_of(const char* text) {
-  IndexMap map;
-  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
-  return map;
-}
 
 // C[vi // 3, vi % 3] = sum of A[vi * 2 + vk]
 constexpr const char* kSum = R"(

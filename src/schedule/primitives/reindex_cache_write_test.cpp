@@ -1,18 +1,14 @@
 #include "schedule/primitives/reindex_cache_write.h"
 
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::map_of;
 using testing::schedule_from;
-
-IndexMap map_of(const char* text) {
-  IndexMap map;
-  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
-  return map;
-}
 
 constexpr const char* kSum = R"(
 func sum(A: f32[14], C: f32[2, 3] output):

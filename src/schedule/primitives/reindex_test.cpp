@@ -7,22 +7,18 @@
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/transform_block_layout.h"
 #include "schedule/primitives/transform_layout.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::map_of;
 using testing::schedule_from;
 
 constexpr const char* kConv =
     "for h in 5: for w in 4: for o in 3: for r in 3: for q in 2: for c in 2:"
     " C[h, w, o] += A[h + r, w * 2 + q, c] * F[r, q, c, o]";
-
-IndexMap map_of(const char* text) {
-  IndexMap map;
-  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
-  return map;
-}
 
 TEST(Reindex, AConvolutionBecomesAMatrixProduct) {
   auto s = schedule_from(kConv);

@@ -1,30 +1,14 @@
 #include "schedule/primitives/set_axis_separator.h"
 
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kTwo;
 using testing::schedule_from;
-
-// T is internal: made by one nest, read by the next.
-constexpr const char* kTwo = R"(
-func two(A: f32[8, 6], C: f32[8, 6] output):
-  alloc T: f32[8, 6]
-  for i in 8:
-    for j in 6:
-      block T(vi: spatial[8] = i, vj: spatial[6] = j):
-        reads A[vi, vj]
-        writes T[vi, vj]
-        T[vi, vj] = A[vi, vj] * 2.0
-  for i in 8:
-    for j in 6:
-      block C(vi: spatial[8] = i, vj: spatial[6] = j):
-        reads T[vi, vj]
-        writes C[vi, vj]
-        C[vi, vj] = T[vi, vj] + 1.0
-)";
 
 TEST(SetAxisSeparator, NotesAllWhoTouchTheBuffer) {
   auto s = schedule_from(kTwo);

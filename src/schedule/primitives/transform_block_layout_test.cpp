@@ -2,20 +2,17 @@
 
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/parallel.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kTwo;
+using testing::map_of;
 using testing::schedule_from;
 
 constexpr const char* kSum = "for i in 6: for j in 4: for k in 5: C[i, j] += A[i, k] * B[k, j]";
-
-IndexMap map_of(const char* text) {
-  IndexMap map;
-  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
-  return map;
-}
 
 TEST(TransformBlockLayout, FusesAndSplitsIterators) {
   auto s = schedule_from(kSum);
@@ -52,24 +49,6 @@ func shared(A: f32[8], B: f32[8] output, C: f32[8] output):
 )");
   EXPECT_ERROR(transform_block_layout(shared, {shared.block("B"), map_of("(i) -> (i // 4, i % 4)")}), E207);
 }
-
-// T is internal: made by one nest, read by the next.
-constexpr const char* kTwo = R"(
-func two(A: f32[8, 6], C: f32[8, 6] output):
-  alloc T: f32[8, 6]
-  for i in 8:
-    for j in 6:
-      block T(vi: spatial[8] = i, vj: spatial[6] = j):
-        reads A[vi, vj]
-        writes T[vi, vj]
-        T[vi, vj] = A[vi, vj] * 2.0
-  for i in 8:
-    for j in 6:
-      block C(vi: spatial[8] = i, vj: spatial[6] = j):
-        reads T[vi, vj]
-        writes C[vi, vj]
-        C[vi, vj] = T[vi, vj] + 1.0
-)";
 
 TEST(TransformBlockLayout, OtherErrors) {
   auto s = schedule_from(kTwo);

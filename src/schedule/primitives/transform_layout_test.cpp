@@ -2,18 +2,14 @@
 
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::map_of;
 using testing::schedule_from;
-
-IndexMap map_of(const char* text) {
-  IndexMap map;
-  FETTLE_CHECK(from_arg(ArgValue{std::string(text)}, map));
-  return map;
-}
 
 constexpr const char* kMatmul = R"(
 func matmul(A: f32[6, 7], B: f32[7, 10] constant, C: f32[6, 10] output, X: f32[6, 10] free_layout):
