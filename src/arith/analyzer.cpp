@@ -63,8 +63,12 @@ void Analyzer::bind(const Var& var, const Expr& min, const Expr& extent) {
   last.add(first);
   last.add_constant(-1);
   facts.range = {int_bounds(first).min, int_bounds(last).max};
-  if (!first.is_constant()) expand_bound(first, false, facts.lower);
-  if (!last.is_constant()) expand_bound(last, true, facts.upper);
+  if (!first.is_constant() || !last.is_constant()) {
+    auto symbolic = make_ref<SymbolicFacts>();
+    if (!first.is_constant()) expand_bound(first, false, symbolic->lower);
+    if (!last.is_constant()) expand_bound(last, true, symbolic->upper);
+    facts.symbolic = std::move(symbolic);
+  }
   set_facts(std::move(facts));
 }
 
@@ -72,10 +76,12 @@ void Analyzer::bind(const Var& var, const Expr& value) {
   VarFacts facts;
   facts.var = var;
   if (var->dtype == kI64) {
-    facts.value = linear(value);
-    facts.has_value = true;
-    facts.range = int_bounds(facts.value);
-    facts.mod = modular(facts.value);
+    auto symbolic = make_ref<SymbolicFacts>();
+    symbolic->has_value = true;
+    symbolic->value = linear(value);
+    facts.range = int_bounds(symbolic->value);
+    facts.mod = modular(symbolic->value);
+    facts.symbolic = std::move(symbolic);
   }
   set_facts(std::move(facts));
 }
@@ -119,9 +125,9 @@ Analyzer::Scope::~Scope() {
     a.vars_[change.index] = std::move(change.before);
     a.changes_.pop_back();
   }
-  a.vars_.resize(vars_);
-  a.keys_.resize(vars_);
-  a.constraints_.resize(constraints_);
+  a.vars_.shrink_to(vars_);
+  a.keys_.shrink_to(vars_);
+  a.constraints_.shrink_to(constraints_);
   a.truths_.resize(truths_);
 }
 

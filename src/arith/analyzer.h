@@ -76,13 +76,18 @@ class Analyzer {
  private:
   friend class Simplifier;
   friend int compare_terms(const Analyzer&, const Expr&, const Expr&);
+  /// What other variables say about one.
+  struct SymbolicFacts : RefCounted {
+    bool has_value = false;
+    LinearForm value;
+    std::vector<LinearForm> lower, upper;  // further bounds, in variables bound before
+    bool is_bounded() const { return !lower.empty() || !upper.empty(); }
+  };
   struct VarFacts {
     Var var;
     Interval range;
     Modular mod;
-    bool has_value = false;
-    LinearForm value;
-    std::vector<LinearForm> lower, upper;  // further bounds, in variables bound before
+    Ref<const SymbolicFacts> symbolic = nullptr;  // null: nothing
   };
   struct Change {
     size_t index;
@@ -98,10 +103,10 @@ class Analyzer {
   Interval term_bounds(const Expr& term) const;
   Modular term_modular(const Expr& term) const;
 
-  std::vector<const VarNode*> keys_;   // of vars_, for a quick search
-  std::vector<VarFacts> vars_;
-  std::vector<Change> changes_;        // earlier facts of variables that a scope changed
-  std::vector<LinearForm> constraints_;  // each >= 0
+  SmallVector<const VarNode*, 12> keys_;  // of vars_, for a quick search
+  SmallVector<VarFacts, 12> vars_;
+  SmallVector<Change, 4> changes_;     // earlier facts of variables that a scope changed
+  SmallVector<LinearForm, 2> constraints_;  // each >= 0
   std::vector<Expr> truths_;           // opaque conditions that hold
   uint64_t epoch_ = 0;                 // counts changes of the facts
   bool proving_ = false;               // no proof is begun within a proof

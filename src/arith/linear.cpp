@@ -57,16 +57,14 @@ void LinearForm::add_term(const Expr& term, int64_t coeff) {
   for (size_t i = 0; i < terms.size(); ++i) {
     if (!same_term(terms[i].expr, term)) continue;
     terms[i].coeff = wrapping_add(terms[i].coeff, coeff);
-    if (terms[i].coeff == 0) terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(i));
+    if (terms[i].coeff == 0) terms.erase(terms.begin() + i);
     return;
   }
-  if (terms.empty()) terms.reserve(4);
   terms.push_back({term, coeff});
 }
 
 void LinearForm::add(const LinearForm& other, int64_t scale) {
   add_constant(other.constant, scale);
-  if (terms.empty()) terms.reserve(other.terms.size());
   for (const LinearTerm& t : other.terms) add_term(t.expr, wrapping_mul(t.coeff, scale));
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "ir/compare.h"
 #include "ir/buffer.h"
 
@@ -16,7 +17,7 @@ struct LinearTerm {
 
 /// Terms are distinct (structurally). Arithmetic wraps, as that of i64 does.
 struct LinearForm {
-  std::vector<LinearTerm> terms;
+  SmallVector<LinearTerm, 3> terms;
   int64_t constant = 0;
 
   LinearForm() = default;

@@ -80,13 +80,14 @@ bool Simplifier::prove_step(const LinearForm& form, int depth) {
 // form = k c + rest with an assumed c >= 0 and k > 0: enough that rest >= 0.
 bool Simplifier::prove_by_constraints(const LinearForm& form, int depth) {
   for (size_t i = 0; i < a_.constraints_.size(); ++i) {
-    for (const LinearTerm& t : std::vector<LinearTerm>(a_.constraints_[i].terms)) {
+    const LinearForm constraint = a_.constraints_[i];  // the list may grow below
+    for (const LinearTerm& t : constraint.terms) {
       const int64_t coeff = form.coeff_of(t.expr);
       if (coeff == 0 || (coeff > 0) != (t.coeff > 0)) continue;
       const int64_t g = std::gcd(coeff, t.coeff);
       LinearForm rest = form;  // (|t| / g) form - (|coeff| / g) c
       rest.scale(std::abs(t.coeff) / g);
-      rest.add(a_.constraints_[i], -(std::abs(coeff) / g));
+      rest.add(constraint, -(std::abs(coeff) / g));
       if (rest.terms.size() > form.terms.size() + 1) continue;
       recombine(rest);
       if (a_.int_bounds(rest).min >= 0) return true;
@@ -143,7 +144,7 @@ bool Simplifier::prove_by_cases(const LinearForm& form, int depth, bool* split) 
 bool Simplifier::prove_by_bounds_of_variables(const LinearForm& form, int depth) {
   for (size_t at = a_.vars_.size(); at-- > 0;) {
     const Analyzer::VarFacts& facts = a_.vars_[at];
-    if (facts.lower.empty() && facts.upper.empty()) {
+    if (!facts.symbolic || !facts.symbolic->is_bounded()) {
       // A variable with plain bounds matters where it stands in a product.
       bool in_product = false;
       for (const LinearTerm& t : form.terms) {
@@ -165,7 +166,8 @@ bool Simplifier::prove_by_bounds_of_variables(const LinearForm& form, int depth)
     const Interval sign = a_.int_bounds(slope);
     const bool rising = sign.min >= 0;
     if (!rising && sign.max > 0) continue;
-    std::vector<LinearForm> bounds = rising ? facts.lower : facts.upper;
+    std::vector<LinearForm> bounds;
+    if (facts.symbolic) bounds = rising ? facts.symbolic->lower : facts.symbolic->upper;
     const int64_t end = rising ? facts.range.min : facts.range.max;
     if (!detail::is_inf(end)) bounds.emplace_back(end);
     for (const LinearForm& bound : bounds) {

@@ -94,7 +94,7 @@ void Simplifier::accumulate(const Expr& e, int64_t scale, LinearForm& out) {
       if (at >= 0) {
         const Analyzer::VarFacts& facts = a_.vars_[static_cast<size_t>(at)];
         if (facts.range.is_single()) return out.add_constant(facts.range.min, scale);
-        if (facts.has_value) return out.add(facts.value, scale);
+        if (facts.symbolic && facts.symbolic->has_value) return out.add(facts.symbolic->value, scale);
       }
       return out.add_term(e, scale);
     }
@@ -194,8 +194,8 @@ bool Simplifier::always_nonnegative(const LinearForm& form) {
     if (symbolic) break;
     if (const auto* var = t.expr.as<VarNode>()) {
       const int at = a_.rank(var);
-      symbolic = at >= 0 && (!a_.vars_[static_cast<size_t>(at)].lower.empty() ||
-                             !a_.vars_[static_cast<size_t>(at)].upper.empty());
+      const auto* facts = at >= 0 ? a_.vars_[static_cast<size_t>(at)].symbolic.get() : nullptr;
+      symbolic = facts && facts->is_bounded();
     } else {
       symbolic = t.expr.kind() == ExprKind::kBinary || t.expr.kind() == ExprKind::kSelect;
     }
@@ -514,7 +514,7 @@ Expr Simplifier::compare(BinaryOp op, const LinearForm& difference) {
         best_period = floordiv_int(d.constant, g);
       }
       if (best > 1) {
-        std::erase_if(d.terms, [&](const LinearTerm& t) { return t.coeff % best != 0; });
+        erase_if(d.terms, [&](const LinearTerm& t) { return t.coeff % best != 0; });
         for (LinearTerm& t : d.terms) t.coeff /= best;
         d.constant = best_period;
         again = true;

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/pool.h"
+
 namespace fettle {
 
 /// Base of every shared object. The destructor is virtual so that a reference to a base can hold any node.
@@ -20,6 +22,10 @@ class RefCounted {
   virtual ~RefCounted() = default;
 
   uint32_t use_count() const { return count_; }
+
+  // Nodes are made and dropped by the thousand for each candidate of a search.
+  static void* operator new(size_t bytes) { return pool::take(bytes); }
+  static void operator delete(void* memory, size_t bytes) { pool::give(memory, bytes); }
 
  private:
   template <class T>

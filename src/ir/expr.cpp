@@ -1,5 +1,6 @@
 #include "ir/expr.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -20,8 +21,30 @@ int64_t floormod_int(int64_t a, int64_t b) {
 
 Expr::Expr(int64_t value) : Ref(int_imm(value)) {}
 
+namespace {
+
+// The constants that programs are full of, once a thread.
+class SmallInts {
+ public:
+  static constexpr int64_t kLeast = -1, kMost = 64;
+  SmallInts() {
+    for (int64_t value = kLeast; value <= kMost; ++value)
+      values_[static_cast<size_t>(value - kLeast)] = make_ref<const IntImmNode>(value, kI64);
+  }
+  const Expr& of(int64_t value) const { return values_[static_cast<size_t>(value - kLeast)]; }
+
+ private:
+  std::array<Expr, kMost - kLeast + 1> values_;
+};
+
+}  // namespace
+
 Expr int_imm(int64_t value, DType dtype) {
   FETTLE_CHECK(dtype.is_int() || dtype.is_bool());
+  if (dtype == kI64 && value >= SmallInts::kLeast && value <= SmallInts::kMost) {
+    thread_local const SmallInts small;
+    return small.of(value);
+  }
   return Expr(make_ref<const IntImmNode>(value, dtype));
 }
 
@@ -43,16 +66,7 @@ Var make_var(std::string name, DType dtype) {
   return make_ref<const VarNode>(std::move(name), dtype);
 }
 
-const int64_t* as_int(const Expr& e) {
-  if (const auto* imm = e.as<IntImmNode>()) return &imm->value;
-  if (const auto* spread = e.as<BroadcastNode>()) return as_int(spread->value);
-  return nullptr;
-}
-
-bool is_int(const Expr& e, int64_t value) {
-  const int64_t* v = as_int(e);
-  return v && *v == value;
-}
+const int64_t* as_int_of_broadcast(const BroadcastNode& spread) { return as_int(spread.value); }
 
 bool is_true(const Expr& e) { return !e || (e.dtype().is_bool() && is_int(e, 1)); }
 

@@ -221,8 +221,16 @@ Expr logical_and(Expr a, Expr b);
 Expr logical_or(Expr a, Expr b);
 
 /// The value of an integer (or bool) constant, also when broadcast.
-const int64_t* as_int(const Expr& e);
-bool is_int(const Expr& e, int64_t value);
+const int64_t* as_int_of_broadcast(const BroadcastNode& spread);
+inline const int64_t* as_int(const Expr& e) {
+  if (const auto* imm = e.as<IntImmNode>()) return &imm->value;
+  if (const auto* spread = e.as<BroadcastNode>()) return as_int_of_broadcast(*spread);
+  return nullptr;
+}
+inline bool is_int(const Expr& e, int64_t value) {
+  const int64_t* v = as_int(e);
+  return v && *v == value;
+}
 inline bool is_zero(const Expr& e) { return is_int(e, 0); }
 inline bool is_one(const Expr& e) { return is_int(e, 1); }
 /// True for a null expression or the constant true.

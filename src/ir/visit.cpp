@@ -1,142 +1,174 @@
 #include "ir/visit.h"
 
+#include <optional>
+
 #include "base/check.h"
 
 namespace fettle {
 
-void Visitor::visit(const Expr& e) {
-  if (!e) return;
+namespace {
+
+// fn(child) for each expression directly below.
+template <class Fn>
+inline void each_child(const Expr& e, Fn fn) {
   switch (e.kind()) {
     case ExprKind::kIntImm:
     case ExprKind::kFloatImm:
-    case ExprKind::kVar: return;
+    case ExprKind::kVar:
+      return;
     case ExprKind::kBinary: {
       const auto* n = e.as<BinaryNode>();
-      visit(n->a);
-      visit(n->b);
+      fn(n->a);
+      fn(n->b);
       return;
     }
-    case ExprKind::kNot: return visit(e.as<NotNode>()->a);
+    case ExprKind::kNot:
+      return fn(e.as<NotNode>()->a);
     case ExprKind::kSelect: {
       const auto* n = e.as<SelectNode>();
-      visit(n->condition);
-      visit(n->if_true);
-      visit(n->if_false);
+      fn(n->condition);
+      fn(n->if_true);
+      fn(n->if_false);
       return;
     }
-    case ExprKind::kCast: return visit(e.as<CastNode>()->a);
+    case ExprKind::kCast:
+      return fn(e.as<CastNode>()->a);
     case ExprKind::kLoad: {
       const auto* n = e.as<LoadNode>();
-      for (const Expr& index : n->indices) visit(index);
-      visit(n->mask);
+      for (const Expr& index : n->indices) fn(index);
+      fn(n->mask);
       return;
     }
     case ExprKind::kAddress:
-      for (const Expr& index : e.as<AddressNode>()->indices) visit(index);
+      for (const Expr& index : e.as<AddressNode>()->indices) fn(index);
       return;
     case ExprKind::kCall:
-      for (const Expr& arg : e.as<CallNode>()->args) visit(arg);
+      for (const Expr& arg : e.as<CallNode>()->args) fn(arg);
       return;
     case ExprKind::kRamp: {
       const auto* n = e.as<RampNode>();
-      visit(n->base);
-      visit(n->stride);
+      fn(n->base);
+      fn(n->stride);
       return;
     }
-    case ExprKind::kBroadcast: return visit(e.as<BroadcastNode>()->value);
+    case ExprKind::kBroadcast:
+      return fn(e.as<BroadcastNode>()->value);
     case ExprKind::kShuffle:
-      for (const Expr& vector : e.as<ShuffleNode>()->vectors) visit(vector);
+      for (const Expr& vector : e.as<ShuffleNode>()->vectors) fn(vector);
       return;
   }
 }
 
-void Visitor::visit_region(const Region& region) {
-  for (const Range& range : region.ranges) {
-    visit(range.min);
-    visit(range.extent);
-  }
-}
-
-void Visitor::visit(const Stmt& s) {
-  if (!s) return;
+// on_expr and on_stmt for each expression and statement directly below, in the order of their text.
+template <class OnStmt, class OnExpr>
+inline void each_child(const Stmt& s, OnStmt on_stmt, OnExpr on_expr) {
+  const auto regions = [&](const std::vector<Region>& list) {
+    for (const Region& region : list)
+      for (const Range& range : region.ranges) {
+        on_expr(range.min);
+        on_expr(range.extent);
+      }
+  };
   switch (s.kind()) {
     case StmtKind::kFor: {
       const auto* n = s.as<ForNode>();
-      visit(n->min);
-      visit(n->extent);
-      visit(n->body);
+      on_expr(n->min);
+      on_expr(n->extent);
+      on_stmt(n->body);
       return;
     }
     case StmtKind::kSeq:
-      for (const Stmt& child : s.as<SeqNode>()->stmts) visit(child);
+      for (const Stmt& child : s.as<SeqNode>()->stmts) on_stmt(child);
       return;
     case StmtKind::kIf: {
       const auto* n = s.as<IfNode>();
-      visit(n->condition);
-      visit(n->then_body);
-      visit(n->else_body);
+      on_expr(n->condition);
+      on_stmt(n->then_body);
+      on_stmt(n->else_body);
       return;
     }
     case StmtKind::kLet: {
       const auto* n = s.as<LetNode>();
-      visit(n->value);
-      visit(n->body);
+      on_expr(n->value);
+      on_stmt(n->body);
       return;
     }
     case StmtKind::kStore: {
       const auto* n = s.as<StoreNode>();
-      for (const Expr& index : n->indices) visit(index);
-      visit(n->value);
-      visit(n->mask);
+      for (const Expr& index : n->indices) on_expr(index);
+      on_expr(n->value);
+      on_expr(n->mask);
       return;
     }
-    case StmtKind::kEvaluate: return visit(s.as<EvaluateNode>()->value);
+    case StmtKind::kEvaluate:
+      return on_expr(s.as<EvaluateNode>()->value);
     case StmtKind::kBlock: {
       const auto* n = s.as<BlockNode>();
       for (const IterVar& iter : n->iters) {
-        visit(iter.extent);
-        visit(iter.binding);
+        on_expr(iter.extent);
+        on_expr(iter.binding);
       }
-      visit(n->predicate);
-      for (const Region& region : n->reads) visit_region(region);
-      for (const Region& region : n->writes) visit_region(region);
-      visit(n->init);
-      visit(n->body);
+      on_expr(n->predicate);
+      regions(n->reads);
+      regions(n->writes);
+      on_stmt(n->init);
+      on_stmt(n->body);
       return;
     }
-    case StmtKind::kAllocate: return visit(s.as<AllocateNode>()->body);
+    case StmtKind::kAllocate:
+      return on_stmt(s.as<AllocateNode>()->body);
     case StmtKind::kWhile: {
       const auto* n = s.as<WhileNode>();
-      visit(n->condition);
-      visit(n->body);
+      on_expr(n->condition);
+      on_stmt(n->body);
       return;
     }
     case StmtKind::kCallFunc:
-      for (const Expr& arg : s.as<CallFuncNode>()->args) visit(arg);
+      for (const Expr& arg : s.as<CallFuncNode>()->args) on_expr(arg);
       return;
     case StmtKind::kAsync: {
       const auto* n = s.as<AsyncNode>();
-      visit(n->pending);
-      visit(n->body);
+      on_expr(n->pending);
+      on_stmt(n->body);
       return;
     }
   }
 }
 
+}  // namespace
+
+void Visitor::visit(const Expr& e) {
+  if (!e) return;
+  each_child(e, [this](const Expr& child) { visit(child); });
+}
+
+void Visitor::visit(const Stmt& s) {
+  if (!s) return;
+  each_child(s, [this](const Stmt& child) { visit(child); }, [this](const Expr& child) { visit(child); });
+}
+
 namespace {
 
-// Rewrites a list; returns whether anything changed.
+// The list rewritten, or nothing where nothing changed.
 template <class T, class Fn>
-bool rewrite_all(std::vector<T>& list, Fn fn) {
-  bool changed = false;
-  for (T& item : list) {
-    T fresh = fn(item);
-    if (!(fresh == item)) {
-      item = std::move(fresh);
-      changed = true;
-    }
+std::optional<std::vector<T>> rewrite_all(const std::vector<T>& list, Fn fn) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    T fresh = fn(list[i]);
+    if (fresh == list[i]) continue;
+    std::vector<T> result;
+    result.reserve(list.size());
+    result.insert(result.end(), list.begin(), list.begin() + static_cast<std::ptrdiff_t>(i));
+    result.push_back(std::move(fresh));
+    while (++i < list.size()) result.push_back(fn(list[i]));
+    return result;
   }
-  return changed;
+  return std::nullopt;
+}
+
+// The list that rewrite_all gave, or a copy of the one that did not change.
+template <class T>
+std::vector<T> rewritten_or(std::optional<std::vector<T>>& rewritten, const std::vector<T>& list) {
+  return rewritten ? std::move(*rewritten) : list;
 }
 
 }  // namespace
@@ -147,7 +179,8 @@ Expr Mutator::rewrite(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::kIntImm:
     case ExprKind::kFloatImm:
-    case ExprKind::kVar: return e;
+    case ExprKind::kVar:
+      return e;
     case ExprKind::kBinary: {
       const auto* n = e.as<BinaryNode>();
       Expr a = rewrite(n->a), b = rewrite(n->b);
@@ -171,26 +204,23 @@ Expr Mutator::rewrite(const Expr& e) {
     }
     case ExprKind::kLoad: {
       const auto* n = e.as<LoadNode>();
-      std::vector<Expr> indices = n->indices;
-      bool changed = rewrite_all(indices, child);
+      auto indices = rewrite_all(n->indices, child);
       Expr mask = rewrite(n->mask);
       Buffer buffer = rewrite(n->buffer);
-      if (!changed && mask == n->mask && buffer == n->buffer) return e;
-      return load(std::move(buffer), std::move(indices), std::move(mask));
+      if (!indices && mask == n->mask && buffer == n->buffer) return e;
+      return load(std::move(buffer), rewritten_or(indices, n->indices), std::move(mask));
     }
     case ExprKind::kAddress: {
       const auto* n = e.as<AddressNode>();
-      std::vector<Expr> indices = n->indices;
-      bool changed = rewrite_all(indices, child);
+      auto indices = rewrite_all(n->indices, child);
       Buffer buffer = rewrite(n->buffer);
-      if (!changed && buffer == n->buffer) return e;
-      return address_of(std::move(buffer), std::move(indices));
+      if (!indices && buffer == n->buffer) return e;
+      return address_of(std::move(buffer), rewritten_or(indices, n->indices));
     }
     case ExprKind::kCall: {
       const auto* n = e.as<CallNode>();
-      std::vector<Expr> args = n->args;
-      if (!rewrite_all(args, child)) return e;
-      return call(n->name, std::move(args), n->dtype);
+      auto args = rewrite_all(n->args, child);
+      return args ? call(n->name, std::move(*args), n->dtype) : e;
     }
     case ExprKind::kRamp: {
       const auto* n = e.as<RampNode>();
@@ -204,9 +234,8 @@ Expr Mutator::rewrite(const Expr& e) {
     }
     case ExprKind::kShuffle: {
       const auto* n = e.as<ShuffleNode>();
-      std::vector<Expr> vectors = n->vectors;
-      if (!rewrite_all(vectors, child)) return e;
-      return shuffle(std::move(vectors), n->lanes);
+      auto vectors = rewrite_all(n->vectors, child);
+      return vectors ? shuffle(std::move(*vectors), n->lanes) : e;
     }
   }
   FETTLE_UNREACHABLE();
@@ -235,9 +264,8 @@ Stmt Mutator::rewrite(const Stmt& s) {
       });
     }
     case StmtKind::kSeq: {
-      std::vector<Stmt> stmts = s.as<SeqNode>()->stmts;
-      if (!rewrite_all(stmts, [this](const Stmt& x) { return rewrite(x); })) return s;
-      return seq(std::move(stmts));
+      auto stmts = rewrite_all(s.as<SeqNode>()->stmts, [this](const Stmt& x) { return rewrite(x); });
+      return stmts ? seq(std::move(*stmts)) : s;
     }
     case StmtKind::kIf: {
       const auto* n = s.as<IfNode>();
@@ -258,12 +286,11 @@ Stmt Mutator::rewrite(const Stmt& s) {
     }
     case StmtKind::kStore: {
       const auto* n = s.as<StoreNode>();
-      std::vector<Expr> indices = n->indices;
-      bool changed = rewrite_all(indices, child);
+      auto indices = rewrite_all(n->indices, child);
       Expr value = rewrite(n->value), mask = rewrite(n->mask);
       Buffer buffer = rewrite(n->buffer);
-      if (!changed && value == n->value && mask == n->mask && buffer == n->buffer) return s;
-      return store(std::move(buffer), std::move(indices), std::move(value), std::move(mask));
+      if (!indices && value == n->value && mask == n->mask && buffer == n->buffer) return s;
+      return store(std::move(buffer), rewritten_or(indices, n->indices), std::move(value), std::move(mask));
     }
     case StmtKind::kEvaluate: {
       Expr value = rewrite(s.as<EvaluateNode>()->value);
@@ -271,36 +298,40 @@ Stmt Mutator::rewrite(const Stmt& s) {
     }
     case StmtKind::kBlock: {
       const auto* n = s.as<BlockNode>();
-      auto copy = make_ref<BlockNode>(*n);
-      bool changed = false;
-      for (IterVar& iter : copy->iters) {
+      Ref<BlockNode> copy;  // made when something changes
+      const auto edit = [&]() -> BlockNode& {
+        if (!copy) copy = make_ref<BlockNode>(*n);
+        return *copy;
+      };
+      for (size_t i = 0; i < n->iters.size(); ++i) {
+        const IterVar& iter = n->iters[i];
         Expr extent = rewrite(iter.extent), binding = rewrite(iter.binding);
-        changed |= !(extent == iter.extent) || !(binding == iter.binding);
-        iter.extent = std::move(extent);
-        iter.binding = std::move(binding);
+        if (extent == iter.extent && binding == iter.binding) continue;
+        edit().iters[i].extent = std::move(extent);
+        copy->iters[i].binding = std::move(binding);
       }
-      copy->predicate = rewrite(n->predicate);
-      const auto regions = [&](std::vector<Region>& list) {
-        for (Region& region : list) {
-          Region fresh = rewrite_region(region);
-          changed |= !(fresh.buffer == region.buffer);
-          for (size_t d = 0; d < fresh.ranges.size(); ++d)
-            changed |= !(fresh.ranges[d].min == region.ranges[d].min) ||
-                       !(fresh.ranges[d].extent == region.ranges[d].extent);
-          region = std::move(fresh);
+      if (Expr predicate = rewrite(n->predicate); !(predicate == n->predicate)) edit().predicate = std::move(predicate);
+      const auto regions = [&](std::vector<Region> BlockNode::* list) {
+        for (size_t i = 0; i < (n->*list).size(); ++i) {
+          const Region& region = (n->*list)[i];
+          if (Buffer buffer = rewrite(region.buffer); !(buffer == region.buffer))
+            (edit().*list)[i].buffer = std::move(buffer);
+          for (size_t d = 0; d < region.ranges.size(); ++d) {
+            const Range& range = region.ranges[d];
+            Range fresh{rewrite(range.min), rewrite(range.extent)};
+            if (fresh.min == range.min && fresh.extent == range.extent) continue;
+            (edit().*list)[i].ranges[d] = std::move(fresh);
+          }
         }
       };
-      regions(copy->reads);
-      regions(copy->writes);
-      for (Buffer& buffer : copy->allocations) {
-        Buffer fresh = rewrite(buffer);
-        changed |= !(fresh == buffer);
-        buffer = std::move(fresh);
-      }
-      copy->init = rewrite(n->init);
-      copy->body = rewrite(n->body);
-      changed |= !(copy->predicate == n->predicate) || !(copy->init == n->init) || !(copy->body == n->body);
-      if (!changed) return s;
+      regions(&BlockNode::reads);
+      regions(&BlockNode::writes);
+      for (size_t i = 0; i < n->allocations.size(); ++i)
+        if (Buffer buffer = rewrite(n->allocations[i]); !(buffer == n->allocations[i]))
+          edit().allocations[i] = std::move(buffer);
+      if (Stmt init = rewrite(n->init); !(init == n->init)) edit().init = std::move(init);
+      if (Stmt body = rewrite(n->body); !(body == n->body)) edit().body = std::move(body);
+      if (!copy) return s;
       if (!copy->body) return nullptr;
       return Stmt(copy);
     }
@@ -321,9 +352,8 @@ Stmt Mutator::rewrite(const Stmt& s) {
     }
     case StmtKind::kCallFunc: {
       const auto* n = s.as<CallFuncNode>();
-      std::vector<Expr> args = n->args;
-      if (!rewrite_all(args, child)) return s;
-      return call_func(n->name, std::move(args));
+      auto args = rewrite_all(n->args, child);
+      return args ? call_func(n->name, std::move(*args)) : s;
     }
     case StmtKind::kAsync: {
       const auto* n = s.as<AsyncNode>();
@@ -347,23 +377,37 @@ Func Mutator::rewrite(const Func& func) {
 
 namespace {
 
-class Walker : public Visitor {
- public:
-  Walker(const std::function<bool(const Stmt&)>* on_stmt, const std::function<bool(const Expr&)>* on_expr)
-      : on_stmt_(on_stmt), on_expr_(on_expr) {}
-  void visit(const Expr& e) override {
-    if (!e || !on_expr_) return;
-    if ((*on_expr_)(e)) Visitor::visit(e);
-  }
-  void visit(const Stmt& s) override {
-    if (!s) return;
-    if (!on_stmt_ || (*on_stmt_)(s)) Visitor::visit(s);
-  }
+void walk_expr(const Expr& e, const FunctionRef<bool(const Expr&)>& fn) {
+  if (!e || !fn(e)) return;
+  each_child(e, [&](const Expr& child) { walk_expr(child, fn); });
+}
 
- private:
-  const std::function<bool(const Stmt&)>* on_stmt_;
-  const std::function<bool(const Expr&)>* on_expr_;
-};
+void walk_stmt(const Stmt& s, const FunctionRef<bool(const Stmt&)>& on_stmt,
+               const FunctionRef<bool(const Expr&)>& on_expr) {
+  if (!s || (on_stmt && !on_stmt(s))) return;
+  each_child(
+      s, [&](const Stmt& child) { walk_stmt(child, on_stmt, on_expr); },
+      [&](const Expr& child) {
+        if (on_expr) walk_expr(child, on_expr);
+      });
+}
+
+bool uses(const Expr& e, const ExprNode* target) {
+  if (!e) return false;
+  if (e.get() == target) return true;
+  bool found = false;
+  each_child(e, [&](const Expr& child) { found = found || uses(child, target); });
+  return found;
+}
+
+bool uses(const Stmt& s, const ExprNode* target) {
+  if (!s) return false;
+  bool found = false;
+  each_child(
+      s, [&](const Stmt& child) { found = found || uses(child, target); },
+      [&](const Expr& child) { found = found || uses(child, target); });
+  return found;
+}
 
 class Substituter : public Mutator {
  public:
@@ -446,44 +490,21 @@ class Renamer : public Mutator {
 
 }  // namespace
 
-void walk(const Expr& e, const std::function<bool(const Expr&)>& fn) {
-  Walker(nullptr, &fn).visit(e);
+void walk(const Expr& e, FunctionRef<bool(const Expr&)> fn) { walk_expr(e, fn); }
+
+void walk(const Stmt& s, FunctionRef<bool(const Stmt&)> on_stmt, FunctionRef<bool(const Expr&)> on_expr) {
+  walk_stmt(s, on_stmt, on_expr);
 }
 
-void walk(const Stmt& s, const std::function<bool(const Stmt&)>& on_stmt,
-          const std::function<bool(const Expr&)>& on_expr) {
-  Walker(on_stmt ? &on_stmt : nullptr, on_expr ? &on_expr : nullptr).visit(s);
-}
-
-Expr substitute(const Expr& e, const VarMap& values) {
-  return values.empty() ? e : Substituter(values).rewrite(e);
-}
-Stmt substitute(const Stmt& s, const VarMap& values) {
-  return values.empty() ? s : Substituter(values).rewrite(s);
-}
+Expr substitute(const Expr& e, const VarMap& values) { return values.empty() ? e : Substituter(values).rewrite(e); }
+Stmt substitute(const Stmt& s, const VarMap& values) { return values.empty() ? s : Substituter(values).rewrite(s); }
 Stmt substitute_buffers(const Stmt& s, const BufferMap& buffers) {
   return buffers.empty() ? s : BufferSubstituter(buffers).rewrite(s);
 }
 Stmt rename_bound(const Stmt& s) { return Renamer().rewrite(s); }
 
-bool uses_var(const Expr& e, const VarNode* var) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.get() == var;
-    return !found;
-  });
-  return found;
-}
-
-bool uses_var(const Stmt& s, const VarNode* var) {
-  bool found = false;
-  walk(s, [&](const Stmt&) { return !found; },
-       [&](const Expr& x) {
-         found |= x.get() == var;
-         return !found;
-       });
-  return found;
-}
+bool uses_var(const Expr& e, const VarNode* var) { return uses(e, var); }
+bool uses_var(const Stmt& s, const VarNode* var) { return uses(s, var); }
 
 std::vector<Var> collect_vars(const Expr& e) {
   std::vector<Var> vars;
@@ -505,97 +526,6 @@ const BlockNode* find_block(const Stmt& s, std::string_view name) {
     return !found;
   });
   return found;
-}
-
-namespace {
-
-bool find_path(const Stmt& s, const StmtNode* target, std::vector<Stmt>& path) {
-  if (!s) return false;
-  path.push_back(s);
-  if (s.get() == target) return true;
-  bool found = false;
-  switch (s.kind()) {
-    case StmtKind::kFor: found = find_path(s.as<ForNode>()->body, target, path); break;
-    case StmtKind::kSeq:
-      for (const Stmt& child : s.as<SeqNode>()->stmts)
-        if ((found = find_path(child, target, path))) break;
-      break;
-    case StmtKind::kIf:
-      found = find_path(s.as<IfNode>()->then_body, target, path) || find_path(s.as<IfNode>()->else_body, target, path);
-      break;
-    case StmtKind::kLet: found = find_path(s.as<LetNode>()->body, target, path); break;
-    case StmtKind::kBlock:
-      found = find_path(s.as<BlockNode>()->init, target, path) || find_path(s.as<BlockNode>()->body, target, path);
-      break;
-    case StmtKind::kAllocate: found = find_path(s.as<AllocateNode>()->body, target, path); break;
-    case StmtKind::kWhile: found = find_path(s.as<WhileNode>()->body, target, path); break;
-    case StmtKind::kAsync: found = find_path(s.as<AsyncNode>()->body, target, path); break;
-    case StmtKind::kStore:
-    case StmtKind::kEvaluate:
-    case StmtKind::kCallFunc: break;
-  }
-  if (!found) path.pop_back();
-  return found;
-}
-
-// The copy of `parent` in which the child `from` is `to` (null: removed).
-Stmt with_child(const Stmt& parent, const StmtNode* from, const Stmt& to) {
-  const auto swap = [&](Stmt& child) {
-    if (child.get() == from) child = to;
-  };
-  switch (parent.kind()) {
-    case StmtKind::kFor:
-      if (!to) return nullptr;
-      return with(*parent.as<ForNode>(), [&](ForNode& n) { swap(n.body); });
-    case StmtKind::kSeq: {
-      std::vector<Stmt> stmts = parent.as<SeqNode>()->stmts;
-      for (Stmt& child : stmts) swap(child);
-      return seq(std::move(stmts));
-    }
-    case StmtKind::kIf: {
-      const auto* n = parent.as<IfNode>();
-      Stmt then_body = n->then_body, else_body = n->else_body;
-      swap(then_body);
-      swap(else_body);
-      if (!then_body && !else_body) return nullptr;
-      if (!then_body) return if_then(logical_not(n->condition), else_body);
-      return if_then(n->condition, then_body, else_body);
-    }
-    case StmtKind::kLet:
-      if (!to) return nullptr;
-      return with(*parent.as<LetNode>(), [&](LetNode& n) { swap(n.body); });
-    case StmtKind::kBlock:
-      return with(*parent.as<BlockNode>(), [&](BlockNode& n) {
-        swap(n.init);
-        swap(n.body);
-      });
-    case StmtKind::kAllocate:
-      if (!to) return nullptr;
-      return with(*parent.as<AllocateNode>(), [&](AllocateNode& n) { swap(n.body); });
-    case StmtKind::kWhile:
-      if (!to) return nullptr;
-      return with(*parent.as<WhileNode>(), [&](WhileNode& n) { swap(n.body); });
-    case StmtKind::kAsync:
-      if (!to) return nullptr;
-      return with(*parent.as<AsyncNode>(), [&](AsyncNode& n) { swap(n.body); });
-    default: FETTLE_UNREACHABLE();
-  }
-}
-
-}  // namespace
-
-std::vector<Stmt> path_to(const Stmt& root, const StmtNode* target) {
-  std::vector<Stmt> path;
-  find_path(root, target, path);
-  return path;
-}
-
-Stmt replace_stmt(const Stmt& root, const StmtNode* target, const Stmt& replacement) {
-  std::vector<Stmt> path = path_to(root, target);
-  FETTLE_CHECK_MSG(!path.empty(), "replace_stmt: the statement is not in the tree");
-  Stmt fresh = replacement;
-  for (size_t i = path.size() - 1; i-- > 0;) fresh = with_child(path[i], path[i + 1].get(), fresh);
-  return fresh;
 }
 
 }  // namespace fettle

@@ -1,9 +1,9 @@
 #pragma once
 // Walking and rewriting trees. Override the two functions, look at the kind, and call the base for the rest.
 
-#include <functional>
 #include <unordered_map>
 
+#include "base/function_ref.h"
 #include "ir/func.h"
 
 namespace fettle {
@@ -14,9 +14,6 @@ class Visitor {
   virtual ~Visitor() = default;
   virtual void visit(const Expr& e);
   virtual void visit(const Stmt& s);
-
- protected:
-  void visit_region(const Region& region);
 };
 
 /// Rewrites bottom-up, sharing what does not change. Overrides call Mutator::rewrite(e) to rewrite the children.
@@ -33,9 +30,8 @@ class Mutator {
 };
 
 /// Calls `fn` on every expression / statement below, parents first; a false result skips the children.
-void walk(const Expr& e, const std::function<bool(const Expr&)>& fn);
-void walk(const Stmt& s, const std::function<bool(const Stmt&)>& on_stmt,
-          const std::function<bool(const Expr&)>& on_expr = nullptr);
+void walk(const Expr& e, FunctionRef<bool(const Expr&)> fn);
+void walk(const Stmt& s, FunctionRef<bool(const Stmt&)> on_stmt, FunctionRef<bool(const Expr&)> on_expr = nullptr);
 
 using VarMap = std::unordered_map<const VarNode*, Expr>;
 using BufferMap = std::unordered_map<const BufferNode*, Buffer>;

@@ -18,7 +18,7 @@ Expr changing_part(const Expr& e, const std::vector<const ForNode*>& loops) {
   Analyzer analyzer;
   LinearForm form = analyzer.linear(e);
   form.constant = 0;
-  std::erase_if(form.terms, [&](const LinearTerm& term) { return !uses_any(term.expr, loops); });
+  erase_if(form.terms, [&](const LinearTerm& term) { return !uses_any(term.expr, loops); });
   return form.terms.size() == 1 ? form.terms.front().expr : analyzer.to_expr(form);
 }
 
