@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "base/pool.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 
@@ -243,7 +244,7 @@ class Reader {
     broadcast_ = false;
     const int element = buffer->dtype.element_bytes();
     if (buffer->scope == kScopeRegister) {
-      const int64_t start = context_.env->evaluate(index) * element;
+      const int64_t start = estimate_int(index, *context_.env) * element;
       const int64_t bytes = static_cast<int64_t>(dtype.lanes) * element;
       for (int64_t at = start; at < start + bytes; at += context_.vector_bytes)
         registers_[{buffer.get(), at}] |= is_write ? 2 : 1;
@@ -251,7 +252,8 @@ class Reader {
     }
     const BufferPlace place = context_.place(buffer.get());
     const auto address = [&] {
-      return ((place.base ? context_.env->evaluate(place.base) : 0) + context_.env->evaluate(index)) * element;
+      return ((place.base ? estimate_int(place.base, *context_.env) : 0) + estimate_int(index, *context_.env)) *
+             element;
     };
     const int64_t here = address();
     int64_t lane_step = 1;
@@ -259,7 +261,7 @@ class Reader {
     if (dtype.lanes > 1) {
       const auto* r = index.as<RampNode>();
       if (r)
-        lane_step = context_.env->evaluate(r->stride);
+        lane_step = estimate_int(r->stride, *context_.env);
       else if (index.kind() != ExprKind::kBroadcast)
         irregular |= !find_ramp_stride(index, &lane_step);
     }
@@ -300,7 +302,7 @@ class Reader {
 
   bool find_ramp_stride(const Expr& index, int64_t* stride) const {
     if (const auto* r = index.as<RampNode>()) {
-      *stride = context_.env->evaluate(r->stride);
+      *stride = estimate_int(r->stride, *context_.env);
       return true;
     }
     if (index.kind() == ExprKind::kBroadcast) {
@@ -315,9 +317,9 @@ class Reader {
     else if (n->op == BinaryOp::kSub)
       *stride = a - b;
     else if (n->op == BinaryOp::kMul && a == 0)
-      *stride = b * context_.env->evaluate(n->a);
+      *stride = b * estimate_int(n->a, *context_.env);
     else if (n->op == BinaryOp::kMul && b == 0)
-      *stride = a * context_.env->evaluate(n->b);
+      *stride = a * estimate_int(n->b, *context_.env);
     else
       return false;
     return true;
@@ -326,9 +328,13 @@ class Reader {
   const BodyContext& context_;
   Work work_;
   std::vector<Group> groups_;
-  std::map<std::pair<const BufferNode*, int64_t>, int> registers_;  // 1 read, 2 written
-  std::set<std::tuple<int, int64_t, int, bool>> seen_;
-  std::set<uint64_t> seen_calls_;
+  template <class T>
+  using Set = std::set<T, std::less<T>, PoolAllocator<T>>;
+  using Register = std::pair<const BufferNode*, int64_t>;
+  std::map<Register, int, std::less<Register>, PoolAllocator<std::pair<const Register, int>>>
+      registers_;  // 1 read, 2 written
+  Set<std::tuple<int, int64_t, int, bool>> seen_;
+  Set<uint64_t> seen_calls_;
   bool broadcast_ = false;
 };
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <unordered_map>
 
-#include "cost/int_env.h"
+#include "arith/int_eval.h"
 #include "cost/loop_tree.h"
 #include "ir/stmt.h"
 

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "cost/atoms.h"
 #include "cost/body_reader.h"
-#include "cost/int_env.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -48,7 +47,7 @@ class TreeBuilder {
  private:
   int add_buffer(const BufferNode* buffer, bool scratch) {
     int64_t elems = 1;
-    for (const Expr& extent : buffer->shape) elems *= std::max<int64_t>(1, middle_.evaluate(extent, 1));
+    for (const Expr& extent : buffer->shape) elems *= std::max<int64_t>(1, estimate_int(extent, middle_, 1));
     tree_.buffers.push_back({buffer->name, static_cast<double>(elems * buffer->dtype.element_bytes()), scratch});
     places_[buffer] = {static_cast<int>(tree_.buffers.size()) - 1, nullptr};
     return places_[buffer].buffer;
@@ -66,44 +65,50 @@ class TreeBuilder {
       });
     };
     for (const Expr& e : exprs) need(e);
+    // Whether each variable on the way is needed.
+    std::vector<char> turns(path_.size(), 0);
     double points = 1;
     for (size_t i = path_.size(); i-- > 0;) {
       const Binding& b = path_[i];
-      if (!b.var)
+      if (!b.var) {
         need(b.value);
-      else if (b.value) {
-        if (needed.count(b.var)) need(b.value);
+        continue;
+      }
+      turns[i] = needed.contains(b.var);
+      if (b.value) {
+        if (turns[i]) need(b.value);
       } else {
         need(b.min);
         need(b.extent);  // its count weighs
-        if (needed.count(b.var)) points *= std::max<double>(1, static_cast<double>(middle_.evaluate(b.extent, 1)));
+        if (turns[i]) points *= std::max<double>(1, static_cast<double>(estimate_int(b.extent, middle_, 1)));
       }
     }
     IntEnv env;
-    visit_points(0, needed, points, 1.0, env, fn);
+    env.reserve(path_.size());
+    visit_points(0, turns, points, 1.0, env, fn);
   }
 
   template <class Fn>
-  void visit_points(size_t at, const std::unordered_set<const VarNode*>& needed, double points, double weight,
-                    IntEnv& env, const Fn& fn) {
+  void visit_points(size_t at, const std::vector<char>& turns, double points, double weight, IntEnv& env,
+                    const Fn& fn) {
     if (at == path_.size()) return fn(env, weight);
     const Binding& b = path_[at];
     if (!b.var) {
-      if ((env.evaluate(b.value, 1) != 0) != b.negated) visit_points(at + 1, needed, points, weight, env, fn);
+      if ((estimate_int(b.value, env, 1) != 0) != b.negated) visit_points(at + 1, turns, points, weight, env, fn);
       return;
     }
     if (b.value) {
-      env.push(b.var, env.evaluate(b.value));
-      visit_points(at + 1, needed, points, weight, env, fn);
+      env.push(b.var, estimate_int(b.value, env));
+      visit_points(at + 1, turns, points, weight, env, fn);
       env.pop();
       return;
     }
-    const int64_t extent = env.evaluate(b.extent, 1);
+    const int64_t extent = estimate_int(b.extent, env, 1);
     if (extent <= 0) return;
-    const int64_t min = env.evaluate(b.min);
-    if (!needed.count(b.var)) {
+    const int64_t min = estimate_int(b.min, env);
+    if (!turns[at]) {
       env.push(b.var, min);
-      visit_points(at + 1, needed, points, weight * static_cast<double>(extent), env, fn);
+      visit_points(at + 1, turns, points, weight * static_cast<double>(extent), env, fn);
       env.pop();
       return;
     }
@@ -117,7 +122,7 @@ class TreeBuilder {
       int64_t covers = 1;
       if (i > 0 && i < extent - 1) covers = std::min(step, extent - 1 - i);
       env.push(b.var, min + i + (covers - 1) / 2);
-      visit_points(at + 1, needed, points, weight * static_cast<double>(covers), env, fn);
+      visit_points(at + 1, turns, points, weight * static_cast<double>(covers), env, fn);
       env.pop();
       i += covers;
     }
@@ -141,7 +146,7 @@ class TreeBuilder {
       case StmtKind::kLet: {
         const auto* n = s.as<LetNode>();
         path_.push_back({n->var.get(), nullptr, nullptr, n->value, false});
-        middle_.push(n->var.get(), middle_.evaluate(n->value));
+        middle_.push(n->var.get(), estimate_int(n->value, middle_));
         node = build(n->body);
         middle_.pop();
         path_.pop_back();
@@ -151,7 +156,7 @@ class TreeBuilder {
         const auto* n = s.as<AllocateNode>();
         if (n->buffer->scope == kScopeRegister) {
           int64_t elems = 1;
-          for (const Expr& extent : n->buffer->shape) elems *= middle_.evaluate(extent, 1);
+          for (const Expr& extent : n->buffer->shape) elems *= estimate_int(extent, middle_, 1);
           const double registers =
               std::ceil(static_cast<double>(elems * n->buffer->dtype.element_bytes()) / vector_bytes_);
           live_registers_ += registers;
@@ -220,12 +225,12 @@ class TreeBuilder {
     } else {
       double iterations = 0, total = 0;
       for_each_point({loop.extent}, [&](const IntEnv& env, double weight) {
-        iterations += weight * static_cast<double>(std::max<int64_t>(0, env.evaluate(loop.extent, 1)));
+        iterations += weight * static_cast<double>(std::max<int64_t>(0, estimate_int(loop.extent, env, 1)));
         total += weight;
       });
       node.extent = total > 0 ? iterations / total : 0;
     }
-    const int64_t middle = middle_.evaluate(loop.min) + static_cast<int64_t>(std::max(0.0, node.extent - 1) / 2);
+    const int64_t middle = estimate_int(loop.min, middle_) + static_cast<int64_t>(std::max(0.0, node.extent - 1) / 2);
     path_.push_back({loop.var.get(), loop.min, loop.extent, nullptr, false});
     middle_.push(loop.var.get(), middle);
     loops_.emplace_back(loop.var.get(), node.extent);
@@ -244,7 +249,7 @@ class TreeBuilder {
     node.kind = CostNode::Kind::kChoice;
     double holds = 0, total = 0;
     for_each_point({choice.condition}, [&](const IntEnv& env, double weight) {
-      if (env.evaluate(choice.condition, 1)) holds += weight;
+      if (estimate_int(choice.condition, env, 1)) holds += weight;
       total += weight;
     });
     const double share = total > 0 ? holds / total : 0;
@@ -277,10 +282,12 @@ class TreeBuilder {
     const std::vector<Expr> ints(call.args.begin() + static_cast<ptrdiff_t>(n_buffers), call.args.end());
     std::map<std::vector<int64_t>, double> counts;
     double total = 0;
+    std::vector<int64_t> values(ints.size());
+    std::map<std::vector<int64_t>, double>::iterator last = counts.end();  // most points are like the one before
     for_each_point(ints, [&](const IntEnv& env, double weight) {
-      std::vector<int64_t> values;
-      for (const Expr& e : ints) values.push_back(env.evaluate(e));
-      counts[std::move(values)] += weight;
+      for (size_t i = 0; i < ints.size(); ++i) values[i] = estimate_int(ints[i], env);
+      if (last == counts.end() || last->first != values) last = counts.emplace(values, 0).first;
+      last->second += weight;
       total += weight;
     });
     if (total <= 0) return node;
@@ -303,17 +310,17 @@ class TreeBuilder {
     }
     bodies_.clear();
     in_call_ = true;
-    for (const auto& [values, count] : sorted) {
-      for (size_t i = 0; i < values.size(); ++i) {
+    for (const auto& [point, count] : sorted) {
+      for (size_t i = 0; i < point.size(); ++i) {
         const VarNode* var = func->int_params[i].var.get();
-        path_.push_back({var, nullptr, nullptr, Expr(values[i]), false});
-        middle_.push(var, values[i]);
+        path_.push_back({var, nullptr, nullptr, Expr(point[i]), false});
+        middle_.push(var, point[i]);
       }
       node.children.push_back(build(func->body));
       node.shares.push_back(count / total);
-      node.variants.push_back({call.name, values, count / total});
-      middle_.pop(values.size());
-      path_.resize(path_.size() - values.size());
+      node.variants.push_back({call.name, point, count / total});
+      middle_.pop(point.size());
+      path_.resize(path_.size() - point.size());
     }
     in_call_ = false;
     return node;

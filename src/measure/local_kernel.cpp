@@ -56,7 +56,7 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
   const BuiltKernel& built = state->loaded.built;
   state->n_scheduled_params = scheduled->params.size();
 
-  IntBindings ints;
+  IntEnv ints;
   if (options.ints.size() > built.int_params.size())
     return fail(ErrorCode::E709, "there are fewer integer parameters than values for them");
   for (size_t i = 0; i < built.int_params.size(); ++i) {
@@ -64,7 +64,7 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
     const int64_t value = i < options.ints.size() ? options.ints[i] : param.max;
     if (value < param.min || value > param.max || value % param.multiple_of != 0 || value == INT64_MAX)
       return fail(ErrorCode::E709, fmt::format("{} cannot be the value of {}", value, param.var->name));
-    ints[param.var.get()] = value;
+    ints.push(param.var.get(), value);
     state->ints.push_back(value);
   }
 

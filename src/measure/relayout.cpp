@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxElems = int64_t{1} << 40;
 
-Result<std::vector<int64_t>> extents(const std::vector<Expr>& shape, const IntBindings& ints, const std::string& name) {
+Result<std::vector<int64_t>> extents(const std::vector<Expr>& shape, const IntEnv& ints, const std::string& name) {
   std::vector<int64_t> result;
   int64_t count = 1;
   for (const Expr& extent : shape) {
@@ -57,7 +57,7 @@ Result<> for_each_point(const std::vector<int64_t>& shape, Visit visit) {
 
 }  // namespace
 
-Result<Relayout> Relayout::make(const BufferNode& buffer, const IntBindings& ints) {
+Result<Relayout> Relayout::make(const BufferNode& buffer, const IntEnv& ints) {
   Relayout r;
   r.element_bytes_ = buffer.dtype.element_bytes();
   FETTLE_TRY(r.physical_shape_, extents(buffer.shape, ints, buffer.name));
@@ -103,7 +103,7 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntBindings& int
 
   bool separable = true;
   for (const Expr& output : map.outputs) separable &= only_input(output, map.inputs) != -2;
-  IntBindings values = ints;
+  IntEnv values = ints;
   if (separable) {
     for (size_t o = 0; o < rank; ++o) {
       const int input = only_input(map.outputs[o], map.inputs);
@@ -119,7 +119,7 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntBindings& int
       }
       std::vector<int64_t>& table = r.tables_[static_cast<size_t>(input)];
       for (size_t i = 0; i < table.size(); ++i) {
-        values[map.inputs[static_cast<size_t>(input)].get()] = static_cast<int64_t>(i);
+        values.set(map.inputs[static_cast<size_t>(input)].get(), static_cast<int64_t>(i));
         FETTLE_TRY(const int64_t index, evaluate_int(map.outputs[o], values));
         if (!inside(index, o)) return outside();
         table[i] += index * strides[o];
@@ -130,7 +130,7 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntBindings& int
 
   r.offsets_.reserve(static_cast<size_t>(r.logical_elems_));
   FETTLE_TRY_VOID(for_each_point(r.logical_shape_, [&](const std::vector<int64_t>& at) -> Result<> {
-    for (size_t d = 0; d < logical_rank; ++d) values[map.inputs[d].get()] = at[d];
+    for (size_t d = 0; d < logical_rank; ++d) values.set(map.inputs[d].get(), at[d]);
     int64_t offset = 0;
     for (size_t o = 0; o < rank; ++o) {
       FETTLE_TRY(const int64_t index, evaluate_int(map.outputs[o], values));

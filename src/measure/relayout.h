@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "arith/int_eval.h"
 #include "base/result.h"
 #include "ir/buffer.h"
-#include "measure/int_eval.h"
 
 namespace fettle {
 
@@ -16,7 +16,7 @@ class Relayout {
  public:
   /// `ints` gives the integer parameters that shapes use. E301 where an extent has no value; E709 where a shape is
   /// negative or a logical element lies outside the physical shape.
-  static Result<Relayout> make(const BufferNode& buffer, const IntBindings& ints = {});
+  static Result<Relayout> make(const BufferNode& buffer, const IntEnv& ints = {});
 
   const std::vector<int64_t>& logical_shape() const { return logical_shape_; }
   const std::vector<int64_t>& physical_shape() const { return physical_shape_; }

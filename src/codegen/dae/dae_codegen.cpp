@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "analysis/verify.h"
-#include "codegen/dae/int_values.h"
 #include "codegen/dae/task_reader.h"
 #include "codegen/dae/tokens.h"
 #include "ir/text.h"
@@ -45,7 +44,7 @@ class Emitter {
   };
 
   Result<> add_memory(const Buffer& buffer) {
-    FETTLE_TRY(const int64_t elements, values_.evaluate(buffer->shape[0]));
+    FETTLE_TRY(const int64_t elements, issued_value(buffer->shape[0], values_));
     places_[buffer.get()] = {static_cast<int>(program_.memories.size()), 0};
     const int64_t bytes = elements * buffer->dtype.element_bytes();
     program_.memories.push_back({unique_name(buffer->name), false, bytes, buffer->dtype.element_bytes()});
@@ -68,23 +67,23 @@ class Emitter {
         return {};
       case StmtKind::kFor: {
         const auto* loop = s.as<ForNode>();
-        FETTLE_TRY(const int64_t min, values_.evaluate(loop->min));
-        FETTLE_TRY(const int64_t extent, values_.evaluate(loop->extent));
+        FETTLE_TRY(const int64_t min, issued_value(loop->min, values_));
+        FETTLE_TRY(const int64_t extent, issued_value(loop->extent, values_));
         for (int64_t i = 0; i < extent; ++i) {
-          values_.set(loop->var, min + i);
+          values_.set(loop->var.get(), min + i);
           FETTLE_TRY_VOID(walk(loop->body));
         }
         return {};
       }
       case StmtKind::kIf: {
         const auto* choice = s.as<IfNode>();
-        FETTLE_TRY(const int64_t holds, values_.evaluate(choice->condition));
+        FETTLE_TRY(const int64_t holds, issued_value(choice->condition, values_));
         return walk(holds ? choice->then_body : choice->else_body);
       }
       case StmtKind::kLet: {
         const auto* n = s.as<LetNode>();
-        FETTLE_TRY(const int64_t value, values_.evaluate(n->value));
-        values_.set(n->var, value);
+        FETTLE_TRY(const int64_t value, issued_value(n->value, values_));
+        values_.set(n->var.get(), value);
         return walk(n->body);
       }
       case StmtKind::kAllocate:
@@ -108,7 +107,7 @@ class Emitter {
     }
     Scratchpad& pad = scratchpad->second;
     const Memory& memory = program_.memories[static_cast<size_t>(pad.memory)];
-    FETTLE_TRY(const int64_t elements, values_.evaluate(n.buffer->shape[0]));
+    FETTLE_TRY(const int64_t elements, issued_value(n.buffer->shape[0], values_));
     const int64_t granule = memory.granule_bytes;
     const int64_t bytes = (elements * n.buffer->dtype.element_bytes() + granule - 1) / granule * granule;
     if (pad.used_bytes + bytes > memory.bytes)
@@ -138,7 +137,7 @@ class Emitter {
   const Target& target_;
   const CodegenOptions& options_;
   Program program_;
-  IntValues values_;
+  IntEnv values_;
   Places places_;
   std::unordered_map<std::string, Scratchpad> scratchpads_;
   std::unordered_map<const AsyncNode*, std::optional<Task>> readers_;

@@ -281,16 +281,23 @@ void arrange_transfer(std::vector<Loop>& loops, const std::vector<int64_t>& elem
 
 Result<Task> read_task(const Stmt& body) { return Reader(body).run(); }
 
-Result<> Task::instantiate(IntValues& values, const Places& places, const AcceleratorUnits& units,
+Result<int64_t> issued_value(const Expr& e, const IntEnv& values) {
+  int64_t value = 0;
+  if (evaluate_int(e, values, value) != IntProblem::kNone)
+    return fail(ErrorCode::E301, to_text(e) + " is not known when instructions are issued");
+  return value;
+}
+
+Result<> Task::instantiate(IntEnv& values, const Places& places, const AcceleratorUnits& units,
                            Program& program) const {
   for (const Expr& condition : conditions) {
-    FETTLE_TRY(const int64_t holds, values.evaluate(condition));
+    FETTLE_TRY(const int64_t holds, issued_value(condition, values));
     if (!holds) return {};
   }
   std::vector<int64_t> mins, extents;
   for (const ForNode* loop : loops) {
-    FETTLE_TRY(const int64_t min, values.evaluate(loop->min));
-    FETTLE_TRY(const int64_t extent, values.evaluate(loop->extent));
+    FETTLE_TRY(const int64_t min, issued_value(loop->min, values));
+    FETTLE_TRY(const int64_t extent, issued_value(loop->extent, values));
     if (extent <= 0) return {};
     mins.push_back(min);
     extents.push_back(extent);
@@ -301,7 +308,7 @@ Result<> Task::instantiate(IntValues& values, const Places& places, const Accele
 }
 
 Result<> Task::append(const Operation& operation, const std::vector<int64_t>& mins, const std::vector<int64_t>& extents,
-                      const IntValues& values, const Places& places, const AcceleratorUnits& units,
+                      const IntEnv& values, const Places& places, const AcceleratorUnits& units,
                       Program& program) const {
   Instruction instruction;
   instruction.op = operation.op;
@@ -315,9 +322,9 @@ Result<> Task::append(const Operation& operation, const std::vector<int64_t>& mi
     const auto place = places.find(access.buffer.get());
     if (place == places.end()) return fail(ErrorCode::E301, "buffer " + access.buffer->name + " lies nowhere");
     const int64_t bytes = access.buffer->dtype.element_bytes();
-    FETTLE_TRY(int64_t offset, values.evaluate(access.base));
+    FETTLE_TRY(int64_t offset, issued_value(access.base, values));
     for (size_t l = 0; l < extents.size(); ++l) {
-      FETTLE_TRY(const int64_t step, values.evaluate(access.coefficients[l]));
+      FETTLE_TRY(const int64_t step, issued_value(access.coefficients[l], values));
       offset += step * mins[l];
       nest[l].strides.push_back(step * bytes);
     }

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "codegen/dae/instruction.h"
-#include "codegen/dae/int_values.h"
+#include "arith/int_eval.h"
 #include "ir/stmt.h"
 
 namespace fettle::dae {
@@ -39,7 +39,7 @@ class Task {
   };
 
   /// Appends its instructions, given the values of the loops around it.
-  Result<> instantiate(IntValues& values, const Places& places, const AcceleratorUnits& units, Program& program) const;
+  Result<> instantiate(IntEnv& values, const Places& places, const AcceleratorUnits& units, Program& program) const;
 
   std::vector<Expr> conditions;       // all must hold, else it does nothing; over the loops outside
   std::vector<const ForNode*> loops;  // around the operation, outermost first; those of a tensor intrinsic left out
@@ -47,8 +47,11 @@ class Task {
 
  private:
   Result<> append(const Operation& operation, const std::vector<int64_t>& mins, const std::vector<int64_t>& extents,
-                  const IntValues& values, const Places& places, const AcceleratorUnits& units, Program& program) const;
+                  const IntEnv& values, const Places& places, const AcceleratorUnits& units, Program& program) const;
 };
+
+/// What an expression is when instructions are issued. E301 where that is not known.
+Result<int64_t> issued_value(const Expr& e, const IntEnv& values);
 
 /// Reads the body of an issued task:
 ///  - inp or wgt = memory, or acc = memory: a load (those to acc are done by the compute unit)

@@ -17,7 +17,7 @@ namespace fettle {
 /// Buffers are made once for each (parameter, layout), or, for what a prologue makes, once for each distinct prologue.
 class BufferStore {
  public:
-  BufferStore(uint64_t seed, IntBindings ints) : seed_(seed), ints_(std::move(ints)) {}
+  BufferStore(uint64_t seed, IntEnv ints) : seed_(seed), ints_(std::move(ints)) {}
 
   /// What children write is shared; what they read alone is not, and lies in huge pages.
   struct Slot {
@@ -49,7 +49,7 @@ class BufferStore {
   void trim();
 
   uint64_t seed_;
-  IntBindings ints_;
+  IntEnv ints_;
   std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
 

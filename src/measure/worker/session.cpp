@@ -95,11 +95,11 @@ Result<Json> Session::on_workload(const Json& message) {
   key_ = digest_bytes(message.dump());
   ints_ = message.at("ints").get<std::vector<int64_t>>();
 
-  IntBindings bindings;
+  IntEnv bindings;
   if (ints_.size() != workload_->int_params.size())
     return fail(ErrorCode::E709, fmt::format("the workload has {} integer parameters, {} values are given",
                                              workload_->int_params.size(), ints_.size()));
-  for (size_t i = 0; i < ints_.size(); ++i) bindings[workload_->int_params[i].var.get()] = ints_[i];
+  for (size_t i = 0; i < ints_.size(); ++i) bindings.push(workload_->int_params[i].var.get(), ints_[i]);
   store_ = std::make_unique<BufferStore>(message.at("seed").get<uint64_t>(), bindings);
   return Json::object();
 }
