@@ -2,6 +2,7 @@
 // Scheduled program → code ready to print: flat accesses, vectors, register kernels as functions of their own.
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -11,8 +12,8 @@
 namespace fettle {
 
 struct LoweredKernel {
-  /// The entry (a Func of flat accesses) and the atoms that it calls. Its parameters are those of the scheduled program,
-  /// in order; then, as kConstant parameters, the packed buffers that the prologue makes.
+  /// The entry (a Func of flat accesses) and the atoms that it calls. Its parameters are those of the scheduled
+  /// program, in order; then, as kConstant parameters, the packed buffers that the prologue makes.
   IrModule kernel;
   /// What depends on constants alone, to be run once when the program is compiled: an entry whose parameters are
   /// the constants that it reads, then the packed buffers (kOutput). Null entry name: there is none.
@@ -23,14 +24,33 @@ struct LoweredKernel {
   std::vector<IntParam> int_params;
 };
 
+/// Register kernels that were lowered before, as they were outlined and as they ended: of many candidates for one
+/// target, few have kernels of their own.
+class AtomMemory {
+ public:
+  /// What `outlined` became, or null.
+  const Func* find(const Func& outlined) const;
+  void add(const Func& outlined, const Func& lowered);
+
+ private:
+  struct Known {
+    Func outlined, lowered;
+  };
+  std::unordered_map<std::string, Known> by_name_;
+};
+
 struct LowerOptions {
   /// Register kernels become functions of their own. Off: everything inline.
   bool outline_atoms = true;
   /// Schedules' notes (vectorize, unroll, parallel) are obeyed. Off: plain serial loops, the reference.
   bool obey_notes = true;
-  /// Off: scalar code for printers of source text. Vectorized loops are serial, unrolled loops stay loops (ForKind::kUnrolled),
-  /// register buffers stay arrays, nothing is outlined or prefetched.
+  /// Off: scalar code for printers of source text. Vectorized loops are serial, unrolled loops stay loops
+  /// (ForKind::kUnrolled), register buffers stay arrays, nothing is outlined or prefetched.
   bool vectors = true;
+  /// Off: the prologue is split off and dropped, for those who only ask what the kernel costs.
+  bool prologue = true;
+  /// Looked up and added to, if there is one; of one target and with these options alone.
+  AtomMemory* atoms = nullptr;
 };
 
 /// E301 where a construct has no lowering.

@@ -1,5 +1,6 @@
 // Lowering, step by step: this file is the table of contents.
 
+#include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
 #include "lower/passes/passes.h"
@@ -78,15 +79,34 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
     module.funcs[func->name] = func;
   }
   for (auto& [name, f] : module.funcs) {
+    AtomMemory* memory = name == module.entry ? nullptr : options.atoms;
+    if (const Func* known = memory ? memory->find(f) : nullptr) {
+      f = *known;
+      continue;
+    }
+    const Func outlined = f;
     if (options.obey_notes)
       f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
     f = on_body(f, vectorize_loops);
     f = on_body(f, options.vectors ? unroll_loops : fold_control);
+    if (memory) memory->add(outlined, f);
   }
   return module;
 }
 
 }  // namespace
+
+const Func* AtomMemory::find(const Func& outlined) const {
+  const auto known = by_name_.find(outlined->name);  // by what it does, but for collisions
+  return known != by_name_.end() && structural_equal(known->second.outlined, outlined) ? &known->second.lowered
+                                                                                       : nullptr;
+}
+
+void AtomMemory::add(const Func& outlined, const Func& lowered) {
+  constexpr size_t kMost = 1024;
+  if (by_name_.size() >= kMost) by_name_.clear();
+  by_name_[outlined->name] = {outlined, lowered};
+}
 
 Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options) {
   Func bound = scheduled;
@@ -98,7 +118,7 @@ Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const L
   result.kernel = lower_func(split.main, target, options);
   result.kernel_params = split.main->params;
   result.int_params = scheduled->int_params;
-  if (split.prologue) {
+  if (split.prologue && options.prologue) {
     result.prologue = lower_func(split.prologue, target, options);
     result.prologue_params = split.prologue->params;
   }

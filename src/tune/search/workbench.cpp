@@ -16,9 +16,15 @@ Workbench::Workbench(const Space& space, Func workload, std::shared_ptr<const Ta
 
 const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
   ++points_;
-  const auto schedule =
-      space_.generate(workload_, target_, threads_, key, std::make_shared<const DecisionMap>(decisions));
-  return schedule ? add_made(*schedule) : nullptr;
+  const auto asked = std::make_shared<const DecisionMap>(decisions);
+  if (space_.draws_by_address())
+    if (const auto known = known_points_.find(asked, key))
+      return *known < 0 ? nullptr : candidates_[static_cast<size_t>(*known)].get();
+  const auto schedule = space_.generate(workload_, target_, threads_, key, asked);
+  if (!schedule) return nullptr;
+  const Candidate* candidate = add_made(*schedule);
+  if (space_.draws_by_address()) known_points_.add(schedule->trace(), candidate ? candidate->number : -1);
+  return candidate;
 }
 
 std::optional<DecisionMap> Workbench::complete(const DecisionMap& decisions, uint64_t key) {
@@ -52,6 +58,7 @@ const Candidate* Workbench::add_made(const Schedule& schedule) {
   const auto number = static_cast<int64_t>(candidates_.size());
   CandidateFeatures features;
   Digest timed;
+  Func timed_func;
   if (describe_) {
     auto described = describe_(schedule.func());
     if (!described) {
@@ -63,8 +70,10 @@ const Candidate* Workbench::add_made(const Schedule& schedule) {
     for (auto it = begin; it != end; ++it)
       if (same_timed(candidate(it->second), described->timed)) return &candidate(it->second);
     by_timed_.emplace(timed, number);
+    timed_func = std::move(described->timed);
     features = std::move(described->features);
   }
+  remember({number, schedule.func(), std::move(timed_func)});
   by_program_.emplace(hash, number);
   by_trace_.emplace(text, number);
   candidates_.push_back(std::make_unique<Candidate>(
@@ -118,19 +127,32 @@ void Workbench::note_choices(const Step& step) {
     if (args.probabilities[i] > 0) choices.insert({static_cast<int64_t>(i)});
 }
 
-// Equal hashes prove nothing; the known program is made again, since only its decisions were kept.
+// Equal hashes prove nothing. The programs of the latest candidates are at hand; any other is made again from its decisions.
 bool Workbench::same_program(const Candidate& known, const Func& func) const {
+  if (const Recent* recent = find_recent(known.number)) return structural_equal(recent->scheduled, func);
   const auto again =
       space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
   return again && structural_equal(again->func(), func);
 }
 
 bool Workbench::same_timed(const Candidate& known, const Func& timed) const {
+  if (const Recent* recent = find_recent(known.number)) return structural_equal(recent->timed, timed);
   const auto again =
       space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
   if (!again) return false;
   const auto described = describe_(again->func());
   return described && structural_equal(described->timed, timed);
+}
+
+const Workbench::Recent* Workbench::find_recent(int64_t number) const {
+  if (recent_.empty()) return nullptr;
+  const Recent& recent = recent_[static_cast<size_t>(number) % kRecent];
+  return recent.number == number ? &recent : nullptr;
+}
+
+void Workbench::remember(Recent recent) {
+  if (recent_.empty()) recent_.resize(kRecent);
+  recent_[static_cast<size_t>(recent.number) % kRecent] = std::move(recent);
 }
 
 }  // namespace fettle

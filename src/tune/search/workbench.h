@@ -13,6 +13,7 @@
 
 #include "target/target.h"
 #include "tune/search/candidate.h"
+#include "tune/search/known_points.h"
 #include "tune/space/space.h"
 
 namespace fettle {
@@ -57,7 +58,16 @@ class Workbench {
   int64_t points() const { return points_; }
 
  private:
+  /// The programs of one of the latest candidates, for comparisons.
+  struct Recent {
+    int64_t number = -1;
+    Func scheduled, timed;
+  };
+  static constexpr size_t kRecent = 128;
+
   const Candidate* add_made(const Schedule& schedule);
+  const Recent* find_recent(int64_t number) const;
+  void remember(Recent recent);
   bool same_program(const Candidate& known, const Func& func) const;
   bool same_timed(const Candidate& known, const Func& timed) const;
   void note_choices(const Step& step);
@@ -71,9 +81,11 @@ class Workbench {
   std::vector<std::unique_ptr<Candidate>> candidates_;  // null: forgotten
   std::unordered_multimap<Digest, int64_t> by_program_, by_timed_;
   std::unordered_map<Digest, int64_t> by_trace_;  // by its text's digest; -1: it has no lowering, or was forgotten
+  KnownPoints known_points_;               // ends: as in by_trace_
   std::map<std::string, std::set<Decision>> choices_;
   std::set<int64_t> never_forgotten_;
   int64_t points_ = 0;
+  std::vector<Recent> recent_;  // by number, modulo kRecent
 };
 
 }  // namespace fettle

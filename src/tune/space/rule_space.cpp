@@ -72,6 +72,7 @@ Result<> run_rules(RuleContext& ctx) {
 class RuleSpace : public Space {
  public:
   std::string name() const override { return "rules"; }
+  bool draws_by_address() const override { return true; }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
     RuleContext ctx{.schedule = Schedule(workload, seed, std::move(decisions)), .target = target, .threads = threads};

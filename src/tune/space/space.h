@@ -16,6 +16,9 @@ class Space {
   /// One point. Decisions found in `decisions` (by address, while still valid) are reused; the others are drawn, keyed by `seed`.
   virtual Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                     uint64_t seed, std::shared_ptr<const DecisionMap> decisions) const = 0;
+  /// Whether each decision that is drawn comes from the stream of `seed` and its address, and what is decided next depends on
+  /// the decisions so far alone. Points that were made before are then known without being made again.
+  virtual bool draws_by_address() const { return false; }
 };
 
 /// The space of the built-in rules (space/rules/): inlining, register tiling with packing, cache write and fused epilogues for
