@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-core bench-robust bench-model bench-schedule bench-search bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-robust bench-model bench-schedule bench-search bench-threads docs fuzz format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -35,6 +35,9 @@ demo: build fetch ## Tune a real model for 60 s, write demo/model.so and demo/mo
 
 bench: build models ## All models against ONNX Runtime and OpenVINO, untuned and tuned (about an hour)
 	@$(BUILD)/bin/bench-models
+
+bench-candidates: build ## How fast a search's candidates are made, checked and ranked
+	@$(BUILD)/bin/bench-candidates
 
 bench-core: build ## Kernels against the peak of this machine and oneDNN
 	@$(BUILD)/bin/bench-core

@@ -36,7 +36,7 @@ MODEL_COLUMNS = [
     "peak memory over ONNX Runtime's",
 ]
 # Tables of one row a figure, named like their files.
-PLAIN = ["model", "schedule", "threads", "robust"]
+PLAIN = ["model", "schedule", "candidates", "threads", "robust"]
 MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
 
