@@ -20,6 +20,7 @@
 #include <sstream>
 #include <string>
 
+#include "arith/int_eval.h"
 #include "base/random.h"
 #include "ir/compare.h"
 #include "ir/interpret.h"
@@ -149,48 +150,14 @@ inline ::testing::AssertionResult replays(const TestSchedule& s) {
 
 // --- results ------------------------------------------------------------------------------------------------------
 
-using Env = std::map<const VarNode*, int64_t>;
+using Env = IntEnv;
 
-/// The value of an integer expression over variables, constants, + - * // % min max, comparisons and selects.
+/// The value of an integer expression, which must have one.
 inline int64_t eval_int(const Expr& e, const Env& env) {
-  if (const int64_t* constant = as_int(e)) return *constant;
-  if (const auto* var = e.as<VarNode>()) return env.at(var);
-  if (const auto* choice = e.as<SelectNode>())
-    return eval_int(eval_int(choice->condition, env) ? choice->if_true : choice->if_false, env);
-  const auto* n = e.as<BinaryNode>();
-  FETTLE_CHECK_MSG(n, "eval_int: " + to_text(e));
-  const int64_t a = eval_int(n->a, env), b = eval_int(n->b, env);
-  switch (n->op) {
-    case BinaryOp::kAdd:
-      return a + b;
-    case BinaryOp::kSub:
-      return a - b;
-    case BinaryOp::kMul:
-      return a * b;
-    case BinaryOp::kFloorDiv:
-      return floordiv_int(a, b);
-    case BinaryOp::kFloorMod:
-      return floormod_int(a, b);
-    case BinaryOp::kMin:
-      return std::min(a, b);
-    case BinaryOp::kMax:
-      return std::max(a, b);
-    case BinaryOp::kEq:
-      return a == b;
-    case BinaryOp::kNe:
-      return a != b;
-    case BinaryOp::kLt:
-      return a < b;
-    case BinaryOp::kLe:
-      return a <= b;
-    case BinaryOp::kAnd:
-      return a && b;
-    case BinaryOp::kOr:
-      return a || b;
-    default:
-      FETTLE_CHECK_MSG(false, "eval_int: " + to_text(e));
-      return 0;
-  }
+  int64_t value = 0;
+  const IntProblem problem = evaluate_int(e, env, value);
+  FETTLE_CHECK_MSG(problem == IntProblem::kNone, "eval_int: " + to_text(e));
+  return value;
 }
 
 /// A parameter's memory, addressed by logical indices through its layout.
@@ -219,7 +186,7 @@ class TestTensor {
     if (buffer_->layout) {
       Env env = env_;
       const IndexMap& map = buffer_->layout->to_physical;
-      for (size_t d = 0; d < map.inputs.size(); ++d) env[map.inputs[d].get()] = logical[d];
+      for (size_t d = 0; d < map.inputs.size(); ++d) env.push(map.inputs[d].get(), logical[d]);
       indices.clear();
       for (const Expr& e : map.outputs) indices.push_back(eval_int(e, env));
     }
@@ -279,7 +246,7 @@ inline ::testing::AssertionResult same_result(const Func& before, const Func& af
   std::vector<TestTensor> tensors[2];
   for (int f = 0; f < 2; ++f) {
     Env env;
-    for (size_t i = 0; i < ints.size(); ++i) env[funcs[f]->int_params[i].var.get()] = ints[i];
+    for (size_t i = 0; i < ints.size(); ++i) env.push(funcs[f]->int_params[i].var.get(), ints[i]);
     for (const Param& param : funcs[f]->params) tensors[f].emplace_back(param.buffer, env);
   }
   for (size_t p = 0; p < before->params.size(); ++p) {

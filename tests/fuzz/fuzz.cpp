@@ -70,7 +70,7 @@ struct Expected {
 
 Env env_of(const Func& func, const std::vector<int64_t>& ints) {
   Env env;
-  for (size_t i = 0; i < ints.size(); ++i) env[func->int_params[i].var.get()] = ints[i];
+  for (size_t i = 0; i < ints.size(); ++i) env.push(func->int_params[i].var.get(), ints[i]);
   return env;
 }
 

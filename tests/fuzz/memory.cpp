@@ -20,30 +20,10 @@ constexpr int64_t kPage = 4096;
 constexpr unsigned char kMargin = 0xc5;
 
 int64_t value_of(const Expr& e, const Env& env) {
-  if (const int64_t* constant = as_int(e)) return *constant;
-  if (const auto* var = e.as<VarNode>()) return env.at(var);
-  const auto* n = e.as<BinaryNode>();
-  FETTLE_CHECK_MSG(n, "an extent or index that is not known: " + to_text(e));
-  const int64_t a = value_of(n->a, env), b = value_of(n->b, env);
-  switch (n->op) {
-    case BinaryOp::kAdd:
-      return a + b;
-    case BinaryOp::kSub:
-      return a - b;
-    case BinaryOp::kMul:
-      return a * b;
-    case BinaryOp::kFloorDiv:
-      return floordiv_int(a, b);
-    case BinaryOp::kFloorMod:
-      return floormod_int(a, b);
-    case BinaryOp::kMin:
-      return std::min(a, b);
-    case BinaryOp::kMax:
-      return std::max(a, b);
-    default:
-      FETTLE_CHECK_MSG(false, "an extent or index that is not known: " + to_text(e));
-      return 0;
-  }
+  int64_t value = 0;
+  const IntProblem problem = evaluate_int(e, env, value);
+  FETTLE_CHECK_MSG(problem == IntProblem::kNone, "an extent or index that is not known: " + to_text(e));
+  return value;
 }
 
 }  // namespace
@@ -75,7 +55,7 @@ int64_t Place::offset(const std::vector<int64_t>& logical) const {
   }
   Env env = env_;
   const IndexMap& map = buffer_->layout->to_physical;
-  for (size_t d = 0; d < map.inputs.size(); ++d) env[map.inputs[d].get()] = logical[d];
+  for (size_t d = 0; d < map.inputs.size(); ++d) env.push(map.inputs[d].get(), logical[d]);
   for (size_t d = 0; d < map.outputs.size(); ++d) at += value_of(map.outputs[d], env) * strides_[d];
   return at * element_bytes_;
 }

@@ -1,15 +1,15 @@
 #pragma once
 // Memory of a program's parameters: placed against a page that cannot be touched, filled, and compared.
 
-#include <map>
 #include <string>
 #include <vector>
 
+#include "arith/int_eval.h"
 #include "ir/func.h"
 
 namespace fettle::fuzz {
 
-using Env = std::map<const VarNode*, int64_t>;
+using Env = IntEnv;
 
 /// Shape, strides and layout of a parameter, with its integer parameters known.
 class Place {

@@ -26,7 +26,7 @@ inline ::testing::AssertionResult same_on_opencl(const Func& before, const Func&
   const Func funcs[2] = {before, after};
   for (int f = 0; f < 2; ++f) {
     Env env;
-    for (size_t i = 0; i < ints.size(); ++i) env[funcs[f]->int_params[i].var.get()] = ints[i];
+    for (size_t i = 0; i < ints.size(); ++i) env.push(funcs[f]->int_params[i].var.get(), ints[i]);
     for (const Param& param : funcs[f]->params) tensors[f].emplace_back(param.buffer, env);
     for (size_t p = 0; p < before->params.size(); ++p) {
       RandomStream stream{7, p};

@@ -22,7 +22,7 @@ using testing::TestSchedule;
   std::vector<testing::TestTensor> tensors[2];
   for (int f = 0; f < 2; ++f) {
     testing::Env env;
-    for (size_t i = 0; i < ints.size(); ++i) env[s.original->int_params[i].var.get()] = ints[i];
+    for (size_t i = 0; i < ints.size(); ++i) env.push(s.original->int_params[i].var.get(), ints[i]);
     std::vector<BufferArg> args;
     for (size_t p = 0; p < s.original->params.size(); ++p) {
       tensors[f].emplace_back(s.original->params[p].buffer, env);

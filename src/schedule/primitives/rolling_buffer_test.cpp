@@ -61,7 +61,7 @@ int64_t runs(const Func& func, const std::string& name) {
   int64_t count = 0;
   testing::for_each_index(extents, [&](const std::vector<int64_t>& at) {
     testing::Env env;
-    for (size_t k = 0; k < loops.size(); ++k) env[loops[k]->var.get()] = at[k];
+    for (size_t k = 0; k < loops.size(); ++k) env.push(loops[k]->var.get(), at[k]);
     count += !block->predicate || testing::eval_int(block->predicate, env) ? 1 : 0;
   });
   return count;
