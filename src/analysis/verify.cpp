@@ -241,15 +241,17 @@ class Verifier {
     int64_t bytes = 0;
   };
 
-  // What a scan makes of what it made before lives on from step to step: outside of the loops over its steps.
+  // What a scan makes of what it made before, and the sum of a reduction that clears it itself, live on from step to
+  // step: outside of the loops over the steps.
   static void leave_steps(const BlockNode& block, Stored& s) {
     const auto names = [&](const std::vector<Region>& regions) {
       return std::ranges::any_of(regions, [&](const Region& region) { return region.buffer == s.buffer; });
     };
-    if (!names(block.reads) || !names(block.writes)) return;
+    if (!names(block.writes) || (!block.init && !names(block.reads))) return;
     const auto at = std::ranges::find_if(s.place, [&](const StmtNode* n) {
       return n->kind == StmtKind::kFor && std::ranges::any_of(block.iters, [&](const IterVar& iter) {
-               return iter.kind == IterKind::kScan && uses_var(iter.binding, static_cast<const ForNode*>(n)->var.get());
+               return (iter.kind == IterKind::kScan || (iter.kind == IterKind::kReduce && block.init)) &&
+                      uses_var(iter.binding, static_cast<const ForNode*>(n)->var.get());
              });
     });
     s.place.erase(at, s.place.end());

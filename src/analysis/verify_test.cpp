@@ -95,6 +95,27 @@ TEST(Verify, Registers) {
   expect_broken(big, ErrorCode::E230, "take 56 vectors");
 }
 
+// A sum that clears itself goes on through k, so that all rows are alive there.
+TEST(Verify, RegistersOfASumInPlace) {
+  expect_broken(R"(
+func f(A: f32[n, 8], B: f32[n] output, n: i64 in 1..64):
+  alloc T: f32[n] @register
+  for k in 8:
+    for i in n:
+      block T(vi: spatial[n] = i, vk: reduce[8] = k):
+        reads A[vi, vk]
+        writes T[vi]
+        init:
+          T[vi] = 0.0
+        T[vi] = T[vi] + A[vi, vk]
+      block B(vi: spatial[n] = i) where k == 7:
+        reads T[vi]
+        writes B[vi]
+        B[vi] = T[vi]
+)",
+                ErrorCode::E230, "neither unrolled nor vectorized");
+}
+
 // Each step needs the one before, so that all of T is alive: nothing that registers could hold.
 TEST(Verify, RegistersOfAScan) {
   const std::string text = R"(func scan(A: f32[n], n: i64 in 1..64):

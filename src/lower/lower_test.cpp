@@ -555,5 +555,33 @@ func f(A: f32[16], B: f32[1] output):
 )"));
 }
 
+// What a nest of the program reads may not have been updated at compile time.
+TEST(Lower, APrologueDoesNotOvertakeReaders) {
+  expect_same(parsed(R"(
+func f(A: f32[5] constant, C: f32[5] output, D: f32[5] output):
+  alloc B: f32[5]
+  for i in 5:
+    block B(vi: spatial[5] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = A[vi]
+  for i in 5:
+    block C(vi: spatial[5] = i):
+      reads B[vi]
+      writes C[vi]
+      C[vi] = B[vi] + 1.0
+  for i in 5:
+    block again(vi: spatial[5] = i):
+      reads B[vi]
+      writes B[vi]
+      B[vi] = B[vi] * 2.0
+  for i in 5:
+    block D(vi: spatial[5] = i):
+      reads B[vi]
+      writes D[vi]
+      D[vi] = B[vi] + 3.0
+)"));
+}
+
 }  // namespace
 }  // namespace fettle

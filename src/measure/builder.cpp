@@ -8,8 +8,8 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 6;
-constexpr int kCodegenVersion = 4;
+constexpr int kLoweringVersion = 7;
+constexpr int kCodegenVersion = 5;
 
 std::string program_versions() {
   std::string primitives;

@@ -77,7 +77,7 @@ constexpr Entry kEntries[] = {
     {nullptr, 8, actions::register_kernel},
     {nullptr, 3, actions::tensorize_product},
     {nullptr, 3, actions::pipelined_reads},
-    {nullptr, 4, actions::rolled_producer},
+    {nullptr, 8, actions::rolled_producer},
 };
 
 /// Moves the references of an argument to the steps that are left; false if one is gone.

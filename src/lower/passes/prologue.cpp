@@ -52,10 +52,12 @@ PrologueSplit split_prologue(const Func& func) {
   for (const Buffer& buffer : root.allocations)
     if (buffer->scope == kScopeGlobal) candidates.insert(buffer.get());
 
-  // The largest set of buffers all of whose writers read constants and each other only.
+  // The largest set of buffers all of whose writers read constants and each other only, and none of which is written
+  // again after a nest that stays has read it.
   for (bool changed = true; changed;) {
     changed = false;
-    for (const Accesses& a : accesses) {
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      const Accesses& a = accesses[i];
       bool from_constants = true;
       for (const BufferNode* buffer : a.reads)
         from_constants &= contains(constant_params, buffer) || contains(candidates, buffer);
@@ -63,6 +65,9 @@ PrologueSplit split_prologue(const Func& func) {
       for (const BufferNode* buffer : a.writes) all_candidates &= contains(candidates, buffer);
       if (from_constants && all_candidates) continue;
       for (const BufferNode* buffer : a.writes) changed |= candidates.erase(buffer) > 0;
+      for (size_t j = i + 1; j < accesses.size(); ++j)
+        for (const BufferNode* buffer : accesses[j].writes)
+          if (contains(a.reads, buffer)) changed |= candidates.erase(buffer) > 0;
     }
   }
   // Of these, the ones that come from a constant at all.

@@ -103,6 +103,11 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
       return fail_at(ErrorCode::E221, func, &block, fmt::format("of iterator {}", block.iters[i].var->name), {});
     extents.push_back(Expr((*extent + args.padding[i] - 1) / args.padding[i] * args.padding[i]));
     padded.push_back(*as_int(extents.back()) != *extent);
+    const auto& output = accesses.back().second;
+    if (padded[i] && block.iters[i].kind == IterKind::kSpatial &&
+        std::ranges::find(output, i) == output.end())  // more instances would update the same elements
+      return fail_at(ErrorCode::E214, func, &block,
+                     fmt::format("iterator {} is no index of the output", block.iters[i].var->name), {});
     if (!padded[i] || block.iters[i].kind != IterKind::kReduce) continue;
     // What is added for the surplus must be zero: zero times zero, for infinity times zero is not.
     const bool zero = combiner.op == BinaryOp::kAdd && is_product_of_loads(combiner.term) &&

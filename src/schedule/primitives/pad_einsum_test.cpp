@@ -89,5 +89,21 @@ TEST(PadEinsum, OtherErrors) {
   EXPECT_ERROR(pad_einsum(s, {t, {1, 1}}), E206);
 }
 
+// Of one value the output has no index for: more of it would add the same again.
+TEST(PadEinsum, E214AnIteratorThatIsNoIndex) {
+  auto s = schedule_from(R"(
+func total(A: f32[3], B: f32[] output):
+  for i in 1:
+    for k in 3:
+      block B(vi: spatial[1] = i, vk: reduce[3] = k):
+        reads A[vk]
+        writes B[]
+        init:
+          B[] = 0.0
+        B[] = B[] + A[vk]
+)");
+  EXPECT_ERROR(pad_einsum(s, {s.block("B"), {4, 1}}), E214);
+}
+
 }  // namespace
 }  // namespace fettle
