@@ -73,7 +73,8 @@ class Runner:
 
 
 class Sketches:
-    """The sketches of a program, as a space: which of them is drawn, and then its sizes."""
+    """The sketches of a program, as a space: which of them is drawn (under an address that comes before those of the sizes,
+    so that a search by grid walks through one after the other), and then its sizes."""
 
     def __init__(self, **options):
         self.options = options
@@ -85,7 +86,7 @@ class Sketches:
             self._known[text] = _fettle.derive_sketches(func, **self.options)[0]
         sketches = self._known[text]
         chosen = _fettle.Schedule(func, target, seed, decisions)
-        which = chosen.value(chosen.sample_categorical(list(range(len(sketches))), [1.0] * len(sketches), name="sketch"))
+        which = chosen.value(chosen.sample_categorical(list(range(len(sketches))), [1.0] * len(sketches), name="_sketch"))
         point = sketches[which].instantiate(seed, decisions)
         chosen.replay(point.trace)
         return chosen

@@ -4,6 +4,8 @@
 
 NB_MODULE(_fettle, m) {
   using namespace fettle::python;
+  // Functions that C++ holds (templates, constraints) are cycles that Python's collector cannot see.
+  nanobind::set_leak_warnings(false);
   nb::module_ te = m.def_submodule("te");
   bind_errors(m);
   bind_expressions(m);

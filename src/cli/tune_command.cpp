@@ -13,6 +13,7 @@
 #include "database/sqlite_database.h"
 #include "driver/tune.h"
 #include "remote/remote_measurer.h"
+#include "tune/template/template_def.h"
 
 namespace fettle::cli {
 namespace {
@@ -22,7 +23,7 @@ struct Options {
   int64_t trials = 0;
   int threads = 0;
   uint64_t seed = 0;
-  std::string strategy, cost_model;
+  std::string space, strategy, cost_model;
   InputShapes shapes;
   std::string tracker, key;
   CredentialFiles credentials;
@@ -97,6 +98,7 @@ Result<Report> tune(const Options& options) {
   if (options.trials > 0) tuning.trials = options.trials;
   tuning.seed = options.seed;
   tuning.cost_model = options.cost_model;
+  if (options.space == "template") tuning.space = &templates_space();
   if (!options.strategy.empty()) tuning.strategy = find_strategy(options.strategy);
   tuning.name = std::filesystem::path(options.model).stem().string();
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
@@ -155,6 +157,8 @@ Command add_tune_command(CLI::App& app) {
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
+  made->add_option("--space", options->space, "what programs may become: by rules (the default), or the templates that suit them")
+      ->check(CLI::IsMember({"rules", "template"}));
   std::vector<std::string> names;
   for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
   made->add_option("--strategy", options->strategy, "how each space is searched; default evolutionary")

@@ -296,6 +296,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
 
   TuneOptions tuning;
   tuning.seed = options.seed;
+  tuning.space = options.space;
   tuning.strategy = options.strategy;
   tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);

@@ -24,6 +24,7 @@ struct TuneModelOptions {
   double seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t trials = std::numeric_limits<int64_t>::max();
   uint64_t seed = 0;
+  const Space* space = nullptr;           // what programs may become; null: rule_space()
   const StrategyDef* strategy = nullptr;  // how spaces are searched; null: evolution
   /// The cost model: read where the file exists, so that what was learned of other models counts, and written at the end.
   std::filesystem::path cost_model;

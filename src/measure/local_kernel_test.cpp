@@ -66,6 +66,19 @@ TEST(LocalKernel, RunsOnItsSeededInputs) {
   }
 }
 
+TEST(LocalKernel, RunsOnTheCallersMemory) {
+  auto kernel = LocalKernel::build(parsed(kMatmul), detect_host(1));
+  ASSERT_TRUE(kernel) << kernel.error().to_string();
+  for (int p = 0; p < 3; ++p) EXPECT_TRUE(kernel->in_callers_order(p));
+  alignas(64) float a[12 * 20], c[12 * 33];
+  std::fill_n(a, 12 * 20, 2.0f);
+  std::fill_n(c, 12 * 33, -1.0f);
+  void* const given[] = {a, nullptr, c};  // B is the kernel's own
+  ASSERT_TRUE(kernel->run_on(given));
+  EXPECT_EQ(std::vector<float>(c, c + 12 * 33),
+            product(std::vector<float>(a, a + 12 * 20), kernel->logical<float>(1), 12, 33, 20));
+}
+
 TEST(LocalKernel, RunsThePrologueAgainWhenAConstantChanges) {
   auto kernel = LocalKernel::build(parsed(kPacked), detect_host(1));
   ASSERT_TRUE(kernel) << kernel.error().to_string();

@@ -8,6 +8,7 @@
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "te/create_func.h"
+#include "te/make_func.h"
 
 namespace fettle {
 namespace {
@@ -367,6 +368,23 @@ TEST(Te, CutsAtInputsAndMakesNamesUnique) {
   EXPECT_EQ(y, (std::vector<float>{0, 2, 4, 6}));
   EXPECT_EQ(canonical_hash(whole), canonical_hash(te::create_func("other", {x}, {c, b})));
   EXPECT_NE(canonical_hash(whole), canonical_hash(part));
+}
+
+TEST(Te, MistakesAreTold) {
+  const Tensor a = placeholder({4}, kF32, "A");
+  Var leaked;
+  const auto read = [&](const auto& i) {
+    leaked = i[0];
+    return a(i[0]);
+  };
+  const Tensor b = compute({4}, read, "B");
+  const Tensor wrong = compute({4}, [&](const auto&) { return a(Expr(leaked)); }, "D");
+  EXPECT_EQ(te::make_func("f", {a}, {b}).value()->name, "f");
+  EXPECT_EQ(te::make_func("f", {a}, {wrong}).error().code, ErrorCode::E102);  // a variable of another tensor
+  EXPECT_EQ(te::make_func("f", {}, {b}).error().code, ErrorCode::E102);       // an input is missing
+  EXPECT_EQ(te::make_func("f", {a, a}, {b}).error().code, ErrorCode::E102);
+  EXPECT_EQ(te::make_func("f", {a}, {a}).error().code, ErrorCode::E102);
+  EXPECT_EQ(te::make_func("f", {a}, {b, b}).error().code, ErrorCode::E102);
 }
 
 }  // namespace

@@ -43,6 +43,18 @@ TEST_F(Tune, RecordsAndCompileUsesThem) {
   }
 }
 
+TEST_F(Tune, TemplatesAsTheSpace) {
+  const Outcome tuned = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads", "1",
+                                "--space", "template", "--strategy", "random", "--json"});
+  ASSERT_EQ(tuned.status, 0) << tuned.err;
+  EXPECT_GE(json::parse(tuned.out).at("measured"), 1);
+  EXPECT_EQ(fettle({"db", "export", path("records.db"), path("records.jsonl")}).status, 0);
+  std::ifstream exported(path("records.jsonl"));
+  const std::string lines{std::istreambuf_iterator<char>(exported), {}};
+  EXPECT_NE(lines.find("\"algorithm\""), std::string::npos) << "no record names its template";
+  EXPECT_NE(fettle({"tune", path("model.onnx"), "--space", "magic"}).status, 0);
+}
+
 TEST_F(Tune, AReportOfAnotherModelIsRefused) {
   ASSERT_EQ(fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "3", "--threads", "1"}).status, 0);
   write_model("other.onnx", [](onnx::ModelProto& model) { model.mutable_graph()->mutable_node(1)->set_op_type("Tanh"); });

@@ -17,16 +17,16 @@ class TemplatesSpace : public Space {
     const std::vector<const TemplateDef*> matching = templates_for(workload);
     if (matching.empty()) return fail(ErrorCode::E238, "no template matches", workload->name);
     Schedule schedule(workload, seed, decisions);
-    SampleCategoricalArgs which{.probabilities = std::vector<double>(matching.size(), 1.0), .name = "template"};
+    SampleCategoricalArgs which{.probabilities = std::vector<double>(matching.size(), 1.0), .name = "algorithm"};
     for (size_t i = 0; i < matching.size(); ++i) which.candidates.push_back(static_cast<int64_t>(i));
     FETTLE_TRY_VOID(sample_categorical(schedule, which));
-    const auto number = static_cast<size_t>(schedule.decisions().at("template")[0]);
+    const auto number = static_cast<size_t>(schedule.decisions().at("algorithm")[0]);
     const Template made = as_template(*matching[number]);
 
     FETTLE_TRY(const ConfigSpace space, config_space(made, workload, target));
     FETTLE_TRY(const Config config, draw_config(space, decisions.get(), seed, made.name));
     auto chosen = std::make_shared<DecisionMap>(space.decisions(config));
-    (*chosen)["template"] = {static_cast<int64_t>(number)};
+    (*chosen)["algorithm"] = {static_cast<int64_t>(number)};
     Schedule result(workload, seed, chosen);
     result.set_target(std::move(target));
     FETTLE_TRY_VOID(sample_categorical(result, which));

@@ -60,6 +60,8 @@ Result<> with_one_row(Schedule& s, const std::string& name, size_t rows, bool la
     if (!structure->reduce[i]) kept *= structure->extents[i];
   Loops order;
   if (steps) order.push_back(loops[*steps]);
+  // What is in registers is addressed by constants.
+  const bool few_steps = steps && structure->extents[*steps] <= 16;
   if (lane) {
     int64_t width = lanes;
     while (width / 2 >= structure->extents[*lane]) width /= 2;
@@ -77,6 +79,7 @@ Result<> with_one_row(Schedule& s, const std::string& name, size_t rows, bool la
   }
   const bool others = loops.size() > rows + (lane ? 1u : 0u) + (steps ? 1u : 0u);
   if (!last && kept <= 8 * lanes && !others) FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
+  if (few_steps) FETTLE_TRY_VOID(unroll(s, {.loop = loops[*steps]}));
   if (steps) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = loops[*steps]}).map([](BlockRef) {}));
   return {};
 }

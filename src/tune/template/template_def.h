@@ -28,7 +28,8 @@ std::vector<const TemplateDef*> templates_for(const Func& workload);
 inline Template as_template(const TemplateDef& def) { return {std::string(def.name), def.body}; }
 
 /// The spaces of all templates that match a program, as one: which of them is a decision like any other, under the
-/// address "template". Errors of generate: E238 no template matches
+/// address "algorithm" (the first in the order of addresses, so that a search by grid walks through one after the
+/// other). Errors of generate: E238 no template matches
 const Space& templates_space();
 
 /// A configuration to start from where nothing was measured: for each knob that `preferred` names, the choice nearest

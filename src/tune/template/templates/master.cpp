@@ -50,7 +50,7 @@ Result<> nest(TemplateContext& t, const std::string& name) {
       continue;
     }
     FETTLE_TRY(const Var var, s.loop_var(loops[i]));
-    FETTLE_TRY(const Loops cut, t.define_split(name + ".tile_" + var->name, loops[i],
+    FETTLE_TRY(const Loops cut, t.define_split("loops/" + name + "/tile_" + var->name, loops[i],
                                                {.n = 2, .policy = SplitPolicy::kFactors, .max_factor = 64}));
     parts[0].push_back(cut[0]);
     parts[1].push_back(cut[1]);
@@ -62,15 +62,15 @@ Result<> nest(TemplateContext& t, const std::string& name) {
   };
   Loops order = in_order({&spatial[0], &reduce[0], &reduce[1], &spatial[1]});
   if (!reduce[0].empty()) {
-    FETTLE_TRY(const int64_t which, t.define_knob(name + ".order", {0, 1, 2}));
+    FETTLE_TRY(const int64_t which, t.define_knob("loops/" + name + "/order", {0, 1, 2}));
     if (which == 1) order = in_order({&spatial[0], &reduce[0], &spatial[1], &reduce[1]});
     if (which == 2) order = in_order({&spatial[0], &spatial[1], &reduce[0], &reduce[1]});
   }
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  FETTLE_TRY(const int64_t innermost, t.define_knob(name + ".innermost", {0, 1, 2}));
+  FETTLE_TRY(const int64_t innermost, t.define_knob("loops/" + name + "/innermost", {0, 1, 2}));
   if (innermost == 1) perhaps(s, [&](Schedule& trial) { return vectorize(trial, {.loop = order.back()}).has_value(); });
   if (innermost == 2) perhaps(s, [&](Schedule& trial) { return unroll(trial, {.loop = order.back()}).has_value(); });
-  FETTLE_TRY(const int64_t threads, t.define_knob(name + ".parallel", {0, 1}));
+  FETTLE_TRY(const int64_t threads, t.define_knob("loops/" + name + "/parallel", {0, 1}));
   if (threads && !spatial[0].empty())
     perhaps(s, [&](Schedule& trial) {
       LoopRef loop = spatial[0].front();

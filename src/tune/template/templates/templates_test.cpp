@@ -149,13 +149,14 @@ TEST(Templates, ConfigurationsCompileAndComputeTheSame) {
       RandomStream stream{tried.size(), 17};
       int done = 0;
       for (int attempt = 0; attempt < 400 && done < 4; ++attempt) {
-        const Config config = space->at(static_cast<int64_t>(stream.below(static_cast<uint64_t>(space->size())))).value();
+        const Config config =
+            space->at(static_cast<int64_t>(stream.below(static_cast<uint64_t>(space->size())))).value();
         if (!space->check(config)) continue;
         const auto s = apply_template(made, c.func, *space, config, host());
         ASSERT_TRUE(s.has_value()) << def->name << " " << space->to_text(config) << "\n" << explain(s.error());
         const auto verified = verify(s->func(), *host());
-        ASSERT_TRUE(verified.has_value()) << def->name << " " << space->to_text(config) << "\n" << explain(verified.error());
-        if (getenv("SHOW")) puts((std::string(def->name) + " " + space->to_text(config) + "\n" + to_text(s->func())).c_str());
+        ASSERT_TRUE(verified.has_value()) << def->name << " " << space->to_text(config) << "\n"
+                                          << explain(verified.error());
         expect_close(run(s->func(), false), expected,
                      std::string(def->name) + " " + space->to_text(config) + "\n" + to_text(s->func()));
         if (HasFatalFailure()) return;
@@ -188,7 +189,7 @@ TEST(Templates, OneSpaceOfAllThatMatch) {
     const auto s = templates_space().generate(func, host(), 1, seed, nullptr);
     ASSERT_OK(s);
     const auto decisions = std::make_shared<const DecisionMap>(s->decisions());
-    which.insert(decisions->at("template"));
+    which.insert(decisions->at("algorithm"));
     const auto again = templates_space().generate(func, host(), 1, seed + 99, decisions);
     ASSERT_OK(again);
     EXPECT_EQ(to_text(again->trace()), to_text(s->trace()));  // decisions say it all

@@ -1,0 +1,318 @@
+"""Templates, sketches, strategies, cost models, runners and tuning, built in and written in Python."""
+
+import math
+import os
+import tempfile
+import unittest
+
+import numpy
+
+import fettle
+from fettle import sketch, te
+
+
+def matmul(n=64):
+    A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis(n, "k")
+    C = te.compute((n, n), lambda y, x: te.sum(A[y, k] * B[k, x], axis=k), name="C")
+    return te.create_func("matmul", [A, B], [C])
+
+
+def matmul_relu(n=16):
+    A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis(n, "k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = te.compute((n, n), lambda i, j: te.max_value(C[i, j], 0.0), name="D")
+    return te.create_func("matmul_relu", [A, B], [D])
+
+
+def integers(*shape):
+    return numpy.random.default_rng(0).integers(-4, 5, shape).astype("float32")
+
+
+@fettle.template
+def tiled(t):
+    s = t.schedule
+    y, x, k = s.get_loops(s["C"])
+    yo, yi = t.define_split("tile_y", y)
+    xo, xi = t.define_split("tile_x", x, filter=lambda sizes: sizes[1] >= 2)
+    s.reorder([yo, xo, k, yi, xi])
+    t.define_annotate("notes", [yi, xi], policy="try_unroll_vectorize")
+    t.define_knob("weight", [1, 5])
+    t.constrain("small tiles", lambda v: v["tile_y"][1] * v["tile_x"][1] <= 64)
+
+
+class TimedByLength(fettle.Runner):
+    """Times that depend on nothing but the trace."""
+
+    def __init__(self):
+        self.measured = []
+
+    def measure(self, traces):
+        self.measured += traces
+        return [1e-3 + 1e-6 * len(trace) for trace in traces]
+
+
+class Refused(unittest.TestCase):
+    def refused(self, code, fn, *args, **kwargs):
+        with self.assertRaises(fettle.Error) as caught:
+            fn(*args, **kwargs)
+        self.assertEqual(caught.exception.code, code)
+        return caught.exception
+
+
+class Templates(Refused):
+    def test_space(self):
+        program = matmul()
+        space = tiled.space(program)
+        self.assertEqual({name: len(choices) for name, choices in space.knobs.items()},
+                         {"tile_y": 7, "tile_x": 6, "notes": 6, "weight": 2})
+        self.assertEqual(len(space), 7 * 6 * 6 * 2)
+        # 2^a * 2^b <= 2^6 with a in 0 … 6 and b in 1 … 6
+        self.assertEqual(space.count(), 21 * 6 * 2)
+        self.assertEqual(len(space.allowed()), space.count())
+        config = space[37]
+        self.assertEqual(space.index_of(config.values), 37)
+        allowed = space.allowed()[-1]
+        self.assertEqual(space.find(space.decisions(allowed)).index, allowed)
+        self.refused("E238", lambda: space[len(space)])
+        self.refused("E238", lambda: space[-1])
+        self.refused("E238", space.index_of, {"tile_y": [5, 5]})
+        large = space.index_of({"tile_y": [1, 64], "tile_x": [1, 64], "notes": [0, 0], "weight": 1})
+        self.assertIn("small tiles", str(self.refused("E238", space.apply, large)))
+        self.assertEqual(space.fallback({"tile_y": [8, 8], "tile_x": [8, 8]})["tile_y"], [8, 8])
+        a, b = integers(64, 64), integers(64, 64)
+        for index in space.allowed()[::97]:
+            numpy.testing.assert_array_equal(fettle.build(space.apply(index))(a, b), a @ b)
+
+    def test_misuse(self):
+        program = matmul()
+        kept = []
+        leaky = fettle.Template("leaky", lambda t: kept.append(t))
+        leaky.space(program)
+        self.refused("E709", kept[0].define_knob, "late", [1])
+        self.refused("E709", lambda: kept[0].schedule.trace)
+        twice = fettle.Template("twice", lambda t: (t.define_knob("a", [1]), t.define_knob("a", [2])))
+        self.refused("E239", twice.space, program)
+        self.refused("E237", fettle.Template("none", lambda t: t.define_knob("a", [])).space, program)
+        self.assertRaises(ZeroDivisionError, fettle.Template("wrong", lambda t: 1 // 0).space, program)
+        self.assertRaises(TypeError, fettle.Template, "no function", 3)
+        self.refused("E241", fettle.Template("p", lambda t: t.define_split("a", t.schedule.get_loops(t.schedule["C"])[0],
+                                                                         policy="magic")).space, program)
+
+    def test_built_in(self):
+        self.assertEqual(fettle.templates_for(matmul()), ["matmul", "master"])
+        space = fettle.builtin_template("matmul").space(matmul())
+        a, b = integers(64, 64), integers(64, 64)
+        numpy.testing.assert_array_equal(fettle.build(space.apply(space.fallback()))(a, b), a @ b)
+        self.refused("E709", fettle.builtin_template, "magic")
+
+
+class Sketches(Refused):
+    def test_derivation(self):
+        program = matmul_relu()
+        sketches = sketch.derive(program, cores=16)
+        self.assertIn(["skip", "multi_level_tiling_with_fusion", "skip", "skip"], [s.derivation for s in sketches])
+        a, b = integers(16, 16), integers(16, 16)
+        for s in sketches[:3]:
+            numpy.testing.assert_array_equal(fettle.build(s.instantiate(seed=1))(a, b), numpy.maximum(a @ b, 0))
+
+    def test_own_rule(self):
+        class Parallel(fettle.SketchRule):
+            name = "parallel_outside"
+
+            def applies(self, state):
+                return not state.is_input and state.has_data_reuse()
+
+            def apply(self, state):
+                s = state.schedule()
+                s.parallel(s.get_loops(s[state.node])[0])
+                return [state.next(s)]
+
+        found = sketch.derive(matmul_relu(), rules=[Parallel(), "skip"])
+        self.assertIn("parallel_outside", [rule for s in found for rule in s.derivation])
+        self.assertIn("parallel", found[0].instantiate().trace)
+
+    def test_misuse(self):
+        program = matmul_relu()
+        kept = []
+
+        class Keeps(fettle.SketchRule):
+            name = "keeps"
+
+            def apply(self, state):
+                kept.append(state)
+                return [state.next()]
+
+        sketch.derive(program, rules=[Keeps()])
+        self.refused("E709", kept[0].has_data_reuse)
+
+        class Fails(Keeps):
+            def apply(self, state):
+                raise KeyError("oh")
+
+        self.assertRaises(KeyError, sketch.derive, program, rules=[Fails()])
+
+        class Refuses(Keeps):
+            def apply(self, state):
+                s = state.schedule()
+                s.get_block("no such block")
+
+        self.assertEqual(sketch.derive(program, rules=[Refuses()]), [])
+        self.assertTrue(sketch.refusals(program, rules=[Refuses()]))
+
+        class Stands(Keeps):
+            def apply(self, state):
+                return [state.next(working=state.working)]
+
+        self.refused("E236", sketch.derive, program, rules=[Stands()], max_states=50)
+        self.refused("E709", sketch.derive, program, rules=["magic"])
+
+
+class Tuning(Refused):
+    def test_on_this_machine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "records.db")
+            program = matmul()
+            calls = []
+            report = fettle.tune(program, trials=6, seconds=30, database=path, cost_model="prediction",
+                                 progress=lambda *about: calls.append(about))
+            self.assertGreaterEqual(report.trials, 6)
+            self.assertGreater(report.best_s, 0)
+            self.assertTrue(calls)
+            a, b = integers(64, 64), integers(64, 64)
+            numpy.testing.assert_array_equal(fettle.build(report.schedule())(a, b), a @ b)
+            database = fettle.Database(path)
+            self.assertGreaterEqual(len(database.records(program)), 6)
+            best = database.best(program)
+            numpy.testing.assert_array_equal(fettle.build(best)(a, b), a @ b)
+            self.assertIsNone(database.best(matmul(32)))
+
+    def test_every_pairing(self):
+        program = matmul(16)
+        for space in ("rules", "template", tiled, fettle.Sketches()):
+            for strategy in fettle.strategies:
+                report = fettle.tune(program, space=space, strategy=strategy, cost_model="prediction",
+                                     runner=TimedByLength(), trials=8, batch=4)
+                self.assertGreaterEqual(report.trials, 1, (space, strategy))
+                self.assertTrue(report.best_trace is not None)
+
+    def test_own_parts(self):
+        class Spy(fettle.CostModel):
+            rows = 0
+
+            def update(self, rows, seconds):
+                Spy.rows += len(rows)
+                assert all(len(features) == len(fettle.feature_names()) for features, _ in rows)
+
+            def predict(self, rows):
+                return [-predicted for _, predicted in rows]
+
+        class Twice(fettle.SearchStrategy):
+            seen = []
+
+            def propose(self, n):
+                made = [self.bench.make({}, self.seed + i) for i in range(4 * n + len(self.bench))]
+                made = [c for c in made if c]
+                self.bench.predict(made)
+                return made + made  # those that were proposed before are left out
+
+            def observe(self, results):
+                Twice.seen += [candidate.number for candidate, _ in results]
+
+        runner = TimedByLength()
+        report = fettle.tune(matmul(16), cost_model=Spy(), strategy=Twice, runner=runner, trials=12, batch=4)
+        self.assertGreater(Spy.rows, 0)
+        self.assertGreaterEqual(report.trials, 4)
+        self.assertGreaterEqual(len(Twice.seen), 4)
+        self.assertEqual(len(Twice.seen), len(set(Twice.seen)))
+
+    def test_same_seed_same_candidates(self):
+        def run():
+            runner = TimedByLength()
+            fettle.tune(matmul(32), runner=runner, cost_model="prediction", trials=12, seed=5)
+            return runner.measured
+
+        self.assertEqual(run(), run())
+
+    def test_exceptions_reach_the_caller(self):
+        def raising(what, **parts):
+            self.assertRaises(what, fettle.tune, matmul(16), trials=4, runner=parts.pop("runner", TimedByLength()), **parts)
+
+        class Broken(fettle.CostModel):
+            def predict(self, rows):
+                raise KeyError("model")
+
+        class Short(fettle.CostModel):
+            def predict(self, rows):
+                return []
+
+        class Lost(fettle.Runner):
+            def measure(self, traces):
+                raise OSError("board is gone")
+
+        class Miscounts(fettle.Runner):
+            def measure(self, traces):
+                return [1.0] * (len(traces) + 1)
+
+        class Nothing(fettle.SearchStrategy):
+            def propose(self, n):
+                return [3]
+
+        raising(KeyError, cost_model=Broken())
+        raising(fettle.Error, cost_model=Short())
+        raising(OSError, runner=Lost())
+        raising(fettle.Error, runner=Miscounts())
+        raising(TypeError, strategy=Nothing)
+        raising(TypeError, strategy=3)
+        raising(fettle.Error, strategy="magic")
+        raising(fettle.Error, space="magic")
+        raising(TypeError, space=3)
+        raising(TypeError, runner=3)
+        raising(fettle.Error, threads=0)
+
+    def test_failed_candidates(self):
+        class Half(fettle.Runner):
+            n = 0
+
+            def measure(self, traces):
+                Half.n += 1
+                return [fettle.MeasureResult(error="E403", message="crashed") if (i + Half.n) % 2 else 1e-3
+                        for i in range(len(traces))]
+
+        report = fettle.tune(matmul(16), runner=Half(), trials=8)
+        self.assertGreater(report.failed, 0)
+        self.refused("E709", fettle.MeasureResult, math.inf)
+        self.refused("E709", fettle.MeasureResult, error="E201")
+
+    def test_runner_by_itself(self):
+        runner = fettle.LocalRunner()
+        program = matmul(32)
+        runner.set_workload(program)
+        good, = runner.measure([fettle.default_schedule(program).trace], check=True)
+        self.assertTrue(good.ok and good.checked, good)
+        bad, = runner.measure(["no trace"])
+        self.assertEqual(bad.error, "E401")
+        self.assertEqual(runner.failures(), {"E401": 1})
+
+
+class Models(Refused):
+    def test_onnx(self):
+        import onnx
+        from onnx import TensorProto, helper
+        node = helper.make_node("Relu", ["x"], ["y"])
+        graph = helper.make_graph([node], "relu", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "relu.onnx")
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+            model = fettle.Model(path)
+            x = integers(2, 3)
+            numpy.testing.assert_array_equal(model.run(x=x)["y"], numpy.maximum(x, 0))
+            self.refused("E704", model.run)
+            self.refused("E705", model.run, x=x.astype("float64"))
+        self.refused("E601", fettle.Model, "no such file.onnx")
+
+
+if __name__ == "__main__":
+    unittest.main()
