@@ -16,9 +16,11 @@
 #include "cost/atom_table.h"
 #include "harness/peak.h"
 #include "harness/report.h"
+#include "harness/statistics.h"
 #include "measure/local_measurer.h"
 #include "measure/object_cache.h"
 #include "search/figures.h"
+#include "search/ranking.h"
 #include "search/run.h"
 
 using namespace fettle;
@@ -114,20 +116,23 @@ int list_tasks() {
   return 0;
 }
 
-Result<double> peak_gflops(int threads) {
+// What the machine keeps up, not what it does for a moment.
+double peak_gflops(int threads) {
   PeakMeter peak(threads);
-  for (int i = 0; i < 40; ++i) (void)peak.slice(1e6);
-  return peak.best();
+  std::vector<double> slices;
+  for (int i = 0; i < 200; ++i) slices.push_back(peak.slice(2e6));
+  return quantile(slices, 0.75);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string only, skip, modes_text = "fourth,racing,random,autotvm,ansor,metaschedule", out = "build/bench", model;
+  std::string only, skip, modes_text = "fourth,racing,random,autotvm,ansor,metaschedule", out = "build/bench", model,
+                          write_to;
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
   double budget_s = 0;
-  bool list = false, measure_nothing = false, training = false;
+  bool list = false, measure_nothing = false, training = false, rank_models = false;
   CLI::App app(
       "Ways to search compared: best so far against trials and seconds. Exits with 1 if a figure misses its bound.");
   app.add_option("--tasks", only, "only tasks whose name contains one of these, separated by commas");
@@ -143,6 +148,9 @@ int main(int argc, char** argv) {
   app.add_option("--budget", budget_s, "seconds after which nothing new is measured; 0: none")->capture_default_str();
   app.add_option("--model", model, "cost model that each search starts from");
   app.add_option("--out", out, "folder of search.json, and of search/ with the records")->capture_default_str();
+  app.add_flag("--rank", rank_models,
+               "how well a model ranks families that it was not trained on, from the records of --training");
+  app.add_option("--write-model", write_to, "train a model on the records of --training, and write it");
   app.add_flag("--training", training, "the tasks that the model which ships is trained on");
   app.add_flag("--report", measure_nothing, "measure nothing: the figures of what is there");
   app.add_flag("--list", list, "print the tasks, one line of JSON each");
@@ -178,11 +186,11 @@ int main(int argc, char** argv) {
   };
 
   std::vector<std::string> problems;
+  const auto table = AtomTable::load_or_measure(
+      run.target, (default_cache_folder() / ("atoms-" + run.target.fingerprint().hex().substr(0, 16))).string());
+  if (!table) return fail_with(table.error());
+  run.atoms = &*table;
   if (!measure_nothing) {
-    const auto table = AtomTable::load_or_measure(
-        run.target, (default_cache_folder() / ("atoms-" + run.target.fingerprint().hex().substr(0, 16))).string());
-    if (!table) return fail_with(table.error());
-    run.atoms = &*table;
     LocalMeasurerOptions measuring;
     measuring.target = run.target;
     measuring.threads = threads;
@@ -230,9 +238,18 @@ int main(int argc, char** argv) {
   }
   read_peer(run.folder / "tvm.jsonl", curves);
   Report report("search");
-  const auto peak = peak_gflops(threads);
-  const auto missing = add_figures(report, curves, {.peak_gflops = peak ? *peak : 0});
-  fmt::print("{} tasks, {} threads, peak {:.0f} GFLOP/s\n{}", tasks.size(), threads, peak ? *peak : 0, report.table());
+  const double peak = peak_gflops(threads);
+  const auto missing = add_figures(report, curves, {.peak_gflops = peak});
+  if (rank_models || !write_to.empty()) {
+    const auto training_rows = measured_tasks(training_tasks(), modes, static_cast<uint64_t>(first_seed), seeds, run);
+    const auto test_rows = measured_tasks(search_tasks(), modes, static_cast<uint64_t>(first_seed), seeds, run);
+    if (!training_rows) return fail_with(training_rows.error());
+    if (!test_rows) return fail_with(test_rows.error());
+    if (const auto done = add_ranking(report, *training_rows, *test_rows); !done) return fail_with(done.error());
+    if (!write_to.empty())
+      if (const auto done = write_model(*training_rows, 4000, write_to); !done) return fail_with(done.error());
+  }
+  fmt::print("{} tasks, {} threads, peak {:.0f} GFLOP/s\n{}", tasks.size(), threads, peak, report.table());
   for (const std::string& line : missing) fmt::print("{}\n", line);
   for (const std::string& line : problems) fmt::print("{}\n", line);
   std::ofstream(run.folder / "curves.json") << curves_json(curves).dump(1) << '\n';

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Installs what Fettle is built with: Debian packages (root, or sudo) and a Python environment in build/python.
 # Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`,
-# `setup.sh --test` the browser and the emulator of `make test`.
+# `setup.sh --test` the browser and the emulator of `make test`. `setup.sh --tvm` makes build/python-tvm, for
+# benchmarks/peers/tvm_metaschedule.py alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lists=(scripts/packages-debian.txt)
+tvm=
 for argument in "$@"; do
   case "$argument" in
     --dev) lists+=(scripts/packages-debian-dev.txt) ;;
     --test) lists+=(scripts/packages-debian-test.txt) ;;
-    *) echo "usage: scripts/setup.sh [--dev] [--test]" >&2; exit 2 ;;
+    --tvm) tvm=yes ;;
+    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm]" >&2; exit 2 ;;
   esac
 done
 
@@ -73,19 +76,25 @@ fi
 
 # --- Python environment ------------------------------------------------------------------------------------------
 
-env=build/python
-stamp=$env/.requirements.sha256
 system_python=/usr/bin/python3
-wanted=$({ sha256sum <scripts/requirements.txt; readlink -f $system_python; pwd; } | sha256sum)
-if [ ! -e "$stamp" ] || [ "$(<"$stamp")" != "$wanted" ]; then
+
+# python_environment FOLDER REQUIREMENTS: made anew where the list of packages, Python or the folder has changed.
+python_environment() {
+  local env=$1 requirements=$2 stamp wanted log
+  stamp=$env/.requirements.sha256
+  wanted=$({ sha256sum <"$requirements"; readlink -f $system_python; pwd; } | sha256sum)
+  if [ -e "$stamp" ] && [ "$(<"$stamp")" = "$wanted" ]; then return; fi
   echo "setup: making the Python environment $env"
   log=build/setup-pip.log
   # pip trusts the authorities that this system trusts, not only its own list.
   export PIP_CERT=${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}
-  rm -rf $env
-  $system_python -m venv $env >"$log" 2>&1 || fail "python3 -m venv failed ($log):" "$log"
-  $env/bin/python -m pip install -q --disable-pip-version-check --no-input --retries 5 \
-    -r scripts/requirements.txt >>"$log" 2>&1 ||
-    fail "pip could not install scripts/requirements.txt; is there a network? ($log):" "$log"
+  rm -rf "$env"
+  $system_python -m venv "$env" >"$log" 2>&1 || fail "python3 -m venv failed ($log):" "$log"
+  "$env/bin/python" -m pip install -q --disable-pip-version-check --no-input --retries 5 \
+    -r "$requirements" >>"$log" 2>&1 ||
+    fail "pip could not install $requirements; is there a network? ($log):" "$log"
   echo "$wanted" >"$stamp"
-fi
+}
+
+python_environment build/python scripts/requirements.txt
+if [ "$tvm" ]; then python_environment build/python-tvm scripts/requirements-tvm.txt; fi

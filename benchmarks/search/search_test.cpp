@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "search/figures.h"
 #include "search/rank_tests.h"
+#include "search/ranking.h"
 
 namespace fettle::bench {
 namespace {
@@ -53,6 +55,58 @@ TEST(RankTests, AgreeWithTables) {
   EXPECT_DOUBLE_EQ(wilcoxon_p({-1, 1}), 0.75);  // shared ranks
   EXPECT_NEAR(sign_test_p({-1, -1, -1, 1}), 5.0 / 16, 1e-12);
   EXPECT_DOUBLE_EQ(geometric_mean({1, 4}), 2.0);
+}
+
+TEST(Ranking, CountsPairsAndWhatIsFound) {
+  std::vector<double> seconds, exact, backwards;
+  for (int i = 1; i <= 40; ++i) {
+    seconds.push_back(i);
+    exact.push_back(2.0 * i);
+    backwards.push_back(-i);
+  }
+  const Ranking right = rank(exact, seconds), wrong = rank(backwards, seconds);
+  EXPECT_DOUBLE_EQ(right.accuracy, 1);
+  EXPECT_DOUBLE_EQ(right.recall, 1);
+  EXPECT_DOUBLE_EQ(right.regret, 0);
+  EXPECT_DOUBLE_EQ(wrong.accuracy, 0);
+  EXPECT_DOUBLE_EQ(wrong.recall, 0);
+  EXPECT_DOUBLE_EQ(wrong.regret, 32);  // the 33rd of 40 instead of the first
+  EXPECT_TRUE(std::isnan(rank({1, 2}, {1, 1}).accuracy));
+}
+
+TEST(SearchTasks, CoverTheFamiliesAndHalfAreOdd) {
+  std::set<std::string> families;
+  int odd = 0;
+  for (const SearchTask& task : search_tasks()) {
+    families.insert(task.family);
+    odd += task.odd ? 1 : 0;
+  }
+  EXPECT_GE(search_tasks().size(), 20u);
+  EXPECT_GE(2 * odd, static_cast<int>(search_tasks().size()) - 1);
+  for (const char* family : {"matmul", "batched matmul", "conv", "conv1x1", "grouped conv", "depthwise", "pool",
+                             "softmax", "layer norm", "attention", "elementwise"})
+    EXPECT_TRUE(families.contains(family)) << family;
+  for (const SearchTask& task : training_tasks())
+    for (const SearchTask& other : search_tasks()) EXPECT_NE(task.name, other.name);
+}
+
+TEST(SearchModes, AreFoundAndMakePoints) {
+  EXPECT_FALSE(find_mode("nothing"));
+  EXPECT_FALSE(find_mode("nothing:random"));
+  ASSERT_TRUE(find_mode("sketches:random"));
+  const auto target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());
+  for (const SearchMode& mode : search_modes()) {
+    EXPECT_NE(find_strategy(mode.strategy), nullptr) << mode.name;
+    const auto space = make_space(mode.space);
+    for (const SearchTask& task : search_tasks()) {
+      if (task.family == "attention") continue;  // the slowest to derive
+                                                 // Of a template some configurations have no program.
+      bool made = false;
+      for (uint64_t seed = 1; seed <= 8 && !made; ++seed)
+        made = space->generate(task.program, target, 2, seed, nullptr).has_value();
+      EXPECT_TRUE(made) << mode.name << ", " << task.name;
+    }
+  }
 }
 
 Curve curve(std::vector<CurvePoint> points, int64_t trials) {

@@ -68,10 +68,16 @@ bool parse_seconds(const std::string& text, double* seconds) {
   const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || !(value >= 0)) return false;
   const std::string unit(next, text.data() + text.size());
-  if (unit.empty() || unit == "s") *seconds = value;
-  else if (unit == "m") *seconds = 60 * value;
-  else if (unit == "h") *seconds = 3600 * value;
-  else return false;
+  if (unit.empty() || unit == "s")
+    *seconds = value;
+  else if (unit == "ms")
+    *seconds = value / 1e3;
+  else if (unit == "m")
+    *seconds = 60 * value;
+  else if (unit == "h")
+    *seconds = 3600 * value;
+  else
+    return false;
   return true;
 }
 

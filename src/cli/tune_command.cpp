@@ -23,7 +23,7 @@ struct Options {
   int64_t trials = 0;
   int threads = 0;
   uint64_t seed = 0;
-  std::string space, strategy, cost_model;
+  std::string space, strategy, cost_model, scheduler, objective;
   InputShapes shapes;
   std::string tracker, key;
   CredentialFiles credentials;
@@ -47,9 +47,38 @@ nlohmann::json describe(const FailureKind& kind) {
 }
 
 nlohmann::json describe(const TaskReport& task) {
-  return {{"label", task.label},          {"trials", task.trials},     {"measured", task.measured},
-          {"failed", task.failed},        {"default_us", task.default_s * 1e6}, {"best_us", task.best_s * 1e6},
-          {"confirmed", task.confirmed},  {"quarantined", task.quarantined}};
+  return {{"label", task.label},
+          {"trials", task.trials},
+          {"measured", task.measured},
+          {"failed", task.failed},
+          {"default_us", task.default_s * 1e6},
+          {"best_us", task.best_s * 1e6},
+          {"confirmed", task.confirmed},
+          {"quarantined", task.quarantined}};
+}
+
+/// "latency", "speedup" or "requirement=5ms"; and, after a comma or alone, "early-stop=3". E709
+Result<> read_objective(const std::string& text, TuneModelOptions* tuning) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, comma - at);
+    at = comma + 1;
+    const std::string value = part.substr(std::min(part.find('='), part.size() - 1) + 1);
+    if (part == "latency") {
+      tuning->objective = TuneObjective::kLatency;
+    } else if (part == "speedup") {
+      tuning->objective = TuneObjective::kSpeedup;
+    } else if (part.starts_with("requirement=") && parse_seconds(value, &tuning->required_s)) {
+      tuning->objective = TuneObjective::kRequirement;
+    } else if (part.starts_with("early-stop=") && value.size() <= 4 && !value.empty() &&
+               value.find_first_not_of("0123456789") == std::string::npos) {
+      tuning->early_stop = std::stoi(value);
+    } else {
+      return fail(ErrorCode::E709, "'" + part + "' is none of latency, speedup, requirement=5ms, early-stop=3",
+                  "--objective");
+    }
+  }
+  return {};
 }
 
 /// The devices to tune on.
@@ -68,6 +97,10 @@ Result<Report> tune(const Options& options) {
   if (!options.time_text.empty() && !parse_seconds(options.time_text, &seconds))
     return fail(ErrorCode::E709, "'" + options.time_text + "' is no duration such as 5m", "--time");
   if (options.time_text.empty() && options.trials == 0) seconds = 300;
+  TuneModelOptions tuning;
+  FETTLE_TRY_VOID(read_objective(options.objective, &tuning));
+  if (options.scheduler == "ansor") tuning.scheduling = Scheduling::kAnsor;
+  if (options.scheduler == "round-robin") tuning.scheduling = Scheduling::kRoundRobin;
 
   std::string path = options.database.empty() ? default_database() : options.database;
   if (path.empty()) return fail(ErrorCode::E501, "no home folder is known; give --db");
@@ -76,7 +109,6 @@ Result<Report> tune(const Options& options) {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
   FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
-  TuneModelOptions tuning;
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;
@@ -86,7 +118,8 @@ Result<Report> tune(const Options& options) {
     tuning.runner = devices.get();
     tuning.atoms = devices->atoms();
     tuning.target = devices->target();
-    tuning.elsewhere = detect_host().fingerprint() != tuning.target.fingerprint() || available_threads() < devices->threads();
+    tuning.elsewhere =
+        detect_host().fingerprint() != tuning.target.fingerprint() || available_threads() < devices->threads();
     progress(fmt::format("{} at {}: {}{}", options.key, options.tracker, fettle::describe(tuning.target),
                          tuning.elsewhere ? "; this machine is another one, and is not timed on" : ""));
   }
@@ -133,7 +166,8 @@ Result<Report> tune(const Options& options) {
     report.text += fmt::format("latency {:.3f} ms untuned, {:.3f} ms tuned{}\n", tuned->untuned_ms, tuned->tuned_ms,
                                tuned->kept_untuned ? "; the defaults are kept for this model" : "");
     if (tuned->kept_defaults > 0)
-      report.text += fmt::format("{} tasks keep their defaults, which are faster inside the model\n", tuned->kept_defaults);
+      report.text +=
+          fmt::format("{} tasks keep their defaults, which are faster inside the model\n", tuned->kept_defaults);
   }
   report.json["run"] = fmt::format("{:016x}", tuned->run);
   if (!options.page.empty()) {
@@ -148,11 +182,14 @@ Result<Report> tune(const Options& options) {
 
 Command add_tune_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "tune", "Search for fast schedules and record every measurement; run again, it goes on",
-                                  "fettle tune model.onnx --shape x=1,3,48,320 --time 60s --db records.db", &options->json);
+  CLI::App* made =
+      add_subcommand(app, "tune", "Search for fast schedules and record every measurement; run again, it goes on",
+                     "fettle tune model.onnx --shape x=1,3,48,320 --time 60s --db records.db", &options->json);
   made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
   made->add_option("--db", options->database, "where records are kept; default: one of the user's")->type_name("FILE");
-  auto* time = made->add_option("--time", options->time_text, "all in all, while the machine is awake: 60s, 5m, 1h; default 5m")->type_name("TIME");
+  auto* time =
+      made->add_option("--time", options->time_text, "all in all, while the machine is awake: 60s, 5m, 1h; default 5m")
+          ->type_name("TIME");
   auto* trials = made->add_option("--trials", options->trials, "measurements, of all tasks together")
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);
@@ -163,10 +200,21 @@ Command add_tune_command(CLI::App& app) {
   for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
   made->add_option("--strategy", options->strategy, "how each space is searched; default evolutionary")
       ->check(CLI::IsMember(std::move(names)));
-  made->add_option("--model", options->cost_model, "start from the cost model of this file, if it exists; write what was learned")
+  auto* scheduler =
+      made->add_option("--scheduler", options->scheduler, "which task gets the next batch; default gradient")
+          ->check(CLI::IsMember({"gradient", "ansor", "round-robin"}));
+  made->add_option(
+          "--objective", options->objective,
+          "what Ansor's scheduler makes small: latency, speedup, requirement=5ms; early-stop=3 gives up a task "
+          "after so many rounds in vain")
+      ->type_name("NAME,…")
+      ->needs(scheduler);
+  made->add_option("--model", options->cost_model,
+                   "start from the cost model of this file, if it exists; write what was learned")
       ->type_name("FILE");
   made->add_option("--report", options->page, "write what was done as a page, too")->type_name("F.html");
-  auto* tracker = made->add_option("--tracker", options->tracker, "measure on devices that this tracker knows")->type_name("HOST:PORT");
+  auto* tracker = made->add_option("--tracker", options->tracker, "measure on devices that this tracker knows")
+                      ->type_name("HOST:PORT");
   auto* key = made->add_option("--key", options->key, "which of them")->type_name("KEY");
   tracker->needs(key);
   key->needs(tracker);

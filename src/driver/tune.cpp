@@ -298,6 +298,10 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.seed = options.seed;
   tuning.space = options.space;
   tuning.strategy = options.strategy;
+  tuning.scheduling = options.scheduling;
+  tuning.objective = options.objective;
+  tuning.required_s = options.required_s;
+  tuning.early_stop = options.early_stop;
   tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);
   tuning.max_trials = options.trials;

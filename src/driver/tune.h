@@ -24,14 +24,19 @@ struct TuneModelOptions {
   double seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t trials = std::numeric_limits<int64_t>::max();
   uint64_t seed = 0;
-  const Space* space = nullptr;           // what programs may become; null: rule_space()
-  const StrategyDef* strategy = nullptr;  // how spaces are searched; null: evolution
-  /// The cost model: read where the file exists, so that what was learned of other models counts, and written at the end.
+  const Space* space = nullptr;                       // what programs may become; null: rule_space()
+  const StrategyDef* strategy = nullptr;              // how spaces are searched; null: evolution
+  Scheduling scheduling = Scheduling::kGradient;      // which task gets the next batch
+  TuneObjective objective = TuneObjective::kLatency;  // of Ansor's scheduler, with:
+  double required_s = 0;
+  int early_stop = 0;
+  /// The cost model: read where the file exists, so that what was learned of other models counts, and written at the
+  /// end.
   std::filesystem::path cost_model;
-  std::string name;  // of the model, for people; empty: the graph's
-  const std::atomic<bool>* stop = nullptr;                   // set: end soon; what was measured is kept
+  std::string name;                         // of the model, for people; empty: the graph's
+  const std::atomic<bool>* stop = nullptr;  // set: end soon; what was measured is kept
   std::function<void(const TuneProgress&)> progress;
-  std::function<void(const std::string&)> say;               // a line on what is being done
+  std::function<void(const std::string&)> say;  // a line on what is being done
   /// How candidates are timed; null: by workers on this machine.
   Runner* runner = nullptr;
   /// The runner's machines are not like this one: nothing is timed here, the whole model neither.
@@ -53,10 +58,10 @@ struct TuneModelResult {
   int kept_defaults = 0;      // tasks whose recorded schedule was slower inside the model, so they keep their defaults
 };
 
-/// Chooses the layout of images by KernelCosts, tunes every task of the model, recording as it goes, then times the whole model tuned and untuned side by side. Where
-/// tuning made it slower, which single tasks cannot tell, the database is told to use the defaults for this model; where it made
-/// single kernels slower inside the model, for these.
-/// Errors: those of make_plan, compile_model and tune_tasks · E406 no worker can be started.
+/// Chooses the layout of images by KernelCosts, tunes every task of the model, recording as it goes, then times the
+/// whole model tuned and untuned side by side. Where tuning made it slower, which single tasks cannot tell, the
+/// database is told to use the defaults for this model; where it made single kernels slower inside the model, for
+/// these. Errors: those of make_plan, compile_model and tune_tasks · E406 no worker can be started.
 Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,
                                    const TuneModelOptions& options);
 

@@ -10,6 +10,8 @@
 #include "ir/compare.h"
 #include "measure/builder.h"
 #include "measure/child.h"
+#include "schedule/dataflow.h"
+#include "tune/bound.h"
 #include "tune/task_tuner.h"
 
 namespace fettle {
@@ -135,9 +137,7 @@ class Run {
       scheduled.push_back({entries_[e].task.weight, default_s, tuner.bound_s()});
     }
     FETTLE_TRY_VOID(begin_searches(tuned, scheduled));
-    GradientSchedulerOptions options = options_.scheduler;
-    options.seed = hash_combine(options_.seed, options.seed);
-    const auto scheduler = make_gradient_scheduler(std::move(scheduled), options);
+    const auto scheduler = make_scheduler(tuned, std::move(scheduled));
     while (!over()) {
       const auto next = scheduler->next();
       for (size_t i = 0; i < tuned.size(); ++i) entries_[tuned[i]].given_up = scheduler->given_up(i);
@@ -156,6 +156,45 @@ class Run {
       show();
     }
     return {};
+  }
+
+  std::unique_ptr<TaskScheduler> make_scheduler(const std::vector<size_t>& tuned,
+                                                std::vector<ScheduledTask> scheduled) const {
+    if (options_.scheduling == Scheduling::kRoundRobin) return make_round_robin_scheduler(tuned.size());
+    const uint64_t seed = hash_combine(options_.seed, options_.scheduler.seed);
+    if (options_.scheduling == Scheduling::kGradient) {
+      GradientSchedulerOptions options = options_.scheduler;
+      options.seed = seed;
+      return make_gradient_scheduler(std::move(scheduled), options);
+    }
+    AnsorSchedulerOptions options{.seed = seed, .early_stop = options_.early_stop};
+    std::vector<SharedTask> tasks;
+    std::vector<std::string> kinds;
+    double default_s = 0;
+    for (size_t i = 0; i < tuned.size(); ++i) {
+      const Func& workload = entries_[tuned[i]].task.workload;
+      const std::string kind = kind_of(workload);
+      const auto known = std::ranges::find(kinds, kind);
+      tasks.push_back({.weights = {scheduled[i].weight},
+                       .flops = needed_flops(workload),
+                       .similar = static_cast<int>(known - kinds.begin())});
+      if (known == kinds.end()) kinds.push_back(kind);
+      default_s += scheduled[i].weight * scheduled[i].default_s;
+    }
+    if (options_.objective == TuneObjective::kRequirement)
+      options.objective = latency_requirements({options_.required_s});
+    if (options_.objective == TuneObjective::kSpeedup) options.objective = speedup_over({default_s});
+    return make_ansor_scheduler(std::move(tasks), options);
+  }
+
+  // Tasks are similar whose blocks are: as many loops of each kind, and as much that is read.
+  static std::string kind_of(const Func& workload) {
+    std::string kind;
+    for (const BlockNode* block : blocks_of(workload.root())) {
+      const auto reduces = std::ranges::count(block->iters, IterKind::kReduce, &IterVar::kind);
+      kind += fmt::format("{} loops, {} of a reduction, {} reads; ", block->iters.size(), reduces, block->reads.size());
+    }
+    return kind;
   }
 
   // Points are predicted where the model's time is spent.

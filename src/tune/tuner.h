@@ -12,6 +12,7 @@
 #include "database/database.h"
 #include "measure/runner.h"
 #include "target/target.h"
+#include "tune/ansor_scheduler.h"
 #include "tune/search/search_strategy.h"
 #include "tune/space/space.h"
 #include "tune/task_scheduler.h"
@@ -55,6 +56,12 @@ struct FailureKind {
 /// "12 candidates: 8 crashed (E403, Segmentation fault), 4 …"
 std::string failure_histogram(const std::vector<FailureKind>& failures);
 
+/// Which task gets the next batch: the product's own, Ansor's as published, or each in turn.
+enum class Scheduling : uint8_t { kGradient, kAnsor, kRoundRobin };
+/// What Ansor's scheduler makes small, of one model: its latency (f1), what of it exceeds `required_s` (f2), or the
+/// inverse of its speedup over the defaults (f3).
+enum class TuneObjective : uint8_t { kLatency, kRequirement, kSpeedup };
+
 struct TuneOptions {
   uint64_t seed = 0;
   uint64_t run = 0;                                              // TuningRun::id, which records name
@@ -76,7 +83,11 @@ struct TuneOptions {
       false;  // the cost model is trained anew after every batch, as published, not when a quarter more is known
   DescribeFn describe;               // empty: nothing is predicted
   const AtomTable* atoms = nullptr;  // for the constructed default
+  Scheduling scheduling = Scheduling::kGradient;
   GradientSchedulerOptions scheduler;
+  TuneObjective objective = TuneObjective::kLatency;  // of Ansor's scheduler, as what follows
+  double required_s = 0;                              // kRequirement
+  int early_stop = 0;                       // a task without progress over so many rounds is stopped (f4); 0: never
   const std::atomic<bool>* stop = nullptr;  // set: end soon; all that was measured is recorded
 };
 

@@ -1,0 +1,38 @@
+#pragma once
+// A database that hands everything on to another one; what it is derived for, it overrides.
+
+#include <memory>
+#include <utility>
+
+#include "database/database.h"
+
+namespace fettle {
+
+class ForwardingDatabase : public Database {
+ public:
+  explicit ForwardingDatabase(std::shared_ptr<Database> inner) : inner_(std::move(inner)) {}
+
+  Result<> add(const Record& record) override { return inner_->add(record); }
+  Result<> add_all(std::span<const Record> records) override { return inner_->add_all(records); }
+  Result<std::vector<Record>> best(const TaskKey& task, int k) override { return inner_->best(task, k); }
+  Result<std::vector<Record>> records(const TaskKey& task) override { return inner_->records(task); }
+  Result<bool> contains(const TaskKey& task, std::string_view trace) override { return inner_->contains(task, trace); }
+  Result<> for_each(const std::function<Result<>(const Record&)>& visit) override { return inner_->for_each(visit); }
+  Result<> keep_run(const TuningRun& run) override { return inner_->keep_run(run); }
+  Result<std::vector<TuningRun>> runs() override { return inner_->runs(); }
+  Result<std::optional<std::vector<double>>> fact(std::string_view machine, std::string_view key) override {
+    return inner_->fact(machine, key);
+  }
+  Result<> set_fact(std::string_view machine, std::string_view key, std::span<const double> values) override {
+    return inner_->set_fact(machine, key, values);
+  }
+  Result<std::vector<std::pair<std::string, std::vector<double>>>> facts(std::string_view machine,
+                                                                         std::string_view prefix) override {
+    return inner_->facts(machine, prefix);
+  }
+
+ protected:
+  std::shared_ptr<Database> inner_;
+};
+
+}  // namespace fettle
