@@ -583,5 +583,26 @@ func f(A: f32[5] constant, C: f32[5] output, D: f32[5] output):
 )"));
 }
 
+// A condition on what registers hold cannot be asked outside of the kernel.
+TEST(Lower, ConditionsOnRegistersStayInside) {
+  const Func func = parsed(R"(
+func f(A: i64[3], B: i64[3] output):
+  alloc R: i64[3] @register
+  for i in 3:
+    block R(vi: spatial[3] = i):
+      reads A[vi]
+      writes R[vi]
+      R[vi] = A[vi]
+    block B(vi: spatial[3] = i):
+      reads R[vi]
+      writes B[vi]
+      B[vi] = select(R[vi] < 1, R[vi], 1)
+)");
+  const auto lowered = lower(func, parse_target("x86-64-avx512").value());
+  ASSERT_TRUE(lowered);
+  const std::string text = to_text(lowered->kernel.funcs.at(lowered->kernel.entry));
+  EXPECT_EQ(text.find("R["), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace fettle

@@ -608,13 +608,13 @@ class Maker {
     const std::string name = fresh_name("T");
     const Buffer out = make_buffer(name, shape_of(t.extents), type_);
     add_block(name, first, out, vars(first), x);
-    if (chance(40)) {  // somebody reads it in between
+    internal_.push_back(out);
+    made_.push_back({out, t.extents, bound * 2 + 1});
+    if (chance(50)) {  // somebody reads it in between
       const auto between = iters(t.extents);
       define(between, t.extents, vars(between), load(out, vars(between)) + number(1), bound + 1);
     }
     add_block(name + "_update", second, out, vars(second), load(out, vars(second)) * number(2) + number(1));
-    internal_.push_back(out);
-    made_.push_back({out, t.extents, bound * 2 + 1});
   }
 
   // --- the whole ---

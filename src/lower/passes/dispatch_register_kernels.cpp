@@ -30,6 +30,16 @@ InnerVars inner_vars(const Stmt& kernel) {
   return vars;
 }
 
+// What memory holds is decided inside.
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    found |= x.kind() == ExprKind::kLoad;
+    return !found;
+  });
+  return found;
+}
+
 // Replaces every occurrence of an expression, structurally.
 class ExprReplacer : public Mutator {
  public:
@@ -109,7 +119,7 @@ class Dispatcher : public Mutator {
       walk(condition, [&](const Expr& e) {
         const auto* c = e.as<BinaryNode>();
         if (c && (c->op == BinaryOp::kLt || c->op == BinaryOp::kLe || c->op == BinaryOp::kEq || c->op == BinaryOp::kNe) &&
-            c->a.dtype() == kI64)
+            c->a.dtype() == kI64 && !reads_memory(e))
           found.push_back(e);
         return true;
       });

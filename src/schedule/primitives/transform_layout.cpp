@@ -51,6 +51,7 @@ class LayoutRewriter : public Mutator {
     return with(*result.as<BlockNode>(), [&](BlockNode& b) {
       b.reads = std::move(reads);
       b.writes = std::move(writes);
+      drop_unread(b);  // an index that was worked out ahead may have been simplified away
     });
   }
 

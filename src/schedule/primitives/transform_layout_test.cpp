@@ -1,5 +1,6 @@
 #include "schedule/primitives/transform_layout.h"
 
+#include "schedule/primitives/cache_index.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/split.h"
 #include "schedule/test_programs.h"
@@ -123,6 +124,29 @@ func strided(A: f32[6] strides[2] free_layout, B: f32[6] output):
       B[vi] = A[vi]
 )");
   EXPECT_ERROR(transform_layout(strided, {strided.block("B"), 0, "read", map_of("(i) -> (i // 2, i % 2)")}), E218);
+}
+
+// With one element a dimension less is asked of the indices that were worked out ahead.
+TEST(TransformLayout, AnIndexWorkedOutAheadMayBeNeededNoMore) {
+  auto s = schedule_from(R"(
+func f(A: f32[5, 7], B: f32[5, 7] output):
+  alloc T: f32[5, 1, 7]
+  for i in 5:
+    for j in 7:
+      block T(vi: spatial[5] = i, vj: spatial[7] = j):
+        reads A[vi, vj]
+        writes T[vi, 0, vj]
+        T[vi, 0, vj] = A[vi, vj]
+  for i in 35:
+    block B(vi: spatial[35] = i):
+      reads T[vi // 7, 0, vi % 7]
+      writes B[vi // 7, vi % 7]
+      B[vi // 7, vi % 7] = T[vi // 7, 0, vi % 7]
+)");
+  ASSERT_OK(cache_index(s, {s.block("B"), "global"}));
+  ASSERT_OK(transform_layout(s, {s.block("T"), 0, "write", map_of("(x, y, z) -> (y, z, x)"), true}));
+  EXPECT_OK(check_well_formed(s.func()));
+  EXPECT_SAME_RESULT(s);
 }
 
 }  // namespace
