@@ -35,9 +35,22 @@ MODEL_COLUMNS = [
     "time outside kernels",
     "peak memory over ONNX Runtime's",
 ]
+# Columns of the table of candidates: what the report calls them, after "WORKLOAD: ".
+CANDIDATE_COLUMNS = [
+    "distinct candidates a second",
+    "candidates of a search",
+    "steps",
+    "points for each",
+    "all",
+    "verify",
+    "lower",
+    "features",
+    "space, hashes and the rest",
+]
 # Tables of one row a figure, named like their files.
-PLAIN = ["model", "schedule", "candidates", "threads", "robust"]
+PLAIN = ["model", "schedule", "threads", "robust"]
 MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
+CANDIDATES = re.compile(r"((?!\d+ candidates)[^:]*): (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
 
 
@@ -78,6 +91,11 @@ def models_rows(entries):
     return rows, [entry for entry in others if not MODEL.fullmatch(entry["what"])]
 
 
+def candidates_rows(entries):
+    rows, others = grid(entries, CANDIDATES, CANDIDATE_COLUMNS, lambda match, entry: match.group(2))
+    return rows, [entry for entry in others if not entry["what"].endswith(": score")]
+
+
 def replace_table(text, name, rows):
     """The page with the rows below the header of a table replaced."""
     pattern = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\|.*\n\|.*\n)(?:\|.*\n)*(<!-- end -->)")
@@ -95,6 +113,9 @@ def main():
     if (folder / "core.json").exists():
         rows, others = core_rows(json.loads((folder / "core.json").read_text()))
         text = replace_table(replace_table(text, "core", rows), "core, others", plain_rows(others))
+    if (folder / "candidates.json").exists():
+        rows, others = candidates_rows(json.loads((folder / "candidates.json").read_text()))
+        text = replace_table(replace_table(text, "candidates", rows), "candidates, others", plain_rows(others))
     for name in PLAIN:
         if (folder / f"{name}.json").exists():
             text = replace_table(text, name, plain_rows(json.loads((folder / f"{name}.json").read_text())))
