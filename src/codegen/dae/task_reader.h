@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "arith/int_eval.h"
 #include "base/result.h"
 #include "codegen/dae/instruction.h"
-#include "arith/int_eval.h"
 #include "ir/stmt.h"
 
 namespace fettle::dae {

@@ -127,7 +127,8 @@ void Workbench::note_choices(const Step& step) {
     if (args.probabilities[i] > 0) choices.insert({static_cast<int64_t>(i)});
 }
 
-// Equal hashes prove nothing. The programs of the latest candidates are at hand; any other is made again from its decisions.
+// Equal hashes prove nothing. The programs of the latest candidates are at hand; any other is made again from its
+// decisions.
 bool Workbench::same_program(const Candidate& known, const Func& func) const {
   if (const Recent* recent = find_recent(known.number)) return structural_equal(recent->scheduled, func);
   const auto again =

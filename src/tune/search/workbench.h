@@ -81,7 +81,7 @@ class Workbench {
   std::vector<std::unique_ptr<Candidate>> candidates_;  // null: forgotten
   std::unordered_multimap<Digest, int64_t> by_program_, by_timed_;
   std::unordered_map<Digest, int64_t> by_trace_;  // by its text's digest; -1: it has no lowering, or was forgotten
-  KnownPoints known_points_;               // ends: as in by_trace_
+  KnownPoints known_points_;                      // ends: as in by_trace_
   std::map<std::string, std::set<Decision>> choices_;
   std::set<int64_t> never_forgotten_;
   int64_t points_ = 0;
