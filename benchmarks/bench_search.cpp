@@ -205,6 +205,8 @@ int main(int argc, char** argv) {
     for (const int64_t step : steps)
       for (int64_t seed = first_seed; seed < first_seed + seeds; ++seed)
         for (const SearchMode& mode : modes) {
+          // Less than a batch is not worth making one.
+          if (step < mode.batch && step < trials) continue;
           const auto space = make_space(mode.space);
           for (const SearchTask* task : tasks) {
             if (stop) break;

@@ -48,7 +48,7 @@ CANDIDATE_COLUMNS = [
     "space, hashes and the rest",
 ]
 # Tables of one row a figure, named like their files.
-PLAIN = ["model", "schedule", "threads", "robust"]
+PLAIN = ["model", "schedule", "threads", "robust", "search"]
 MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
 CANDIDATES = re.compile(r"((?!\d+ candidates)[^:]*): (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")

@@ -86,6 +86,21 @@ TEST_F(Tuner, FindsTheBest) {
   EXPECT_EQ(best->front().trace, report.best_trace);
 }
 
+TEST_F(Tuner, AsPublishedNothingIsKnownAtTheStart) {
+  TuneOptions o = options();
+  o.max_trials = 40;
+  o.start_from_default = false;
+  o.train_each_batch = true;
+  const TaskReport report = tune(o);
+  EXPECT_EQ(report.default_s, 0);
+  EXPECT_NEAR(report.best_s, 1e-3, 0.1e-3);
+  for (const Record& r : records()) {
+    if (r.generation < 0) continue;
+    EXPECT_GT(r.generation, 0);  // the default's would be 0
+  }
+  EXPECT_EQ(model.updates, 5);  // batches of 8
+}
+
 TEST_F(Tuner, NothingIsMeasuredTwiceButToConfirm) {
   const TaskReport report = tune(options());
   const auto traces = searched();
@@ -377,6 +392,26 @@ TEST_F(Tuner, ManyTasks) {
   EXPECT_EQ(last.current, -1);
   EXPECT_NEAR(last.estimated_s, report->estimated_s, 1e-12);
   for (size_t i = 1; i < events.size(); ++i) EXPECT_GE(events[i].measured, events[i - 1].measured);
+}
+
+TEST_F(Tuner, SchedulersShareTheTrials) {
+  // Two tasks, of which one is hardly ever run.
+  const auto trials = [&](Scheduling scheduling) {
+    database = make_memory_database();
+    TuneOptions o = options();
+    o.max_trials = 120;
+    o.scheduling = scheduling;
+    o.scheduler.negligible = 0;
+    const auto report = tune_tasks({{toy_workload(96), 100, "often"}, {toy_workload(48), 1, "seldom"}}, target, 1,
+                                   *database, runner, model, o);
+    EXPECT_TRUE(report) << report.error().to_string();
+    return std::pair(report->tasks[0].trials, report->tasks[1].trials);
+  };
+  const auto [ansor_often, ansor_seldom] = trials(Scheduling::kAnsor);
+  EXPECT_GT(ansor_often, 2 * ansor_seldom);
+  EXPECT_GT(ansor_seldom, 1);  // each task once, before any twice
+  const auto [robin_often, robin_seldom] = trials(Scheduling::kRoundRobin);
+  EXPECT_LE(std::abs(robin_often - robin_seldom), 8);
 }
 
 TEST_F(Tuner, TasksNeverReachedKeepTheirDefault) {
