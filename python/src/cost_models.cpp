@@ -32,12 +32,14 @@ class PythonModel : public CostModel {
   explicit PythonModel(nb::object object) : object_(std::move(object)) {}
   std::string name() const override { return nb::cast<std::string>(nb::str(object_.type().attr("__name__"))); }
   Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) override {
-    return guarded([&] { object_.attr("update")(rows_of(candidates), std::vector<double>(seconds.begin(), seconds.end())); });
+    return guarded(
+        [&] { object_.attr("update")(rows_of(candidates), std::vector<double>(seconds.begin(), seconds.end())); });
   }
   std::vector<double> predict(std::span<const CandidateFeatures> candidates) override {
     auto seconds = nb::cast<std::vector<double>>(nb::list(object_.attr("predict")(rows_of(candidates))));
     if (seconds.size() != candidates.size())
-      raise(ErrorCode::E709, fmt::format("{} predictions for {} candidates", seconds.size(), candidates.size()), name());
+      raise(ErrorCode::E709, fmt::format("{} predictions for {} candidates", seconds.size(), candidates.size()),
+            name());
     for (double& s : seconds)
       if (std::isnan(s)) raise(ErrorCode::E709, "a prediction is no number", name());
     return seconds;
@@ -87,25 +89,27 @@ std::shared_ptr<CostModel> to_cost_model(nb::handle value, uint64_t seed) {
 void bind_cost_models(nb::module_& m) {
   nb::class_<PyCostModel>(m, "BuiltinCostModel", "A cost model that comes with Fettle.")
       .def_prop_ro("name", [](const PyCostModel& c) { return c.model->name(); })
-      .def("update",
-           [](PyCostModel& c, nb::handle rows, const std::vector<double>& seconds) {
-             const auto candidates = features_of(rows);
-             if (candidates.size() != seconds.size()) raise(ErrorCode::E709, "one time for each candidate");
-             for (const CandidateFeatures& f : candidates)
-               if (f.values.size() != feature_names().size())
-                 raise(ErrorCode::E709, fmt::format("a candidate has {} features", feature_names().size()));
-             take(c.model->update(candidates, seconds));
-           },
-           nb::arg("rows"), nb::arg("seconds"))
-      .def("predict",
-           [](PyCostModel& c, nb::handle rows) {
-             const auto candidates = features_of(rows);
-             for (const CandidateFeatures& f : candidates)
-               if (f.values.size() != feature_names().size())
-                 raise(ErrorCode::E709, fmt::format("a candidate has {} features", feature_names().size()));
-             return c.model->predict(candidates);
-           },
-           nb::arg("rows"))
+      .def(
+          "update",
+          [](PyCostModel& c, nb::handle rows, const std::vector<double>& seconds) {
+            const auto candidates = features_of(rows);
+            if (candidates.size() != seconds.size()) raise(ErrorCode::E709, "one time for each candidate");
+            for (const CandidateFeatures& f : candidates)
+              if (f.values.size() != feature_names().size())
+                raise(ErrorCode::E709, fmt::format("a candidate has {} features", feature_names().size()));
+            take(c.model->update(candidates, seconds));
+          },
+          nb::arg("rows"), nb::arg("seconds"))
+      .def(
+          "predict",
+          [](PyCostModel& c, nb::handle rows) {
+            const auto candidates = features_of(rows);
+            for (const CandidateFeatures& f : candidates)
+              if (f.values.size() != feature_names().size())
+                raise(ErrorCode::E709, fmt::format("a candidate has {} features", feature_names().size()));
+            return c.model->predict(candidates);
+          },
+          nb::arg("rows"))
       .def("save", [](PyCostModel& c, const std::string& path) { take(c.model->save(path)); })
       .def("load", [](PyCostModel& c, const std::string& path) { take(c.model->load(path)); });
   m.def(

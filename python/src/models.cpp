@@ -72,9 +72,9 @@ nb::list run(PyModel& self, nb::list given) {
   }
   nb::list list;
   for (const NamedTensor& out : take(std::move(outputs)))
-    list.append(nb::make_tuple(out.name, std::string(name_of(out.tensor.dtype())), out.tensor.shape(),
-                               nb::bytes(static_cast<const char*>(out.tensor.data()),
-                                         static_cast<size_t>(out.tensor.n_bytes()))));
+    list.append(nb::make_tuple(
+        out.name, std::string(name_of(out.tensor.dtype())), out.tensor.shape(),
+        nb::bytes(static_cast<const char*>(out.tensor.data()), static_cast<size_t>(out.tensor.n_bytes()))));
   return list;
 }
 
@@ -82,7 +82,8 @@ nb::list run(PyModel& self, nb::list given) {
 
 void bind_models(nb::module_& m) {
   nb::class_<PyModel>(m, "ModelBase")
-      .def_prop_ro("inputs", [](const PyModel& p) { return describe(p.model.inputs()); }, "(name, dtype, shape) of each.")
+      .def_prop_ro(
+          "inputs", [](const PyModel& p) { return describe(p.model.inputs()); }, "(name, dtype, shape) of each.")
       .def_prop_ro("outputs", [](const PyModel& p) { return describe(p.model.outputs()); })
       .def("_run", &run);
   m.def(

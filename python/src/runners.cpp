@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <cmath>
+#include <cstdlib>
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -82,8 +82,8 @@ class PythonRunner : public Runner {
   std::map<ErrorCode, int64_t> failures_;
 };
 
-/// A built-in runner, used without the interpreter's lock: it sees programs that no other thread knows, and the callbacks
-/// of a request take the lock again. Python's signals are looked at between candidates.
+/// A built-in runner, used without the interpreter's lock: it sees programs that no other thread knows, and the
+/// callbacks of a request take the lock again. Python's signals are looked at between candidates.
 class UnlockedRunner : public Runner {
  public:
   explicit UnlockedRunner(std::shared_ptr<Runner> runner) : runner_(std::move(runner)) {}
@@ -143,23 +143,24 @@ std::shared_ptr<Runner> to_runner(nb::handle value) {
 
 void bind_runners(nb::module_& m) {
   nb::class_<MeasureResult>(m, "MeasureResult", "What came of one candidate: times, or how it failed.")
-      .def("__init__",
-           [](MeasureResult* self, double median_s, const std::string& error, const std::string& message) {
-             MeasureResult made;
-             made.median_s = made.min_s = median_s;
-             made.repeats = 1;
-             made.message = message;
-             if (!error.empty()) {
-               const ErrorInfo* info = find_error(error);
-               if (!info || info->code < ErrorCode::E401 || info->code > ErrorCode::E407)
-                 raise(ErrorCode::E709, "a candidate fails with E401 … E407");
-               made.error = info->code;
-             } else if (!(median_s > 0) || !std::isfinite(median_s)) {
-               raise(ErrorCode::E709, "a time is a positive number of seconds");
-             }
-             new (self) MeasureResult(std::move(made));
-           },
-           nb::arg("median_s") = 0.0, nb::arg("error") = "", nb::arg("message") = "")
+      .def(
+          "__init__",
+          [](MeasureResult* self, double median_s, const std::string& error, const std::string& message) {
+            MeasureResult made;
+            made.median_s = made.min_s = median_s;
+            made.repeats = 1;
+            made.message = message;
+            if (!error.empty()) {
+              const ErrorInfo* info = find_error(error);
+              if (!info || info->code < ErrorCode::E401 || info->code > ErrorCode::E407)
+                raise(ErrorCode::E709, "a candidate fails with E401 … E407");
+              made.error = info->code;
+            } else if (!(median_s > 0) || !std::isfinite(median_s)) {
+              raise(ErrorCode::E709, "a time is a positive number of seconds");
+            }
+            new (self) MeasureResult(std::move(made));
+          },
+          nb::arg("median_s") = 0.0, nb::arg("error") = "", nb::arg("message") = "")
       .def_prop_ro("ok", &MeasureResult::ok)
       .def_prop_ro("error", [](const MeasureResult& r) { return code_name(r.error); })
       .def_ro("message", &MeasureResult::message)

@@ -59,7 +59,8 @@ nb::object candidate_to_python(const Candidate* c) {
 }
 const Candidate* candidate_of(Workbench& bench, nb::handle value) {
   const int64_t number = nb::cast<PyCandidate&>(value).number;
-  if (number < 0 || static_cast<size_t>(number) >= bench.size()) raise(ErrorCode::E709, "a candidate of another workbench");
+  if (number < 0 || static_cast<size_t>(number) >= bench.size())
+    raise(ErrorCode::E709, "a candidate of another workbench");
   return &bench.candidate(number);
 }
 
@@ -126,16 +127,20 @@ void bind_search(nb::module_& m) {
       .def_prop_ro("name", [](const PySpace& s) { return s.space->name(); })
       .def(
           "generate",
-          [](const PySpace& s, const PyFunc& func, nb::handle target, int threads, uint64_t seed, nb::handle decisions) {
+          [](const PySpace& s, const PyFunc& func, nb::handle target, int threads, uint64_t seed,
+             nb::handle decisions) {
             on_owner_thread();
-            return new_schedule(take(s.space->generate(func.func, to_target(target), threads, seed, to_decisions(decisions))),
-                                func.func);
+            return new_schedule(
+                take(s.space->generate(func.func, to_target(target), threads, seed, to_decisions(decisions))),
+                func.func);
           },
           nb::arg("func"), nb::arg("target") = nb::none(), nb::arg("threads") = 1, nb::arg("seed") = 0,
           nb::arg("decisions") = nb::none(),
           "One point: decisions found by their address are reused, the others drawn.");
-  m.def("space", [](nb::handle value) { return PySpace{to_space(value)}; }, nb::arg("value"),
-        "\"rules\", \"template\" (the built-in templates that suit the program), a Template, or an object with generate().");
+  m.def(
+      "space", [](nb::handle value) { return PySpace{to_space(value)}; }, nb::arg("value"),
+      "\"rules\", \"template\" (the built-in templates that suit the program), a Template, or an object with "
+      "generate().");
   m.def(
       "default_schedule",
       [](const PyFunc& func, nb::handle target, int threads) {
@@ -160,19 +165,21 @@ void bind_search(nb::module_& m) {
           },
           nb::arg("decisions") = nb::dict(), nb::arg("key") = 0,
           "The candidate of these decisions, the others drawn by the key; None where there is no program.")
-      .def("predict",
-           [](const PyBench& b, nb::handle list) {
-             std::vector<const Candidate*> candidates;
-             for (nb::handle item : nb::borrow(list)) candidates.push_back(candidate_of(b.get(), item));
-             return b.get().predict(candidates);
-           },
-           nb::arg("candidates"), "Seconds of each, by the cost model as it is now.")
-      .def("decisions_at",
-           [](const PyBench& b, const std::string& address) {
-             const auto& known = b.get().decisions_at(address);
-             return std::vector<Decision>(known.begin(), known.end());
-           },
-           nb::arg("address"), "The decisions known to be possible there.")
+      .def(
+          "predict",
+          [](const PyBench& b, nb::handle list) {
+            std::vector<const Candidate*> candidates;
+            for (nb::handle item : nb::borrow(list)) candidates.push_back(candidate_of(b.get(), item));
+            return b.get().predict(candidates);
+          },
+          nb::arg("candidates"), "Seconds of each, by the cost model as it is now.")
+      .def(
+          "decisions_at",
+          [](const PyBench& b, const std::string& address) {
+            const auto& known = b.get().decisions_at(address);
+            return std::vector<Decision>(known.begin(), known.end());
+          },
+          nb::arg("address"), "The decisions known to be possible there.")
       .def("__len__", [](const PyBench& b) { return b.get().size(); });
   m.def("strategy_names", [] {
     std::vector<std::string> names;

@@ -154,8 +154,9 @@ void bind_sketches(nb::module_& m) {
 
   nb::class_<PyState>(m, "SketchState", "A partly derived program and the node that is worked on.")
       .def_prop_ro("nodes", [](const PyState& s) { return s.state.nodes; })
-      .def_prop_ro("working", [](const PyState& s) { return s.state.working; },
-                   "The working node is nodes[working - 1]; 0: the state is terminal.")
+      .def_prop_ro(
+          "working", [](const PyState& s) { return s.state.working; },
+          "The working node is nodes[working - 1]; 0: the state is terminal.")
       .def_prop_ro("node",
                    [](const PyState& s) {
                      check_state(s.state);
@@ -169,8 +170,9 @@ void bind_sketches(nb::module_& m) {
                      return s.state.working > 0 && !s.state.block();
                    })
       .def_prop_ro("cores", [](const PyState& s) { return s.lease->get("a state of a derivation").cores; })
-      .def("schedule", [](const PyState& s) { return new_schedule(s.state.schedule, s.state.schedule.func()); },
-           "A copy of its schedule, to be edited and given to next().")
+      .def(
+          "schedule", [](const PyState& s) { return new_schedule(s.state.schedule, s.state.schedule.func()); },
+          "A copy of its schedule, to be edited and given to next().")
       .def(
           "next",
           [](const PyState& s, nb::handle schedule, nb::handle nodes, nb::handle working) {

@@ -38,9 +38,11 @@ struct PyRunner {
 std::shared_ptr<const Space> to_space(nb::handle value);
 /// A CostModel, the name of one, or any object with update and predict.
 std::shared_ptr<CostModel> to_cost_model(nb::handle value, uint64_t seed);
-/// A Runner, or any object with set_workload and measure. Its measure() releases the interpreter's lock where it is C++.
+/// A Runner, or any object with set_workload and measure. Its measure() releases the interpreter's lock where it is
+/// C++.
 std::shared_ptr<Runner> to_runner(nb::handle value);
-/// Makes a strategy of what Python returns: an object with propose and observe. `factory` is called with a Workbench and a seed.
+/// Makes a strategy of what Python returns: an object with propose and observe. `factory` is called with a Workbench
+/// and a seed.
 std::unique_ptr<SearchStrategy> make_python_strategy(nb::handle factory, Workbench& bench, uint64_t seed);
 
 /// Exceptions that Python code raised while C++ was at work, to be raised again once it is done.

@@ -68,8 +68,8 @@ constexpr const char* kNotes[] = {"none", "unroll", "vectorize", "parallel"};
 std::vector<std::string> define_annotate(PyContext& t, const std::string& name, nb::handle loops,
                                          const std::string& policy,
                                          const std::vector<std::vector<std::string>>& candidates) {
-  constexpr const char* kPolicies[] = {"unroll",        "try_unroll",           "vectorize",
-                                       "try_vectorize", "try_unroll_vectorize", "try_parallel", "candidates"};
+  constexpr const char* kPolicies[] = {
+      "unroll", "try_unroll", "vectorize", "try_vectorize", "try_unroll_vectorize", "try_parallel", "candidates"};
   AnnotateOptions options{.policy = policy_of<AnnotateOptions::Policy>(policy, kPolicies)};
   for (const auto& list : candidates) {
     auto& notes = options.candidates.emplace_back();
@@ -116,7 +116,8 @@ Config config_of(const PyConfigSpace& space, nb::handle value) {
     for (const Knob& knob : space.space.knobs()) {
       if (!given.contains(knob.name.c_str())) raise(ErrorCode::E238, "knob " + knob.name + " has no value");
       const nb::object wanted = given[knob.name.c_str()];
-      const Decision decision = PyLong_Check(wanted.ptr()) ? Decision{nb::cast<int64_t>(wanted)} : nb::cast<Decision>(wanted);
+      const Decision decision =
+          PyLong_Check(wanted.ptr()) ? Decision{nb::cast<int64_t>(wanted)} : nb::cast<Decision>(wanted);
       const auto& values = knob.values.empty() ? knob.choices : knob.values;
       const auto at = std::ranges::find(values, decision);
       if (at == values.end()) raise(ErrorCode::E238, "knob " + knob.name + " has no such choice");
@@ -160,8 +161,8 @@ void bind_templates(nb::module_& m) {
           [](PyContext& t, const std::string& name, const PyLoop& loop, int64_t num_outputs, const std::string& policy,
              int64_t max_factor, bool no_tail, const std::vector<std::vector<int64_t>>& candidates, nb::object filter,
              const std::string& tail) {
-            return loops_to_python(
-                t.schedule, define_split(t, name, loop, num_outputs, policy, max_factor, no_tail, candidates, filter, tail));
+            return loops_to_python(t.schedule, define_split(t, name, loop, num_outputs, policy, max_factor, no_tail,
+                                                            candidates, filter, tail));
           },
           nb::arg("name"), nb::arg("loop"), nb::arg("num_outputs") = 2, nb::arg("policy") = "factors",
           nb::arg("max_factor") = 0, nb::arg("no_tail") = false, nb::arg("candidates") = nb::list(),
@@ -207,7 +208,8 @@ void bind_templates(nb::module_& m) {
       .def_ro("index", &PyConfig::index)
       .def_prop_ro("values", [](const PyConfig& c) { return nb::object(c.values.attr("copy")()); })
       .def("__getitem__", [](const PyConfig& c, const std::string& knob) { return nb::object(c.values[knob.c_str()]); })
-      .def("__repr__", [](const PyConfig& c) { return fmt::format("<Config {}: {}>", c.index, nb::repr(c.values).c_str()); });
+      .def("__repr__",
+           [](const PyConfig& c) { return fmt::format("<Config {}: {}>", c.index, nb::repr(c.values).c_str()); });
 
   nb::class_<PyConfigSpace>(m, "ConfigSpace", "Every configuration of a template for one program, numbered.")
       .def("__len__",
@@ -223,13 +225,16 @@ void bind_templates(nb::module_& m) {
                        knobs[nb::str(knob.name.c_str())] = nb::cast(knob.values.empty() ? knob.choices : knob.values);
                      return knobs;
                    })
-      .def("count", [](const PyConfigSpace& s) { return s.space.count(); }, "How many meet all constraints.")
+      .def(
+          "count", [](const PyConfigSpace& s) { return s.space.count(); }, "How many meet all constraints.")
       .def("__getitem__", &config_at)
-      .def("index_of",
-           [](const PyConfigSpace& s, nb::handle config) { return take(s.space.index_of(config_of(s, config))); },
-           "The index of a configuration that is given by its values.")
-      .def("check", [](const PyConfigSpace& s, nb::handle config) { take(s.space.check(config_of(s, config))); },
-           "fettle.Error naming the constraint, where one is not met.")
+      .def(
+          "index_of",
+          [](const PyConfigSpace& s, nb::handle config) { return take(s.space.index_of(config_of(s, config))); },
+          "The index of a configuration that is given by its values.")
+      .def(
+          "check", [](const PyConfigSpace& s, nb::handle config) { take(s.space.check(config_of(s, config))); },
+          "fettle.Error naming the constraint, where one is not met.")
       .def(
           "allowed",
           [](const PyConfigSpace& s, size_t limit) {
@@ -256,26 +261,32 @@ void bind_templates(nb::module_& m) {
             return new_schedule(take(apply_template(s.made.made, s.workload, s.space, chosen, s.target)), s.workload);
           },
           nb::arg("config"), "The program that a configuration stands for: an index, a Config or a dict of values.")
-      .def("decisions",
-           [](const PyConfigSpace& s, nb::handle config) {
-             const Config chosen = config_of(s, config);
-             take(s.space.check(chosen));
-             return s.space.decisions(chosen);
-           },
-           "The decisions of the configuration by address, as a trace has them.")
-      .def("find", [](const PyConfigSpace& s, const DecisionMap& decisions) {
-        return config_at(s, take(s.space.index_of(take(s.space.find(decisions)))));
-      }, "The configuration that has these decisions.");
+      .def(
+          "decisions",
+          [](const PyConfigSpace& s, nb::handle config) {
+            const Config chosen = config_of(s, config);
+            take(s.space.check(chosen));
+            return s.space.decisions(chosen);
+          },
+          "The decisions of the configuration by address, as a trace has them.")
+      .def(
+          "find",
+          [](const PyConfigSpace& s, const DecisionMap& decisions) {
+            return config_at(s, take(s.space.index_of(take(s.space.find(decisions)))));
+          },
+          "The configuration that has these decisions.");
 
   nb::class_<PyTemplate>(m, "Template",
                          "A schedule by hand with named knobs: Template(name, body), where body(t) edits t.schedule.")
-      .def("__init__",
-           [](PyTemplate* self, const std::string& name, nb::callable body) {
-             new (self) PyTemplate{template_of(name, std::move(body))};
-           },
-           nb::arg("name"), nb::arg("body"))
+      .def(
+          "__init__",
+          [](PyTemplate* self, const std::string& name, nb::callable body) {
+            new (self) PyTemplate{template_of(name, std::move(body))};
+          },
+          nb::arg("name"), nb::arg("body"))
       .def_prop_ro("name", [](const PyTemplate& made) { return made.made.name; })
-      .def("space", &space_of, nb::arg("func"), nb::arg("target") = nb::none(), "The template's knobs for this program.");
+      .def("space", &space_of, nb::arg("func"), nb::arg("target") = nb::none(),
+           "The template's knobs for this program.");
   m.def(
       "builtin_template",
       [](const std::string& name) {

@@ -58,8 +58,8 @@ nb::dict record_to_python(const Record& r) {
 }
 
 PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::handle space_value, nb::handle strategy,
-              nb::handle model_value, nb::handle runner_value, const PyDatabase& database, int64_t trials, double seconds,
-              uint64_t seed, int batch, bool check_all, nb::object progress) {
+              nb::handle model_value, nb::handle runner_value, const PyDatabase& database, int64_t trials,
+              double seconds, uint64_t seed, int batch, bool check_all, nb::object progress) {
   on_owner_thread();
   if (threads < 1 || threads > 1024) raise(ErrorCode::E709, "threads are 1 … 1024");
   if (trials < 1 || batch < 1 || !(seconds > 0)) raise(ErrorCode::E709, "trials, batch and seconds are positive");
@@ -67,7 +67,8 @@ PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::hand
   const std::shared_ptr<const Space> space = to_space(space_value);
   const std::shared_ptr<CostModel> model = to_cost_model(model_value, seed);
   const std::shared_ptr<Runner> runner = to_runner(runner_value);
-  TuneOptions options{.seed = seed, .max_seconds = seconds, .max_trials = trials, .batch = batch, .check_all = check_all};
+  TuneOptions options{
+      .seed = seed, .max_seconds = seconds, .max_trials = trials, .batch = batch, .check_all = check_all};
   options.space = space.get();
   options.describe = describe_by_lowering(target, threads);
   const FactoryInUse use(strategy);
@@ -95,13 +96,14 @@ PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::hand
 
 void bind_tuning(nb::module_& m) {
   nb::class_<PyDatabase>(m, "Database", "Records of measurements: in a file, or in memory without a path.")
-      .def("__init__",
-           [](PyDatabase* self, const std::string& path, bool read_only) {
-             std::shared_ptr<Database> opened =
-                 path.empty() ? make_memory_database() : take(open_sqlite_database(path, {.read_only = read_only}));
-             new (self) PyDatabase{std::move(opened)};
-           },
-           nb::arg("path") = "", nb::arg("read_only") = false)
+      .def(
+          "__init__",
+          [](PyDatabase* self, const std::string& path, bool read_only) {
+            std::shared_ptr<Database> opened =
+                path.empty() ? make_memory_database() : take(open_sqlite_database(path, {.read_only = read_only}));
+            new (self) PyDatabase{std::move(opened)};
+          },
+          nb::arg("path") = "", nb::arg("read_only") = false)
       .def(
           "records",
           [](const PyDatabase& d, const PyFunc& func, nb::handle target, int threads) {
@@ -110,12 +112,14 @@ void bind_tuning(nb::module_& m) {
             for (const Record& r : take(d.database->records(key))) list.append(record_to_python(r));
             return list;
           },
-          nb::arg("func"), nb::arg("target") = nb::none(), nb::arg("threads") = 1, "All records of the program, oldest first.")
+          nb::arg("func"), nb::arg("target") = nb::none(), nb::arg("threads") = 1,
+          "All records of the program, oldest first.")
       .def(
           "best",
           [](const PyDatabase& d, const PyFunc& func, nb::handle target, int threads) -> nb::object {
             const TargetPtr on = to_target(target);
-            const auto record = take(best_checked(*d.database, make_task_key(func.func, *on, threads, program_versions())));
+            const auto record =
+                take(best_checked(*d.database, make_task_key(func.func, *on, threads, program_versions())));
             if (!record) return nb::none();
             Schedule s(func.func);
             s.set_target(on);
