@@ -1,31 +1,25 @@
 #include "search/modes.h"
 
-#include "search/loop_template.h"
 #include "tune/metaschedule/presets.h"
 #include "tune/sketch/sketch_space.h"
+#include "tune/template/template_def.h"
 
 namespace fettle::bench {
 namespace {
 
-/// The constant space of the built-in rules, as one to be owned.
-class RuleSpaceCopy : public Space {
+/// A space that lives as long as the program, as one to be owned.
+class BorrowedSpace : public Space {
  public:
-  std::string name() const override { return rule_space().name(); }
+  explicit BorrowedSpace(const Space& space) : space_(space) {}
+  std::string name() const override { return space_.name(); }
+  bool draws_by_address() const override { return space_.draws_by_address(); }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
-    return rule_space().generate(workload, std::move(target), threads, seed, std::move(decisions));
+    return space_.generate(workload, std::move(target), threads, seed, std::move(decisions));
   }
-};
 
-/// Its template depends on the threads.
-class LoopTemplateSpace : public Space {
- public:
-  std::string name() const override { return "template"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    return template_space(loop_template(threads))
-        ->generate(workload, std::move(target), threads, seed, std::move(decisions));
-  }
+ private:
+  const Space& space_;
 };
 
 }  // namespace
@@ -55,9 +49,9 @@ std::optional<SearchMode> find_mode(const std::string& name) {
 }
 
 std::unique_ptr<Space> make_space(const std::string& name) {
-  if (name == "rules") return std::make_unique<RuleSpaceCopy>();
+  if (name == "rules") return std::make_unique<BorrowedSpace>(rule_space());
   if (name == "sketches") return make_sketch_space();
-  if (name == "template") return std::make_unique<LoopTemplateSpace>();
+  if (name == "template") return std::make_unique<BorrowedSpace>(templates_space());
   if (name == "metaschedule") return make_metaschedule_space();
   return nullptr;
 }
