@@ -94,8 +94,34 @@ class SharedHoister : public Mutator {
   const Target& target_;
 };
 
-// The conditions on threads under which buffers of one thread each, which several nests use, are written.
-using Conditions = std::map<std::string, std::vector<Expr>>;
+// A condition on threads under which an element of a buffer of one thread each, which several nests use, is written.
+struct WrittenIf {
+  Expr condition;
+  std::vector<Expr> indices;
+};
+using Conditions = std::map<std::string, std::vector<WrittenIf>>;
+
+// The condition for the element at `indices`: the loops of the nest that writes count what the one that reads counts.
+//   written at [8*b + 2*t + i] if 8*b + 2*t + i < 33, read at [8*b + 2*t + j]  →  8*b + 2*t + j < 33
+Expr condition_at(const WrittenIf& written, const std::vector<Expr>& indices, const UnifiedThreads& threads) {
+  VarMap counted;
+  Analyzer analyzer;
+  for (size_t d = 0; d < indices.size() && d < written.indices.size(); ++d)
+    for (const LinearTerm& term : linear_form(written.indices[d]).terms) {
+      const auto* var = term.expr.as<VarNode>();
+      const bool is_thread = std::ranges::any_of(threads.shape.vars, [&](const Var& v) { return v.get() == var; });
+      if (!var || is_thread || uses_var(indices[d], var) || counted.contains(var)) continue;
+      LinearForm same = analyzer.linear(indices[d] - written.indices[d] + term.expr * term.coeff);
+      const auto divides = [&](int64_t value) { return value % term.coeff == 0; };
+      if (!divides(same.constant) || !std::ranges::all_of(same.terms, [&](const auto& t) { return divides(t.coeff); }))
+        continue;
+      same.constant /= term.coeff;
+      for (LinearTerm& part : same.terms) part.coeff /= term.coeff;
+      counted[var] = to_expr(same);
+      break;
+    }
+  return substitute(written.condition, counted);
+}
 
 // Walks over statements and the conditions around them. First collects those of stores; then, with `collects` off, asks
 // that each load's imply all of these.
@@ -113,7 +139,7 @@ class ThreadConditions : public Visitor {
       return branch(logical_not(choice->condition), choice->else_body);
     }
     const auto* target = s.as<StoreNode>();
-    if (target && collects) note(*target->buffer);
+    if (target && collects) note(*target->buffer, target->indices);
     Visitor::visit(s);
   }
   void visit(const Expr& e) override {
@@ -121,8 +147,8 @@ class ThreadConditions : public Visitor {
     const auto* source = e.as<LoadNode>();
     const auto found = source && !collects ? written_.find(source->buffer->name) : written_.end();
     if (found != written_.end())
-      for (const Expr& condition : found->second)
-        if (!analyzer_.can_prove(condition)) wrong = source->buffer->name;
+      for (const WrittenIf& written : found->second)
+        if (!analyzer_.can_prove(condition_at(written, source->indices, threads_))) wrong = source->buffer->name;
     Visitor::visit(e);
   }
   bool collects = true;
@@ -139,13 +165,13 @@ class ThreadConditions : public Visitor {
     }
     around_.resize(before);
   }
-  void note(const BufferNode& buffer) {
+  void note(const BufferNode& buffer, const std::vector<Expr>& indices) {
     const auto apart = threads_.private_apart.find(buffer.name);
     if (apart == threads_.private_apart.end()) return;
     for (const Expr& condition : around_)
       for (size_t d = 0; d < 3; ++d)
         if (apart->second[d] && uses_var(condition, threads_.shape.vars[d].get()))
-          written_[buffer.name].push_back(condition);
+          written_[buffer.name].push_back({condition, indices});
   }
 
   const UnifiedThreads& threads_;
