@@ -14,6 +14,7 @@
 #include <set>
 
 #include "harness/report.h"
+#include "measure/builder.h"
 #include "models/memory.h"
 #include "models/program.h"
 #include "models/table.h"
@@ -51,18 +52,20 @@ Result<> compile(const Options& options, const TableModel& model, int threads, c
   return {};
 }
 
-/// Tunes unless that was done before, for as long as it shall take now; the note says how long it took.
+/// Tunes unless that was done before, for as long as it shall take now and by a compiler that makes the same of traces; the
+/// note says both.
 Result<> tune(const Options& options, const TableModel& model, int threads, const std::string& database) {
   const std::string note = kept(options, model, threads, "tuned");
   std::string before;
   std::getline(std::ifstream(note), before);
-  if (before == options.tuning_time) return {};
+  const std::string wanted = options.tuning_time + ", " + program_versions();
+  if (before == wanted) return {};
   std::vector<std::string> args{"tune", model.file, "--threads", std::to_string(threads), "--db", database,
                                 "--time", options.tuning_time};
   const std::vector<std::string> shapes = shape_arguments(model.shapes());
   args.insert(args.end(), shapes.begin(), shapes.end());
   FETTLE_TRY_VOID(run_fettle(args, options.out + "/models/home", options.quiet));
-  std::ofstream(note) << options.tuning_time << "\n";
+  std::ofstream(note) << wanted << "\n";
   return {};
 }
 
