@@ -103,7 +103,7 @@ const Func* AtomMemory::find(const Func& outlined) const {
 }
 
 void AtomMemory::add(const Func& outlined, const Func& lowered) {
-  constexpr size_t kMost = 256;
+  constexpr size_t kMost = 32;  // a third of a megabyte each: unrolled
   if (by_name_.size() >= kMost) by_name_.clear();
   by_name_[outlined->name] = {outlined, lowered};
 }

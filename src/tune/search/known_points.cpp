@@ -5,7 +5,7 @@
 namespace fettle {
 namespace {
 
-constexpr size_t kMostNodes = 1 << 14;  // a kilobyte each
+constexpr size_t kMostNodes = 1 << 12;  // a kilobyte each, for each task
 
 // Other samplings depend on the program as it is then.
 bool depends_on_args_alone(const Step& step) { return step.def == &sample_categorical_def; }

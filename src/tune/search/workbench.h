@@ -63,7 +63,7 @@ class Workbench {
     int64_t number = -1;
     Func scheduled, timed;
   };
-  static constexpr size_t kRecent = 128;
+  static constexpr size_t kRecent = 32;  // of each task: a program takes some ten kilobytes
 
   const Candidate* add_made(const Schedule& schedule);
   const Recent* find_recent(int64_t number) const;
