@@ -12,6 +12,7 @@
 
 #include "database/sqlite.h"
 #include "database/sqlite_database.h"
+#include "onnx-ml.pb.h"
 #include "robust/figures.h"
 #include "robust/kills.h"
 #include "robust/processes.h"
@@ -48,6 +49,22 @@ class Survive : public Misuse {
 };
 
 TEST_F(Survive, EverySignalThatAsksForAnEnd) {
+  // A product with more to search than could be done before the signal comes.
+  write_model("model.onnx", [](onnx::ModelProto& model) {
+    auto& graph = *model.mutable_graph();
+    const auto resize = [](onnx::ValueInfoProto* value, int64_t rows, int64_t columns) {
+      auto* shape = value->mutable_type()->mutable_tensor_type()->mutable_shape();
+      shape->mutable_dim(0)->set_dim_value(rows);
+      shape->mutable_dim(1)->set_dim_value(columns);
+    };
+    resize(graph.mutable_input(0), 192, 640);
+    resize(graph.mutable_output(0), 192, 400);
+    auto* weights = graph.mutable_initializer(0);
+    weights->set_dims(0, 640);
+    weights->set_dims(1, 400);
+    weights->clear_float_data();
+    for (int i = 0; i < 640 * 400; ++i) weights->add_float_data(static_cast<float>(i % 7) * 0.25f - 1);
+  });
   for (const int signal : {SIGTERM, SIGHUP, SIGINT}) {
     std::filesystem::remove(path("records.db"));
     const Outcome stopped = fettle(
