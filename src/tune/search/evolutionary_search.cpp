@@ -8,12 +8,6 @@
 namespace fettle {
 namespace {
 
-// Keeps the order of equal values, so that results do not depend on the sort.
-template <class T, class Value>
-void sort_by(std::vector<T>& items, const Value& value) {
-  std::stable_sort(items.begin(), items.end(), [&](const T& a, const T& b) { return value(a) < value(b); });
-}
-
 class EvolutionarySearch : public SearchStrategy {
  public:
   EvolutionarySearch(Workbench& bench, const EvolutionOptions& options) : bench_(bench), options_(options) {}
@@ -46,11 +40,7 @@ class EvolutionarySearch : public SearchStrategy {
   }
 
   void observe(std::span<const Observation> observations) override {
-    for (const Observation& o : observations) {
-      known_.insert(o.candidate->number);
-      if (std::isfinite(o.seconds)) measured_.push_back(o);
-    }
-    sort_by(measured_, [](const Observation& o) { return o.seconds; });
+    note_observations(observations, known_, measured_);
     forget_known();
   }
 

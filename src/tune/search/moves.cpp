@@ -1,6 +1,7 @@
 #include "tune/search/moves.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace fettle {
@@ -53,6 +54,15 @@ std::vector<DecisionMap> next_along_each_axis(const Workbench& bench, const Deci
     if (std::next(at) != choices.end()) with_choice(*std::next(at));
   }
   return result;
+}
+
+void note_observations(std::span<const Observation> observations, std::set<int64_t>& known,
+                       std::vector<Observation>& measured) {
+  for (const Observation& o : observations) {
+    known.insert(o.candidate->number);
+    if (std::isfinite(o.seconds)) measured.push_back(o);
+  }
+  std::ranges::stable_sort(measured, {}, &Observation::seconds);
 }
 
 std::vector<const Candidate*> ranked(Workbench& bench, const std::vector<const Candidate*>& candidates) {

@@ -1,9 +1,12 @@
 #pragma once
 // Steps through a space that several strategies make: from decisions to others near them.
 
+#include <set>
+#include <span>
 #include <vector>
 
 #include "base/random.h"
+#include "tune/search/search_strategy.h"
 #include "tune/search/workbench.h"
 
 namespace fettle {
@@ -18,6 +21,10 @@ DecisionMap crossed(const DecisionMap& mother, const DecisionMap& father, Random
 /// All maps that differ from `decisions` at one address, by its next smaller or next larger known choice; of choices
 /// that are numbers without order, such as layouts, these are just two others.
 std::vector<DecisionMap> next_along_each_axis(const Workbench& bench, const DecisionMap& decisions);
+
+/// The numbers of observed candidates join `known`; of those that ran, the observations join `measured`, fastest first.
+void note_observations(std::span<const Observation> observations, std::set<int64_t>& known,
+                       std::vector<Observation>& measured);
 
 /// The same candidates, the best by prediction first; equal ones keep their order.
 std::vector<const Candidate*> ranked(Workbench& bench, const std::vector<const Candidate*>& candidates);

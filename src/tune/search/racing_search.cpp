@@ -75,12 +75,7 @@ class RacingSearch : public SearchStrategy {
   }
 
   void observe(std::span<const Observation> observations) override {
-    for (const Observation& o : observations) {
-      known_.insert(o.candidate->number);
-      if (std::isfinite(o.seconds)) measured_.push_back(o);
-    }
-    std::stable_sort(measured_.begin(), measured_.end(),
-                     [](const Observation& a, const Observation& b) { return a.seconds < b.seconds; });
+    note_observations(observations, known_, measured_);
   }
 
  private:

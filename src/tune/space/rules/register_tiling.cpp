@@ -103,15 +103,17 @@ TileProblem tile_problem(const Tiling& t) {
   else if (t.roles.second_row && !t.merged(*t.roles.second_row))
     p.repeats *= t.extent(*t.roles.second_row);
   const auto window = [&](size_t row, int64_t& taps, int64_t& step) {
-    for (size_t r : t.roles.reduce)
+    for (size_t r : t.roles.reduce) {
+      if (!t.is_tap(r, row)) continue;
       for (size_t l : t.roles.vector_loads) {
         const std::vector<int64_t>& strides = s.loads[l].strides;
-        if (!t.is_tap(r, row) || !s.loads[l].shares_dimension(t.var(r), t.var(row)) || strides[r] == 0) continue;
+        if (!s.loads[l].shares_dimension(t.var(r), t.var(row)) || strides[r] == 0) continue;
         taps = t.extent(r);
         step = strides[row] == AccessPattern::kIrregular || strides[r] == AccessPattern::kIrregular
                    ? 1
                    : std::abs(strides[row] / strides[r]);
       }
+    }
   };
   window(*t.roles.row, p.taps, p.row_step);
   if (t.roles.second_row) window(*t.roles.second_row, p.second_taps, p.second_step);
@@ -369,11 +371,10 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   };
   // Which lanes lie inside the image depends on the tap, too: known taps leave masks at the borders alone.
   const auto guards_lanes = [&](size_t iter) {
-    return is_tap(iter, roles.vector) && std::ranges::any_of(roles.vector_loads, [&](size_t l) {
-             const AccessPattern& load = structure.loads[l];
-             return load.guarded && load.strides[roles.vector] == 1 &&
-                    load.shares_dimension(var(iter), var(roles.vector));
-           });
+    return std::ranges::any_of(roles.vector_loads, [&](size_t l) {
+      const AccessPattern& load = structure.loads[l];
+      return load.guarded && load.strides[roles.vector] == 1 && load.shares_dimension(var(iter), var(roles.vector));
+    });
   };
   const auto is_unrolled = [&](size_t iter) {
     return extent(iter) > 1 && extent(iter) <= 7 && (guards_rows(iter) || shares_rows(iter) || guards_lanes(iter));
