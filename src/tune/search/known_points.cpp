@@ -5,7 +5,7 @@
 namespace fettle {
 namespace {
 
-constexpr size_t kMostNodes = 1 << 12;  // a kilobyte each, for each task
+constexpr size_t kMostNodes = 1 << 14;
 
 // Other samplings depend on the program as it is then.
 bool depends_on_args_alone(const Step& step) { return step.def == &sample_categorical_def; }

@@ -16,7 +16,7 @@ class KnownPoints {
  public:
   /// Where the point of these decisions ends, the others drawn with this seed; nothing if it leaves what is known.
   std::optional<int64_t> find(const std::shared_ptr<const DecisionMap>& decisions, uint64_t seed) const;
-  /// The point that a schedule stands for ends at `number`. Beyond some thousands of nodes nothing more is kept.
+  /// The point that a schedule stands for ends at `number`. Beyond some ten thousand nodes nothing more is kept.
   void add(const Trace& trace, int64_t number);
 
  private:
