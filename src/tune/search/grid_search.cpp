@@ -24,46 +24,61 @@ class GridSearch : public SearchStrategy {
   }
 
  private:
-  // The next point in the order of addresses, the last one running fastest. What a point decides beyond those that are
-  // set, since other decisions made it arise, starts at its first choice.
+  // The next point of the tree of decisions. What a point decides beyond those that are set, since they made it arise,
+  // is a level below them and starts at its first choice: so a level is done with before one above it moves, wherever
+  // its address sorts.
   bool advance() {
     if (done_) return false;
-    if (started_ && !count_up()) {
-      done_ = true;
-      return false;
-    }
-    started_ = true;
+    do {
+      if (started_ && !count_up()) {
+        done_ = true;
+        return false;
+      }
+      started_ = true;
+    } while (!extend());
+    return true;
+  }
+
+  // Sets what the point leaves open. False where a level is not decided here and not at its first choice: the point is
+  // the same program as that with its first choice.
+  bool extend() {
     for (bool complete = false; !complete;) {
       complete = true;
       const auto decided = bench_.complete(point_, 0);
-      if (!decided) break;  // no program there; what is known of the point stands
-      DecisionMap point;
+      if (!decided) return true;  // no program there; what is known of the point stands
       for (const auto& [address, decision] : *decided) {
-        const auto set = point_.find(address);
-        if (set == point_.end()) complete = false;
-        point[address] = set != point_.end() ? set->second : *bench_.decisions_at(address).begin();
+        if (!point_.emplace(address, first_choice(address)).second) continue;
+        levels_.push_back(address);
+        complete = false;
       }
-      point_ = std::move(point);
+      if (!complete) continue;
+      for (const std::string& address : levels_) {
+        if (!decided->contains(address) && point_.at(address) != first_choice(address)) return false;
+      }
     }
     return true;
   }
 
   bool count_up() {
-    while (!point_.empty()) {
-      const auto last = std::prev(point_.end());
-      const std::set<Decision>& choices = bench_.decisions_at(last->first);
-      const auto next = choices.upper_bound(last->second);
+    while (!levels_.empty()) {
+      const auto level = point_.find(levels_.back());
+      const std::set<Decision>& choices = bench_.decisions_at(level->first);
+      const auto next = choices.upper_bound(level->second);
       if (next != choices.end()) {
-        last->second = *next;
+        level->second = *next;
         return true;
       }
-      point_.erase(last);
+      point_.erase(level);
+      levels_.pop_back();
     }
     return false;
   }
 
+  Decision first_choice(const std::string& address) const { return *bench_.decisions_at(address).begin(); }
+
   Workbench& bench_;
   DecisionMap point_;
+  std::vector<std::string> levels_;  // the addresses of point_, as they arose
   bool started_ = false, done_ = false;
   std::set<int64_t> seen_;  // proposed or observed
 };

@@ -312,6 +312,39 @@ TEST(GridSearch, VisitsEveryProgramInOrder) {
   EXPECT_EQ(toy.bench.candidate(2).decisions.at("tile/B/j"), Decision{1});
 }
 
+// Two tiles; the second one's rows only where the first decision, whose address sorts last, is not 1.
+class BranchingSpace : public Space {
+ public:
+  std::string name() const override { return "branching"; }
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, uint64_t seed,
+                            std::shared_ptr<const DecisionMap> decisions) const override {
+    Schedule s(workload, seed, std::move(decisions));
+    s.set_target(std::move(target));
+    FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
+    FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
+    const auto tile = [&](const char* name, LoopRef loop) -> Result<int64_t> {
+      FETTLE_TRY(const ValueRef factor,
+                 sample_categorical(s, {.candidates = {2, 4, 8}, .probabilities = {1, 1, 1}, .name = name}));
+      FETTLE_TRY_VOID(split(s, {.loop = loop, .factors = {kInfer, IntRef(factor)}, .tail = Tail::kGuard}));
+      return s.value(IntRef(factor));
+    };
+    FETTLE_TRY(const int64_t columns, tile("z", loops[1]));
+    if (columns != 4) FETTLE_TRY_VOID(tile("a", loops[0]));
+    return s;
+  }
+};
+
+TEST(GridSearch, EndsWhereADecisionMakesOthersArise) {
+  BranchingSpace space;
+  CountingModel model;
+  Workbench bench(space, toy_workload(), std::make_shared<const Target>(parse_target("x86-64-avx512").value()), 1,
+                  model, toy_describe());
+  const auto search = make_grid_search(bench);
+  const auto all = search->propose(100);
+  EXPECT_EQ(all.size(), 7u);  // 3 x 2 + 1
+  EXPECT_TRUE(search->propose(100).empty());
+}
+
 TEST(GeneticSearch, IsRandomUntilThePopulationIsReached) {
   Toy toy, other;
   const auto search = make_genetic_search(toy.bench, {.seed = 1, .population = 24});
