@@ -292,6 +292,19 @@ TEST(JsonLines, ExportAndImportAreInverses) {
   EXPECT_EQ(contents(folder.path / "a.jsonl"), contents(folder.path / "b.jsonl"));
 }
 
+TEST(JsonLines, TheBestOfEachTaskAlone) {
+  TempFolder folder;
+  auto db = make_memory_database();
+  for (int i = 0; i < 6; ++i)
+    ASSERT_TRUE(db->add(testing::record(10 + i % 2, "t" + std::to_string(i), 1e-3 * (6 - i))));
+  EXPECT_EQ(*export_records(*db, folder.path / "best.jsonl", 1), 2);
+  auto copy = make_memory_database();
+  EXPECT_EQ(*import_records(*copy, folder.path / "best.jsonl"), 2);
+  EXPECT_EQ(copy->best(testing::task(10), 9)->at(0).trace, "t4");
+  EXPECT_EQ(copy->best(testing::task(11), 9)->at(0).trace, "t5");
+  EXPECT_EQ(*export_records(*db, folder.path / "best.jsonl", 100), 6);
+}
+
 TEST(JsonLines, OneBadLineImportsNothing) {
   const std::string good = to_json_line(testing::record(10, "t", 1e-3));
   const auto replaced = [&](const std::string& from, const std::string& to) {

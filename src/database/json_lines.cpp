@@ -6,12 +6,27 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <tuple>
 
 namespace fettle {
+namespace {
 
-Result<int64_t> export_records(Database& database, const std::filesystem::path& path) {
+/// Visits every record, or, with `best`, of each task the fastest so many.
+Result<> visit_records(Database& database, int best, const std::function<Result<>(const Record&)>& visit) {
+  if (best <= 0) return database.for_each(visit);
+  FETTLE_TRY(const std::vector<TaskSummary> tasks, summarize(database));
+  for (const TaskSummary& task : tasks) {
+    FETTLE_TRY(const std::vector<Record> records, database.best(task.task, best));
+    for (const Record& record : records) FETTLE_TRY_VOID(visit(record));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int64_t> export_records(Database& database, const std::filesystem::path& path, int best) {
   const std::filesystem::path temporary = path.string() + fmt::format(".{}.tmp", ::getpid());
   std::error_code ignored;
   const auto cannot = [&](std::string why) {
@@ -26,12 +41,13 @@ Result<int64_t> export_records(Database& database, const std::filesystem::path& 
     for (const TuningRun& run : *runs) file << to_json_line(run) << '\n';
   Result<> status;
   if (!runs) status = fail(runs.error());
-  if (status) status = database.for_each([&](const Record& record) -> Result<> {
-    file << to_json_line(record) << '\n';
-    ++count;
-    if (!file) return fail(ErrorCode::E702, std::strerror(errno), path.string());
-    return {};
-  });
+  if (status)
+    status = visit_records(database, best, [&](const Record& record) -> Result<> {
+      file << to_json_line(record) << '\n';
+      ++count;
+      if (!file) return fail(ErrorCode::E702, std::strerror(errno), path.string());
+      return {};
+    });
   file.close();
   if (status && !file) status = fail(ErrorCode::E702, std::strerror(errno), path.string());
   if (!status) {

@@ -118,6 +118,7 @@ TEST_F(Json, OfCommandsOnRecords) {
   expect_documented("db ls", {"db", "ls", path("records.db")});
   expect_documented("db show", {"db", "show", path("records.db")});
   expect_documented("db export", {"db", "export", path("records.db"), path("records.jsonl")});
+  expect_documented("db check", {"db", "check", path("records.db")});
   expect_documented("db import", {"db", "import", path("other.db"), path("records.jsonl")});
   expect_documented("report", {"report", path("records.db"), "-o", path("report.html")});
 }
