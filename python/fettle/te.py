@@ -12,6 +12,7 @@ from ._fettle import te as _te
 
 placeholder, reduce_axis, var, const = _te.placeholder, _te.reduce_axis, _te.var, _te.const
 sum, prod, max, min, argmax, argmin = _te.sum, _te.prod, _te.max, _te.min, _te.argmax, _te.argmin
+reduce = _te.reduce
 select, likely, cast, min_value, max_value, pad = (_te.select, _te.likely, _te.cast, _te.min_value, _te.max_value,
                                                    _te.pad)
 exp, log, sqrt, rsqrt, sin, cos, tanh, erf, sigmoid, pow = (_te.exp, _te.log, _te.sqrt, _te.rsqrt, _te.sin, _te.cos,
@@ -26,6 +27,15 @@ def compute(shape, fn, name="compute", axes=None):
     if axes is None:
         axes = _parameter_names(fn)
     return _te._compute(shape, fn, name, list(axes))
+
+
+def scan(steps, shape, init, update, name="scan", axes=None):
+    """State along a first dimension: state[0, i, …] = init(i, …), then state[t, i, …] = update(state, t, i, …), which may
+    read the state at any earlier step: te.scan(n, (m,), lambda i: X[0, i], lambda s, t, i: s[t - 1, i] + X[t, i]) sums up.
+    Where init returns a tuple, there are as many states, and `state` is a tuple."""
+    if axes is None:
+        axes = _parameter_names(init)
+    return _te._scan(steps, shape, init, update, name, list(axes))
 
 
 def _parameter_names(fn):

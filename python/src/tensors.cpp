@@ -74,32 +74,107 @@ PyReduction arg_reduction(nb::handle index, nb::handle value, nb::handle axis) {
   return {reduce(i.expr, v.expr, to_axes(axis))};
 }
 
+/// One expression, or a tuple or list of at least one.
+std::vector<PyExpr> to_exprs(nb::handle value, const char* what) {
+  if (!PyTuple_Check(value.ptr()) && !PyList_Check(value.ptr())) return {to_expr(value)};
+  std::vector<PyExpr> values;
+  for (nb::handle item : nb::borrow(value)) values.push_back(to_expr(item));
+  if (values.empty()) raise(ErrorCode::E709, fmt::format("{} has at least one value", what));
+  return values;
+}
+
+nb::object to_arguments(const std::vector<Expr>& values, bool several) {
+  if (!several) return nb::cast(PyExpr{values[0], 1});
+  nb::list list;
+  for (const Expr& value : values) list.append(PyExpr{value, 1});
+  return nb::tuple(list);
+}
+
+PyReduction general_reduction(nb::callable combine, nb::handle source, nb::handle identity, nb::handle axis) {
+  const bool several = PyTuple_Check(source.ptr()) || PyList_Check(source.ptr());
+  std::vector<Expr> sources, neutral;
+  for (const PyExpr& e : to_exprs(source, "a reduction")) sources.push_back(e.expr);
+  const auto of_type = [&](nb::handle values, const char* what) {
+    const nb::object list = PyTuple_Check(values.ptr()) || PyList_Check(values.ptr())
+                                ? nb::borrow(values)
+                                : nb::object(nb::make_tuple(nb::borrow(values)));
+    std::vector<Expr> result;
+    for (nb::handle item : list) {
+      if (result.size() == sources.size()) break;
+      const Expr made = to_expr(item, sources[result.size()].dtype()).expr;
+      if (made.dtype() != sources[result.size()].dtype())
+        raise(ErrorCode::E709, fmt::format("{} is of type {}, and what is reduced of {}", what,
+                                           made.dtype().to_string(), sources[result.size()].dtype().to_string()));
+      result.push_back(made);
+    }
+    if (result.size() != sources.size() || nb::len(list) != sources.size())
+      raise(ErrorCode::E709, fmt::format("{} has one value for each of the {} that are reduced", what, sources.size()));
+    return result;
+  };
+  neutral = of_type(identity, "the identity");
+  const std::vector<ReduceAxis> axes = to_axes(axis);
+  return {te::reduce(
+      sources, neutral,
+      [&](const std::vector<Expr>& left, const std::vector<Expr>& right) {
+        return of_type(combine(to_arguments(left, several), to_arguments(right, several)), "what combines two states");
+      },
+      axes)};
+}
+
 te::Body to_body(nb::handle value) {
   PyReduction* reduction = nullptr;
   if (nb::try_cast(value, reduction) && reduction) return reduction->reduction;
-  if (PyTuple_Check(value.ptr()) || PyList_Check(value.ptr())) {
-    std::vector<Expr> values;
-    for (nb::handle item : nb::borrow(value)) values.push_back(to_expr(item).expr);
-    if (values.empty()) raise(ErrorCode::E709, "a compute has at least one value");
-    return values;
-  }
-  return to_expr(value).expr;
+  std::vector<Expr> values;
+  for (const PyExpr& e : to_exprs(value, "a tensor")) values.push_back(e.expr);
+  return values;
+}
+
+nb::list to_list(const std::vector<Var>& indices) {
+  nb::list list;
+  for (const Var& index : indices) list.append(PyExpr{index, 1});
+  return list;
+}
+
+nb::object one_or_tuple(std::vector<Tensor> tensors) {
+  if (tensors.size() == 1) return nb::cast(tensors[0]);
+  nb::list list;
+  for (Tensor& t : tensors) list.append(std::move(t));
+  return nb::tuple(list);
 }
 
 nb::object compute(nb::handle shape_value, nb::callable fn, const std::string& name,
                    const std::vector<std::string>& axis_names) {
   checked_name(name, "a tensor");
   for (const std::string& axis : axis_names) checked_name(axis, "an axis");
-  const auto element = [&](const std::vector<Var>& indices) {
-    nb::list args;
-    for (const Var& index : indices) args.append(PyExpr{index, 1});
-    return to_body(fn(*nb::tuple(args)));
+  const auto element = [&](const std::vector<Var>& indices) { return to_body(fn(*nb::tuple(to_list(indices)))); };
+  return one_or_tuple(te::compute_many(to_shape(shape_value), element, name, axis_names));
+}
+
+nb::object scan(nb::handle steps_value, nb::handle shape_value, nb::callable init, nb::callable update,
+                const std::string& name, const std::vector<std::string>& axis_names) {
+  checked_name(name, "a tensor");
+  for (const std::string& axis : axis_names) checked_name(axis, "an axis");
+  const std::vector<Expr> steps = to_shape(steps_value);
+  if (steps.size() != 1) raise(ErrorCode::E709, "a scan has one number of steps");
+  std::vector<DType> types;
+  const auto first = [&](const std::vector<Var>& indices) {
+    te::Body body = to_body(init(*nb::tuple(to_list(indices))));
+    if (body.reduction) raise(ErrorCode::E709, "what a scan starts from is no reduction");
+    for (size_t k = 0; k < body.outputs(); ++k) types.push_back(body.dtype(k));
+    return body;
   };
-  std::vector<Tensor> made = te::compute_many(to_shape(shape_value), element, name, axis_names);
-  if (made.size() == 1) return nb::cast(made[0]);
-  nb::list list;
-  for (Tensor& t : made) list.append(std::move(t));
-  return nb::tuple(list);
+  const auto next = [&](const std::vector<Tensor>& states, const Expr& t, const std::vector<Var>& indices) {
+    nb::list args;
+    args.append(one_or_tuple(states));
+    args.append(PyExpr{t, 1});
+    for (nb::handle index : to_list(indices)) args.append(index);
+    te::Body body = to_body(update(*nb::tuple(args)));
+    bool same = body.outputs() == types.size();
+    for (size_t k = 0; same && k < types.size(); ++k) same = body.dtype(k) == types[k];
+    if (!same) raise(ErrorCode::E709, "the next state has the values of the first, of the same types");
+    return body;
+  };
+  return one_or_tuple(te::scan(steps[0], to_shape(shape_value), first, next, name, axis_names));
 }
 
 }  // namespace
@@ -168,6 +243,13 @@ void bind_tensors(nb::module_& m) {
   te.def("min", &reduction<te::min>, nb::arg("expr"), nb::arg("axis"));
   te.def("argmax", &arg_reduction<te::argmax>, nb::arg("index"), nb::arg("value"), nb::arg("axis"));
   te.def("argmin", &arg_reduction<te::argmin>, nb::arg("index"), nb::arg("value"), nb::arg("axis"));
+  te.def(
+      "reduce", &general_reduction, nb::arg("combine"), nb::arg("source"), nb::arg("identity"), nb::arg("axis"),
+      "combine(state, source) over the axes, from `identity`; with a tuple of sources, states are tuples. It must be "
+      "associative\nand commutative, since schedules reorder it: te.reduce(lambda x, y: x * y, A[i, k], 1, k) is "
+      "te.prod.");
+  te.def("_scan", &scan, nb::arg("steps"), nb::arg("shape"), nb::arg("init"), nb::arg("update"), nb::arg("name"),
+         nb::arg("axis_names"));
   te.def("_compute", &compute, nb::arg("shape"), nb::arg("fn"), nb::arg("name"), nb::arg("axis_names"));
   te.def(
       "pad",

@@ -98,6 +98,44 @@ class Expressions(unittest.TestCase):
         self.assertEqual((found[0][0], found[1][0]), (a.argmax(), a.max()))
 
 
+    def test_reductions_of_ones_own(self):
+        A = te.placeholder((3, 40), name="A")
+        k = te.reduce_axis(40, "k")
+        # The largest absolute value, and mean and squares in one pass.
+        B = te.compute((3,), lambda i: te.reduce(lambda x, y: te.max_value(x, te.abs(y)), A[i, k], 0, k), name="B")
+        S, Q = te.compute((3,), lambda i: te.reduce(lambda x, y: (x[0] + y[0], x[1] + y[1]),
+                                                    (A[i, k], A[i, k] * A[i, k]), (0, 0), k), name="S")
+        kernel = fettle.build(fettle.Schedule(te.create_func("f", [A], [B, S, Q])), target="host")
+        a = integers(3, 40)
+        b, s, q = kernel(a)
+        self.assertTrue(numpy.array_equal(b, abs(a).max(1)))
+        self.assertTrue(numpy.array_equal(s, a.sum(1)) and numpy.array_equal(q, (a * a).sum(1)))
+        x = A[0, k]
+        self.refused("E709", te.reduce, lambda x, y: (x, y), x, 0, k)
+        self.refused("E709", te.reduce, lambda x, y: x + y, (x, x), (0, 0), k)
+        self.refused("E709", te.reduce, lambda x, y: x + y, x, (0, 0), k)
+        self.refused("E709", te.reduce, lambda x, y: te.cast(x, "i32"), x, 0, k)
+        self.refused("E709", te.reduce, lambda x, y: x + y, x, 0, [])
+        with self.assertRaises(ZeroDivisionError):
+            te.reduce(lambda x, y: 1 // 0, x, 0, k)
+
+    def test_scans(self):
+        X = te.placeholder((6, 5), name="X")
+        S = te.scan(6, (5,), lambda i: X[0, i], lambda s, t, i: s[t - 1, i] + X[t, i], name="S")
+        x = integers(6, 5)
+        self.assertTrue(numpy.array_equal(fettle.build(te.create_func("f", [X], [S]), target="host")(x), x.cumsum(0)))
+        F, G = te.scan(8, (2,), lambda i: (1.0, te.cast(i, "f32")), lambda s, t, i: (s[1][t - 1, i], s[0][t - 1, i] + 1),
+                       name="F")
+        f, g = fettle.build(te.create_func("g", [], [F, G]), target="host")()
+        self.assertEqual((f[2, 1], g[2, 1]), (2.0, 2.0))
+        self.refused("E709", te.scan, 6, (5,), lambda i: X[0, i], lambda s, t, i: (s[t - 1, i], X[t, i]))
+        self.refused("E709", te.scan, 6, (5,), lambda i: X[0, i], lambda s, t, i: te.cast(s[t - 1, i], "i32"))
+        self.refused("E709", te.scan, (6, 6), (5,), lambda i: X[0, i], lambda s, t, i: s[t - 1, i])
+        kept = []
+        te.scan(6, (5,), lambda i: X[0, i], lambda s, t, i: kept.append(s) or s[t - 1, i])
+        self.refused("E102", te.create_func, "h", [X], [te.compute((6, 5), lambda t, i: kept[0][t, i])])
+
+
 class Schedules(unittest.TestCase):
     def test_every_primitive_is_a_method(self):
         from fettle import _fettle
