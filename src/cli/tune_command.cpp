@@ -57,6 +57,23 @@ nlohmann::json describe(const TaskReport& task) {
           {"quarantined", task.quarantined}};
 }
 
+nlohmann::json describe(const TuneProfile& profile) {
+  return {{"prepare", profile.prepare_s}, {"propose", profile.propose_s}, {"measure", profile.measure_s},
+          {"learn", profile.learn_s},     {"confirm", profile.confirm_s}, {"build", profile.build_s},
+          {"run", profile.run_s}};
+}
+
+std::string profile_text(const TuneReport& done) {
+  const TuneProfile& p = done.profile;
+  const double total_s = std::max(1e-9, done.seconds);
+  return fmt::format(
+      "of that time {:.0f} % measured, {:.0f} % proposed candidates, {:.0f} % learned, {:.0f} % confirmed the best, "
+      "{:.0f} % "
+      "prepared\n",
+      100 * p.measure_s / total_s, 100 * p.propose_s / total_s, 100 * p.learn_s / total_s, 100 * p.confirm_s / total_s,
+      100 * p.prepare_s / total_s);
+}
+
 /// "latency", "speedup" or "requirement=5ms"; and, after a comma or alone, "early-stop=3". E709
 Result<> read_objective(const std::string& text, TuneModelOptions* tuning) {
   for (size_t at = 0; at < text.size();) {
@@ -149,6 +166,7 @@ Result<Report> tune(const Options& options) {
                  {"trials", done.trials},
                  {"measured", done.measured},
                  {"seconds", done.seconds},
+                 {"phases_s", describe(done.profile)},
                  {"interrupted", done.stopped},
                  {"kept_untuned", tuned->kept_untuned},
                  {"kept_defaults", tuned->kept_defaults}};
@@ -157,7 +175,7 @@ Result<Report> tune(const Options& options) {
   for (const FailureKind& kind : done.failures) report.json["failures"].push_back(describe(kind));
   report.text = fmt::format("{} trials ({} measured now) of {} tasks in {:.0f} s, recorded in {}\n", done.trials,
                             done.measured, done.tasks.size(), done.seconds, path);
-  report.text += failure_text(done.failures);
+  report.text += profile_text(done) + failure_text(done.failures);
   for (const TaskReport& task : done.tasks)
     if (task.quarantined) report.text += fmt::format("{} was left alone: its candidates end workers\n", task.label);
   if (done.stopped) report.text += "interrupted; all that was measured is kept\n";
@@ -194,7 +212,8 @@ Command add_tune_command(CLI::App& app) {
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
-  made->add_option("--space", options->space, "what programs may become: by rules (the default), or the templates that suit them")
+  made->add_option("--space", options->space,
+                   "what programs may become: by rules (the default), or the templates that suit them")
       ->check(CLI::IsMember({"rules", "template"}));
   std::vector<std::string> names;
   for (const StrategyDef& def : strategies()) names.emplace_back(def.name);

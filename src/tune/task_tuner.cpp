@@ -238,6 +238,8 @@ Result<> TaskTuner::measure(std::vector<const Candidate*> candidates, MeasureReq
 Result<> TaskTuner::keep(const Candidate* candidate, const MeasureResult& result) {
   ++session_.measured;
   ++report_.measured;
+  session_.profile.build_s += result.build_s;
+  session_.profile.run_s += result.run_s;
   if (result.lost_worker) ++lost_workers_;
   if (!result.ok()) note_failure(*candidate, result.error, result.signal, result.message);
   if (result.ok() && !result.raced_out) run_s_ = result.run_s;
@@ -263,6 +265,7 @@ void TaskTuner::set_best(const Candidate* candidate, double seconds, bool confir
 
 Result<> TaskTuner::measure_default() {
   if (!session_.options.start_from_default) return {};
+  const PhaseTimer timer(session_, session_.profile.measure_s);
   const auto start = session_.elapsed_s();
   if (const auto known = records_.find(default_->trace); known != records_.end()) {
     known_[default_->number] = known->second.first();
@@ -309,7 +312,11 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
   const auto start = session_.elapsed_s();
   ++generation_;
   // A batch cut short is the beginning of a whole one.
-  std::vector<const Candidate*> batch = strategy_->propose(static_cast<size_t>(session_.options.batch));
+  std::vector<const Candidate*> batch;
+  {
+    const PhaseTimer timer(session_, session_.profile.propose_s);
+    batch = strategy_->propose(static_cast<size_t>(session_.options.batch));
+  }
   batch.resize(std::min(batch.size(), n));
   std::vector<const Candidate*> unknown;
   for (const Candidate* candidate : batch) {
@@ -322,7 +329,10 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
       unknown.push_back(candidate);
     }
   }
-  if (!unknown.empty()) FETTLE_TRY_VOID(measure(unknown, {.incumbent_s = report_.best_s}));
+  if (!unknown.empty()) {
+    const PhaseTimer timer(session_, session_.profile.measure_s);
+    FETTLE_TRY_VOID(measure(unknown, {.incumbent_s = report_.best_s}));
+  }
 
   std::vector<Observation> observations;
   for (const Candidate* candidate : batch) {
@@ -332,8 +342,12 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
     if (!std::isfinite(known->second.seconds)) ++report_.failed;
   }
   report_.trials += static_cast<int64_t>(observations.size());
-  strategy_->observe(observations);
-  FETTLE_TRY_VOID(session_.learner.learn(observations));
+  {
+    const PhaseTimer timer(session_, session_.profile.learn_s);
+    strategy_->observe(observations);
+    FETTLE_TRY_VOID(session_.learner.learn(observations));
+  }
+  const PhaseTimer timer(session_, session_.profile.confirm_s);
   FETTLE_TRY_VOID(check_leader());
   report_.seconds += session_.elapsed_s() - start;
   return BatchOutcome{report_.best_s, static_cast<int64_t>(observations.size()), batch.empty()};

@@ -47,12 +47,28 @@ struct TuneSession {
   int64_t failed = 0;
   std::vector<FailureKind> failures;  // of all results used
   const void* current = nullptr;      // whose workload the runner has
+  TuneProfile profile;
 
   double elapsed_s() const;
   bool stopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
   bool out_of_time() const { return elapsed_s() >= search_until_s; }
   /// Seconds until then; not negative.
   double left_s(double until_s) const { return std::max(0.0, until_s - elapsed_s()); }
+};
+
+/// Adds what passes while it lives to a phase of the profile.
+class PhaseTimer {
+ public:
+  PhaseTimer(const TuneSession& session, double& phase)
+      : session_(session), phase_(phase), start_s_(session.elapsed_s()) {}
+  ~PhaseTimer() { phase_ += session_.elapsed_s() - start_s_; }
+  PhaseTimer(const PhaseTimer&) = delete;
+  PhaseTimer& operator=(const PhaseTimer&) = delete;
+
+ private:
+  const TuneSession& session_;
+  double& phase_;
+  double start_s_;
 };
 
 /// What a search goes by: the median or, where that is not tight, since something else ran as well, the fastest batch.

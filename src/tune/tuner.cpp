@@ -95,6 +95,7 @@ class Run {
   }
 
   Result<> make_tuners() {
+    const PhaseTimer timer(session_, session_.profile.prepare_s);
     for (size_t e = 0; e < entries_.size() && !session_.stopped() && !session_.out_of_time(); ++e) {
       auto tuner = TaskTuner::make(session_, entries_[e].task);
       if (tuner)
@@ -199,6 +200,7 @@ class Run {
 
   // Points are predicted where the model's time is spent.
   Result<> begin_searches(const std::vector<size_t>& tuned, const std::vector<ScheduledTask>& tasks) {
+    const PhaseTimer timer(session_, session_.profile.prepare_s);
     double total_s = 0;
     for (const ScheduledTask& task : tasks) total_s += task.weight * task.default_s;
     for (size_t i = 0; i < tuned.size(); ++i) {
@@ -247,6 +249,7 @@ class Run {
     }
     if (entry.steps++ % (1 + kBatchesBetween) == 0) {
       if (entry.in_vain++ >= kCloserLooks) entry.done = true;
+      const PhaseTimer timer(session_, session_.profile.confirm_s);
       return tuner.refine();
     }
     FETTLE_TRY(const BatchOutcome outcome, tuner.run_batch(batch_size()));
@@ -257,6 +260,7 @@ class Run {
 
   // Those that matter most first; each leaves to the others what they need.
   Result<> confirm() {
+    const PhaseTimer timer(session_, session_.profile.confirm_s);
     std::vector<size_t> order;
     for (size_t e = 0; e < entries_.size(); ++e)
       if (entries_[e].tuner) order.push_back(e);
@@ -346,6 +350,7 @@ class Run {
     report.measured = session_.measured;
     for (const Entry& entry : entries_) report.points += entry.tuner ? entry.tuner->points() : 0;
     report.seconds = session_.elapsed_s();
+    report.profile = session_.profile;
     report.stopped = session_.stopped();
     report.failures = session_.failures;
     return report;

@@ -107,6 +107,17 @@ struct TaskReport {
   double seconds = 0;  // spent on it
 };
 
+/// Where a run's time went. Seconds; the phases do not overlap, and what is in none of them is bookkeeping.
+struct TuneProfile {
+  double prepare_s = 0;  // defaults constructed, records read
+  double propose_s = 0;  // candidates made, predicted and chosen
+  double measure_s = 0;  // waiting for the runner, in the search
+  double learn_s = 0;    // the cost model trained
+  double confirm_s = 0;  // the best timed again side by side and checked
+  // Of all candidates, by the runner's account; several are built at once.
+  double build_s = 0, run_s = 0;
+};
+
 struct TuneReport {
   std::vector<TaskReport> tasks;  // in the order given
   int64_t trials = 0;
@@ -115,6 +126,7 @@ struct TuneReport {
   double default_s = 0;    // Σ weight · default over the measured tasks
   double estimated_s = 0;  // Σ weight · best over these
   double seconds = 0;
+  TuneProfile profile;
   bool stopped = false;  // by the flag
   std::vector<FailureKind> failures;
 };

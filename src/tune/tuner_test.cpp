@@ -101,6 +101,22 @@ TEST_F(Tuner, AsPublishedNothingIsKnownAtTheStart) {
   EXPECT_EQ(model.updates, 5);  // batches of 8
 }
 
+TEST_F(Tuner, SaysWhereTheTimeWent) {
+  runner.outcome = [](const Func& func, int, const MeasureRequest&) {
+    MeasureResult result = FakeRunner::timed(toy_seconds(func));
+    result.build_s = 0.25;
+    result.run_s = 0.5;
+    return result;
+  };
+  const auto report = tune_tasks({{toy_workload(), 1, "toy"}}, target, 1, *database, runner, model, options());
+  ASSERT_TRUE(report.has_value()) << report.error().to_string();
+  const TuneProfile& p = report->profile;
+  EXPECT_DOUBLE_EQ(p.build_s, 0.25 * static_cast<double>(report->measured));
+  EXPECT_DOUBLE_EQ(p.run_s, 0.5 * static_cast<double>(report->measured));
+  for (const double phase : {p.prepare_s, p.propose_s, p.measure_s, p.confirm_s}) EXPECT_GT(phase, 0);
+  EXPECT_LE(p.prepare_s + p.propose_s + p.measure_s + p.learn_s + p.confirm_s, report->seconds);
+}
+
 TEST_F(Tuner, NothingIsMeasuredTwiceButToConfirm) {
   const TaskReport report = tune(options());
   const auto traces = searched();
