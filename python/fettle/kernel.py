@@ -117,9 +117,10 @@ class Kernel:
             arrays.append((index, self._array(index, value)))
         self._base._set(arrays)
 
-    def time(self, seconds=0.3):
-        """Median and least seconds of a call on its own buffers, and the relative half-width of the median's interval."""
-        return self._base._time(seconds)
+    def time(self, seconds=0.3, flush_bytes=0):
+        """Median and least seconds of a call on its own buffers, and the relative half-width of the median's interval. With
+        flush_bytes, so much memory is written before each call, untimed: it begins with cold caches."""
+        return self._base._time(seconds, flush_bytes)
 
     def __repr__(self):
         return f"<fettle.Kernel ({', '.join(p[0] for p in self.params)})>"

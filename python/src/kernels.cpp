@@ -100,13 +100,15 @@ void set_constants(PyKernel& self, const std::vector<std::pair<int, InputArray>>
   if (!status) throw Failure{status.error()};
 }
 
-nb::tuple time_kernel(PyKernel& self, double seconds) {
+nb::tuple time_kernel(PyKernel& self, double seconds, int64_t flush_bytes) {
   if (!(seconds > 0) || seconds > 600) raise(ErrorCode::E709, "a time to measure for is at most 600 s");
+  if (flush_bytes < 0 || flush_bytes > int64_t{1} << 30)
+    raise(ErrorCode::E709, "memory to write between calls is at most 1 GiB");
   Timing timing;
   {
     nb::gil_scoped_release released;
     const std::lock_guard lock(self.mutex);
-    timing = time_call([&] { return self.kernel.call(); }, {.max_seconds = seconds});
+    timing = time_call([&] { return self.kernel.call(); }, {.max_seconds = seconds, .flush_bytes = flush_bytes});
   }
   if (timing.status != 0) raise(ErrorCode::E710, fmt::format("the kernel returned {}", timing.status));
   return nb::make_tuple(timing.median_s, timing.min_s, timing.half_width);

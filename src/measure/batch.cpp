@@ -28,7 +28,8 @@ constexpr int kAttempts = 2;
 Json to_json(const TimingOptions& t, double incumbent_s, double max_seconds) {
   return {{"incumbent_s", incumbent_s},   {"target_half_width", t.target_half_width},
           {"batch_s", t.batch_s},         {"min_samples", t.min_samples},
-          {"max_samples", t.max_samples}, {"max_seconds", std::min(t.max_seconds, max_seconds)}};
+          {"max_samples", t.max_samples}, {"max_seconds", std::min(t.max_seconds, max_seconds)},
+          {"flush_bytes", t.flush_bytes}};
 }
 
 /// A distinct trace.
@@ -79,12 +80,8 @@ class Batch {
   }
 
  private:
-  double left_s() const {
-    return deadline_ ? std::chrono::duration<double>(*deadline_ - Clock::now()).count() : 1e9;
-  }
-  bool stopped() {
-    return stopped_ = stopped_ || left_s() <= 0 || (request_.should_stop && request_.should_stop());
-  }
+  double left_s() const { return deadline_ ? std::chrono::duration<double>(*deadline_ - Clock::now()).count() : 1e9; }
+  bool stopped() { return stopped_ = stopped_ || left_s() <= 0 || (request_.should_stop && request_.should_stop()); }
 
   static MeasureResult failure(ErrorCode code, std::string message, int signal = 0) {
     MeasureResult result;
@@ -259,8 +256,8 @@ class Batch {
   Deadline deadline_;
   std::vector<Build> builds_;
   std::vector<Job> jobs_;
-  size_t next_ = 0;             // to be built
-  std::deque<Build*> again_;    // to be built again
+  size_t next_ = 0;           // to be built
+  std::deque<Build*> again_;  // to be built again
   double incumbent_s_;
   bool stopped_ = false;
 };

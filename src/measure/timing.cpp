@@ -47,11 +47,35 @@ MedianInterval median_interval(std::vector<double>& samples) {
   return result;
 }
 
+namespace {
+
+/// Memory written so that nothing else stays in the caches.
+class CacheFlusher {
+ public:
+  explicit CacheFlusher(int64_t bytes) : lines_(static_cast<size_t>(std::max<int64_t>(0, bytes)) / kLine) {}
+  void flush() {
+    ++value_;
+    for (Line& line : lines_) line.words[0] = value_;
+  }
+
+ private:
+  static constexpr size_t kLine = 64;
+  struct alignas(kLine) Line {
+    volatile uint64_t words[kLine / sizeof(uint64_t)];
+  };
+  std::vector<Line> lines_;
+  uint64_t value_ = 0;
+};
+
+}  // namespace
+
 Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options, const Clocks& clocks) {
   Timing timing;
+  CacheFlusher caches(options.flush_bytes);
   const double begin = clocks.awake_s();
   const auto timed = [&](int64_t calls) {
     for (int sleeps = 0;; ++sleeps) {
+      if (options.flush_bytes > 0) caches.flush();
       const double asleep = clocks.asleep_s(), start = clocks.awake_s();
       for (int64_t i = 0; i < calls && timing.status == 0; ++i) timing.status = call();
       timing.calls += calls;
@@ -74,7 +98,8 @@ Timing time_call(const std::function<int32_t()>& call, const TimingOptions& opti
     timing.raced_out = true;
     return timing;
   }
-  const auto batch = static_cast<int64_t>(std::clamp(std::ceil(options.batch_s / estimate_s), 1.0, 1e6));
+  const double wanted = options.flush_bytes > 0 ? 1 : std::ceil(options.batch_s / estimate_s);
+  const auto batch = static_cast<int64_t>(std::clamp(wanted, 1.0, 1e6));
   if (batch == 1) samples.push_back(warm_s);
 
   for (;;) {

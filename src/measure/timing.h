@@ -14,6 +14,9 @@ struct TimingOptions {
   int min_samples = 5;              // batches, unless raced out or out of time
   int max_samples = 300;
   double max_seconds = 0.3;  // in all; at least three batches are timed even so
+  /// Before each sample, which is then a single call, so much memory is written, untimed: what the call reads is no
+  /// longer in this core's caches. 0: caches stay warm.
+  int64_t flush_bytes = 0;
 };
 
 struct Timing {

@@ -47,6 +47,18 @@ TEST(Timing, CountsCallsInBatches) {
   EXPECT_FALSE(timing.raced_out);
 }
 
+TEST(Timing, ColdCachesMeanSingleCalls) {
+  int64_t calls = 0;
+  TimingOptions options;
+  options.max_samples = 7;
+  options.target_half_width = 0;
+  options.batch_s = 1e-3;
+  options.flush_bytes = int64_t{1} << 20;
+  const Timing timing = time_call([&] { return ++calls, spin(1e-6), 0; }, options);
+  EXPECT_EQ(timing.samples, 7);
+  EXPECT_LE(calls, 7 + 2);
+}
+
 TEST(Timing, StopsWhenPlainlySlower) {
   int64_t calls = 0;
   const auto call = [&] { return ++calls, spin(1e-3), 0; };

@@ -13,6 +13,7 @@ namespace fettle {
 namespace {
 
 constexpr double kMaxSeconds = 1e7;
+constexpr int64_t kMaxFlushBytes = int64_t{1} << 30;
 
 bool is_time(double x) { return std::isfinite(x) && x >= 0 && x <= kMaxSeconds; }
 
@@ -66,6 +67,7 @@ wire::Measure to_wire(const MeasureRequest& request) {
   m.set_min_samples(request.timing.min_samples);
   m.set_max_samples(request.timing.max_samples);
   m.set_max_seconds_each(request.timing.max_seconds);
+  m.set_flush_bytes(request.timing.flush_bytes);
   if (request.max_seconds < kMaxSeconds) m.set_max_seconds(std::max(request.max_seconds, 1e-3));
   return m;
 }
@@ -79,6 +81,7 @@ MeasureRequest from_wire(const wire::Measure& m) {
   request.timing.min_samples = m.min_samples();
   request.timing.max_samples = m.max_samples();
   request.timing.max_seconds = m.max_seconds_each();
+  request.timing.flush_bytes = m.flush_bytes();
   if (m.max_seconds() > 0) request.max_seconds = m.max_seconds();
   return request;
 }
@@ -125,6 +128,8 @@ Result<> check(const wire::Measure& m) {
     if (!is_time(s)) return malformed("a time or ratio of a request makes no sense");
   if (m.min_samples() < 0 || m.max_samples() < 1 || m.max_samples() > 1'000'000 || m.min_samples() > m.max_samples())
     return malformed("a request's number of samples makes no sense");
+  if (m.flush_bytes() < 0 || m.flush_bytes() > kMaxFlushBytes)
+    return malformed("a request's memory to write between calls makes no sense");
   return {};
 }
 

@@ -39,6 +39,7 @@ TimingOptions timing_from(const Json& json) {
   options.min_samples = json.at("min_samples");
   options.max_samples = json.at("max_samples");
   options.max_seconds = json.at("max_seconds");
+  options.flush_bytes = json.at("flush_bytes");
   return options;
 }
 
