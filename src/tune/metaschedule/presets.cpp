@@ -29,8 +29,7 @@ std::vector<WeightedMutator> cpu_mutators() {
 
 MultiLevelTilingOptions gpu_tiling() {
   MultiLevelTilingOptions options;
-  options.tiling.structure = "SSSRRSRS";
-  options.tiling.tile_binds = {"blockIdx.x", "vthread.x", "threadIdx.x"};
+  options.tiling = tiling_for_threads();
   options.read = {Reuse::When::kMust, {4}, "shared"};
   options.write = {Reuse::When::kMust, {3}, "local"};
   return options;

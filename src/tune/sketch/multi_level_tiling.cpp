@@ -35,6 +35,12 @@ tl::unexpected<Diagnostic> does_not_fit(const Schedule& s, const StmtNode* place
 
 }  // namespace
 
+MultiLevelTiling tiling_for_threads() {
+  MultiLevelTiling tiling("SSSRRSRS");
+  tiling.tile_binds = {"blockIdx.x", "vthread.x", "threadIdx.x"};
+  return tiling;
+}
+
 Result<MultiLevelTiling::Levels> MultiLevelTiling::apply(Schedule& s, BlockRef block) const {
   FETTLE_TRY(const Stmt stmt, s.block(block));
   const auto& node = *stmt.as<BlockNode>();

@@ -32,4 +32,7 @@ struct MultiLevelTiling {
   Result<Levels> apply(Schedule& s, BlockRef block) const;
 };
 
+/// "SSSRRSRS" over blocks, virtual threads and threads of a GPU.
+MultiLevelTiling tiling_for_threads();
+
 }  // namespace fettle

@@ -66,6 +66,7 @@ const BlockNode* SketchState::block() const {
 
 SketchState initial_state(const Func& workload, const DeriveOptions& options) {
   SketchState state{.schedule = Schedule(workload), .nodes = NodeOrder(workload).take(), .options = &options};
+  if (options.target) state.schedule.set_target(options.target);
   state.working = state.nodes.size();
   return state;
 }
@@ -80,7 +81,7 @@ Result<Derivation> derive_sketches(const Func& workload, const DeriveOptions& op
     const SketchState state = std::move(queue.front());
     queue.pop_front();
     if (state.working == 0) {
-      result.sketches.push_back({workload, open_steps(state.schedule), state.derivation});
+      result.sketches.push_back({workload, open_steps(state.schedule), state.derivation, options.target});
       continue;
     }
     for (const DerivationRule* rule : rules) {
@@ -101,6 +102,7 @@ Result<Derivation> derive_sketches(const Func& workload, const DeriveOptions& op
 
 Result<Schedule> instantiate(const Sketch& sketch, uint64_t seed, std::shared_ptr<const DecisionMap> decisions) {
   Schedule s(sketch.workload, seed, std::move(decisions));
+  if (sketch.target) s.set_target(sketch.target);
   FETTLE_TRY_VOID(replay(s, sketch.steps));
   return s;
 }

@@ -24,6 +24,8 @@ struct DeriveOptions {
   std::vector<const DerivationRule*> rules = {};
   /// Cores that want work (has_more_reduction_parallel).
   int cores = 1;
+  /// What the sketches are for, where steps ask (memory scopes); null: a CPU.
+  std::shared_ptr<const Target> target = nullptr;
   /// How blocks with reuse are tiled. "SSRSRS" has the consumer joined behind its first and its second S.
   MultiLevelTiling tiling = {};
   /// States looked at, at most: E236 where there are more.
@@ -62,6 +64,7 @@ struct Sketch {
   Func workload;
   ParsedTrace steps;
   std::vector<std::string> derivation;
+  std::shared_ptr<const Target> target = nullptr;  // DeriveOptions::target
 };
 
 struct Derivation {

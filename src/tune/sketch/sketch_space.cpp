@@ -26,6 +26,7 @@
 #include "schedule/primitives/vectorize.h"
 #include "tune/sketch/conditions.h"
 #include "tune/sketch/loop_annotation.h"
+#include "tune/sketch/thread_binding.h"
 
 namespace fettle {
 namespace {
@@ -42,6 +43,7 @@ struct Structure {
 struct Derived {
   Func workload;
   int threads = 1;
+  bool bound = false;  // to the threads of a GPU
   std::vector<Sketch> sketches;
   std::vector<Structure> structures;
 };
@@ -104,7 +106,7 @@ class SketchSpace : public Space {
     for (const Structure& structure : derived.structures) weights[structure.sketch] += structure.points;
     s.set_address_prefix("sketch_space");
     FETTLE_TRY(const int64_t sketch, choose(s, "sketch", numbers, weights));
-    FETTLE_TRY_VOID(cut(s, derived.sketches[static_cast<size_t>(sketch)]));
+    FETTLE_TRY_VOID(cut(s, derived.sketches[static_cast<size_t>(sketch)], derived.bound));
     Places places;
     while (const auto movable = next_movable(s.func(), places)) {
       const std::string& block = *movable;
@@ -125,16 +127,22 @@ class SketchSpace : public Space {
       places.push_back(place);
       FETTLE_TRY_VOID(move(s, block, place));
     }
+    if (derived.bound) {
+      FETTLE_TRY_VOID(bind_threads(s, *target));
+      FETTLE_TRY_VOID(fits_threads(s.func(), *target));
+      return s;
+    }
     FETTLE_TRY_VOID(annotate(s, derived.threads));
     FETTLE_TRY_VOID(decompose_reductions(s));
     FETTLE_TRY_VOID(verify(s.func(), *target, {.races = false}));
     return s;
   }
 
-  // The sketch's steps; then blocks that no rule tiled are cut once.
+  // The sketch's steps; then, for lanes, blocks that no rule tiled are cut once.
   //   for i: for j: for k: S   →   for i: for j_0: for k: for j_1: S
-  Result<> cut(Schedule& s, const Sketch& sketch) const {
+  Result<> cut(Schedule& s, const Sketch& sketch, bool bound) const {
     FETTLE_TRY_VOID(replay(s, sketch.steps));
+    if (bound) return {};
     const Func before = s.func();
     for (const BlockNode* node : blocks_of(before.root())) {
       const std::string name = node->name;
@@ -247,14 +255,51 @@ class SketchSpace : public Space {
     return {};
   }
 
+  // Nests that no rule bound get threads, and copies to shared memory are made by all threads of a block.
+  Result<> bind_threads(Schedule& s, const Target& target, bool decide_only = false) const {
+    std::vector<int64_t> extents;
+    for (const int64_t extent : options_.thread_extents)
+      if (extent <= target.max_threads_per_block) extents.push_back(extent);
+    if (extents.empty()) extents = {target.max_threads_per_block};
+    for (const std::string& name : nest_blocks(s.func())) {
+      FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
+      if (is_unbound(s.func(), *find_block(s.func()->body, name))) {
+        s.set_address_prefix("thread_binding");
+        FETTLE_TRY(const int64_t threads, choose(s, name, extents));
+        if (!decide_only) FETTLE_TRY_VOID(bind_outer_loops(s, block, IntRef(threads)));
+      }
+      s.set_address_prefix("unroll");
+      FETTLE_TRY(const int64_t steps, choose(s, name, options_.unroll_steps));
+      if (decide_only) continue;
+      FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
+      FETTLE_TRY(const Stmt outermost, s.loop(loops.front()));
+      for (const BlockNode* inner : blocks_under(outermost)) {
+        if (inner->writes[0].buffer->scope != "shared") continue;
+        FETTLE_TRY(const BlockRef copy, get_block(s, {.name = std::string(inner->name)}));
+        FETTLE_TRY_VOID(share_among_threads(s, copy));
+      }
+      if (steps > 0)
+        FETTLE_TRY_VOID(pragma(s, {.loop = loops.front(), .name = "auto_unroll_max_step", .value = steps}));
+    }
+    return {};
+  }
+
   Result<const Derived*> derive(const Func& workload, const std::shared_ptr<const Target>& target, int threads) const {
     const Digest hash = canonical_hash(workload);
     auto [known, end] = derived_.equal_range(hash);
     for (; known != end; ++known)
-      if (known->second.threads == threads && structural_equal(known->second.workload, workload)) return &known->second;
-    Derived made{.workload = workload, .threads = threads};
+      if (known->second.threads == threads && known->second.bound == target->has_threads() &&
+          structural_equal(known->second.workload, workload))
+        return &known->second;
+    Derived made{.workload = workload, .threads = threads, .bound = target->has_threads()};
     DeriveOptions derive = options_.derive;
     derive.cores = threads;
+    if (made.bound) {
+      constexpr int kBlocksToFill = 64;  // a GPU has so many at least
+      derive.cores = kBlocksToFill;
+      derive.target = target;
+      if (derive.tiling.tile_binds.empty()) derive.tiling = tiling_for_threads();
+    }
     FETTLE_TRY(Derivation derivation, derive_sketches(workload, derive));
     made.sketches = std::move(derivation.sketches);
     for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
@@ -271,7 +316,7 @@ class SketchSpace : public Space {
     for (uint64_t seed = 0; seed < kSizes; ++seed) {
       Schedule s(derived.workload, seed);
       s.set_target(target);
-      if (cut(s, derived.sketches[sketch])) open.emplace_back(std::move(s), Places{});
+      if (cut(s, derived.sketches[sketch], derived.bound)) open.emplace_back(std::move(s), Places{});
     }
     while (!open.empty()) {
       auto [s, places] = std::move(open.back());
@@ -288,7 +333,7 @@ class SketchSpace : public Space {
         continue;
       }
       if (derived.structures.size() >= options_.max_structures || !seen.insert(places).second) continue;
-      if (!annotate(s, derived.threads, true)) continue;
+      if (!(derived.bound ? bind_threads(s, *target, true) : annotate(s, derived.threads, true))) continue;
       double points = 1;
       for (const auto& step : s.trace().steps)
         if (step->def->samples) points *= choices_of(*step);

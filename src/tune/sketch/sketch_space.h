@@ -13,8 +13,9 @@ namespace fettle {
 struct SketchSpaceOptions {
   /// `cores` is set from the threads that a kernel may use.
   DeriveOptions derive = {};
-  int64_t max_vector_lanes = 64;                         // elements of a vectorized loop
-  std::vector<int64_t> unroll_steps = {0, 16, 64, 512};  // of the pragma auto_unroll_max_step
+  int64_t max_vector_lanes = 64;                             // elements of a vectorized loop
+  std::vector<int64_t> unroll_steps = {0, 16, 64, 512};      // of the pragma auto_unroll_max_step
+  std::vector<int64_t> thread_extents = {32, 64, 128, 256};  // of a nest that no rule bound, on a target with threads
   size_t max_structures = 512;  // sketches times places of blocks; those found later are left out
 };
 
@@ -27,9 +28,12 @@ struct SketchSpaceOptions {
 ///   parallel/BLOCK  how many of the outermost loops of the nest are fused and run in parallel
 ///   vector/BLOCK    how many of the innermost become lanes
 ///   unroll/BLOCK    the limit of auto_unroll_max_step
-/// Then reductions are cleared by nests of their own. Sketches and places are drawn in proportion to how many points
-/// they have, everything else alike; what turns out not to be legal is drawn anew. So each legal point is equally
-/// likely. The space remembers the sketches of each workload; it is used by one thread at a time.
+/// Then reductions are cleared by nests of their own. On a target with threads, tiles are "SSSRRSRS" over blocks,
+/// virtual threads and threads; in place of parallel and vector there is thread_binding/BLOCK, the threads of a nest
+/// that no rule bound, and copies to shared memory are made by all threads of a block. Sketches and places are drawn in
+/// proportion to how many points they have, everything else alike; what turns out not to be legal is drawn anew. So
+/// each legal point is equally likely. The space remembers the sketches of each workload; it is used by one thread at a
+/// time.
 std::unique_ptr<Space> make_sketch_space(SketchSpaceOptions options = {});
 
 }  // namespace fettle

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "codegen/device/testing.h"
 #include "lower/lower.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/testing.h"
@@ -33,6 +35,27 @@ TEST(SketchSpace, PointsComputeTheSame) {
         ASSERT_OK(again);
         EXPECT_EQ(to_text(again->trace()), to_text(point->trace()));
       }
+}
+
+TEST(SketchSpace, PointsRunOnThreads) {
+  const auto target = std::make_shared<const Target>(parse_target("opencl").value());
+  const auto space = make_sketch_space();
+  std::set<std::string> structures;
+  for (const Func& func : {testing::matmul_relu(16, 8, 12), testing::reduction_workload(3, 7, 80, false),
+                           testing::relu_workload(3, 7, 19)})
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      const auto point = space->generate(func, target, 1, seed, nullptr);
+      ASSERT_OK(point) << func->name;
+      EXPECT_TRUE(testing::same_on_opencl(func, point->func())) << to_text(point->trace());
+      const auto again =
+          space->generate(func, target, 1, seed + 99, std::make_shared<const DecisionMap>(point->decisions()));
+      ASSERT_OK(again);
+      EXPECT_EQ(to_text(again->trace()), to_text(point->trace()));
+      const std::string text = to_text(point->func());
+      for (const char* part : {"shared", "vthread", "threadIdx.x"})
+        if (text.find(part) != std::string::npos) structures.insert(part);
+    }
+  EXPECT_EQ(structures.size(), 3u);
 }
 
 // Every complete program is equally likely: Pearson's test over all points of a small space, whose sketches and places

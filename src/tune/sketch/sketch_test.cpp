@@ -7,6 +7,7 @@
 #include "schedule/testing.h"
 #include "tune/sketch/conditions.h"
 #include "tune/sketch/test_programs.h"
+#include "tune/space/test_workloads.h"
 
 namespace fettle {
 namespace {
@@ -118,6 +119,44 @@ TEST(Sketch, AUsersRuleJoinsTheOthers) {
   const auto found = derivations(*derived);
   EXPECT_EQ(std::ranges::count(found, "unroll_everything, skip, skip"), 1) << found.size();
   EXPECT_EQ(found.size(), derivations(*derive_sketches(testing::matmul(16, 16, 16))).size() * 1 + 2);
+}
+
+DeriveOptions for_threads() {
+  return {.cores = 64,
+          .target = std::make_shared<const Target>(parse_target("opencl").value()),
+          .tiling = tiling_for_threads()};
+}
+
+TEST(Sketch, TilesOnThreadsReadThroughSharedMemory) {
+  const auto derived = derive_sketches(testing::matmul(16, 16, 16), for_threads());
+  ASSERT_OK(derived);
+  for (const auto& refusal : derived->refused) ADD_FAILURE() << refusal.rule << " " << refusal.why.to_string();
+  const auto found = derivations(*derived);
+  // C is tiled; B and A are then each read through a copy, or not.
+  for (const char* expected : {"multi_level_tiling, skip, skip", "multi_level_tiling, add_cache_read, skip, skip",
+                               "multi_level_tiling, skip, add_cache_read, skip",
+                               "multi_level_tiling, add_cache_read, skip, add_cache_read, skip"})
+    EXPECT_EQ(std::ranges::count(found, expected), 1) << expected;
+  for (const Sketch& sketch : derived->sketches)
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      const auto point = instantiate(sketch, seed);
+      ASSERT_OK(point) << to_text(sketch);
+      EXPECT_TRUE(testing::same_result(sketch.workload, point->func())) << to_text(sketch);
+    }
+}
+
+TEST(Sketch, ReductionsAreSharedAmongThreads) {
+  const auto derived = derive_sketches(testing::reduction_workload(3, 7, 80, false), for_threads());
+  ASSERT_OK(derived);
+  bool found = false;
+  for (const Sketch& sketch : derived->sketches)
+    found = found || std::ranges::count(sketch.derivation, "cross_thread_reduction") > 0;
+  EXPECT_TRUE(found);
+  // Not where nothing is bound.
+  const auto unbound = derive_sketches(testing::reduction_workload(3, 7, 80, false), {.cores = 64});
+  ASSERT_OK(unbound);
+  for (const Sketch& sketch : unbound->sketches)
+    EXPECT_EQ(std::ranges::count(sketch.derivation, "cross_thread_reduction"), 0);
 }
 
 TEST(Sketch, RefusedStepsAreTold) {

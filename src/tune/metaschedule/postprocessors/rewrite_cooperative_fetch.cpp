@@ -1,8 +1,8 @@
 #include "ir/visit.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/unannotate.h"
-#include "tune/metaschedule/bindings.h"
 #include "tune/metaschedule/postprocessor.h"
+#include "tune/sketch/thread_binding.h"
 
 namespace fettle {
 

@@ -2,9 +2,9 @@
 
 #include "ir/visit.h"
 #include "schedule/primitives/get_block.h"
-#include "tune/metaschedule/bindings.h"
 #include "tune/metaschedule/postprocessor.h"
 #include "tune/sketch/loop_annotation.h"
+#include "tune/sketch/thread_binding.h"
 
 namespace fettle {
 

@@ -1,12 +1,17 @@
-#include "tune/metaschedule/bindings.h"
+#include "tune/sketch/thread_binding.h"
 
 #include <algorithm>
 
+#include "analysis/verify.h"
 #include "ir/visit.h"
+#include "lower/device/device.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/bind.h"
+#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/sample_categorical.h"
 #include "schedule/primitives/split.h"
 #include "target/thread_axes.h"
 #include "tune/sketch/loop_annotation.h"
@@ -74,6 +79,40 @@ Result<> share_among_threads(Schedule& s, BlockRef copy) {
   FETTLE_TRY(const LoopRef all, fused_loop(s, own));
   FETTLE_TRY(const auto parts, split(s, {.loop = all, .factors = {kInfer, threads}, .tail = Tail::kGuard}));
   return bind(s, {.loop = parts[1], .thread_axis = "threadIdx.x"});
+}
+
+Result<> fits_threads(const Func& func, const Target& target) {
+  if (!target.has_threads()) return fail(ErrorCode::E301, "the target has no threads", "fits_threads");
+  FETTLE_TRY_VOID(verify(func, target));
+  // Threads of a block, shared memory and barriers are what lowering makes of it.
+  FETTLE_TRY(const DeviceProgram program, lower_for_device(func, target));
+  for (const auto& [name, kernel] : program.kernels)
+    if (kernel.block[0] * kernel.block[1] * kernel.block[2] > target.max_threads_per_block)
+      return fail(ErrorCode::E230, "too many threads in a block of " + name, "fits_threads");
+  return {};
+}
+
+Result<> reduce_across_threads(Schedule& s, BlockRef block, const std::vector<int64_t>& extents) {
+  FETTLE_TRY(const LoopRef whole, fused_reduction(s, block));
+  FETTLE_TRY(const int64_t terms, extent_of_loops(s, {whole}));
+  std::vector<int64_t> fitting;
+  for (const int64_t extent : extents)
+    if (terms % extent == 0 && terms > 0) fitting.push_back(extent);
+  if (fitting.empty())
+    return fail(ErrorCode::E235, "no number of threads divides the reduction", "reduce_across_threads");
+  FETTLE_TRY(const ValueRef threads, sample_categorical(s, {.candidates = fitting,
+                                                            .probabilities = std::vector<double>(fitting.size(), 1.0),
+                                                            .name = "thread_binding"}));
+  FETTLE_TRY(const auto parts, split(s, {.loop = whole, .factors = {kInfer, IntRef(threads)}}));
+  FETTLE_TRY(const BlockRef partial, rfactor(s, {.block = block, .loop = parts[1]}));
+  FETTLE_TRY(const auto loops, get_loops(s, {block}));
+  const std::vector<LoopRef> spatial(loops.begin(), loops.end() - 1);
+  if (spatial.empty()) return fail(ErrorCode::E235, "nothing is spatial", "reduce_across_threads");
+  FETTLE_TRY(const LoopRef blocks, fused_loop(s, spatial));
+  FETTLE_TRY_VOID(compute_at(s, {.block = partial, .loop = blocks}));
+  FETTLE_TRY_VOID(bind(s, {.loop = blocks, .thread_axis = "blockIdx.x"}));
+  FETTLE_TRY(const auto inner, get_loops(s, {partial}));
+  return bind(s, {.loop = inner.at(inner.size() - 2), .thread_axis = "threadIdx.x"});
 }
 
 }  // namespace fettle
