@@ -24,6 +24,8 @@ add_compile_options(-Wall -Wextra -Werror -ffp-contract=off -fno-omit-frame-poin
 # Designated initialisers that lean on default member values are the house style.
 add_compile_options(-Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Position-independent code may still inline what this file defines: nobody puts another definition in its place.
+  add_compile_options(-fno-semantic-interposition)
   # GCC 12 reports these falsely inside its own std::string, std::vector and std::variant (PR 105329, 105651, 105562).
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds>

@@ -4,6 +4,7 @@
 
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
+#include "arith/plain_map.h"
 #include "base/checks.h"
 
 namespace fettle {
@@ -63,6 +64,53 @@ bool writes_are_injective(const BlockNode& block, const Region& region, Analyzer
     if (iter.kind == IterKind::kSpatial) domains.push_back({iter.var, {0, iter.extent}});
   const AffineMap map = detect_affine_map(indices, shape, domains, nullptr, analyzer);
   return map.affine && map.injective;
+}
+
+// Whether points of the loops where the predicate holds certainly have bindings of their own, by a look at them.
+bool plainly_injective(const std::vector<Expr>& bindings, const std::vector<VarDomain>& loops, const Expr& predicate) {
+  PlainLoops plain_loops;
+  for (const VarDomain& d : loops)
+    if (!add_plain_loop(plain_loops, d.var.get(), d.range.min, d.range.extent)) return false;
+  const auto map = plain_map(bindings, plain_loops, predicate);
+  return map && map->injective;
+}
+
+// What a block touches of a region, dimension by dimension, while loops[first] and those inside it run.
+using PlainRegion = SmallVector<PlainRange, 4>;
+
+std::optional<PlainRegion> plain_region(const BlockSite& site, const Region& region, size_t first) {
+  PlainLoops loops;
+  for (size_t i = first; i < site.loops.size(); ++i)
+    if (!add_plain_loop(loops, site.loops[i]->var.get(), site.loops[i]->min, site.loops[i]->extent))
+      return std::nullopt;
+  PlainRegion result;
+  for (const Range& r : region.ranges) {
+    const int64_t* width = as_int(r.extent);
+    if (!width || *width < 1) return std::nullopt;
+    const LinearForm element = linear_form(r.min);
+    LinearForm form(element.constant);
+    for (const LinearTerm& t : element.terms) {
+      const auto iter =
+          std::ranges::find_if(site.block->iters, [&](const IterVar& x) { return x.var.get() == t.expr.get(); });
+      if (iter == site.block->iters.end()) return std::nullopt;
+      form.add(linear_form(iter->binding), t.coeff);
+    }
+    auto range = plain_range(form, loops);
+    if (!range || __builtin_add_overflow(range->high, *width - 1, &range->high)) return std::nullopt;
+    result.push_back(std::move(*range));
+  }
+  return result;
+}
+
+// Whether the first region certainly holds the second, by a look at them.
+bool plainly_holds(const BlockSite& outer, const Region& outer_region, size_t outer_first, const BlockSite& inner,
+                   const Region& inner_region, size_t inner_first) {
+  const auto holding = plain_region(outer, outer_region, outer_first);
+  const auto held = holding ? plain_region(inner, inner_region, inner_first) : std::nullopt;
+  if (!held) return false;
+  for (size_t d = 0; d < held->size(); ++d)
+    if (!plain_covers((*holding)[d], (*held)[d])) return false;
+  return true;
 }
 
 // Quickly: single elements, each spatial iterator of its own in one of the indices.
@@ -243,6 +291,7 @@ class Meeting {
     for (const IterVar& iter : site.block->iters) iters.bind(iter.var, 0, iter.extent);
     for (const Region& w : site.block->writes)
       if (!names_each_iterator(*site.block, w) && !writes_are_injective(*site.block, w, iters)) return false;
+    if (plainly_injective(bindings, domains, instance_condition(site))) return true;
     Analyzer analyzer = analyzer_of(site);
     const AffineMap map = detect_affine_map(bindings, extents, domains, instance_condition(site), analyzer);
     return map.affine && map.injective;
@@ -259,6 +308,7 @@ class Meeting {
 
   bool within(const BlockSite& writer, const Region& written, const BlockSite& reader, const Region& needed) const {
     const auto depth = static_cast<size_t>(writer.depth_of(&loop_)) + 1;
+    if (plainly_holds(writer, written, depth, reader, needed, depth)) return true;
     Analyzer at_writer = analyzer_of(writer), at_reader = analyzer_of(reader);
     const auto made = region_at(writer, written, depth, at_writer), read = region_at(reader, needed, depth, at_reader);
     if (!made || !read) return false;
@@ -425,6 +475,8 @@ ParallelCheck::Known& ParallelCheck::known_instances(size_t index) {
     domains.push_back({l->var, {l->min, l->extent}});
     k.spatial_loops.push_back(l);
   }
+  k.injective = plainly_injective(bindings, domains, instance_condition(site));
+  if (k.injective) return k;
   const AffineMap map = detect_affine_map(bindings, extents, domains, instance_condition(site), analyzer_at(index));
   k.injective = map.affine && map.injective;
   k.why_not_injective = map.reason;
@@ -457,9 +509,10 @@ bool ParallelCheck::holds(const std::optional<std::vector<Range>>& outer,
 Result<> ParallelCheck::check(const ForNode& loop) {
   if (!checks("races")) return {};
   const auto refuse = [&](std::string why) { return fail(ErrorCode::E210, std::move(why), "loop " + loop.var->name); };
-  std::vector<size_t> under;
+  SmallVector<size_t, 16> under;
   for (size_t i = 0; i < sites_.size(); ++i)
     if (sites_[i].depth_of(&loop) >= 0) under.push_back(i);
+  const auto depth = [&](size_t i) { return static_cast<size_t>(sites_[i].depth_of(&loop)) + 1; };
   if (under.empty()) return refuse("no block is under it whose dependences could be known");
 
   for (const size_t i : under) {
@@ -482,7 +535,8 @@ Result<> ParallelCheck::check(const ForNode& loop) {
         if (other.parent != writer.parent) continue;
         for (const Region& r : other.block->reads) {
           if (!(r.buffer == w.buffer) || (i == j && same_ranges(r, w))) continue;
-          if (!holds(touched(i, w, loop), touched(j, r, loop), w.buffer, analyzer_at(j)))
+          if (!plainly_holds(writer, w, depth(i), other, r, depth(j)) &&
+              !holds(touched(i, w, loop), touched(j, r, loop), w.buffer, analyzer_at(j)))
             return refuse(name_of(other) + " may read what " + name_of(writer) + " writes to " + w.buffer->name +
                           " in another iteration");
           if (j < i && !is_one(loop.extent) && !writes_apart(i, loop))
@@ -491,6 +545,9 @@ Result<> ParallelCheck::check(const ForNode& loop) {
         }
         const Region* v = j > i ? region_of(other.block->writes, w.buffer.get()) : nullptr;
         if (!v || writer.block->annotations.find(kClearsPadLanes) || other.block->annotations.find(kClearsPadLanes))
+          continue;
+        if (plainly_holds(writer, w, depth(i), other, *v, depth(j)) &&
+            plainly_holds(other, *v, depth(j), writer, w, depth(i)))
           continue;
         const auto first = touched(i, w, loop), second = touched(j, *v, loop);
         const bool first_holds = holds(first, second, w.buffer, analyzer_at(j));

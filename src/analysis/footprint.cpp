@@ -1,5 +1,8 @@
 #include "analysis/footprint.h"
 
+#include <optional>
+
+#include "arith/plain_map.h"
 #include "base/check.h"
 
 namespace fettle {
@@ -8,33 +11,34 @@ namespace {
 using detail::saturating_mul;
 
 // A site's loops, those of the blocks around included, with what the iterators of these blocks stand for.
-struct Nest {
+class Nest {
+ public:
   std::vector<const ForNode*> loops;
   std::vector<int64_t> extents;
-  VarMap values;       // iterators, own and outer → loops
-  Analyzer analyzer;
 
-  Nest(const Func& func, const std::vector<BlockSite>& sites, int index, int64_t unbounded) {
-    analyzer.bind_params(func);
-    enter(sites, index);
+  Nest(const Func& func, const std::vector<BlockSite>& sites, int index, int64_t unbounded)
+      : func_(func), sites_(sites), index_(index) {
+    const BlockSite& site = sites[static_cast<size_t>(index)];
+    // Constant loops and plain sums of them need no analyzer.
+    plain_ = site.parent < 0;
+    for (const ForNode* loop : site.loops)
+      plain_ = plain_ && add_plain_loop(plain_loops_, loop->var.get(), loop->min, loop->extent);
+    for (const IterVar& iter : site.block->iters) {
+      auto form = plain_ ? plain_linear(iter.binding, plain_loops_) : std::nullopt;
+      plain_ = form.has_value();
+      if (!plain_) break;
+      forms_.emplace_back(iter.var.get(), std::move(*form));
+    }
+    if (plain_) {
+      loops = site.loops;
+      for (const PlainLoop& loop : plain_loops_) extents.push_back(loop.extent);
+      return;
+    }
+    bind();
     for (const ForNode* loop : loops) {
-      const Interval bounds = analyzer.int_bounds(loop->extent);
+      const Interval bounds = analyzer_.int_bounds(loop->extent);
       extents.push_back(bounds.max == Interval::kPosInf ? unbounded : std::max<int64_t>(bounds.max, 0));
     }
-  }
-
-  void enter(const std::vector<BlockSite>& sites, int index) {
-    const BlockSite& site = sites[static_cast<size_t>(index)];
-    if (site.parent >= 0) enter(sites, site.parent);
-    for (const ForNode* loop : site.loops) {
-      loops.push_back(loop);
-      analyzer.bind(loop->var, values.empty() ? loop->min : substitute(loop->min, values),
-                    values.empty() ? loop->extent : substitute(loop->extent, values));
-    }
-    VarMap own;
-    for (const IterVar& iter : site.block->iters)
-      own[iter.var.get()] = analyzer.simplify(values.empty() ? iter.binding : substitute(iter.binding, values));
-    values.insert(own.begin(), own.end());
   }
 
   int loop_of(const VarNode* var) const {
@@ -42,18 +46,88 @@ struct Nest {
       if (loops[i]->var.get() == var) return static_cast<int>(i);
     return -1;
   }
+
+  /// An expression in the block's iterators, over the loops.
+  LinearForm linear(const Expr& e) {
+    if (plain_) {
+      const LinearForm raw = linear_form(e);
+      LinearForm result(raw.constant);
+      bool known = true;
+      for (const LinearTerm& t : raw.terms) {
+        const auto form =
+            std::find_if(forms_.begin(), forms_.end(), [&](const auto& f) { return f.first == t.expr.get(); });
+        known = known && form != forms_.end();
+        if (known) result.add(form->second, t.coeff);
+      }
+      if (known) return result;
+    }
+    bind();
+    return analyzer_.linear(substitute(e, values_));
+  }
+
+  /// The greatest value of such an expression.
+  int64_t greatest(const Expr& e) {
+    if (const int64_t* value = as_int(e)) return *value;
+    bind();
+    return analyzer_.int_bounds(substitute(e, values_)).max;
+  }
+
+  std::optional<int64_t> constant_value(const Expr& e) {
+    if (const int64_t* value = as_int(e)) return *value;
+    bind();
+    return analyzer_.constant_value(e);
+  }
+
+ private:
+  void bind() {
+    if (std::exchange(bound_, true)) return;
+    loops.clear();
+    analyzer_.bind_params(func_);
+    enter(index_);
+  }
+
+  void enter(int index) {
+    const BlockSite& site = sites_[static_cast<size_t>(index)];
+    if (site.parent >= 0) enter(site.parent);
+    for (const ForNode* loop : site.loops) {
+      loops.push_back(loop);
+      analyzer_.bind(loop->var, substitute(loop->min, values_), substitute(loop->extent, values_));
+    }
+    VarMap own;
+    for (const IterVar& iter : site.block->iters)
+      own[iter.var.get()] = analyzer_.simplify(substitute(iter.binding, values_));
+    values_.insert(own.begin(), own.end());
+  }
+
+  const Func& func_;
+  const std::vector<BlockSite>& sites_;
+  int index_;
+  bool plain_ = false, bound_ = false;
+  PlainLoops plain_loops_;
+  SmallVector<std::pair<const VarNode*, LinearForm>, 4> forms_;  // of the iterators, where plain
+  VarMap values_;                                                // iterators, own and outer → loops; once bound
+  Analyzer analyzer_;
 };
 
 // max - min of an expression at each level (index 0: all loops run).
-using Widths = std::vector<int64_t>;
+using Widths = SmallVector<int64_t, 16>;
 
 class WidthOf {
  public:
   explicit WidthOf(const Nest& nest) : nest_(nest), levels_(nest.loops.size() + 1) {}
 
   Widths of(const LinearForm& form) const {
-    Widths sum(levels_, 0);
+    Widths sum = all(0);
     for (const LinearTerm& t : form.terms) {
+      if (const auto* var = t.expr.as<VarNode>()) {
+        const int loop = nest_.loop_of(var);
+        if (loop < 0) continue;
+        const int64_t w = saturating_mul(std::max<int64_t>(nest_.extents[static_cast<size_t>(loop)] - 1, 0),
+                                         t.coeff < 0 ? -t.coeff : t.coeff);
+        for (int l = 0; l <= loop; ++l)
+          sum[static_cast<size_t>(l)] = detail::saturating_add(sum[static_cast<size_t>(l)], w);
+        continue;
+      }
       const Widths w = of(t.expr);
       const int64_t k = t.coeff < 0 ? -t.coeff : t.coeff;
       for (size_t l = 0; l < levels_; ++l) sum[l] = detail::saturating_add(sum[l], saturating_mul(w[l], k));
@@ -62,7 +136,7 @@ class WidthOf {
   }
 
   Widths of(const Expr& e) const {
-    Widths width(levels_, 0);
+    Widths width = all(0);
     switch (e.kind()) {
       case ExprKind::kVar: {
         const int loop = nest_.loop_of(e.as<VarNode>());
@@ -70,7 +144,8 @@ class WidthOf {
           width[static_cast<size_t>(l)] = std::max<int64_t>(nest_.extents[static_cast<size_t>(loop)] - 1, 0);
         return width;
       }
-      case ExprKind::kIntImm: return width;
+      case ExprKind::kIntImm:
+        return width;
       case ExprKind::kSelect: {
         const auto* n = e.as<SelectNode>();
         return larger(of(n->if_true), of(n->if_false), true);
@@ -80,7 +155,8 @@ class WidthOf {
         const int64_t* c = as_int(n->b);
         switch (n->op) {
           case BinaryOp::kAdd:
-          case BinaryOp::kSub: return of(linear_form(e));
+          case BinaryOp::kSub:
+            return of(linear_form(e));
           case BinaryOp::kMul: {
             if (c) return of(linear_form(e));
             break;
@@ -96,26 +172,35 @@ class WidthOf {
             for (int64_t& w : width) w = std::min(w, *c - 1);
             return width;
           case BinaryOp::kMin:
-          case BinaryOp::kMax: return larger(of(n->a), of(n->b), false);
-          default: break;
+          case BinaryOp::kMax:
+            return larger(of(n->a), of(n->b), false);
+          default:
+            break;
         }
         break;
       }
-      default: break;
+      default:
+        break;
     }
     // Unknown: anything, wherever a loop that runs is used.
     for (size_t i = 0; i < nest_.loops.size(); ++i)
       if (uses_var(e, nest_.loops[i]->var.get()))
         for (size_t l = 0; l <= i; ++l) width[l] = Interval::kPosInf;
-    if (e.kind() == ExprKind::kLoad || e.kind() == ExprKind::kCast) return Widths(levels_, Interval::kPosInf);
+    if (e.kind() == ExprKind::kLoad || e.kind() == ExprKind::kCast) return all(Interval::kPosInf);
     return width;
   }
 
  private:
+  Widths all(int64_t value) const {
+    Widths widths;
+    widths.reserve(levels_);
+    for (size_t l = 0; l < levels_; ++l) widths.push_back(value);
+    return widths;
+  }
+
   // The two sides of a min stay where they are when neither moves; of a select either may be taken.
   static Widths larger(Widths a, const Widths& b, bool sum) {
-    for (size_t l = 0; l < a.size(); ++l)
-      a[l] = sum ? detail::saturating_add(a[l], b[l]) : std::max(a[l], b[l]);
+    for (size_t l = 0; l < a.size(); ++l) a[l] = sum ? detail::saturating_add(a[l], b[l]) : std::max(a[l], b[l]);
     return a;
   }
 
@@ -123,14 +208,10 @@ class WidthOf {
   size_t levels_;
 };
 
-int64_t extent_bound(const Expr& e, Analyzer& analyzer) {
-  if (const int64_t* value = as_int(e)) return *value;
-  return analyzer.int_bounds(e).max;
-}
+using Sizes = SmallVector<int64_t, 6>;  // one a dimension
 
 // Distinct cache lines of a hull of a row-major buffer.
-int64_t line_count(const std::vector<int64_t>& hull, const std::vector<int64_t>& shape, int element_bytes,
-                   int line_bytes) {
+int64_t line_count(const Sizes& hull, const Sizes& shape, int element_bytes, int line_bytes) {
   int64_t run = 1, runs = 1;
   bool contiguous = true;
   for (size_t d = hull.size(); d-- > 0;) {
@@ -158,11 +239,15 @@ AccessFootprint footprint_of(Nest& nest, int site, const Region& region, bool is
   const BufferNode& buffer = *region.buffer;
   const size_t rank = region.ranges.size();
 
-  std::vector<int64_t> shape(rank), strides(rank, AccessFootprint::kIrregular);
-  for (size_t d = 0; d < rank; ++d) shape[d] = extent_bound(buffer.shape[d], nest.analyzer);
+  Sizes shape, strides;
+  for (size_t d = 0; d < rank; ++d) {
+    shape.push_back(1);
+    strides.push_back(AccessFootprint::kIrregular);
+  }
+  for (size_t d = 0; d < rank; ++d) shape[d] = nest.greatest(buffer.shape[d]);
   for (size_t d = 0; d < rank; ++d) {
     if (!buffer.strides.empty()) {
-      if (const auto value = nest.analyzer.constant_value(buffer.strides[d])) strides[d] = *value;
+      if (const auto value = nest.constant_value(buffer.strides[d])) strides[d] = *value;
       continue;
     }
     int64_t stride = 1;
@@ -171,36 +256,42 @@ AccessFootprint footprint_of(Nest& nest, int site, const Region& region, bool is
   }
 
   const WidthOf width_of(nest);
-  std::vector<Widths> hulls(rank);
-  std::vector<char> moves(nest.loops.size(), 0);
+  SmallVector<Widths, 4> hulls;
+  uint64_t moves = 0;  // bits of loops; where there are more, the last stands for them all
+  const auto bit = [](size_t loop) { return uint64_t{1} << std::min<size_t>(loop, 63); };
   int64_t region_elems = 1;
   for (size_t d = 0; d < rank; ++d) {
-    const LinearForm form = nest.analyzer.linear(substitute(region.ranges[d].min, nest.values));
-    const int64_t extent = std::max<int64_t>(extent_bound(substitute(region.ranges[d].extent, nest.values), nest.analyzer), 1);
+    const LinearForm form = nest.linear(region.ranges[d].min);
+    const int64_t extent = std::max<int64_t>(nest.greatest(region.ranges[d].extent), 1);
     region_elems = saturating_mul(region_elems, std::min(extent, shape[d]));
-    hulls[d] = width_of.of(form);
+    hulls.push_back(width_of.of(form));
     for (int64_t& w : hulls[d]) w = std::min(detail::saturating_add(w, extent), std::max<int64_t>(shape[d], 1));
     for (size_t i = 0; i < nest.loops.size(); ++i) {
       int64_t coeff = 0;
       bool irregular = false;
       for (const LinearTerm& t : form.terms) {
-        if (t.expr.get() == nest.loops[i]->var.get()) coeff = t.coeff;
-        else irregular |= t.expr.kind() != ExprKind::kVar && uses_var(t.expr, nest.loops[i]->var.get());
+        if (t.expr.get() == nest.loops[i]->var.get())
+          coeff = t.coeff;
+        else
+          irregular |= t.expr.kind() != ExprKind::kVar && uses_var(t.expr, nest.loops[i]->var.get());
       }
       if (coeff == 0 && !irregular) continue;
-      moves[i] = 1;
+      moves |= bit(i);
       int64_t& stride = f.stride_elems[i];
-      if (irregular || strides[d] == AccessFootprint::kIrregular) stride = AccessFootprint::kIrregular;
-      else if (stride != AccessFootprint::kIrregular) stride += coeff * strides[d];
+      if (irregular || strides[d] == AccessFootprint::kIrregular)
+        stride = AccessFootprint::kIrregular;
+      else if (stride != AccessFootprint::kIrregular)
+        stride += coeff * strides[d];
     }
   }
 
   f.elems.resize(levels);
   f.lines.resize(levels);
-  std::vector<int64_t> hull(rank);
+  Sizes hull = shape;
   int64_t instances = region_elems;  // never more elements than iterations touch
   for (size_t l = levels; l-- > 0;) {
-    if (l < nest.loops.size() && moves[l]) instances = saturating_mul(instances, std::max<int64_t>(nest.extents[l], 1));
+    if (l < nest.loops.size() && (moves & bit(l)))
+      instances = saturating_mul(instances, std::max<int64_t>(nest.extents[l], 1));
     int64_t elems = 1;
     for (size_t d = 0; d < rank; ++d) {
       hull[d] = hulls[d][l];
@@ -269,10 +360,9 @@ std::vector<int64_t> touched_extents(const Func& func, const std::vector<BlockSi
   FETTLE_CHECK(first <= nest.loops.size());
   std::vector<int64_t> result;
   for (size_t d = 0; d < region.ranges.size(); ++d) {
-    const Widths width = WidthOf(nest).of(nest.analyzer.linear(substitute(region.ranges[d].min, nest.values)));
-    const int64_t extent = std::max<int64_t>(extent_bound(substitute(region.ranges[d].extent, nest.values), nest.analyzer), 1);
-    result.push_back(std::min(detail::saturating_add(width[first], extent),
-                              extent_bound(region.buffer->shape[d], nest.analyzer)));
+    const Widths width = WidthOf(nest).of(nest.linear(region.ranges[d].min));
+    const int64_t extent = std::max<int64_t>(nest.greatest(region.ranges[d].extent), 1);
+    result.push_back(std::min(detail::saturating_add(width[first], extent), nest.greatest(region.buffer->shape[d])));
   }
   return result;
 }

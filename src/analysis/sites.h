@@ -22,6 +22,12 @@ struct BlockSite {
   int depth_of(const ForNode* loop) const;
 };
 
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::BlockSite);
+
+namespace fettle {
+
 /// All blocks but the root, in program order; a block comes before those inside it.
 std::vector<BlockSite> block_sites(const Func& func);
 /// The site of the block named `name`, or null.

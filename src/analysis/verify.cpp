@@ -10,6 +10,7 @@
 #include "analysis/dependence.h"
 #include "analysis/footprint.h"
 #include "arith/affine_map.h"
+#include "arith/plain_map.h"
 #include "base/checks.h"
 #include "ir/text.h"
 #include "ir/visit.h"
@@ -166,11 +167,30 @@ class Verifier {
     return result;
   }
 
+  // Plain sums of constant loops: whether all bindings stay in their domains, and cover them where they must.
+  bool plainly_bound(const BlockSite& site, const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
+                     const Expr& condition, bool cover) const {
+    PlainLoops loops;
+    for (const ForNode* loop : site.loops)
+      if (!add_plain_loop(loops, loop->var.get(), loop->min, loop->extent)) return false;
+    const auto map = plain_map(bindings, loops, condition);
+    return map && map->stays_in(extents) && (!cover || map->covers(extents));
+  }
+
   Result<> check_bindings(const BlockSite& site) {
+    const Expr condition = instance_condition(site);
+    const bool cover = only_writer_of_output(site);
+    std::vector<Expr> bindings, extents;
+    bindings.reserve(site.block->iters.size());
+    extents.reserve(site.block->iters.size());
+    for (const IterVar& iter : site.block->iters) {
+      bindings.push_back(iter.binding);
+      extents.push_back(iter.extent);
+    }
+    if (plainly_bound(site, bindings, extents, condition, cover)) return {};
     Analyzer analyzer;
     analyzer.bind_params(func_);
     bind_site(sites_, site, analyzer);
-    const Expr condition = instance_condition(site);
     {
       const auto scope = analyzer.assume(condition);
       for (const IterVar& iter : site.block->iters) {
@@ -189,12 +209,7 @@ class Verifier {
                     "block " + site.block->name);
       }
     }
-    if (!only_writer_of_output(site)) return {};
-    std::vector<Expr> bindings, extents;
-    for (const IterVar& iter : site.block->iters) {
-      bindings.push_back(iter.binding);
-      extents.push_back(iter.extent);
-    }
+    if (!cover) return {};
     const AffineMap map = detect_affine_map(bindings, extents, loop_domains(site), condition, analyzer);
     if (!map.affine || map.covers || !checks("verify.cover")) return {};
     for (size_t k = 0; k < bindings.size(); ++k) {

@@ -1,6 +1,7 @@
 #include "arith/affine_map.h"
 
 #include "arith/mixed_radix.h"
+#include "arith/plain_map.h"
 #include "base/check.h"
 #include "ir/visit.h"
 
@@ -32,8 +33,7 @@ std::vector<Use> all_uses(const std::vector<Source>& sources, const std::vector<
     const int id = pending.back();
     pending.pop_back();
     // Parts of a composite count as one user of their own.
-    for (const SumTerm& t : sources[static_cast<size_t>(id)].parts)
-      use(t.digit, sums.size() + static_cast<size_t>(id));
+    for (const SumTerm& t : sources[static_cast<size_t>(id)].parts) use(t.digit, sums.size() + static_cast<size_t>(id));
   }
   std::stable_sort(uses.begin(), uses.end(), [](const Use& x, const Use& y) {
     return x.source != y.source ? x.source < y.source : x.lower < y.lower;
@@ -73,11 +73,27 @@ Makeup makeup_of(const Source& source, const Use* begin, const Use* end, Analyze
   return m;
 }
 
+// The map of plain sums, if it is a bijection.
+std::optional<AffineMap> plain_bijection(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
+                                         const std::vector<VarDomain>& loops, const Expr& predicate) {
+  PlainLoops plain_loops;
+  for (const VarDomain& d : loops)
+    if (!add_plain_loop(plain_loops, d.var.get(), d.range.min, d.range.extent)) return std::nullopt;
+  const auto plain = plain_map(bindings, plain_loops, predicate);
+  if (!plain || !plain->injective || !plain->covers(extents)) return std::nullopt;
+  AffineMap map;
+  map.affine = map.independent = map.injective = map.covers = true;
+  for (const PlainBinding& b : plain->bindings)
+    map.bindings.push_back({int_imm(b.base.constant), int_imm(b.extent), true, true});
+  return map;
+}
+
 }  // namespace
 
 AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
                             const std::vector<VarDomain>& loops, const Expr& predicate, Analyzer& analyzer) {
   FETTLE_CHECK(bindings.size() == extents.size());
+  if (auto plain = plain_bijection(bindings, extents, loops, predicate)) return std::move(*plain);
   AffineMap map;
   const auto scope = analyzer.enter();
   // Loops are taken to start at 0: x → x + min.
@@ -95,9 +111,7 @@ AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector
     analyzer.bind(d.var, 0, extent);
     domains.push_back({d.var, {0, extent}});
   }
-  const auto prepared = [&](const Expr& e) {
-    return analyzer.simplify(shifted.empty() ? e : substitute(e, shifted));
-  };
+  const auto prepared = [&](const Expr& e) { return analyzer.simplify(shifted.empty() ? e : substitute(e, shifted)); };
 
   MixedRadix radix(domains, analyzer);
   for (const VarDomain& d : domains) {
@@ -123,8 +137,8 @@ AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector
     info.dense = range->dense;
     info.injective = range->injective;
     map.injective &= info.injective;
-    const bool reached = info.dense && analyzer.can_prove(le(info.min, 0)) &&
-                         analyzer.can_prove(le(extents[k], info.min + info.extent));
+    const bool reached =
+        info.dense && analyzer.can_prove(le(info.min, 0)) && analyzer.can_prove(le(extents[k], info.min + info.extent));
     if (!reached && map.covers) {
       map.covers = false;
       map.reason = "binding " + std::to_string(k) + " does not reach its whole domain";
@@ -179,7 +193,8 @@ Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& sha
     auto sum = radix.parse(analyzer.simplify(map.outputs[k]));
     const auto range = sum ? radix.range_of(*sum, false) : std::nullopt;
     if (!range || !range->dense || !range->injective || !sum->base.is_zero())
-      return fail(ErrorCode::E217, "output " + std::to_string(k) + " of the index map is no dense number of its inputs");
+      return fail(ErrorCode::E217,
+                  "output " + std::to_string(k) + " of the index map is no dense number of its inputs");
     result.physical_shape.push_back(range->extent);
     result.inverse.inputs.push_back(make_var("p" + std::to_string(k)));
     analyzer.bind(result.inverse.inputs.back(), 0, range->extent);
@@ -195,9 +210,9 @@ Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& sha
     used[at] = 1;
     const Makeup m = makeup_of(radix.sources()[at], &uses[i], &uses[i] + (j - i), analyzer);
     if (!m.disjoint || !m.complete)
-      return fail(ErrorCode::E217, "the outputs do not determine " + (at < domains.size()
-                                                                          ? "input " + domains[at].var->name
-                                                                          : std::string("a fused input")));
+      return fail(ErrorCode::E217,
+                  "the outputs do not determine " +
+                      (at < domains.size() ? "input " + domains[at].var->name : std::string("a fused input")));
     ragged[at] = m.ragged;
     i = j;
   }

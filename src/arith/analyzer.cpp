@@ -381,19 +381,67 @@ Modular Analyzer::modular(const Expr& e) { return modular(linear(e)); }
 
 LinearForm Analyzer::linear(const Expr& e) { return Simplifier(*this).linear(e); }
 
-Expr Analyzer::to_expr(LinearForm form) const {
+namespace {
+
+void sort_terms(const Analyzer& analyzer, LinearForm& form) {
   const auto size = [](int64_t c) { return c < 0 ? -static_cast<uint64_t>(c) : static_cast<uint64_t>(c); };
   // Insertion sort: forms are short, and it is stable.
   for (size_t i = 1; i < form.terms.size(); ++i) {
     for (size_t j = i; j > 0; --j) {
       LinearTerm &x = form.terms[j - 1], &y = form.terms[j];
       const bool in_order =
-          size(x.coeff) != size(y.coeff) ? size(x.coeff) > size(y.coeff) : compare_terms(*this, x.expr, y.expr) <= 0;
+          size(x.coeff) != size(y.coeff) ? size(x.coeff) > size(y.coeff) : compare_terms(analyzer, x.expr, y.expr) <= 0;
       if (in_order) break;
       std::swap(x, y);
     }
   }
+}
+
+// Whether e is x * coeff, as the constructors write it.
+bool is_multiple(const Expr& e, const Expr& x, int64_t coeff) {
+  if (coeff == 1) return structural_equal(e, x);
+  const auto* n = e.as<BinaryNode>();
+  return n && n->op == BinaryOp::kMul && is_int(n->b, coeff) && structural_equal(n->a, x);
+}
+
+// Whether fettle::to_expr(form) would be `e` again; it is taken apart from its end.
+bool says(const Expr& e, const LinearForm& form) {
+  if (form.terms.empty()) return is_int(e, form.constant);
+  size_t first = 0;
+  while (first < form.terms.size() && form.terms[first].coeff < 0) ++first;
+  if (first == form.terms.size()) return false;
+  const Expr* rest = &e;
+  const auto last_is = [&](BinaryOp op) -> const Expr* {
+    const auto* n = rest->as<BinaryNode>();
+    if (!n || n->op != op) return nullptr;
+    rest = &n->a;
+    return &n->b;
+  };
+  if (form.constant != 0) {
+    const bool minus = form.constant < 0 && form.constant != INT64_MIN;
+    const Expr* b = last_is(minus ? BinaryOp::kSub : BinaryOp::kAdd);
+    if (!b || !is_int(*b, minus ? -form.constant : form.constant)) return false;
+  }
+  for (size_t i = form.terms.size(); i-- > 0;) {
+    if (i == first) continue;
+    const LinearTerm& t = form.terms[i];
+    const bool minus = t.coeff < 0 && t.coeff != INT64_MIN;
+    const Expr* b = last_is(minus ? BinaryOp::kSub : BinaryOp::kAdd);
+    if (!b || !is_multiple(*b, t.expr, minus ? -t.coeff : t.coeff)) return false;
+  }
+  return is_multiple(*rest, form.terms[first].expr, form.terms[first].coeff);
+}
+
+}  // namespace
+
+Expr Analyzer::to_expr(LinearForm form) const {
+  sort_terms(*this, form);
   return fettle::to_expr(form);
+}
+
+Expr to_expr_like(const Analyzer& analyzer, LinearForm form, const Expr& e) {
+  sort_terms(analyzer, form);
+  return says(e, form) ? e : to_expr(form);
 }
 
 Expr Analyzer::simplify(const Expr& e) {

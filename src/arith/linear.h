@@ -37,6 +37,12 @@ struct LinearForm {
   int64_t coeff_gcd() const;
 };
 
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::LinearForm);
+
+namespace fettle {
+
 /// Splits sums, differences and products with constants; everything else becomes an opaque term as it stands (no
 /// simplification: that is Analyzer::linear).
 LinearForm linear_form(const Expr& e);

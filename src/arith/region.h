@@ -16,6 +16,12 @@ struct VarDomain {
   Range range;
 };
 
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::VarDomain);
+
+namespace fettle {
+
 /// The hull of the values of `e` while the variables of `domains` run over theirs; min and extent are simplified
 /// expressions in the other variables. A domain may use variables of domains before it (outer loops).
 ///   e = i0*32 + i1*4 + kw - 1,  domains i1 in [0,8), kw in [0,3)   →   [i0*32 - 1, + 34)

@@ -32,7 +32,8 @@ class Simplifier {
   void accumulate_binary(const Expr& e, int64_t scale, LinearForm& out);
   LinearForm multiply(const LinearForm& x, const LinearForm& y);
   LinearForm min_or_max(bool is_min, LinearForm x, LinearForm y);
-  LinearForm select_form(const Expr& condition, const Expr& if_true, const Expr& if_false);
+  LinearForm select_form(const Expr& e);
+  std::optional<Interval> plain_range(const VarNode* var) const;
   Expr rewrite_children(const Expr& e);
   Expr rewrite_bool(const Expr& e);
   Expr rewrite_bool_binary(const BinaryNode& n, const Expr& e);
@@ -69,6 +70,8 @@ class Simplifier {
 int compare_terms(const Analyzer& analyzer, const Expr& a, const Expr& b);
 /// The factors of a product of opaque terms, in order.
 void collect_factors(const Expr& e, std::vector<Expr>& out);
+/// `form` as Analyzer::to_expr gives it; `e` itself where that is what it says already.
+Expr to_expr_like(const Analyzer& analyzer, LinearForm form, const Expr& e);
 /// x without the terms that y has with the same coefficient; those are moved to `common`.
 void extract_common(LinearForm& x, LinearForm& y, LinearForm& common);
 

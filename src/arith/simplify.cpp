@@ -99,10 +99,7 @@ void Simplifier::accumulate(const Expr& e, int64_t scale, LinearForm& out) {
       return out.add_term(e, scale);
     }
     case ExprKind::kBinary: return accumulate_binary(e, scale, out);
-    case ExprKind::kSelect: {
-      const auto* n = e.as<SelectNode>();
-      return out.add(select_form(n->condition, n->if_true, n->if_false), scale);
-    }
+    case ExprKind::kSelect: return out.add(select_form(e), scale);
     default: {
       const Expr fresh = rewrite_children(e);
       if (const int64_t* value = as_int(fresh)) return out.add_constant(*value, scale);
@@ -131,6 +128,18 @@ void Simplifier::accumulate_binary(const Expr& e, int64_t scale, LinearForm& out
     case BinaryOp::kMin:
     case BinaryOp::kMax: break;
     default: return out.add_term(rewrite_children(e), scale);
+  }
+  if (n->op == BinaryOp::kMin || n->op == BinaryOp::kMax) {
+    // min(v, c), as balanced tiles have it: bounds say all.
+    const auto* var = n->a.as<VarNode>();
+    const int64_t* c = var ? as_int(n->b) : nullptr;
+    if (const auto range = c ? plain_range(var) : std::nullopt) {
+      if (range->max <= *c || range->min >= *c) {
+        const bool first = (n->op == BinaryOp::kMin) == (range->max <= *c);
+        return first ? accumulate(n->a, scale, out) : out.add_constant(*c, scale);
+      }
+      return out.add_term(e, scale);
+    }
   }
   const bool shared = e->use_count() > 2;  // one reference is the caller's
   if (shared) {
@@ -249,10 +258,29 @@ LinearForm Simplifier::min_or_max(bool is_min, LinearForm x, LinearForm y) {
   return common;
 }
 
-LinearForm Simplifier::select_form(const Expr& condition, const Expr& if_true, const Expr& if_false) {
-  const Expr c = rewrite_bool(condition);
+// The range of a variable of which nothing else is known.
+std::optional<Interval> Simplifier::plain_range(const VarNode* var) const {
+  const int at = a_.rank(var);
+  if (at < 0) return std::nullopt;
+  const Analyzer::VarFacts& facts = a_.vars_[static_cast<size_t>(at)];
+  if (facts.symbolic) return std::nullopt;
+  for (const LinearForm& constraint : a_.constraints_)
+    for (const LinearTerm& t : constraint.terms)
+      if (t.expr.get() == var) return std::nullopt;
+  return facts.range;
+}
+
+LinearForm Simplifier::select_form(const Expr& e) {
+  const auto* n = e.as<SelectNode>();
+  const Expr &if_true = n->if_true, &if_false = n->if_false;
+  const Expr c = rewrite_bool(n->condition);
   if (const int64_t* value = as_int(c)) return linear(*value ? if_true : if_false);
   LinearForm x, y, common;
+  if (const auto *p = if_true.as<IntImmNode>(), *q = if_false.as<IntImmNode>(); p && q) {
+    if (p->value == q->value) return LinearForm(p->value);
+    common.add_term(c == n->condition ? e : select(c, if_true, if_false), 1);
+    return common;
+  }
   {
     const auto scope = assume(c);
     x = linear(if_true);
@@ -272,7 +300,9 @@ LinearForm Simplifier::select_form(const Expr& condition, const Expr& if_true, c
 
 namespace {
 
-void collect_leaves(const Expr& e, std::vector<const ExprNode*>& leaves) {
+using Leaves = SmallVector<const ExprNode*, 16>;
+
+void collect_leaves(const Expr& e, Leaves& leaves) {
   walk(e, [&](const Expr& x) {
     if (x.kind() == ExprKind::kVar) leaves.push_back(x.get());
     return true;
@@ -281,7 +311,7 @@ void collect_leaves(const Expr& e, std::vector<const ExprNode*>& leaves) {
 
 // Whether one may say anything about the other: they have a variable in common, or read memory.
 bool share_variables(const Expr& x, const Expr& y) {
-  std::vector<const ExprNode*> in_x, in_y;
+  Leaves in_x, in_y;
   collect_leaves(x, in_x);
   collect_leaves(y, in_y);
   for (const ExprNode* v : in_y)
@@ -316,7 +346,7 @@ Expr Simplifier::rewrite_children(const Expr& e) { return Children(*this, e.get(
 
 Expr Simplifier::rewrite(const Expr& e) {
   const DType type = e.dtype();
-  if (type == kI64) return a_.to_expr(linear(e));
+  if (type == kI64) return to_expr_like(a_, linear(e), e);
   if (type == kBool) return rewrite_bool(e);
   switch (e.kind()) {
     case ExprKind::kIntImm:
@@ -427,6 +457,11 @@ Expr Simplifier::rewrite_bool_binary(const BinaryNode& n, const Expr& e) {
     case BinaryOp::kLt:
     case BinaryOp::kLe: {
       if (n.a.dtype() != kI64) return rewrite_children(e);
+      if (const auto* var = n.op == BinaryOp::kLt ? n.a.as<VarNode>() : nullptr) {
+        const int64_t* c = as_int(n.b);
+        if (const auto range = c ? plain_range(var) : std::nullopt)
+          return range->max < *c ? bool_imm(true) : range->min >= *c ? bool_imm(false) : e;
+      }
       LinearForm difference;
       accumulate(n.a, 1, difference);
       accumulate(n.b, -1, difference);

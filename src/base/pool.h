@@ -2,6 +2,7 @@
 // Memory for the many small objects that live and die together: free lists by size, one set a thread.
 
 #include <cstddef>
+#include <memory>
 #include <new>
 
 namespace fettle {
@@ -61,3 +62,13 @@ struct PoolAllocator {
 };
 
 }  // namespace fettle
+
+/// Vectors of T (a type of ours, or a pointer to one) take their memory from the pool. To be said where T is defined,
+/// before any vector of it. At global scope.
+#define FETTLE_VECTORS_FROM_POOL(...)                                       \
+  template <>                                                               \
+  struct std::allocator<__VA_ARGS__> : fettle::PoolAllocator<__VA_ARGS__> { \
+    allocator() = default;                                                  \
+    template <class U>                                                      \
+    allocator(const allocator<U>&) {}                                       \
+  }

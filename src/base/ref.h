@@ -76,6 +76,18 @@ class Ref {
   T* object_ = nullptr;
 };
 
+}  // namespace fettle
+
+/// As FETTLE_VECTORS_FROM_POOL.
+template <class T>
+struct std::allocator<fettle::Ref<T>> : fettle::PoolAllocator<fettle::Ref<T>> {
+  allocator() = default;
+  template <class U>
+  allocator(const allocator<U>&) {}
+};
+
+namespace fettle {
+
 /// Makes a T and returns the first reference to it.
 template <class T, class... Args>
 Ref<T> make_ref(Args&&... args) {

@@ -63,6 +63,12 @@ struct Range {
   Expr min, extent;
 };
 
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::Range);
+
+namespace fettle {
+
 /// A rectangular part of a buffer.
 struct Region {
   Buffer buffer;
@@ -70,3 +76,5 @@ struct Region {
 };
 
 }  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::Region);

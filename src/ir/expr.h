@@ -70,6 +70,16 @@ class Expr : public Ref<const ExprNode> {
 
 struct BufferNode;
 using Buffer = Ref<const BufferNode>;
+struct VarNode;
+
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::Expr);
+FETTLE_VECTORS_FROM_POOL(const fettle::ExprNode*);
+FETTLE_VECTORS_FROM_POOL(const fettle::VarNode*);
+FETTLE_VECTORS_FROM_POOL(const fettle::BufferNode*);
+
+namespace fettle {
 
 struct IntImmNode : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kIntImm;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/small_vector.h"
+#include "ir/path.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -36,12 +38,11 @@ bool any_stmt_below(const Stmt& s, Fn fn) {
   FETTLE_UNREACHABLE();
 }
 
-// The path is put together on the way back.
-bool find_path(const Stmt& s, const StmtNode* target, std::vector<Stmt>& path) {
+bool climb(const Stmt& s, const StmtNode* target, const FunctionRef<void(const Stmt&)>& fn) {
   if (!s) return false;
-  if (s.get() != target && !any_stmt_below(s, [&](const Stmt& child) { return find_path(child, target, path); }))
+  if (s.get() != target && !any_stmt_below(s, [&](const Stmt& child) { return climb(child, target, fn); }))
     return false;
-  path.push_back(s);
+  fn(s);
   return true;
 }
 
@@ -107,10 +108,16 @@ bool replace_below(const Stmt& s, const StmtNode* target, const Stmt& replacemen
 
 }  // namespace
 
+bool walk_up(const Stmt& root, const StmtNode* target, FunctionRef<void(const Stmt&)> fn) {
+  return climb(root, target, fn);
+}
+
 std::vector<Stmt> path_to(const Stmt& root, const StmtNode* target) {
+  SmallVector<const Stmt*, 24> up;
+  walk_up(root, target, [&](const Stmt& s) { up.push_back(&s); });
   std::vector<Stmt> path;
-  find_path(root, target, path);
-  std::ranges::reverse(path);
+  path.reserve(up.size());
+  for (size_t i = up.size(); i-- > 0;) path.push_back(*up[i]);
   return path;
 }
 

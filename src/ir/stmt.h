@@ -38,6 +38,18 @@ class Stmt : public Ref<const StmtNode> {
   }
 };
 
+struct ForNode;
+struct BlockNode;
+
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::Stmt);
+FETTLE_VECTORS_FROM_POOL(const fettle::StmtNode*);
+FETTLE_VECTORS_FROM_POOL(const fettle::ForNode*);
+FETTLE_VECTORS_FROM_POOL(const fettle::BlockNode*);
+
+namespace fettle {
+
 /// Notes on loops, blocks and functions, sorted by key; keys are documented where they are read.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
 struct Annotations {
@@ -129,6 +141,12 @@ struct IterVar {
   IterKind kind = IterKind::kSpatial;
   Expr binding;
 };
+
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::IterVar);
+
+namespace fettle {
 
 /// The unit of scheduling. The body and the regions speak of the iterators alone (and of integer parameters), so
 /// that edits of the loops around rewrite only the bindings. An instance runs where `predicate` (over the

@@ -382,22 +382,62 @@ void walk_expr(const Expr& e, const FunctionRef<bool(const Expr&)>& fn) {
   each_child(e, [&](const Expr& child) { walk_expr(child, fn); });
 }
 
+// Where expressions are of no interest.
+void walk_stmts(const Stmt& s, const FunctionRef<bool(const Stmt&)>& on_stmt) {
+  if (!s || !on_stmt(s)) return;
+  switch (s.kind()) {
+    case StmtKind::kFor:
+      return walk_stmts(s.as<ForNode>()->body, on_stmt);
+    case StmtKind::kSeq:
+      for (const Stmt& child : s.as<SeqNode>()->stmts) walk_stmts(child, on_stmt);
+      return;
+    case StmtKind::kIf:
+      walk_stmts(s.as<IfNode>()->then_body, on_stmt);
+      return walk_stmts(s.as<IfNode>()->else_body, on_stmt);
+    case StmtKind::kLet:
+      return walk_stmts(s.as<LetNode>()->body, on_stmt);
+    case StmtKind::kBlock:
+      walk_stmts(s.as<BlockNode>()->init, on_stmt);
+      return walk_stmts(s.as<BlockNode>()->body, on_stmt);
+    case StmtKind::kAllocate:
+      return walk_stmts(s.as<AllocateNode>()->body, on_stmt);
+    case StmtKind::kWhile:
+      return walk_stmts(s.as<WhileNode>()->body, on_stmt);
+    case StmtKind::kAsync:
+      return walk_stmts(s.as<AsyncNode>()->body, on_stmt);
+    case StmtKind::kStore:
+    case StmtKind::kEvaluate:
+    case StmtKind::kCallFunc:
+      return;
+  }
+}
+
 void walk_stmt(const Stmt& s, const FunctionRef<bool(const Stmt&)>& on_stmt,
                const FunctionRef<bool(const Expr&)>& on_expr) {
   if (!s || (on_stmt && !on_stmt(s))) return;
   each_child(
       s, [&](const Stmt& child) { walk_stmt(child, on_stmt, on_expr); },
-      [&](const Expr& child) {
-        if (on_expr) walk_expr(child, on_expr);
-      });
+      [&](const Expr& child) { walk_expr(child, on_expr); });
 }
 
 bool uses(const Expr& e, const ExprNode* target) {
   if (!e) return false;
   if (e.get() == target) return true;
-  bool found = false;
-  each_child(e, [&](const Expr& child) { found = found || uses(child, target); });
-  return found;
+  switch (e.kind()) {
+    case ExprKind::kIntImm:
+    case ExprKind::kFloatImm:
+    case ExprKind::kVar:
+      return false;
+    case ExprKind::kBinary: {
+      const auto* n = e.as<BinaryNode>();
+      return uses(n->a, target) || uses(n->b, target);
+    }
+    default: {
+      bool found = false;
+      each_child(e, [&](const Expr& child) { found = found || uses(child, target); });
+      return found;
+    }
+  }
 }
 
 bool uses(const Stmt& s, const ExprNode* target) {
@@ -493,7 +533,10 @@ class Renamer : public Mutator {
 void walk(const Expr& e, FunctionRef<bool(const Expr&)> fn) { walk_expr(e, fn); }
 
 void walk(const Stmt& s, FunctionRef<bool(const Stmt&)> on_stmt, FunctionRef<bool(const Expr&)> on_expr) {
-  walk_stmt(s, on_stmt, on_expr);
+  if (on_expr)
+    walk_stmt(s, on_stmt, on_expr);
+  else if (on_stmt)
+    walk_stmts(s, on_stmt);
 }
 
 Expr substitute(const Expr& e, const VarMap& values) { return values.empty() ? e : Substituter(values).rewrite(e); }

@@ -1,9 +1,8 @@
 #pragma once
 // Walking and rewriting trees. Override the two functions, look at the kind, and call the base for the rest.
 
-#include <unordered_map>
-
 #include "base/function_ref.h"
+#include "base/pointer_map.h"
 #include "ir/func.h"
 
 namespace fettle {
@@ -33,8 +32,8 @@ class Mutator {
 void walk(const Expr& e, FunctionRef<bool(const Expr&)> fn);
 void walk(const Stmt& s, FunctionRef<bool(const Stmt&)> on_stmt, FunctionRef<bool(const Expr&)> on_expr = nullptr);
 
-using VarMap = std::unordered_map<const VarNode*, Expr>;
-using BufferMap = std::unordered_map<const BufferNode*, Buffer>;
+using VarMap = PointerMap<const VarNode*, Expr>;
+using BufferMap = PointerMap<const BufferNode*, Buffer>;
 
 /// Replaces variables at their uses (bound variables are not renamed).
 Expr substitute(const Expr& e, const VarMap& values);

@@ -6,6 +6,7 @@
 
 #include "analysis/block_checks.h"
 #include "base/check.h"
+#include "ir/path.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -190,7 +191,7 @@ void infer_regions(BlockNode& block, Analyzer& analyzer) {
 }
 
 bool is_in_init(const BlockNode& scope, const BlockNode* block) {
-  return scope.init && !path_to(scope.init, block).empty();
+  return scope.init && walk_up(scope.init, block, [](const Stmt&) {});
 }
 
 void drop_unread(BlockNode& block) {
@@ -280,9 +281,10 @@ Func edit_scope(const Func& func, const std::string& scope, const ScopeEdit& edi
 
 std::vector<const ForNode*> loops_between(const Stmt& top, const StmtNode* node) {
   std::vector<const ForNode*> loops;
-  const std::vector<Stmt> path = path_to(top, node);
-  for (const Stmt& s : path)
+  walk_up(top, node, [&](const Stmt& s) {
     if (const auto* loop = s.as<ForNode>(); loop && loop != node) loops.push_back(loop);
+  });
+  std::ranges::reverse(loops);
   return loops;
 }
 

@@ -1,29 +1,31 @@
 #include "schedule/edit.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "ir/path.h"
 #include "ir/visit.h"
 
 namespace fettle {
 
 std::vector<const ForNode*> loops_around(const Func& func, const StmtNode* node) {
   std::vector<const ForNode*> loops;
-  const std::vector<Stmt> path = path_to(func->body, node);
-  for (const Stmt& s : path) {
-    if (s.get() == node) break;
-    if (s.kind() == StmtKind::kBlock) loops.clear();
+  bool inside = true;  // of the innermost block around
+  walk_up(func->body, node, [&](const Stmt& s) {
+    if (s.get() == node || !inside) return;
+    inside = s.kind() != StmtKind::kBlock;
     if (const auto* loop = s.as<ForNode>()) loops.push_back(loop);
-  }
+  });
+  std::ranges::reverse(loops);
   return loops;
 }
 
 const BlockNode* enclosing_block(const Func& func, const StmtNode* node) {
   const BlockNode* enclosing = nullptr;
-  const std::vector<Stmt> path = path_to(func->body, node);
-  for (const Stmt& s : path) {
-    if (s.get() == node) break;
-    if (const auto* block = s.as<BlockNode>()) enclosing = block;
-  }
+  walk_up(func->body, node, [&](const Stmt& s) {
+    if (s.get() != node && !enclosing) enclosing = s.as<BlockNode>();
+  });
   return enclosing;
 }
 

@@ -4,6 +4,7 @@
 
 #include "analysis/dependence.h"
 #include "base/checks.h"
+#include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 
@@ -43,11 +44,18 @@ Stmt add_predicate(const Stmt& s, const Expr& predicate) {
 Analyzer analyzer_at(const Func& func, const StmtNode* node) {
   Analyzer analyzer;
   analyzer.bind_params(func);
-  for (const Stmt& s : path_to(func->body, node)) {
-    if (s.get() == node) break;
-    if (const auto* loop = s.as<ForNode>()) analyzer.bind(loop->var, loop->min, loop->extent);
-    if (const auto* block = s.as<BlockNode>())
-      for (const IterVar& iter : block->iters) analyzer.bind(iter.var, 0, iter.extent);
+  SmallVector<const StmtNode*, 24> around;
+  walk_up(func->body, node, [&](const Stmt& s) {
+    if (s.get() != node) around.push_back(s.get());
+  });
+  for (size_t i = around.size(); i-- > 0;) {
+    if (around[i]->kind == StmtKind::kFor) {
+      const auto* loop = static_cast<const ForNode*>(around[i]);
+      analyzer.bind(loop->var, loop->min, loop->extent);
+    } else if (around[i]->kind == StmtKind::kBlock) {
+      for (const IterVar& iter : static_cast<const BlockNode*>(around[i])->iters)
+        analyzer.bind(iter.var, 0, iter.extent);
+    }
   }
   return analyzer;
 }

@@ -22,6 +22,12 @@ class Schedule;
 /// A result of a step: a loop (its variable), a block (its name), or an integer.
 using StepOutput = std::variant<Var, std::string, int64_t>;
 
+}  // namespace fettle
+
+FETTLE_VECTORS_FROM_POOL(fettle::StepOutput);
+
+namespace fettle {
+
 /// What a sampling step chose; the meaning is the step's own (an index, or a list of factors).
 using Decision = std::vector<int64_t>;
 

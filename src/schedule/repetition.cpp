@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arith/affine_map.h"
+#include "arith/plain_map.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 
@@ -54,6 +55,12 @@ bool runs_once(const Func& func, const BlockNode& block, const std::vector<const
     bindings.push_back(iter.binding);
     extents.push_back(iter.extent);
   }
+  PlainLoops plain_loops;
+  const bool plain = std::ranges::all_of(loops, [&](const ForNode* loop) {
+    return add_plain_loop(plain_loops, loop->var.get(), loop->min, loop->extent);
+  });
+  if (const auto map = plain ? plain_map(bindings, plain_loops, block.predicate) : std::nullopt; map && map->injective)
+    return true;
   std::vector<VarDomain> domains;
   for (const ForNode* loop : untold(loops, bindings))
     if (!is_one(loop->extent)) domains.push_back({loop->var, {loop->min, loop->extent}});

@@ -47,7 +47,7 @@ class Builder {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto kind = i < options_.input_kinds.size() ? options_.input_kinds[i] : ParamKind::kInput;
       Buffer buffer = real_buffer(inputs[i].name(), {inputs[i].shape(), inputs[i].dtype()});
-      if (!instantiate_.buffers.emplace(inputs[i].get(), buffer).second)
+      if (!instantiate_.buffers.try_emplace(inputs[i].get(), buffer).second)
         return fail(ErrorCode::E102, "input " + inputs[i].name() + " is given twice");
       func->params.push_back({buffer, kind, free_layout(i)});
     }
@@ -55,7 +55,7 @@ class Builder {
       const Tensor& t = outputs[i];
       if (!t.get()->op) return fail(ErrorCode::E102, "output " + t.name() + " is a placeholder");
       Buffer buffer = real_buffer(t.name(), {t.shape(), t.dtype()});
-      if (!instantiate_.buffers.emplace(t.get(), buffer).second)
+      if (!instantiate_.buffers.try_emplace(t.get(), buffer).second)
         return fail(ErrorCode::E102, "output " + t.name() + " is given twice, or is an input too");
       output_buffers_[{t.get()->op.get(), t.get()->output}] = buffer;
       func->params.push_back({buffer, ParamKind::kOutput, free_layout(inputs.size() + i)});
@@ -112,7 +112,7 @@ class Builder {
     if (own_states_.contains(buffer)) return;
     if (!tensor->op) return note("placeholder " + buffer->name + " is not among the inputs");
     visit(tensor->op.get());
-    instantiate_.buffers.emplace(buffer, op_buffers_.at(tensor->op.get())[static_cast<size_t>(tensor->output)]);
+    instantiate_.buffers.try_emplace(buffer, op_buffers_.at(tensor->op.get())[static_cast<size_t>(tensor->output)]);
   }
 
   bool is_output(const BufferNode* buffer) const {

@@ -1,0 +1,364 @@
+#include "arith/plain_map.h"
+
+#include <algorithm>
+
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+// Bounds and factors are so small, and loops so few, that nothing below overflows.
+constexpr int64_t kLargest = int64_t{1} << 29;
+constexpr size_t kMostTerms = 16;
+
+bool is_moderate(int64_t value) { return -kLargest <= value && value <= kLargest; }
+
+const PlainLoop* find_loop(std::span<const PlainLoop> loops, const ExprNode* var) {
+  for (const PlainLoop& loop : loops)
+    if (loop.var == var) return &loop;
+  return nullptr;
+}
+
+bool uses_any(const Expr& e, std::span<const PlainLoop> loops) {
+  switch (e.kind()) {
+    case ExprKind::kIntImm:
+      return false;
+    case ExprKind::kVar:
+      return find_loop(loops, e.get());
+    default:
+      return std::ranges::any_of(loops, [&](const PlainLoop& loop) { return uses_var(e, loop.var); });
+  }
+}
+
+// op(loop, constant).
+struct Limited {
+  const PlainLoop* loop = nullptr;
+  int64_t limit = 0;
+  bool is_min = false;
+
+  int64_t at(int64_t value) const { return is_min ? std::min(value, limit) : std::max(value, limit); }
+};
+
+std::optional<Limited> limited_loop(const Expr& e, std::span<const PlainLoop> loops) {
+  const auto* n = e.as<BinaryNode>();
+  if (!n || (n->op != BinaryOp::kMin && n->op != BinaryOp::kMax)) return std::nullopt;
+  const PlainLoop* loop = find_loop(loops, n->a.get());
+  const int64_t* limit = loop ? as_int(n->b) : nullptr;
+  if (!limit || !is_moderate(*limit)) return std::nullopt;
+  return Limited{loop, *limit, n->op == BinaryOp::kMin};
+}
+
+// A part of a binding's number: coeff * [0, extent).
+struct PlainDigit {
+  int64_t coeff = 1, extent = 1;
+  const PlainLoop* loop = nullptr;  // null: several, merged
+  bool dense = true, injective = true;
+};
+using Digits = SmallVector<PlainDigit, 6>;
+
+// One number of several digits; they are sorted.
+PlainDigit merged(Digits& digits) {
+  std::sort(digits.begin(), digits.end(), [](const PlainDigit& x, const PlainDigit& y) { return x.coeff < y.coeff; });
+  PlainDigit sum;
+  for (const PlainDigit& d : digits) {
+    sum.dense &= d.dense && d.coeff <= sum.extent;
+    sum.injective &= d.injective && d.coeff >= sum.extent;
+    sum.extent += d.coeff * (d.extent - 1);
+  }
+  return sum;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::span<const PlainLoop> loops) : loops_(loops) {}
+
+  bool read(const Expr& e) {
+    Number& number = numbers_.emplace_back();
+    const LinearForm form = linear_form(e);
+    if (form.terms.size() > kMostTerms) return false;
+    number.base.constant = form.constant;
+    for (const LinearTerm& t : form.terms) {
+      const PlainLoop* loop = find_loop(loops_, t.expr.get());
+      if (!loop) {
+        if (const auto limited = limited_loop(t.expr, loops_)) {
+          if (number.limited.loop || !limited->is_min || limited->loop->min != 0 || !is_moderate(t.coeff)) return false;
+          number.limited = *limited;
+          number.limited_coeff = t.coeff;
+        } else if (uses_any(t.expr, loops_)) {
+          return false;
+        } else {
+          number.base.terms.push_back(t);
+        }
+        continue;
+      }
+      if (!is_moderate(t.coeff)) return false;
+      number.base.add_constant(loop->min, t.coeff);
+      if (loop->extent == 1) continue;
+      if (t.coeff <= 0) return false;
+      number.digits.push_back({t.coeff, loop->extent, loop});
+      used_.push_back(loop);
+    }
+    return simplify_limit(number);
+  }
+
+  void add_predicate(const Expr& predicate) {
+    if (is_true(predicate)) return;
+    const auto* n = predicate.as<BinaryNode>();
+    if (n && n->op == BinaryOp::kAnd) {
+      add_predicate(n->a);
+      add_predicate(n->b);
+    } else if (!n || (n->op != BinaryOp::kLt && n->op != BinaryOp::kLe) || n->a.dtype() != kI64) {
+      understood_ = false;
+    } else {
+      LinearForm room = linear_form(n->b);  // the condition: room >= 0
+      room.add(linear_form(n->a), -1);
+      if (n->op == BinaryOp::kLt) room.add_constant(-1);
+      understood_ &= room.terms.size() <= kMostTerms && is_moderate(room.constant) && add_condition(room);
+    }
+  }
+
+  std::optional<PlainMap> result() {
+    PlainMap map;
+    map.injective = true;
+    map.dense = understood_;
+    for (size_t i = 0; i < used_.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (used_[i] == used_[j]) return std::nullopt;
+    for (Number& number : numbers_) {
+      if (number.limited.loop) return std::nullopt;
+      const PlainDigit all = merged(number.digits);
+      map.injective &= all.injective;
+      map.dense &= all.dense;
+      map.bindings.push_back({std::move(number.base), all.extent, all.dense});
+    }
+    for (const PlainLoop& loop : loops_)
+      map.injective &= loop.extent == 1 || std::find(used_.begin(), used_.end(), &loop) != used_.end();
+    return map;
+  }
+
+ private:
+  struct Number {
+    LinearForm base;
+    Digits digits;
+    Limited limited;  // + limited_coeff * min(loop, limit); no loop: none
+    int64_t limited_coeff = 0;
+  };
+
+  // A limit that is never, or always, met.
+  static bool simplify_limit(Number& number) {
+    const PlainLoop* loop = number.limited.loop;
+    if (!loop) return true;
+    if (number.limited.limit <= 0) {
+      number.base.add_constant(number.limited.limit, number.limited_coeff);
+    } else if (loop->extent - 1 <= number.limited.limit) {
+      const auto at =
+          std::find_if(number.digits.begin(), number.digits.end(), [&](const PlainDigit& d) { return d.loop == loop; });
+      if (at == number.digits.end()) {
+        if (loop->extent != 1) return false;
+      } else {
+        at->coeff += number.limited_coeff;
+        if (at->coeff <= 0) return false;
+      }
+    } else {
+      return number.limited_coeff > 0;
+    }
+    number.limited.loop = nullptr;
+    return true;
+  }
+
+  // Whether the condition has been made use of.
+  bool add_condition(const LinearForm& room) {
+    const SelectNode* choice = nullptr;
+    int64_t least = room.constant;  // of room
+    int64_t bound = room.constant + 1;
+    Digits bounded;  // the condition: their sum < bound
+    bool upper = true;
+    for (const LinearTerm& t : room.terms) {
+      if (!is_moderate(t.coeff)) return false;
+      if (const auto* select = t.expr.as<SelectNode>(); select && t.coeff == 1 && !choice) {
+        choice = select;
+        continue;
+      }
+      const PlainLoop* loop = find_loop(loops_, t.expr.get());
+      if (!loop) return false;
+      least += t.coeff * (t.coeff > 0 ? loop->min : loop->min + loop->extent - 1);
+      bound += t.coeff * loop->min;
+      upper &= t.coeff < 0;
+      if (loop->extent > 1) bounded.push_back({-t.coeff, loop->extent, loop});
+    }
+    if (!choice && least >= 0) return true;  // always
+    if (!upper || bounded.empty()) return false;
+    return choice ? take_balance(*choice, bound, bounded) : take_guard(bound, bounded);
+  }
+
+  // The number that has all digits of `part`, each `factor` times.
+  Number* find_digits(const Digits& part, int64_t* factor) {
+    for (Number& number : numbers_) {
+      *factor = 0;
+      size_t found = 0;
+      for (const PlainDigit& p : part)
+        for (const PlainDigit& d : number.digits) {
+          if (d.loop != p.loop || d.coeff % p.coeff != 0) continue;
+          if (*factor != 0 && d.coeff / p.coeff != *factor) continue;
+          *factor = d.coeff / p.coeff;
+          ++found;
+        }
+      if (found == part.size()) return &number;
+    }
+    return nullptr;
+  }
+
+  static void remove(Digits& digits, const PlainLoop* loop) {
+    erase_if(digits, [&](const PlainDigit& d) { return d.loop == loop; });
+  }
+
+  // sum < bound
+  bool take_guard(int64_t bound, Digits& part) {
+    int64_t factor;
+    Number* number = bound > 0 ? find_digits(part, &factor) : nullptr;
+    if (!number || (number->limited.loop && std::any_of(part.begin(), part.end(), [&](const PlainDigit& d) {
+                      return d.loop == number->limited.loop;
+                    })))
+      return false;
+    for (const PlainDigit& d : part) remove(number->digits, d.loop);
+    PlainDigit sum = merged(part);
+    sum.coeff = factor;
+    sum.extent = std::min(sum.extent, bound);
+    number->digits.push_back(sum);
+    return true;
+  }
+
+  // w < bound + (x < r ? more : less) in factor*(x*q + min(x, r) + w): a number in [0, n*q + r).
+  bool take_balance(const SelectNode& choice, int64_t bound, Digits& w) {
+    const int64_t *more = as_int(choice.if_true), *less = as_int(choice.if_false);
+    const auto* test = choice.condition.as<BinaryNode>();
+    if (!more || !less || *more != *less + 1 || !is_moderate(*less) || !test || test->op != BinaryOp::kLt) return false;
+    const PlainLoop* x = find_loop(loops_, test->a.get());
+    const int64_t* r = x ? as_int(test->b) : nullptr;
+    const int64_t q = bound + *less;
+    if (!r || *r <= 0 || !is_moderate(*r) || q <= 0 || x->min != 0) return false;
+    int64_t factor;
+    Number* number = find_digits(w, &factor);
+    if (!number) return false;
+    const auto of_x =
+        std::find_if(number->digits.begin(), number->digits.end(), [&](const PlainDigit& d) { return d.loop == x; });
+    if (of_x == number->digits.end() ||
+        std::any_of(w.begin(), w.end(), [&](const PlainDigit& d) { return d.loop == x; }))
+      return false;
+    const bool limited = number->limited.loop == x;
+    // Where x never exceeds r, min(x, r) is x.
+    if (limited ? number->limited.limit != *r || number->limited_coeff != factor || of_x->coeff != factor * q
+                : x->extent > *r + 1 || of_x->coeff != factor * (q + 1))
+      return false;
+    remove(number->digits, x);
+    for (const PlainDigit& d : w) remove(number->digits, d.loop);
+    if (limited) number->limited.loop = nullptr;
+    PlainDigit sum = merged(w);
+    sum.dense &= sum.extent > q;
+    sum.coeff = factor;
+    sum.extent = x->extent * q + std::min(x->extent, *r);
+    number->digits.push_back(sum);
+    return is_moderate(sum.extent);
+  }
+
+  std::span<const PlainLoop> loops_;
+  SmallVector<Number, 4> numbers_;
+  SmallVector<const PlainLoop*, 12> used_;
+  bool understood_ = true;
+};
+
+}  // namespace
+
+bool add_plain_loop(PlainLoops& loops, const VarNode* var, const Expr& min, const Expr& extent) {
+  const int64_t *first = as_int(min), *count = as_int(extent);
+  if (!first || !count || !is_moderate(*first) || !is_moderate(*count) || *count <= 0) return false;
+  loops.push_back({var, *first, *count});
+  return true;
+}
+
+std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop> loops) {
+  const LinearForm form = linear_form(e);
+  LinearForm result(form.constant);
+  for (const LinearTerm& t : form.terms) {
+    const PlainLoop* loop = find_loop(loops, t.expr.get());
+    if (loop && loop->extent == 1) {
+      result.add_constant(loop->min, t.coeff);
+    } else if (t.expr.kind() == ExprKind::kVar) {
+      result.add_term(t.expr, t.coeff);
+    } else if (const auto limited = limited_loop(t.expr, loops)) {
+      const int64_t first = limited->loop->min, last = first + limited->loop->extent - 1;
+      if (limited->at(first) == limited->at(last))
+        result.add_constant(limited->at(first), t.coeff);
+      else if (limited->at(first) == first && limited->at(last) == last)
+        result.add_term(t.expr.as<BinaryNode>()->a, t.coeff);
+      else
+        result.add_term(t.expr, t.coeff);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
+std::optional<PlainRange> plain_range(const LinearForm& form, std::span<const PlainLoop> loops) {
+  if (form.terms.size() > kMostTerms || !is_moderate(form.constant)) return std::nullopt;
+  PlainRange range;
+  range.low = range.high = form.constant;
+  for (const LinearTerm& t : form.terms) {
+    int64_t first, last;
+    if (const PlainLoop* loop = find_loop(loops, t.expr.get())) {
+      first = loop->min;
+      last = loop->min + loop->extent - 1;
+    } else if (const auto limited = limited_loop(t.expr, loops)) {
+      first = limited->at(limited->loop->min);
+      last = limited->at(limited->loop->min + limited->loop->extent - 1);
+    } else if (!uses_any(t.expr, loops)) {
+      range.outer.terms.push_back(t);
+      continue;
+    } else {
+      return std::nullopt;
+    }
+    if (!is_moderate(t.coeff)) return std::nullopt;
+    range.low += t.coeff * (t.coeff > 0 ? first : last);
+    range.high += t.coeff * (t.coeff > 0 ? last : first);
+  }
+  return range;
+}
+
+bool plain_covers(const PlainRange& outer, const PlainRange& inner) {
+  if (outer.low > inner.low || inner.high > outer.high || outer.outer.terms.size() != inner.outer.terms.size())
+    return false;
+  for (const LinearTerm& t : inner.outer.terms)
+    if (outer.outer.coeff_of(t.expr) != t.coeff) return false;
+  return true;
+}
+
+bool PlainMap::covers(std::span<const Expr> extents) const {
+  if (!dense) return false;
+  for (size_t k = 0; k < bindings.size(); ++k) {
+    const PlainBinding& b = bindings[k];
+    const int64_t* extent = as_int(extents[k]);
+    if (!b.base.is_constant() || b.base.constant > 0 || !extent || b.base.constant + b.extent < *extent) return false;
+  }
+  return true;
+}
+
+bool PlainMap::stays_in(std::span<const Expr> extents) const {
+  for (size_t k = 0; k < bindings.size(); ++k) {
+    const PlainBinding& b = bindings[k];
+    const int64_t* extent = as_int(extents[k]);
+    if (!b.base.is_constant() || b.base.constant < 0 || !extent || b.base.constant + b.extent > *extent) return false;
+  }
+  return true;
+}
+
+std::optional<PlainMap> plain_map(std::span<const Expr> bindings, std::span<const PlainLoop> loops,
+                                  const Expr& predicate) {
+  Reader reader(loops);
+  for (const Expr& binding : bindings)
+    if (!reader.read(binding)) return std::nullopt;
+  reader.add_predicate(predicate);
+  return reader.result();
+}
+
+}  // namespace fettle

@@ -1,0 +1,64 @@
+#pragma once
+// Bindings that are plain sums of loops, read as they stand: no analyzer, no simplification. What `split` leaves of
+// constant loops is nearly always of this kind; for what is not, see affine_map.h.
+
+#include <optional>
+#include <span>
+
+#include "arith/region.h"
+
+namespace fettle {
+
+/// A loop of constant bounds: var in [min, min + extent).
+struct PlainLoop {
+  const VarNode* var = nullptr;
+  int64_t min = 0;
+  int64_t extent = 1;
+};
+using PlainLoops = SmallVector<PlainLoop, 12>;
+
+/// Adds a loop; false where its bounds are no constants (or too large to reckon with).
+bool add_plain_loop(PlainLoops& loops, const VarNode* var, const Expr& min, const Expr& extent);
+
+/// `e` as Analyzer::linear has it where the loops are bound, but for the order of terms: a sum of loops, of the lesser
+/// or greater of a loop and a constant, and of other variables (of which nothing is known). Nothing for other forms.
+std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop> loops);
+
+/// outer + [low, high]: an expression while some loops run. The hull of a sum of them, each taken by itself.
+struct PlainRange {
+  LinearForm outer;  // free of the loops, its constant 0
+  int64_t low = 0, high = 0;
+};
+/// Sums of loops, and of the lesser or greater of a loop and a constant; nothing for other forms.
+///   i0*32 + i1*4 + k + 3,  i1 in [0, 8), k in [0, 3)   →   i0*32 + [3, 33]
+std::optional<PlainRange> plain_range(const LinearForm& form, std::span<const PlainLoop> loops);
+/// Whether `outer`, width elements from each of its points on, certainly holds all of `inner`; false where not known.
+bool plain_covers(const PlainRange& outer, const PlainRange& inner);
+
+/// One binding: base + a number in [0, extent).
+struct PlainBinding {
+  LinearForm base;     // free of the loops
+  int64_t extent = 1;  // one more than the number's greatest value
+  bool dense = true;   // it takes every value
+};
+
+/// Several bindings as numbers in mixed radix, under a predicate. Each loop is used by one binding at most.
+///   i0*q + min(i0, r) + i1, predicate i1 < q + (i0 < r ? 1 : 0)   →   a number in [0, n*q + r)
+///   i0*f + i1, predicate i0*f + i1 < e                            →   a number in [0, e)
+struct PlainMap {
+  SmallVector<PlainBinding, 4> bindings;
+  /// No two points of the loops where the predicate holds give the same values.
+  bool injective = false;
+  /// The bindings take all combinations of their values: each is dense, and the whole predicate has been understood.
+  bool dense = false;
+
+  /// All points of the product of [0, extents[k]) are reached.
+  bool covers(std::span<const Expr> extents) const;
+  /// Every binding stays in [0, extents[k]).
+  bool stays_in(std::span<const Expr> extents) const;
+};
+/// Nothing where a binding is of another kind. What is false may be true.
+std::optional<PlainMap> plain_map(std::span<const Expr> bindings, std::span<const PlainLoop> loops,
+                                  const Expr& predicate);
+
+}  // namespace fettle
