@@ -72,6 +72,16 @@ class Nest {
     return analyzer_.int_bounds(substitute(e, values_)).max;
   }
 
+  /// The values of a sum over the loops.
+  Interval bounds(const LinearForm& sum) {
+    if (plain_) {
+      const auto range = plain_range(sum, plain_loops_);
+      if (range && range->outer.terms.empty()) return {range->low, range->high};
+    }
+    bind();
+    return analyzer_.int_bounds(sum);
+  }
+
   std::optional<int64_t> constant_value(const Expr& e) {
     if (const int64_t* value = as_int(e)) return *value;
     bind();
@@ -303,7 +313,83 @@ AccessFootprint footprint_of(Nest& nest, int site, const Region& region, bool is
   return f;
 }
 
+bool is_min_or_max(const Expr& e) {
+  const auto* n = e.as<BinaryNode>();
+  return n && (n->op == BinaryOp::kMin || n->op == BinaryOp::kMax);
+}
+
+// The index's terms of loops from each level on.
+AccessFootprint::Dimension dimension_of(Nest& nest, const Range& range) {
+  AccessFootprint::Dimension d;
+  d.index = nest.linear(range.min);
+  d.extent = std::max<int64_t>(nest.greatest(range.extent), 1);
+  const int levels = static_cast<int>(nest.loops.size()) + 1;
+  d.inner.assign(static_cast<size_t>(levels), Interval::single(0));
+  std::vector<int> first(d.index.terms.size(), -1);
+  bool together = false;  // x - min(x, y): bounds of a sum are tighter than sums of bounds
+  for (size_t t = 0; t < first.size(); ++t) {
+    const LinearTerm& term = d.index.terms[t];
+    together |= is_min_or_max(term.expr);
+    int last = -1;
+    for (const Var& var : collect_vars(term.expr)) {
+      const int loop = nest.loop_of(var.get());
+      if (loop < 0) continue;
+      first[t] = first[t] < 0 ? loop : std::min(first[t], loop);
+      last = std::max(last, loop);
+    }
+    if (first[t] < 0) continue;
+    LinearForm one;
+    one.terms.push_back(term);
+    const Interval bounds = nest.bounds(one);
+    for (int level = 0; level <= last; ++level) {
+      Interval& sum = d.inner[static_cast<size_t>(level)];
+      sum = level <= first[t] && bounds.is_bounded() && sum.is_bounded() ? sum + bounds : Interval::everything();
+    }
+  }
+  for (int level = 0; together && level < levels; ++level) {
+    Interval& sum = d.inner[static_cast<size_t>(level)];
+    if (!sum.is_bounded()) continue;
+    LinearForm inside;
+    for (size_t t = 0; t < first.size(); ++t)
+      if (first[t] >= level) inside.terms.push_back(d.index.terms[t]);
+    sum = nest.bounds(inside);
+  }
+  return d;
+}
+
+// True if a loop of the access from `level` on is used.
+bool runs_in(const Expr& e, const AccessFootprint& a, size_t level) {
+  for (size_t i = level; i < a.loops.size(); ++i)
+    if (uses_var(e, a.loops[i]->var.get())) return true;
+  return false;
+}
+
 }  // namespace
+
+std::vector<int64_t> window_extents(const std::vector<const AccessFootprint*>& accesses, size_t level) {
+  std::vector<int64_t> extents;
+  if (accesses.empty()) return extents;
+  const AccessFootprint& first = *accesses.front();
+  for (size_t d = 0; d < first.dimensions.size(); ++d) {
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    bool one_window = true;
+    for (const AccessFootprint* a : accesses) {
+      const AccessFootprint::Dimension& here = a->dimensions[d];
+      const Interval inner = here.inner[level];
+      // What does not run is the same for all.
+      LinearForm apart = here.index;
+      apart.add(first.dimensions[d].index, -1);
+      const int64_t distance = apart.constant;
+      for (const LinearTerm& t : apart.terms) one_window &= runs_in(t.expr, *a, level) || runs_in(t.expr, first, level);
+      if (!(one_window = one_window && inner.is_bounded())) break;
+      low = std::min(low, distance + inner.min);
+      high = std::max(high, distance + inner.max + here.extent - 1);
+    }
+    const int64_t* full = as_int(first.buffer->shape[d]);
+    extents.push_back(one_window ? high - low + 1 : full ? *full : 0);
+  }
+  return extents;
+}
 
 int AccessFootprint::innermost_moving_loop() const {
   for (size_t i = stride_elems.size(); i-- > 0;)
@@ -334,10 +420,14 @@ std::vector<AccessFootprint> collect(const Func& func, const std::vector<BlockSi
         std::none_of(block.writes.begin(), block.writes.end(), wanted))
       continue;
     Nest nest(func, sites, static_cast<int>(i), unbounded_extent);
-    for (const Region& r : block.reads)
-      if (wanted(r)) result.push_back(footprint_of(nest, static_cast<int>(i), r, false, line_bytes));
-    for (const Region& r : block.writes)
-      if (wanted(r)) result.push_back(footprint_of(nest, static_cast<int>(i), r, true, line_bytes));
+    const auto add = [&](const Region& r, bool is_write) {
+      if (!wanted(r)) return;
+      result.push_back(footprint_of(nest, static_cast<int>(i), r, is_write, line_bytes));
+      for (size_t d = 0; buffers && d < r.ranges.size(); ++d)
+        result.back().dimensions.push_back(dimension_of(nest, r.ranges[d]));
+    };
+    for (const Region& r : block.reads) add(r, false);
+    for (const Region& r : block.writes) add(r, true);
   }
   return result;
 }

@@ -300,10 +300,16 @@ class Verifier {
       for (const AccessFootprint& a : accesses)
         if (a.buffer == s.buffer) leave_steps(*sites_[static_cast<size_t>(a.site)].block, s);
       for (const StmtNode* n : s.place) s.level += n->kind == StmtKind::kFor;
-      for (const AccessFootprint& a : accesses) {
-        if (!(a.buffer == s.buffer)) continue;
-        s.bytes = std::max(s.bytes, bytes_of_one_copy(a, s.level));
-        if (s.buffer->scope == kScopeRegister) FETTLE_TRY_VOID(check_register_access(a, s.level));
+      std::vector<const AccessFootprint*> all;
+      for (const AccessFootprint& a : accesses)
+        if (a.buffer == s.buffer) all.push_back(&a);
+      if (s.buffer->scope == kScopeRegister) {
+        for (const AccessFootprint* a : all) FETTLE_TRY_VOID(check_register_access(*a, s.level));
+        if (!all.empty()) {
+          FETTLE_TRY(s.bytes, register_bytes(all, s.level));
+        }
+      } else {
+        for (const AccessFootprint* a : all) s.bytes = std::max(s.bytes, bytes_of_one_copy(*a, s.level));
       }
       const MemoryScope* scope = target_.find_scope(s.buffer->scope);
       if (!scope || scope->shared_by != "vthread") continue;
@@ -348,6 +354,18 @@ class Verifier {
     for (size_t i = level; i < a.loops.size(); ++i)
       if (a.stride_elems[i] != 0 && a.extents[i] > 1 && has_own_copy(*a.loops[i], *a.buffer))
         bytes = bytes / a.extents[i] + (bytes % a.extents[i] != 0);
+    return bytes;
+  }
+
+  // Whole tiles: a register is addressed by a constant, so what lies beyond the buffer's bounds has its place, too.
+  static Result<int64_t> register_bytes(const std::vector<const AccessFootprint*>& accesses, size_t level) {
+    const Buffer& buffer = accesses.front()->buffer;
+    int64_t bytes = buffer->dtype.element_bytes();
+    for (const int64_t extent : window_extents(accesses, level)) {
+      if (extent == 0)
+        return fail(ErrorCode::E230, fmt::format("the size of register buffer {} is not constant", buffer->name));
+      bytes = detail::saturating_mul(bytes, extent);
+    }
     return bytes;
   }
 

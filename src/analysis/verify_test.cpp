@@ -1,5 +1,6 @@
 #include "analysis/verify.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
@@ -114,6 +115,35 @@ func f(A: f32[n, 8], B: f32[n] output, n: i64 in 1..64):
         B[vi] = T[vi]
 )",
                 ErrorCode::E230, "neither unrolled nor vectorized");
+}
+
+// Registers are addressed by constants: a tile has its whole size, even where it goes beyond the buffer.
+TEST(Verify, RegistersHoldWholeTiles) {
+  const auto tiles = [](int width) {
+    return fmt::format(R"(
+func f(A: f32[7, 8], B: f32[7, 8] output):
+  alloc T: f32[7, 8] @register
+  for o in 1:
+    for i in 7 unrolled:
+      for j_0 in 1 unrolled:
+        for j_1 in {0} unrolled:
+          block T(vi: spatial[7] = i, vj: spatial[8] = j_0 * {0} + j_1) where j_1 < 8:
+            reads A[vi, vj]
+            writes T[vi, vj]
+            T[vi, vj] = A[vi, vj]
+    for i in 7 unrolled:
+      for j_0 in 1 unrolled:
+        for j_1 in {0} unrolled:
+          block B(vi: spatial[7] = i, vj: spatial[8] = j_0 * {0} + j_1) where j_1 < 8:
+            reads T[vi, vj]
+            writes B[vi, vj]
+            B[vi, vj] = T[vi, vj]
+)",
+                       width);
+  };
+  expect_fine(tiles(8));
+  expect_fine(tiles(64));
+  expect_broken(tiles(96), ErrorCode::E230, "T take 42 vectors");
 }
 
 // Each step needs the one before, so that all of T is alive: nothing that registers could hold.

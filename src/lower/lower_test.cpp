@@ -583,6 +583,73 @@ func f(A: f32[5] constant, C: f32[5] output, D: f32[5] output):
 )"));
 }
 
+// The guard of a store to registers goes only where it keeps surplus lanes out, which nothing reads; not where the
+// other lanes hold something else.
+TEST(Lower, LanesThatAreReadKeepTheirGuards) {
+  const auto program = [](const char* first, const char* last) {
+    return fmt::format(R"(
+func f(A: f32[16], B: f32[16], C: f32[16] output):
+  alloc R: f32[16] @register
+  for o in 2:
+    for i in 8 vectorized:
+      block R(vi: spatial[16] = o * 8 + i):
+        reads A[vi]
+        writes R[vi]
+        R[vi] = A[vi]
+    for i in 8 vectorized:
+      block again(vi: spatial[16] = o * 8 + i){}:
+        reads B[vi]
+        writes R[vi]
+        R[vi] = B[vi]
+    for i in 8 vectorized:
+      block C(vi: spatial[16] = o * 8 + i){}:
+        reads R[vi]
+        writes C[vi]
+        C[vi] = R[vi]
+)",
+                       first, last);
+  };
+  const auto text_of = [](const std::string& program) {
+    const auto lowered = lower(parsed(program), parse_target("x86-64-avx512").value());
+    std::string text;
+    for (const auto& [name, func] : lowered->kernel.funcs) text += to_text(func);
+    return text;
+  };
+  const std::string partly = program(" where o * 8 + i < 11", "");
+  expect_same(parsed(partly));
+  EXPECT_NE(text_of(partly).find("if ramp(0, 1, 8) < broadcast(3, 8)"), std::string::npos) << text_of(partly);
+  // All of them stop there: only the store to memory has a mask.
+  const std::string tail = text_of(program(" where o * 8 + i < 11", " where o * 8 + i < 11"));
+  EXPECT_EQ(tail.find("R[ramp(0, 1, 8) if"), std::string::npos) << tail;
+}
+
+// What surplus lanes hold may be zero, by which integers cannot be divided.
+TEST(Lower, SurplusLanesDoNotDivide) {
+  const Func func = parsed(R"(
+func f(A: i64[16], B: i64[16], C: i64[11] output):
+  alloc R: i64[16] @register
+  for o in 2:
+    for i in 8 unrolled:
+      block R(vi: spatial[16] = o * 8 + i) where o * 8 + i < 11:
+        reads A[vi], B[vi]
+        writes R[vi]
+        R[vi] = A[vi] // B[vi]
+    for i in 8 unrolled:
+      block C(vi: spatial[11] = o * 8 + i) where o * 8 + i < 11:
+        reads R[vi]
+        writes C[vi]
+        C[vi] = R[vi]
+)");
+  std::vector<int64_t> a(16, 7), b(16, 2), c(11);
+  std::fill(b.begin() + 11, b.end(), 0);
+  std::vector<BufferArg> args;
+  for (auto* x : {&a, &b, &c}) args.push_back({x->data(), static_cast<int64_t>(x->size() * 8)});
+  const auto lowered = lower(func, parse_target("x86-64-avx512").value());
+  ASSERT_TRUE(lowered);
+  ASSERT_TRUE(interpret(lowered->kernel, args));
+  EXPECT_EQ(c, std::vector<int64_t>(11, 3));
+}
+
 // A condition on what registers hold cannot be asked outside of the kernel.
 TEST(Lower, ConditionsOnRegistersStayInside) {
   const Func func = parsed(R"(

@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 7;
+constexpr int kLoweringVersion = 8;
 constexpr int kCodegenVersion = 5;
 
 std::string program_versions() {

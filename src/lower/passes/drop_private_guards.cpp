@@ -9,9 +9,50 @@
 namespace fettle {
 namespace {
 
+// A read of a register buffer, with what holds there.
+struct Read {
+  std::vector<Expr> indices;
+  std::vector<const ForNode*> loops;  // outermost first
+  std::vector<Expr> conditions;       // their conjuncts
+};
+
+class ReadFinder : public Visitor {
+ public:
+  std::unordered_map<const BufferNode*, std::vector<Read>> reads;
+  std::unordered_set<const BufferNode*> handed_out;  // by address
+  using Visitor::visit;
+  void visit(const Stmt& s) override {
+    if (!s) return;
+    if (const auto* choice = s.as<IfNode>()) {
+      visit(choice->condition);
+      const size_t before = conditions_.size();
+      split_conjuncts(choice->condition, conditions_);
+      visit(choice->then_body);
+      conditions_.resize(before);
+      return visit(choice->else_body);
+    }
+    const auto* loop = s.as<ForNode>();
+    if (loop) loops_.push_back(loop);
+    Visitor::visit(s);
+    if (loop) loops_.pop_back();
+  }
+  void visit(const Expr& e) override {
+    if (!e) return;
+    if (const auto* source = e.as<LoadNode>(); source && source->buffer->scope == kScopeRegister)
+      reads[source->buffer.get()].push_back({source->indices, loops_, conditions_});
+    if (const auto* pointer = e.as<AddressNode>()) handed_out.insert(pointer->buffer.get());
+    Visitor::visit(e);
+  }
+
+ private:
+  std::vector<const ForNode*> loops_;
+  std::vector<Expr> conditions_;
+};
+
 // Shapes before flattening tell whether a surplus lane still lies in its buffer (in padded panels it does).
 class GuardDropper : public Mutator {
  public:
+  explicit GuardDropper(const ReadFinder& finder) : finder_(finder) {}
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
@@ -19,6 +60,7 @@ class GuardDropper : public Mutator {
     if (const auto* loop = s.as<ForNode>()) {
       analyzer_.bind(loop->var, loop->min, loop->extent);
       if (register_depth_ > 0) inside_[loop->var.get()] = as_int(loop->extent) ? *as_int(loop->extent) : -1;
+      loops_[loop->var.get()] = loop;
       return Mutator::rewrite(s);
     }
     if (const auto* alloc = s.as<AllocateNode>(); alloc && alloc->buffer->scope == kScopeRegister) {
@@ -36,7 +78,8 @@ class GuardDropper : public Mutator {
 
  private:
   // Drops the conjuncts that only keep surplus lanes out: they speak of the loops of the tile, which the store's index
-  // uses, and of loops around the buffer's life; without them nothing is out of bounds.
+  // uses, and of loops around the buffer's life; without them nothing is out of bounds, and what is stored only without
+  // them is never read.
   Stmt if_needed(const IfNode& choice, const StoreNode& target) {
     std::vector<Expr> conjuncts;
     split_conjuncts(choice.condition, conjuncts);
@@ -55,7 +98,8 @@ class GuardDropper : public Mutator {
       for (size_t j = 0; j < conjuncts.size(); ++j)
         if (j != i) others = logical_and(others, conjuncts[j]);
       auto scope = analyzer_.assume(others);
-      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, vars) && lanes_are_apart(target))
+      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, vars) &&
+          divides_safely(target.value) && lanes_are_apart(target) && every_read_has(conjuncts[i], target))
         conjuncts.erase(conjuncts.begin() + static_cast<ptrdiff_t>(i));
     }
     Expr condition;
@@ -85,6 +129,76 @@ class GuardDropper : public Mutator {
     return all;
   }
 
+  // Of integers by what is not zero, whatever surplus lanes hold.
+  static bool divides_safely(const Expr& value) {
+    bool all = true;
+    walk(value, [&](const Expr& e) {
+      const auto* n = e.as<BinaryNode>();
+      const bool divides = n && !n->a.dtype().is_float() &&
+                           (n->op == BinaryOp::kDiv || n->op == BinaryOp::kFloorDiv || n->op == BinaryOp::kFloorMod);
+      if (divides) all &= as_int(n->b) && *as_int(n->b) > 0;
+      return all;
+    });
+    return all;
+  }
+
+  // A lane that is surplus to the store is so to all that read the buffer: the condition, said of the loops around a
+  // read, holds there. Else a lane keeps what it held before:
+  //   R[i] = 0; if i < 5: R[i] = A[i]; B[i] = R[i]   stays as it is
+  bool every_read_has(const Expr& conjunct, const StoreNode& target) {
+    if (finder_.handed_out.contains(target.buffer.get())) return false;
+    const auto found = finder_.reads.find(target.buffer.get());
+    if (found == finder_.reads.end()) return true;
+    return std::ranges::all_of(found->second, [&](const Read& read) {
+      Analyzer analyzer;
+      for (const ForNode* loop : read.loops) analyzer.bind(loop->var, loop->min, loop->extent);
+      const Expr there = said_of(conjunct, target.indices, read, analyzer);
+      if (!there) return false;
+      for (const Expr& condition : read.conditions)
+        if (structural_equal(condition, there)) return true;
+      for (const Expr& condition : read.conditions) analyzer.add_assumption(condition);
+      return analyzer.can_prove(there);
+    });
+  }
+
+  // The conjunct at the element that is read: loops of the tile give way to those which walk the element at the read.
+  //   stored at [4*i + j] if 8*o + 4*i + j < n, read at [4*u + v]  →  8*o + 4*u + v < n
+  // Null where the loops of the two are not each other's.
+  Expr said_of(const Expr& conjunct, const std::vector<Expr>& stored, const Read& read, Analyzer& there) {
+    VarMap walked;
+    for (size_t d = 0; d < stored.size(); ++d) {
+      const LinearForm to = analyzer_.linear(stored[d]);
+      LinearForm from = linear_form(read.indices[d]);
+      const LinearTerm* last = nullptr;  // walked by no loop of the same steps
+      for (const LinearTerm& term : to.terms) {
+        const auto* var = term.expr.as<VarNode>();
+        if (!var || !inside_.contains(var)) continue;  // the same for both
+        for (const ForNode* loop : read.loops)
+          if (from.coeff_of(loop->var) == term.coeff && same_range(*loop, *loops_.at(var))) walked[var] = loop->var;
+        if (!walked.contains(var)) last = &term;
+      }
+      if (!last) continue;
+      from.add(to, -1);
+      from.add_term(last->expr, last->coeff);
+      bool divides = from.constant % last->coeff == 0;
+      for (const LinearTerm& term : from.terms) divides &= term.coeff % last->coeff == 0;
+      if (!divides) continue;
+      from.constant /= last->coeff;
+      for (LinearTerm& term : from.terms) term.coeff /= last->coeff;
+      walked[last->expr.as<VarNode>()] = substitute(to_expr(from), walked);
+    }
+    for (size_t d = 0; d < stored.size(); ++d)
+      if (!is_zero(there.simplify(substitute(analyzer_.simplify(stored[d]), walked) - read.indices[d]))) return nullptr;
+    for (const Var& var : collect_vars(conjunct))
+      if (const auto value = analyzer_.constant_value(var)) walked[var.get()] = Expr(*value);
+    return substitute(conjunct, walked);
+  }
+  static bool same_range(const ForNode& a, const ForNode& b) {
+    const int64_t *extent_a = as_int(a.extent), *extent_b = as_int(b.extent);
+    return structural_equal(a.min, b.min) &&
+           (structural_equal(a.extent, b.extent) || (extent_a && extent_b && *extent_a <= *extent_b));
+  }
+
   // A store may run in surplus lanes only where these are no lanes of another iteration: tiles of 8 that are run in
   // lanes of 16 would add twice, and the first step of a sum at r // 9 is no lane of its own. Each loop of the tile has
   // places of its own then, as digits have.
@@ -112,12 +226,18 @@ class GuardDropper : public Mutator {
 
   std::unordered_map<const VarNode*, int64_t>
       inside_;  // loops within the life of a register buffer → extents, -1: unknown
+  std::unordered_map<const VarNode*, const ForNode*> loops_;
   int register_depth_ = 0;
   Analyzer analyzer_;
+  const ReadFinder& finder_;
 };
 
 }  // namespace
 
-Func drop_private_guards(const Func& func) { return GuardDropper().Mutator::rewrite(func); }
+Func drop_private_guards(const Func& func) {
+  ReadFinder finder;
+  finder.visit(func->body);
+  return GuardDropper(finder).Mutator::rewrite(func);
+}
 
 }  // namespace fettle

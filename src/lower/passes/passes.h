@@ -52,8 +52,8 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
 ///   →  fill T[0]; for k in 1 +: n - 1: [fill T[k % 2]; use T[(k - 1) % 2]]; use T[(n - 1) % 2]
 Stmt pipeline_loops(const Stmt& body);
 
-/// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it: surplus
-/// lanes are computed and never stored.
+/// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it, and
+/// where each read of the buffer has the same guard: surplus lanes are computed and never read.
 Func drop_private_guards(const Func& func);
 
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:
