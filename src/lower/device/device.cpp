@@ -94,92 +94,6 @@ class SharedHoister : public Mutator {
   const Target& target_;
 };
 
-// A condition on threads under which an element of a buffer of one thread each, which several nests use, is written.
-struct WrittenIf {
-  Expr condition;
-  std::vector<Expr> indices;
-};
-using Conditions = std::map<std::string, std::vector<WrittenIf>>;
-
-// The condition for the element at `indices`: the loops of the nest that writes count what the one that reads counts.
-//   written at [8*b + 2*t + i] if 8*b + 2*t + i < 33, read at [8*b + 2*t + j]  →  8*b + 2*t + j < 33
-Expr condition_at(const WrittenIf& written, const std::vector<Expr>& indices, const UnifiedThreads& threads) {
-  VarMap counted;
-  Analyzer analyzer;
-  for (size_t d = 0; d < indices.size() && d < written.indices.size(); ++d)
-    for (const LinearTerm& term : linear_form(written.indices[d]).terms) {
-      const auto* var = term.expr.as<VarNode>();
-      const bool is_thread = std::ranges::any_of(threads.shape.vars, [&](const Var& v) { return v.get() == var; });
-      if (!var || is_thread || uses_var(indices[d], var) || counted.contains(var)) continue;
-      LinearForm same = analyzer.linear(indices[d] - written.indices[d] + term.expr * term.coeff);
-      const auto divides = [&](int64_t value) { return value % term.coeff == 0; };
-      if (!divides(same.constant) || !std::ranges::all_of(same.terms, [&](const auto& t) { return divides(t.coeff); }))
-        continue;
-      same.constant /= term.coeff;
-      for (LinearTerm& part : same.terms) part.coeff /= term.coeff;
-      counted[var] = to_expr(same);
-      break;
-    }
-  return substitute(written.condition, counted);
-}
-
-// Walks over statements and the conditions around them. First collects those of stores; then, with `collects` off, asks
-// that each load's imply all of these.
-class ThreadConditions : public Visitor {
- public:
-  ThreadConditions(const UnifiedThreads& threads, Conditions& written) : threads_(threads), written_(written) {}
-  using Visitor::visit;
-  void visit(const Stmt& s) override {
-    if (!s) return;
-    const auto scope = analyzer_.enter();
-    if (const auto* loop = s.as<ForNode>()) analyzer_.bind(loop->var, loop->min, loop->extent);
-    if (const auto* choice = s.as<IfNode>()) {
-      visit(choice->condition);
-      branch(choice->condition, choice->then_body);
-      return branch(logical_not(choice->condition), choice->else_body);
-    }
-    const auto* target = s.as<StoreNode>();
-    if (target && collects) note(*target->buffer, target->indices);
-    Visitor::visit(s);
-  }
-  void visit(const Expr& e) override {
-    if (!e) return;
-    const auto* source = e.as<LoadNode>();
-    const auto found = source && !collects ? written_.find(source->buffer->name) : written_.end();
-    if (found != written_.end())
-      for (const WrittenIf& written : found->second)
-        if (!analyzer_.can_prove(condition_at(written, source->indices, threads_))) wrong = source->buffer->name;
-    Visitor::visit(e);
-  }
-  bool collects = true;
-  std::string wrong;  // a buffer that threads may read where they did not write
-
- private:
-  void branch(const Expr& condition, const Stmt& body) {
-    if (!body) return;
-    const size_t before = around_.size();
-    split_conjuncts(analyzer_.simplify(condition), around_);
-    {
-      const auto known = analyzer_.assume(condition);
-      visit(body);
-    }
-    around_.resize(before);
-  }
-  void note(const BufferNode& buffer, const std::vector<Expr>& indices) {
-    const auto apart = threads_.private_apart.find(buffer.name);
-    if (apart == threads_.private_apart.end()) return;
-    for (const Expr& condition : around_)
-      for (size_t d = 0; d < 3; ++d)
-        if (apart->second[d] && uses_var(condition, threads_.shape.vars[d].get()))
-          written_[buffer.name].push_back({condition, indices});
-  }
-
-  const UnifiedThreads& threads_;
-  Conditions& written_;
-  Analyzer analyzer_;
-  std::vector<Expr> around_;
-};
-
 template <class Pass>
 Func on_body(const Func& func, Pass pass) {
   Stmt body = pass(func->body);
@@ -307,7 +221,7 @@ class DeviceLowering {
     func = compact_buffers(func, [&](const BufferNode& b) { return sharing_of(b, target_) == Sharing::kBlock; });
     func = on_body(func, pipeline_loops);
     Stmt inner = without_threads(func->body, blocks.size(), threads.shape);
-    FETTLE_TRY_VOID(check_private(inner, threads));
+    FETTLE_TRY_VOID(check_private_memory(inner, threads));
     SharedHoister hoister(target_);
     inner = hoister.rewrite(inner);
     FETTLE_TRY_VOID(check_shared(hoister.shared, result));
@@ -391,42 +305,6 @@ class DeviceLowering {
                   fmt::format("{} threads in a block, and the target has {}", all, target_.max_threads_per_block),
                   scheduled_->name);
     return {};
-  }
-
-  // A buffer of one thread that several nests use: each thread must find there what it wrote itself.
-  Result<> check_private(const Stmt& body, const UnifiedThreads& threads) const {
-    std::string wrong;
-    const auto look = [&](const BufferNode& buffer, const std::vector<Expr>& indices) {
-      const auto apart = threads.private_apart.find(buffer.name);
-      if (apart == threads.private_apart.end() || sharing_of(buffer, target_) != Sharing::kThread) return;
-      for (const Expr& index : indices)
-        for (const LinearTerm& term : linear_form(index).terms)
-          for (size_t d = 0; d < 3; ++d)
-            if (apart->second[d] && uses_var(term.expr, threads.shape.vars[d].get())) wrong = buffer.name;
-    };
-    walk(
-        body,
-        [&](const Stmt& s) {
-          if (const auto* target = s.as<StoreNode>()) look(*target->buffer, target->indices);
-          return true;
-        },
-        [&](const Expr& e) {
-          if (const auto* source = e.as<LoadNode>()) look(*source->buffer, source->indices);
-          return true;
-        });
-    if (wrong.empty()) {
-      Conditions written;
-      ThreadConditions conditions(threads, written);
-      conditions.visit(body);
-      conditions.collects = false;
-      conditions.visit(body);
-      wrong = conditions.wrong;
-    }
-    if (wrong.empty()) return {};
-    return refuse(fmt::format(
-        "buffer {} belongs to one thread, and a thread may read there what another one wrote; bind the loops of "
-        "all nests that use it in the same way, or put it in shared memory",
-        wrong));
   }
 
   Result<> check_shared(const std::vector<Buffer>& shared, DeviceKernel& kernel) const {

@@ -76,6 +76,49 @@ TEST(Device, AThreadKeepsToWhatItWrote) {
   EXPECT_ERROR(lower_for_device(parsed(two_nests("local", "vt", "wu", 8, "threadIdx.y")), opencl()), E301);
 }
 
+// A thread is one iteration of the outer loop: it cannot be another one of the inner.
+TEST(Device, RefusesThreadsInsideOfThemselves) {
+  EXPECT_ERROR(lower_for_device(parsed(R"(func f(A: f32[5, 3], B: f32[5, 3] output):
+  for t in 5 thread axis("threadIdx.x"):
+    for u in 3 thread axis("threadIdx.x"):
+      block B(vt: spatial[5] = t, vu: spatial[3] = u):
+        reads A[vt, vu]
+        writes B[vt, vu]
+        B[vt, vu] = A[vt, vu]
+)"),
+                                opencl()),
+               E301);
+}
+
+// What a thread reads of its part it wrote itself: of its tiles all, of its neighbours' elements nothing.
+TEST(Device, AThreadReadsWithinWhatItWrote) {
+  const auto nests = [](int written, int read, int step, const std::string& where = "") {
+    return fmt::format(R"(func f(A: f32[40], B: f32[40] output):
+  alloc T: f32[40] @local
+  for b in 1 thread axis("blockIdx.x"):
+    for t in 8 thread axis("threadIdx.x"):
+      for i in {0}:
+        block T(vt: spatial[40] = t * {2} + i){3}:
+          reads A[vt]
+          writes T[vt]
+          T[vt] = A[vt]
+    for u in 8 thread axis("threadIdx.x"):
+      for j in {1}:
+        block B(vu: spatial[40] = u * {2} + j):
+          reads T[vu]
+          writes B[vu]
+          B[vu] = T[vu]
+)",
+                       written, read, step, where);
+  };
+  EXPECT_OK(lower_for_device(parsed(nests(4, 4, 4)), opencl()));
+  EXPECT_OK(lower_for_device(parsed(nests(4, 3, 4)), opencl()));
+  EXPECT_ERROR(lower_for_device(parsed(nests(4, 5, 4)), opencl()), E301);
+  EXPECT_ERROR(lower_for_device(parsed(nests(1, 2, 1)), opencl()), E301);
+  EXPECT_ERROR(lower_for_device(parsed(nests(4, 4, 3, " where i < 3")), opencl()), E301);
+  EXPECT_OK(lower_for_device(parsed(nests(4, 3, 3, " where i < 3")), opencl()));
+}
+
 // Only thread 0 has written its own.
 TEST(Device, AThreadReadsWhereItWrote) {
   const auto nests = [](const char* first, const char* second) {

@@ -58,6 +58,12 @@ inline constexpr const char* kThreadRegionKey = "thread_region";
 inline constexpr const char* kWarpTileKey = "warp_tile";
 inline constexpr int64_t kWarpThreads = 32;
 
+/// A buffer of one thread each that several nests over threads use (`private_apart`): each thread must find there what
+/// it wrote itself, so what it reads lies within what it writes in each of the nests, under the same conditions.
+///   T[t] = A[t] in one nest, B[t] = T[t] + T[t + 1] in another one   →   E301
+/// `body` is what one thread does, its buffers compacted: an index tells where in the part of a thread it lies. E301
+Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads);
+
 /// Barriers wherever a thread may touch what another one wrote (or write what it touches) since the last one; as few as
 /// that takes, as far out as they can be. `body` is what one thread does. E301 where one would stand where threads
 /// part.

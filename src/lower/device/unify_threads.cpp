@@ -73,6 +73,10 @@ class ThreadUnifier {
     const auto* loop = s.as<ForNode>();
     if (loop && is_block_thread_axis(loop->thread_axis)) {
       const auto d = static_cast<size_t>(axis_dimension(loop->thread_axis));
+      if (bounds[d].loop && uses_var(s, result_.shape.vars[d].get()))
+        problem_ = Diagnostic(ErrorCode::E301,
+                              fmt::format("loop {} over {} stands inside of loop {} over the same, and depends on it",
+                                          loop->var->name, loop->thread_axis, bounds[d].loop->var->name));
       kept_.push_back(s);  // loops are told apart by their addresses
       Bounds inside = bounds;
       inside[d] = {loop, *as_int(loop->extent)};

@@ -1,5 +1,7 @@
 #include "schedule/primitives/bind.h"
 
+#include <algorithm>
+
 #include "ir/visit.h"
 #include "schedule/nest.h"
 #include "target/thread_axes.h"
@@ -7,9 +9,23 @@
 namespace fettle {
 namespace {
 
-// A nest inside a loop over the same threads, that each of its iterations runs whole: instead, each thread can do its share.
+// True if what `inner` does depends on the iteration of `outer`, perhaps by an iterator of a block between the two.
+bool depends_on(const ForNode& inner, const ForNode& outer) {
+  const Stmt nest{Ref<const StmtNode>(&inner)};
+  std::vector<Var> moving{outer.var};
+  for (const Stmt& s : path_to(outer.body, &inner)) {
+    const auto* block = s.as<BlockNode>();
+    for (size_t i = 0; block && i < block->iters.size(); ++i)
+      if (std::ranges::any_of(moving, [&](const Var& var) { return uses_var(block->iters[i].binding, var.get()); }))
+        moving.push_back(block->iters[i].var);
+  }
+  return std::ranges::any_of(moving, [&](const Var& var) { return uses_var(nest, var.get()); });
+}
+
+// A nest inside a loop over the same threads, that each of its iterations runs whole: instead, each thread can do its
+// share.
 bool can_be_shared(const ForNode& outer, const ForNode& inner) {
-  if (uses_var(Stmt(Ref<const StmtNode>(&inner)), outer.var.get())) return false;
+  if (depends_on(inner, outer)) return false;
   bool for_all = true;
   walk(inner.body, [&](const Stmt& s) {
     const auto* target = s.as<StoreNode>();
@@ -19,7 +35,8 @@ bool can_be_shared(const ForNode& outer, const ForNode& inner) {
   return for_all;
 }
 
-// A loop on the way to `loop`, or beneath it, that is bound to the axis and cannot share its threads; null if there is none.
+// A loop on the way to `loop`, or beneath it, that is bound to the axis and cannot share its threads; null if there is
+// none.
 const ForNode* find_bound(const Func& func, const ForNode& loop, const std::string& axis) {
   const ForNode* found = nullptr;
   const bool threads = is_block_thread_axis(axis);

@@ -1,5 +1,6 @@
 #include "schedule/primitives/bind.h"
 
+#include "schedule/primitives/blockize.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/split.h"
@@ -58,6 +59,19 @@ TEST(Bind, ANestInsideFillsABufferTogether) {
   EXPECT_ERROR(bind(own, {get_loops(own, {*local})->back(), "threadIdx.x"}), E207);
   // … nor for blocks, which do not wait for each other.
   EXPECT_ERROR(bind(own, {get_loops(own, {own.block("C")})->back(), "threadIdx.x"}), E207);
+}
+
+// The iterators of a block between the two loops are the outer loop's.
+TEST(Bind, E207DependsThroughAnOuterBlock) {
+  auto s = schedule_from("for i in 5: for j in 3: C[i, j] = A[i, j]");
+  const BlockRef block = s.block("C");
+  const auto loops = get_loops(s, {block});
+  ASSERT_OK(loops);
+  ASSERT_OK(bind(s, {loops->front(), "threadIdx.x"}));
+  ASSERT_OK(blockize(s, {loops->back()}));
+  EXPECT_ERROR(bind(s, {get_loops(s, {block})->back(), "threadIdx.x"}), E207);
+  ASSERT_OK(bind(s, {get_loops(s, {block})->back(), "threadIdx.y"}));
+  EXPECT_SAME_RESULT(s);
 }
 
 TEST(Bind, Errors) {
