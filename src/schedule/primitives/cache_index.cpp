@@ -122,6 +122,19 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     allocate.push_back(c.buffer);
     nests.push_back(fresh_nest(fill));
   }
+  if (is_in_init(*scope, &block))
+    return fail_at(ErrorCode::E214, func, &block, fmt::format("block {} is part of an init", block.name), {});
+  // Indices may come from memory, too: what is there has to be written before the nests that read it.
+  const StmtNode* anchor = anchor_of(*scope, &block, {});
+  for (const Stmt& nest : nests)
+    for (const BlockNode* fill : blocks_under(nest))
+      for (const Region& read : fill->reads)
+        for (const BlockNode* writer : blocks_of(*scope))
+          if (write_region(*writer, read.buffer.get()) && anchor_of(*scope, writer, {}) == anchor)
+            return fail_at(ErrorCode::E215, func, writer,
+                           fmt::format("an index of block {} reads {}, which block {} writes in the same nest",
+                                       block.name, read.buffer->name, writer->name),
+                           {});
   IndexLoader loader(block, cached);
   auto fresh = make_ref<BlockNode>(block);
   fresh->init = block.init ? loader.rewrite(block.init) : Stmt();
@@ -132,9 +145,6 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     fresh->reads.push_back(point_region(c.buffer, point));
   }
   drop_unread(*fresh);
-  if (is_in_init(*scope, &block))
-    return fail_at(ErrorCode::E214, func, &block, fmt::format("block {} is part of an init", block.name), {});
-  const StmtNode* anchor = anchor_of(*scope, &block, {});
   applied.func =
       edit_scope(func, scope->name, {.anchor = anchor, .before = seq(std::move(nests)), .allocate = allocate});
   applied.func = replace_in(applied.func, find_block(applied.func->body, block.name), fresh);

@@ -14,7 +14,8 @@ namespace fettle {
 /// scope: memory scope of the indices
 /// Returns the blocks that fill them, named <block>_index, <block>_index1 …. Costs 8 bytes for each point of the iterators
 /// that an index uses; the loads become gathers.
-/// Errors: E206 no such block · E214 blocks inside · E219 unknown scope · E220 no load has an index with // or %
+/// Errors: E206 no such block · E214 blocks inside · E215 an index reads what the nest around the block writes, so cannot be
+///         worked out ahead of it · E219 unknown scope · E220 no load has an index with // or %
 struct CacheIndexArgs {
   BlockRef block;
   std::string scope = kScopeGlobal;

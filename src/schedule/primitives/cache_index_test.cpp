@@ -32,6 +32,34 @@ TEST(CacheIndex, WorksOutDivisionsAhead) {
   EXPECT_SAME_RESULT(s);
 }
 
+// The index comes from a copy that the block's own nest makes.
+TEST(CacheIndex, E215AnIndexOfWhatTheNestWrites) {
+  const auto nests = [](const char* between) {
+    return std::string(R"(
+func gather(A: f32[5], I: i64[9], B: f32[3, 9] output):
+  alloc J: i64[9]
+  for i in 3:
+    for k in 9:
+      block J(vk: spatial[9] = k):
+        reads I[vk]
+        writes J[vk]
+        J[vk] = I[vk] // 2
+)") + between +
+           R"(
+    for k in 9:
+      block B(vi: spatial[3] = i, vk: spatial[9] = k):
+        reads A[0 +: 5], J[vk]
+        writes B[vi, vk]
+        B[vi, vk] = A[max(min(J[vk] // 2, 4), 0)]
+)";
+  };
+  auto s = schedule_from(nests(""));
+  EXPECT_ERROR(cache_index(s, {s.block("B")}), E215);
+  auto apart = schedule_from(nests("  for i in 3:"));
+  ASSERT_OK(cache_index(apart, {apart.block("B")}));
+  EXPECT_SAME_RESULT(apart);
+}
+
 TEST(CacheIndex, Errors) {
   auto s = schedule_from(kTable);
   const BlockRef b = s.block("B");
