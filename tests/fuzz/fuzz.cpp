@@ -423,7 +423,17 @@ FuzzReport fuzz(const FuzzOptions& options) {
   };
   for (int64_t at = options.first_case;; at += kChunk) {
     const int64_t cases = shared.cases;
+    const size_t crashes = out.findings.size();
+    const int wrong = shared.n_findings;
     run(at, at + kChunk, options.batch);
+    if (options.progress) {
+      for (size_t i = crashes; i < out.findings.size(); ++i) options.progress(shared.traces, &out.findings[i]);
+      for (int i = wrong; i < shared.n_findings; ++i) {
+        const Finding found{shared.findings[i].case_number, shared.findings[i].what, "", ""};
+        options.progress(shared.traces, &found);
+      }
+      options.progress(shared.traces, nullptr);
+    }
     if (shared.traces >= options.traces ||
         shared.n_findings + static_cast<int>(out.findings.size()) >= options.max_findings)
       break;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +13,14 @@
 #include "tests/fuzz/backends.h"
 
 namespace fettle::fuzz {
+
+/// A wrong result, a crash, a hang, or a program that could not be compiled.
+struct Finding {
+  int64_t case_number = 0;
+  std::string what;     // one line
+  std::string program;  // text
+  std::string trace;    // text, as short as it became
+};
 
 struct FuzzOptions {
   uint64_t seed = 1;
@@ -30,14 +39,8 @@ struct FuzzOptions {
   int batch = 32;
   /// Checks that let everything pass (base/checks.h): how the fuzzer itself is tested.
   std::vector<std::string> disabled_checks;
-};
-
-/// A wrong result, a crash, a hang, or a program that could not be compiled.
-struct Finding {
-  int64_t case_number = 0;
-  std::string what;     // one line
-  std::string program;  // text
-  std::string trace;    // text, as short as it became
+  /// Told now and then how many traces have run, and each finding as it comes, before it is shrunk.
+  std::function<void(int64_t traces, const Finding* found)> progress;
 };
 
 struct PrimitiveCount {

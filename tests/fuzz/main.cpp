@@ -2,6 +2,7 @@
 // runs; --examine FILE shows what became of a finding, as it was printed. Exit status 0: nothing found · 1: something
 // was · 2: wrong usage.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstring>
@@ -66,6 +67,12 @@ int main(int argc, char** argv) {
     fmt::print("{}", examine(options, *examined));
     return 0;
   }
+  options.progress = [&](int64_t traces, const Finding* found) {
+    if (found)
+      fmt::print(stderr, "case {}: {}\n", found->case_number, found->what);
+    else if (isatty(STDERR_FILENO))
+      fmt::print(stderr, "\r{} of {} traces", traces, options.traces);
+  };
   const FuzzReport report = fuzz(options);
   fmt::print("{}", report.to_text());
   if (report.findings.empty()) return 0;
