@@ -13,6 +13,7 @@
 #include "codegen/llvm/llvm_codegen.h"
 #include "codegen/opencl/opencl_codegen.h"
 #include "codegen/opencl/run.h"
+#include "ir/compare.h"
 #include "ir/visit.h"
 #include "rt/context.h"
 
@@ -148,9 +149,42 @@ Result<> compile_c(std::span<Job> jobs, const Target& target) {
   return {};
 }
 
+/// Launches kernels by other names.
+class Renamer : public Mutator {
+ public:
+  explicit Renamer(const std::map<std::string, std::string>& names) : names_(names) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* launch = s ? s.as<CallFuncNode>() : nullptr;
+    return launch ? call_func(names_.at(launch->name), launch->args) : Mutator::rewrite(s);
+  }
+
+ private:
+  const std::map<std::string, std::string>& names_;
+};
+
+/// Adds the kernels of a program to `all`, each under the name of an equal one that is there, if any: nests that no
+/// step touched are the same in many jobs. `known`: names by kernel.
+void share_kernels(DeviceProgram& program, DeviceProgram& all, std::map<std::string, std::string>& known) {
+  std::map<std::string, std::string> names;
+  std::map<std::string, DeviceKernel> kernels;
+  for (const auto& [name, kernel] : program.kernels) {
+    const Func anonymous = with(kernel.func, [](FuncNode& f) { f.name = "kernel"; });
+    const std::string key = fmt::format("{} {} {} {} {}", canonical_hash(anonymous).hex(), kernel.block[0],
+                                        kernel.block[1], kernel.block[2], kernel.shared_bytes);
+    names[name] = known.emplace(key, name).first->second;
+    kernels[names[name]] = kernel;
+    all.kernels.insert({names[name], kernel});
+  }
+  program.kernels = std::move(kernels);
+  program.host = with(program.host, [&](FuncNode& f) { f.body = Renamer(names).rewrite(f.body); });
+}
+
 /// Kernels of all jobs in one program.
 Result<> compile_opencl(std::span<Job> jobs, const Target& target) {
   DeviceProgram all;
+  std::map<std::string, std::string> known;
   std::vector<std::shared_ptr<const DeviceProgram>> programs(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
     const Func named = with(jobs[i].scheduled, [&](FuncNode& f) { f.name = fmt::format("job{}", i); });
@@ -159,7 +193,7 @@ Result<> compile_opencl(std::span<Job> jobs, const Target& target) {
       jobs[i].refused = std::move(lowered.error());
       continue;
     }
-    all.kernels.insert(lowered->kernels.begin(), lowered->kernels.end());
+    share_kernels(*lowered, all, known);
     programs[i] = std::make_shared<const DeviceProgram>(std::move(*lowered));
   }
   FETTLE_TRY(const std::string source, emit_opencl(all));
