@@ -128,7 +128,7 @@ double peak_gflops(int threads) {
 
 int main(int argc, char** argv) {
   std::string only, skip, modes_text = "fourth,racing,random,autotvm,ansor,metaschedule", out = "build/bench", model,
-                          write_to;
+                          write_to, write_rows_to;
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
   double budget_s = 0;
@@ -151,6 +151,7 @@ int main(int argc, char** argv) {
   app.add_flag("--rank", rank_models,
                "how well a model ranks families that it was not trained on, from the records of --training");
   app.add_option("--write-model", write_to, "train a model on the records of --training, and write it");
+  app.add_option("--write-rows", write_rows_to, "write what models learn from, and are tried on, as lines of JSON");
   app.add_flag("--training", training, "the tasks that the model which ships is trained on");
   app.add_flag("--report", measure_nothing, "measure nothing: the figures of what is there");
   app.add_flag("--list", list, "print the tasks, one line of JSON each");
@@ -242,12 +243,18 @@ int main(int argc, char** argv) {
   Report report("search");
   const double peak = peak_gflops(threads);
   const auto missing = add_figures(report, curves, {.peak_gflops = peak});
-  if (rank_models || !write_to.empty()) {
+  if (rank_models || !write_to.empty() || !write_rows_to.empty()) {
     const auto training_rows = measured_tasks(training_tasks(), modes, static_cast<uint64_t>(first_seed), seeds, run);
     const auto test_rows = measured_tasks(search_tasks(), modes, static_cast<uint64_t>(first_seed), seeds, run);
     if (!training_rows) return fail_with(training_rows.error());
     if (!test_rows) return fail_with(test_rows.error());
-    if (const auto done = add_ranking(report, *training_rows, *test_rows); !done) return fail_with(done.error());
+    if (!write_rows_to.empty()) {
+      std::vector<MeasuredTask> rows = *training_rows;
+      rows.insert(rows.end(), test_rows->begin(), test_rows->end());
+      if (const auto done = write_rows(rows, write_rows_to); !done) return fail_with(done.error());
+    }
+    if (rank_models)
+      if (const auto done = add_ranking(report, *training_rows, *test_rows); !done) return fail_with(done.error());
     if (!write_to.empty())
       if (const auto done = write_model(*training_rows, 4000, write_to); !done) return fail_with(done.error());
   }

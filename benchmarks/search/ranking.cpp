@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -70,6 +72,8 @@ Result<std::vector<MeasuredTask>> measured_tasks(const std::vector<SearchTask>& 
           if (!described) continue;
           measured.candidates.push_back(std::move(described->features));
           measured.seconds.push_back(record.half_width <= 0.04 || record.min_s <= 0 ? record.median_s : record.min_s);
+          measured.decisions.emplace_back(record.decisions.begin(), record.decisions.end());
+          measured.raced_out.push_back(record.raced_out);
         }
       }
     }
@@ -137,6 +141,24 @@ Result<> add_ranking(Report& report, const std::vector<MeasuredTask>& training,
     report.add(fmt::format("{}: regret of timing the best 8 predicted", name), 100 * sums.regret / n, "%");
   }
   return {};
+}
+
+Result<> write_rows(const std::vector<MeasuredTask>& tasks, const std::string& path) {
+  std::ofstream out(path);
+  for (const MeasuredTask& task : tasks)
+    for (size_t i = 0; i < task.seconds.size(); ++i) {
+      nlohmann::json line{{"task", task.name},
+                          {"family", task.family},
+                          {"predicted_s", task.candidates[i].predicted_seconds},
+                          {"seconds", task.seconds[i]},
+                          {"raced_out", static_cast<bool>(task.raced_out[i])},
+                          {"features", task.candidates[i].values}};
+      for (const auto& [address, decision] : task.decisions[i])
+        line["decisions"][address] = std::vector<int64_t>(decision.begin(), decision.end());
+      out << line.dump() << '\n';
+    }
+  out.close();
+  return out ? Result<>{} : fail(ErrorCode::E702, path);
 }
 
 Result<> write_model(const std::vector<MeasuredTask>& training, size_t rows, const std::string& path) {

@@ -17,6 +17,8 @@ struct MeasuredTask {
   std::string name, family;
   std::vector<CandidateFeatures> candidates;
   std::vector<double> seconds;
+  std::vector<DecisionMap> decisions;
+  std::vector<bool> raced_out;
 };
 
 /// From the records of searches of the space "rules" in run.folder: each trace is replayed and described anew. Tasks
@@ -36,6 +38,9 @@ Ranking rank(const std::vector<double>& predicted, const std::vector<double>& se
 /// Rows of a ranking by a model that has seen the training tasks of all families but the task's own, beside those of
 /// the prediction alone; means over the tasks.
 Result<> add_ranking(Report& report, const std::vector<MeasuredTask>& training, const std::vector<MeasuredTask>& tests);
+
+/// One line of JSON a candidate, for study: task, family, what was predicted and measured, decisions, features. E702
+Result<> write_rows(const std::vector<MeasuredTask>& tasks, const std::string& path);
 
 /// Trains on all of them, at most `rows` candidates, and writes the model. E702
 Result<> write_model(const std::vector<MeasuredTask>& training, size_t rows, const std::string& path);

@@ -41,7 +41,8 @@ Clocks system_clocks();
 ///
 /// A sample during which the machine went to sleep is dropped and taken again.
 ///
-/// Raced out, with n samples: n = 1 and 1.5 times the incumbent's time is exceeded; 3 <= n < 6 and even the fastest
+/// Raced out, with n samples: n = 1 and 1.5 times the incumbent's time is exceeded, up to 4 times by each of three
+/// calls; 3 <= n < 6 and even the fastest
 /// exceeds 1.15 times; n >= 6 and the lower end of the median's 95 % interval exceeds 1.03 times.
 Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options,
                  const Clocks& clocks = system_clocks());

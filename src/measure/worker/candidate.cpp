@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "measure/gather.h"
 #include "measure/guarded_buffer.h"
 #include "rt/context.h"
 
@@ -118,6 +119,7 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
     return candidate.kernel(context.get(), buffers.data(), ints.data());
   };
   if (request.timing) {
+    gather_team(context.get()->team);
     report.timing = time_call(call, *request.timing);
     report.status = report.timing.status;
   } else {
