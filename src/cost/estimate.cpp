@@ -83,11 +83,11 @@ class Estimator {
         return;
       }
       case CostNode::Kind::kSeq:
-        for (const CostNode& child : node.children) visit(child, runs, depth, nullptr, in_atom);
+        for (const CostNode& child : node.children) visit(child, runs, depth, parts_of_step(node, loop, in_atom), in_atom);
         return;
       case CostNode::Kind::kChoice:
         for (size_t i = 0; i < node.children.size(); ++i)
-          visit(node.children[i], runs * node.shares[i], depth, nullptr, in_atom);
+          visit(node.children[i], runs * node.shares[i], depth, parts_of_step(node, loop, in_atom), in_atom);
         return;
       case CostNode::Kind::kCall:
         out_.calls += runs;
@@ -105,6 +105,11 @@ class Estimator {
       case CostNode::Kind::kBody:
         return body(node, runs, loop, in_atom);
     }
+  }
+
+  // What an atom's innermost loop repeats may be several pieces, or one of several: they are what it does in a step.
+  static const CostNode* parts_of_step(const CostNode& node, const CostNode* loop, bool in_atom) {
+    return in_atom && loop && !has_loop(node) ? loop : nullptr;
   }
 
   void body(const CostNode& node, double runs, const CostNode* loop, bool in_atom) {
