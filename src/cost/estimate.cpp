@@ -83,7 +83,8 @@ class Estimator {
         return;
       }
       case CostNode::Kind::kSeq:
-        for (const CostNode& child : node.children) visit(child, runs, depth, parts_of_step(node, loop, in_atom), in_atom);
+        for (const CostNode& child : node.children)
+          visit(child, runs, depth, parts_of_step(node, loop, in_atom), in_atom);
         return;
       case CostNode::Kind::kChoice:
         for (size_t i = 0; i < node.children.size(); ++i)
@@ -179,8 +180,8 @@ class Estimator {
   }
 
   static bool has_loop(const CostNode& node) {
-    return node.kind == CostNode::Kind::kLoop ||
-           std::any_of(node.children.begin(), node.children.end(), [](const CostNode& child) { return has_loop(child); });
+    return node.kind == CostNode::Kind::kLoop || std::any_of(node.children.begin(), node.children.end(),
+                                                             [](const CostNode& child) { return has_loop(child); });
   }
 
   static double code_bytes(const CostNode& node) {
