@@ -4,10 +4,13 @@
 
 #include "cost/cost_model.h"
 #include "database/test_util.h"
+#include "ir/text.h"
+#include "schedule/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/testing.h"
+#include "tune/metaschedule/anchor_trace.h"
 #include "tune/metaschedule/workload_equality.h"
 #include "tune/sketch/test_programs.h"
 #include "tune/space/test_workloads.h"
@@ -92,21 +95,56 @@ TEST(WorkloadEquality, ThreeModes) {
       equal_workloads(testing::matmul(8, 8, 8), testing::matmul_relu(8, 8, 16), WorkloadEquality::kAnchorBlock));
 }
 
+constexpr const char* kTiled = R"(b0 = get_block(name="C")
+b1 = cache_write(block=b0, write_index=0, scope="register")
+l2, l3, l4 = get_loops(block=b0)
+l5, l6 = split(loop=l2, factors=[-1, 4], tail="exact")
+reorder(loops=[l5, l4, l6, l3])
+vectorize(loop=l3)
+reverse_compute_at(block=b1, loop=l5, preserve_unit_loops=true)
+)";
+
 TEST(WorkloadEquality, RecordsOfEqualWorkloadsAnswer) {
   const std::shared_ptr<Database> own = make_memory_database();
   const auto key = [](const Func& func) {
     return TaskKey{make_workload(func), "llvm x86-64 +avx", {1, 2}, 1, "lower 1"};
   };
-  Record r = record(8, "trace", 1);
+  Record r = record(8, kTiled, 1);
   r.task = key(testing::matmul(8, 8, 8));
   ASSERT_OK(own->add(r));
-  const TaskKey other = key(testing::matmul_relu(8, 8, 8));
+  const Func relu = testing::matmul_relu(8, 8, 8);
+  const TaskKey other = key(relu);
   EXPECT_TRUE(own->best(other, 1)->empty());
   EXPECT_TRUE(make_equality_database(own, WorkloadEquality::kStructural)->best(other, 1)->empty());
   const auto found = make_equality_database(own, WorkloadEquality::kAnchorBlock)->best(other, 1);
   ASSERT_OK(found);
   ASSERT_EQ(found->size(), 1u);
-  EXPECT_EQ(found->front().trace, "trace");
+  Schedule s(relu);
+  ASSERT_OK(replay(s, parse_trace(found->front().trace).value()));
+  EXPECT_TRUE(testing::same_result(relu, s.func()));
+  EXPECT_NE(to_text(s.func()).find("vectorize"), std::string::npos);
+  // What is no schedule cannot be carried over.
+  r.trace = "no trace";
+  r.task = key(testing::matmul(8, 8, 12));
+  ASSERT_OK(own->add(r));
+  EXPECT_TRUE(make_equality_database(own, WorkloadEquality::kAnchorBlock)
+                  ->best(key(testing::matmul_relu(8, 8, 12)), 1)
+                  ->empty());
+}
+
+TEST(AnchorTrace, CarriesWhatIsDoneToTheAnchorAndInlinesTheRest) {
+  const Func origin = testing::matmul(8, 8, 8), relu = testing::matmul_relu(8, 8, 8),
+             padded = testing::relu_pad_matmul();
+  const auto carried = replay_anchor(relu, origin, parse_trace(kTiled).value());
+  ASSERT_OK(carried);
+  EXPECT_TRUE(testing::same_result(relu, carried->func()));
+  // C is accumulated in registers; the relu has become part of the copy that writes them back.
+  EXPECT_EQ(blocks_of(carried->func().root()).size(), 2u) << to_text(carried->func());
+  EXPECT_NE(to_text(carried->func()).find("register"), std::string::npos);
+  // Other sizes: what does not fit is left out, and the program is right all the same.
+  const auto other = replay_anchor(padded, origin, parse_trace(kTiled).value());
+  ASSERT_OK(other);
+  EXPECT_TRUE(testing::same_result(padded, other->func()));
 }
 
 }  // namespace

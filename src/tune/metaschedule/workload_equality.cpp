@@ -6,6 +6,7 @@
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "tune/metaschedule/anchor_trace.h"
 #include "tune/metaschedule/forwarding_database.h"
 
 namespace fettle {
@@ -28,17 +29,8 @@ Func without_constants(const Func& func) {
   });
 }
 
-double points_of(const BlockNode& block) {
-  double points = block.init ? 1e15 : 1;
-  for (const IterVar& iter : block.iters)
-    if (const int64_t* extent = as_int(iter.extent)) points *= static_cast<double>(*extent);
-  return points;
-}
-
 Func anchor_of(const Func& func) {
-  const BlockNode* anchor = nullptr;
-  for (const BlockNode* block : blocks_of(func.root()))
-    if (!anchor || points_of(*block) > points_of(*anchor)) anchor = block;
+  const BlockNode* anchor = anchor_block(func);
   if (!anchor) return func;
   const auto loops = loops_around(func, anchor);
   const Stmt nest = loops.empty() ? Stmt(Ref<const StmtNode>(anchor)) : Stmt(Ref<const StmtNode>(loops.front()));
@@ -70,8 +62,9 @@ class EqualityDatabase : public ForwardingDatabase {
     FETTLE_TRY(const std::vector<TaskKey> tasks, equal_tasks(task));
     std::vector<Record> all;
     for (const TaskKey& one : tasks) {
-      FETTLE_TRY(const std::vector<Record> records, inner_->best(one, k));
-      all.insert(all.end(), records.begin(), records.end());
+      FETTLE_TRY(std::vector<Record> records, inner_->best(one, k));
+      for (Record& record : records)
+        if (adapt(record, task)) all.push_back(std::move(record));
     }
     std::ranges::stable_sort(all, [](const Record& a, const Record& b) {
       return a.raced_out != b.raced_out ? b.raced_out : a.median_s < b.median_s;
@@ -90,6 +83,19 @@ class EqualityDatabase : public ForwardingDatabase {
   }
 
  private:
+  // Another workload's schedule is that of its anchor; false where it cannot be had here.
+  bool adapt(Record& record, const TaskKey& task) const {
+    if (mode_ != WorkloadEquality::kAnchorBlock || same_workload(record.task.workload, task.workload)) return true;
+    const auto workload = parse_workload_func(task.workload), origin = parse_workload_func(record.task.workload);
+    const auto trace = parse_trace(record.trace);
+    if (!workload || !origin || !trace) return false;
+    const auto carried = replay_anchor(*workload, *origin, *trace);
+    if (!carried) return false;
+    record.trace = to_text(carried->trace());
+    record.decisions = {carried->decisions().begin(), carried->decisions().end()};
+    return true;
+  }
+
   // The task itself first.
   Result<std::vector<TaskKey>> equal_tasks(const TaskKey& task) {
     std::vector<TaskKey> tasks = {task};
