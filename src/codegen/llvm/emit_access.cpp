@@ -189,7 +189,7 @@ Value* FunctionEmitter::read_register(const RegisterAccess& access) {
   Value* whole = slot_values_[static_cast<size_t>(access.slot)];
   if (access.lanes == slot.lanes) return whole;
   if (access.lanes == 1) return vb_.extract(whole, access.lane);
-  SmallVector<int, 64> lanes;
+  llvm::SmallVector<int, 64> lanes;
   for (int i = 0; i < access.lanes; ++i) lanes.push_back(access.lane + i);
   return vb_.shuffle(whole, PoisonValue::get(whole->getType()), lanes);
 }

@@ -93,7 +93,7 @@ Value* FunctionEmitter::emit_uncached(const Expr& e) {
       const auto* node = e.as<RampNode>();
       const int lanes = e.dtype().lanes;
       Type* element = type_of(e.dtype().element());
-      SmallVector<Constant*, 64> numbers;
+      llvm::SmallVector<Constant*, 64> numbers;
       for (int i = 0; i < lanes; ++i) numbers.push_back(ConstantInt::get(element, static_cast<uint64_t>(i)));
       Value* steps = vb_.binary(Instruction::Mul, ConstantVector::get(numbers), vb_.splat(emit(node->stride), lanes));
       return vb_.binary(Instruction::Add, vb_.splat(emit(node->base), lanes), steps);
@@ -118,13 +118,13 @@ Value* FunctionEmitter::emit_uncached(const Expr& e) {
         return vb_.shuffle(a, b, node->lanes);
       }
       // Joined pairwise; the last is doubled as often as that takes.
-      SmallVector<Value*, 16> parts;
+      llvm::SmallVector<Value*, 16> parts;
       for (const Expr& vector : node->vectors) parts.push_back(emit(vector));
       int lanes = width;
       while (parts.size() > 1) {
-        SmallVector<int, 64> all(static_cast<size_t>(2 * lanes));
+        llvm::SmallVector<int, 64> all(static_cast<size_t>(2 * lanes));
         for (int i = 0; i < 2 * lanes; ++i) all[static_cast<size_t>(i)] = i;
-        SmallVector<Value*, 16> joined;
+        llvm::SmallVector<Value*, 16> joined;
         for (size_t i = 0; i < parts.size(); i += 2)
           joined.push_back(vb_.shuffle(parts[i], i + 1 < parts.size() ? parts[i + 1] : parts[i], all));
         parts = joined;
@@ -296,7 +296,7 @@ Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   // Wide enough for -1 and for the number of lanes itself.
   const unsigned bits = lanes <= 16 ? 32 : lanes <= 32 ? 16 : lanes < 128 ? 8 : lanes < 32768 ? 16 : 32;
   Type* narrow_type = Type::getIntNTy(vb_.context(), bits);
-  SmallVector<Constant*, 64> numbers;
+  llvm::SmallVector<Constant*, 64> numbers;
   for (int i = 0; i < lanes; ++i) numbers.push_back(ConstantInt::get(narrow_type, static_cast<uint64_t>(i)));
   Value* bound = vb_.splat(vb_.cast(Instruction::Trunc, room, narrow_type), lanes);
   return vb_.compare(rising ? CmpInst::ICMP_SLT : CmpInst::ICMP_SGT, ConstantVector::get(numbers), bound);
@@ -431,7 +431,7 @@ Value* FunctionEmitter::emit_math(const CallNode& node) {
   const auto bits_of = [](DType t) { return t.bits * t.lanes; };
   if (name == "bitcast" && node.args.size() == 1 && !type.is_bool() && bits_of(node.args[0].dtype()) == bits_of(type))
     return vb_.cast(Instruction::BitCast, emit(node.args[0]), type_of(type));
-  SmallVector<Value*, 4> args;
+  llvm::SmallVector<Value*, 4> args;
   for (const Expr& arg : node.args) args.push_back(widen(emit(arg), arg.dtype()));
   Type* wide = args.empty() ? nullptr : args[0]->getType();
   const auto one = [&](Intrinsic::ID id) { return narrow(vb_.intrinsic(id, {wide}, args), type); };
@@ -458,15 +458,15 @@ Value* FunctionEmitter::emit_math(const CallNode& node) {
 Value* FunctionEmitter::emit_intrinsic(const CallNode& node, bool has_effects) {
   const Intrinsic::ID id = Function::lookupIntrinsicID(node.name);
   if (id == Intrinsic::not_intrinsic) return fail(ErrorCode::E301, "no intrinsic " + node.name, type_of(node.dtype));
-  SmallVector<Value*, 6> args;
-  SmallVector<Type*, 6> types;
+  llvm::SmallVector<Value*, 6> args;
+  llvm::SmallVector<Type*, 6> types;
   for (const Expr& arg : node.args) {
     args.push_back(emit(arg));
     types.push_back(args.back()->getType());
   }
-  SmallVector<Type*, 4> overloads;
+  llvm::SmallVector<Type*, 4> overloads;
   if (Intrinsic::isOverloaded(id)) {
-    SmallVector<Intrinsic::IITDescriptor, 8> table;
+    llvm::SmallVector<Intrinsic::IITDescriptor, 8> table;
     Intrinsic::getIntrinsicInfoTableEntries(id, table);
     ArrayRef<Intrinsic::IITDescriptor> rest = table;
     auto* wanted = FunctionType::get(type_of(node.dtype), types, false);

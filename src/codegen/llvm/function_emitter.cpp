@@ -79,7 +79,7 @@ Function* emit_function(ModuleState& state, const Func& func, const std::string&
   LLVMContext& c = state.module.getContext();
   Type* pointer = PointerType::get(c, 0);
   const bool needs_context = state.needs_context.count(func->name) != 0;
-  SmallVector<Type*, 16> types;
+  llvm::SmallVector<Type*, 16> types;
   if (needs_context) types.push_back(pointer);
   types.append(func->params.size(), pointer);
   types.append(func->int_params.size(), Type::getInt64Ty(c));
@@ -122,7 +122,7 @@ void emit_entry(ModuleState& state, const Func& func, const std::string& name, F
   auto* function = Function::Create(type, GlobalValue::ExternalLinkage, name, state.module);
   state.set_attributes(function);
   IRBuilder<> b(BasicBlock::Create(c, "", function));
-  SmallVector<Value*, 16> args;
+  llvm::SmallVector<Value*, 16> args;
   const bool needs_context = !body->getReturnType()->isVoidTy();
   if (needs_context) args.push_back(function->getArg(0));
   for (unsigned i = 0; i < func->params.size(); ++i)
@@ -266,8 +266,8 @@ void FunctionEmitter::emit_call(const CallFuncNode& node) {
   auto& b = vb_.here();
   const auto callee_ir = state_.ir.funcs.find(node.name);
   const bool needs_context = state_.needs_context.count(node.name) != 0;
-  SmallVector<Type*, 16> types;
-  SmallVector<Value*, 16> args;
+  llvm::SmallVector<Type*, 16> types;
+  llvm::SmallVector<Value*, 16> args;
   if (needs_context) args.push_back(context_);
   for (const Expr& arg : node.args) args.push_back(emit(arg));
   for (const Value* arg : args) types.push_back(arg->getType());
@@ -357,10 +357,10 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
       see);
 
   // Fields: context, status, first; then values; then pointers.
-  SmallVector<Value*, 16> fields{context_, status_, first};
+  llvm::SmallVector<Value*, 16> fields{context_, status_, first};
   for (const auto& [var, value] : values) fields.push_back(value);
   for (const BufferNode* buffer : pointers) fields.push_back(buffers_[buffer].pointer);
-  SmallVector<Type*, 16> types;
+  llvm::SmallVector<Type*, 16> types;
   for (Value* field : fields) types.push_back(field->getType());
   auto* closure_type = StructType::get(c, types);
 
@@ -376,7 +376,7 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
   body->addParamAttr(0, llvm::Attribute::NoAlias);
   FunctionEmitter inner(state_, func_, body, node.body);
   auto& ib = inner.vb_.here();
-  SmallVector<Value*, 16> inside;
+  llvm::SmallVector<Value*, 16> inside;
   for (unsigned i = 0; i < fields.size(); ++i) {
     // Constants need no field; the store above is dead then, and cheap.
     Value* field = isa<Constant>(fields[i]) && !isa<GlobalValue>(fields[i])
@@ -415,7 +415,7 @@ void FunctionEmitter::attach_alias_scopes() {
   MDNode* domain = metadata.createAnonymousAliasScopeDomain();
   for (auto& [buffer, memory] : buffers_) memory.scope = metadata.createAnonymousAliasScope(domain);
   for (auto& [buffer, memory] : buffers_) {
-    SmallVector<Metadata*, 8> others;
+    llvm::SmallVector<Metadata*, 8> others;
     for (auto& [other, its] : buffers_)
       if (other != buffer) others.push_back(its.scope);
     MDNode* own = MDNode::get(vb_.context(), {memory.scope});

@@ -98,7 +98,7 @@ Result<> run_passes(Module& module, const Target& target, const std::string& pas
 
 Result<std::vector<uint8_t>> emit_machine_code(Module& module, const Target& target, bool as_text) {
   FETTLE_TRY(TargetMachine * machine, machine_for(target));
-  SmallVector<char, 0> bytes;
+  llvm::SmallVector<char, 0> bytes;
   raw_svector_ostream out(bytes);
   legacy::PassManager passes;
   const auto kind = as_text ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;

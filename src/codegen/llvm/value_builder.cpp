@@ -169,7 +169,7 @@ Value* ValueBuilder::splat(Value* scalar, int lanes) {
     return ConstantVector::getSplat(ElementCount::getFixed(static_cast<unsigned>(lanes)), constant);
   auto* none = PoisonValue::get(FixedVectorType::get(scalar->getType(), static_cast<unsigned>(lanes)));
   Value* first = insert(none, scalar, 0);
-  return shuffle(first, none, SmallVector<int, 64>(static_cast<size_t>(lanes), 0));
+  return shuffle(first, none, llvm::SmallVector<int, 64>(static_cast<size_t>(lanes), 0));
 }
 
 Value* ValueBuilder::shuffle(Value* a, Value* b, ArrayRef<int> lanes) { return pure(new ShuffleVectorInst(a, b, lanes)); }
