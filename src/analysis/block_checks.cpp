@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "arith/affine_map.h"
+#include "arith/plain_map.h"
 #include "base/checks.h"
 #include "ir/text.h"
 #include "ir/visit.h"
@@ -250,6 +251,57 @@ class PadLaneCheck : public GuardedWalk {
 };
 
 }  // namespace
+
+namespace {
+
+// By a look: an iterator, a part of one, or a sum of iterators, whose values are all in [0, extent).
+bool plainly_inside(const Expr& index, const Expr& extent, const PlainLoops& iters) {
+  const int64_t* limit = as_int(extent);
+  if (!limit) return false;
+  const Expr* whole = &index;
+  const auto* n = index.as<BinaryNode>();
+  const int64_t* by = n ? as_int(n->b) : nullptr;
+  if (by && *by > 0 && n->op == BinaryOp::kFloorMod && *by <= *limit) return true;
+  const bool divides = by && *by > 0 && n->op == BinaryOp::kFloorDiv;
+  if (divides) whole = &n->a;
+  PlainSum sum;
+  if (!add_plain(sum, *whole, 1, {}, iters)) return false;
+  const PlainRange range = plain_range(std::move(sum), iters);
+  return range.outer.terms.empty() && range.low >= 0 && (divides ? range.high / *by : range.high) < *limit;
+}
+
+bool plainly_inside(const Buffer& buffer, const std::vector<Expr>& indices, const PlainLoops& iters) {
+  for (size_t d = 0; d < indices.size(); ++d)
+    if (!plainly_inside(indices[d], buffer->shape[d], iters)) return false;
+  return true;
+}
+
+bool loads_plainly_inside(const Expr& e, const PlainLoops& iters) {
+  bool inside = true;
+  walk(e, [&](const Expr& x) {
+    const auto* access = x.as<LoadNode>();
+    if (x.kind() == ExprKind::kAddress || (access && !plainly_inside(access->buffer, access->indices, iters)))
+      inside = false;
+    return inside && !access;
+  });
+  return inside;
+}
+
+}  // namespace
+
+bool accesses_plainly_inside(const BlockNode& block) {
+  PlainLoops iters;
+  for (const IterVar& iter : block.iters)
+    if (!add_plain_loop(iters, iter.var.get(), 0, iter.extent)) return false;
+  for (const Stmt& s : {block.init, block.body}) {
+    if (!s) continue;
+    const auto* target = s.as<StoreNode>();
+    if (!target || target->mask || !plainly_inside(target->buffer, target->indices, iters) ||
+        !loads_plainly_inside(target->value, iters))
+      return false;
+  }
+  return true;
+}
 
 Result<> check_accesses(const Func& func, const BlockNode& block) {
   Analyzer analyzer;

@@ -10,6 +10,9 @@ namespace fettle {
 /// under the conditions in the body. Blocks inside the block are left out. E230.
 Result<> check_accesses(const Func& func, const BlockNode& block);
 
+/// Whether a look at the block shows that: single stores, at sums or parts of iterators of constant extent.
+bool accesses_plainly_inside(const BlockNode& block);
+
 /// True if the buffer's physical shape holds more elements than its logical one.
 bool has_pad_lanes(const BufferNode& buffer);
 

@@ -6,6 +6,7 @@
 #include "arith/affine_map.h"
 #include "arith/plain_map.h"
 #include "base/checks.h"
+#include "ir/path.h"
 
 namespace fettle {
 namespace {
@@ -87,29 +88,20 @@ std::optional<PlainRegion> plain_region(const BlockSite& site, const Region& reg
   for (const Range& r : region.ranges) {
     const int64_t* width = as_int(r.extent);
     if (!width || *width < 1) return std::nullopt;
-    const LinearForm element = linear_form(r.min);
-    LinearForm form(element.constant);
-    for (const LinearTerm& t : element.terms) {
-      const auto iter =
-          std::ranges::find_if(site.block->iters, [&](const IterVar& x) { return x.var.get() == t.expr.get(); });
-      if (iter == site.block->iters.end()) return std::nullopt;
-      form.add(linear_form(iter->binding), t.coeff);
-    }
-    auto range = plain_range(form, loops);
-    if (!range || __builtin_add_overflow(range->high, *width - 1, &range->high)) return std::nullopt;
-    result.push_back(std::move(*range));
+    PlainSum sum;
+    if (!add_plain(sum, r.min, 1, site.block->iters, loops)) return std::nullopt;
+    PlainRange range = plain_range(std::move(sum), loops);
+    if (__builtin_add_overflow(range.high, *width - 1, &range.high)) return std::nullopt;
+    result.push_back(std::move(range));
   }
   return result;
 }
 
 // Whether the first region certainly holds the second, by a look at them.
-bool plainly_holds(const BlockSite& outer, const Region& outer_region, size_t outer_first, const BlockSite& inner,
-                   const Region& inner_region, size_t inner_first) {
-  const auto holding = plain_region(outer, outer_region, outer_first);
-  const auto held = holding ? plain_region(inner, inner_region, inner_first) : std::nullopt;
-  if (!held) return false;
-  for (size_t d = 0; d < held->size(); ++d)
-    if (!plain_covers((*holding)[d], (*held)[d])) return false;
+bool plainly_holds(const std::optional<PlainRegion>& outer, const std::optional<PlainRegion>& inner) {
+  if (!outer || !inner) return false;
+  for (size_t d = 0; d < inner->size(); ++d)
+    if (!plain_covers((*outer)[d], (*inner)[d])) return false;
   return true;
 }
 
@@ -308,7 +300,7 @@ class Meeting {
 
   bool within(const BlockSite& writer, const Region& written, const BlockSite& reader, const Region& needed) const {
     const auto depth = static_cast<size_t>(writer.depth_of(&loop_)) + 1;
-    if (plainly_holds(writer, written, depth, reader, needed, depth)) return true;
+    if (plainly_holds(plain_region(writer, written, depth), plain_region(reader, needed, depth))) return true;
     Analyzer at_writer = analyzer_of(writer), at_reader = analyzer_of(reader);
     const auto made = region_at(writer, written, depth, at_writer), read = region_at(reader, needed, depth, at_reader);
     if (!made || !read) return false;
@@ -512,7 +504,14 @@ Result<> ParallelCheck::check(const ForNode& loop) {
   SmallVector<size_t, 16> under;
   for (size_t i = 0; i < sites_.size(); ++i)
     if (sites_[i].depth_of(&loop) >= 0) under.push_back(i);
-  const auto depth = [&](size_t i) { return static_cast<size_t>(sites_[i].depth_of(&loop)) + 1; };
+  // What one iteration touches of a region, once.
+  SmallVector<std::pair<const Region*, std::optional<PlainRegion>>, 4> met;
+  const auto plainly = [&](size_t i, const Region& region) {
+    for (size_t at = 0; at < met.size(); ++at)
+      if (met[at].first == &region) return at;
+    met.emplace_back(&region, plain_region(sites_[i], region, static_cast<size_t>(sites_[i].depth_of(&loop)) + 1));
+    return met.size() - 1;
+  };
   if (under.empty()) return refuse("no block is under it whose dependences could be known");
 
   for (const size_t i : under) {
@@ -535,7 +534,8 @@ Result<> ParallelCheck::check(const ForNode& loop) {
         if (other.parent != writer.parent) continue;
         for (const Region& r : other.block->reads) {
           if (!(r.buffer == w.buffer) || (i == j && same_ranges(r, w))) continue;
-          if (!plainly_holds(writer, w, depth(i), other, r, depth(j)) &&
+          const size_t of_writer = plainly(i, w), of_other = plainly(j, r);
+          if (!plainly_holds(met[of_writer].second, met[of_other].second) &&
               !holds(touched(i, w, loop), touched(j, r, loop), w.buffer, analyzer_at(j)))
             return refuse(name_of(other) + " may read what " + name_of(writer) + " writes to " + w.buffer->name +
                           " in another iteration");
@@ -546,8 +546,9 @@ Result<> ParallelCheck::check(const ForNode& loop) {
         const Region* v = j > i ? region_of(other.block->writes, w.buffer.get()) : nullptr;
         if (!v || writer.block->annotations.find(kClearsPadLanes) || other.block->annotations.find(kClearsPadLanes))
           continue;
-        if (plainly_holds(writer, w, depth(i), other, *v, depth(j)) &&
-            plainly_holds(other, *v, depth(j), writer, w, depth(i)))
+        const size_t of_writer = plainly(i, w), of_other = plainly(j, *v);
+        if (plainly_holds(met[of_writer].second, met[of_other].second) &&
+            plainly_holds(met[of_other].second, met[of_writer].second))
           continue;
         const auto first = touched(i, w, loop), second = touched(j, *v, loop);
         const bool first_holds = holds(first, second, w.buffer, analyzer_at(j));
@@ -563,7 +564,37 @@ Result<> ParallelCheck::check(const ForNode& loop) {
   return {};
 }
 
+namespace {
+
+// The sites that matter for a loop under which only one block is, directly under the root, and no condition around: its
+// own. Nothing otherwise.
+std::optional<BlockSite> single_site_under(const Func& func, const ForNode& loop) {
+  const ForNode* innermost = &loop;
+  while (innermost->body.kind() == StmtKind::kFor) innermost = innermost->body.as<ForNode>();
+  const auto* block = innermost->body.as<BlockNode>();
+  if (!block || block->body.kind() != StmtKind::kStore || (block->init && block->init.kind() != StmtKind::kStore))
+    return std::nullopt;
+  BlockSite site;
+  site.block = block;
+  bool plain = true;
+  walk_up(func->body, block, [&](const Stmt& s) {
+    if (const auto* around = s.as<ForNode>())
+      site.loops.push_back(around);
+    else
+      plain = plain && (s.kind() == StmtKind::kSeq || s.get() == block || s == func->body);
+  });
+  if (!plain) return std::nullopt;
+  std::ranges::reverse(site.loops);
+  return site;
+}
+
+}  // namespace
+
 Result<> check_parallel(const Func& func, const ForNode& loop) {
+  if (auto site = single_site_under(func, loop)) {
+    const std::vector<BlockSite> sites{std::move(*site)};
+    return ParallelCheck(func, sites).check(loop);
+  }
   const std::vector<BlockSite> sites = block_sites(func);
   return ParallelCheck(func, sites).check(loop);
 }

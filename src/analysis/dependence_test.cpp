@@ -156,9 +156,11 @@ TEST(Parallel, OverlappingTilesMayWriteButNotUpdate) {
 
 // Two blocks under one loop; the text of their statements.
 Func under_one_loop(const std::string& first, const std::string& second) {
-  return parsed("func f(A: f32[16], B: f32[16], X: f32[16] output, Y: f32[16] output):\n"
-                "  alloc T: f32[16]\n"
-                "  for i in 16:\n" + first + second);
+  return parsed(
+      "func f(A: f32[16], B: f32[16], X: f32[16] output, Y: f32[16] output):\n"
+      "  alloc T: f32[16]\n"
+      "  for i in 16:\n" +
+      first + second);
 }
 
 std::string block_text(const std::string& name, const std::string& reads, const std::string& write,

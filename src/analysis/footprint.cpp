@@ -75,8 +75,16 @@ class Nest {
   /// The values of a sum over the loops.
   Interval bounds(const LinearForm& sum) {
     if (plain_) {
-      const auto range = plain_range(sum, plain_loops_);
-      if (range && range->outer.terms.empty()) return {range->low, range->high};
+      Interval range = Interval::single(sum.constant);
+      bool known = true;
+      for (const LinearTerm& t : sum.terms) {
+        const auto loop = std::ranges::find(plain_loops_, t.expr.get(), [](const PlainLoop& l) {
+          return static_cast<const ExprNode*>(l.var);
+        });
+        known = known && loop != plain_loops_.end();
+        if (known) range = range + Interval{loop->min, loop->min + loop->extent - 1} * Interval::single(t.coeff);
+      }
+      if (known) return range;
     }
     bind();
     return analyzer_.int_bounds(sum);

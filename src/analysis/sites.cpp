@@ -30,10 +30,14 @@ class Collector {
         condition_ = before;
         return;
       }
-      case StmtKind::kLet: return visit(s.as<LetNode>()->body);
-      case StmtKind::kAllocate: return visit(s.as<AllocateNode>()->body);
-      case StmtKind::kWhile: return visit(s.as<WhileNode>()->body);
-      case StmtKind::kAsync: return visit(s.as<AsyncNode>()->body);
+      case StmtKind::kLet:
+        return visit(s.as<LetNode>()->body);
+      case StmtKind::kAllocate:
+        return visit(s.as<AllocateNode>()->body);
+      case StmtKind::kWhile:
+        return visit(s.as<WhileNode>()->body);
+      case StmtKind::kAsync:
+        return visit(s.as<AsyncNode>()->body);
       case StmtKind::kBlock: {
         const auto* block = s.as<BlockNode>();
         BlockSite site{block, parent_, loops_, condition_};
@@ -42,7 +46,8 @@ class Collector {
         inside(block, index);
         return;
       }
-      default: return;
+      default:
+        return;
     }
   }
 
@@ -74,6 +79,7 @@ int BlockSite::depth_of(const ForNode* loop) const {
 
 std::vector<BlockSite> block_sites(const Func& func) {
   std::vector<BlockSite> sites;
+  sites.reserve(8);
   Collector(sites).inside(&func.root(), -1);
   return sites;
 }

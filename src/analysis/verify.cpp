@@ -9,6 +9,7 @@
 #include "analysis/block_checks.h"
 #include "analysis/dependence.h"
 #include "analysis/footprint.h"
+#include "analysis/plain_access.h"
 #include "arith/affine_map.h"
 #include "arith/plain_map.h"
 #include "base/checks.h"
@@ -49,6 +50,10 @@ Result<> check_block(const Func& func, uint64_t params, const BlockNode& block) 
           known.iters[i].first == block.iters[i].var && structural_equal(known.iters[i].second, block.iters[i].extent);
     if (same) return known.verdict;
   }
+  // What a look shows need not be remembered.
+  if (std::ranges::none_of(block.writes, [](const Region& w) { return has_pad_lanes(*w.buffer); }) &&
+      accesses_plainly_inside(block))
+    return {};
   RememberedBlock fresh{block.init, block.body, {}, params, {}};
   for (const IterVar& iter : block.iters) fresh.iters.emplace_back(iter.var, iter.extent);
   fresh.verdict = check_accesses(func, block);
@@ -256,6 +261,54 @@ class Verifier {
     int64_t bytes = 0;
   };
 
+  // An access to what is stored, as check_storage needs to know it.
+  struct StoredAccess {
+    int site;
+    const BufferNode* buffer;
+    std::optional<PlainAccess> plain;
+    std::shared_ptr<const AccessFootprint> general;  // where it is not plain
+
+    size_t n_loops(const std::vector<BlockSite>& sites) const {
+      return plain ? sites[static_cast<size_t>(site)].loops.size() : general->loops.size();
+    }
+    const ForNode& loop(const std::vector<BlockSite>& sites, size_t i) const {
+      return plain ? *sites[static_cast<size_t>(site)].loops[i] : *general->loops[i];
+    }
+    int64_t extent(size_t i) const { return plain ? plain->extent(i) : general->extents[i]; }
+    bool moves(size_t i) const { return plain ? plain->moves(i) : general->stride_elems[i] != 0; }
+    int64_t bytes(size_t level) const {
+      return plain ? plain->elems(level) * buffer->dtype.element_bytes() : general->bytes(level);
+    }
+  };
+
+  std::vector<StoredAccess> accesses_of(const std::vector<Buffer>& buffers) const {
+    std::vector<StoredAccess> accesses;
+    accesses.reserve(2 * sites_.size());
+    // Of blocks with blocks inside only these count.
+    if (std::ranges::any_of(sites_, [](const BlockSite& site) { return site.parent >= 0; }))
+      return general_accesses_of(buffers);
+    for (size_t i = 0; i < sites_.size(); ++i)
+      for (const std::vector<Region>* regions : {&sites_[i].block->reads, &sites_[i].block->writes})
+        for (const Region& region : *regions) {
+          if (std::ranges::find(buffers, region.buffer) == buffers.end()) continue;
+          auto plain = PlainAccess::of(sites_[i], region);
+          if (!plain || (region.buffer->scope == kScopeRegister && plain->has_limits()))
+            return general_accesses_of(buffers);
+          accesses.push_back({static_cast<int>(i), region.buffer.get(), std::move(plain), nullptr});
+        }
+    return accesses;
+  }
+
+  std::vector<StoredAccess> general_accesses_of(const std::vector<Buffer>& buffers) const {
+    std::vector<StoredAccess> accesses;
+    for (AccessFootprint& a : access_footprints_of(func_, sites_, buffers)) {
+      const BufferNode* buffer = a.buffer.get();
+      const int site = a.site;
+      accesses.push_back({site, buffer, std::nullopt, std::make_shared<const AccessFootprint>(std::move(a))});
+    }
+    return accesses;
+  }
+
   // What a scan makes of what it made before, and the sum of a reduction that clears it itself, live on from step to
   // step: outside of the loops over the steps.
   static void leave_steps(const BlockNode& block, Stored& s) {
@@ -282,11 +335,11 @@ class Verifier {
       buffers.push_back(b);
     });
     if (stored.empty()) return {};
-    const std::vector<AccessFootprint> accesses = access_footprints_of(func_, sites_, buffers);
+    const std::vector<StoredAccess> accesses = accesses_of(buffers);
     for (Stored& s : stored) {
       bool first = true;
-      for (const AccessFootprint& a : accesses) {
-        if (!(a.buffer == s.buffer)) continue;
+      for (const StoredAccess& a : accesses) {
+        if (a.buffer != s.buffer.get()) continue;
         const auto path = path_of(a.site);
         if (first) {
           s.place = path;
@@ -297,19 +350,19 @@ class Verifier {
         while (common < path.size() && common < s.place.size() && path[common] == s.place[common]) ++common;
         s.place.resize(common);
       }
-      for (const AccessFootprint& a : accesses)
-        if (a.buffer == s.buffer) leave_steps(*sites_[static_cast<size_t>(a.site)].block, s);
+      for (const StoredAccess& a : accesses)
+        if (a.buffer == s.buffer.get()) leave_steps(*sites_[static_cast<size_t>(a.site)].block, s);
       for (const StmtNode* n : s.place) s.level += n->kind == StmtKind::kFor;
-      std::vector<const AccessFootprint*> all;
-      for (const AccessFootprint& a : accesses)
-        if (a.buffer == s.buffer) all.push_back(&a);
+      std::vector<const StoredAccess*> all;
+      for (const StoredAccess& a : accesses)
+        if (a.buffer == s.buffer.get()) all.push_back(&a);
       if (s.buffer->scope == kScopeRegister) {
-        for (const AccessFootprint* a : all) FETTLE_TRY_VOID(check_register_access(*a, s.level));
+        for (const StoredAccess* a : all) FETTLE_TRY_VOID(check_register_access(*a, s.level));
         if (!all.empty()) {
           FETTLE_TRY(s.bytes, register_bytes(all, s.level));
         }
       } else {
-        for (const AccessFootprint* a : all) s.bytes = std::max(s.bytes, bytes_of_one_copy(*a, s.level));
+        for (const StoredAccess* a : all) s.bytes = std::max(s.bytes, bytes_of_one_copy(*a, s.level));
       }
       const MemoryScope* scope = target_.find_scope(s.buffer->scope);
       if (!scope || scope->shared_by != "vthread") continue;
@@ -349,35 +402,45 @@ class Verifier {
     return is_block_axis(loop.thread_axis) || (scope->shared_by == "thread" && is_block_thread_axis(loop.thread_axis));
   }
 
-  int64_t bytes_of_one_copy(const AccessFootprint& a, size_t level) const {
+  int64_t bytes_of_one_copy(const StoredAccess& a, size_t level) const {
     int64_t bytes = a.bytes(level);
-    for (size_t i = level; i < a.loops.size(); ++i)
-      if (a.stride_elems[i] != 0 && a.extents[i] > 1 && has_own_copy(*a.loops[i], *a.buffer))
-        bytes = bytes / a.extents[i] + (bytes % a.extents[i] != 0);
+    for (size_t i = level; i < a.n_loops(sites_); ++i)
+      if (a.moves(i) && a.extent(i) > 1 && has_own_copy(a.loop(sites_, i), *a.buffer))
+        bytes = bytes / a.extent(i) + (bytes % a.extent(i) != 0);
     return bytes;
   }
 
   // Whole tiles: a register is addressed by a constant, so what lies beyond the buffer's bounds has its place, too.
-  static Result<int64_t> register_bytes(const std::vector<const AccessFootprint*>& accesses, size_t level) {
-    const Buffer& buffer = accesses.front()->buffer;
-    int64_t bytes = buffer->dtype.element_bytes();
-    for (const int64_t extent : window_extents(accesses, level)) {
+  static Result<int64_t> register_bytes(const std::vector<const StoredAccess*>& accesses, size_t level) {
+    const BufferNode& buffer = *accesses.front()->buffer;
+    std::vector<int64_t> extents;
+    if (accesses.front()->plain) {
+      std::vector<const PlainAccess*> plain;
+      for (const StoredAccess* a : accesses) plain.push_back(&*a->plain);
+      extents = PlainAccess::window_extents(plain, level);
+    } else {
+      std::vector<const AccessFootprint*> general;
+      for (const StoredAccess* a : accesses) general.push_back(a->general.get());
+      extents = window_extents(general, level);
+    }
+    int64_t bytes = buffer.dtype.element_bytes();
+    for (const int64_t extent : extents) {
       if (extent == 0)
-        return fail(ErrorCode::E230, fmt::format("the size of register buffer {} is not constant", buffer->name));
+        return fail(ErrorCode::E230, fmt::format("the size of register buffer {} is not constant", buffer.name));
       bytes = detail::saturating_mul(bytes, extent);
     }
     return bytes;
   }
 
-  Result<> check_register_access(const AccessFootprint& a, size_t level) {
-    for (size_t i = level; i < a.loops.size(); ++i) {
-      if (has_own_copy(*a.loops[i], *a.buffer)) continue;
-      if (a.stride_elems[i] == 0 || a.extents[i] <= 1) continue;
-      const ForKind kind = a.loops[i]->loop_kind;
+  Result<> check_register_access(const StoredAccess& a, size_t level) {
+    for (size_t i = level; i < a.n_loops(sites_); ++i) {
+      const ForNode& loop = a.loop(sites_, i);
+      if (!a.moves(i) || a.extent(i) <= 1 || has_own_copy(loop, *a.buffer)) continue;
+      const ForKind kind = loop.loop_kind;
       if (kind == ForKind::kUnrolled || kind == ForKind::kVectorized) continue;
       return fail(ErrorCode::E230,
                   fmt::format("register buffer {} is addressed by loop {}, which is neither unrolled nor vectorized",
-                              a.buffer->name, a.loops[i]->var->name),
+                              a.buffer->name, loop.var->name),
                   "block " + sites_[static_cast<size_t>(a.site)].block->name);
     }
     return {};

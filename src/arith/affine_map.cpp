@@ -178,8 +178,74 @@ AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector
   return map;
 }
 
+namespace {
+
+// The part (input / lower) % extent of an input that an output is; the modulus left out where `top`.
+struct InputPart {
+  size_t input = 0, output = 0;
+  int64_t lower = 1, extent = 0;
+  bool top = true;
+};
+
+std::optional<InputPart> part_of_input(const Expr& output, const std::vector<Var>& inputs) {
+  InputPart part;
+  const Expr* rest = &output;
+  const auto take = [&](BinaryOp op, int64_t* by) {
+    const auto* n = rest->as<BinaryNode>();
+    const int64_t* c = n && n->op == op ? as_int(n->b) : nullptr;
+    if (!c || *c <= 1) return false;
+    *by = *c;
+    rest = &n->a;
+    return true;
+  };
+  part.top = !take(BinaryOp::kFloorMod, &part.extent);
+  take(BinaryOp::kFloorDiv, &part.lower);
+  while (part.input < inputs.size() && inputs[part.input].get() != rest->get()) ++part.input;
+  if (part.input == inputs.size()) return std::nullopt;
+  return part;
+}
+
+// Where every output is such a part, and the parts make up constant extents exactly: what invert gives in general.
+std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vector<Expr>& shape) {
+  SmallVector<InputPart, 8> parts;
+  for (size_t k = 0; k < map.outputs.size(); ++k) {
+    auto part = part_of_input(map.outputs[k], map.inputs);
+    if (!part) return std::nullopt;
+    part->output = k;
+    parts.push_back(*part);
+  }
+  std::sort(parts.begin(), parts.end(), [](const InputPart& x, const InputPart& y) {
+    return x.input != y.input ? x.input < y.input : x.lower > y.lower;
+  });
+  IndexMapInverse result;
+  result.physical_shape.resize(parts.size());
+  for (size_t k = 0; k < parts.size(); ++k) result.inverse.inputs.push_back(make_var("p" + std::to_string(k)));
+  size_t next = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t* extent = as_int(shape[i]);
+    if (!extent || *extent <= 1) return std::nullopt;
+    LinearForm value;
+    int64_t above = *extent;  // parts so far make up input / above
+    for (; next < parts.size() && parts[next].input == i; ++next) {
+      InputPart& part = parts[next];
+      if (above % part.lower != 0 || above == part.lower) return std::nullopt;
+      if (part.top ? above != *extent : part.extent != above / part.lower || (above == *extent && part.lower == 1))
+        return std::nullopt;
+      result.physical_shape[part.output] = int_imm(above / part.lower);
+      value.terms.push_back({result.inverse.inputs[part.output], part.lower});
+      above = part.lower;
+    }
+    if (above != 1) return std::nullopt;
+    result.inverse.outputs.push_back(to_expr(value));
+  }
+  return result;
+}
+
+}  // namespace
+
 Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& shape, Analyzer& analyzer) {
   FETTLE_CHECK(map.inputs.size() == shape.size());
+  if (auto parts = invert_parts(map, shape)) return std::move(*parts);
   const auto scope = analyzer.enter();
   std::vector<VarDomain> domains;
   for (size_t i = 0; i < shape.size(); ++i) {

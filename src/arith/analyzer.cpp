@@ -448,6 +448,12 @@ Expr Analyzer::simplify(const Expr& e) {
   if (!e) return e;
   const ExprKind kind = e.kind();
   if (kind == ExprKind::kIntImm || kind == ExprKind::kFloatImm) return e;
+  if (kind == ExprKind::kVar && e.dtype() == kI64) {
+    const int at = rank(e.as<VarNode>());
+    if (at < 0) return e;
+    const VarFacts& facts = vars_[static_cast<size_t>(at)];
+    if (!facts.range.is_single() && !facts.symbolic) return e;
+  }
   Expr result = Simplifier(*this).rewrite(e);
   return result == e || structural_equal(result, e) ? e : result;
 }

@@ -30,6 +30,15 @@ bool uses_any(const Expr& e, std::span<const PlainLoop> loops) {
   }
 }
 
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    found |= x.kind() == ExprKind::kLoad || x.kind() == ExprKind::kCall;
+    return !found;
+  });
+  return found;
+}
+
 // op(loop, constant).
 struct Limited {
   const PlainLoop* loop = nullptr;
@@ -73,25 +82,19 @@ class Reader {
   explicit Reader(std::span<const PlainLoop> loops) : loops_(loops) {}
 
   bool read(const Expr& e) {
+    PlainSum sum;
+    if (!add_plain(sum, e, 1, {}, loops_)) return false;
     Number& number = numbers_.emplace_back();
-    const LinearForm form = linear_form(e);
-    if (form.terms.size() > kMostTerms) return false;
-    number.base.constant = form.constant;
-    for (const LinearTerm& t : form.terms) {
-      const PlainLoop* loop = find_loop(loops_, t.expr.get());
-      if (!loop) {
-        if (const auto limited = limited_loop(t.expr, loops_)) {
-          if (number.limited.loop || !limited->is_min || limited->loop->min != 0 || !is_moderate(t.coeff)) return false;
-          number.limited = *limited;
-          number.limited_coeff = t.coeff;
-        } else if (uses_any(t.expr, loops_)) {
-          return false;
-        } else {
-          number.base.terms.push_back(t);
-        }
+    number.base = std::move(sum.outer);
+    number.base.constant = sum.constant;
+    for (const PlainTerm& t : sum.terms) {
+      const PlainLoop* loop = &loops_[t.loop];
+      if (t.limited) {
+        if (number.limited.loop || !t.is_min || loop->min != 0) return false;
+        number.limited = {loop, t.limit, true};
+        number.limited_coeff = t.coeff;
         continue;
       }
-      if (!is_moderate(t.coeff)) return false;
       number.base.add_constant(loop->min, t.coeff);
       if (loop->extent == 1) continue;
       if (t.coeff <= 0) return false;
@@ -276,6 +279,57 @@ bool add_plain_loop(PlainLoops& loops, const VarNode* var, const Expr& min, cons
   return true;
 }
 
+bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const IterVar> iters,
+               std::span<const PlainLoop> loops) {
+  if (const auto* imm = e.as<IntImmNode>()) {
+    sum.constant += scale * imm->value;
+    return is_moderate(imm->value) && is_moderate(sum.constant);
+  }
+  const auto add_loop = [&](const PlainLoop& loop, const Limited* limited) {
+    PlainTerm term{static_cast<size_t>(&loop - loops.data()), scale};
+    if (limited) {
+      term.limited = true;
+      term.is_min = limited->is_min;
+      term.limit = limited->limit;
+    }
+    for (const PlainTerm& t : sum.terms)
+      if (t.loop == term.loop && t.limited == term.limited) return false;
+    sum.terms.push_back(term);
+    return sum.terms.size() <= kMostTerms;
+  };
+  if (e.kind() == ExprKind::kVar) {
+    if (const PlainLoop* loop = find_loop(loops, e.get())) return add_loop(*loop, nullptr);
+    for (const IterVar& iter : iters)
+      if (iter.var.get() == e.get()) return add_plain(sum, iter.binding, scale, {}, loops);
+    sum.outer.add_term(e, scale);
+    return true;
+  }
+  if (const auto* n = e.as<BinaryNode>()) {
+    switch (n->op) {
+      case BinaryOp::kAdd:
+        return add_plain(sum, n->a, scale, iters, loops) && add_plain(sum, n->b, scale, iters, loops);
+      case BinaryOp::kSub:
+        return add_plain(sum, n->a, scale, iters, loops) && add_plain(sum, n->b, -scale, iters, loops);
+      case BinaryOp::kMul:
+        for (const bool swapped : {false, true}) {
+          const int64_t* k = as_int(swapped ? n->a : n->b);
+          if (!k) continue;
+          return is_moderate(*k) && is_moderate(scale * *k) && *k != 0 &&
+                 add_plain(sum, swapped ? n->b : n->a, scale * *k, iters, loops);
+        }
+        break;
+      default:
+        if (const auto limited = limited_loop(e, loops)) return add_loop(*limited->loop, &*limited);
+        break;
+    }
+  }
+  if (uses_any(e, loops) || reads_memory(e)) return false;
+  for (const IterVar& iter : iters)
+    if (uses_var(e, iter.var.get())) return false;
+  sum.outer.add_term(e, scale);
+  return true;
+}
+
 std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop> loops) {
   const LinearForm form = linear_form(e);
   LinearForm result(form.constant);
@@ -300,25 +354,11 @@ std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop>
   return result;
 }
 
-std::optional<PlainRange> plain_range(const LinearForm& form, std::span<const PlainLoop> loops) {
-  if (form.terms.size() > kMostTerms || !is_moderate(form.constant)) return std::nullopt;
-  PlainRange range;
-  range.low = range.high = form.constant;
-  for (const LinearTerm& t : form.terms) {
-    int64_t first, last;
-    if (const PlainLoop* loop = find_loop(loops, t.expr.get())) {
-      first = loop->min;
-      last = loop->min + loop->extent - 1;
-    } else if (const auto limited = limited_loop(t.expr, loops)) {
-      first = limited->at(limited->loop->min);
-      last = limited->at(limited->loop->min + limited->loop->extent - 1);
-    } else if (!uses_any(t.expr, loops)) {
-      range.outer.terms.push_back(t);
-      continue;
-    } else {
-      return std::nullopt;
-    }
-    if (!is_moderate(t.coeff)) return std::nullopt;
+PlainRange plain_range(PlainSum sum, std::span<const PlainLoop> loops) {
+  PlainRange range{std::move(sum.outer), sum.constant, sum.constant};
+  for (const PlainTerm& t : sum.terms) {
+    const PlainLoop& loop = loops[t.loop];
+    const int64_t first = t.at(loop.min), last = t.at(loop.min + loop.extent - 1);
     range.low += t.coeff * (t.coeff > 0 ? first : last);
     range.high += t.coeff * (t.coeff > 0 ? last : first);
   }

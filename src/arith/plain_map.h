@@ -2,10 +2,12 @@
 // Bindings that are plain sums of loops, read as they stand: no analyzer, no simplification. What `split` leaves of
 // constant loops is nearly always of this kind; for what is not, see affine_map.h.
 
+#include <algorithm>
 #include <optional>
 #include <span>
 
 #include "arith/region.h"
+#include "ir/stmt.h"
 
 namespace fettle {
 
@@ -20,6 +22,29 @@ using PlainLoops = SmallVector<PlainLoop, 12>;
 /// Adds a loop; false where its bounds are no constants (or too large to reckon with).
 bool add_plain_loop(PlainLoops& loops, const VarNode* var, const Expr& min, const Expr& extent);
 
+/// A loop in a sum, by its index, or the lesser or greater of it and a constant.
+struct PlainTerm {
+  size_t loop = 0;
+  int64_t coeff = 1;
+  bool limited = false, is_min = false;  // min(loop, limit), or max(loop, limit)
+  int64_t limit = 0;
+
+  /// The term's value, without coeff, where the loop has this one.
+  int64_t at(int64_t value) const {
+    return !limited ? value : is_min ? std::min(value, limit) : std::max(value, limit);
+  }
+};
+/// outer + constant + such terms; each loop stands in one of either kind at most.
+struct PlainSum {
+  LinearForm outer;  // free of the loops, its constant 0
+  int64_t constant = 0;
+  SmallVector<PlainTerm, 6> terms;
+};
+/// Adds scale * e, in which the variables of `iters` stand for their bindings. False where it is of another form; the
+/// sum is of no use then.
+bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const IterVar> iters,
+               std::span<const PlainLoop> loops);
+
 /// `e` as Analyzer::linear has it where the loops are bound, but for the order of terms: a sum of loops, of the lesser
 /// or greater of a loop and a constant, and of other variables (of which nothing is known). Nothing for other forms.
 std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop> loops);
@@ -29,9 +54,8 @@ struct PlainRange {
   LinearForm outer;  // free of the loops, its constant 0
   int64_t low = 0, high = 0;
 };
-/// Sums of loops, and of the lesser or greater of a loop and a constant; nothing for other forms.
 ///   i0*32 + i1*4 + k + 3,  i1 in [0, 8), k in [0, 3)   →   i0*32 + [3, 33]
-std::optional<PlainRange> plain_range(const LinearForm& form, std::span<const PlainLoop> loops);
+PlainRange plain_range(PlainSum sum, std::span<const PlainLoop> loops);
 /// Whether `outer`, width elements from each of its points on, certainly holds all of `inner`; false where not known.
 bool plain_covers(const PlainRange& outer, const PlainRange& inner);
 

@@ -27,7 +27,8 @@ bool Simplifier::prove(const Expr& condition) {
   const auto* n = c.as<BinaryNode>();
   if (!n) return false;
   switch (n->op) {
-    case BinaryOp::kAnd: return prove(n->a) && prove(n->b);
+    case BinaryOp::kAnd:
+      return prove(n->a) && prove(n->b);
     case BinaryOp::kOr: {
       if (prove(n->a)) return true;
       const auto scope = a_.assume(logical_not(n->a));
@@ -41,7 +42,8 @@ bool Simplifier::prove(const Expr& condition) {
       if (n->op == BinaryOp::kLt) room.add_constant(-1);
       return prove_nonnegative(room, 96);
     }
-    case BinaryOp::kEq: return n->a.dtype() == kI64 && a_.can_prove_equal(n->a, n->b);
+    case BinaryOp::kEq:
+      return n->a.dtype() == kI64 && a_.can_prove_equal(n->a, n->b);
     case BinaryOp::kNe: {
       if (n->a.dtype() != kI64) return false;
       LinearForm above = linear_form(n->a);
@@ -52,7 +54,8 @@ bool Simplifier::prove(const Expr& condition) {
       below.add_constant(-1);
       return prove_nonnegative(above, 48) || prove_nonnegative(below, 48);
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -65,10 +68,35 @@ bool Simplifier::prove_nonnegative(const LinearForm& form, int budget) {
   return proven;
 }
 
+// Whether the sum's terms take their ends independently of one another: its bounds are then all there is to know. Terms
+// are variables with nothing but a range, and choices of constants by one of these, as guards of balanced tiles have
+// it.
+bool Simplifier::bounds_are_exact(const LinearForm& form) const {
+  if (!a_.constraints_.empty()) return false;
+  SmallVector<const VarNode*, 8> used;
+  for (const LinearTerm& t : form.terms) {
+    const auto* var = t.expr.as<VarNode>();
+    const SelectNode* choice = var ? nullptr : t.expr.as<SelectNode>();
+    const int64_t* limit = nullptr;
+    if (choice) {
+      const auto* test = choice->condition.as<BinaryNode>();
+      var = test && test->op == BinaryOp::kLt ? test->a.as<VarNode>() : nullptr;
+      limit = var ? as_int(test->b) : nullptr;
+      if (!limit || !as_int(choice->if_true) || !as_int(choice->if_false)) return false;
+    }
+    const auto range = var ? plain_range(var) : std::nullopt;
+    if (!range || (limit && (range->min >= *limit || range->max < *limit))) return false;
+    if (std::find(used.begin(), used.end(), var) != used.end()) return false;
+    used.push_back(var);
+  }
+  return true;
+}
+
 bool Simplifier::prove_step(const LinearForm& form, int depth) {
   const Interval bounds = a_.int_bounds(form);
   if (bounds.min >= 0) return true;
   if (bounds.max < 0 || form.terms.empty() || depth >= kMaxDepth || --steps_left_ <= 0) return false;
+  if (bounds_are_exact(form)) return false;
   if (prove_by_constraints(form, depth)) return true;
   bool split = false;
   if (prove_by_cases(form, depth, &split)) return true;
@@ -100,8 +128,10 @@ bool Simplifier::prove_by_constraints(const LinearForm& form, int depth) {
 LinearForm Simplifier::replaced(const LinearForm& form, const Expr& term, const LinearForm& value) {
   LinearForm result(form.constant);
   for (const LinearTerm& t : form.terms) {
-    if (t.expr == term) result.add(value, t.coeff);
-    else accumulate(t.expr, t.coeff, result);  // again: more may be known now
+    if (t.expr == term)
+      result.add(value, t.coeff);
+    else
+      accumulate(t.expr, t.coeff, result);  // again: more may be known now
   }
   recombine(result);
   return result;
@@ -158,9 +188,12 @@ bool Simplifier::prove_by_bounds_of_variables(const LinearForm& form, int depth)
     LinearForm slope, rest(form.constant);
     for (const LinearTerm& t : form.terms) {
       Expr others;
-      if (!has_factor(t.expr, facts.var.get(), &others)) rest.add_term(t.expr, t.coeff);
-      else if (const int64_t* one = as_int(others)) slope.add_constant(*one, t.coeff);
-      else slope.add_term(others, t.coeff);
+      if (!has_factor(t.expr, facts.var.get(), &others))
+        rest.add_term(t.expr, t.coeff);
+      else if (const int64_t* one = as_int(others))
+        slope.add_constant(*one, t.coeff);
+      else
+        slope.add_term(others, t.coeff);
     }
     if (slope.is_zero()) continue;
     const Interval sign = a_.int_bounds(slope);

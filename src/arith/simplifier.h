@@ -48,6 +48,7 @@ class Simplifier {
   bool always_nonnegative(const LinearForm& form);  // bounds, then a few steps where facts are symbolic
 
   // prove.cpp
+  bool bounds_are_exact(const LinearForm& form) const;
   bool prove_step(const LinearForm& form, int depth);
   LinearForm replaced(const LinearForm& form, const Expr& term, const LinearForm& value);
   bool prove_by_constraints(const LinearForm& form, int depth);

@@ -129,6 +129,14 @@ void Simplifier::accumulate_binary(const Expr& e, int64_t scale, LinearForm& out
     case BinaryOp::kMax: break;
     default: return out.add_term(rewrite_children(e), scale);
   }
+  if (n->op == BinaryOp::kFloorDiv || n->op == BinaryOp::kFloorMod) {
+    // v / c and v % c, as packed layouts have it.
+    const auto* var = n->a.as<VarNode>();
+    const int64_t* c = var ? as_int(n->b) : nullptr;
+    if (const auto range = c && *c > 1 ? plain_range(var) : std::nullopt;
+        range && range->is_bounded() && floordiv_int(range->min, *c) != floordiv_int(range->max, *c))
+      return out.add_term(e, scale);
+  }
   if (n->op == BinaryOp::kMin || n->op == BinaryOp::kMax) {
     // min(v, c), as balanced tiles have it: bounds say all.
     const auto* var = n->a.as<VarNode>();
@@ -263,7 +271,7 @@ std::optional<Interval> Simplifier::plain_range(const VarNode* var) const {
   const int at = a_.rank(var);
   if (at < 0) return std::nullopt;
   const Analyzer::VarFacts& facts = a_.vars_[static_cast<size_t>(at)];
-  if (facts.symbolic) return std::nullopt;
+  if (facts.symbolic || facts.mod.coeff != 1) return std::nullopt;
   for (const LinearForm& constraint : a_.constraints_)
     for (const LinearTerm& t : constraint.terms)
       if (t.expr.get() == var) return std::nullopt;

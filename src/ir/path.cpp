@@ -10,40 +10,57 @@
 namespace fettle {
 namespace {
 
-// fn(child) for each statement directly below, until one gives true; whether one did.
-template <class Fn>
-bool any_stmt_below(const Stmt& s, Fn fn) {
-  switch (s.kind()) {
-    case StmtKind::kFor:
-      return fn(s.as<ForNode>()->body);
-    case StmtKind::kSeq:
-      return std::ranges::any_of(s.as<SeqNode>()->stmts, fn);
-    case StmtKind::kIf:
-      return fn(s.as<IfNode>()->then_body) || fn(s.as<IfNode>()->else_body);
-    case StmtKind::kLet:
-      return fn(s.as<LetNode>()->body);
-    case StmtKind::kBlock:
-      return fn(s.as<BlockNode>()->init) || fn(s.as<BlockNode>()->body);
-    case StmtKind::kAllocate:
-      return fn(s.as<AllocateNode>()->body);
-    case StmtKind::kWhile:
-      return fn(s.as<WhileNode>()->body);
-    case StmtKind::kAsync:
-      return fn(s.as<AsyncNode>()->body);
-    case StmtKind::kStore:
-    case StmtKind::kEvaluate:
-    case StmtKind::kCallFunc:
-      return false;
-  }
-  FETTLE_UNREACHABLE();
-}
+using Path = SmallVector<const Stmt*, 24>;
 
-bool climb(const Stmt& s, const StmtNode* target, const FunctionRef<void(const Stmt&)>& fn) {
-  if (!s) return false;
-  if (s.get() != target && !any_stmt_below(s, [&](const Stmt& child) { return climb(child, target, fn); }))
-    return false;
-  fn(s);
-  return true;
+// Appends the way from `from` down to the target, both included; nothing where it is not there.
+bool find_path(const Stmt& from, const StmtNode* target, Path& path) {
+  const size_t before = path.size();
+  const Stmt* s = &from;
+  while (*s) {
+    path.push_back(s);
+    const StmtNode* node = s->get();
+    if (node == target) return true;
+    switch (node->kind) {
+      case StmtKind::kFor:
+        s = &static_cast<const ForNode*>(node)->body;
+        continue;
+      case StmtKind::kSeq:
+        for (const Stmt& child : static_cast<const SeqNode*>(node)->stmts)
+          if (find_path(child, target, path)) return true;
+        break;
+      case StmtKind::kIf: {
+        const auto* n = static_cast<const IfNode*>(node);
+        if (find_path(n->then_body, target, path)) return true;
+        s = &n->else_body;
+        continue;
+      }
+      case StmtKind::kLet:
+        s = &static_cast<const LetNode*>(node)->body;
+        continue;
+      case StmtKind::kBlock: {
+        const auto* n = static_cast<const BlockNode*>(node);
+        if (n->init && find_path(n->init, target, path)) return true;
+        s = &n->body;
+        continue;
+      }
+      case StmtKind::kAllocate:
+        s = &static_cast<const AllocateNode*>(node)->body;
+        continue;
+      case StmtKind::kWhile:
+        s = &static_cast<const WhileNode*>(node)->body;
+        continue;
+      case StmtKind::kAsync:
+        s = &static_cast<const AsyncNode*>(node)->body;
+        continue;
+      case StmtKind::kStore:
+      case StmtKind::kEvaluate:
+      case StmtKind::kCallFunc:
+        break;
+    }
+    break;
+  }
+  path.shrink_to(before);
+  return false;
 }
 
 // The copy of `parent` in which the child `from` is `to` (null: removed).
@@ -58,6 +75,7 @@ Stmt with_child(const Stmt& parent, const StmtNode* from, const Stmt& to) {
     case StmtKind::kSeq: {
       std::vector<Stmt> stmts = parent.as<SeqNode>()->stmts;
       for (Stmt& child : stmts) swap(child);
+      if (to && to.kind() != StmtKind::kSeq) return Stmt(make_ref<SeqNode>(std::move(stmts)));
       return seq(std::move(stmts));
     }
     case StmtKind::kIf: {
@@ -91,40 +109,29 @@ Stmt with_child(const Stmt& parent, const StmtNode* from, const Stmt& to) {
   }
 }
 
-// The tree with `target` replaced; whether it was there.
-bool replace_below(const Stmt& s, const StmtNode* target, const Stmt& replacement, Stmt& result) {
-  if (!s) return false;
-  if (s.get() == target) {
-    result = replacement;
-    return true;
-  }
-  return any_stmt_below(s, [&](const Stmt& child) {
-    Stmt fresh;
-    if (!replace_below(child, target, replacement, fresh)) return false;
-    result = with_child(s, child.get(), fresh);
-    return true;
-  });
-}
-
 }  // namespace
 
 bool walk_up(const Stmt& root, const StmtNode* target, FunctionRef<void(const Stmt&)> fn) {
-  return climb(root, target, fn);
+  Path path;
+  if (!find_path(root, target, path)) return false;
+  for (size_t i = path.size(); i-- > 0;) fn(*path[i]);
+  return true;
 }
 
 std::vector<Stmt> path_to(const Stmt& root, const StmtNode* target) {
-  SmallVector<const Stmt*, 24> up;
-  walk_up(root, target, [&](const Stmt& s) { up.push_back(&s); });
-  std::vector<Stmt> path;
-  path.reserve(up.size());
-  for (size_t i = up.size(); i-- > 0;) path.push_back(*up[i]);
-  return path;
+  Path path;
+  find_path(root, target, path);
+  std::vector<Stmt> result;
+  result.reserve(path.size());
+  for (const Stmt* s : path) result.push_back(*s);
+  return result;
 }
 
 Stmt replace_stmt(const Stmt& root, const StmtNode* target, const Stmt& replacement) {
-  Stmt result;
-  const bool found = replace_below(root, target, replacement, result);
-  FETTLE_CHECK_MSG(found, "replace_stmt: the statement is not in the tree");
+  Path path;
+  FETTLE_CHECK_MSG(find_path(root, target, path), "replace_stmt: the statement is not in the tree");
+  Stmt result = replacement;
+  for (size_t i = path.size() - 1; i-- > 0;) result = with_child(*path[i], path[i + 1]->get(), result);
   return result;
 }
 

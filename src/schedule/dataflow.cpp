@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "ir/path.h"
 #include "ir/visit.h"
+#include "schedule/leaf.h"
 
 namespace fettle {
 
@@ -35,6 +36,15 @@ const Region* region_of(const std::vector<Region>& regions, const BufferNode* bu
 
 const Region* read_region(const BlockNode& block, const BufferNode* buffer) { return region_of(block.reads, buffer); }
 const Region* write_region(const BlockNode& block, const BufferNode* buffer) { return region_of(block.writes, buffer); }
+
+bool names_buffer(const BlockNode& block, const BufferNode* buffer) {
+  return read_region(block, buffer) || write_region(block, buffer);
+}
+
+bool is_leaf(const BlockNode& block) {
+  return block.body.kind() == StmtKind::kStore && (!block.init || block.init.kind() == StmtKind::kStore) &&
+         block.allocations.empty();
+}
 
 std::vector<const BlockNode*> producers_of(const BlockNode& scope, const BufferNode* buffer) {
   std::vector<const BlockNode*> found = blocks_of(scope);

@@ -78,10 +78,11 @@ class LoopSubstituter : public Mutator {
       if (is_true(copy->predicate)) copy->predicate = nullptr;
       // A nested block's bindings may still use them.
       bool nested = false;
-      walk(block->body, [&](const Stmt& inner) {
-        nested |= inner.kind() == StmtKind::kBlock;
-        return !nested;
-      });
+      if (block->body.kind() != StmtKind::kStore)
+        walk(block->body, [&](const Stmt& inner) {
+          nested |= inner.kind() == StmtKind::kBlock;
+          return !nested;
+        });
       if (nested) {
         copy->body = rewrite(block->body);
         changed |= !(copy->body == block->body);

@@ -37,14 +37,31 @@ std::optional<Range> Footprint::of(const Range& range) {
     if (bounds.max == Interval::kPosInf) return {};
     extra = int_imm(bounds.max);
   }
-  at_min->extent = analyzer_.simplify(at_min->extent + extra - 1);
+  at_min->extent = is_one(extra) ? at_min->extent : analyzer_.simplify(at_min->extent + extra - 1);
   return at_min;
 }
 
 std::optional<Range> Footprint::of_form(const LinearForm& form) {
   LinearForm min(form.constant);
-  Expr extent = int_imm(1);
+  Expr extent;        // of what is no constant
+  int64_t steps = 0;  // of constant loops
   for (const LinearTerm& term : form.terms) {
+    if (term.expr.kind() == ExprKind::kVar) {
+      const auto at = std::ranges::find_if(inner_, [&](const ForNode* l) { return l->var.get() == term.expr.get(); });
+      const int64_t* first = at != inner_.end() ? as_int((*at)->min) : nullptr;
+      const int64_t* count = first ? as_int((*at)->extent) : nullptr;
+      if (at == inner_.end()) {
+        min.add_term(term.expr, term.coeff);
+        continue;
+      }
+      int64_t more;
+      if (count && !__builtin_mul_overflow(*count - 1, std::abs(term.coeff), &more) &&
+          !__builtin_add_overflow(steps, more, &more)) {
+        steps = more;
+        min.add_constant(term.coeff > 0 ? *first : *first + *count - 1, term.coeff);
+        continue;
+      }
+    }
     if (!is_inner(term.expr)) {
       min.add_term(term.expr, term.coeff);
       continue;
@@ -53,9 +70,11 @@ std::optional<Range> Footprint::of_form(const LinearForm& form) {
     if (!range) return {};
     const Expr first = term.coeff > 0 ? range->min : range->min + range->extent - 1;
     min.add(analyzer_.linear(first), term.coeff);
-    extent = extent + (range->extent - 1) * std::abs(term.coeff);
+    const Expr further = (range->extent - 1) * std::abs(term.coeff);
+    extent = extent ? extent + further : further;
   }
-  return Range{analyzer_.to_expr(std::move(min)), analyzer_.simplify(extent)};
+  const Expr count = int_imm(steps + 1);
+  return Range{analyzer_.to_expr(std::move(min)), extent ? analyzer_.simplify(extent + count) : count};
 }
 
 std::optional<Range> Footprint::of_term(const Expr& term) {
@@ -138,6 +157,8 @@ std::optional<Footprint::Split> Footprint::split(const Expr& e) {
 }
 
 Expr bounds_predicate(Analyzer& analyzer, const Expr& binding, const Expr& extent) {
+  const int64_t* count = as_int(extent);
+  if (const Interval bounds = analyzer.int_bounds(binding); bounds.min >= 0 && count && bounds.max < *count) return {};
   Expr result;
   const Expr low = ge(binding, int_imm(0)), high = lt(binding, extent);
   if (!analyzer.can_prove(low)) result = analyzer.simplify(low);
@@ -254,7 +275,13 @@ std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprin
     LinearForm binding = splits[i].outer;
     binding.add_constant(splits[i].inner_min);
     binding.add_term(vars[i], 1);
-    tile.bindings.push_back(analyzer.simplify(analyzer.to_expr(std::move(binding))));
+    // Sums of different variables are simple already.
+    const bool simple = splits[i].extent > 1 && std::ranges::all_of(binding.terms, [](const LinearTerm& t) {
+                          const auto* n = t.expr.as<BinaryNode>();
+                          return t.expr.kind() == ExprKind::kVar || (n && n->op == BinaryOp::kMin);
+                        });
+    const Expr sum = analyzer.to_expr(std::move(binding));
+    tile.bindings.push_back(simple ? sum : analyzer.simplify(sum));
   }
   for (const Expr& conjunct : conjuncts(block.predicate)) {
     const bool on_carried =

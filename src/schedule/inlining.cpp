@@ -4,10 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "analysis/block_checks.h"
 #include "arith/affine_map.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
+#include "schedule/leaf.h"
 #include "schedule/placement.h"
 
 namespace fettle {
@@ -86,7 +88,15 @@ Stmt replace_loads(const Stmt& s, const BufferNode* buffer, const LoadValue& val
 bool takes_address(const Stmt& s, const BufferNode* buffer) {
   bool found = false;
   walk(
-      s, [](const Stmt&) { return true; },
+      s,
+      [&](const Stmt& x) {
+        // What a block accesses, its regions name.
+        const auto* block = x.as<BlockNode>();
+        if (!block || !is_leaf(*block)) return true;
+        found |=
+            names_buffer(*block, buffer) && (takes_address(block->init, buffer) || takes_address(block->body, buffer));
+        return false;
+      },
       [&](const Expr& e) {
         const auto* pointer = e.as<AddressNode>();
         found |= pointer && pointer->buffer.get() == buffer;
@@ -109,6 +119,8 @@ bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap&
   for (const IterVar& iter : block.iters) {
     points = points * iter.extent;
     const Expr& value = solved.at(iter.var.get());
+    const int64_t* extent = as_int(iter.extent);
+    if (const Interval b = analyzer.int_bounds(value); extent && b.min >= 0 && b.max < *extent) continue;
     if (!analyzer.can_prove(ge(value, int_imm(0))) || !analyzer.can_prove(lt(value, iter.extent))) return false;
   }
   // Within the domain, and solved from a read that determines the iterators: equal counts make it a bijection.
@@ -118,11 +130,12 @@ bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap&
 Result<> check_others_ready(const Func& func, const BlockNode& scope, const BlockNode* block,
                             const BlockNode* producer) {
   const std::vector<const BlockNode*> order = blocks_of(scope);
-  const std::vector<const ForNode*> around_block = loops_around(func, block);
-  const std::vector<const ForNode*> around_producer = loops_around(func, producer);
   for (const Region& read : block->reads)
-    for (const BlockNode* other : producers_of(scope, read.buffer.get())) {
-      if (other == producer) continue;
+    for (const BlockNode* other : order) {
+      if (other == producer || !write_region(*other, read.buffer.get()) || other->annotations.find(kClearsPadLanes))
+        continue;
+      const std::vector<const ForNode*> around_block = loops_around(func, block);
+      const std::vector<const ForNode*> around_producer = loops_around(func, producer);
       bool ready = std::ranges::find(order, other) < std::ranges::find(order, producer);
       for (const ForNode* loop : loops_around(func, other))
         if (std::ranges::find(around_producer, loop) != around_producer.end())

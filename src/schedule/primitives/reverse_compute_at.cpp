@@ -119,6 +119,9 @@ bool reaches_all(const Func& func, const BlockNode& producer) {
 
 // True if `value`, over all instances of the producer, takes every value in [0, extent).
 bool covers(const BlockNode& producer, const Expr& value, const Expr& extent) {
+  if (const int64_t* limit = value.as<VarNode>() ? as_int(extent) : nullptr)
+    for (const IterVar& iter : producer.iters)
+      if (const int64_t* count = iter.var.get() == value.get() ? as_int(iter.extent) : nullptr) return *limit <= *count;
   Analyzer analyzer;
   for (const IterVar& iter : producer.iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
   if (const auto* var = value.as<VarNode>())
@@ -130,7 +133,9 @@ bool covers(const BlockNode& producer, const Expr& value, const Expr& extent) {
 }
 
 // Checks that what `source` has written includes what the block reads of it when its iterators run over `needed`.
-Result<> check_source(const Schedule& s, const Move& move, const Source& source, const std::vector<Range>& needed) {
+// `known`: of the iterators, what it has written where that has been worked out.
+Result<> check_source(const Schedule& s, const Move& move, const Source& source, const std::vector<Range>& needed,
+                      const std::vector<std::optional<Range>>& known) {
   Footprint footprint(s.func(), source.outer, source.inner);
   if (producers_of(*move.scope, source.buffer.get()).size() > 1 && !reaches_all(s.func(), *source.producer) &&
       checks("reverse_compute_at.parts"))
@@ -142,7 +147,9 @@ Result<> check_source(const Schedule& s, const Move& move, const Source& source,
     const auto found = source.solved.find(iter.var.get());
     if (found == source.solved.end()) continue;
     if (!covers(*source.producer, found->second, iter.extent)) return not_covered(s, move, source.buffer);
-    const auto written = footprint.of(substitute(found->second, bindings));
+    const auto written = known[i] ? known[i] : footprint.of(substitute(found->second, bindings));
+    if (written && structural_equal(written->min, needed[i].min) && structural_equal(written->extent, needed[i].extent))
+      continue;
     Analyzer& analyzer = footprint.analyzer();
     if (!written || !analyzer.can_prove(le(written->min, needed[i].min)) ||
         !analyzer.can_prove(le(needed[i].min + needed[i].extent, written->min + written->extent)))
@@ -173,6 +180,7 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   for (const IterVar& iter : lead.producer->iters) lead_bindings[iter.var.get()] = iter.binding;
   std::vector<IterPlace> places(move.block->iters.size());
   std::vector<Range> needed;
+  std::vector<std::optional<Range>> of_lead(places.size());
   LoopList loops;
   // Iterators that the tile does not determine get a loop of their own: in the order of the iterators where each has
   // one, else those of extent 1 around the tile's loops, and the others inside.
@@ -197,6 +205,7 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
       if (uses_var(found->second, of_lead.var.get()) && !tile_values.contains(of_lead.var.get()))
         return not_covered(s, move, lead.buffer);
     needed[i] = *range;
+    of_lead[i] = *range;
     places[i].binding = substitute(found->second, tile_values);
     for (size_t k = 0; k < tile.iters.size(); ++k) {
       if (tile.iters[k]->var.get() != found->second.get()) continue;
@@ -214,8 +223,10 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
     loops.insert(loops.end(), tile.loops.begin(), tile.loops.end());
     place_own(false);
   }
+  const std::vector<std::optional<Range>> unknown(places.size());
   for (const Source& source : sources)
-    if (checks("reverse_compute_at.covered")) FETTLE_TRY_VOID(check_source(s, move, source, needed));
+    if (checks("reverse_compute_at.covered"))
+      FETTLE_TRY_VOID(check_source(s, move, source, needed, &source == &lead ? of_lead : unknown));
   Expr predicate = tile.predicate;
   std::vector<const ForNode*> carried;
   for (const Source& source : sources)

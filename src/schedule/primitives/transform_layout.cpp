@@ -9,6 +9,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
+#include "schedule/leaf.h"
 
 namespace fettle {
 namespace {
@@ -38,8 +39,10 @@ class LayoutRewriter : public Mutator {
       return store(to_, mapped(target->indices), rewrite(target->value), rewrite(target->mask));
     const auto* block = s.as<BlockNode>();
     if (!block) return Mutator::rewrite(s);
+    if (is_leaf(*block) && !names_buffer(*block, from_.get()) && !names_in_bindings(*block)) return s;
     const auto scope = analyzer_.enter();
     for (const IterVar& iter : block->iters) analyzer_.bind(iter.var, int_imm(0), iter.extent);
+    if (!names_buffer(*block, from_.get())) return Mutator::rewrite(s);
     // Regions need the old ones: their dimensions become others.
     std::vector<Region> reads = mapped_regions(block->reads), writes = mapped_regions(block->writes);
     const Stmt plain = with(*block, [](BlockNode& b) { b.reads = b.writes = {}; });
@@ -56,6 +59,12 @@ class LayoutRewriter : public Mutator {
   }
 
  private:
+  // A binding may depend on memory that a block around reads.
+  bool names_in_bindings(const BlockNode& block) const {
+    return std::ranges::any_of(block.iters, [](const IterVar& iter) { return depends_on_memory(iter.binding); }) ||
+           (block.predicate && depends_on_memory(block.predicate));
+  }
+
   std::vector<Expr> mapped(const std::vector<Expr>& indices) {
     std::vector<Expr> fresh = indices;
     for (Expr& index : fresh) index = rewrite(index);

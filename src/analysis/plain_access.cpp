@@ -1,0 +1,120 @@
+#include "analysis/plain_access.h"
+
+#include <algorithm>
+
+namespace fettle {
+namespace {
+
+using detail::saturating_mul;
+
+// No limit that is always met, or never: the sum would be simpler.
+bool is_plain(const PlainSum& sum, const PlainLoops& loops) {
+  for (const LinearTerm& t : sum.outer.terms)
+    if (t.expr.kind() != ExprKind::kVar) return false;
+  return std::ranges::none_of(sum.terms, [&](const PlainTerm& t) {
+    const int64_t first = loops[t.loop].min, last = first + loops[t.loop].extent - 1;
+    return t.limited && (t.at(first) == t.at(last) || (t.at(first) == first && t.at(last) == last));
+  });
+}
+
+}  // namespace
+
+std::optional<PlainAccess> PlainAccess::of(const BlockSite& site, const Region& region) {
+  if (site.parent >= 0) return std::nullopt;
+  PlainLoops loops;
+  for (const ForNode* loop : site.loops)
+    if (!add_plain_loop(loops, loop->var.get(), loop->min, loop->extent)) return std::nullopt;
+  PlainAccess access;
+  for (const PlainLoop& loop : loops) access.loops_.push_back({loop.extent});
+
+  const BufferNode& buffer = *region.buffer;
+  SmallVector<int64_t, 12> strides;  // in memory, of each loop
+  for (size_t i = 0; i < loops.size(); ++i) strides.push_back(0);
+  int64_t row = 1;  // elements from one index to the next
+  for (size_t d = region.ranges.size(); d-- > 0;) {
+    const int64_t* shape = as_int(buffer.shape[d]);
+    const int64_t* width = as_int(region.ranges[d].extent);
+    const int64_t* own_stride = buffer.strides.empty() ? &row : as_int(buffer.strides[d]);
+    PlainSum index;
+    if (!shape || !width || !own_stride || detail::is_inf(row) ||
+        !add_plain(index, region.ranges[d].min, 1, site.block->iters, loops) || !is_plain(index, loops))
+      return std::nullopt;
+    Dimension& dimension = access.dimensions_.emplace_back();
+    dimension.extent = std::max<int64_t>(*width, 1);
+    dimension.shape = *shape;
+    for (size_t i = 0; i < loops.size(); ++i) dimension.steps.push_back(0);
+    for (const PlainTerm& t : index.terms) {
+      const int64_t extent = loops[t.loop].extent;
+      if (extent == 1) continue;
+      access.loops_[t.loop].used = true;
+      access.loops_[t.loop].moves |= t.limited;
+      if (!t.limited) strides[t.loop] += t.coeff * *own_stride;
+      int64_t& step = dimension.steps[t.loop];
+      step = detail::saturating_add(step, saturating_mul(extent - 1, t.coeff < 0 ? -t.coeff : t.coeff));
+    }
+    dimension.index = std::move(index);
+    row = saturating_mul(row, *shape);
+  }
+  access.ranges_ = std::move(loops);
+  for (size_t i = 0; i < access.loops_.size(); ++i) access.loops_[i].moves |= strides[i] != 0;
+  return access;
+}
+
+bool PlainAccess::has_limits() const {
+  return std::ranges::any_of(dimensions_, [](const Dimension& d) {
+    return std::ranges::any_of(d.index.terms, [](const PlainTerm& t) { return t.limited; });
+  });
+}
+
+std::vector<int64_t> PlainAccess::window_extents(std::span<const PlainAccess* const> accesses, size_t level) {
+  std::vector<int64_t> extents;
+  if (accesses.empty()) return extents;
+  const PlainAccess& first = *accesses.front();
+  // What the loops outside make of an index; those that run once add a constant.
+  const auto outside = [&](const PlainAccess& a, const PlainSum& index, size_t loop) {
+    int64_t coeff = 0;
+    for (const PlainTerm& t : index.terms)
+      if (t.loop == loop && a.ranges_[loop].extent > 1) coeff += t.coeff;
+    return coeff;
+  };
+  for (size_t d = 0; d < first.dimensions_.size(); ++d) {
+    const PlainSum& anchor = first.dimensions_[d].index;
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    bool one_window = true;
+    for (const PlainAccess* a : accesses) {
+      const Dimension& here = a->dimensions_[d];
+      LinearForm apart = here.index.outer;
+      apart.add(anchor.outer, -1);
+      one_window = one_window && apart.terms.empty();
+      for (size_t i = 0; i < level; ++i)
+        one_window = one_window && outside(*a, here.index, i) == outside(first, anchor, i);
+      int64_t least = here.index.constant + apart.constant, greatest = least;
+      for (const PlainTerm& t : here.index.terms) {
+        const PlainLoop& loop = a->ranges_[t.loop];
+        if (t.loop < level && loop.extent > 1) continue;
+        const int64_t from = t.coeff * loop.min, to = t.coeff * (loop.min + loop.extent - 1);
+        least += std::min(from, to);
+        greatest += std::max(from, to);
+      }
+      low = std::min(low, least);
+      high = std::max(high, greatest + here.extent - 1);
+    }
+    extents.push_back(one_window ? high - low + 1 : first.dimensions_[d].shape);
+  }
+  return extents;
+}
+
+int64_t PlainAccess::elems(size_t level) const {
+  int64_t elems = 1, instances = 1;  // never more elements than iterations touch
+  for (const Dimension& d : dimensions_) {
+    int64_t hull = d.extent;
+    for (size_t i = level; i < loops_.size(); ++i) hull = detail::saturating_add(hull, d.steps[i]);
+    elems = saturating_mul(elems, std::min(hull, std::max<int64_t>(d.shape, 1)));
+    instances = saturating_mul(instances, std::min(d.extent, d.shape));
+  }
+  for (size_t i = level; i < loops_.size(); ++i)
+    if (loops_[i].used) instances = saturating_mul(instances, loops_[i].extent);
+  return std::min(elems, instances);
+}
+
+}  // namespace fettle
