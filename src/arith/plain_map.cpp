@@ -121,7 +121,8 @@ class Reader {
   }
 
   std::optional<PlainMap> result() {
-    PlainMap map;
+    std::optional<PlainMap> made(std::in_place);  // returned as it is
+    PlainMap& map = *made;
     map.injective = true;
     map.dense = understood_;
     for (size_t i = 0; i < used_.size(); ++i)
@@ -136,7 +137,7 @@ class Reader {
     }
     for (const PlainLoop& loop : loops_)
       map.injective &= loop.extent == 1 || std::find(used_.begin(), used_.end(), &loop) != used_.end();
-    return map;
+    return made;
   }
 
  private:

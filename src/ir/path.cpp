@@ -127,6 +127,27 @@ std::vector<Stmt> path_to(const Stmt& root, const StmtNode* target) {
   return result;
 }
 
+Func replace_owned(Func func, const StmtNode* target, const Stmt& replacement) {
+  Path path;
+  FETTLE_CHECK_MSG(find_path(func->body, target, path), "replace_owned: the statement is not in the tree");
+  // Statements that only what is above them refers to, from the body on; below the first other one all are shared.
+  size_t own = 0;
+  if (func->use_count() == 1)
+    while (own + 1 < path.size() && (*path[own])->use_count() == 1) ++own;
+  Stmt result = replacement;
+  for (size_t i = path.size() - 1; i > 0; --i) {
+    const bool fits = result && (result.kind() != StmtKind::kSeq || path[i - 1]->kind() != StmtKind::kSeq);
+    if (i <= own && fits) {
+      *const_cast<Stmt*>(path[i]) = std::move(result);
+      return func;
+    }
+    result = with_child(*path[i - 1], path[i]->get(), result);
+  }
+  if (func->use_count() != 1) return with(func, [&](FuncNode& f) { f.body = std::move(result); });
+  const_cast<FuncNode*>(func.get())->body = std::move(result);
+  return func;
+}
+
 Stmt replace_stmt(const Stmt& root, const StmtNode* target, const Stmt& replacement) {
   Path path;
   FETTLE_CHECK_MSG(find_path(root, target, path), "replace_stmt: the statement is not in the tree");

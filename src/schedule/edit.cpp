@@ -6,6 +6,7 @@
 
 #include "ir/path.h"
 #include "ir/visit.h"
+#include "schedule/edit_in_place.h"
 
 namespace fettle {
 
@@ -35,6 +36,16 @@ void bind_loops(Analyzer& analyzer, const std::vector<const ForNode*>& loops) {
 
 Func replace_in(const Func& func, const StmtNode* target, const Stmt& replacement) {
   return with_body(func, replace_stmt(func->body, target, replacement));
+}
+
+Func replace_last(const Schedule& s, const StmtNode* target, const Stmt& replacement) {
+  const Func& held = s.func();
+  if (held->use_count() != 1) return replace_in(held, target, replacement);
+  // The schedule gets the same program back from its step.
+  Func func = std::move(const_cast<Func&>(held));
+  func = replace_owned(std::move(func), target, replacement);
+  const_cast<Func&>(held) = func;
+  return func;
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "schedule/edit_in_place.h"
 
 namespace fettle {
 namespace {
@@ -112,7 +113,7 @@ Result<Applied> with_loop_kind(const Schedule& s, LoopRef ref, ForKind kind, boo
                      "all lanes of loop " + loop.var->name + " would write the same elements of block " + block->name,
                      {});
   }
-  return Applied{replace_in(s.func(), &loop, with(loop, [&](ForNode& f) { f.loop_kind = kind; })), {}};
+  return Applied{replace_last(s, &loop, with(loop, [&](ForNode& f) { f.loop_kind = kind; })), {}};
 }
 
 }  // namespace fettle

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/checks.h"
+#include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/rolling_buffer.h"
@@ -86,12 +87,13 @@ const ForNode* find_loop(const Stmt& s, const VarNode* var) {
 Func move_nest(const Func& func, const Move& move, const Stmt& nest, const BlockNode* before) {
   // `before` is the only node that is looked up by its name afterwards: its identity may change with the removal.
   const std::string before_name = before ? before->name : std::string();
-  const Func without = replace_in(func, move.block, nullptr);
+  Func without = replace_in(func, move.block, nullptr);
   const ForNode* loop = find_loop(without->body, move.loop->var.get());
   FETTLE_CHECK(loop);
   if (!before) {
     const Stmt body = seq({loop->body, nest});
-    return replace_in(without, loop, with(*loop, [&](ForNode& f) { f.body = body; }));
+    const Stmt fresh = with(*loop, [&](ForNode& f) { f.body = body; });
+    return replace_owned(std::move(without), loop, fresh);
   }
   const std::vector<Stmt> path = path_to(loop->body, find_block(loop->body, before_name));
   const StmtNode* at = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1].get() : path[0].get();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/checks.h"
+#include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/staging.h"
@@ -96,7 +97,8 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
   Func result = edit_scope(func, scope->name, {.anchor = anchor, .before = copy, .allocate = {cache}});
   for (const BlockNode* reader : readers) {
     const BlockNode* now = find_block(result->body, reader->name);
-    result = replace_in(result, now, with_buffer(*now, buffer, cache));
+    const Stmt fresh = with_buffer(*now, buffer, cache);
+    result = replace_owned(std::move(result), now, fresh);
   }
   return Applied{result, {name}};
 }

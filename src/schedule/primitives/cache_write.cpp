@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/staging.h"
@@ -77,7 +78,7 @@ Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args)
   const std::string name = unique_block_name(func, buffer->name + "_" + args.scope);
   const Stmt copy = copy_back(func, name, *block, top, cache, buffer);
   Func result = edit_scope(func, scope->name, {.anchor = anchor, .after = copy, .allocate = {cache}});
-  result = replace_in(result, block, with_buffer(*block, buffer, cache));
+  result = replace_owned(std::move(result), block, with_buffer(*block, buffer, cache));
   return Applied{result, {name}};
 }
 

@@ -8,6 +8,7 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "schedule/edit_in_place.h"
 #include "schedule/footprint.h"
 #include "schedule/repetition.h"
 
@@ -23,9 +24,10 @@ bool spatial_use(const BlockNode& block, const ForNode& loop) {
 // The nest that runs the init of `block` for all that `loops` cover.
 Stmt init_nest(const std::string& name, const BlockNode& block, const std::vector<const ForNode*>& loops) {
   VarMap loop_vars, iter_vars;
-  std::vector<const ForNode*> repeated;
+  std::vector<const ForNode*> repeated, on_steps;  // loops of spatial iterators / of others, with several iterations
   for (const ForNode* loop : loops) {
     if (!spatial_use(block, *loop)) {
+      if (!is_one(loop->extent)) on_steps.push_back(loop);
       // Of a loop of one iteration only the value is left, in conditions.
       if (is_one(loop->extent)) loop_vars[loop->var.get()] = substitute(loop->min, loop_vars);
       continue;
@@ -42,9 +44,8 @@ Stmt init_nest(const std::string& name, const BlockNode& block, const std::vecto
     init->iters.push_back({fresh, iter.extent, IterKind::kSpatial, substitute(iter.binding, loop_vars)});
   }
   for (const Expr& condition : conjuncts(block.predicate)) {
-    const bool on_reduction = std::ranges::any_of(loops, [&](const ForNode* loop) {
-      return !spatial_use(block, *loop) && !is_one(loop->extent) && uses_var(condition, loop->var.get());
-    });
+    const bool on_reduction =
+        std::ranges::any_of(on_steps, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
     if (!on_reduction) init->predicate = logical_and(init->predicate, substitute(condition, loop_vars));
   }
   init_regions(*init, block, iter_vars);
@@ -97,7 +98,7 @@ Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeRedu
     drop_unread(b);  // what the init alone read, a bias say
   });
   const Stmt nest = replace_stmt(loop_stmt, block, update);
-  return Applied{replace_in(func, loop, seq({init, nest})), {name}};
+  return Applied{replace_last(s, loop, seq({init, nest})), {name}};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "schedule/edit_in_place.h"
 #include "schedule/footprint.h"
 #include "schedule/nest.h"
 #include "schedule/repetition.h"
@@ -94,6 +95,19 @@ std::vector<const ForNode*> steps_and_repeats(const BlockNode& block, std::span<
   return in_order;
 }
 
+// Whether those loops come one after the other in `after`, too.
+bool in_same_order(const std::vector<const ForNode*>& loops, std::span<const ForNode* const> after) {
+  size_t next = 0;
+  for (const ForNode* loop : after) {
+    if (next == loops.size()) break;
+    if (loop == loops[next])
+      ++next;
+    else if (std::ranges::find(loops, loop) != loops.end())
+      return false;
+  }
+  return true;
+}
+
 // A block whose instances must not change their order as the loops go from `before` to `after`, or null.
 const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<const ForNode* const> before,
                               std::span<const ForNode* const> after) {
@@ -109,8 +123,8 @@ const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<cons
   const BlockNode* found = nullptr;
   walk(body, [&](const Stmt& x) {
     if (const auto* block = x.as<BlockNode>(); block && block->init) {
-      if (entangled(*block, before) != entangled(*block, after)) found = block;
-      if (steps_and_repeats(*block, before) != steps_and_repeats(*block, after) &&
+      if (!in_same_order(entangled(*block, before), after)) found = block;
+      if (!in_same_order(steps_and_repeats(*block, before), after) &&
           !carried_loops(*block, {before.begin(), before.end()}).empty() &&
           !runs_once(func, *block, {before.begin(), before.end()}))
         found = block;
@@ -161,7 +175,7 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
 
   Stmt nest = end < chain.size() ? Stmt(Ref<const ForNode>(chain[end])) : chain.back()->body;
   for (size_t i = end; i-- > 0;) nest = with(*order[i], [&](ForNode& f) { f.body = nest; });
-  return Applied{replace_in(s.func(), chain.front(), nest), {}};
+  return Applied{replace_last(s, chain.front(), nest), {}};
 }
 
 }  // namespace

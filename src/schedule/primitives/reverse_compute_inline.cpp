@@ -6,6 +6,7 @@
 
 #include "analysis/block_checks.h"
 #include "base/checks.h"
+#include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
@@ -138,9 +139,10 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
     if (!solved_all)
       return not_inlinable(func, block, fmt::format("block {} reads {} in another way", reader->name, between->name));
     infer_regions(*moved, known);
-    result = replace_in(result, reader, moved);
+    result = replace_owned(std::move(result), reader, moved);
   }
-  result = replace_in(result, find_block(result->body, block->name), nullptr);
+  const BlockNode* now = find_block(result->body, block->name);
+  result = replace_owned(std::move(result), now, nullptr);
   return Applied{edit_scope(result, scope->name, {.release = {between}}), {}};
 }
 

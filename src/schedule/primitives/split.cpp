@@ -4,6 +4,7 @@
 
 #include "base/checks.h"
 #include "ir/visit.h"
+#include "schedule/edit_in_place.h"
 #include "schedule/nest.h"
 
 namespace fettle {
@@ -173,7 +174,7 @@ Result<Applied> apply_split(const Schedule& s, const SplitArgs& args) {
     if (k == 0) nested->tail = plan.tail == Tail::kExact ? loop.tail : plan.tail;
     body = nested;
   }
-  applied.func = replace_in(s.func(), &loop, body);
+  applied.func = replace_last(s, &loop, body);
   applied.outputs.assign(plan.vars.begin(), plan.vars.end());
   return applied;
 }

@@ -1,0 +1,14 @@
+#pragma once
+// The last act of a step.
+
+#include "ir/path.h"
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// The program of a step that ends with replacing one statement, and can be refused no more: where only the schedule
+/// refers to its program, as while a trace is replayed, that is changed in place, which saves the copies of all that is
+/// around.
+Func replace_last(const Schedule& s, const StmtNode* target, const Stmt& replacement);
+
+}  // namespace fettle
