@@ -22,6 +22,7 @@
 #include "search/figures.h"
 #include "search/ranking.h"
 #include "search/run.h"
+#include "search/side_by_side.h"
 
 using namespace fettle;
 using namespace fettle::bench;
@@ -127,17 +128,17 @@ double peak_gflops(int threads) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string only, skip, modes_text = "fourth,racing,random,autotvm,ansor,metaschedule", out = "build/bench", model,
-                          write_to, write_rows_to;
+  std::string only, skip, modes_text = "fourth,random,autotvm,ansor,metaschedule", out = "build/bench", model, write_to,
+                          write_rows_to;
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
   double budget_s = 0;
-  bool list = false, measure_nothing = false, training = false, rank_models = false;
+  bool list = false, measure_nothing = false, training = false, rank_models = false, side_by_side = false;
   CLI::App app(
       "Ways to search compared: best so far against trials and seconds. Exits with 1 if a figure misses its bound.");
   app.add_option("--tasks", only, "only tasks whose name contains one of these, separated by commas");
   app.add_option("--skip", skip, "not those whose name contains one of these");
-  app.add_option("--modes", modes_text, "autotvm, ansor, metaschedule, fourth, racing, random, or SPACE:STRATEGY")
+  app.add_option("--modes", modes_text, "autotvm, ansor, metaschedule, fourth, random, or SPACE:STRATEGY")
       ->capture_default_str();
   app.add_option("--trials", trials, "of each search")
       ->capture_default_str()
@@ -153,6 +154,8 @@ int main(int argc, char** argv) {
   app.add_option("--write-model", write_to, "train a model on the records of --training, and write it");
   app.add_option("--write-rows", write_rows_to, "write what models learn from, and are tried on, as lines of JSON");
   app.add_flag("--training", training, "the tasks that the model which ships is trained on");
+  app.add_flag("--side-by-side", side_by_side,
+               "search no further: time what all modes found next to each other, and take the figures from that");
   app.add_flag("--report", measure_nothing, "measure nothing: the figures of what is there");
   app.add_flag("--list", list, "print the tasks, one line of JSON each");
   CLI11_PARSE(app, argc, argv);
@@ -203,6 +206,7 @@ int main(int argc, char** argv) {
     for (const int64_t step : {16, 64, 256, 1000})
       if (step < trials) steps.push_back(step);
     steps.push_back(trials);
+    if (side_by_side) steps.clear();
     for (const int64_t step : steps)
       for (int64_t seed = first_seed; seed < first_seed + seeds; ++seed)
         for (const SearchMode& mode : modes) {
@@ -223,6 +227,15 @@ int main(int argc, char** argv) {
                          mode.name, seed, curve->trials, seconds, 1e3 * curve->best_after(INT64_MAX));
           }
         }
+    for (const SearchTask* task : tasks) {
+      if (!side_by_side || stop) break;
+      std::vector<Curve> all;
+      for (const SearchMode& mode : modes)
+        for (int64_t seed = first_seed; seed < first_seed + seeds; ++seed)
+          if (auto curve = known_curve(*task, mode, static_cast<uint64_t>(seed), run)) all.push_back(std::move(*curve));
+      if (const auto done = time_side_by_side(*task, all, run, **runner); !done)
+        problems.push_back(fmt::format("{}, side by side: {}", task->name, done.error().to_string()));
+    }
   }
 
   std::vector<TaskCurves> curves;
@@ -230,13 +243,16 @@ int main(int argc, char** argv) {
     TaskCurves& row = curves.emplace_back();
     row.name = task->name;
     row.flops = task->flops;
+    const auto times = known_side_by_side(*task, run);
+    if (!times) problems.push_back(times.error().to_string());
+    row.side_by_side = times && !times->empty();
     for (const SearchMode& mode : modes)
       for (int64_t seed = first_seed; seed < first_seed + seeds; ++seed) {
         auto curve = known_curve(*task, mode, static_cast<uint64_t>(seed), run);
         if (!curve)
           problems.push_back(curve.error().to_string());
         else if (curve->trials > 0)
-          row.modes[mode.name].push_back(std::move(*curve));
+          row.modes[mode.name].push_back(times ? with_times(*curve, *times) : std::move(*curve));
       }
   }
   read_peer(run.folder / "tvm.jsonl", curves);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "harness/statistics.h"
+#include "search/modes.h"
 #include "search/rank_tests.h"
 
 namespace fettle::bench {
@@ -48,6 +49,8 @@ class Figures {
   }
 
   std::vector<std::string> run() {
+    const auto timed = std::ranges::count_if(tasks_, &TaskCurves::side_by_side);
+    report_.add("tasks whose results were timed again side by side", static_cast<double>(timed), "");
     near_the_best();
     few_trials();
     against_random();
@@ -84,64 +87,66 @@ class Figures {
 
   // Trials that the fourth needs for the best 256-trial result of the three.
   void few_trials() {
-    for (const std::string& fourth : {options_.fourth, std::string("racing")}) {
-      const std::string what = fmt::format("{}: share of trials to the best 256-trial result of the three", fourth);
-      std::vector<double> shares;
-      int64_t never = 0;
-      for (const TaskCurves& task : tasks_) {
-        double target = INFINITY;
-        bool all = true;
-        for (const std::string& mode : options_.three) {
-          const auto* curves = curves_of(task, mode);
-          all = all && curves && trials_of(*curves) >= 256;
-          if (curves) target = std::min(target, best_after(*curves, 256));
-        }
-        const auto* own = curves_of(task, fourth);
-        if (!all || !own || !std::isfinite(target)) continue;
-        std::vector<double> needed;
-        for (const Curve& curve : *own) {
-          const int64_t trials = curve.trials_to(target);
-          if (trials == 0) ++never;
-          needed.push_back(static_cast<double>(trials > 0 ? trials : curve.trials));
-        }
-        shares.push_back(median(needed) / 256);
+    const std::string what =
+        fmt::format("{}: share of trials to the best 256-trial result of the three", options_.fourth);
+    std::vector<double> shares;
+    int64_t never = 0;
+    for (const TaskCurves& task : tasks_) {
+      double target = INFINITY;
+      bool all = true;
+      for (const std::string& mode : options_.three) {
+        const auto* curves = curves_of(task, mode);
+        all = all && curves && trials_of(*curves) >= 256;
+        if (curves) target = std::min(target, best_after(*curves, 256));
       }
-      if (shares.empty()) {
-        missing(what, "needs 256 trials of autotvm, ansor and metaschedule");
-        continue;
+      const auto* own = curves_of(task, options_.fourth);
+      if (!all || !own || !std::isfinite(target)) continue;
+      std::vector<double> needed;
+      for (const Curve& curve : *own) {
+        const int64_t trials = curve.trials_to(target);
+        if (trials == 0) ++never;
+        needed.push_back(static_cast<double>(trials > 0 ? trials : curve.trials));
       }
-      report_.add(fmt::format("{}, geometric mean of {} tasks", what, shares.size()), geometric_mean(shares), "",
-                  fourth == options_.fourth ? std::optional(at_most(0.125)) : std::nullopt);
-      report_.add(fmt::format("{}: searches that never reached it (counted with all their trials)", fourth),
-                  static_cast<double>(never), "");
+      shares.push_back(median(needed) / 256);
     }
+    if (shares.empty()) return missing(what, "needs 256 trials of autotvm, ansor and metaschedule");
+    report_.add(fmt::format("{}, geometric mean of {} tasks", what, shares.size()), geometric_mean(shares), "",
+                at_most(0.125));
+    report_.add(fmt::format("{}: searches that never reached it (counted with all their trials)", options_.fourth),
+                static_cast<double>(never), "");
   }
 
+  // Each strategy against random search of its own space: spaces differ in what random search makes of them.
   void against_random() {
     for (const std::string& mode : modes_) {
-      if (mode == "random") continue;
-      // As many trials as both have.
-      for (const int64_t trials : {int64_t{8}, int64_t{16}, int64_t{32}, int64_t{64}, int64_t{256}}) {
-        std::vector<double> differences;
+      const std::string base = random_of(mode);
+      if (base.empty()) continue;
+      if (!modes_.contains(base)) {
+        missing(mode + " against random search", "mode " + base + " was not run");
+        continue;
+      }
+      for (const int64_t trials : {8, 16, 32, 64, 256}) {
+        // As many trials as both have; a space that holds no more is used up.
+        std::vector<double> differences, ratios;
         for (const TaskCurves& task : tasks_) {
-          const auto *own = curves_of(task, mode), *random = curves_of(task, "random");
+          const auto *own = curves_of(task, mode), *random = curves_of(task, base);
           if (!own || !random || trials_of(*own) < trials || trials_of(*random) < trials) continue;
           differences.push_back(std::log(best_after(*own, trials)) - std::log(best_after(*random, trials)));
+          ratios.push_back(std::exp(-differences.back()));
         }
         if (differences.size() < 5) continue;
-        const bool counts = trials == 64 && differences.size() >= 20 && (mode == "fourth" || mode == "autotvm");
-        std::vector<double> ratios;
-        for (const double d : differences) ratios.push_back(std::exp(-d));
-        report_.add(fmt::format("{} over random after {} trials: speed, geometric mean of {} tasks", mode, trials,
+        const bool counts =
+            differences.size() >= 20 && ((mode == options_.fourth && trials == 16) ||
+                                         (std::ranges::count(options_.three, mode) > 0 && trials == 256));
+        report_.add(fmt::format("{} over {} after {} trials: speed, geometric mean of {} tasks", mode, base, trials,
                                 ratios.size()),
                     geometric_mean(ratios), "");
-        report_.add(fmt::format("{} over random after {} trials: p by Wilcoxon", mode, trials), wilcoxon_p(differences),
-                    "", counts ? std::optional(at_most(0.05)) : std::nullopt);
-        report_.add(fmt::format("{} over random after {} trials: p by signs", mode, trials), sign_test_p(differences),
+        report_.add(fmt::format("{} over {} after {} trials: p by Wilcoxon", mode, base, trials),
+                    wilcoxon_p(differences), "", counts ? std::optional(at_most(0.05)) : std::nullopt);
+        report_.add(fmt::format("{} over {} after {} trials: p by signs", mode, base, trials), sign_test_p(differences),
                     "");
       }
     }
-    if (!modes_.contains("random")) missing("strategies against random search", "mode random was not run");
   }
 
   void rate() {
@@ -208,6 +213,12 @@ class Figures {
 };
 
 }  // namespace
+
+std::string random_of(const std::string& mode) {
+  const auto found = find_mode(mode);
+  if (!found || found->strategy == "random") return "";
+  return found->space == "rules" ? "random" : found->space + ":random";
+}
 
 std::vector<std::string> add_figures(Report& report, const std::vector<TaskCurves>& tasks,
                                      const FigureOptions& options) {

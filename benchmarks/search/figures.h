@@ -16,6 +16,7 @@ struct TaskCurves {
   std::string name;
   double flops = 0;
   std::map<std::string, std::vector<Curve>> modes;
+  bool side_by_side = false;              // what was found was timed again next to each other
   std::map<int64_t, double> peer_best_s;  // of TVM's MetaSchedule, by trials; empty: not run
 };
 
@@ -24,6 +25,9 @@ struct FigureOptions {
   std::string fourth = "fourth";
   std::vector<std::string> three = {"autotvm", "ansor", "metaschedule"};
 };
+
+/// Random search of the space that `mode` searches, as a mode; empty: it is that itself.
+std::string random_of(const std::string& mode);
 
 /// Adds rows to the report; returns a line for each figure that cannot be had, and why.
 std::vector<std::string> add_figures(Report& report, const std::vector<TaskCurves>& tasks,

@@ -30,7 +30,6 @@ const std::vector<SearchMode>& search_modes() {
       {"ansor", "sketches", "ansor", 64, true},
       {"metaschedule", "metaschedule", "metaschedule", 64, true},
       {"fourth", "rules", "evolutionary"},
-      {"racing", "rules", "racing"},
       {"random", "rules", "random"},
   };
   return modes;

@@ -20,7 +20,7 @@ struct SearchMode {
   bool as_published = false;
 };
 
-/// "autotvm", "ansor", "metaschedule", "fourth" (the product's default), "racing", "random".
+/// "autotvm", "ansor", "metaschedule", "fourth" (the product's default), "random".
 const std::vector<SearchMode>& search_modes();
 /// One of them, or "SPACE:STRATEGY".
 std::optional<SearchMode> find_mode(const std::string& name);

@@ -8,6 +8,7 @@
 #include "search/figures.h"
 #include "search/rank_tests.h"
 #include "search/ranking.h"
+#include "search/side_by_side.h"
 
 namespace fettle::bench {
 namespace {
@@ -43,6 +44,30 @@ TEST(SearchRecords, ACurveGoesOnAfterAnInterruption) {
   EXPECT_EQ(curve.best_trace_after(5), "d");
   EXPECT_EQ(read_curve(records, false).trials, 5);
   EXPECT_TRUE(std::isinf(read_curve({}, true).best_after(10)));
+}
+
+TEST(SideBySide, TimesReplaceThoseThatASearchWentBy) {
+  Curve curve;
+  curve.improvements = {{1, 0.1, 5}, {4, 0.2, 4}, {9, 0.3, 3}};
+  curve.traces = {"a", "b", "c"};
+  curve.trials = 16;
+  // b seemed faster than a, and is not; c keeps its own time.
+  const Curve again = with_times(curve, {{"a", 4.5}, {"b", 4.6}});
+  ASSERT_EQ(again.improvements.size(), 2u);
+  EXPECT_EQ(again.best_after(8), 4.5);
+  EXPECT_EQ(again.best_trace_after(8), "a");
+  EXPECT_EQ(again.best_after(9), 3);
+  EXPECT_EQ(again.trials, 16);
+  EXPECT_EQ(with_times(curve, {}).best_after(4), 4);
+}
+
+TEST(SearchFigures, StrategiesAreHeldAgainstRandomSearchOfTheirOwnSpace) {
+  EXPECT_EQ(random_of("fourth"), "random");
+  EXPECT_EQ(random_of("autotvm"), "template:random");
+  EXPECT_EQ(random_of("ansor"), "sketches:random");
+  EXPECT_EQ(random_of("metaschedule"), "metaschedule:random");
+  EXPECT_EQ(random_of("rules:annealing"), "random");
+  EXPECT_EQ(random_of("random"), "");
 }
 
 TEST(RankTests, AgreeWithTables) {
@@ -99,8 +124,9 @@ TEST(SearchModes, AreFoundAndMakePoints) {
     EXPECT_NE(find_strategy(mode.strategy), nullptr) << mode.name;
     const auto space = make_space(mode.space);
     for (const SearchTask& task : search_tasks()) {
-      if (task.family == "attention") continue;  // the slowest to derive
-                                                 // Of a template some configurations have no program.
+      if (task.family == "attention")
+        continue;  // the slowest to derive
+                   // Of a template some configurations have no program.
       bool made = false;
       for (uint64_t seed = 1; seed <= 8 && !made; ++seed)
         made = space->generate(task.program, target, 2, seed, nullptr).has_value();

@@ -17,6 +17,7 @@ class EvolutionarySearch : public SearchStrategy {
     RandomStream stream{options_.seed, static_cast<uint64_t>(generation_)};
     if (generation_++ == 0) {
       draw_points(stream, options_.random_points);
+      walk_downhill(stream);
     } else {
       make_neighbours(stream);
       evolve(stream);
@@ -24,16 +25,19 @@ class EvolutionarySearch : public SearchStrategy {
     }
     std::vector<const Candidate*> batch;
     if (generation_ > 1) {
+      const auto part = [&](double share) { return static_cast<size_t>(share * static_cast<double>(n) + 0.5); };
+      take_best(ranked_by_prediction(pool_), batch, part(options_.by_prediction));
+      take_best(ranked(bench_, neighbours_), batch, batch.size() + part(options_.descent));
       const auto n_random =
           static_cast<size_t>(std::floor(options_.random_share * static_cast<double>(n) + stream.uniform()));
-      for (size_t i = 0; i < n_random && !drawn_now_.empty(); ++i) {
+      for (size_t i = 0; i < n_random && batch.size() < n && !drawn_now_.empty(); ++i) {
         const Candidate* chosen = drawn_now_[stream.below(drawn_now_.size())];
         std::erase(drawn_now_, chosen);
         take(chosen, batch);
       }
-      take_best(neighbours_, batch, batch.size() + (n - std::min(n, batch.size()) + 1) / 2);
+      forget_known();
     }
-    take_best(pool_, batch, n);
+    take_best(ranked(bench_, pool_), batch, n);
     drawn_now_.clear();
     if (pool_.size() > 2 * options_.pool) shrink_pool();
     return batch;
@@ -56,6 +60,23 @@ class EvolutionarySearch : public SearchStrategy {
     drawn_now_.clear();
     for (int i = 0; i < n; ++i)
       if (const Candidate* candidate = pooled(bench_.make({}, stream.next()))) drawn_now_.push_back(candidate);
+  }
+
+  // From each of the best predicted, the best predicted program that differs in one decision, for some steps.
+  void walk_downhill(RandomStream& stream) {
+    constexpr size_t kTried = 8;
+    std::vector<const Candidate*> walkers = ranked(bench_, pool_);
+    walkers.resize(std::min(walkers.size(), static_cast<size_t>(options_.walkers)));
+    for (const Candidate* walker : walkers)
+      for (int step = 0; step < options_.walk; ++step) {
+        std::vector<const Candidate*> near = {walker};
+        for (size_t i = 0; i < kTried; ++i)
+          if (const Candidate* c = pooled(bench_.make(mutated(bench_, walker->decisions, stream, 0), stream.next())))
+            near.push_back(c);
+        const Candidate* best = ranked(bench_, near).front();
+        if (best == walker) break;
+        walker = best;
+      }
   }
 
   // All programs that differ from the best in one decision; made once for each best.
@@ -131,12 +152,18 @@ class EvolutionarySearch : public SearchStrategy {
   }
 
   // Fills `batch` up to `size`.
-  void take_best(const std::vector<const Candidate*>& from, std::vector<const Candidate*>& batch, size_t size) {
-    for (const Candidate* candidate : ranked(bench_, from)) {
+  void take_best(const std::vector<const Candidate*>& best_first, std::vector<const Candidate*>& batch, size_t size) {
+    for (const Candidate* candidate : best_first) {
       if (batch.size() >= size) break;
       take(candidate, batch);
     }
     forget_known();
+  }
+
+  // By what is known without having measured.
+  static std::vector<const Candidate*> ranked_by_prediction(std::vector<const Candidate*> candidates) {
+    std::ranges::stable_sort(candidates, {}, [](const Candidate* c) { return c->features.predicted_seconds; });
+    return candidates;
   }
 
   void forget_known() {

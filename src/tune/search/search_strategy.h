@@ -76,35 +76,25 @@ struct DescentOptions {
 /// 2024).
 std::unique_ptr<SearchStrategy> make_coordinate_descent(Workbench& bench, const DescentOptions& options = {});
 
-struct RacingOptions {
-  uint64_t seed = 0;
-  int points = 192;         // predicted before anything is measured
-  int refill = 24;          // further points predicted for each batch
-  double descent = 0.5;     // share of a batch that lies around the best measured
-  double diversity = 0.02;  // log seconds that a candidate gives up for each decision of the batch that it repeats
-  int walk = 3;             // steps downhill by prediction that each of the best predicted takes
-  double random_share = 0;  // of a batch, drawn whatever is predicted
-};
-/// Few trials: the model predicts many points, and the best of them walk downhill by what it says, one decision at a
-/// time; the best few, no two alike, are measured. Then each batch is one part coordinate descent from the best
-/// measured, the most promising directions first, and one part the best predicted, and what the prediction was found to
-/// miss of a decision counts for all that share it.
-std::unique_ptr<SearchStrategy> make_racing_search(Workbench& bench, const RacingOptions& options = {});
-
 struct EvolutionOptions {
   uint64_t seed = 0;
-  int random_points = 256;    // the first generation, all of them predicted
-  int population = 32;        // children of each later one, selected by predicted time
-  int generations = 2;        // of mutation and crossover between two batches
-  int elites = 8;             // best measured, which every population starts from
-  double crossover = 0.25;    // share of children with two parents
-  double random_share = 0.1;  // of a batch: drawn whatever is predicted
+  int random_points = 256;     // the first generation, all of them predicted
+  int walkers = 3;             // of the best predicted of these, so many walk downhill by what is predicted,
+  int walk = 3;                // so many steps
+  int population = 32;         // children of each later generation, selected by predicted time
+  int generations = 2;         // of mutation and crossover between two batches
+  int elites = 8;              // best measured, which every population starts from
+  double crossover = 0.25;     // share of children with two parents
+  double by_prediction = 0.5;  // of a batch: the best by the prediction that candidates come with, nothing learned
+  double descent = 0.25;       // of a batch: one decision away from the best measured
+  double random_share = 0.05;  // of a batch: drawn whatever is predicted
   size_t pool = 512;  // made and not measured: of more than twice as many, the worst by prediction are forgotten
 };
-/// First: random points, of which the best by prediction are proposed. Then each batch is one part neighbours of the
-/// best (one decision changed: coordinate descent), one part evolution of the best measured (mutation: one decision is
-/// changed or drawn again; crossover: decisions by rule of either parent; selection by predicted time), and a few at
-/// random.
+/// The default, made for few trials. First: random points, of which the best by prediction are proposed. Then each
+/// batch is one part the best by the prediction alone, since what is learned from few trials errs; one part neighbours
+/// of the best measured (one decision changed: coordinate descent); and the rest is what the cost model likes best of
+/// all that was made, by evolution of the best measured too (mutation: one decision is changed or drawn again;
+/// crossover: decisions by rule of either parent; selection by predicted time), and a few at random.
 std::unique_ptr<SearchStrategy> make_evolutionary_search(Workbench& bench, const EvolutionOptions& options = {});
 
 struct PopulationOptions {
@@ -133,7 +123,7 @@ struct StrategyDef {
   std::string_view meaning;  // one line
   std::unique_ptr<SearchStrategy> (*make)(Workbench& bench, uint64_t seed);
 };
-/// "evolutionary" (the default), "racing", "ansor", "metaschedule", "annealing", "genetic", "descent", "grid",
+/// "evolutionary" (the default), "ansor", "metaschedule", "annealing", "genetic", "descent", "grid",
 /// "random".
 std::span<const StrategyDef> strategies();
 /// The strategy named `name`, or null.

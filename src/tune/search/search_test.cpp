@@ -289,11 +289,11 @@ TEST(PopulationSearch, ParentsAreTheFast) {
   EXPECT_LT(predicted.back(), 1.2e-3);
 }
 
-TEST(RacingSearch, NeedsFewTrials) {
+TEST(EvolutionarySearch, NeedsFewTrials) {
   // The prediction is wrong by a factor of two in both tiles, and blind to unrolling.
   for (const uint64_t seed : {1, 2, 3, 4, 5}) {
     Toy toy;
-    const auto search = make_racing_search(toy.bench, {.seed = seed});
+    const auto search = make_evolutionary_search(toy.bench, {.seed = seed});
     const Outcome found = run(toy, *search, 64);
     EXPECT_NEAR(found.best.back(), 1e-3, 0.02e-3) << seed;
   }

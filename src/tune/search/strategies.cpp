@@ -6,10 +6,9 @@ namespace fettle {
 namespace {
 
 constexpr StrategyDef kStrategies[] = {
-    {"evolutionary", "evolution of the best measured and descent from the best, ranked by the cost model",
+    {"evolutionary",
+     "the best predicted of many, descent from the best measured and evolution of the best: for few trials and many",
      [](Workbench& bench, uint64_t seed) { return make_evolutionary_search(bench, {.seed = seed}); }},
-    {"racing", "the best predicted of many, then descent from the best measured: for few trials",
-     [](Workbench& bench, uint64_t seed) { return make_racing_search(bench, {.seed = seed}); }},
     {"ansor", "Ansor's evolution, with its defaults",
      [](Workbench& bench, uint64_t seed) { return make_population_search(bench, ansor_evolution(seed)); }},
     {"metaschedule", "MetaSchedule's evolution, with its defaults",

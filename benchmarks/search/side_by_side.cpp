@@ -1,0 +1,104 @@
+#include "search/side_by_side.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "database/sqlite_database.h"
+#include "measure/builder.h"
+#include "tune/space/space.h"
+#include "tune/task_tuner.h"
+
+namespace fettle::bench {
+namespace {
+
+constexpr int kRounds = 5;
+
+TaskKey key_of(const SearchTask& task, const SearchRun& run) {
+  return make_task_key(task.program, run.target, run.threads, program_versions());
+}
+
+Result<std::unique_ptr<Database>> open(const SearchRun& run) {
+  return open_sqlite_database(run.folder / "side-by-side.db");
+}
+
+Result<SideBySide> read(Database& database, const TaskKey& key) {
+  FETTLE_TRY(const std::vector<Record> records, database.records(key));
+  SideBySide times;
+  for (const Record& record : records)
+    if (record.run == records.back().run && record.ok()) times[record.trace] = record.median_s;
+  return times;
+}
+
+std::vector<std::string> worth_timing(const std::vector<Curve>& curves) {
+  double best = INFINITY;
+  for (const Curve& curve : curves) best = std::min(best, curve.best_after(INT64_MAX));
+  std::set<std::string> traces;
+  for (const Curve& curve : curves)
+    for (size_t i = 0; i < curve.improvements.size(); ++i)
+      if (curve.improvements[i].best_s <= kWorthTiming * best) traces.insert(curve.traces[i]);
+  return {traces.begin(), traces.end()};
+}
+
+}  // namespace
+
+Result<> time_side_by_side(const SearchTask& task, const std::vector<Curve>& curves, const SearchRun& run,
+                           Runner& runner) {
+  FETTLE_TRY(const auto database, open(run));
+  const TaskKey key = key_of(task, run);
+  FETTLE_TRY(const SideBySide known, read(*database, key));
+  const std::vector<std::string> traces = worth_timing(curves);
+  if (std::ranges::all_of(traces, [&](const std::string& trace) { return known.contains(trace); })) return {};
+  FETTLE_TRY(const Schedule constructed,
+             default_schedule(task.program, std::make_shared<const Target>(run.target), run.threads, run.atoms));
+  FETTLE_TRY_VOID(runner.set_workload(task.program, {.reference_trace = to_text(constructed.trace())}));
+  std::vector<std::string> rounds;
+  for (int r = 0; r < kRounds; ++r) rounds.insert(rounds.end(), traces.begin(), traces.end());
+  MeasureRequest request{.timing = {.max_seconds = 0.03}};
+  request.should_stop = [&] { return run.stop && run.stop->load(); };
+  FETTLE_TRY(const std::vector<MeasureResult> results, runner.measure(rounds, request));
+  SideBySide times;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].ok()) continue;
+    const double seconds = usual_seconds(results[i]);
+    const auto [entry, fresh] = times.emplace(rounds[i], seconds);
+    if (!fresh) entry->second = std::min(entry->second, seconds);
+  }
+  if (run.stop && run.stop->load()) return {};
+  std::vector<Record> records;
+  const uint64_t id = draw_run_id();
+  for (const auto& [trace, seconds] : times) {
+    Record record;
+    record.task = key;
+    record.trace = trace;
+    record.median_s = record.min_s = seconds;
+    record.repeats = kRounds;
+    record.run = id;
+    records.push_back(std::move(record));
+  }
+  return database->add_all(records);
+}
+
+Result<SideBySide> known_side_by_side(const SearchTask& task, const SearchRun& run) {
+  if (!std::filesystem::exists(run.folder / "side-by-side.db")) return SideBySide{};
+  FETTLE_TRY(const auto database, open(run));
+  return read(*database, key_of(task, run));
+}
+
+Curve with_times(const Curve& curve, const SideBySide& times) {
+  Curve result = curve;
+  result.improvements.clear();
+  result.traces.clear();
+  double best = INFINITY;
+  for (size_t i = 0; i < curve.improvements.size(); ++i) {
+    CurvePoint point = curve.improvements[i];
+    if (const auto known = times.find(curve.traces[i]); known != times.end()) point.best_s = known->second;
+    if (point.best_s >= best) continue;
+    best = point.best_s;
+    result.improvements.push_back(point);
+    result.traces.push_back(curve.traces[i]);
+  }
+  return result;
+}
+
+}  // namespace fettle::bench
