@@ -59,10 +59,25 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
   // A register tile of rows x width, whole depth at once.
   FETTLE_TRY(Loops loops, get_loops(s, {.block = c}));  // m n k
   FETTLE_TRY(Loops i, split(s, {.loop = loops[0], .factors = {kInfer, t.rows}, .tail = Tail::kBalance}));
+  LoopRef block;
+  if (t.block > 0) {
+    FETTLE_TRY(Loops parts, split(s, {.loop = loops[1], .factors = {kInfer, t.block}, .tail = Tail::kPartition}));
+    block = parts[0];
+    loops[1] = parts[1];
+  }
   FETTLE_TRY(Loops j, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
   const LoopRef outer = t.rows_outside ? i[0] : j[0], inner = t.rows_outside ? j[0] : i[0];
-  FETTLE_TRY_VOID(reorder(s, {.loops = {outer, inner, loops[2], i[1], j[1], j[2]}}));
+  Loops k = {loops[2]};
+  if (t.unroll > 1) {
+    FETTLE_TRY(k, split(s, {.loop = loops[2], .factors = {kInfer, t.unroll}, .tail = Tail::kPartition}));
+  }
+  Loops order = {outer, inner};
+  order.insert(order.end(), k.begin(), k.end());
+  order.insert(order.end(), {i[1], j[1], j[2]});
+  if (t.block > 0) order.insert(order.begin(), block);
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   FETTLE_TRY_VOID(unroll_all(s, {i[1], j[1]}));
+  if (t.unroll > 1) FETTLE_TRY_VOID(unroll(s, {.loop = k[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[2]}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = inner}));
@@ -70,8 +85,9 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
   FETTLE_TRY(Loops columns, split(s, {.loop = own.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
   FETTLE_TRY_VOID(unroll_all(s, {own[own.size() - 2], columns[0]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
-  FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = loops[2]}).map([](BlockRef) {}));
+  FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = k[0]}).map([](BlockRef) {}));
   if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = outer}));
+  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = k.back(), .key = "prefetch_near", .value = t.near}));
   if (!t.rows_outside) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
   if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = "prefetch", .value = 1}));
   return {};
@@ -116,6 +132,7 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
   if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch", .value = t.prefetch}));
+  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch_near", .value = t.near}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
@@ -157,6 +174,7 @@ Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, 
   FETTLE_TRY_VOID(unroll_all(s, {loops[6], ow[1], oc[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
   if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = loops[4], .key = "prefetch", .value = t.prefetch}));
+  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = loops[4], .key = "prefetch_near", .value = t.near}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
@@ -172,21 +190,29 @@ Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, 
 
 Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int threads) {
   const int64_t lanes = target.vector_lanes(4);
+  const bool far_caches = target.caches.size() > 1 && target.caches[1].size_bytes >= (2 << 20);
   if (shape.matmul) {
     const MatmulProblem& p = *shape.matmul;
     Schedule s(matmul_func(p));
     s.set_target(std::make_shared<const Target>(target));
-    // A core with much L2 has much to wait for as well: more sums under way, and rows asked for sooner.
-    const bool far_caches = target.caches.size() > 1 && target.caches[1].size_bytes >= (2 << 20);
     GemmTiles tiles{.rows = 6, .vectors = 4, .ask_rows = p.m * p.k > (2 << 20)};
-    if (far_caches) {
-      // All of B stays in L2, and neither it nor a panel of it in L1: there the rows of a tile stay instead.
-      const bool rows_outside = p.k * p.n * 4 <= target.caches[1].size_bytes / 2;
-      tiles = {.rows = 9, .vectors = 3, .ask_rows = p.m * p.k > (1 << 19), .rows_outside = rows_outside};
-    }
     if (p.m == 197) tiles = {.rows = 14, .vectors = 2};
     if (p.m == 40) tiles = {.rows = 8, .vectors = 2};
-    if (p.m == 77) tiles = far_caches ? GemmTiles{.rows = 13, .vectors = 2} : GemmTiles{.rows = 7, .vectors = 3};
+    if (p.m == 77) tiles = {.rows = 7, .vectors = 3};
+    if (far_caches) {
+      // A core with much L2 waits for it, too: vectors that come from there are asked for.
+      tiles.near = 8;
+      tiles.unroll = 4;
+      if (p.m == 40) tiles.vectors = 3;
+      if (p.m == 77) tiles.rows = 13, tiles.vectors = 2;
+      // All of B stays in L2, or half a mebibyte at a time, and the rows of a tile in L1.
+      const int64_t b_bytes = p.k * p.n * 4;
+      if (p.m >= 512 && p.m <= 1024) tiles.rows_outside = true;
+      if (b_bytes <= target.caches[1].size_bytes / 2)
+        tiles.rows = 14, tiles.vectors = 2;
+      else if (tiles.rows_outside)
+        tiles.block = 256;
+    }
     FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;
   }
@@ -197,12 +223,14 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
   // Small images: the panel of weights stays in L2 while the rows pass by, and all channels of a tap are one long loop.
   // Seven pixels do not keep a core busy while their weights arrive, so these are asked for.
   if (p.channels_in < lanes || p.width_out() == 7) {
-    const ConvTiles narrow = {.pixels = 4, .vectors = 4}, small = {.pixels = 7, .vectors = 3, .prefetch = 64};
+    ConvTiles narrow = {.pixels = 4, .vectors = 4}, small = {.pixels = 7, .vectors = 3, .prefetch = 64};
+    if (far_caches) small.near = 8;
     FETTLE_TRY_VOID(schedule_channels_last(s, p.channels_in < lanes ? narrow : small, lanes, threads));
     return s;
   }
   // All weights stay in L2, but each tile needs them from there: the next channels' are asked for.
   if (p.width_out() == 14 && p.kernel > 1) tiles.prefetch = p.kernel * p.kernel * lanes;
+  if (far_caches) tiles.near = 8;
   if (p.kernel == 1 && p.stride == 1) tiles = {.pixels = 8, .flat = true};
   FETTLE_TRY_VOID(schedule_convolution(s, p, tiles, lanes, threads));
   return s;

@@ -7,14 +7,16 @@
 
 namespace fettle::bench {
 
-/// C = A B with panels of constant B packed beforehand and a register tile of rows x (vectors x lanes). While the tiles
-/// of a panel run, the next panel is asked for.
+/// C = A B with panels of constant B packed beforehand and a register tile of rows x (vectors x lanes).
 struct GemmTiles {
   int64_t rows = 14;
   int64_t vectors = 2;
   /// While a tile runs, the rows of A that the next one reads, which come from beyond the caches, are asked for.
   bool ask_rows = false;
-  bool rows_outside = false;  // of the panels of columns
+  bool rows_outside = false;  // of the panels of columns; else, while the tiles of a panel run, the next is asked for
+  int64_t near = 0;           // so many rows ahead the first-level cache is asked for those of the panel; 0: not
+  int64_t unroll = 1;         // steps of the reduction in one iteration; needs `near`
+  int64_t block = 0;          // of so many columns, which all rows pass before the next; 0: all
 };
 
 /// Direct convolution on blocks of `lanes` channels: a register tile of pixels x (vectors x lanes) channels.
@@ -23,6 +25,7 @@ struct ConvTiles {
   int64_t vectors = 2;
   bool flat = false;     // 1x1: pixels of all rows in one loop
   int64_t prefetch = 0;  // iterations of the innermost reduction loop ahead; 0: none
+  int64_t near = 0;      // the same into the first-level cache
 };
 
 /// The schedule of `shape`'s program for `threads`; the program is that of operators.h.

@@ -16,6 +16,9 @@ double together(double work, double movement, double sharpness) {
   return most * std::pow(std::pow(work / most, sharpness) + std::pow(movement / most, sharpness), 1 / sharpness);
 }
 
+// Of the time that lines arrive late: what is left of it where they are asked for.
+constexpr double kAskedShows = 0.25;
+
 class Estimator {
  public:
   Estimator(const LoopTree& tree, const MachineCosts& costs, int threads, const AtomTable* atoms)
@@ -27,6 +30,7 @@ class Estimator {
     const double crowd = 1 + 0.4 * (threads_ - 1);  // on what threads share
     for (size_t i = 0; i < nests.size(); ++i) {
       const double work_before = out_.step_s + out_.edge_s + out_.plain_s, calls_before = out_.calls;
+      asks_near_ = asks_far_ = false;
       visit(*nests[i], 1, 0, nullptr, false);
       const double work_s = out_.step_s + out_.edge_s + out_.plain_s - work_before;
       std::array<double, kSources> move_s{}, late_s{};
@@ -36,7 +40,8 @@ class Estimator {
         const double weighted = traffic[i].read[level] + costs_.write_weight[level] * traffic[i].written[level];
         move_s[level] = weighted * costs_.line_cycles[level] / costs_.hz * (level + 1 == kSources ? crowd : 1);
         late_s[level] =
-            (lines * costs_.latency_cycles[level] + traffic[i].edge[level] * costs_.edge_line_cycles[level]) /
+            (lines * costs_.latency_cycles[level] * ((level == 0 ? asks_near_ : asks_far_) ? kAskedShows : 1) +
+             traffic[i].edge[level] * costs_.edge_line_cycles[level]) /
             costs_.hz;
         out_.edge_lines[level] += traffic[i].edge[level];
         move_all_s += move_s[level];
@@ -115,6 +120,8 @@ class Estimator {
 
   void body(const CostNode& node, double runs, const CostNode* loop, bool in_atom) {
     const Work& work = node.work;
+    asks_near_ |= work.asks_near;
+    asks_far_ |= work.asks_far;
     out_.flops += runs * work.flops;
     out_.fma += runs * work.fma;
     out_.arithmetic += runs * work.arithmetic;
@@ -142,9 +149,14 @@ class Estimator {
                                ? 0.1 * work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 1.0)
                                : 0;
     if (atoms_ && work.broadcasts > 0) {
-      const double alone = atoms_->step_cycles(work, RowMode::kInPlace);
-      cycles = mode == RowMode::kConflict ? std::max(atoms_->step_cycles(work, mode, rows_a_set), alone + crowded)
-                                          : atoms_->step_cycles(work, mode);
+      // Several steps in one iteration are as many of those that were measured.
+      const double steps = std::max(1.0, std::floor(work.fma / work.accumulators));
+      Work step = work;
+      for (double* part : {&step.fma, &step.arithmetic, &step.loads, &step.broadcasts, &step.stores}) *part /= steps;
+      const double alone = steps * atoms_->step_cycles(step, RowMode::kInPlace);
+      cycles = mode == RowMode::kConflict
+                   ? std::max(steps * atoms_->step_cycles(step, mode, rows_a_set), alone + crowded)
+                   : steps * atoms_->step_cycles(step, mode);
     } else {
       cycles += crowded;
     }
@@ -199,7 +211,8 @@ class Estimator {
   Estimate out_;
   std::set<std::string> names_;
   bool atom_loops_ = false;
-  double code_missing_ = 0;  // share of the atom's code that is not at hand when it is needed
+  bool asks_near_ = false, asks_far_ = false;  // the nest's prefetches, as far as it was seen
+  double code_missing_ = 0;                    // share of the atom's code that is not at hand when it is needed
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,8 +12,8 @@
 namespace fettle {
 namespace {
 
-// 0 not kept … 3 to all caches; 2 leaves the first level to what is used now.
-constexpr int kLocality = 2;
+// 3 to all caches; 2 leaves the first level to what is used now.
+constexpr int kFirstLevel = 3, kSecondLevel = 2;
 constexpr int64_t kLineBytes = 64;
 // More than this in one turn are not spread: they would only wait for each other.
 constexpr int64_t kMaxPrefetchesATurn = 24;
@@ -31,7 +32,7 @@ bool contains_serial_loop(const Stmt& s) {
 // Works on the body of one annotated loop.
 class Spreader : public Mutator {
  public:
-  Spreader(const ForNode& loop, int64_t distance) : loop_(loop), distance_(distance) {}
+  Spreader(const ForNode& loop, int64_t distance, bool near) : loop_(loop), distance_(distance), near_(near) {}
   using Mutator::rewrite;
 
   Stmt body() {
@@ -128,23 +129,29 @@ class Spreader : public Mutator {
           if (!run || run->length < line) return true;
           const int64_t step = (run->length + turns_ - 1) / turns_;
           if (step > kMaxPrefetchesATurn * line) return true;
+          // A line that many turns ask for stays in the first level, lest each of them went to the second.
+          const int locality = step < line ? kFirstLevel : kSecondLevel;
           for (int64_t at = 0; at < step; at += line) {
             const Expr ahead = address_of(source->buffer, {turn_ * Expr(step) + run->begin + Expr(at)});
             if (std::any_of(seen.begin(), seen.end(),
                             [&](const Expr& known) { return structural_equal(known, ahead); }))
               continue;
             seen.push_back(ahead);
-            stmts.push_back(evaluate(call("prefetch", {ahead, int_imm(kLocality, kI32)}, kI32)));
+            std::vector<Expr> args = {ahead};
+            if (!near_) args.push_back(int_imm(locality, kI32));
+            stmts.push_back(evaluate(call("prefetch", std::move(args), kI32)));
           }
           return true;
         });
     if (stmts.empty()) return body;
-    stmts.push_back(body);
+    // What is near is asked for by the pointers of the loads, which therefore come first.
+    stmts.insert(near_ ? stmts.begin() : stmts.end(), body);
     return seq(stmts);
   }
 
   const ForNode& loop_;
   int64_t distance_;
+  bool near_;
   Expr turn_ = Expr(0);                                  // which turn of the serial loops inside this is
   int64_t turns_ = 1;                                    // of how many
   std::unordered_map<const VarNode*, int64_t> extents_;  // of the loops inside
@@ -158,13 +165,17 @@ class PrefetchInserter : public Mutator {
   Stmt rewrite(const Stmt& s) override {
     Stmt result = Mutator::rewrite(s);
     const auto* loop = result.as<ForNode>();
-    const int64_t distance = loop ? loop->annotations.get_int("prefetch", 0) : 0;
-    if (distance == 0) return result;
-    const Stmt body = Spreader(*loop, distance).body();
-    return with(*loop, [&](ForNode& f) {
-      f.body = body;
-      f.annotations.erase("prefetch");
-    });
+    for (const char* note : {"prefetch_near", "prefetch"}) {
+      const int64_t distance = loop ? loop->annotations.get_int(note, 0) : 0;
+      if (distance == 0) continue;
+      const Stmt body = Spreader(*loop, distance, note == std::string_view("prefetch_near")).body();
+      result = with(*loop, [&](ForNode& f) {
+        f.body = body;
+        f.annotations.erase(note);
+      });
+      loop = result.as<ForNode>();
+    }
+    return result;
   }
 };
 

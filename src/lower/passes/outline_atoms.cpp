@@ -78,8 +78,14 @@ class AtomBuilder : public Mutator {
     if (const auto* source = e.as<LoadNode>(); source && !local_.count(source->buffer.get()))
       return rewrite_load(*source);
     if (const auto* place = e.as<AddressNode>()) {
-      auto [buffer, index] = access(place->buffer, place->indices[0], /*exactly=*/true);
+      auto [buffer, index] = access(place->buffer, place->indices[0], /*exactly=*/!near_);
       return address_of(buffer, {index});
+    }
+    if (const auto* c = e.as<CallNode>(); c && c->name == "prefetch" && c->args.size() == 1) {
+      near_ = true;  // a few iterations ahead of a load: by the same pointer
+      Expr result = Mutator::rewrite(e);
+      near_ = false;
+      return result;
     }
     return Mutator::rewrite(e);
   }
@@ -236,6 +242,7 @@ class AtomBuilder : public Mutator {
   }
 
   Analyzer& outside_;  // knows the loops around
+  bool near_ = false;  // in a prefetch without a locality
   std::unordered_set<const VarNode*> at_least_one_;
   std::unordered_map<const VarNode*, ForKind> inner_;
   std::unordered_map<const BufferNode*, bool> local_, written_;

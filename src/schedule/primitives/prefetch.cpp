@@ -8,11 +8,12 @@ namespace {
 Result<Applied> apply_prefetch(const Schedule& s, const PrefetchArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.loop(args.loop));
   const auto& loop = *stmt.as<ForNode>();
-  if (loop.loop_kind != ForKind::kSerial)
+  if (loop.loop_kind != ForKind::kSerial && !(args.near && loop.loop_kind == ForKind::kUnrolled))
     return fail_at(ErrorCode::E201, s.func(), &loop, "loop " + loop.var->name + " is not serial", {});
   if (args.distance < 1)
     return fail_at(ErrorCode::E202, s.func(), &loop, "the distance is " + std::to_string(args.distance), {});
-  const Stmt noted = with(loop, [&](ForNode& f) { f.annotations.set("prefetch", args.distance); });
+  const Stmt noted =
+      with(loop, [&](ForNode& f) { f.annotations.set(args.near ? "prefetch_near" : "prefetch", args.distance); });
   return Applied{replace_in(s.func(), &loop, noted), {}};
 }
 

@@ -2,6 +2,7 @@
 
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -15,6 +16,18 @@ TEST(Prefetch, NotesTheLoop) {
   auto s = schedule_from(kRows);
   ASSERT_OK(prefetch(s, {s.loop("i"), 2}));
   ASSERT_OK(prefetch(s, {s.loop("i"), 1}));
+  EXPECT_GOLDEN(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(Prefetch, NearOfUnrolledSteps) {
+  auto s = schedule_from(kRows);
+  const auto steps = split(s, {s.loop("k"), {3, 2}});
+  ASSERT_OK(steps);
+  ASSERT_OK(unroll(s, {(*steps)[1]}));
+  EXPECT_ERROR(prefetch(s, {(*steps)[1], 2}), E201);
+  ASSERT_OK(prefetch(s, {(*steps)[1], 2, true}));
   EXPECT_GOLDEN(s.func());
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);

@@ -91,9 +91,10 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   if (p.shared_vectors && panels > 1 &&
       static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2_bytes)
     step += 0.3 * static_cast<double>(rows * 4) / 12.0 * static_cast<double>(n_tiles);
-  // Rows that fall into the same cache sets.
-  if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > 8)
-    step *= rows > 12 ? 1.35 : 1.06;
+  // Rows that fall into the same cache sets, of which each holds as many lines as the cache has pages.
+  const int64_t ways = std::max<int64_t>(8, l1 / 4096);
+  if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > ways)
+    step *= 2 * rows > 3 * ways ? 1.35 : 1.06;
   else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24)
     step *= 1.35;
   double cost = step * static_cast<double>(p.steps) * static_cast<double>(panels);

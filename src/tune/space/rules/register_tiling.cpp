@@ -32,6 +32,7 @@ struct Choice {
   bool flat = false;
   int64_t depth = 0;          // of the blocks of the reduction; 0: not blocked
   bool rows_outside = false;  // row tiles outside of column panels
+  int64_t block = 0;          // of so many panels, which all rows pass before the next; 0: all
 };
 
 // One run of the rule.
@@ -60,9 +61,14 @@ struct Tiling {
   }
 
   Result<> decide();
+  Result<> order_tiles();
+  int64_t panel_bytes() const;
+  int64_t cache_bytes(size_t level, int64_t otherwise) const;
+  bool streams_panels() const;
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
+  Result<> ask_near(const std::vector<LoopRef>& reduce);
   Result<> ask_ahead(LoopRef panels, LoopRef rows, const std::vector<LoopRef>& reduce);
 };
 
@@ -157,11 +163,57 @@ Result<> Tiling::decide() {
     FETTLE_TRY(choice.depth, choose(ctx, "depth", depths, preferred_depth));
     if (choice.depth > 0) blocked = roles.reduce[0];
   }
+  return order_tiles();
+}
+
+// Which loop is outside of the other: that over panels of columns, or that over tiles of rows.
+Result<> Tiling::order_tiles() {
+  enum : int64_t { kPanelsOutside, kRowsOutside, kRowsInBlocks };
+  constexpr int64_t kManyTiles = 32;  // to one that waits for panels from beyond the second-level cache
+  std::vector<int64_t> orders = {kPanelsOutside, kRowsOutside};
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
   // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
-  FETTLE_TRY(const int64_t outside, choose(ctx, "rows_outside", {0, 1}, fills_l2(*this) ? 1 : 0));
-  choice.rows_outside = outside != 0;
+  size_t preferred = fills_l2(*this) ? 1 : 0;
+  if (streams_panels()) {
+    // A panel that the first-level cache does not keep comes from the second for each tile. It does as well where other
+    // panels pass between, as many as that cache holds; and then the rows of a tile stay.
+    const int64_t panels = (extent(roles.vector) + choice.tile.vectors * lanes - 1) / (choice.tile.vectors * lanes);
+    int64_t tiles = 1;
+    for (size_t i = 0; i < structure.n_iters(); ++i)
+      if (!structure.reduce[i] && i != roles.vector) tiles *= extent(i);
+    tiles /= choice.tile.rows * choice.tile.second_rows;
+    const int64_t fit = cache_bytes(1, 1 << 20) / 2 / panel_bytes();
+    if (panels <= fit && tiles >= kManyTiles) preferred = 1;
+    if (panels > fit && fit >= 2 && roles.batch.empty() && !blocked) {
+      const int64_t blocks = (panels + fit - 1) / fit;
+      choice.block = (panels + blocks - 1) / blocks;
+      orders.push_back(kRowsInBlocks);
+      if (tiles >= kManyTiles) preferred = 2;
+    }
+  }
+  FETTLE_TRY(const int64_t order, choose(ctx, "rows_outside", orders, preferred));
+  choice.rows_outside = order != kPanelsOutside;
+  if (order != kRowsInBlocks) choice.block = 0;
   return {};
+}
+
+// What a panel and a tile of rows take, while one is worked through.
+int64_t Tiling::panel_bytes() const {
+  int64_t steps = 1;
+  for (size_t i : roles.reduce) steps *= extent(i);
+  if (choice.depth > 0) steps = std::min(steps, choice.depth);
+  return steps * choice.tile.vectors * lanes * structure.store.buffer->dtype.element_bytes();
+}
+
+int64_t Tiling::cache_bytes(size_t level, int64_t otherwise) const {
+  return ctx.target->caches.size() > level ? ctx.target->caches[level].size_bytes : otherwise;
+}
+
+// All rows share the vectors of a packed panel, which does not stay in the first-level cache.
+bool Tiling::streams_panels() const {
+  if (!roles.panel || !roles.row || roles.vector_loads.size() != 1) return false;
+  if (structure.loads[roles.vector_loads[0]].touches(*roles.row)) return false;
+  return 5 * panel_bytes() > 3 * cache_bytes(0, 32 << 10);
 }
 
 // The map that brings the vector iterator's dimension into panels:
@@ -333,13 +385,19 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
     rows_outer.push_back(parts[0]);
     rows_inner.push_back(parts[1]);
   }
-  FETTLE_TRY(const Loops columns, split(s, {.loop = loops[roles.vector],
-                                            .factors = {kInfer, tile.vectors, lanes},
-                                            .tail = padded ? Tail::kPad : Tail::kPartition}));
+  FETTLE_TRY(Loops columns, split(s, {.loop = loops[roles.vector],
+                                      .factors = {kInfer, tile.vectors, lanes},
+                                      .tail = padded ? Tail::kPad : Tail::kPartition}));
 
   // --- order
   Loops outer;
   for (size_t i : roles.batch) outer.push_back(loops[i]);
+  if (choice.block > 0) {
+    FETTLE_TRY(const Loops parts,
+               split(s, {.loop = columns[0], .factors = {kInfer, choice.block}, .tail = Tail::kBalance}));
+    outer.push_back(parts[0]);
+    columns[0] = parts[1];
+  }
   if (!choice.rows_outside) outer.push_back(columns[0]);
   outer.insert(outer.end(), outside.begin(), outside.end());
   outer.insert(outer.end(), rows_outer.begin(), rows_outer.end());
@@ -418,6 +476,24 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), reduce);
 }
 
+// The next rows of a panel, which come from the second-level cache, are asked for a hundred cycles early. A few steps
+// make one iteration then: fewer instructions that only count, which take the place of multiply-adds.
+Result<> Tiling::ask_near(const Loops& reduce) {
+  if (roles.vector_loads.size() != 1 || 4 * panel_bytes() < cache_bytes(0, 32 << 10)) return {};
+  constexpr int64_t kStepsAhead = 8, kStepsAtOnce = 4;
+  FETTLE_TRY(const int64_t near, choose(ctx, "prefetch_near", {0, kStepsAhead}, streams_panels() ? 1 : 0));
+  if (near == 0) return {};
+  FETTLE_TRY(const int64_t steps, loop_extent(ctx, reduce.back()));
+  LoopRef step = reduce.back();
+  const bool even = !blocked || extent(*blocked) % choice.depth == 0;
+  if (reduce.size() == 1 && even && steps % kStepsAtOnce == 0 && steps >= 8 * kStepsAtOnce) {
+    FETTLE_TRY(const Loops parts, split(ctx.schedule, {.loop = step, .factors = {kInfer, kStepsAtOnce}}));
+    FETTLE_TRY_VOID(unroll(ctx.schedule, {.loop = parts[1]}));
+    step = parts[1];
+  }
+  return annotate(ctx.schedule, {.target = step, .key = "prefetch_near", .value = near});
+}
+
 // What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction
 // loop (the next channels of a convolution's weights), and the rows of the next tile.
 Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
@@ -436,10 +512,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
     near *= n;
   }
   const int64_t element = structure.store.buffer->dtype.element_bytes();
-  const auto cache = [&](size_t level, int64_t otherwise) {
-    return ctx.target->caches.size() > level ? ctx.target->caches[level].size_bytes : otherwise;
-  };
-  const int64_t l2 = cache(1, 512 << 10);
+  const int64_t l2 = cache_bytes(1, 512 << 10);
 
   enum : int64_t { kNothing, kNextPanel, kNextStep };
   std::vector<int64_t> candidates = {kNothing};
@@ -449,22 +522,24 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   size_t preferred = 0;
   if (exists(panels)) {
     candidates.push_back(kNextPanel);
-    if (far && two_fit) preferred = 1;
+    if (far && two_fit && !choice.rows_outside) preferred = 1;
   }
   if (reduce.size() > 1 && near > 1 && near < steps) {  // nearer in time, so it is still there when its turn comes
     candidates.push_back(kNextStep);
-    if (far) preferred = candidates.size() - 1;
+    if (far && !choice.rows_outside) preferred = candidates.size() - 1;
   }
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", candidates, preferred));
   if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = "prefetch", .value = 1}));
   if (ahead == kNextStep)
     FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = reduce.back(), .key = "prefetch", .value = near}));
 
+  FETTLE_TRY_VOID(ask_near(reduce));
+
   if (!roles.row || roles.row_loads.empty() || choice.rows_outside || !exists(rows)) return {};
   int64_t row_bytes = steps * extent(*roles.row) * element;
   for (size_t i : roles.outside) row_bytes *= extent(i);
   if (row_bytes <= l2) return {};
-  FETTLE_TRY(const int64_t next_rows, choose(ctx, "prefetch_rows", {0, 1}, 4 * row_bytes > cache(2, 32 << 20)));
+  FETTLE_TRY(const int64_t next_rows, choose(ctx, "prefetch_rows", {0, 1}, 4 * row_bytes > cache_bytes(2, 32 << 20)));
   if (next_rows == 0) return {};
   return annotate(ctx.schedule, {.target = rows, .key = "prefetch", .value = 1});
 }
