@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/nest.h"
+#include "schedule/placement.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
@@ -60,12 +62,12 @@ Result<Applied> apply_bind(const Schedule& s, const BindArgs& args) {
     if (const ForNode* other = find_bound(s.func(), loop, args.thread_axis))
       return fail_at(ErrorCode::E207, s.func(), other,
                      "loop " + other->var->name + " is bound to " + args.thread_axis + " already", {});
-  FETTLE_TRY_VOID(with_loop_kind(s, args.loop, ForKind::kThreadBinding, /*constant=*/false, /*independent=*/true));
-  const Stmt bound = with(loop, [&](ForNode& f) {
-    f.loop_kind = ForKind::kThreadBinding;
-    f.thread_axis = args.thread_axis;
-  });
-  return Applied{replace_in(s.func(), &loop, bound), {}};
+  FETTLE_TRY(Applied applied,
+             with_loop_kind(s, args.loop, ForKind::kThreadBinding, /*constant=*/false, /*independent=*/true));
+  const ForNode* bound = find_loop(applied.func->body, loop.var.get());
+  const Stmt named = with(*bound, [&](ForNode& f) { f.thread_axis = args.thread_axis; });
+  applied.func = replace_owned(std::move(applied.func), bound, named);
+  return applied;
 }
 
 }  // namespace
