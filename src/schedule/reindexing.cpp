@@ -8,8 +8,8 @@
 #include "arith/affine_map.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
 #include "schedule/inlining.h"
+#include "schedule/overwriting.h"
 #include "schedule/plain_nest.h"
 
 namespace fettle {
@@ -66,6 +66,12 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
     return fail_at(ErrorCode::E211, func, &block, fmt::format("block {} also writes {}", block.name, buffer->name), {});
   if (const std::string why = what.write ? why_not_complete(block, *scope, true) : ""; !why.empty())
     return fail_at(ErrorCode::E211, func, &block, fmt::format("block {}: {}", block.name, why), {});
+  if (const BlockNode* other = what.write ? other_writer(func, block, buffer.get()) : nullptr;
+      other && !stores_always(block, buffer.get()))
+    return fail_at(ErrorCode::E211, func, &block,
+                   fmt::format("block {} may leave elements of {} as block {} made them, and the copy would not",
+                               block.name, buffer->name, other->name),
+                   {});
   FETTLE_TRY(const std::vector<Expr> indices, only_access(func, block, buffer));
 
   // The iterators that matter, and where each point of them lies in the new buffer.

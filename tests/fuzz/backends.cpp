@@ -207,7 +207,7 @@ Result<> compile_opencl(std::span<Job> jobs, const Target& target) {
       for (size_t p = 0; p < buffers.size(); ++p)
         args.push_back({buffers[p], bytes_of(*program->host->params[p].buffer, program->host->int_params, ints)});
       // A hang is told by the process's own time (watch): others may hold the machine meanwhile.
-      return module->run(*program, args, ints, {.timeout_s = 150});
+      return module->run(*program, args, ints, {.timeout_s = 1e6});
     };
   }
   return {};

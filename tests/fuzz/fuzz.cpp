@@ -31,12 +31,24 @@ namespace {
 constexpr int kMaxPrimitives = 128, kMaxCodes = 160, kMaxFindings = 64;
 constexpr int kCasesPerProgram = 8, kHangSeconds = 20;
 
-/// Ends this process after `seconds` of its own time, so that neither a loaded machine nor a stop makes it hang; or
-/// after ten times as much of anybody's, if it waits. 0: no more.
+/// Ends this process after `seconds` of its own time, so that a loaded machine does not make it hang; or, if it waits,
+/// after ten times as many in which it was not stopped: ticks that come while it is are one.
+volatile sig_atomic_t ticks_left = 0;
+void tick(int) {
+  ticks_left = ticks_left - 1;
+  if (ticks_left > 0) return;
+  std::signal(SIGALRM, SIG_DFL);
+  raise(SIGALRM);
+}
 void watch(int seconds) {
-  const itimerval own{{0, 0}, {seconds, 0}};
+  const itimerval own{{0, 0}, {seconds, 0}}, each{{seconds > 0, 0}, {seconds > 0, 0}};
+  ticks_left = 10 * seconds;
+  struct sigaction action{};
+  action.sa_handler = tick;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
   setitimer(ITIMER_PROF, &own, nullptr);
-  alarm(static_cast<unsigned>(10 * seconds));
+  setitimer(ITIMER_REAL, &each, nullptr);
 }
 bool is_hang(int signal) { return signal == SIGALRM || signal == SIGPROF; }
 

@@ -4,20 +4,20 @@
 
 #include "ir/path.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/overwriting.h"
 #include "schedule/staging.h"
 
 namespace fettle {
 namespace {
 
 // The nest that copies what `block` writes below `top`: with no loop around, the hull of it; below a loop, or where the
-// hull might reach into pad lanes, the instances that run there.
+// hull might reach into pad lanes or what other blocks wrote (`exact`), the instances that run there.
 Stmt copy_back(const Func& func, const std::string& name, const BlockNode& block, const Stmt& top, const Buffer& cache,
-               const Buffer& buffer) {
+               const Buffer& buffer, bool exact) {
   const std::vector<const ForNode*> outer = loops_around(func, top.get());
   const std::vector<const ForNode*> inner = loops_between(top, &block);
   const Region& region = *write_region(block, buffer.get());
-  if (outer.empty() && !buffer->layout) {
+  if (outer.empty() && !buffer->layout && !exact) {
     Footprint footprint(func, outer, inner);
     VarMap bindings;
     for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
@@ -72,11 +72,17 @@ Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args)
 
   if (is_in_init(*scope, block))
     return fail_at(ErrorCode::E211, func, block, fmt::format("block {} is part of an init", block->name), {});
+  const BlockNode* other = other_writer(func, *block, buffer.get());
+  if (other && !stores_always(*block, buffer.get()))
+    return fail_at(ErrorCode::E211, func, block,
+                   fmt::format("block {} may leave elements of {} as block {} made them, and the copy would not",
+                               block->name, buffer->name, other->name),
+                   {});
   const StmtNode* anchor = anchor_of(*scope, block, consumers_of(*scope, buffer.get()));
   const Stmt top = path_to(scope->body, anchor).back();
   const Buffer cache = cache_buffer(func, buffer, args.scope);
   const std::string name = unique_block_name(func, buffer->name + "_" + args.scope);
-  const Stmt copy = copy_back(func, name, *block, top, cache, buffer);
+  const Stmt copy = copy_back(func, name, *block, top, cache, buffer, other != nullptr);
   Func result = edit_scope(func, scope->name, {.anchor = anchor, .after = copy, .allocate = {cache}});
   result = replace_owned(std::move(result), block, with_buffer(*block, buffer, cache));
   return Applied{result, {name}};

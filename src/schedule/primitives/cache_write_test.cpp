@@ -1,9 +1,11 @@
 #include "schedule/primitives/cache_write.h"
 
 #include "schedule/primitives/blockize.h"
+#include "schedule/primitives/reindex_cache_write.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -96,6 +98,45 @@ func halves(A: f32[4], B: f32[8] output):
 }
 
 // Of a tile that became a block, all is copied back.
+// Another block wrote the buffer before: what this one leaves out stays as it was.
+constexpr const char* kUpdated = R"(
+func update(A: f32[8], B: f32[4], C: f32[8] output):
+  alloc T: f32[8]
+  for i in 8:
+    block T(vi: spatial[8] = i):
+      reads A[vi]
+      writes T[vi]
+      T[vi] = A[vi]
+  for i in 4:
+    block U(vi: spatial[4] = i):
+      reads B[vi]
+      writes T[vi * 2]
+      T[vi * 2] = B[vi]
+  for i in 8:
+    block C(vi: spatial[8] = i):
+      reads T[vi]
+      writes C[vi]
+      C[vi] = T[vi]
+)";
+
+TEST(CacheWrite, CopiesBackOnlyWhatWasWritten) {
+  auto s = schedule_from(kUpdated);
+  ASSERT_OK(blockize(s, {get_loops(s, {s.block("U")})->front()}));
+  ASSERT_OK(cache_write(s, {s.block("U")}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+TEST(CacheWrite, E211LeavesElementsAsTheyWere) {
+  std::string partly = kUpdated;
+  const std::string store = "T[vi * 2] = B[vi]";
+  partly.replace(partly.rfind(store), store.size(), "if vi < 3:\n        " + store);
+  auto s = schedule_from(partly);
+  ASSERT_OK(blockize(s, {get_loops(s, {s.block("U")})->front()}));
+  EXPECT_ERROR(cache_write(s, {s.block("U")}), E211);
+  EXPECT_ERROR(reindex_cache_write(s, {s.block("U"), 0, "global", testing::map_of("(i) -> (i)")}), E211);
+}
+
 TEST(CacheWrite, ATileBelowASharedLoop) {
   auto s = schedule_from(R"(
 func f(A: f32[6, 4], C: f32[6, 4] output):
