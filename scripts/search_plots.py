@@ -14,6 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLOURS = ["#0b6e4f", "#c8553d", "#2a4d8f", "#8a5a9e", "#b8860b", "#4a4a4a", "#3a9fbf", "#a23b72"]
+LOWEST = 0.5  # what is slower is drawn at the edge
 WIDTH, HEIGHT, LEFT, TOP, COLUMNS = 250, 150, 34, 26, 4
 
 
@@ -71,10 +72,10 @@ def diagram(task, axis, modes, origin):
         return ox + LEFT + width * (math.log(max(x, math.exp(low))) - low) / max(high - low, 1e-9)
 
     def y_of(speed):
-        return oy + TOP + height * (1 - speed)
+        return oy + TOP + height * (1 - max(speed, LOWEST)) / (1 - LOWEST)
 
     out = [f'<text x="{ox + LEFT}" y="{oy + 16}" class="title">{task["task"]}</text>']
-    for share in (0, 0.5, 0.95, 1):
+    for share in (LOWEST, 0.75, 0.95, 1):
         y = y_of(share)
         out.append(f'<line x1="{ox + LEFT}" x2="{ox + LEFT + width}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
         if share != 1:
