@@ -14,6 +14,10 @@ namespace fettle {
 struct CandidateFeatures {
   std::vector<float> values;     // as named by feature_names()
   double predicted_seconds = 0;  // by the atom table and traffic, or the analytic model (predict.h)
+  /// For models of statements alone: a row of kStoreFeatures for each store (store_features.h), and what tells
+  /// workloads apart, for times of different ones are not compared.
+  std::vector<float> stores = {};
+  uint64_t workload = 0;
 };
 
 /// A model that learns from measurements. Decisions depend on logical time only: `update` takes whole batches, and
@@ -36,6 +40,11 @@ enum class Loss : uint8_t { kRegression, kRank };
 /// Boosted trees (XGBoost) on the residual: log(measured / predicted_seconds), so that with no data at all the
 /// prediction is that of the atom table. kRank: candidates of one batch are compared with each other.
 std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed, Loss loss = Loss::kRegression);
+/// Ansor's model (OSDI 2020, section 5.2): boosted trees give each statement, by its 164 features, a score; a program's
+/// is their sum, which is to be its throughput relative to the best known of its workload, with errors weighted by that
+/// throughput. What has no rows of statements is predicted as predicted_seconds. Predictions are times of a workload
+/// whose best is known; for others they rank only.
+std::unique_ptr<CostModel> make_statement_trees(uint64_t seed);
 /// A multi-layer perceptron with two hidden layers on the same residual.
 std::unique_ptr<CostModel> make_mlp(uint64_t seed);
 /// No learning: predicted_seconds as they are.
