@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   std::string out = "build/bench";
   CLI::App app("Candidates a second and core, and what each costs. Exits with 1 if a figure misses its bound.");
   app.add_option("--only", options.only, "only workloads whose name contains this");
+  app.add_option("--space", options.space, "one space alone: rules or sketches");
   app.add_option("--timing", options.seconds, "seconds for each workload")->capture_default_str();
   app.add_option("--many", options.many, "candidates made for the figures of memory")->capture_default_str();
   app.add_option("--out", out, "folder of candidates.json")->capture_default_str();

@@ -12,9 +12,9 @@
 #include "cost/predict.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
-#include "tune/describe.h"
 #include "tune/search/moves.h"
 #include "tune/search/workbench.h"
+#include "tune/sketch/sketch_space.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle::bench {
@@ -79,12 +79,12 @@ struct Parts {
 
 DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts& parts) {
   // As describe_by_lowering, with clocks between.
-  return [target, &parts, memory = std::make_shared<AtomMemory>()](const Func& scheduled) -> Result<Description> {
+  return [target, &parts](const Func& scheduled) -> Result<Description> {
     ++parts.asked;
     auto start = Clock::now();
     FETTLE_TRY_VOID(verify(scheduled, *target));
     parts.verify += seconds_since(std::exchange(start, Clock::now()));
-    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.prologue = false, .atoms = memory.get()}));
+    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.prologue = false, .expand = false}));
     parts.lower += seconds_since(std::exchange(start, Clock::now()));
     Description description{extract_features(kernel, *target, kThreads, nullptr),
                             kernel.kernel.funcs.at(kernel.kernel.entry)};
@@ -117,8 +117,6 @@ class Points {
   int64_t next_number_ = 0;
 };
 
-size_t steps_of(const Candidate& candidate) { return static_cast<size_t>(std::ranges::count(candidate.trace, '\n')); }
-
 /// What making candidates took, over several searches that know nothing of each other.
 struct Made {
   double seconds = 0, predict = 0, steps = 0;
@@ -127,10 +125,11 @@ struct Made {
 };
 
 /// One search, until `end` or until points bring nothing new: small spaces are exhausted within milliseconds.
-void make_candidates(const Func& func, const std::shared_ptr<const Target>& target, Clock::time_point end, Made& all) {
+void make_candidates(const Space& space, const Func& func, const std::shared_ptr<const Target>& target,
+                     Clock::time_point end, Made& all) {
   constexpr int kExhausted = 200;
   auto model = make_prediction_only();
-  Workbench bench(rule_space(), func, target, kThreads, *model, describe_in_parts(target, all.parts));
+  Workbench bench(space, func, target, kThreads, *model, describe_in_parts(target, all.parts));
   Points points(bench);
   std::vector<const Candidate*> made;
   size_t ranked_from = 0;
@@ -146,8 +145,8 @@ void make_candidates(const Func& func, const std::shared_ptr<const Target>& targ
     if (!candidate) continue;
     nothing_new = 0;
     made.push_back(candidate);
-    all.steps += static_cast<double>(steps_of(*candidate));
-    all.counted += steps_of(*candidate) >= kStepsOfACandidate;
+    all.steps += static_cast<double>(candidate->steps);
+    all.counted += candidate->steps >= kStepsOfACandidate;
     if (made.size() - ranked_from >= kRanked) rank();
   }
   rank();
@@ -157,15 +156,17 @@ void make_candidates(const Func& func, const std::shared_ptr<const Target>& targ
   ++all.searches;
 }
 
-void add_rate(Report& report, const Subject& subject, double seconds) {
-  const auto& [name, func] = subject.workload;
+void add_rate(Report& report, const Subject& subject, const Space& space, double seconds) {
+  const auto& [plain_name, func] = subject.workload;
+  const std::string name = plain_name + " (" + space.name() + ")";
   const auto target = std::make_shared<const Target>(detect_host(kThreads));
   Made all;
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  while (Clock::now() < end) make_candidates(func, target, end, all);
+  while (Clock::now() < end) make_candidates(space, func, target, end, all);
   const auto n = static_cast<double>(all.distinct);
+  // The spaces of the rules have some hundred points: made in a moment, most of which is what comes first.
   report.add(name + ": distinct candidates a second", static_cast<double>(all.counted) / all.seconds, "1/s",
-             subject.rate);
+             space.name() == "rules" ? std::nullopt : subject.rate);
   report.add(name + ": candidates of a search", n / static_cast<double>(all.searches), "");
   report.add(name + ": steps", all.steps / n, "");
   report.add(name + ": points for each", static_cast<double>(all.points) / n, "");
@@ -195,7 +196,7 @@ void add_memory(Report& report, int64_t many) {
   for (int64_t searches = 0; all.distinct < many; ++searches) {
     const auto extent = [&] { return static_cast<int64_t>(16 + shapes.below(1000)); };
     const Func func = testing::matmul_workload(extent(), extent(), extent(), false, false, true, searches % 2 == 1);
-    make_candidates(func, target, Clock::now() + std::chrono::minutes(1), all);
+    make_candidates(rule_space(), func, target, Clock::now() + std::chrono::minutes(1), all);
     if (std::isnan(after_a_tenth) && all.distinct >= many / 10) after_a_tenth = resident_mib();
   }
   const std::string made = fmt::format("{} candidates made: ", all.distinct);
@@ -206,8 +207,12 @@ void add_memory(Report& report, int64_t many) {
 }  // namespace
 
 void add_candidates(Report& report, const CandidateBenchOptions& options) {
-  for (const Subject& subject : subjects())
-    if (subject.workload.name.find(options.only) != std::string::npos) add_rate(report, subject, options.seconds);
+  const auto sketches = make_sketch_space();
+  for (const Subject& subject : subjects()) {
+    if (subject.workload.name.find(options.only) == std::string::npos) continue;
+    for (const Space* space : {&rule_space(), static_cast<const Space*>(sketches.get())})
+      if (options.space.empty() || options.space == space->name()) add_rate(report, subject, *space, options.seconds);
+  }
   if (options.many > 0 && std::string("memory").find(options.only) != std::string::npos)
     add_memory(report, options.many);
 }

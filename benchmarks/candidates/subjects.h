@@ -10,6 +10,7 @@ namespace fettle::bench {
 
 struct CandidateBenchOptions {
   std::string only;        // workloads whose name contains this
+  std::string space;       // of this name alone; empty: of the rules, and of the sketches
   double seconds = 2;      // for each workload
   int64_t many = 100'000;  // candidates made for the figures of memory; 0: none
 };

@@ -53,9 +53,9 @@ struct PyCandidate {
   double predicted_s = 0;
   std::vector<float> features;
 };
-nb::object candidate_to_python(const Candidate* c) {
+nb::object candidate_to_python(const Workbench& bench, const Candidate* c) {
   if (!c) return nb::none();
-  return nb::cast(PyCandidate{c->number, c->decisions, c->trace, c->features.predicted_seconds, c->features.values});
+  return nb::cast(PyCandidate{c->number, c->decisions, bench.trace(*c), c->features.predicted_seconds, c->features.values});
 }
 const Candidate* candidate_of(Workbench& bench, nb::handle value) {
   const int64_t number = nb::cast<PyCandidate&>(value).number;
@@ -87,7 +87,7 @@ class PythonStrategy : public SearchStrategy {
     nb::list list;
     for (const Observation& o : observations) {
       known_.insert(o.candidate->number);
-      list.append(nb::make_tuple(candidate_to_python(o.candidate), o.seconds));
+      list.append(nb::make_tuple(candidate_to_python(bench_, o.candidate), o.seconds));
     }
     object_.attr("observe")(list);
   }
@@ -161,7 +161,7 @@ void bind_search(nb::module_& m) {
       .def(
           "make",
           [](const PyBench& b, const DecisionMap& decisions, uint64_t key) {
-            return candidate_to_python(b.get().make(decisions, key));
+            return candidate_to_python(b.get(), b.get().make(decisions, key));
           },
           nb::arg("decisions") = nb::dict(), nb::arg("key") = 0,
           "The candidate of these decisions, the others drawn by the key; None where there is no program.")

@@ -23,6 +23,7 @@ struct Options {
   int64_t trials = 0;
   int threads = 0;
   uint64_t seed = 0;
+  int search_threads = 0;
   std::string space, strategy, cost_model, scheduler, objective;
   InputShapes shapes;
   std::string tracker, key;
@@ -147,6 +148,7 @@ Result<Report> tune(const Options& options) {
   tuning.seconds = seconds;
   if (options.trials > 0) tuning.trials = options.trials;
   tuning.seed = options.seed;
+  tuning.search_threads = options.search_threads;
   tuning.cost_model = options.cost_model;
   if (options.space == "template") tuning.space = &templates_space();
   if (!options.strategy.empty()) tuning.strategy = find_strategy(options.strategy);
@@ -212,6 +214,10 @@ Command add_tune_command(CLI::App& app) {
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
+  made->add_option("--search-threads", options->search_threads,
+                   "that make candidates between measurements, whichever their number the same ones; default: all there are")
+      ->type_name("N")
+      ->check(CLI::Range(1, 256));
   made->add_option("--space", options->space,
                    "what programs may become: by rules (the default), or the templates that suit them")
       ->check(CLI::IsMember({"rules", "template"}));

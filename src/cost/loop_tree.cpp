@@ -2,32 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
-#include <unordered_set>
+#include <optional>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "cost/atoms.h"
 #include "cost/body_reader.h"
+#include "cost/loop_points.h"
+#include "cost/unexpanded.h"
 #include "ir/visit.h"
+#include "lower/passes/passes.h"
 
 namespace fettle {
 namespace {
 
-constexpr double kMostPoints = 4096;
 constexpr size_t kMostVariants = 16;
-
-// What binds a variable on the way to a statement, or what is asked there.
-struct Binding {
-  const VarNode* var = nullptr;  // null: a condition
-  Expr min, extent;              // of a loop
-  Expr value;                    // of a let; of a condition
-  bool negated = false;
-};
 
 class TreeBuilder {
  public:
-  TreeBuilder(const IrModule& module, const Target& target)
-      : module_(module), vector_bytes_(std::max(16, target.vector_bits / 8)) {}
+  TreeBuilder(const IrModule& module, const Target& target) : module_(module) {
+    context_.vector_bytes = std::max(16, target.vector_bits / 8);
+    context_.around = {&loops_, &unrolled_, &lane_, &middle_};
+    context_.constants = &constants_.values;
+    context_.place = [this](const BufferNode* buffer) -> const BufferPlace& { return place_of(buffer); };
+  }
 
   LoopTree build() {
     const auto entry = module_.funcs.find(module_.entry);
@@ -49,171 +49,190 @@ class TreeBuilder {
     int64_t elems = 1;
     for (const Expr& extent : buffer->shape) elems *= std::max<int64_t>(1, estimate_int(extent, middle_, 1));
     tree_.buffers.push_back({buffer->name, static_cast<double>(elems * buffer->dtype.element_bytes()), scratch});
-    places_[buffer] = {static_cast<int>(tree_.buffers.size()) - 1, nullptr};
-    return places_[buffer].buffer;
+    const int number = static_cast<int>(tree_.buffers.size()) - 1;
+    places_[buffer] = {.buffer = number};
+    return number;
   }
-
-  /// Calls fn(env, weight) for the points of the loops around that `exprs` and the conditions on the way depend on.
-  template <class Fn>
-  void for_each_point(const std::vector<Expr>& exprs, const Fn& fn) {
-    std::unordered_set<const VarNode*> needed;
-    const auto need = [&](const Expr& e) {
-      if (!e || as_int(e)) return;
-      walk(e, [&](const Expr& x) {
-        if (const auto* var = x.as<VarNode>()) needed.insert(var);
-        return true;
-      });
-    };
-    for (const Expr& e : exprs) need(e);
-    // Whether each variable on the way is needed.
-    std::vector<char> turns(path_.size(), 0);
-    double points = 1;
-    for (size_t i = path_.size(); i-- > 0;) {
-      const Binding& b = path_[i];
-      if (!b.var) {
-        need(b.value);
-        continue;
-      }
-      turns[i] = needed.contains(b.var);
-      if (b.value) {
-        if (turns[i]) need(b.value);
-      } else {
-        need(b.min);
-        need(b.extent);  // its count weighs
-        if (turns[i]) points *= std::max<double>(1, static_cast<double>(estimate_int(b.extent, middle_, 1)));
-      }
-    }
-    IntEnv env;
-    env.reserve(path_.size());
-    visit_points(0, turns, points, 1.0, env, fn);
-  }
-
-  template <class Fn>
-  void visit_points(size_t at, const std::vector<char>& turns, double points, double weight, IntEnv& env,
-                    const Fn& fn) {
-    if (at == path_.size()) return fn(env, weight);
-    const Binding& b = path_[at];
-    if (!b.var) {
-      if ((estimate_int(b.value, env, 1) != 0) != b.negated) visit_points(at + 1, turns, points, weight, env, fn);
-      return;
-    }
-    if (b.value) {
-      env.push(b.var, estimate_int(b.value, env));
-      visit_points(at + 1, turns, points, weight, env, fn);
-      env.pop();
-      return;
-    }
-    const int64_t extent = estimate_int(b.extent, env, 1);
-    if (extent <= 0) return;
-    const int64_t min = estimate_int(b.min, env);
-    if (!turns[at]) {
-      env.push(b.var, min);
-      visit_points(at + 1, turns, points, weight * static_cast<double>(extent), env, fn);
-      env.pop();
-      return;
-    }
-    // Beyond the limit: the first, the last and some in between.
-    int64_t step = 1;
-    if (points > kMostPoints && extent > 4) {
-      step = static_cast<int64_t>(std::min(points / kMostPoints + 1, static_cast<double>(extent) / 4));
-      points /= static_cast<double>(step);
-    }
-    for (int64_t i = 0; i < extent;) {
-      int64_t covers = 1;
-      if (i > 0 && i < extent - 1) covers = std::min(step, extent - 1 - i);
-      env.push(b.var, min + i + (covers - 1) / 2);
-      visit_points(at + 1, turns, points, weight * static_cast<double>(covers), env, fn);
-      env.pop();
-      i += covers;
-    }
+  const BufferPlace& place_of(const BufferNode* buffer) {
+    const auto found = places_.find(buffer);
+    if (found != places_.end()) return found->second;
+    add_buffer(buffer, true);
+    return places_[buffer];
   }
 
   CostNode build(const Stmt& s) {
     CostNode node;
-    if (!s) return node;
-    switch (s.kind()) {
-      case StmtKind::kFor:
-        return build_loop(*s.as<ForNode>());
-      case StmtKind::kSeq:
-        return build_seq(s.as<SeqNode>()->stmts);
-      case StmtKind::kIf:
-        return build_choice(*s.as<IfNode>());
-      case StmtKind::kStore:
-      case StmtKind::kEvaluate:
-        return build_seq({s});
-      case StmtKind::kCallFunc:
-        return build_call(*s.as<CallFuncNode>());
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        path_.push_back({n->var.get(), nullptr, nullptr, n->value, false});
-        middle_.push(n->var.get(), estimate_int(n->value, middle_));
-        node = build(n->body);
-        middle_.pop();
-        path_.pop_back();
-        return node;
-      }
-      case StmtKind::kAllocate: {
-        const auto* n = s.as<AllocateNode>();
-        if (n->buffer->scope == kScopeRegister) {
-          int64_t elems = 1;
-          for (const Expr& extent : n->buffer->shape) elems *= estimate_int(extent, middle_, 1);
-          const double registers =
-              std::ceil(static_cast<double>(elems * n->buffer->dtype.element_bytes()) / vector_bytes_);
-          live_registers_ += registers;
-          node = build(n->body);
-          live_registers_ -= registers;
-          return node;
-        }
-        add_buffer(n->buffer.get(), true);
-        return build(n->body);
-      }
-      case StmtKind::kBlock:
-        return build(s.as<BlockNode>()->body);
-      case StmtKind::kWhile:
-        return build(s.as<WhileNode>()->body);
-      case StmtKind::kAsync:
-        return build(s.as<AsyncNode>()->body);
-    }
-    return node;
-  }
-
-  CostNode build_seq(const std::vector<Stmt>& stmts) {
-    CostNode node;
-    std::vector<Stmt> straight;
-    const auto flush = [&] {
-      if (straight.empty()) return;
-      CostNode body;
-      BodyContext context{vector_bytes_, &loops_, &middle_, [&](const BufferNode* buffer) {
-                            const auto found = places_.find(buffer);
-                            if (found != places_.end()) return found->second;
-                            return BufferPlace{add_buffer(buffer, true), nullptr};
-                          }};
-      // The variants of one call differ in trip counts alone.
-      CostNode* known = in_call_ ? &bodies_[straight[0].get()] : nullptr;
-      if (known && known->kind == CostNode::Kind::kBody) {
-        body = *known;
-      } else {
-        read_body(straight, context, body);
-        body.work.live_registers = live_registers_;
-        if (known) *known = body;
-      }
-      node.children.push_back(std::move(body));
-      straight.clear();
-    };
-    for (const Stmt& s : stmts) {
-      if (s.as<StoreNode>() || s.as<EvaluateNode>()) {
-        straight.push_back(s);
-        continue;
-      }
-      flush();
-      node.children.push_back(build(s));
-    }
-    flush();
+    if (s) add(s, node);
+    flush(node);
     if (node.children.size() == 1) {
       CostNode only = std::move(node.children[0]);
       return only;
     }
     return node;
+  }
+
+  /// Appends what `s` is to a sequence. Stores in a row are one piece.
+  void add(const Stmt& s, CostNode& seq) {
+    switch (s.kind()) {
+      case StmtKind::kStore:
+      case StmtKind::kEvaluate:
+        return add_straight(s);
+      case StmtKind::kSeq:
+        for (const Stmt& child : s.as<SeqNode>()->stmts) add(child, seq);
+        return;
+      case StmtKind::kFor:
+        return add_loop(s, seq);
+      case StmtKind::kIf: {
+        const auto& choice = *s.as<IfNode>();
+        if (int64_t holds = 0; constants_.size() > 0 && known(choice.condition, holds)) {
+          const Stmt& taken = holds ? choice.then_body : choice.else_body;
+          if (taken) add(taken, seq);
+          return;
+        }
+        flush(seq);
+        seq.children.push_back(build_choice(choice));
+        return;
+      }
+      case StmtKind::kCallFunc:
+        flush(seq);
+        seq.children.push_back(build_call(*s.as<CallFuncNode>()));
+        return;
+      case StmtKind::kLet: {
+        const auto* n = s.as<LetNode>();
+        flush(seq);
+        path_.push_back({n->var.get(), nullptr, nullptr, n->value, false});
+        middle_.push(n->var.get(), estimate_int(n->value, middle_));
+        seq.children.push_back(build(n->body));
+        middle_.pop();
+        path_.pop_back();
+        return;
+      }
+      case StmtKind::kAllocate: {
+        const auto* n = s.as<AllocateNode>();
+        flush(seq);
+        double registers = 0;
+        if (n->buffer->scope == kScopeRegister) {
+          int64_t elems = 1;
+          for (const Expr& extent : n->buffer->shape) elems *= estimate_int(extent, middle_, 1);
+          registers = std::ceil(static_cast<double>(elems * n->buffer->dtype.element_bytes()) / context_.vector_bytes);
+        } else {
+          add_buffer(n->buffer.get(), true);
+        }
+        live_registers_ += registers;
+        seq.children.push_back(build(n->body));
+        live_registers_ -= registers;
+        return;
+      }
+      case StmtKind::kBlock:
+        flush(seq);
+        seq.children.push_back(build(s.as<BlockNode>()->body));
+        return;
+      case StmtKind::kWhile:
+        flush(seq);
+        seq.children.push_back(build(s.as<WhileNode>()->body));
+        return;
+      case StmtKind::kAsync:
+        flush(seq);
+        seq.children.push_back(build(s.as<AsyncNode>()->body));
+        return;
+    }
+  }
+
+  void add_straight(const Stmt& s) {
+    if (!piece_) {
+      // The variants of one call differ in trip counts alone.
+      piece_key_ = {s.get(), constants_.hash()};
+      const auto known = in_call_ ? bodies_.find(piece_key_) : bodies_.end();
+      known_piece_ = known == bodies_.end() ? nullptr : &known->second;
+      piece_.emplace(context_);
+    }
+    if (!known_piece_) piece_->read(s);
+  }
+
+  void flush(CostNode& seq) {
+    if (!piece_) return;
+    CostNode body;
+    if (known_piece_) {
+      body = *known_piece_;
+    } else {
+      piece_->finish(body);
+      body.work.live_registers = live_registers_;
+      if (in_call_) bodies_[piece_key_] = body;
+    }
+    piece_.reset();
+    seq.children.push_back(std::move(body));
+  }
+
+  bool known(const Expr& e, int64_t& value) const {
+    return evaluate_int(e, constants_.values, value) == IntProblem::kNone;
+  }
+
+  void add_loop(const Stmt& s, CostNode& seq) {
+    const auto& loop = *s.as<ForNode>();
+    const int64_t* extent = as_int(loop.extent);
+    switch (loop.loop_kind) {
+      case ForKind::kUnrolled:
+        if (extent) return add_copies(loop, *extent, seq);
+        break;
+      case ForKind::kVectorized:
+        return add_lanes(s, seq);
+      default:
+        if (int64_t times = 0; constants_.size() > 0 && known(loop.extent, times) && times <= 1) {
+          if (times == 1) with_value(loop, loop.min, [&] { add(loop.body, seq); });
+          return;
+        }
+    }
+    flush(seq);
+    seq.children.push_back(build_loop(loop));
+  }
+
+  // The loop's variable is this wherever fn() looks.
+  template <class Fn>
+  void with_value(const ForNode& loop, const Expr& value, const Fn& fn) {
+    int64_t number = 0;
+    const bool constant = known(value, number);
+    path_.push_back({loop.var.get(), nullptr, nullptr, value, false});
+    middle_.push(loop.var.get(), constant ? number : estimate_int(value, middle_));
+    if (constant) constants_.push(loop.var.get(), number);
+    fn();
+    if (constant) constants_.pop();
+    middle_.pop();
+    path_.pop_back();
+  }
+
+  // Copies that are alike are read once, as many; others one by one.
+  void add_copies(const ForNode& loop, int64_t extent, CostNode& seq) {
+    if (extent <= 0) return;
+    if (extent > 1 && unrolled_.size() < AccessForm::kMost && copies_are_alike(loop)) {
+      unrolled_.push_back({loop.var.get(), *as_int(loop.min), extent});
+      middle_.push(loop.var.get(), *as_int(loop.min));
+      add(loop.body, seq);
+      middle_.pop();
+      unrolled_.pop_back();
+      return;
+    }
+    for (int64_t i = 0; i < extent; ++i) with_value(loop, loop.min + i, [&] { add(loop.body, seq); });
+  }
+
+  void add_lanes(const Stmt& s, CostNode& seq) {
+    const auto& loop = *s.as<ForNode>();
+    const int64_t* extent = as_int(loop.extent);
+    if (extent && *extent == 1) return with_value(loop, loop.min, [&] { add(loop.body, seq); });
+    if (!lane_.var && lanes_are_alike(loop)) {
+      const int64_t first = *as_int(loop.min);
+      lane_ = {loop.var.get(), static_cast<int>(*extent)};
+      path_.push_back({loop.var.get(), nullptr, nullptr, Expr(first), false});
+      middle_.push(loop.var.get(), first);
+      add(loop.body, seq);
+      middle_.pop();
+      path_.pop_back();
+      lane_ = {};
+      return;
+    }
+    VarMap values;
+    for (const auto& [var, value] : constants_.list) values[var] = Expr(value);
+    const Stmt& spelled_out = spelled_out_.emplace_back(unroll_loops(vectorize_loops(substitute(s, values))));
+    if (spelled_out) add(spelled_out, seq);
   }
 
   CostNode build_loop(const ForNode& loop) {
@@ -223,22 +242,18 @@ class TreeBuilder {
     if (const int64_t* known = as_int(loop.extent)) {
       node.extent = static_cast<double>(std::max<int64_t>(0, *known));
     } else {
-      double iterations = 0, total = 0;
-      for_each_point({loop.extent}, [&](const IntEnv& env, double weight) {
-        iterations += weight * static_cast<double>(std::max<int64_t>(0, estimate_int(loop.extent, env, 1)));
-        total += weight;
-      });
-      node.extent = total > 0 ? iterations / total : 0;
+      node.extent = points_.average_extent(loop.extent);
     }
     const int64_t middle = estimate_int(loop.min, middle_) + static_cast<int64_t>(std::max(0.0, node.extent - 1) / 2);
     path_.push_back({loop.var.get(), loop.min, loop.extent, nullptr, false});
     middle_.push(loop.var.get(), middle);
-    loops_.emplace_back(loop.var.get(), node.extent);
+    const bool noted = loops_.size() < AccessForm::kMost;
+    if (noted) loops_.emplace_back(loop.var.get(), node.extent);
     const bool outer = inside_parallel_;
     inside_parallel_ |= node.parallel;
     node.children.push_back(build(loop.body));
     inside_parallel_ = outer;
-    loops_.pop_back();
+    if (noted) loops_.pop_back();
     middle_.pop();
     path_.pop_back();
     return node;
@@ -247,12 +262,7 @@ class TreeBuilder {
   CostNode build_choice(const IfNode& choice) {
     CostNode node;
     node.kind = CostNode::Kind::kChoice;
-    double holds = 0, total = 0;
-    for_each_point({choice.condition}, [&](const IntEnv& env, double weight) {
-      if (estimate_int(choice.condition, env, 1)) holds += weight;
-      total += weight;
-    });
-    const double share = total > 0 ? holds / total : 0;
+    const double share = points_.share(choice.condition);
     path_.push_back({nullptr, nullptr, nullptr, choice.condition, false});
     if (share > 0) {
       node.children.push_back(build(choice.then_body));
@@ -280,37 +290,25 @@ class TreeBuilder {
     const size_t n_buffers = func->params.size();
     FETTLE_CHECK(call.args.size() == n_buffers + func->int_params.size());
     const std::vector<Expr> ints(call.args.begin() + static_cast<ptrdiff_t>(n_buffers), call.args.end());
-    std::map<std::vector<int64_t>, double> counts;
+    const ValueCounts counts = points_.counts(ints, kMostVariants);
     double total = 0;
-    std::vector<int64_t> values(ints.size());
-    std::map<std::vector<int64_t>, double>::iterator last = counts.end();  // most points are like the one before
-    for_each_point(ints, [&](const IntEnv& env, double weight) {
-      for (size_t i = 0; i < ints.size(); ++i) values[i] = estimate_int(ints[i], env);
-      if (last == counts.end() || last->first != values) last = counts.emplace(values, 0).first;
-      last->second += weight;
-      total += weight;
-    });
+    for (const auto& [point, count] : counts) total += count;
     if (total <= 0) return node;
-    std::vector<std::pair<std::vector<int64_t>, double>> sorted(counts.begin(), counts.end());
-    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-    if (sorted.size() > kMostVariants) {
-      for (size_t i = kMostVariants; i < sorted.size(); ++i) sorted[kMostVariants - 1].second += sorted[i].second;
-      sorted.resize(kMostVariants);
-    }
 
     // The atom's buffers are parts of the caller's.
     for (size_t i = 0; i < n_buffers; ++i) {
       const auto* address = call.args[i].as<AddressNode>();
       if (!address) continue;
-      const auto outer = places_.find(address->buffer.get());
-      BufferPlace place =
-          outer != places_.end() ? outer->second : BufferPlace{add_buffer(address->buffer.get(), true), nullptr};
-      place.base = place.base ? place.base + address->indices[0] : address->indices[0];
-      places_[func->params[i].buffer.get()] = place;
+      BufferPlace place = place_of(address->buffer.get());
+      const AccessForm form = access_form(address->indices[0], context_.around);
+      place.base_steps.resize(loops_.size(), 0);
+      place.base += form.value;
+      for (size_t l = 0; l < loops_.size(); ++l) place.base_steps[l] += form.steps[l];
+      places_[func->params[i].buffer.get()] = std::move(place);
     }
     bodies_.clear();
     in_call_ = true;
-    for (const auto& [point, count] : sorted) {
+    for (const auto& [point, count] : counts) {
       for (size_t i = 0; i < point.size(); ++i) {
         const VarNode* var = func->int_params[i].var.get();
         path_.push_back({var, nullptr, nullptr, Expr(point[i]), false});
@@ -326,17 +324,47 @@ class TreeBuilder {
     return node;
   }
 
+  /// Variables that have one value where we are, though loops of theirs stand around: copies that are read one by one.
+  struct Constants {
+    IntEnv values;
+    std::vector<std::pair<const VarNode*, int64_t>> list;
+    size_t size() const { return list.size(); }
+    void push(const VarNode* var, int64_t value) {
+      values.push(var, value);
+      list.emplace_back(var, value);
+    }
+    void pop() {
+      values.pop();
+      list.pop_back();
+    }
+    uint64_t hash() const {
+      uint64_t h = 0;
+      for (const auto& [var, value] : list)
+        h = hash_combine(hash_combine(h, reinterpret_cast<uintptr_t>(var)), static_cast<uint64_t>(value));
+      return h;
+    }
+  };
+
   const IrModule& module_;
-  const int vector_bytes_;
   LoopTree tree_;
-  std::vector<Binding> path_;
+  std::vector<LoopBinding> path_;
   IntEnv middle_;
+  const LoopPoints points_{path_, middle_};
   std::vector<std::pair<const VarNode*, double>> loops_;
+  std::vector<UnrolledLoop> unrolled_;
+  LaneLoop lane_;
+  Constants constants_;
   std::unordered_map<const BufferNode*, BufferPlace> places_;
   double live_registers_ = 0;
   bool inside_parallel_ = false;
   bool in_call_ = false;
-  std::unordered_map<const StmtNode*, CostNode> bodies_;  // of the call at hand, by their first statement
+  BodyContext context_;
+  std::optional<BodyReader> piece_;                       // being read
+  using PieceKey = std::pair<const StmtNode*, uint64_t>;  // its first statement, and the copy
+  PieceKey piece_key_;
+  const CostNode* known_piece_ = nullptr;
+  std::map<PieceKey, CostNode> bodies_;  // of the call at hand
+  std::deque<Stmt> spelled_out_;         // kept, for what refers to them
 };
 
 void collect_calls(const CostNode& node, double executions, std::vector<AtomCall>& calls) {

@@ -32,7 +32,7 @@ double KnownKernelCosts::find(const Func& workload, int threads) const {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto schedule = untuned_schedule(workload, target_, threads);
   if (!schedule) return kNever;
-  const auto lowered = lower(schedule->func(), *target_);
+  const auto lowered = lower(schedule->func(), *target_, {.prologue = false, .expand = false});
   return lowered ? predict_seconds(*lowered, *target_, threads, atoms_) : kNever;
 }
 

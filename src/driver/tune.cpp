@@ -296,6 +296,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
 
   TuneOptions tuning;
   tuning.seed = options.seed;
+  tuning.search_threads = options.search_threads > 0 ? options.search_threads : available_threads();
   tuning.space = options.space;
   tuning.strategy = options.strategy;
   tuning.scheduling = options.scheduling;

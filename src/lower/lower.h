@@ -2,7 +2,6 @@
 // Scheduled program → code ready to print: flat accesses, vectors, register kernels as functions of their own.
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -24,21 +23,6 @@ struct LoweredKernel {
   std::vector<IntParam> int_params;
 };
 
-/// Register kernels that were lowered before, as they were outlined and as they ended: of many candidates for one
-/// target, few have kernels of their own.
-class AtomMemory {
- public:
-  /// What `outlined` became, or null.
-  const Func* find(const Func& outlined) const;
-  void add(const Func& outlined, const Func& lowered);
-
- private:
-  struct Known {
-    Func outlined, lowered;
-  };
-  std::unordered_map<std::string, Known> by_name_;
-};
-
 struct LowerOptions {
   /// Register kernels become functions of their own. Off: everything inline.
   bool outline_atoms = true;
@@ -49,8 +33,10 @@ struct LowerOptions {
   bool vectors = true;
   /// Off: the prologue is split off and dropped, for those who only ask what the kernel costs.
   bool prologue = true;
-  /// Looked up and added to, if there is one; of one target and with these options alone.
-  AtomMemory* atoms = nullptr;
+  /// Off: unrolled loops and lanes stay loops (ForKind::kUnrolled, kVectorized), in the kernel and in its atoms, for
+  /// those who only ask what the kernel costs: cost/loop_tree.h reads them as they are. Tensor units' tiles are spelled
+  /// out.
+  bool expand = true;
 };
 
 /// E301 where a construct has no lowering.

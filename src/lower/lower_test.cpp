@@ -241,29 +241,6 @@ TEST(Lower, GemmWithoutNotesOrAtoms) {
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false, .obey_notes = false});
 }
 
-TEST(Lower, RememberedAtomsAreThoseThatAreMade) {
-  const Target target = parse_target("x86-64-avx512").value();
-  AtomMemory memory;
-  std::vector<const FuncNode*> atoms;
-  for (const int rows : {9, 13, 9}) {
-    const Func func = parsed(gemm(rows, 13, 5, "partition", "pad"));
-    const auto plain = lower(func, target);
-    const auto remembered = lower(func, target, {.prologue = false, .atoms = &memory});
-    ASSERT_TRUE(plain && remembered);
-    EXPECT_TRUE(plain->prologue.funcs.size() == 1 && remembered->prologue.funcs.empty());
-    ASSERT_EQ(plain->kernel.funcs.size(), remembered->kernel.funcs.size());
-    EXPECT_GT(plain->kernel.funcs.size(), 1u);
-    for (const auto& [name, f] : plain->kernel.funcs) {
-      ASSERT_TRUE(remembered->kernel.funcs.contains(name)) << name;
-      EXPECT_TRUE(structural_equal(f, remembered->kernel.funcs.at(name))) << to_text(f);
-    }
-    const auto first = std::ranges::find_if(remembered->kernel.funcs,
-                                            [&](const auto& f) { return f.first != remembered->kernel.entry; });
-    atoms.push_back(first->second.get());
-  }
-  EXPECT_EQ(atoms[0], atoms[2]);  // not made again
-}
-
 TEST(Lower, ATailTakesOneMoreAtom) {
   EXPECT_EQ(atoms(parsed(gemm(8, 16, 3, "partition", "pad"))), 1u);
   EXPECT_EQ(atoms(parsed(gemm(9, 16, 3, "partition", "pad"))), 2u);

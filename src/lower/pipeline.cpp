@@ -1,9 +1,9 @@
 // Lowering, step by step: this file is the table of contents.
 
-#include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
 #include "lower/passes/passes.h"
+#include "schedule/primitives/tensorize.h"
 
 namespace fettle {
 namespace {
@@ -46,6 +46,33 @@ class Scalarizer : public Mutator {
   }
 };
 
+// Whether anything depends on a condition, or on loops around: without, there is nothing for the passes on guards.
+bool has_guards(const Stmt& body) {
+  bool found = false;
+  walk(
+      body,
+      [&](const Stmt& s) {
+        if (const auto* loop = s.as<ForNode>()) found |= !as_int(loop->min) || !as_int(loop->extent);
+        found |= s.kind() == StmtKind::kIf;
+        return !found;
+      },
+      [&](const Expr& e) {
+        found |= e.kind() == ExprKind::kSelect;
+        return !found;
+      });
+  return found;
+}
+
+bool has_tensor_tiles(const Stmt& body) {
+  bool found = false;
+  walk(body, [&](const Stmt& s) {
+    const auto* loop = s.as<ForNode>();
+    found |= loop && loop->annotations.find(kTensorizeKey);
+    return !found;
+  });
+  return found;
+}
+
 template <class Pass>
 Func on_body(const Func& func, Pass pass) {
   Stmt body = pass(func->body);
@@ -61,16 +88,21 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
   func = compact_buffers(func);
   if (options.obey_notes) func = on_body(func, pipeline_loops);
   const auto tighten = [&](const Stmt& body) { return tighten_loops(body, scheduled->int_params); };
-  if (options.obey_notes) func = drop_private_guards(func);  // tails only: the guards of values come next
-  func = annihilate_guards(func);
-  func = on_body(func, tighten);
+  const bool guarded = has_guards(func->body);
+  if (guarded) {
+    if (options.obey_notes) func = drop_private_guards(func);  // tails only: the guards of values come next
+    func = annihilate_guards(func);
+    func = on_body(func, tighten);
+  }
   func = flatten_accesses(func);
-  if (options.obey_notes) func = peel_tails(func);
+  if (options.obey_notes && guarded) func = peel_tails(func);
   IrModule module;
   module.entry = func->name;
   if (options.obey_notes && options.outline_atoms && options.vectors) {
-    func = dispatch_register_kernels(func);
-    func = on_body(func, tighten);
+    if (guarded) {
+      func = dispatch_register_kernels(func);
+      func = on_body(func, tighten);
+    }
     func = on_body(func, fold_control);
     func = on_body(func, insert_prefetches);
     module = outline_atoms(func);
@@ -79,34 +111,16 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
     module.funcs[func->name] = func;
   }
   for (auto& [name, f] : module.funcs) {
-    AtomMemory* memory = name == module.entry ? nullptr : options.atoms;
-    if (const Func* known = memory ? memory->find(f) : nullptr) {
-      f = *known;
-      continue;
-    }
-    const Func outlined = f;
+    if (!options.expand && !has_tensor_tiles(f->body)) continue;
     if (options.obey_notes)
       f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
     f = on_body(f, vectorize_loops);
     f = on_body(f, options.vectors ? unroll_loops : fold_control);
-    if (memory) memory->add(outlined, f);
   }
   return module;
 }
 
 }  // namespace
-
-const Func* AtomMemory::find(const Func& outlined) const {
-  const auto known = by_name_.find(outlined->name);  // by what it does, but for collisions
-  return known != by_name_.end() && structural_equal(known->second.outlined, outlined) ? &known->second.lowered
-                                                                                       : nullptr;
-}
-
-void AtomMemory::add(const Func& outlined, const Func& lowered) {
-  constexpr size_t kMost = 32;  // a third of a megabyte each: unrolled
-  if (by_name_.size() >= kMost) by_name_.clear();
-  by_name_[outlined->name] = {outlined, lowered};
-}
 
 Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options) {
   Func bound = scheduled;

@@ -125,7 +125,7 @@ void TaskTuner::choose_best() {
     set_best(default_, report_.default_s, known_.at(default_->number).confirmed_s > 0);
   } else {
     report_.best_s = 0;
-    report_.best_trace = default_->trace;
+    report_.best_trace = bench_->trace(*default_);
     report_.best_decisions = default_->decisions;
   }
 }
@@ -153,7 +153,7 @@ Result<> TaskTuner::refine() {
 bool TaskTuner::replay_times(const std::vector<const Candidate*>& list) {
   std::vector<double> times;
   for (const Candidate* candidate : list) {
-    const auto recorded = records_.find(candidate->trace);
+    const auto recorded = records_.find(bench_->trace(*candidate));
     const size_t turn = known_.at(candidate->number).n_confirmed;
     if (recorded == records_.end() || recorded->second.confirmed_s.size() <= turn) return false;
     times.push_back(recorded->second.confirmed_s[turn]);
@@ -231,7 +231,7 @@ Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, in
 // Compares its outputs with what they should be. False: cut short.
 Result<bool> TaskTuner::check(const Candidate* candidate, double until_s) {
   Known& known = known_.at(candidate->number);
-  if (const auto recorded = records_.find(candidate->trace);
+  if (const auto recorded = records_.find(bench_->trace(*candidate));
       recorded != records_.end() && recorded->second.checked) {
     known.checked = true;
     if (recorded->second.wrong) known.confirmed_s = kInfinity;
@@ -282,7 +282,7 @@ Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Can
   FETTLE_TRY_VOID(use_runner());
   std::vector<std::string> traces;
   traces.reserve(candidates.size());
-  for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
+  for (const Candidate* candidate : candidates) traces.push_back(bench_->trace(*candidate));
   MeasureRequest request{.check = check, .timing = timing()};
   if (check) request.timing.max_samples = 1;
   request.max_seconds = session_.left_s(until_s);

@@ -67,7 +67,8 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   t.bench_ = std::make_unique<Workbench>(
       options.space ? *options.space : rule_space(), task.workload, session.target, session.threads,
       session.learner.model(),
-      options.describe ? options.describe : describe_by_lowering(session.target, session.threads, options.atoms));
+      options.describe ? options.describe : describe_by_lowering(session.target, session.threads, options.atoms),
+      options.search_threads);
   FETTLE_TRY(const Schedule constructed,
              default_schedule(task.workload, session.target, session.threads, options.atoms));
   t.default_ = t.bench_->add(constructed);
@@ -75,7 +76,7 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   t.predicted_s_ = t.bench_->predict(std::span(&t.default_, 1)).front();
   if (const double peak = peak_flops(session); peak > 0)
     t.bound_s_ = needed_flops(task.workload) / (kPeakMargin * peak * session.threads);
-  t.report_.default_trace = t.report_.best_trace = t.default_->trace;
+  t.report_.default_trace = t.report_.best_trace = t.bench_->trace(*t.default_);
   t.report_.best_decisions = t.default_->decisions;
   FETTLE_TRY_VOID(t.read_records());
   return tuner;
@@ -135,7 +136,7 @@ std::vector<const Candidate*> TaskTuner::adopt_records(bool foreign, double unti
   for (const auto* record : order) {
     if (session_.stopped() || session_.elapsed_s() >= until_s) break;
     const Candidate* candidate = bench_->make(record->second.decisions, record->second.seed);
-    if (!candidate || candidate == default_ || candidate->trace != record->first) continue;
+    if (!candidate || candidate == default_ || bench_->trace(*candidate) != record->first) continue;
     const auto [known, fresh] = known_.emplace(candidate->number, record->second.all());
     if (!fresh) {
       if (known->second.n_confirmed < record->second.confirmed_s.size()) known->second = record->second.all();
@@ -168,7 +169,7 @@ Result<> TaskTuner::begin_search(int first_points) {
 Result<> TaskTuner::use_runner() {
   if (session_.current == this) return {};
   session_.current = nullptr;
-  FETTLE_TRY_VOID(session_.runner.set_workload(task_.workload, {.reference_trace = default_->trace}));
+  FETTLE_TRY_VOID(session_.runner.set_workload(task_.workload, {.reference_trace = bench_->trace(*default_)}));
   session_.current = this;
   return {};
 }
@@ -185,7 +186,7 @@ TimingOptions TaskTuner::timing() const {
 Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& result, int64_t generation) {
   Record record;
   record.task = key_;
-  record.trace = candidate.trace;
+  record.trace = bench_->trace(candidate);
   record.decisions.insert(candidate.decisions.begin(), candidate.decisions.end());
   record.error = result.error;
   record.signal = result.signal;
@@ -213,7 +214,7 @@ Result<> TaskTuner::measure(std::vector<const Candidate*> candidates, MeasureReq
   for (const bool last_time : {false, true}) {
     FETTLE_TRY_VOID(use_runner());
     std::vector<std::string> traces;
-    for (const Candidate* candidate : candidates) traces.push_back(candidate->trace);
+    for (const Candidate* candidate : candidates) traces.push_back(bench_->trace(*candidate));
     std::vector<const Candidate*> again;
     Result<> kept;
     request.timing = timing();
@@ -258,7 +259,7 @@ void TaskTuner::improve(const Candidate* candidate, double seconds) {
 
 void TaskTuner::set_best(const Candidate* candidate, double seconds, bool confirmed) {
   report_.best_s = seconds;
-  report_.best_trace = candidate->trace;
+  report_.best_trace = bench_->trace(*candidate);
   report_.best_decisions = candidate->decisions;
   report_.confirmed = confirmed;
 }
@@ -267,7 +268,7 @@ Result<> TaskTuner::measure_default() {
   if (!session_.options.start_from_default) return {};
   const PhaseTimer timer(session_, session_.profile.measure_s);
   const auto start = session_.elapsed_s();
-  if (const auto known = records_.find(default_->trace); known != records_.end()) {
+  if (const auto known = records_.find(bench_->trace(*default_)); known != records_.end()) {
     known_[default_->number] = known->second.first();
     known_[default_->number].checked = true;
     if (known->second.wrong) known_[default_->number].seconds = kInfinity;
@@ -295,7 +296,7 @@ void TaskTuner::note_failure(const Candidate& candidate, ErrorCode error, int si
       ++kind.count;
       return;
     }
-  session_.failures.push_back({error, signal, 1, task_.label, candidate.trace, message});
+  session_.failures.push_back({error, signal, 1, task_.label, bench_->trace(candidate), message});
 }
 
 // Candidates of this task take workers along again and again: what is left of it is not worth that.
@@ -318,9 +319,10 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
     batch = strategy_->propose(static_cast<size_t>(session_.options.batch));
   }
   batch.resize(std::min(batch.size(), n));
+  bench_->rest();
   std::vector<const Candidate*> unknown;
   for (const Candidate* candidate : batch) {
-    if (const auto known = records_.find(candidate->trace); known != records_.end()) {
+    if (const auto known = records_.find(bench_->trace(*candidate)); known != records_.end()) {
       const Known& result = known_[candidate->number] = known->second.first();
       const Recorded& r = known->second;
       if (r.error != ErrorCode::kNone) note_failure(*candidate, r.error, r.signal, r.message);

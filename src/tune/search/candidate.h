@@ -14,9 +14,9 @@ namespace fettle {
 struct Candidate {
   int64_t number = 0;     // in the order of their making, from 0
   DecisionMap decisions;  // all of them: given to the space, they make this program again
-  std::string trace;      // its text
-  Digest hash;            // canonical, of the scheduled program
-  Digest timed;           // of what is timed of it; zero where nothing is predicted
+  size_t steps = 0;       // of its trace
+  std::string trace;      // its text, once it was asked for (Workbench::trace)
+  Digest program;         // canonical, of what is timed of it; where nothing is predicted, of the scheduled program
   CandidateFeatures features;
 };
 

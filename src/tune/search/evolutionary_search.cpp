@@ -58,8 +58,10 @@ class EvolutionarySearch : public SearchStrategy {
 
   void draw_points(RandomStream& stream, int n) {
     drawn_now_.clear();
-    for (int i = 0; i < n; ++i)
-      if (const Candidate* candidate = pooled(bench_.make({}, stream.next()))) drawn_now_.push_back(candidate);
+    std::vector<PointRequest> points(static_cast<size_t>(n));
+    for (PointRequest& point : points) point.key = stream.next();
+    for (const Candidate* made : bench_.make_all(points))
+      if (const Candidate* candidate = pooled(made)) drawn_now_.push_back(candidate);
   }
 
   // From each of the best predicted, the best predicted program that differs in one decision, for some steps.
@@ -84,18 +86,18 @@ class EvolutionarySearch : public SearchStrategy {
     if (measured_.empty() || best_ == measured_.front().candidate) return;
     best_ = measured_.front().candidate;
     neighbours_.clear();
-    for (const auto& [address, current] : best_->decisions) {
-      const std::set<Decision> choices = bench_.decisions_at(address);  // grows below
-      for (const Decision& choice : choices) {
+    std::vector<PointRequest> points;
+    for (const auto& [address, current] : best_->decisions)
+      for (const Decision& choice : bench_.decisions_at(address)) {
         if (choice == current) continue;
-        DecisionMap decisions = best_->decisions;
-        decisions[address] = choice;
-        const Candidate* candidate = bench_.make(decisions, stream.next());
-        if (!candidate || known_.contains(candidate->number)) continue;
-        (void)pooled(candidate);
-        if (std::find(neighbours_.begin(), neighbours_.end(), candidate) == neighbours_.end())
-          neighbours_.push_back(candidate);
+        points.push_back({best_->decisions, stream.next()});
+        points.back().decisions[address] = choice;
       }
+    for (const Candidate* candidate : bench_.make_all(points)) {
+      if (!candidate || known_.contains(candidate->number)) continue;
+      (void)pooled(candidate);
+      if (std::find(neighbours_.begin(), neighbours_.end(), candidate) == neighbours_.end())
+        neighbours_.push_back(candidate);
     }
   }
 
@@ -113,15 +115,18 @@ class EvolutionarySearch : public SearchStrategy {
     }
     if (parents.empty()) return;
     for (int g = 0; g < options_.generations; ++g) {
-      std::vector<const Candidate*> children;
+      std::vector<PointRequest> points;
       for (int i = 0; i < options_.population; ++i) {
         const Candidate* mother = parents[stream.below(parents.size())];
         const Candidate* father = parents[stream.below(parents.size())];
-        const DecisionMap child = mother != father && stream.uniform() < options_.crossover
-                                      ? crossed(mother->decisions, father->decisions, stream)
-                                      : mutated(bench_, mother->decisions, stream);
-        if (const Candidate* candidate = pooled(bench_.make(child, stream.next()))) children.push_back(candidate);
+        DecisionMap child = mother != father && stream.uniform() < options_.crossover
+                                ? crossed(mother->decisions, father->decisions, stream)
+                                : mutated(bench_, mother->decisions, stream);
+        points.push_back({std::move(child), stream.next()});
       }
+      std::vector<const Candidate*> children;
+      for (const Candidate* made : bench_.make_all(points))
+        if (const Candidate* candidate = pooled(made)) children.push_back(candidate);
       if (children.empty()) return;
       // The next generation: the elites, and the best predicted of parents and children.
       std::vector<const Candidate*> others(parents.begin() + static_cast<std::ptrdiff_t>(n_elites), parents.end());

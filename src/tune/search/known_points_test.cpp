@@ -45,12 +45,12 @@ TEST(KnownPoints, GiveTheSameCandidates) {
       ASSERT_EQ(x == nullptr, y == nullptr) << key;
       if (!x) continue;
       EXPECT_EQ(x->number, y->number) << key;
-      EXPECT_EQ(x->trace, y->trace);
+      EXPECT_EQ(x->decisions, y->decisions);
       met.push_back(x->decisions);
     }
     EXPECT_EQ(a.points(), b.points());
     EXPECT_EQ(a.size(), b.size());
-    EXPECT_LT(2 * known.generated, plain.generated);
+    EXPECT_LT(known.generated, plain.generated);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "tune/search/moves.h"
@@ -71,8 +72,10 @@ class PopulationSearch : public SearchStrategy {
     for (size_t i = 0; i < measured_.size() && i < n_measured; ++i) population.push_back(measured_[i].candidate);
     drawn_.clear();
     const size_t n_random = options_.population - population.size();
-    for (size_t i = 0; i < n_random; ++i)
-      if (const Candidate* candidate = met(bench_.make({}, stream.next()))) drawn_.push_back(candidate);
+    std::vector<PointRequest> points(n_random);
+    for (PointRequest& point : points) point.key = stream.next();
+    for (const Candidate* made : bench_.make_all(points))
+      if (const Candidate* candidate = met(made)) drawn_.push_back(candidate);
     population.insert(population.end(), drawn_.begin(), drawn_.end());
     return population;
   }
@@ -87,25 +90,49 @@ class PopulationSearch : public SearchStrategy {
       const auto at = std::upper_bound(below.begin(), below.end(), stream.uniform() * total);
       return population[std::min(static_cast<size_t>(at - below.begin()), population.size() - 1)];
     };
-    std::vector<const Candidate*> children;
+    struct Child {
+      const Candidate* mother;
+      bool mutates;
+      const Candidate* made = nullptr;
+    };
+    std::vector<Child> children;
+    std::vector<PointRequest> points;  // of `open`, in turn
+    std::vector<size_t> open;
+    const auto ask = [&](size_t child, DecisionMap decisions) {
+      points.push_back({std::move(decisions), stream.next()});
+      open.push_back(child);
+    };
+    const auto mutate = [&](size_t child) {
+      const DecisionMap& decisions = children[child].mother->decisions;
+      const auto changed = options_.mutators.empty() ? std::optional(mutated(bench_, decisions, stream, 0))
+                                                     : mutated_by(options_.mutators, bench_, decisions, stream);
+      if (changed) ask(child, *changed);
+    };
     for (size_t i = 0; i < options_.population; ++i) {
       const Candidate* mother = parent();
       const double draw = stream.uniform();
-      const Candidate* child = nullptr;
-      if (draw < options_.crossover) {
-        child = bench_.make(crossed_by_node(mother->decisions, parent()->decisions, stream), stream.next());
-      } else if (draw < options_.crossover + options_.mutation) {
-        for (int attempt = 0; !child && attempt < options_.attempts; ++attempt) {
-          const auto changed = options_.mutators.empty()
-                                   ? std::optional(mutated(bench_, mother->decisions, stream, 0))
-                                   : mutated_by(options_.mutators, bench_, mother->decisions, stream);
-          if (!changed) break;
-          child = bench_.make(*changed, stream.next());
-        }
-      }
-      children.push_back(child ? met(child) : mother);
+      children.push_back({mother, draw >= options_.crossover && draw < options_.crossover + options_.mutation});
+      if (draw < options_.crossover)
+        ask(i, crossed_by_node(mother->decisions, parent()->decisions, stream));
+      else if (children[i].mutates)
+        mutate(i);
     }
-    return children;
+    // Mutations whose program is not legal are drawn again, all at once.
+    for (int attempt = 1; !open.empty(); ++attempt) {
+      const std::vector<const Candidate*> made = bench_.make_all(points);
+      std::vector<size_t> again;
+      for (size_t i = 0; i < made.size(); ++i) {
+        Child& child = children[open[i]];
+        child.made = made[i];
+        if (!made[i] && child.mutates && attempt < options_.attempts) again.push_back(open[i]);
+      }
+      points.clear();
+      open.clear();
+      for (const size_t child : again) mutate(child);
+    }
+    std::vector<const Candidate*> result;
+    for (const Child& child : children) result.push_back(child.made ? met(child.made) : child.mother);
+    return result;
   }
 
   Workbench& bench_;

@@ -29,7 +29,7 @@ struct Toy {
   double seconds(const Candidate& candidate) const {
     const auto s = space.generate(workload, target, 1, 0, std::make_shared<const DecisionMap>(candidate.decisions));
     EXPECT_TRUE(s);
-    EXPECT_EQ(to_text(s->trace()), candidate.trace);
+    EXPECT_EQ(to_text(s->trace()), bench.trace(candidate));
     return toy_seconds(s->func());
   }
 };
@@ -50,7 +50,7 @@ Outcome run(Toy& toy, SearchStrategy& search, size_t n, size_t batch = 8) {
     for (const Candidate* c : proposed) {
       observations.push_back({c, toy.seconds(*c)});
       best = std::min(best, observations.back().seconds);
-      result.traces.push_back(c->trace);
+      result.traces.push_back(toy.bench.trace(*c));
     }
     search.observe(observations);
     result.best.push_back(best);

@@ -1,30 +1,86 @@
 #include "tune/search/workbench.h"
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "ir/compare.h"
 #include "schedule/primitives/sample_categorical.h"
 
 namespace fettle {
+namespace {
+
+Digest digest_of(const DecisionMap& decisions) {
+  uint64_t a = decisions.size(), b = 1;
+  for (const auto& [address, decision] : decisions) {
+    a = hash_combine(a, hash_bytes(address));
+    b = hash_combine(b, a ^ decision.size());
+    for (const int64_t part : decision) {
+      a = hash_combine(a, static_cast<uint64_t>(part));
+      b = hash_combine(b, static_cast<uint64_t>(part));
+    }
+  }
+  return {a, b};
+}
+
+}  // namespace
 
 Workbench::Workbench(const Space& space, Func workload, std::shared_ptr<const Target> target, int threads,
-                     CostModel& model, DescribeFn describe)
+                     CostModel& model, DescribeFn describe, int search_threads)
     : space_(space),
       workload_(std::move(workload)),
       target_(std::move(target)),
       threads_(threads),
       model_(model),
-      describe_(std::move(describe)) {}
+      describe_(std::move(describe)),
+      search_threads_(search_threads),
+      can_be_cloned_(space.clone() != nullptr) {}
+
+// A point all of whose decisions are known is known without being made.
+std::optional<const Candidate*> Workbench::known(const DecisionMap& decisions) const {
+  const auto found = by_decisions_.find(digest_of(decisions));
+  if (found == by_decisions_.end()) return std::nullopt;
+  if (found->second < 0) return nullptr;
+  const Candidate& candidate = *candidates_[static_cast<size_t>(found->second)];
+  if (candidate.decisions != decisions) return std::nullopt;
+  return &candidate;
+}
 
 const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
   ++points_;
+  if (const auto found = known(decisions)) return *found;
   const auto asked = std::make_shared<const DecisionMap>(decisions);
   if (space_.draws_by_address())
-    if (const auto known = known_points_.find(asked, key))
-      return *known < 0 ? nullptr : candidates_[static_cast<size_t>(*known)].get();
+    if (const auto number = known_points_.find(asked, key))
+      return *number < 0 ? nullptr : candidates_[static_cast<size_t>(*number)].get();
   const auto schedule = space_.generate(workload_, target_, threads_, key, asked);
   if (!schedule) return nullptr;
   const Candidate* candidate = add_made(*schedule);
   if (space_.draws_by_address()) known_points_.add(schedule->trace(), candidate ? candidate->number : -1);
   return candidate;
+}
+
+std::vector<const Candidate*> Workbench::make_all(std::span<const PointRequest> requests) {
+  std::vector<const Candidate*> result(requests.size(), nullptr);
+  if (search_threads_ > 1 && !makers_ && requests.size() > 1 && can_be_cloned_)
+    makers_ = std::make_unique<PointMakers>(space_, workload_, target_, threads_, describe_, search_threads_);
+  if (!makers_) {
+    for (size_t i = 0; i < requests.size(); ++i) result[i] = make(requests[i].decisions, requests[i].key);
+    return result;
+  }
+  points_ += static_cast<int64_t>(requests.size());
+  std::vector<PointRequest> open;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (const auto found = known(requests[i].decisions)) {
+      result[i] = *found;
+      continue;
+    }
+    open.push_back(requests[i]);
+    places.push_back(i);
+  }
+  std::vector<MadePoint> made = makers_->make(open);
+  for (size_t i = 0; i < made.size(); ++i) result[places[i]] = add_made_elsewhere(std::move(made[i]));
+  return result;
 }
 
 std::optional<DecisionMap> Workbench::complete(const DecisionMap& decisions, uint64_t key) {
@@ -37,64 +93,95 @@ std::optional<DecisionMap> Workbench::complete(const DecisionMap& decisions, uin
 
 const Candidate* Workbench::add(const Schedule& schedule) {
   const Candidate* candidate = add_made(schedule);
-  if (candidate) never_forgotten_.insert(candidate->number);
+  if (candidate) {
+    never_forgotten_.insert(candidate->number);
+    // It may be none of the space's points, which its decisions make again.
+    std::string& trace = candidates_[static_cast<size_t>(candidate->number)]->trace;
+    if (trace.empty()) trace = to_text(schedule.trace());
+  }
   return candidate;
 }
 
 const Candidate* Workbench::add_made(const Schedule& schedule) {
-  std::string trace = to_text(schedule.trace());
-  const Digest text = digest_bytes(trace);
-  if (const auto known = by_trace_.find(text); known != by_trace_.end()) {
-    if (known->second < 0) return nullptr;
-    if (candidate(known->second).trace == trace) return &candidate(known->second);
-  }
+  DecisionMap decisions = schedule.decisions();
+  if (const auto found = known(decisions)) return *found;
   for (const auto& step : schedule.trace().steps) note_choices(*step);
-
-  const Digest hash = canonical_hash(schedule.func());
-  const auto [first, last] = by_program_.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (same_program(candidate(it->second), schedule.func())) return &candidate(it->second);
-
-  const auto number = static_cast<int64_t>(candidates_.size());
   CandidateFeatures features;
-  Digest timed;
-  Func timed_func;
+  Func program = schedule.func();
   if (describe_) {
     auto described = describe_(schedule.func());
     if (!described) {
-      by_trace_.emplace(text, -1);
+      by_decisions_.emplace(digest_of(decisions), -1);
       return nullptr;
     }
-    timed = canonical_hash(described->timed);
-    const auto [begin, end] = by_timed_.equal_range(timed);
-    for (auto it = begin; it != end; ++it)
-      if (same_timed(candidate(it->second), described->timed)) return &candidate(it->second);
-    by_timed_.emplace(timed, number);
-    timed_func = std::move(described->timed);
+    program = std::move(described->timed);
     features = std::move(described->features);
   }
-  remember({number, schedule.func(), std::move(timed_func)});
-  by_program_.emplace(hash, number);
-  by_trace_.emplace(text, number);
-  candidates_.push_back(std::make_unique<Candidate>(
-      Candidate{number, schedule.decisions(), std::move(trace), hash, timed, std::move(features)}));
+  const Digest hash = canonical_hash(program);
+  const auto [first, last] = by_program_.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (same_program(candidate(it->second), program)) return &candidate(it->second);
+  remember({static_cast<int64_t>(candidates_.size()), std::move(program)});
+  const Candidate* made = add_candidate(std::move(decisions), schedule.trace().size(), hash, std::move(features));
+  if (!can_be_cloned_) candidates_.back()->trace = to_text(schedule.trace());
+  return made;
+}
+
+const Candidate* Workbench::add_made_elsewhere(MadePoint made) {
+  if (!made.legal) return nullptr;
+  if (const auto found = known(made.decisions)) return *found;
+  for (const auto& [address, decision] : made.decisions) choices_[address].known.insert(decision);
+  for (const Categories& categories : made.categories) {
+    Choices& choices = choices_[categories.address];
+    choices.categories = std::max(choices.categories, categories.all);
+    for (const int64_t category : categories.likely) choices.known.insert({category});
+  }
+  if (!made.lowers) {
+    by_decisions_.emplace(digest_of(made.decisions), -1);
+    return nullptr;
+  }
+  if (const auto [first, last] = by_program_.equal_range(made.program); first != last) {
+    // An equal hash: both programs are made here.
+    const auto again =
+        space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(made.decisions));
+    const auto program = again ? program_of(*again) : Result<Func>(Func());
+    if (again && program)
+      for (auto it = first; it != last; ++it)
+        if (same_program(candidate(it->second), *program)) return &candidate(it->second);
+  }
+  return add_candidate(std::move(made.decisions), made.steps, made.program, std::move(made.features));
+}
+
+const Candidate* Workbench::add_candidate(DecisionMap decisions, size_t steps, const Digest& program,
+                                          CandidateFeatures features) {
+  const auto number = static_cast<int64_t>(candidates_.size());
+  by_program_.emplace(program, number);
+  by_decisions_.emplace(digest_of(decisions), number);
+  candidates_.push_back(
+      std::make_unique<Candidate>(Candidate{number, std::move(decisions), steps, {}, program, std::move(features)}));
   return candidates_.back().get();
+}
+
+const std::string& Workbench::trace(const Candidate& candidate) const {
+  std::string& text = candidates_[static_cast<size_t>(candidate.number)]->trace;
+  if (text.empty()) {
+    const auto again = make_again(candidate);
+    FETTLE_CHECK_MSG(again.has_value(), "a candidate's decisions make it again");
+    text = to_text(again->trace());
+  }
+  return text;
 }
 
 void Workbench::forget(const Candidate* candidate) {
   const int64_t number = candidate->number;
   if (never_forgotten_.contains(number)) return;
-  const auto drop = [&](std::unordered_multimap<Digest, int64_t>& map, const Digest& key) {
-    const auto [begin, end] = map.equal_range(key);
-    for (auto it = begin; it != end; ++it)
-      if (it->second == number) {
-        map.erase(it);
-        return;
-      }
-  };
-  drop(by_program_, candidate->hash);
-  drop(by_timed_, candidate->timed);
-  by_trace_[digest_bytes(candidate->trace)] = -1;
+  const auto [begin, end] = by_program_.equal_range(candidate->program);
+  for (auto it = begin; it != end; ++it)
+    if (it->second == number) {
+      by_program_.erase(it);
+      break;
+    }
+  by_decisions_[digest_of(candidate->decisions)] = -1;
   candidates_[static_cast<size_t>(number)].reset();
 }
 
@@ -114,35 +201,38 @@ std::vector<double> Workbench::predict(std::span<const Candidate* const> candida
 const std::set<Decision>& Workbench::decisions_at(const std::string& address) const {
   static const std::set<Decision> none;
   const auto found = choices_.find(address);
-  return found == choices_.end() ? none : found->second;
+  return found == choices_.end() ? none : found->second.known;
 }
 
 void Workbench::note_choices(const Step& step) {
   if (step.address.empty()) return;
-  std::set<Decision>& choices = choices_[step.address];
-  choices.insert(step.decision);
+  Choices& choices = choices_[step.address];
+  choices.known.insert(step.decision);
   if (step.def != &sample_categorical_def) return;
   const auto& args = *static_cast<const SampleCategoricalArgs*>(step.args.get());
-  for (size_t i = 0; i < args.candidates.size(); ++i)
-    if (args.probabilities[i] > 0) choices.insert({static_cast<int64_t>(i)});
+  for (; choices.categories < args.candidates.size(); ++choices.categories)
+    if (args.probabilities[choices.categories] > 0) choices.known.insert({static_cast<int64_t>(choices.categories)});
+}
+
+Result<Schedule> Workbench::make_again(const Candidate& known) const {
+  return space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
 }
 
 // Equal hashes prove nothing. The programs of the latest candidates are at hand; any other is made again from its
 // decisions.
-bool Workbench::same_program(const Candidate& known, const Func& func) const {
-  if (const Recent* recent = find_recent(known.number)) return structural_equal(recent->scheduled, func);
-  const auto again =
-      space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
-  return again && structural_equal(again->func(), func);
+bool Workbench::same_program(const Candidate& known, const Func& program) const {
+  if (const Recent* recent = find_recent(known.number)) return structural_equal(recent->program, program);
+  const auto again = make_again(known);
+  if (!again) return false;
+  const auto other = program_of(*again);
+  return other && structural_equal(*other, program);
 }
 
-bool Workbench::same_timed(const Candidate& known, const Func& timed) const {
-  if (const Recent* recent = find_recent(known.number)) return structural_equal(recent->timed, timed);
-  const auto again =
-      space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
-  if (!again) return false;
-  const auto described = describe_(again->func());
-  return described && structural_equal(described->timed, timed);
+// What candidates are told apart by.
+Result<Func> Workbench::program_of(const Schedule& schedule) const {
+  if (!describe_) return schedule.func();
+  FETTLE_TRY(Description described, describe_(schedule.func()));
+  return std::move(described.timed);
 }
 
 const Workbench::Recent* Workbench::find_recent(int64_t number) const {

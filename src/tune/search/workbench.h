@@ -1,8 +1,6 @@
 #pragma once
 // Workbench: turns decisions into candidates, each distinct program once, and ranks them by what a cost model predicts.
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,6 +12,7 @@
 #include "target/target.h"
 #include "tune/search/candidate.h"
 #include "tune/search/known_points.h"
+#include "tune/search/point_makers.h"
 #include "tune/space/space.h"
 
 namespace fettle {
@@ -21,27 +20,34 @@ namespace fettle {
 /// A scheduled program as the cost model sees it.
 struct Description {
   CandidateFeatures features;
-  /// The lowered entry: what runs and is timed. Programs that differ in their prologue alone are one candidate.
+  /// The lowered entry, with loops still to be unrolled and atoms by their names: what runs and is timed. Programs that
+  /// differ in their prologue alone are one candidate.
   Func timed;
 };
-/// An error: the program has no lowering.
-using DescribeFn = std::function<Result<Description>(const Func& scheduled)>;
-
 class Workbench {
  public:
   /// `describe` may be empty: then nothing is predicted, and candidates rank in the order of their making.
+  /// An error of it: the program has no lowering. With more search threads than one it is called by several at once.
+  /// Their number changes how long candidates take to make, never which they are.
   Workbench(const Space& space, Func workload, std::shared_ptr<const Target> target, int threads, CostModel& model,
-            DescribeFn describe);
+            DescribeFn describe, int search_threads = 1);
 
   /// The candidate of this point of the space: `decisions` where they are valid, the others drawn, keyed by `key`.
   /// Null where the space has no program there. Of equal programs there is one candidate, the first.
   const Candidate* make(const DecisionMap& decisions, uint64_t key);
+  /// As make() for each in turn, but for what the points have to do with each other: none sees the others' choices.
+  std::vector<const Candidate*> make_all(std::span<const PointRequest> requests);
+  /// Ends the search threads until make_all() wants them again.
+  void rest() { makers_.reset(); }
   /// All decisions of that point, and nothing more. Nothing where the space has no program there.
   std::optional<DecisionMap> complete(const DecisionMap& decisions, uint64_t key);
   /// As make, for a schedule made elsewhere, such as the constructed default. It is never forgotten.
   const Candidate* add(const Schedule& schedule);
 
-  /// Gives up all that is known of it but that its trace was met, from which nothing is made again. Of 100,000
+  /// The text of its trace. Few are asked for it, so it is written then.
+  const std::string& trace(const Candidate& candidate) const;
+
+  /// Gives up all that is known of it but that its decisions were met, from which nothing is made again. Of 100,000
   /// candidates made, a search then holds the few that it still may want.
   void forget(const Candidate* candidate);
 
@@ -58,18 +64,28 @@ class Workbench {
   int64_t points() const { return points_; }
 
  private:
-  /// The programs of one of the latest candidates, for comparisons.
+  /// The program of one of the latest candidates, for comparisons.
   struct Recent {
     int64_t number = -1;
-    Func scheduled, timed;
+    Func program;
   };
-  static constexpr size_t kRecent = 32;  // of each task: a program takes some ten kilobytes
+  static constexpr size_t kRecent = 128;  // of each task: a program takes some kilobytes
+  struct Choices {
+    std::set<Decision> known;
+    size_t categories = 0;  // those of a categorical decision that were noted
+  };
 
   const Candidate* add_made(const Schedule& schedule);
+  const Candidate* add_made_elsewhere(MadePoint made);
+  /// What is known of the point without making it: null inside where it is no candidate (any more).
+  std::optional<const Candidate*> known(const DecisionMap& decisions) const;
+  const Candidate* add_candidate(DecisionMap decisions, size_t steps, const Digest& program,
+                                 CandidateFeatures features);
+  Result<Func> program_of(const Schedule& schedule) const;
+  Result<Schedule> make_again(const Candidate& known) const;
   const Recent* find_recent(int64_t number) const;
   void remember(Recent recent);
-  bool same_program(const Candidate& known, const Func& func) const;
-  bool same_timed(const Candidate& known, const Func& timed) const;
+  bool same_program(const Candidate& known, const Func& program) const;
   void note_choices(const Step& step);
 
   const Space& space_;
@@ -79,13 +95,16 @@ class Workbench {
   CostModel& model_;
   DescribeFn describe_;
   std::vector<std::unique_ptr<Candidate>> candidates_;  // null: forgotten
-  std::unordered_multimap<Digest, int64_t> by_program_, by_timed_;
-  std::unordered_map<Digest, int64_t> by_trace_;  // by its text's digest; -1: it has no lowering, or was forgotten
-  KnownPoints known_points_;                      // ends: as in by_trace_
-  std::map<std::string, std::set<Decision>> choices_;
+  std::unordered_multimap<Digest, int64_t> by_program_;
+  std::unordered_map<Digest, int64_t> by_decisions_;  // -1: it has no lowering, or was forgotten
+  KnownPoints known_points_;                          // ends: as in by_decisions_
+  std::unordered_map<std::string, Choices> choices_;
   std::set<int64_t> never_forgotten_;
   int64_t points_ = 0;
   std::vector<Recent> recent_;  // by number, modulo kRecent
+  const int search_threads_;
+  const bool can_be_cloned_;             // the space; then traces are written when they are asked for
+  std::unique_ptr<PointMakers> makers_;  // once several points are asked for at once
 };
 
 }  // namespace fettle

@@ -81,6 +81,7 @@ class SketchSpace : public Space {
  public:
   explicit SketchSpace(SketchSpaceOptions options) : options_(std::move(options)) {}
   std::string name() const override { return "sketches"; }
+  std::unique_ptr<Space> clone() const override { return std::make_unique<SketchSpace>(options_); }
 
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
@@ -285,12 +286,15 @@ class SketchSpace : public Space {
   }
 
   Result<const Derived*> derive(const Func& workload, const std::shared_ptr<const Target>& target, int threads) const {
+    if (latest_ && latest_->workload == workload && latest_->threads == threads &&
+        latest_->bound == target->has_threads())
+      return latest_;
     const Digest hash = canonical_hash(workload);
     auto [known, end] = derived_.equal_range(hash);
     for (; known != end; ++known)
       if (known->second.threads == threads && known->second.bound == target->has_threads() &&
           structural_equal(known->second.workload, workload))
-        return &known->second;
+        return latest_ = &known->second;
     Derived made{.workload = workload, .threads = threads, .bound = target->has_threads()};
     DeriveOptions derive = options_.derive;
     derive.cores = threads;
@@ -304,7 +308,7 @@ class SketchSpace : public Space {
     made.sketches = std::move(derivation.sketches);
     for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
     if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
-    return &derived_.emplace(hash, std::move(made))->second;
+    return latest_ = &derived_.emplace(hash, std::move(made))->second;
   }
 
   // Every combination of places, each counted at one of its points. What depends on the sizes alone is tried with a
@@ -343,6 +347,7 @@ class SketchSpace : public Space {
 
   SketchSpaceOptions options_;
   mutable std::unordered_multimap<Digest, Derived> derived_;
+  mutable const Derived* latest_ = nullptr;  // that was asked for
 };
 
 }  // namespace

@@ -73,6 +73,7 @@ class RuleSpace : public Space {
  public:
   std::string name() const override { return "rules"; }
   bool draws_by_address() const override { return true; }
+  std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(); }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
     RuleContext ctx{.schedule = Schedule(workload, seed, std::move(decisions)), .target = target, .threads = threads};
@@ -109,7 +110,7 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   constexpr int kFavourites = 6;
   constexpr double kClearly = 0.97;
   const auto predict = [&](const Schedule& schedule) {
-    const auto lowered = lower(schedule.func(), *target);
+    const auto lowered = lower(schedule.func(), *target, {.prologue = false, .expand = false});
     return lowered ? predict_seconds(*lowered, *target, threads, atoms) : std::numeric_limits<double>::infinity();
   };
   double best_s = predict(best) * kClearly;

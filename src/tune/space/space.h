@@ -1,6 +1,6 @@
 #pragma once
-// Space: what a workload may become. It yields schedules whose sampled decisions have stable addresses, so that a search can
-// edit the map address → decision and have the space re-run.
+// Space: what a workload may become. It yields schedules whose sampled decisions have stable addresses, so that a
+// search can edit the map address → decision and have the space re-run.
 
 #include <memory>
 #include <string>
@@ -13,20 +13,24 @@ class Space {
  public:
   virtual ~Space() = default;
   virtual std::string name() const = 0;
-  /// One point. Decisions found in `decisions` (by address, while still valid) are reused; the others are drawn, keyed by `seed`.
+  /// One point. Decisions found in `decisions` (by address, while still valid) are reused; the others are drawn, keyed
+  /// by `seed`.
   virtual Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                     uint64_t seed, std::shared_ptr<const DecisionMap> decisions) const = 0;
-  /// Whether each decision that is drawn comes from the stream of `seed` and its address, and what is decided next depends on
-  /// the decisions so far alone. Points that were made before are then known without being made again.
+  /// Whether each decision that is drawn comes from the stream of `seed` and its address, and what is decided next
+  /// depends on the decisions so far alone. Points that were made before are then known without being made again.
   virtual bool draws_by_address() const { return false; }
+  /// The same space for another thread, if all of a point's decisions always make the same program. Null: it is one
+  /// thread's only.
+  virtual std::unique_ptr<Space> clone() const { return nullptr; }
 };
 
-/// The space of the built-in rules (space/rules/): inlining, register tiling with packing, cache write and fused epilogues for
-/// contractions; vectorized and parallel loops for everything else.
+/// The space of the built-in rules (space/rules/): inlining, register tiling with packing, cache write and fused
+/// epilogues for contractions; vectorized and parallel loops for everything else.
 const Space& rule_space();
 
-/// The constructed default: the point of rule_space() whose decisions the analytic model (with `atoms`: the atom table) likes
-/// best. Nothing is measured. Takes milliseconds.
+/// The constructed default: the point of rule_space() whose decisions the analytic model (with `atoms`: the atom table)
+/// likes best. Nothing is measured. Takes milliseconds.
 class AtomTable;
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const AtomTable* atoms = nullptr);

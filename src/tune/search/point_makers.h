@@ -1,0 +1,75 @@
+#pragma once
+// PointMakers: threads that make points of a space, each with trees of its own; what they hand over is plain data.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/hash.h"
+#include "tune/search/candidate.h"
+#include "tune/space/space.h"
+
+namespace fettle {
+
+/// A point of a space: its decisions where they are valid, the others drawn, keyed by `key`.
+struct PointRequest {
+  DecisionMap decisions;
+  uint64_t key = 0;
+};
+
+/// The choices of a categorical decision, as far as they have a chance.
+struct Categories {
+  std::string address;
+  std::vector<int64_t> likely;
+  size_t all = 0;  // with those that have none
+};
+
+/// What is known of a point that was made elsewhere.
+struct MadePoint {
+  bool legal = false;  // the space has a program there
+  bool lowers = false;
+  DecisionMap decisions;  // all of them
+  std::vector<Categories> categories;
+  size_t steps = 0;
+  Digest program;
+  CandidateFeatures features;
+};
+
+struct Description;
+using DescribeFn = std::function<Result<Description>(const Func& scheduled)>;
+
+class PointMakers {
+ public:
+  /// `describe` is called by all threads at once; empty: points are not described. The space is one that can be cloned.
+  PointMakers(const Space& space, const Func& workload, std::shared_ptr<const Target> target, int kernel_threads,
+              DescribeFn describe, int threads);
+  ~PointMakers();
+  PointMakers(const PointMakers&) = delete;
+  PointMakers& operator=(const PointMakers&) = delete;
+
+  /// One for each request, in their order, whichever thread makes them.
+  std::vector<MadePoint> make(std::span<const PointRequest> requests);
+
+ private:
+  void work(const std::string& workload);
+
+  const Space& space_;
+  std::shared_ptr<const Target> target_;
+  const int kernel_threads_;
+  const DescribeFn describe_;
+  std::mutex mutex_;
+  std::condition_variable asked_, done_;
+  std::span<const PointRequest> requests_;  // of the call at hand
+  std::vector<MadePoint> results_;
+  size_t next_ = 0, finished_ = 0;
+  bool end_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace fettle

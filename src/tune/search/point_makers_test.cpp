@@ -1,0 +1,71 @@
+// Candidates do not depend on how many threads make them.
+
+#include "tune/search/point_makers.h"
+
+#include <gtest/gtest.h>
+
+#include "tune/describe.h"
+#include "tune/search/search_strategy.h"
+#include "tune/sketch/sketch_space.h"
+#include "tune/space/test_workloads.h"
+
+namespace fettle {
+namespace {
+
+// Some batches of a search in which everything takes as long as predicted.
+std::vector<std::string> searched(const Space& space, const Func& workload, const char* strategy, int search_threads) {
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  const auto model = make_prediction_only();
+  Workbench bench(space, workload, target, 2, *model, describe_by_lowering(target, 2), search_threads);
+  std::unique_ptr<SearchStrategy> search;
+  if (std::string(strategy) == "population")
+    search = make_population_search(bench, {.seed = 5, .population = 48, .generations = 2, .crossover = 0.2});
+  else
+    search = make_evolutionary_search(bench, {.seed = 5, .random_points = 64, .population = 16});
+  std::vector<std::string> result;
+  for (int batch = 0; batch < 3; ++batch) {
+    std::vector<Observation> observations;
+    for (const Candidate* candidate : search->propose(8)) {
+      observations.push_back({candidate, candidate->features.predicted_seconds});
+      result.push_back(std::to_string(candidate->number) + " " + candidate->program.hex() + "\n" +
+                       bench.trace(*candidate));
+    }
+    search->observe(observations);
+    bench.rest();
+  }
+  result.push_back(std::to_string(bench.points()) + " points, " + std::to_string(bench.size()) + " candidates");
+  return result;
+}
+
+TEST(PointMakers, TheSameCandidatesWithAnyNumberOfThreads) {
+  const auto sketches = make_sketch_space();
+  const Func matmul = testing::matmul_workload(40, 48, 36, false, false, true, true);
+  for (const Space* space : {&rule_space(), static_cast<const Space*>(sketches.get())})
+    for (const char* strategy : {"evolution", "population"}) {
+      const auto alone = searched(*space, matmul, strategy, 1);
+      EXPECT_GT(alone.size(), 9u);
+      EXPECT_EQ(alone, searched(*space, matmul, strategy, 2)) << space->name() << " " << strategy;
+      EXPECT_EQ(alone, searched(*space, matmul, strategy, 5)) << space->name() << " " << strategy;
+    }
+}
+
+TEST(PointMakers, ResultsComeInTheOrderOfTheRequests) {
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  const Func pool = testing::pool_workload(14, 14, 16, false, true);
+  PointMakers makers(rule_space(), pool, target, 2, describe_by_lowering(target, 2), 3);
+  std::vector<PointRequest> requests(24);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].key = i % 6;
+  const std::vector<MadePoint> made = makers.make(requests);
+  ASSERT_EQ(made.size(), requests.size());
+  for (size_t i = 0; i < made.size(); ++i) {
+    ASSERT_TRUE(made[i].legal && made[i].lowers);
+    EXPECT_EQ(made[i].decisions, made[i % 6].decisions);
+    EXPECT_EQ(made[i].program, made[i % 6].program);
+    EXPECT_GT(made[i].features.predicted_seconds, 0);
+  }
+  EXPECT_NE(made[0].decisions, made[1].decisions);
+  EXPECT_TRUE(makers.make({}).empty());
+}
+
+}  // namespace
+}  // namespace fettle
