@@ -1,6 +1,7 @@
 // Micro-kernels through codegen/llvm: how much of the FMA peak they reach, and how long they take to compile.
 //   bench-atoms [--asm NAME] [--only SUBSTRING] [--target NAME]
-// Every row is a lowered program built here by hand: a tile of MR rows times NV vectors, accumulated over K in registers.
+// Every row is a lowered program built here by hand: a tile of MR rows times NV vectors, accumulated over K in
+// registers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,8 +74,8 @@ double worked_seconds() {
 /// Share of the FMA peak: the median over many short runs, each between two slices of the peak loop.
 double share_of_peak(Kernel* kernel, const Tile& tile, int lanes, int64_t depth, bench::PeakMeter& peak) {
   const int64_t lda = depth + 16, ldc = tile.vectors * lanes;
-  std::vector<float> a(static_cast<size_t>(tile.rows * lda + 64), 0.5f), b(static_cast<size_t>(depth * ldc + 64), 0.25f),
-      c(static_cast<size_t>(tile.rows * ldc + 64), 0.0f);
+  std::vector<float> a(static_cast<size_t>(tile.rows * lda + 64), 0.5f),
+      b(static_cast<size_t>(depth * ldc + 64), 0.25f), c(static_cast<size_t>(tile.rows * ldc + 64), 0.0f);
   const double flops = 2.0 * tile.rows * static_cast<double>(ldc) * static_cast<double>(depth);
   const int repeats = std::max(1, static_cast<int>(2e7 / flops));
   std::vector<double> shares;
@@ -162,7 +163,7 @@ int main(int argc, char** argv) {
   fmt::print("peak {:.1f} GFLOP/s\n{:22} {:>8} {:>8} {:>10} {:>8} {:>7}\n", peak.best(), "atom", "K=512", "K=64",
              "compile ms", "load ms", "bytes");
   for (const Row& row : rows)
-    fmt::print("{:22} {:7.1f}% {:7.1f}% {:10.2f} {:8.2f} {:7}\n", row.name, 100 * row.share[0],
-               100 * row.share[1], row.compile_ms, row.load_ms, row.bytes);
+    fmt::print("{:22} {:7.1f}% {:7.1f}% {:10.2f} {:8.2f} {:7}\n", row.name, 100 * row.share[0], 100 * row.share[1],
+               row.compile_ms, row.load_ms, row.bytes);
   return 0;
 }

@@ -1,8 +1,8 @@
-// The recognition model of PP-OCRv4, from the file to the library, against ONNX Runtime and OpenVINO: how far from their
-// outputs, how fast untuned and tuned, how soon, how large.
+// The recognition model of PP-OCRv4, from the file to the library, against ONNX Runtime and OpenVINO: how far from
+// their outputs, how fast untuned and tuned, how soon, how large.
 //
-// It starts the program `fettle` beside it for everything but the timing, which interleaves the libraries that fettle made
-// with the other engines.
+// It starts the program `fettle` beside it for everything but the timing, which interleaves the libraries that fettle
+// made with the other engines.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct Options {
   std::string shape = "x=1,3,48,320";
   std::string tuning_time = "60s";
   std::string out = "build/bench";
-  std::string untuned, tuned;   // libraries that are there already: only the table is made
+  std::string untuned, tuned;  // libraries that are there already: only the table is made
   int threads = 2;
   double timing_s = 15;
   bool quiet = false;
@@ -55,8 +55,8 @@ Result<ModelTimes> time_on_random_inputs(const Options& options, const std::stri
                                          const std::string& folder) {
   FETTLE_TRY(const Model model, Model::load(untuned));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, 1));
-  return time_libraries({.model = options.model, .untuned = untuned, .tuned = tuned, .threads = options.threads}, inputs,
-                        options.timing_s, folder);
+  return time_libraries({.model = options.model, .untuned = untuned, .tuned = tuned, .threads = options.threads},
+                        inputs, options.timing_s, folder);
 }
 
 std::string table(const Options& options, const ModelTimes& times) {
@@ -95,15 +95,19 @@ Result<bool> bench_recognition(const Options& options, const std::string& folder
   FETTLE_TRY(Tensor x, Tensor::make(FETTLE_F32, dims));
   std::vector<NamedTensor> first;
   first.push_back({name, std::move(x)});
-  FETTLE_TRY(const double first_s, seconds_to_first_output(options.model, first, options.threads, folder, options.quiet));
+  FETTLE_TRY(const double first_s,
+             seconds_to_first_output(options.model, first, options.threads, folder, options.quiet));
 
   const std::string home = folder + "/home", db = folder + "/records.db";
-  FETTLE_TRY_VOID(run_fettle({"compile", options.model, "--shape", options.shape, "--threads", threads, "--untuned", "-o",
-                              untuned}, home, options.quiet));
-  FETTLE_TRY_VOID(run_fettle({"tune", options.model, "--shape", options.shape, "--threads", threads, "--db", db, "--time",
-                              options.tuning_time}, home, options.quiet));
-  FETTLE_TRY_VOID(run_fettle({"compile", options.model, "--shape", options.shape, "--threads", threads, "--db", db, "-o",
-                              tuned}, home, options.quiet));
+  FETTLE_TRY_VOID(
+      run_fettle({"compile", options.model, "--shape", options.shape, "--threads", threads, "--untuned", "-o", untuned},
+                 home, options.quiet));
+  FETTLE_TRY_VOID(run_fettle({"tune", options.model, "--shape", options.shape, "--threads", threads, "--db", db,
+                              "--time", options.tuning_time},
+                             home, options.quiet));
+  FETTLE_TRY_VOID(
+      run_fettle({"compile", options.model, "--shape", options.shape, "--threads", threads, "--db", db, "-o", tuned},
+                 home, options.quiet));
   FETTLE_TRY(const ModelTimes times, time_on_random_inputs(options, untuned, tuned, folder));
   fmt::print("{}\n", table(options, times));
 
@@ -118,8 +122,8 @@ Result<bool> bench_recognition(const Options& options, const std::string& folder
   report.add("OpenVINO", times.openvino.median * 1e-6, "ms");
   report.add("file to first output, untuned, cold", first_s, "s", at_most(3));
   const std::set<std::string> needed = needed_libraries(tuned);
-  report.add("libraries that OUT.so needs besides libc",
-             static_cast<double>(needed.size() - needed.count("libc.so.6")), "", at_most(0));
+  report.add("libraries that OUT.so needs besides libc", static_cast<double>(needed.size() - needed.count("libc.so.6")),
+             "", at_most(0));
   report.add("anonymous memory beyond the arena", times.extra_bytes / (1 << 20), "MiB", at_most(8));
   fmt::print("{}", report.table());
   FETTLE_TRY_VOID(report.write(options.out));
@@ -130,14 +134,16 @@ Result<bool> bench_recognition(const Options& options, const std::string& folder
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("A whole model against ONNX Runtime and OpenVINO, interleaved. Exits with 1 if a figure misses its bound.");
+  CLI::App app(
+      "A whole model against ONNX Runtime and OpenVINO, interleaved. Exits with 1 if a figure misses its bound.");
   app.add_option("--model", options.model)->capture_default_str();
   app.add_option("--shape", options.shape, "of its input")->capture_default_str();
   app.add_option("--threads", options.threads)->capture_default_str();
   app.add_option("--tuning", options.tuning_time, "how long to tune")->capture_default_str();
   app.add_option("--timing", options.timing_s, "seconds of timing")->capture_default_str();
   app.add_option("--out", options.out, "folder of model.json")->capture_default_str();
-  auto* untuned = app.add_option("--untuned", options.untuned, "a library compiled before, with --tuned: print its row only");
+  auto* untuned =
+      app.add_option("--untuned", options.untuned, "a library compiled before, with --tuned: print its row only");
   auto* tuned = app.add_option("--tuned", options.tuned, "another, tuned");
   untuned->needs(tuned);
   tuned->needs(untuned);

@@ -1,5 +1,5 @@
-// The models of benchmarks/models.json, each from its file to the library, against ONNX Runtime and OpenVINO: how far from
-// their outputs, how fast untuned and tuned, in how much memory.
+// The models of benchmarks/models.json, each from its file to the library, against ONNX Runtime and OpenVINO: how far
+// from their outputs, how fast untuned and tuned, in how much memory.
 //
 // What tuning found, and that it ended, stays in OUT/models/: an interrupted run goes on there.
 
@@ -52,16 +52,16 @@ Result<> compile(const Options& options, const TableModel& model, int threads, c
   return {};
 }
 
-/// Tunes unless that was done before, for as long as it shall take now and by a compiler that makes the same of traces; the
-/// note says both.
+/// Tunes unless that was done before, for as long as it shall take now and by a compiler that makes the same of traces;
+/// the note says both.
 Result<> tune(const Options& options, const TableModel& model, int threads, const std::string& database) {
   const std::string note = kept(options, model, threads, "tuned");
   std::string before;
   std::getline(std::ifstream(note), before);
   const std::string wanted = options.tuning_time + ", " + program_versions();
   if (before == wanted) return {};
-  std::vector<std::string> args{"tune", model.file, "--threads", std::to_string(threads), "--db", database,
-                                "--time", options.tuning_time};
+  std::vector<std::string> args{"tune", model.file, "--threads", std::to_string(threads),
+                                "--db", database,   "--time",    options.tuning_time};
   const std::vector<std::string> shapes = shape_arguments(model.shapes());
   args.insert(args.end(), shapes.begin(), shapes.end());
   FETTLE_TRY_VOID(run_fettle(args, options.out + "/models/home", options.quiet));
@@ -75,8 +75,8 @@ Result<ModelTimes> bench(const Options& options, const TableModel& model, int th
   const auto row = [&](const char* what) {
     return fmt::format("{}, {} thread{}, {}", model.name, threads, threads == 1 ? "" : "s", what);
   };
-  ModelLibraries libraries{.model = model.file, .untuned = kept(options, model, threads, "untuned.so"), .tuned = {},
-                           .threads = threads};
+  ModelLibraries libraries{
+      .model = model.file, .untuned = kept(options, model, threads, "untuned.so"), .tuned = {}, .threads = threads};
   FETTLE_TRY_VOID(compile(options, model, threads, {"--untuned"}, libraries.untuned));
   if (options.wants("tuned")) {
     const std::string database = fmt::format("{}/models/{}.db", options.out, model.name);
@@ -94,7 +94,8 @@ Result<ModelTimes> bench(const Options& options, const TableModel& model, int th
     constexpr double kMebi = 1 << 20;
     report.add(row("peak memory"), peak.fettle_bytes / kMebi, "MiB");
     report.add(row("peak memory, ONNX Runtime"), peak.onnxruntime_bytes / kMebi, "MiB");
-    report.add(row("peak memory over ONNX Runtime's"), peak.fettle_bytes / peak.onnxruntime_bytes, "of it", at_most(1.2));
+    report.add(row("peak memory over ONNX Runtime's"), peak.fettle_bytes / peak.onnxruntime_bytes, "of it",
+               at_most(1.2));
   }
   FETTLE_TRY(const ModelTimes times, time_libraries(libraries, inputs, options.timing_s, folder));
   report.add(row("output against ONNX Runtime"), times.difference, "of scale", at_most(1e-4));
@@ -129,14 +130,17 @@ void summarise(const Options& options, int threads, const std::vector<ModelTimes
   const auto row = [&](const char* what) {
     return fmt::format("{} models, {} thread{}, {}", all.size(), threads, threads == 1 ? "" : "s", what);
   };
-  report.add(row("untuned over the better of both, geometric mean"), geometric_mean(untuned), "of its time", at_most(1.25));
+  report.add(row("untuned over the better of both, geometric mean"), geometric_mean(untuned), "of its time",
+             at_most(1.25));
   if (!options.wants("tuned")) return;
   report.add(row("tuned over the better of both, geometric mean"), geometric_mean(tuned), "of its time", at_most(1.0));
-  report.add(row("tuned over the better of both, worst"), *std::ranges::max_element(tuned), "of its time", at_most(1.15));
+  report.add(row("tuned over the better of both, worst"), *std::ranges::max_element(tuned), "of its time",
+             at_most(1.15));
 }
 
 /// Until ResNet-50's first output is there, from nothing.
-Result<> bench_first_output(const Options& options, const TableModel& model, const std::string& folder, Report& report) {
+Result<> bench_first_output(const Options& options, const TableModel& model, const std::string& folder,
+                            Report& report) {
   const int threads = *std::ranges::max_element(options.threads);
   const std::string library = kept(options, model, threads, "untuned.so");
   FETTLE_TRY(const Model loaded, Model::load(library));
@@ -178,7 +182,9 @@ int main(int argc, char** argv) {
   std::vector<std::string> only, skip;
   CLI::App app("All models against ONNX Runtime and OpenVINO, interleaved. Exits with 1 if a figure misses its bound.");
   app.add_option("--only", only, "models by name, separated by commas")->delimiter(',');
-  app.add_option("--skip", skip, "parts to leave out")->delimiter(',')->check(CLI::IsMember({"tuned", "memory", "cold"}));
+  app.add_option("--skip", skip, "parts to leave out")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"tuned", "memory", "cold"}));
   app.add_option("--threads", options.threads, "each a run of its own")->delimiter(',')->capture_default_str();
   app.add_option("--tuning", options.tuning_time, "how long to tune each model for each number of threads")
       ->capture_default_str();

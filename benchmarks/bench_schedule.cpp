@@ -13,7 +13,11 @@ int main(int argc, char** argv) {
     const char* name;
     void (*add)(Report&, const ScheduleBenchOptions&);
   };
-  constexpr Subject kSubjects[] = {{"replay", add_replay}, {"tensor_gemm", add_tensor_gemms}, {"by_hand", add_hand_schedules}, {"winograd", add_winograd}, {"dae", add_latency_hiding}};
+  constexpr Subject kSubjects[] = {{"replay", add_replay},
+                                   {"tensor_gemm", add_tensor_gemms},
+                                   {"by_hand", add_hand_schedules},
+                                   {"winograd", add_winograd},
+                                   {"dae", add_latency_hiding}};
 
   ScheduleBenchOptions options;
   std::string out = "build/bench", only;

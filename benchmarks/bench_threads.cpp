@@ -190,8 +190,8 @@ class QuotaGroup {
       std::error_code error;
       if (!std::filesystem::create_directory(folder_, error)) continue;
       const auto quota = static_cast<int>(cpus * 100'000);
-      made_ = old ? write("cpu.cfs_quota_us", std::to_string(quota))
-                  : write("cpu.max", fmt::format("{} 100000", quota));
+      made_ =
+          old ? write("cpu.cfs_quota_us", std::to_string(quota)) : write("cpu.max", fmt::format("{} 100000", quota));
       if (made_) return;
       std::filesystem::remove(folder_, error);
     }
@@ -220,8 +220,8 @@ class QuotaGroup {
 
 /// Runs `body` in a child process, whose result is a number.
 double in_child(const std::function<double()>& body) {
-  auto* result = static_cast<std::atomic<double>*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* result =
+      static_cast<std::atomic<double>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   result->store(NAN);
   const pid_t child = fork();
   if (child == 0) {

@@ -31,9 +31,9 @@ Func convolution_func(const ConvProblem& p) {
                        {c, kh, kw});
       },
       "O", {"n", "oc", "oh", "ow"});
-  return te::create_func("convolution", {source, weights}, {out},
-                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant},
-                          .free_layout = {true, false, true}});
+  return te::create_func(
+      "convolution", {source, weights}, {out},
+      {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}, .free_layout = {true, false, true}});
 }
 
 Func depthwise_func(const ConvProblem& p) {

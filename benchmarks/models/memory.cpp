@@ -22,7 +22,8 @@ Result<double> peak_of(const std::string& command) {
   while (const size_t n = fread(piece.data(), 1, piece.size(), pipe)) text.append(piece.data(), n);
   const int status = pclose(pipe);
   const auto answer = nlohmann::json::parse(text, nullptr, false);
-  if (status != 0 || !answer.is_object()) return fail(ErrorCode::E708, "the process that measures memory failed", command);
+  if (status != 0 || !answer.is_object())
+    return fail(ErrorCode::E708, "the process that measures memory failed", command);
   return answer.at("peak_bytes").get<double>() - answer.at("baseline_bytes").get<double>();
 }
 
@@ -43,10 +44,10 @@ Result<PeakMemory> measure_peak_memory(const std::string& library, const std::st
   std::string sizes;
   for (const NamedTensor& output : outputs) sizes += fmt::format(" output={}", output.tensor.n_bytes());
   PeakMemory peak;
-  FETTLE_TRY(peak.fettle_bytes, peak_of(fmt::format("'{}' '{}' fettle '{}' {}{}{}", paths.python, script, library, threads,
-                                                    arguments, sizes)));
-  FETTLE_TRY(peak.onnxruntime_bytes, peak_of(fmt::format("'{}' '{}' onnxruntime '{}' {}{}", paths.python, script, model,
-                                                         threads, arguments)));
+  FETTLE_TRY(peak.fettle_bytes, peak_of(fmt::format("'{}' '{}' fettle '{}' {}{}{}", paths.python, script, library,
+                                                    threads, arguments, sizes)));
+  FETTLE_TRY(peak.onnxruntime_bytes,
+             peak_of(fmt::format("'{}' '{}' onnxruntime '{}' {}{}", paths.python, script, model, threads, arguments)));
   return peak;
 }
 

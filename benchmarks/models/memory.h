@@ -14,8 +14,8 @@ struct PeakMemory {
   double onnxruntime_bytes = 0;
 };
 
-/// Loads and runs the library and the ONNX file it was made from, one after the other. `folder` takes the inputs. Errors:
-/// E708 a process failed.
+/// Loads and runs the library and the ONNX file it was made from, one after the other. `folder` takes the inputs.
+/// Errors: E708 a process failed.
 Result<PeakMemory> measure_peak_memory(const std::string& library, const std::string& model, int threads,
                                        const std::vector<NamedTensor>& inputs, const std::vector<NamedTensor>& outputs,
                                        const std::string& folder);

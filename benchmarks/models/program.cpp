@@ -56,7 +56,8 @@ std::vector<std::string> shape_arguments(const std::map<std::string, std::vector
 
 Result<double> seconds_to_first_output(const std::string& model, const std::vector<NamedTensor>& inputs, int threads,
                                        const std::string& folder, bool quiet) {
-  std::vector<std::string> args{"run", model, "--output-dir", folder + "/outputs", "--threads", std::to_string(threads)};
+  std::vector<std::string> args{
+      "run", model, "--output-dir", folder + "/outputs", "--threads", std::to_string(threads)};
   for (const NamedTensor& input : inputs) {
     const std::string file = fmt::format("{}/first{}.npy", folder, args.size());
     FETTLE_TRY_VOID(write_npy(file, input.tensor));

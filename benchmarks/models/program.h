@@ -18,8 +18,8 @@ Result<double> run_fettle(std::vector<std::string> args, const std::string& home
 /// "--shape", "x=1,3,48,320" for each.
 std::vector<std::string> shape_arguments(const std::map<std::string, std::vector<int64_t>>& shapes);
 
-/// Seconds from the start of `fettle run MODEL.onnx`, untuned and with empty caches, to the written outputs: the fastest of
-/// three. `folder` takes inputs, outputs and caches. Errors: those of run_fettle · E702.
+/// Seconds from the start of `fettle run MODEL.onnx`, untuned and with empty caches, to the written outputs: the
+/// fastest of three. `folder` takes inputs, outputs and caches. Errors: those of run_fettle · E702.
 Result<double> seconds_to_first_output(const std::string& model, const std::vector<NamedTensor>& inputs, int threads,
                                        const std::string& folder, bool quiet);
 

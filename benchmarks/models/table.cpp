@@ -20,7 +20,8 @@ double normal(RandomStream& stream) {  // Box and Muller
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * stream.uniform());
 }
 
-/// A bright page with lines of dark marks as large as letters, the same in every channel. image: [n, channels, height, width].
+/// A bright page with lines of dark marks as large as letters, the same in every channel. image: [n, channels, height,
+/// width].
 void print_page(Tensor& image, RandomStream& stream) {
   const int64_t height = image.shape()[2], width = image.shape()[3];
   std::vector<float> page(static_cast<size_t>(height * width), 1.0f);
@@ -30,8 +31,7 @@ void print_page(Tensor& image, RandomStream& stream) {
       for (int64_t r = 0; r < kGlyphHeight; r += kStroke)
         for (int64_t c = 0; c < kGlyphWidth; c += kStroke) {
           if (stream.below(2) == 0) continue;
-          for (int64_t i = 0; i < kStroke; ++i)
-            std::fill_n(page.begin() + (y + r + i) * width + x + c, kStroke, -1.0f);
+          for (int64_t i = 0; i < kStroke; ++i) std::fill_n(page.begin() + (y + r + i) * width + x + c, kStroke, -1.0f);
         }
     }
   const auto pixels = image.elems<float>();
@@ -72,7 +72,9 @@ Result<std::vector<TableModel>> read_model_table() {
     model.small_file =
         entry.contains("small") ? root + "/build/models/" + entry["small"].at("file").get<std::string>() : model.file;
     for (const json& input : entry.at("inputs"))
-      model.inputs.push_back({.name = input.at("name"), .shape = input.at("shape"), .fill = input.at("fill"),
+      model.inputs.push_back({.name = input.at("name"),
+                              .shape = input.at("shape"),
+                              .fill = input.at("fill"),
                               .below = input.value("below", int64_t{0})});
     models.push_back(std::move(model));
   }
@@ -83,7 +85,8 @@ Result<std::vector<NamedTensor>> table_inputs(const TableModel& entry, const Mod
   std::vector<NamedTensor> inputs;
   for (const FettleTensor& described : model.inputs()) {
     const auto input = std::ranges::find(entry.inputs, described.name, &TableInput::name);
-    if (input == entry.inputs.end()) return fail(ErrorCode::E704, "the table of models has no such input", described.name);
+    if (input == entry.inputs.end())
+      return fail(ErrorCode::E704, "the table of models has no such input", described.name);
     FETTLE_TRY(Tensor tensor, Tensor::make(static_cast<FettleDtype>(described.dtype), input->shape));
     RandomStream stream{seed, inputs.size()};
     if (described.dtype == FETTLE_F32) fill<float>(tensor, *input, stream);

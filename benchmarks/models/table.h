@@ -31,8 +31,8 @@ struct TableModel {
 /// Every model, in the table's order. Errors: E701, E703 the table cannot be read.
 Result<std::vector<TableModel>> read_model_table();
 
-/// Tensors for the inputs of `model`, in its order, filled as the table says; the same for the same seed. Errors: E704 an
-/// input that the table does not know.
+/// Tensors for the inputs of `model`, in its order, filled as the table says; the same for the same seed. Errors: E704
+/// an input that the table does not know.
 Result<std::vector<NamedTensor>> table_inputs(const TableModel& entry, const Model& model, uint64_t seed);
 
 }  // namespace fettle::bench

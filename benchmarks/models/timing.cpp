@@ -61,8 +61,8 @@ Result<double> outside_kernels(Loaded& loaded, const std::vector<NamedTensor>& i
 
 }  // namespace
 
-Result<ModelTimes> time_libraries(const ModelLibraries& libraries, const std::vector<NamedTensor>& inputs, double seconds,
-                                  const std::string& folder) {
+Result<ModelTimes> time_libraries(const ModelLibraries& libraries, const std::vector<NamedTensor>& inputs,
+                                  double seconds, const std::string& folder) {
   ModelTimes times;
   std::vector<Loaded> loaded;
   for (const std::string& path : {libraries.untuned, libraries.tuned}) {

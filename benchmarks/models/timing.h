@@ -21,16 +21,16 @@ struct ModelLibraries {
 };
 
 struct ModelTimes {
-  Estimate untuned, tuned, onnxruntime, openvino;  // ns
+  Estimate untuned, tuned, onnxruntime, openvino;             // ns
   double untuned_over_best = kNone, tuned_over_best = kNone;  // by medians, within rounds
-  double difference = kNone;   // of scale from ONNX Runtime: the largest of every output of both libraries
+  double difference = kNone;       // of scale from ONNX Runtime: the largest of every output of both libraries
   double outside_kernels = kNone;  // of the time of a run of the best library, 0.01 = 1 %
-  double extra_bytes = kNone;  // of anonymous memory beyond the arena, of the last library
+  double extra_bytes = kNone;      // of anonymous memory beyond the arena, of the last library
 };
 
-/// Everything interleaved in one run of `seconds`. `folder` takes the arrays that engines exchange. Errors: those of the
-/// libraries and engines.
-Result<ModelTimes> time_libraries(const ModelLibraries& libraries, const std::vector<NamedTensor>& inputs, double seconds,
-                                  const std::string& folder);
+/// Everything interleaved in one run of `seconds`. `folder` takes the arrays that engines exchange. Errors: those of
+/// the libraries and engines.
+Result<ModelTimes> time_libraries(const ModelLibraries& libraries, const std::vector<NamedTensor>& inputs,
+                                  double seconds, const std::string& folder);
 
 }  // namespace fettle::bench

@@ -36,10 +36,11 @@ ErrorCode expected(int64_t number) {
 std::vector<std::string> schedules(int n) {
   std::vector<std::string> traces;
   for (int i = 0; i < n; ++i)
-    traces.push_back(fmt::format("b0 = get_block(name=\"C\")\nl1, l2, l3 = get_loops(block=b0)\nl4, l5 = "
-                                 "split(loop=l1, factors=[-1, {}], tail=\"guard\")\nl6, l7 = split(loop=l2, "
-                                 "factors=[-1, {}], tail=\"guard\")\n",
-                                 1 + i % 29, 2 + i / 29));
+    traces.push_back(
+        fmt::format("b0 = get_block(name=\"C\")\nl1, l2, l3 = get_loops(block=b0)\nl4, l5 = "
+                    "split(loop=l1, factors=[-1, {}], tail=\"guard\")\nl6, l7 = split(loop=l2, "
+                    "factors=[-1, {}], tail=\"guard\")\n",
+                    1 + i % 29, 2 + i / 29));
   return traces;
 }
 
@@ -163,12 +164,12 @@ MemoryOutcome memory_of_many(int64_t made, int64_t measured, const std::filesyst
     return most;
   };
   double tuner_at_quarter = 0, worker_at_quarter = 0;
-  const auto report = tune_tasks(tasks, detect_host(1), 1, *database, **runner, *model, options,
-                                 [&](const TuneProgress& progress) {
-                                   if (tuner_at_quarter > 0 || progress.measured < measured / 4) return;
-                                   tuner_at_quarter = private_mib(::getpid());
-                                   worker_at_quarter = worker_mib();
-                                 });
+  const auto report =
+      tune_tasks(tasks, detect_host(1), 1, *database, **runner, *model, options, [&](const TuneProgress& progress) {
+        if (tuner_at_quarter > 0 || progress.measured < measured / 4) return;
+        tuner_at_quarter = private_mib(::getpid());
+        worker_at_quarter = worker_mib();
+      });
   if (!report) return outcome;
   outcome.made = report->points;
   outcome.measured = report->measured;

@@ -9,8 +9,8 @@ namespace fettle::bench {
 
 struct InjectedOutcome {
   int64_t candidates = 0, injected = 0;
-  int64_t miscounted = 0;    // injected ones that were recorded as something else, and good ones that failed
-  bool tuning_ended = false;  // a tuning among such candidates
+  int64_t miscounted = 0;      // injected ones that were recorded as something else, and good ones that failed
+  bool tuning_ended = false;   // a tuning among such candidates
   bool best_is_right = false;  // what it chose is none of those
   std::string problem;
 };
@@ -19,7 +19,7 @@ InjectedOutcome inject(int candidates, const std::filesystem::path& folder);
 
 struct ReplayOutcome {
   int64_t measured = 0, replayed = 0;
-  int64_t different = 0;  // of the replayed sequence
+  int64_t different = 0;   // of the replayed sequence
   int64_t not_prefix = 0;  // shorter budgets whose sequence is no prefix
   int64_t shorter = 0;     // of so many
 };

@@ -35,12 +35,12 @@ int be_tuner(const std::filesystem::path& folder, int tell, int64_t trials) {
   options.scheduler.patience = 1000;
   options.timing.batch_s = 2e-3;  // long enough for a child to be met alive
   options.timing.max_seconds = 0.05;
-  const auto report = tune_tasks(
-      {{small_product(30, 48, 20), 2, "a"}, {small_product(61, 96, 40), 1, "b"}}, detect_host(1), 1, **database,
-      **runner, *model, options, [&](const TuneProgress& progress) {
-        const int64_t measured = progress.measured;
-        (void)!::write(tell, &measured, sizeof measured);
-      });
+  const auto report =
+      tune_tasks({{small_product(30, 48, 20), 2, "a"}, {small_product(61, 96, 40), 1, "b"}}, detect_host(1), 1,
+                 **database, **runner, *model, options, [&](const TuneProgress& progress) {
+                   const int64_t measured = progress.measured;
+                   (void)!::write(tell, &measured, sizeof measured);
+                 });
   return report ? 0 : 1;
 }
 

@@ -1,6 +1,6 @@
-/* Runs a compiled model once. Each argument is a file of raw bytes for one input, in the model's order; the outputs' raw
- * bytes go to standard output.
- *   cc -I FOLDER_OF_model.h run_model.c model.so -Wl,-rpath,'$ORIGIN' -o run_model && ./run_model x.raw > y.raw */
+/* Runs a compiled model once. Each argument is a file of raw bytes for one input, in the model's order; the outputs'
+ * raw bytes go to standard output. cc -I FOLDER_OF_model.h run_model.c model.so -Wl,-rpath,'$ORIGIN' -o run_model &&
+ * ./run_model x.raw > y.raw */
 #include <stdio.h>
 #include <stdlib.h>
 

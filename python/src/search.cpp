@@ -55,7 +55,8 @@ struct PyCandidate {
 };
 nb::object candidate_to_python(const Workbench& bench, const Candidate* c) {
   if (!c) return nb::none();
-  return nb::cast(PyCandidate{c->number, c->decisions, bench.trace(*c), c->features.predicted_seconds, c->features.values});
+  return nb::cast(
+      PyCandidate{c->number, c->decisions, bench.trace(*c), c->features.predicted_seconds, c->features.values});
 }
 const Candidate* candidate_of(Workbench& bench, nb::handle value) {
   const int64_t number = nb::cast<PyCandidate&>(value).number;

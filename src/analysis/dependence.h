@@ -31,28 +31,28 @@ std::vector<int> consumers_of(const std::vector<Dependence>& dependences, int si
 /// E227, with the reason.
 Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::string_view writer,
                                  std::string_view reader, const Buffer& buffer, bool in_order = false);
-/// Whether the iterations of the nest down to `innermost` may come in another order, as far as different blocks under it
-/// meet in a buffer: each needs what its own iteration made, and overwrites no other's. E227, with the reason.
+/// Whether the iterations of the nest down to `innermost` may come in another order, as far as different blocks under
+/// it meet in a buffer: each needs what its own iteration made, and overwrites no other's. E227, with the reason.
 Result<> check_iterations_apart(const Func& func, const ForNode& innermost);
 
 /// What may be assumed when a block is moved.
 struct BlockTraits {
-  bool dominant = false;        // no other block of its parent writes its outputs
-  bool only_spatial = false;    // all iterators are spatial
+  bool dominant = false;      // no other block of its parent writes its outputs
+  bool only_spatial = false;  // all iterators are spatial
   bool reads_own_output = false;
-  bool affine = false;          // the bindings are quasi-affine and independent of each other
-  bool covers_domain = false;   // every point of the iterators' domains is reached
-  bool covers_output = false;   // … and with them every element of its outputs is written
+  bool affine = false;         // the bindings are quasi-affine and independent of each other
+  bool covers_domain = false;  // every point of the iterators' domains is reached
+  bool covers_output = false;  // … and with them every element of its outputs is written
 
   /// Writes each output element it names as a function of its iterators alone.
   bool complete() const { return dominant && only_spatial && !reads_own_output && affine; }
-  bool reduction = false;       // dominant, an init, iterators spatial or reduce, outputs named by spatial ones alone
+  bool reduction = false;  // dominant, an init, iterators spatial or reduce, outputs named by spatial ones alone
 };
 BlockTraits block_traits(const Func& func, const std::vector<BlockSite>& sites, int site);
 
 /// Whether iterations of a loop may run in any order and at once: no iteration writes what another one writes (unless
-/// both write the same value), or reads what another one writes; blocks that write one buffer do so in the same places in
-/// each iteration, or in different ones in different iterations. A loop on which a reduce, scan or opaque iterator
+/// both write the same value), or reads what another one writes; blocks that write one buffer do so in the same places
+/// in each iteration, or in different ones in different iterations. A loop on which a reduce, scan or opaque iterator
 /// depends is refused. For several questions about one program; `func` and `sites` must outlive it.
 class ParallelCheck {
  public:
@@ -63,12 +63,12 @@ class ParallelCheck {
  private:
   struct Known {
     bool asked = false;
-    std::string problem;                       // why no two instances may run at once; empty: they may …
+    std::string problem;                        // why no two instances may run at once; empty: they may …
     std::vector<const ForNode*> spatial_loops;  // … if they differ in one of these, where the block updates
     bool updates = false;
     bool injective_asked = false, injective = false;  // instances that differ in spatial_loops differ in iterators
     std::string why_not_injective;
-    std::optional<Analyzer> analyzer;          // with the site bound
+    std::optional<Analyzer> analyzer;  // with the site bound
   };
   Known& known(size_t site);
   /// Fills in what is known of spatial_loops and injective.

@@ -78,9 +78,8 @@ class Nest {
       Interval range = Interval::single(sum.constant);
       bool known = true;
       for (const LinearTerm& t : sum.terms) {
-        const auto loop = std::ranges::find(plain_loops_, t.expr.get(), [](const PlainLoop& l) {
-          return static_cast<const ExprNode*>(l.var);
-        });
+        const auto loop = std::ranges::find(plain_loops_, t.expr.get(),
+                                            [](const PlainLoop& l) { return static_cast<const ExprNode*>(l.var); });
         known = known && loop != plain_loops_.end();
         if (known) range = range + Interval{loop->min, loop->min + loop->extent - 1} * Interval::single(t.coeff);
       }

@@ -14,9 +14,9 @@ namespace fettle {
 /// A block below the root, with the loops between the block around it (its parent) and itself.
 struct BlockSite {
   const BlockNode* block = nullptr;
-  int parent = -1;                          // index in the list of sites; -1: the root block
-  std::vector<const ForNode*> loops;        // outermost first
-  Expr condition;                           // of if statements in between; null: none
+  int parent = -1;                    // index in the list of sites; -1: the root block
+  std::vector<const ForNode*> loops;  // outermost first
+  Expr condition;                     // of if statements in between; null: none
 
   /// Index of `loop` in `loops`, or -1.
   int depth_of(const ForNode* loop) const;

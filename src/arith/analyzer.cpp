@@ -95,8 +95,7 @@ void Analyzer::bind_range(const Var& var, Interval range, Modular mod) {
 }
 
 void Analyzer::bind_params(const Func& func) {
-  for (const IntParam& p : func->int_params)
-    bind_range(p.var, {p.min, p.max}, make_modular(p.multiple_of, 0));
+  for (const IntParam& p : func->int_params) bind_range(p.var, {p.min, p.max}, make_modular(p.multiple_of, 0));
 }
 
 Analyzer::Scope::Scope(Analyzer* analyzer)
@@ -140,8 +139,10 @@ Analyzer::Scope Analyzer::assume(const Expr& condition) {
 void Analyzer::tighten(const VarNode* var, Interval range) {
   const int at = rank(var);
   VarFacts facts;
-  if (at >= 0) facts = vars_[static_cast<size_t>(at)];
-  else facts.var = Var(var);
+  if (at >= 0)
+    facts = vars_[static_cast<size_t>(at)];
+  else
+    facts.var = Var(var);
   const Interval narrowed = intersect(facts.range, range);
   if (at >= 0 && narrowed == facts.range) return;
   facts.range = narrowed;
@@ -154,8 +155,10 @@ void Analyzer::constrain(const LinearForm& nonnegative) {
     const LinearTerm& t = nonnegative.terms[0];
     if (const auto* var = t.expr.as<VarNode>(); var && nonnegative.constant != INT64_MIN && t.coeff != INT64_MIN) {
       // c v + k >= 0  →  v >= ceil(-k / c), or v <= floor(k / -c) where c < 0
-      if (t.coeff > 0) tighten(var, {-floordiv_int(nonnegative.constant, t.coeff), Interval::kPosInf});
-      else tighten(var, {Interval::kNegInf, floordiv_int(nonnegative.constant, -t.coeff)});
+      if (t.coeff > 0)
+        tighten(var, {-floordiv_int(nonnegative.constant, t.coeff), Interval::kPosInf});
+      else
+        tighten(var, {Interval::kNegInf, floordiv_int(nonnegative.constant, -t.coeff)});
       return;
     }
   }
@@ -204,7 +207,8 @@ void Analyzer::add_facts(const Expr& condition, bool simplified) {
           }
           break;
         }
-        default: break;
+        default:
+          break;
       }
     }
   }
@@ -212,14 +216,19 @@ void Analyzer::add_facts(const Expr& condition, bool simplified) {
     // With floats, where !(a < b) is not b <= a, the condition is kept as it is.
     if (const auto* inner = n->a.as<BinaryNode>(); inner && !inner->a.dtype().is_float()) {
       switch (inner->op) {
-        case BinaryOp::kLt: return add_facts(le(inner->b, inner->a), simplified);
-        case BinaryOp::kLe: return add_facts(lt(inner->b, inner->a), simplified);
-        case BinaryOp::kEq: return add_facts(ne(inner->a, inner->b), simplified);
-        case BinaryOp::kNe: return add_facts(eq(inner->a, inner->b), simplified);
+        case BinaryOp::kLt:
+          return add_facts(le(inner->b, inner->a), simplified);
+        case BinaryOp::kLe:
+          return add_facts(lt(inner->b, inner->a), simplified);
+        case BinaryOp::kEq:
+          return add_facts(ne(inner->a, inner->b), simplified);
+        case BinaryOp::kNe:
+          return add_facts(eq(inner->a, inner->b), simplified);
         case BinaryOp::kOr:
           add_facts(logical_not(inner->a), simplified);
           return add_facts(logical_not(inner->b), simplified);
-        default: break;
+        default:
+          break;
       }
     }
   }
@@ -233,7 +242,8 @@ void Analyzer::add_facts(const Expr& condition, bool simplified) {
 
 Interval Analyzer::term_bounds(const Expr& term) const {
   switch (term.kind()) {
-    case ExprKind::kIntImm: return Interval::single(term.as<IntImmNode>()->value);
+    case ExprKind::kIntImm:
+      return Interval::single(term.as<IntImmNode>()->value);
     case ExprKind::kVar: {
       const int at = rank(term.as<VarNode>());
       return at >= 0 ? vars_[static_cast<size_t>(at)].range : Interval{};
@@ -246,9 +256,12 @@ Interval Analyzer::term_bounds(const Expr& term) const {
           const LinearForm form = linear_form(term);
           return within_constraint_ ? plain_bounds(form) : int_bounds(form);
         }
-        case BinaryOp::kMul: return term_bounds(n->a) * term_bounds(n->b);
-        case BinaryOp::kFloorDiv: return floordiv(term_bounds(n->a), term_bounds(n->b));
-        case BinaryOp::kFloorMod: return floormod(term_bounds(n->a), term_bounds(n->b));
+        case BinaryOp::kMul:
+          return term_bounds(n->a) * term_bounds(n->b);
+        case BinaryOp::kFloorDiv:
+          return floordiv(term_bounds(n->a), term_bounds(n->b));
+        case BinaryOp::kFloorMod:
+          return floormod(term_bounds(n->a), term_bounds(n->b));
         case BinaryOp::kMin: {
           const Interval x = term_bounds(n->a), y = term_bounds(n->b);
           return {std::min(x.min, y.min), std::min(x.max, y.max)};
@@ -257,7 +270,8 @@ Interval Analyzer::term_bounds(const Expr& term) const {
           const Interval x = term_bounds(n->a), y = term_bounds(n->b);
           return {std::max(x.min, y.min), std::max(x.max, y.max)};
         }
-        default: return {};
+        default:
+          return {};
       }
     }
     case ExprKind::kSelect: {
@@ -272,7 +286,8 @@ Interval Analyzer::term_bounds(const Expr& term) const {
       if (from.code == TypeCode::kUInt && from.bits < 64) return {0, (int64_t{1} << from.bits) - 1};
       return {};
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -311,8 +326,10 @@ Interval Analyzer::int_bounds(const LinearForm& form) const {
       LinearForm rest = form;
       rest.add(c, -k);
       const Interval of_rest = plain_bounds(rest);
-      if (k > 0) bounds.min = std::max(bounds.min, of_rest.min);
-      else bounds.max = std::min(bounds.max, of_rest.max);
+      if (k > 0)
+        bounds.min = std::max(bounds.min, of_rest.min);
+      else
+        bounds.max = std::min(bounds.max, of_rest.max);
       break;
     }
   }
@@ -328,7 +345,8 @@ Interval Analyzer::int_bounds(const Expr& e) {
 
 Modular Analyzer::term_modular(const Expr& term) const {
   switch (term.kind()) {
-    case ExprKind::kIntImm: return Modular::constant(term.as<IntImmNode>()->value);
+    case ExprKind::kIntImm:
+      return Modular::constant(term.as<IntImmNode>()->value);
     case ExprKind::kVar: {
       const int at = rank(term.as<VarNode>());
       if (at < 0) return {};
@@ -339,8 +357,10 @@ Modular Analyzer::term_modular(const Expr& term) const {
       const auto* n = term.as<BinaryNode>();
       switch (n->op) {
         case BinaryOp::kAdd:
-        case BinaryOp::kSub: return modular(linear_form(term));
-        case BinaryOp::kMul: return term_modular(n->a) * term_modular(n->b);
+        case BinaryOp::kSub:
+          return modular(linear_form(term));
+        case BinaryOp::kMul:
+          return term_modular(n->a) * term_modular(n->b);
         case BinaryOp::kFloorDiv: {
           const int64_t* d = as_int(n->b);
           if (!d || *d <= 0) return {};
@@ -357,15 +377,18 @@ Modular Analyzer::term_modular(const Expr& term) const {
           return make_modular(std::gcd(m.coeff, *d), m.base);
         }
         case BinaryOp::kMin:
-        case BinaryOp::kMax: return join(term_modular(n->a), term_modular(n->b));
-        default: return {};
+        case BinaryOp::kMax:
+          return join(term_modular(n->a), term_modular(n->b));
+        default:
+          return {};
       }
     }
     case ExprKind::kSelect: {
       const auto* n = term.as<SelectNode>();
       return join(term_modular(n->if_true), term_modular(n->if_false));
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -476,9 +499,7 @@ bool Analyzer::can_prove_equal(const Expr& a, const Expr& b) {
   return simplifier.prove_nonnegative(difference, 24);
 }
 
-bool Analyzer::can_prove_nonnegative(const LinearForm& form) {
-  return Simplifier(*this).prove_nonnegative(form, 64);
-}
+bool Analyzer::can_prove_nonnegative(const LinearForm& form) { return Simplifier(*this).prove_nonnegative(form, 64); }
 
 std::optional<int64_t> Analyzer::constant_value(const Expr& e) {
   if (const int64_t* value = as_int(e)) return *value;

@@ -105,11 +105,11 @@ class Analyzer {
 
   SmallVector<const VarNode*, 12> keys_;  // of vars_, for a quick search
   SmallVector<VarFacts, 12> vars_;
-  SmallVector<Change, 4> changes_;     // earlier facts of variables that a scope changed
+  SmallVector<Change, 4> changes_;          // earlier facts of variables that a scope changed
   SmallVector<LinearForm, 2> constraints_;  // each >= 0
-  std::vector<Expr> truths_;           // opaque conditions that hold
-  uint64_t epoch_ = 0;                 // counts changes of the facts
-  bool proving_ = false;               // no proof is begun within a proof
+  std::vector<Expr> truths_;                // opaque conditions that hold
+  uint64_t epoch_ = 0;                      // counts changes of the facts
+  bool proving_ = false;                    // no proof is begun within a proof
   mutable bool within_constraint_ = false;  // constraints are not applied to what remains of applying one
 };
 

@@ -160,14 +160,21 @@ class RandomExprs {
       return random_.below(4) == 0 ? Expr(constant()) : Expr(vars_[random_.below(vars_.size())]);
     switch (random_.below(10)) {
       case 0:
-      case 1: return index(depth - 1) + index(depth - 1);
-      case 2: return index(depth - 1) - index(depth - 1);
+      case 1:
+        return index(depth - 1) + index(depth - 1);
+      case 2:
+        return index(depth - 1) - index(depth - 1);
       case 3:
-      case 4: return index(depth - 1) * Expr(constant());
-      case 5: return floordiv(index(depth - 1), Expr(static_cast<int64_t>(1 + random_.below(8))));
-      case 6: return floormod(index(depth - 1), Expr(static_cast<int64_t>(1 + random_.below(8))));
-      case 7: return min(index(depth - 1), index(depth - 1));
-      case 8: return max(index(depth - 1), index(depth - 1));
+      case 4:
+        return index(depth - 1) * Expr(constant());
+      case 5:
+        return floordiv(index(depth - 1), Expr(static_cast<int64_t>(1 + random_.below(8))));
+      case 6:
+        return floormod(index(depth - 1), Expr(static_cast<int64_t>(1 + random_.below(8))));
+      case 7:
+        return min(index(depth - 1), index(depth - 1));
+      case 8:
+        return max(index(depth - 1), index(depth - 1));
       default:
         if (random_.below(3) == 0) return index(depth - 1) * index(depth - 1);
         return select(condition(depth - 1), index(depth - 1), index(depth - 1));
@@ -176,17 +183,24 @@ class RandomExprs {
   Expr condition(int depth) {
     if (depth > 1 && random_.below(3) == 0) {
       switch (random_.below(3)) {
-        case 0: return logical_and(condition(depth - 1), condition(depth - 1));
-        case 1: return logical_or(condition(depth - 1), condition(depth - 1));
-        default: return logical_not(condition(depth - 1));
+        case 0:
+          return logical_and(condition(depth - 1), condition(depth - 1));
+        case 1:
+          return logical_or(condition(depth - 1), condition(depth - 1));
+        default:
+          return logical_not(condition(depth - 1));
       }
     }
     const Expr x = index(depth > 0 ? depth - 1 : 0), y = index(depth > 0 ? depth - 1 : 0);
     switch (random_.below(4)) {
-      case 0: return eq(x, y);
-      case 1: return ne(x, y);
-      case 2: return lt(x, y);
-      default: return le(x, y);
+      case 0:
+        return eq(x, y);
+      case 1:
+        return ne(x, y);
+      case 2:
+        return lt(x, y);
+      default:
+        return le(x, y);
     }
   }
 

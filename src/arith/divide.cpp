@@ -27,8 +27,10 @@ void partition(const LinearForm& x, int64_t g, LinearForm& high, LinearForm& low
   high = LinearForm(0);
   low = LinearForm(x.constant);
   for (const LinearTerm& t : x.terms) {
-    if (t.coeff % g == 0) high.terms.push_back({t.expr, t.coeff / g});
-    else low.terms.push_back(t);
+    if (t.coeff % g == 0)
+      high.terms.push_back({t.expr, t.coeff / g});
+    else
+      low.terms.push_back(t);
   }
 }
 
@@ -99,8 +101,10 @@ LinearForm Simplifier::divide(LinearForm x, int64_t c) {
       t.coeff -= whole * c;
       changed = true;
     }
-    if (t.coeff == 0) x.terms.erase(x.terms.begin() + static_cast<std::ptrdiff_t>(i));
-    else ++i;
+    if (t.coeff == 0)
+      x.terms.erase(x.terms.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
   }
   if (x.terms.empty()) return quotient;
   if (changed && one_period(a_.int_bounds(x), c, &period)) {
@@ -158,8 +162,10 @@ LinearForm Simplifier::modulo(LinearForm x, int64_t c) {
     x.constant = floormod_int(x.constant, c);
     for (size_t i = 0; i < x.terms.size();) {
       x.terms[i].coeff %= c;
-      if (x.terms[i].coeff == 0) x.terms.erase(x.terms.begin() + static_cast<std::ptrdiff_t>(i));
-      else ++i;
+      if (x.terms[i].coeff == 0)
+        x.terms.erase(x.terms.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        ++i;
     }
     // u (y % m) = u y modulo c where c divides u m
     for (size_t i = 0; i < x.terms.size(); ++i) {

@@ -24,8 +24,8 @@ Interval floormod(Interval a, Interval b) {
     return {floormod_int(a.min, b.min), floormod_int(a.max, b.min)};
   Interval result{0, b.max == Interval::kPosInf ? b.max : b.max - 1};
   if (a.min >= 0) {
-    result.max = std::min(result.max, a.max);       // x mod b <= x
-    if (a.max < b.min) result.min = a.min;          // x mod b == x
+    result.max = std::min(result.max, a.max);  // x mod b <= x
+    if (a.max < b.min) result.min = a.min;     // x mod b == x
   }
   return result;
 }

@@ -34,7 +34,8 @@ void accumulate(const Expr& e, int64_t scale, LinearForm& out) {
         if (const int64_t* k = as_int(n->b)) return accumulate(n->a, wrapping_mul(scale, *k), out);
         if (const int64_t* k = as_int(n->a)) return accumulate(n->b, wrapping_mul(scale, *k), out);
         break;
-      default: break;
+      default:
+        break;
     }
   }
   out.add_term(e, scale);
@@ -105,8 +106,10 @@ Expr to_expr(const LinearForm& form) {
   for (size_t i = 0; i < form.terms.size(); ++i) {
     if (i == first) continue;
     const LinearTerm& t = form.terms[i];
-    if (t.coeff < 0 && t.coeff != INT64_MIN) sum = sum - t.expr * Expr(-t.coeff);
-    else sum = sum + t.expr * Expr(t.coeff);
+    if (t.coeff < 0 && t.coeff != INT64_MIN)
+      sum = sum - t.expr * Expr(-t.coeff);
+    else
+      sum = sum + t.expr * Expr(t.coeff);
   }
   if (constant_used || form.constant == 0) return sum;
   if (form.constant < 0 && form.constant != INT64_MIN) return sum - Expr(-form.constant);
@@ -132,8 +135,7 @@ std::optional<VarSplit> split_linear(const Expr& e, const VarNode* var) {
     const auto t = split_linear(s->if_true, var), f = split_linear(s->if_false, var);
     if (!t || !f) return std::nullopt;
     const bool same = structural_equal(t->coeff, f->coeff);
-    return VarSplit{same ? t->coeff : select(s->condition, t->coeff, f->coeff),
-                    select(s->condition, t->rest, f->rest)};
+    return VarSplit{same ? t->coeff : select(s->condition, t->coeff, f->coeff), select(s->condition, t->rest, f->rest)};
   }
   if (!uses_var(e, var)) return VarSplit{0, e};
   return std::nullopt;

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "base/small_vector.h"
-#include "ir/compare.h"
 #include "ir/buffer.h"
+#include "ir/compare.h"
 
 namespace fettle {
 
 struct LinearTerm {
-  Expr expr;        // neither a sum nor a constant
+  Expr expr;          // neither a sum nor a constant
   int64_t coeff = 0;  // never 0 within a form
 };
 

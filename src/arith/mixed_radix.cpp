@@ -135,8 +135,10 @@ std::optional<SumTerm> MixedRadix::parse_term(const Expr& e, int64_t coeff) {
     } else if (n->op == BinaryOp::kFloorMod) {
       const auto* inner = n->a.as<BinaryNode>();
       const int64_t* d = inner && inner->op == BinaryOp::kFloorDiv ? as_int(inner->b) : nullptr;
-      if (d && *d > 0) digit = part_of(inner->a, *d, *c);
-      else digit = part_of(n->a, 1, *c);
+      if (d && *d > 0)
+        digit = part_of(inner->a, *d, *c);
+      else
+        digit = part_of(n->a, 1, *c);
     }
   } else if (e.kind() == ExprKind::kVar) {
     digit = part_of(e, 1, 0);
@@ -189,9 +191,12 @@ std::optional<BalanceCondition> balance_condition(const LinearForm& room) {
   const SelectNode* s = nullptr;
   for (const LinearTerm& t : room.terms) {
     const auto* select = t.expr.as<SelectNode>();
-    if (select && t.coeff == 1 && !s) s = select;
-    else if (t.coeff < 0 && t.coeff != INT64_MIN) b.w.terms.push_back({t.expr, -t.coeff});
-    else return std::nullopt;
+    if (select && t.coeff == 1 && !s)
+      s = select;
+    else if (t.coeff < 0 && t.coeff != INT64_MIN)
+      b.w.terms.push_back({t.expr, -t.coeff});
+    else
+      return std::nullopt;
   }
   if (!s || b.w.terms.empty()) return std::nullopt;
   const int64_t *more = as_int(s->if_true), *less = as_int(s->if_false);

@@ -45,8 +45,8 @@ struct Source {
 
 /// One condition of the predicate, over loops: sum < bound, or sum >= bound.
 struct RadixCondition {
-  LinearForm room;   // the condition is room >= 0
-  DigitSum sum;      // scales > 0
+  LinearForm room;  // the condition is room >= 0
+  DigitSum sum;     // scales > 0
   Expr bound;
   bool upper = true;
   bool comparison = false;

@@ -32,7 +32,8 @@ class EndsOf {
     if (!n || e.dtype() != kI64) return std::nullopt;
     switch (n->op) {
       case BinaryOp::kAdd:
-      case BinaryOp::kSub: return of_sum(e);
+      case BinaryOp::kSub:
+        return of_sum(e);
       case BinaryOp::kMul: {
         const auto x = of(n->a), y = of(n->b);
         if (!x || !y) return std::nullopt;
@@ -64,7 +65,8 @@ class EndsOf {
         if (!x || !y) return std::nullopt;
         return Ends{binary(n->op, x->min, y->min), binary(n->op, x->max, y->max)};
       }
-      default: return std::nullopt;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -124,8 +126,8 @@ Analyzer::Scope bind_domains(std::span<const VarDomain> domains, Analyzer& analy
   return scope;
 }
 
-// The values of a term at the ends of a domain with constant bounds: the domain's variable, or the lesser (greater) of it
-// and a constant, as balanced tiles have it. Nothing for other terms.
+// The values of a term at the ends of a domain with constant bounds: the domain's variable, or the lesser (greater) of
+// it and a constant, as balanced tiles have it. Nothing for other terms.
 std::optional<Interval> ends_of_term(const Expr& term, const VarDomain& domain) {
   const int64_t *first = as_int(domain.range.min), *count = as_int(domain.range.extent);
   if (!first || !count) return std::nullopt;
@@ -176,7 +178,8 @@ std::optional<Range> bound_range_of(const Range& range, std::span<const VarDomai
     if (auto result = range_of_sum(first, *width, domains, analyzer)) return result;
   const auto low = ends_of(analyzer.to_expr(first), domains, analyzer);
   if (!low) return std::nullopt;
-  if (width) return from_ends({low->min, low->max == low->min && *width == 1 ? low->min : low->max + (*width - 1)}, analyzer);
+  if (width)
+    return from_ends({low->min, low->max == low->min && *width == 1 ? low->min : low->max + (*width - 1)}, analyzer);
   const Expr last = analyzer.simplify(range.min + range.extent - 1);
   if (loads(last)) return std::nullopt;
   const auto high = ends_of(last, domains, analyzer);

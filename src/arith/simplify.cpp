@@ -18,15 +18,18 @@ int compare_terms(const Analyzer& analyzer, const Expr& a, const Expr& b) {
       if (int c = order(rank(x), rank(y))) return c;
       return x->name.compare(y->name);
     }
-    case ExprKind::kIntImm: return order(a.as<IntImmNode>()->value, b.as<IntImmNode>()->value);
+    case ExprKind::kIntImm:
+      return order(a.as<IntImmNode>()->value, b.as<IntImmNode>()->value);
     case ExprKind::kBinary: {
       const auto *x = a.as<BinaryNode>(), *y = b.as<BinaryNode>();
       if (int c = order(x->op, y->op)) return c;
       if (int c = compare_terms(analyzer, x->a, y->a)) return c;
       return compare_terms(analyzer, x->b, y->b);
     }
-    case ExprKind::kNot: return compare_terms(analyzer, a.as<NotNode>()->a, b.as<NotNode>()->a);
-    case ExprKind::kCast: return compare_terms(analyzer, a.as<CastNode>()->a, b.as<CastNode>()->a);
+    case ExprKind::kNot:
+      return compare_terms(analyzer, a.as<NotNode>()->a, b.as<NotNode>()->a);
+    case ExprKind::kCast:
+      return compare_terms(analyzer, a.as<CastNode>()->a, b.as<CastNode>()->a);
     case ExprKind::kSelect: {
       const auto *x = a.as<SelectNode>(), *y = b.as<SelectNode>();
       if (int c = compare_terms(analyzer, x->condition, y->condition)) return c;
@@ -49,7 +52,8 @@ int compare_terms(const Analyzer& analyzer, const Expr& a, const Expr& b) {
         if (int c = compare_terms(analyzer, x->args[i], y->args[i])) return c;
       return 0;
     }
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -88,7 +92,8 @@ LinearForm Simplifier::linear(const Expr& e) {
 
 void Simplifier::accumulate(const Expr& e, int64_t scale, LinearForm& out) {
   switch (e.kind()) {
-    case ExprKind::kIntImm: return out.add_constant(e.as<IntImmNode>()->value, scale);
+    case ExprKind::kIntImm:
+      return out.add_constant(e.as<IntImmNode>()->value, scale);
     case ExprKind::kVar: {
       const int at = a_.rank(e.as<VarNode>());
       if (at >= 0) {
@@ -98,8 +103,10 @@ void Simplifier::accumulate(const Expr& e, int64_t scale, LinearForm& out) {
       }
       return out.add_term(e, scale);
     }
-    case ExprKind::kBinary: return accumulate_binary(e, scale, out);
-    case ExprKind::kSelect: return out.add(select_form(e), scale);
+    case ExprKind::kBinary:
+      return accumulate_binary(e, scale, out);
+    case ExprKind::kSelect:
+      return out.add(select_form(e), scale);
     default: {
       const Expr fresh = rewrite_children(e);
       if (const int64_t* value = as_int(fresh)) return out.add_constant(*value, scale);
@@ -110,7 +117,9 @@ void Simplifier::accumulate(const Expr& e, int64_t scale, LinearForm& out) {
 
 void Simplifier::accumulate_binary(const Expr& e, int64_t scale, LinearForm& out) {
   const auto* n = e.as<BinaryNode>();
-  const auto scaled = [&](int64_t k) { return static_cast<int64_t>(static_cast<uint64_t>(scale) * static_cast<uint64_t>(k)); };
+  const auto scaled = [&](int64_t k) {
+    return static_cast<int64_t>(static_cast<uint64_t>(scale) * static_cast<uint64_t>(k));
+  };
   switch (n->op) {
     case BinaryOp::kAdd:
       accumulate(n->a, scale, out);
@@ -126,8 +135,10 @@ void Simplifier::accumulate_binary(const Expr& e, int64_t scale, LinearForm& out
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
     case BinaryOp::kMin:
-    case BinaryOp::kMax: break;
-    default: return out.add_term(rewrite_children(e), scale);
+    case BinaryOp::kMax:
+      break;
+    default:
+      return out.add_term(rewrite_children(e), scale);
   }
   if (n->op == BinaryOp::kFloorDiv || n->op == BinaryOp::kFloorMod) {
     // v / c and v % c, as packed layouts have it.
@@ -157,14 +168,20 @@ void Simplifier::accumulate_binary(const Expr& e, int64_t scale, LinearForm& out
   LinearForm form;
   switch (n->op) {
     case BinaryOp::kFloorDiv:
-      if (const int64_t* c = as_int(n->b)) form = divide(linear(n->a), *c);
-      else form = divide(linear(n->a), linear(n->b));
+      if (const int64_t* c = as_int(n->b))
+        form = divide(linear(n->a), *c);
+      else
+        form = divide(linear(n->a), linear(n->b));
       break;
     case BinaryOp::kFloorMod:
-      if (const int64_t* c = as_int(n->b)) form = modulo(linear(n->a), *c);
-      else form = modulo(linear(n->a), linear(n->b));
+      if (const int64_t* c = as_int(n->b))
+        form = modulo(linear(n->a), *c);
+      else
+        form = modulo(linear(n->a), linear(n->b));
       break;
-    default: form = min_or_max(n->op == BinaryOp::kMin, linear(n->a), linear(n->b)); break;
+    default:
+      form = min_or_max(n->op == BinaryOp::kMin, linear(n->a), linear(n->b));
+      break;
   }
   out.add(form, scale);
   if (shared && memo_.size() < 32) memo_.push_back({e, a_.epoch_, std::move(form)});
@@ -359,7 +376,8 @@ Expr Simplifier::rewrite(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::kIntImm:
     case ExprKind::kFloatImm:
-    case ExprKind::kVar: return e;
+    case ExprKind::kVar:
+      return e;
     case ExprKind::kSelect: {
       const auto* n = e.as<SelectNode>();
       if (n->condition.dtype() != kBool) return rewrite_children(e);
@@ -378,30 +396,39 @@ Expr Simplifier::rewrite(const Expr& e) {
       if (c == n->condition && x == n->if_true && y == n->if_false) return e;
       return select(c, x, y);
     }
-    default: return rewrite_children(e);
+    default:
+      return rewrite_children(e);
   }
 }
 
 Expr Simplifier::rewrite_bool(const Expr& e) {
   Expr result = e;
   switch (e.kind()) {
-    case ExprKind::kIntImm: return e;
-    case ExprKind::kBinary: result = rewrite_bool_binary(*e.as<BinaryNode>(), e); break;
+    case ExprKind::kIntImm:
+      return e;
+    case ExprKind::kBinary:
+      result = rewrite_bool_binary(*e.as<BinaryNode>(), e);
+      break;
     case ExprKind::kNot: {
       const Expr& inner = e.as<NotNode>()->a;
       if (const auto* n = inner.as<BinaryNode>()) {
         switch (n->op) {
-          case BinaryOp::kAnd: return rewrite_bool(logical_or(logical_not(n->a), logical_not(n->b)));
-          case BinaryOp::kOr: return rewrite_bool(logical_and(logical_not(n->a), logical_not(n->b)));
+          case BinaryOp::kAnd:
+            return rewrite_bool(logical_or(logical_not(n->a), logical_not(n->b)));
+          case BinaryOp::kOr:
+            return rewrite_bool(logical_and(logical_not(n->a), logical_not(n->b)));
           case BinaryOp::kLt:
             if (!n->a.dtype().is_float()) return rewrite_bool(le(n->b, n->a));
             break;
           case BinaryOp::kLe:
             if (!n->a.dtype().is_float()) return rewrite_bool(lt(n->b, n->a));
             break;
-          case BinaryOp::kEq: return rewrite_bool(ne(n->a, n->b));
-          case BinaryOp::kNe: return rewrite_bool(eq(n->a, n->b));
-          default: break;
+          case BinaryOp::kEq:
+            return rewrite_bool(ne(n->a, n->b));
+          case BinaryOp::kNe:
+            return rewrite_bool(eq(n->a, n->b));
+          default:
+            break;
         }
       }
       result = logical_not(rewrite_bool(inner));
@@ -425,8 +452,11 @@ Expr Simplifier::rewrite_bool(const Expr& e) {
       result = rewrite_children(e);
       break;
     }
-    case ExprKind::kVar: break;
-    default: result = rewrite_children(e); break;
+    case ExprKind::kVar:
+      break;
+    default:
+      result = rewrite_children(e);
+      break;
   }
   if (as_int(result)) return result;
   for (const Expr& truth : a_.truths_) {
@@ -476,7 +506,8 @@ Expr Simplifier::rewrite_bool_binary(const BinaryNode& n, const Expr& e) {
       recombine(difference);
       return compare(n.op, difference);
     }
-    default: return rewrite_children(e);
+    default:
+      return rewrite_children(e);
   }
 }
 
@@ -508,9 +539,9 @@ Expr Simplifier::compare(BinaryOp op, const LinearForm& difference) {
     }
   } else {
     if (op == BinaryOp::kLe) d.add_constant(-1);  // from here on: d < 0
-    const Interval b = op == BinaryOp::kLe ? Interval{detail::saturating_add(bounds.min, -1),
-                                                      detail::saturating_add(bounds.max, -1)}
-                                           : bounds;
+    const Interval b = op == BinaryOp::kLe
+                           ? Interval{detail::saturating_add(bounds.min, -1), detail::saturating_add(bounds.max, -1)}
+                           : bounds;
     if (b.max < 0) return bool_imm(true);
     if (b.min >= 0) return bool_imm(false);
     if (always_nonnegative(d)) return bool_imm(false);
@@ -567,8 +598,10 @@ Expr Simplifier::compare(BinaryOp op, const LinearForm& difference) {
 
   LinearForm left, right;
   for (const LinearTerm& t : d.terms) {
-    if (t.coeff > 0) left.terms.push_back(t);
-    else right.terms.push_back({t.expr, -t.coeff});
+    if (t.coeff > 0)
+      left.terms.push_back(t);
+    else
+      right.terms.push_back({t.expr, -t.coeff});
   }
   if (op == BinaryOp::kEq || op == BinaryOp::kNe) {
     if (left.terms.empty()) {

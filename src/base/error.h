@@ -43,8 +43,7 @@ struct Diagnostic {
   const void* place = nullptr;
 
   Diagnostic() = default;
-  Diagnostic(ErrorCode c, std::string m, std::string w = {})
-      : code(c), message(std::move(m)), where(std::move(w)) {}
+  Diagnostic(ErrorCode c, std::string m, std::string w = {}) : code(c), message(std::move(m)), where(std::move(w)) {}
 
   /// "E201: the loop is annotated … (split: loop i is vectorized). Apply this primitive before …"
   std::string to_string() const;

@@ -12,8 +12,7 @@ template <class T = void>
 using Result = tl::expected<T, Diagnostic>;
 
 /// `return fail(ErrorCode::E204, "4 x 8 < 100", "split");`
-inline tl::unexpected<Diagnostic> fail(ErrorCode code, std::string message = {},
-                                       std::string where = {}) {
+inline tl::unexpected<Diagnostic> fail(ErrorCode code, std::string message = {}, std::string where = {}) {
   return tl::unexpected<Diagnostic>(Diagnostic(code, std::move(message), std::move(where)));
 }
 inline tl::unexpected<Diagnostic> fail(Diagnostic diagnostic) {
@@ -28,14 +27,14 @@ inline tl::unexpected<Diagnostic> fail(Diagnostic diagnostic) {
 /// `FETTLE_TRY(auto x, f());` gives x the value of f(), or returns its diagnostic.
 #define FETTLE_TRY(declaration, expression) \
   FETTLE_TRY_INNER(FETTLE_CONCAT(fettle_result_, __COUNTER__), declaration, expression)
-#define FETTLE_TRY_INNER(temporary, declaration, expression)                       \
-  auto temporary = (expression);                                                   \
+#define FETTLE_TRY_INNER(temporary, declaration, expression)                                 \
+  auto temporary = (expression);                                                             \
   if (!temporary) return tl::unexpected<::fettle::Diagnostic>(std::move(temporary).error()); \
   declaration = std::move(*temporary)
 
 /// `FETTLE_TRY_VOID(f());` returns the diagnostic of f(), if there is one.
-#define FETTLE_TRY_VOID(expression)                                                        \
-  do {                                                                                     \
-    if (auto fettle_status = (expression); !fettle_status)                                 \
-      return tl::unexpected<::fettle::Diagnostic>(std::move(fettle_status).error());       \
+#define FETTLE_TRY_VOID(expression)                                                  \
+  do {                                                                               \
+    if (auto fettle_status = (expression); !fettle_status)                           \
+      return tl::unexpected<::fettle::Diagnostic>(std::move(fettle_status).error()); \
   } while (false)

@@ -70,8 +70,8 @@ Result<Report> bench_model(const Options& options) {
   report.json = {{"model", options.model}, {"threads", threads}, {"latency_ms", to_json(latencies[0])}};
   report.text = fmt::format("{:<14} {:>10} {:>10} {:>6}\n", "", "min ms", "median ms", "runs");
   for (const Latency& latency : latencies)
-    report.text +=
-        fmt::format("{:<14} {:>10.3f} {:>10.3f} {:>6}\n", latency.name, latency.min_ms, latency.median_ms, latency.runs);
+    report.text += fmt::format("{:<14} {:>10.3f} {:>10.3f} {:>6}\n", latency.name, latency.min_ms, latency.median_ms,
+                               latency.runs);
   for (size_t i = 1; i < latencies.size(); ++i) report.json["against"][latencies[i].name] = to_json(latencies[i]);
 
   if (options.profile) {
@@ -95,9 +95,13 @@ Command add_bench_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* made = add_subcommand(app, "bench", "Time a model, alone or interleaved with other engines",
                                   "fettle bench model.onnx --against onnxruntime,openvino --profile", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")->required()->type_name("MODEL.onnx|OUT.so");
+  made->add_option("model", options->model, "an ONNX file, or a compiled model")
+      ->required()
+      ->type_name("MODEL.onnx|OUT.so");
   made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
-  made->add_option("--time", options->seconds_text, "how long to time, in all")->capture_default_str()->type_name("TIME");
+  made->add_option("--time", options->seconds_text, "how long to time, in all")
+      ->capture_default_str()
+      ->type_name("TIME");
   made->add_option("--against", options->against, "other engines, timed in the same run")
       ->delimiter(',')
       ->check(CLI::IsMember({"onnxruntime", "openvino"}))

@@ -23,8 +23,10 @@ std::string name_of(const CLI::App& command) {
 }
 
 void print_report(const Report& report, const Command& command) {
-  if (*command.json) print_json(report.json, name_of(*command.app));
-  else if (!report.text.empty()) fmt::print("{}{}", report.text, report.text.ends_with('\n') ? "" : "\n");
+  if (*command.json)
+    print_json(report.json, name_of(*command.app));
+  else if (!report.text.empty())
+    fmt::print("{}{}", report.text, report.text.ends_with('\n') ? "" : "\n");
   std::fflush(stdout);
 }
 
@@ -48,12 +50,13 @@ int run(int argc, char** argv) {
   CLI::App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
   app.set_version_flag("--version", "fettle 0.1.0");
   app.require_subcommand(1);
-  app.footer("Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"
-             "Exit status: 0 done, 1 could not, 2 wrong usage.");
+  app.footer(
+      "Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"
+      "Exit status: 0 done, 1 could not, 2 wrong usage.");
   std::vector<Command> commands;
-  for (const AddCommand add : {add_tune_command, add_compile_command, add_run_command, add_bench_command,
-                               add_inspect_command, add_report_command, add_doctor_command, add_explain_command,
-                               add_tracker_command, add_device_command})
+  for (const AddCommand add :
+       {add_tune_command, add_compile_command, add_run_command, add_bench_command, add_inspect_command,
+        add_report_command, add_doctor_command, add_explain_command, add_tracker_command, add_device_command})
     commands.push_back(add(app));
   for (Command& command : add_db_commands(app)) commands.push_back(std::move(command));
   try {

@@ -47,8 +47,8 @@ Command add_tracker_command(CLI::App& app);
 Command add_device_command(CLI::App& app);
 std::vector<Command> add_db_commands(CLI::App& app);
 
-/// `tune --report`: the page of one run, with the times of its kernels inside the model. Errors: those of reading records,
-/// compiling and running · E702.
+/// `tune --report`: the page of one run, with the times of its kernels inside the model. Errors: those of reading
+/// records, compiling and running · E702.
 Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Graph& graph, const Target& target,
                              uint64_t run_id, const std::string& out);
 

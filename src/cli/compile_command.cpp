@@ -43,11 +43,11 @@ Result<Report> compile(const Options& options) {
                  {"arena_bytes", model.arena_bytes()},
                  {"constant_bytes", model.constant_bytes()},
                  {"seconds", seconds}};
-  report.text = fmt::format("{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of "
-                            "working memory; {:.1f} s\n",
-                            options.out, header.string(), calls, model.tasks().size(), tuned,
-                            static_cast<double>(model.constant_bytes()) * 1e-6,
-                            static_cast<double>(model.arena_bytes()) * 1e-6, seconds);
+  report.text = fmt::format(
+      "{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of "
+      "working memory; {:.1f} s\n",
+      options.out, header.string(), calls, model.tasks().size(), tuned,
+      static_cast<double>(model.constant_bytes()) * 1e-6, static_cast<double>(model.arena_bytes()) * 1e-6, seconds);
   return report;
 }
 
@@ -58,7 +58,9 @@ Command add_compile_command(CLI::App& app) {
   CLI::App* made = add_subcommand(app, "compile", "Compile a model into a shared library and a C header",
                                   "fettle compile model.onnx -o model.so --shape x=1,3,48,320", &options->json);
   made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
-  made->add_option("-o,--output", options->out, "the library; the header lies beside it")->required()->type_name("OUT.so");
+  made->add_option("-o,--output", options->out, "the library; the header lies beside it")
+      ->required()
+      ->type_name("OUT.so");
   auto* database = made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
   made->add_flag("--untuned", options->untuned, "ignore all records")->excludes(database);
   add_threads(made, &options->threads);

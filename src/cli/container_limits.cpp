@@ -72,8 +72,10 @@ ContainerLimits read_container_limits(const fs::path& root) {
     const fs::path base = controllers.empty() ? mount : mount / controllers;
     // Inside a container the path may be the host's, and only the mount's root be there.
     for (fs::path at = fs::path(line.substr(second + 1)).relative_path();; at = at.parent_path()) {
-      if (controllers.empty()) read_version_2(base / at, limits);
-      else read_version_1(base / at, controllers, limits);
+      if (controllers.empty())
+        read_version_2(base / at, limits);
+      else
+        read_version_1(base / at, controllers, limits);
       if (at.empty()) break;
     }
   }

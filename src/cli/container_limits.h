@@ -9,9 +9,9 @@ namespace fettle::cli {
 
 /// The tightest limit on the way from this process's group to the root; nothing where there is none.
 struct ContainerLimits {
-  std::optional<double> cpus;            // CPU time a second
+  std::optional<double> cpus;  // CPU time a second
   std::optional<int64_t> memory_bytes;
-  std::optional<int64_t> processes;      // and threads
+  std::optional<int64_t> processes;  // and threads
 };
 
 /// root: stands for "/", so that tests can make one of their own. Control groups of version 2 and 1.

@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 /// One thing that Fettle needs or can use.
 struct Check {
-  std::string name;    // of the thing
-  bool essential;      // for tuning and compiling
+  std::string name;  // of the thing
+  bool essential;    // for tuning and compiling
   bool present;
   std::string detail;  // where or which; or why not, and what to do
 };
@@ -53,7 +53,8 @@ std::string size_text(int64_t bytes) {
 Check check_worker() {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / "fettle-worker";
-  if (!fs::exists(path, error)) return {"fettle-worker", true, false, path.string() + " is not there; tuning needs it beside this program"};
+  if (!fs::exists(path, error))
+    return {"fettle-worker", true, false, path.string() + " is not there; tuning needs it beside this program"};
   auto worker = WorkerProcess::start(path, {});
   if (!worker) return {"fettle-worker", true, false, worker.error().to_string()};
   worker->end(1);
@@ -110,41 +111,49 @@ std::vector<Check> check_peers() {
 }
 
 nlohmann::json describe_machine(const Target& target, std::string* text) {
-  const int online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), affine = affine_cpus(), usable = available_threads();
+  const int online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), affine = affine_cpus(),
+            usable = available_threads();
   const std::string processor = processor_name();
-  *text += fmt::format("processor      {}\ntarget         {}\nfeatures       {}\n", processor, describe(target), target.features);
+  *text += fmt::format("processor      {}\ntarget         {}\nfeatures       {}\n", processor, describe(target),
+                       target.features);
   nlohmann::json caches = nlohmann::json::array();
   for (size_t i = 0; i < target.caches.size(); ++i) {
     const CacheLevel& cache = target.caches[i];
-    *text += fmt::format("cache L{}       {}, {} ways, lines of {} bytes, shared by {} thread{}\n", i + 1, size_text(cache.size_bytes),
-                         cache.ways, cache.line_bytes, cache.shared_by_threads, cache.shared_by_threads == 1 ? "" : "s");
+    *text += fmt::format("cache L{}       {}, {} ways, lines of {} bytes, shared by {} thread{}\n", i + 1,
+                         size_text(cache.size_bytes), cache.ways, cache.line_bytes, cache.shared_by_threads,
+                         cache.shared_by_threads == 1 ? "" : "s");
     caches.push_back({{"bytes", cache.size_bytes},
                       {"ways", cache.ways},
                       {"line_bytes", cache.line_bytes},
                       {"shared_by_threads", cache.shared_by_threads}});
   }
-  *text += fmt::format("threads        {} online, {} by affinity, {} with the container's quota\n", online, affine, usable);
+  *text +=
+      fmt::format("threads        {} online, {} by affinity, {} with the container's quota\n", online, affine, usable);
   return {{"processor", processor},
-          {"target", {{"kind", target.kind},
-                      {"cpu", target.cpu},
-                      {"features", target.features},
-                      {"vector_bits", target.vector_bits},
-                      {"vector_registers", target.vector_registers},
-                      {"frequency_ghz", target.frequency_ghz},
-                      {"fingerprint", target.fingerprint().hex()}}},
+          {"target",
+           {{"kind", target.kind},
+            {"cpu", target.cpu},
+            {"features", target.features},
+            {"vector_bits", target.vector_bits},
+            {"vector_registers", target.vector_registers},
+            {"frequency_ghz", target.frequency_ghz},
+            {"fingerprint", target.fingerprint().hex()}}},
           {"caches", caches},
           {"threads", {{"online", online}, {"affinity", affine}, {"usable", usable}}}};
 }
 
 /// "one thread, then all": a line, and what --json has; null where the processor has no instruction for it.
-nlohmann::json describe_rate(const std::string& what, const PeakRate& rate, const PeakLoop& loop, int threads, std::string* text) {
+nlohmann::json describe_rate(const std::string& what, const PeakRate& rate, const PeakLoop& loop, int threads,
+                             std::string* text) {
   if (rate.one_thread == 0) {
     *text += fmt::format("peak {:<9} no instruction for it\n", what);
     return nullptr;
   }
   *text += fmt::format("peak {:<9} {:.1f} Gop/s on one thread, {:.1f} on {} ({})\n", what, rate.one_thread * 1e-9,
                        rate.all_threads * 1e-9, threads, loop.instruction);
-  return {{"gops_one_thread", rate.one_thread * 1e-9}, {"gops_all_threads", rate.all_threads * 1e-9}, {"instruction", loop.instruction}};
+  return {{"gops_one_thread", rate.one_thread * 1e-9},
+          {"gops_all_threads", rate.all_threads * 1e-9},
+          {"instruction", loop.instruction}};
 }
 
 nlohmann::json describe_peaks(const MachinePeaks& peaks, std::string* text) {
@@ -177,19 +186,23 @@ nlohmann::json describe_limits(std::string* text) {
                                                          static_cast<double>(*limits.memory_bytes) * gib)
                                            : "; no limit of a container");
   *text += fmt::format("CPU quota      {}\n", limits.cpus ? fmt::format("{:g} CPUs", *limits.cpus) : "none");
-  *text += fmt::format("processes      {}\n", limits.processes ? fmt::format("at most {}", *limits.processes) : "no limit of a container");
+  *text += fmt::format("processes      {}\n",
+                       limits.processes ? fmt::format("at most {}", *limits.processes) : "no limit of a container");
   const auto or_null = [](const auto& limit) { return limit ? nlohmann::json(*limit) : nlohmann::json(); };
   return {{"memory_bytes", installed},
-          {"container", {{"cpus", or_null(limits.cpus)},
-                         {"memory_bytes", or_null(limits.memory_bytes)},
-                         {"processes", or_null(limits.processes)}}}};
+          {"container",
+           {{"cpus", or_null(limits.cpus)},
+            {"memory_bytes", or_null(limits.memory_bytes)},
+            {"processes", or_null(limits.processes)}}}};
 }
 
 Check check_atoms(const Target& target) {
   const std::string path = atom_table_file(target).string();
   if (const auto table = AtomTable::load(path, target))
-    return {"atom table", false, true, fmt::format("{}: {} tiles, {:.2f} GHz", path, table->tiles().size(), table->costs().hz * 1e-9)};
-  return {"atom table", false, false, path + " is not there or not of this machine; the first tuning measures it, once"};
+    return {"atom table", false, true,
+            fmt::format("{}: {} tiles, {:.2f} GHz", path, table->tiles().size(), table->costs().hz * 1e-9)};
+  return {"atom table", false, false,
+          path + " is not there or not of this machine; the first tuning measures it, once"};
 }
 
 Result<Report> examine() {
@@ -206,8 +219,10 @@ Result<Report> examine() {
   }
   checks.push_back(check_worker());
   checks.push_back(check_atoms(target));
-  checks.push_back(check_folder("cache folder", default_cache_folder(), "nothing measured or compiled is kept: set XDG_CACHE_HOME"));
-  checks.push_back(check_folder("records", fs::path(default_database()).parent_path(), "give --db FILE, or set XDG_DATA_HOME"));
+  checks.push_back(
+      check_folder("cache folder", default_cache_folder(), "nothing measured or compiled is kept: set XDG_CACHE_HOME"));
+  checks.push_back(
+      check_folder("records", fs::path(default_database()).parent_path(), "give --db FILE, or set XDG_DATA_HOME"));
   for (Check& check : check_peers()) checks.push_back(std::move(check));
 
   report.json["checks"] = nlohmann::json::array();
@@ -215,11 +230,16 @@ Result<Report> examine() {
   for (const Check& check : checks) {
     report.json["checks"].push_back(
         {{"name", check.name}, {"essential", check.essential}, {"present", check.present}, {"detail", check.detail}});
-    report.text += fmt::format("{:<16} {:<9} {}\n", check.name, check.present ? "yes" : check.essential ? "MISSING" : "no", check.detail);
+    report.text += fmt::format("{:<16} {:<9} {}\n", check.name,
+                               check.present     ? "yes"
+                               : check.essential ? "MISSING"
+                                                 : "no",
+                               check.detail);
     if (check.essential && !check.present) lacking.push_back(check.name);
   }
   report.json["usable"] = lacking.empty();
-  report.text += lacking.empty() ? "Fettle can be used here.\n" : fmt::format("Fettle cannot be used here: {}.\n", fmt::join(lacking, ", "));
+  report.text += lacking.empty() ? "Fettle can be used here.\n"
+                                 : fmt::format("Fettle cannot be used here: {}.\n", fmt::join(lacking, ", "));
   report.status = lacking.empty() ? kDone : kCouldNot;
   return report;
 }
@@ -228,7 +248,8 @@ Result<Report> examine() {
 
 Command add_doctor_command(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing", "fettle doctor", json.get());
+  CLI::App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing",
+                                  "fettle doctor", json.get());
   return {made, [json] { return examine(); }, json.get()};
 }
 

@@ -17,8 +17,8 @@ constexpr Explanation kNone{};
 std::span<const Explanation> explanations() { return kExplanations; }
 
 const Explanation& explanation_of(ErrorCode code) {
-  const auto* found =
-      std::find_if(std::begin(kExplanations), std::end(kExplanations), [&](const Explanation& e) { return e.code == code; });
+  const auto* found = std::find_if(std::begin(kExplanations), std::end(kExplanations),
+                                   [&](const Explanation& e) { return e.code == code; });
   return found == std::end(kExplanations) ? kNone : *found;
 }
 

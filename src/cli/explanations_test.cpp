@@ -52,8 +52,10 @@ TEST(Explanations, EveryCodeIsUsedAndEveryOneSpokenOfExists) {
     collect(text, "Errors: ", spoken_of);
     collect(text, " · ", spoken_of);
   }
-  for (const ErrorInfo& info : codes()) EXPECT_TRUE(used.contains(std::string(info.name))) << info.name << " is never given";
-  for (const std::string& code : spoken_of) EXPECT_NE(find_error(code), nullptr) << code << " is in a comment, and no code";
+  for (const ErrorInfo& info : codes())
+    EXPECT_TRUE(used.contains(std::string(info.name))) << info.name << " is never given";
+  for (const std::string& code : spoken_of)
+    EXPECT_NE(find_error(code), nullptr) << code << " is in a comment, and no code";
 }
 
 }  // namespace

@@ -93,7 +93,8 @@ Result<std::string> show_code(const TaskInfo& task, const Options& options) {
 
 nlohmann::json calls_json(const TaskInfo& task) {
   nlohmann::json calls = nlohmann::json::array();
-  for (const TaskCall& call : task.calls) calls.push_back({{"name", call.name}, {"nodes", provenance_json(call.provenance)}});
+  for (const TaskCall& call : task.calls)
+    calls.push_back({{"name", call.name}, {"nodes", provenance_json(call.provenance)}});
   return calls;
 }
 
@@ -143,7 +144,8 @@ Report list_tasks(const CompiledModel& model) {
 }
 
 Result<Report> inspect(const Options& options) {
-  const bool views = options.graph || options.tasks || options.trace || options.ir || options.c || options.assembly || !options.task.empty();
+  const bool views = options.graph || options.tasks || options.trace || options.ir || options.c || options.assembly ||
+                     !options.task.empty();
   if (is_library_path(options.model)) {
     if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
@@ -191,11 +193,14 @@ Command add_inspect_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
                                   "fettle inspect model.onnx --task 3 --asm", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")->required()->type_name("MODEL.onnx|OUT.so");
+  made->add_option("model", options->model, "an ONNX file, or a compiled model")
+      ->required()
+      ->type_name("MODEL.onnx|OUT.so");
   auto* graph = made->add_flag("--graph", options->graph, "the graph after all passes");
   auto* tasks = made->add_flag("--tasks", options->tasks, "the tasks: pieces of work to be tuned");
-  auto* task = made->add_option("--task", options->task, "one task's program, by its number or the beginning of its hash")
-                   ->type_name("T");
+  auto* task =
+      made->add_option("--task", options->task, "one task's program, by its number or the beginning of its hash")
+          ->type_name("T");
   auto* trace = made->add_flag("--trace", options->trace, "its schedule");
   auto* ir = made->add_flag("--ir", options->ir, "its lowered program");
   auto* c = made->add_flag("--c", options->c, "its code in C11, without vectors, for any compiler");

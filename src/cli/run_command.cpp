@@ -34,9 +34,8 @@ Result<Report> run_model(const Options& options) {
       return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
     inputs.push_back({name, std::move(tensor)});
   }
-  FETTLE_TRY(Model model,
-             open_model(options.model,
-                        {options.threads, shapes, database_to_read(options.database), progress, options.pin}));
+  FETTLE_TRY(Model model, open_model(options.model, {options.threads, shapes, database_to_read(options.database),
+                                                     progress, options.pin}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;
@@ -47,8 +46,7 @@ Result<Report> run_model(const Options& options) {
   for (const NamedTensor& output : outputs) {
     const std::string path = (std::filesystem::path(options.folder) / (file_name(output.name) + ".npy")).string();
     FETTLE_TRY_VOID(write_npy(path, output.tensor));
-    report.json["outputs"].push_back(
-        {{"name", output.name}, {"type", output.tensor.type_to_string()}, {"file", path}});
+    report.json["outputs"].push_back({{"name", output.name}, {"type", output.tensor.type_to_string()}, {"file", path}});
     report.text += fmt::format("{}  {}  {}\n", output.name, output.tensor.type_to_string(), path);
   }
   return report;
@@ -60,7 +58,9 @@ Command add_run_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* made = add_subcommand(app, "run", "Run a model once on inputs from .npy files",
                                   "fettle run model.so --input x=x.npy --output-dir out", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")->required()->type_name("MODEL.onnx|OUT.so");
+  made->add_option("model", options->model, "an ONNX file, or a compiled model")
+      ->required()
+      ->type_name("MODEL.onnx|OUT.so");
   made->add_option_function<std::vector<std::string>>(
           "--input",
           [options](const std::vector<std::string>& given) {

@@ -214,8 +214,9 @@ Command add_tune_command(CLI::App& app) {
                      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
-  made->add_option("--search-threads", options->search_threads,
-                   "that make candidates between measurements, whichever their number the same ones; default: all there are")
+  made->add_option(
+          "--search-threads", options->search_threads,
+          "that make candidates between measurements, whichever their number the same ones; default: all there are")
       ->type_name("N")
       ->check(CLI::Range(1, 256));
   made->add_option("--space", options->space,

@@ -70,8 +70,10 @@ class MemoryDatabase : public Database {
 
   Result<> keep_run(const TuningRun& run) override {
     const auto known = std::find_if(runs_.begin(), runs_.end(), [&](const TuningRun& r) { return r.id == run.id; });
-    if (known == runs_.end()) runs_.push_back(run);
-    else *known = run;
+    if (known == runs_.end())
+      runs_.push_back(run);
+    else
+      *known = run;
     return {};
   }
 

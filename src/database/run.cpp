@@ -25,7 +25,8 @@ Json to_json(const std::vector<RunCall>& calls) {
 
 std::vector<RunCall> read_calls(const Json& json) {
   std::vector<RunCall> calls;
-  for (const Json& call : json) calls.push_back({call.at("name").get<std::string>(), call.at("origins").get<std::string>()});
+  for (const Json& call : json)
+    calls.push_back({call.at("name").get<std::string>(), call.at("origins").get<std::string>()});
   return calls;
 }
 

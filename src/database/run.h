@@ -37,14 +37,16 @@ struct TuningRun {
   uint64_t seed = 0;
   std::vector<RunTask> tasks;  // distinct workloads
   // Known when it has ended.
-  double seconds = 0;       // that it took; 0: it has not ended, or was killed
-  double untuned_ms = 0;    // one run of the model; 0: not timed
+  double seconds = 0;     // that it took; 0: it has not ended, or was killed
+  double untuned_ms = 0;  // one run of the model; 0: not timed
   double tuned_ms = 0;
   bool kept_untuned = false;  // the defaults are better for the model as a whole
   bool stopped = false;       // before its time, by who started it
 
   /// Of its task, as records have it.
-  TaskKey task_key(const RunTask& task) const { return {task.workload, target_features, fingerprint, threads, versions}; }
+  TaskKey task_key(const RunTask& task) const {
+    return {task.workload, target_features, fingerprint, threads, versions};
+  }
 };
 
 /// An id that no other run has.

@@ -242,7 +242,8 @@ class SqliteDatabase : public Database {
 
   Result<std::vector<TuningRun>> runs() override {
     std::vector<TuningRun> runs;
-    FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {} FROM runs ORDER BY created_ns, id", kRunColumns)));
+    FETTLE_TRY(Statement s,
+               connection_.prepare(fmt::format("SELECT {} FROM runs ORDER BY created_ns, id", kRunColumns)));
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
       if (!row) break;
@@ -255,8 +256,9 @@ class SqliteDatabase : public Database {
  private:
   Result<std::vector<RunTask>> run_tasks(uint64_t run) {
     std::vector<RunTask> tasks;
-    FETTLE_TRY(Statement s, connection_.prepare("SELECT hash, text, label, weight, calls FROM run_tasks JOIN workloads ON "
-                                                "workloads.id = run_tasks.workload WHERE run = ?1 ORDER BY place"));
+    FETTLE_TRY(Statement s,
+               connection_.prepare("SELECT hash, text, label, weight, calls FROM run_tasks JOIN workloads ON "
+                                   "workloads.id = run_tasks.workload WHERE run = ?1 ORDER BY place"));
     s.bind(1, static_cast<int64_t>(run));
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
@@ -271,9 +273,10 @@ class SqliteDatabase : public Database {
     FETTLE_TRY(Transaction transaction, Transaction::begin(connection_));
     const auto id = static_cast<int64_t>(run.id);
     {
-      FETTLE_TRY(Statement s, connection_.prepare(fmt::format("INSERT OR REPLACE INTO runs ({}) VALUES (?1, ?2, ?3, ?4, ?5, "
-                                                              "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-                                                              kRunColumns)));
+      FETTLE_TRY(Statement s,
+                 connection_.prepare(fmt::format("INSERT OR REPLACE INTO runs ({}) VALUES (?1, ?2, ?3, ?4, ?5, "
+                                                 "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                                                 kRunColumns)));
       bind_run(s, run);
       FETTLE_TRY([[maybe_unused]] const bool row, s.step());
       FETTLE_TRY(Statement old, connection_.prepare("DELETE FROM run_tasks WHERE run = ?1"));

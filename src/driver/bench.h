@@ -34,7 +34,7 @@ TimedWork timed_model(std::string name, Model& model, const std::vector<NamedTen
 TimedWork timed_peer(bench::ModelPeer& peer);
 
 struct BenchOptions {
-  double seconds = 3;      // of timing, all works together
+  double seconds = 3;  // of timing, all works together
   int runs_a_round = 5;
   int min_rounds = 5;
   double max_seconds = 0;  // after which no round is begun but the first; 0: five times `seconds`
@@ -52,7 +52,8 @@ Result<std::vector<KernelTime>> profile_model(Model& model, const std::vector<Na
 Result<bench::ModelPeer> start_peer(const std::string& peer, const std::string& file, int threads,
                                     const std::vector<NamedTensor>& inputs, const std::string& folder);
 
-/// max|a - b| / max|b| over all elements; infinity where shapes or types differ or a value is not finite. Both f32 or f64.
+/// max|a - b| / max|b| over all elements; infinity where shapes or types differ or a value is not finite. Both f32 or
+/// f64.
 double difference_of_scale(const Tensor& a, const Tensor& b);
 
 }  // namespace fettle

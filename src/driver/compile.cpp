@@ -117,7 +117,8 @@ class ConstantBuilder {
       ConstantBytes& plain = plain_[&value];
       if (plain.bytes) return plain;
       plain = {tensor.bytes, tensor.size_bytes};
-      if (reinterpret_cast<uintptr_t>(tensor.bytes.get()) % 64 == 0) return plain;  // a mapped file may hold it anywhere
+      if (reinterpret_cast<uintptr_t>(tensor.bytes.get()) % 64 == 0)
+        return plain;  // a mapped file may hold it anywhere
       FETTLE_TRY(const std::shared_ptr<std::byte> copy, allocate_bytes(tensor.size_bytes));
       std::memcpy(copy.get(), tensor.data(), static_cast<size_t>(tensor.size_bytes));
       plain.bytes = copy;
@@ -153,9 +154,12 @@ class ConstantBuilder {
 HostAddress address_in(const Plan& plan, const Operand& operand) {
   const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
   switch (storage.kind) {
-    case Storage::Kind::kInput: return {HostAddress::Kind::kInput, storage.index, operand.offset_bytes};
-    case Storage::Kind::kOutput: return {HostAddress::Kind::kOutput, storage.index, operand.offset_bytes};
-    default: return {HostAddress::Kind::kArena, 0, storage.offset_bytes + operand.offset_bytes};
+    case Storage::Kind::kInput:
+      return {HostAddress::Kind::kInput, storage.index, operand.offset_bytes};
+    case Storage::Kind::kOutput:
+      return {HostAddress::Kind::kOutput, storage.index, operand.offset_bytes};
+    default:
+      return {HostAddress::Kind::kArena, 0, storage.offset_bytes + operand.offset_bytes};
   }
 }
 
@@ -232,9 +236,12 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
     HostCall made{kernel.symbol, {}};
     for (size_t i = 0; i < kernel.params.size(); ++i) {
       const KernelParam& param = kernel.params[i];
-      if (!param.constant) made.buffers.push_back(address_in(plan, call.operands[static_cast<size_t>(param.source)]));
-      else if (constant_index[i] >= 0) made.buffers.push_back({HostAddress::Kind::kConstant, constant_index[i], 0});
-      else made.buffers.push_back({HostAddress::Kind::kArena, 0, 0});  // never read
+      if (!param.constant)
+        made.buffers.push_back(address_in(plan, call.operands[static_cast<size_t>(param.source)]));
+      else if (constant_index[i] >= 0)
+        made.buffers.push_back({HostAddress::Kind::kConstant, constant_index[i], 0});
+      else
+        made.buffers.push_back({HostAddress::Kind::kArena, 0, 0});  // never read
     }
     calls.push_back(std::move(made));
     state->kernel_names.push_back(call.name);
@@ -258,8 +265,7 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
   IrModule host;
   host.entry = "host";
   host.funcs["host"] = host_program("host", interface, calls);
-  FETTLE_TRY(std::vector<uint8_t> host_object,
-             compile_object(host, options.target, {.entry_name = state->entry}));
+  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, options.target, {.entry_name = state->entry}));
   state->objects.push_back(std::move(host_object));
   std::unordered_set<std::string> linked;
   for (const CompiledKernel& kernel : kernels)
@@ -268,8 +274,14 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
 
   for (size_t w = 0; w < kernels.size(); ++w) {
     const PlannedWorkload& workload = plan.workloads[w];
-    state->tasks.push_back({workload.func->name, workload.hash.hex(), to_text(workload.func), kernels[w].trace,
-                            workload.count, kernels[w].tuned, kernels[w].seconds, {}});
+    state->tasks.push_back({workload.func->name,
+                            workload.hash.hex(),
+                            to_text(workload.func),
+                            kernels[w].trace,
+                            workload.count,
+                            kernels[w].tuned,
+                            kernels[w].seconds,
+                            {}});
   }
   for (const PlannedCall& call : plan.calls)
     state->tasks[static_cast<size_t>(call.workload)].calls.push_back({call.name, call.provenance});
@@ -310,8 +322,8 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   describe(state_->outputs, loaded->outputs);
   for (const ConstantBytes& constant : state_->constants) loaded->constant_sizes.push_back(constant.size);
   for (size_t i = 0; i < state_->constants.size(); ++i)
-    loaded->constants.push_back({"", const_cast<std::byte*>(state_->constants[i].bytes.get()),
-                                 &loaded->constant_sizes[i], 1, FETTLE_U8});
+    loaded->constants.push_back(
+        {"", const_cast<std::byte*>(state_->constants[i].bytes.get()), &loaded->constant_sizes[i], 1, FETTLE_U8});
   for (const std::string& name : state_->kernel_names) loaded->kernel_names.push_back(name.c_str());
   for (const std::string& origins : state_->kernel_origins) loaded->kernel_origins.push_back(origins.c_str());
   FettleModelInfo& info = loaded->info;

@@ -19,8 +19,8 @@ namespace fettle {
 
 struct CompileOptions {
   Target target;
-  int threads = 1;                // that the model will run on
-  int compile_threads = 0;        // that compile it; 0: as many as this process may use
+  int threads = 1;          // that the model will run on
+  int compile_threads = 0;  // that compile it; 0: as many as this process may use
   ImageLayout layout = ImageLayout::kChannelsLast;
   /// PlanOptions::joined; nothing: what the analytic model recommends.
   std::optional<std::vector<int>> joined;
@@ -39,10 +39,10 @@ struct TaskCall {
 
 /// One task of a compiled model, for people to read.
 struct TaskInfo {
-  std::string name;            // of the program: "Conv_Add_HardSwish"
+  std::string name;  // of the program: "Conv_Add_HardSwish"
   std::string hash;
-  std::string workload;        // its text
-  std::string trace;           // what was compiled
+  std::string workload;  // its text
+  std::string trace;     // what was compiled
   int count = 0;
   bool tuned = false;
   double compile_s = 0;
@@ -71,8 +71,8 @@ class CompiledModel {
   std::shared_ptr<State> state_;
 };
 
-/// Plans the graph, chooses a schedule for each workload, compiles, runs the prologues on the constants. The graph is no
-/// longer needed afterwards. Errors: those of make_plan and compile_kernels · E605 a type that models cannot have ·
+/// Plans the graph, chooses a schedule for each workload, compiles, runs the prologues on the constants. The graph is
+/// no longer needed afterwards. Errors: those of make_plan and compile_kernels · E605 a type that models cannot have ·
 /// E710 a prologue failed.
 Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& options);
 

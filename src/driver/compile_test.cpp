@@ -74,9 +74,9 @@ void expect_correct(GraphMaker& m) {
       ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
       expect_close(expected, *outputs);
     }
-    const auto path = std::filesystem::path(testing::TempDir()) /
-                      (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) +
-                       std::to_string(getpid()) + ".so");
+    const auto path =
+        std::filesystem::path(testing::TempDir()) /
+        (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + std::to_string(getpid()) + ".so");
     const auto written = compiled->write(path);
     ASSERT_TRUE(written.has_value()) << written.error().to_string();
     {
@@ -135,13 +135,16 @@ TEST(CompileModel, TransposedConvolutions) {
   struct Spec {
     int64_t channels, kernel, stride, pad;
   };
-  for (const Spec& spec : {Spec{20, 4, 2, 1}, Spec{1, 4, 2, 1}, Spec{20, 3, 2, 1}, Spec{6, 5, 3, 2}, Spec{20, 2, 2, 0}, Spec{3, 2, 2, 0}}) {
+  for (const Spec& spec : {Spec{20, 4, 2, 1}, Spec{1, 4, 2, 1}, Spec{20, 3, 2, 1}, Spec{6, 5, 3, 2}, Spec{20, 2, 2, 0},
+                           Spec{3, 2, 2, 0}}) {
     GraphMaker m;
     Value* x = m.conv(m.input("x", {1, 8, 5, 7}), 8, 1);
     Attrs attrs;
     attrs.set("strides", std::vector<int64_t>(2, spec.stride));
     attrs.set("pads", std::vector<int64_t>(4, spec.pad));
-    m.graph.add_output("y", m.node("Relu", {m.node("ConvTranspose", {x, m.weights("w", {8, spec.channels, spec.kernel, spec.kernel}, 8)}, attrs)}));
+    m.graph.add_output(
+        "y", m.node("Relu", {m.node("ConvTranspose",
+                                    {x, m.weights("w", {8, spec.channels, spec.kernel, spec.kernel}, 8)}, attrs)}));
     expect_correct(m);
   }
 }
@@ -191,8 +194,8 @@ TEST(CompileModel, NormsAndPooling) {
   Value* c = m.conv(x, 16, 1);
   Value* gate = m.node("Sigmoid", {m.conv(m.node("GlobalAveragePool", {c}), 16, 1)});
   Value* gated = m.node("Mul", {c, gate});
-  Value* flat = m.node("Transpose", {m.node("Reshape", {gated}, with_ints("shape", {1, 16, 48}))},
-                       with_ints("perm", {0, 2, 1}));
+  Value* flat =
+      m.node("Transpose", {m.node("Reshape", {gated}, with_ints("shape", {1, 16, 48}))}, with_ints("perm", {0, 2, 1}));
   Attrs mean = with_ints("axes", {-1});
   Value* centred = m.node("Sub", {flat, m.node("ReduceMean", {flat}, mean)});
   Value* variance = m.node("ReduceMean", {m.node("Mul", {centred, centred})}, mean);
@@ -207,7 +210,9 @@ TEST(CompileModel, TracesThatAreOfNoUseGiveWayToTheDefault) {
   m.graph.add_output("y", m.node("MatMul", {m.input("x", {8, 8}), m.weights("w", {8, 8}, 8)}));
   m.graph.sort();
   CompileOptions options = host_options(1);
-  options.find_trace = [](const Func&) { return std::optional<std::string>("b0 = get_block(name=\"no such block\")\n"); };
+  options.find_trace = [](const Func&) {
+    return std::optional<std::string>("b0 = get_block(name=\"no such block\")\n");
+  };
   std::string warned;
   options.warn = [&](const std::string& what) { warned += what; };
   const auto compiled = compile_model(m.graph, options);

@@ -19,7 +19,8 @@ class KnownKernelCosts : public KernelCosts {
       : target_(std::make_shared<const Target>(std::move(target))), atoms_(atoms), database_(database) {}
   /// Infinity where the program cannot be lowered.
   double seconds(const Func& workload, int threads) override;
-  /// What exceeds a quarter of the second-level caches is written, with the lines read before, and read again from beyond.
+  /// What exceeds a quarter of the second-level caches is written, with the lines read before, and read again from
+  /// beyond.
   double hand_over_seconds(int64_t bytes, int threads) override;
 
  private:

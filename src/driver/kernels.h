@@ -24,28 +24,28 @@ struct KernelRequest {
 
 /// A parameter of a compiled kernel.
 struct KernelParam {
-  int source = -1;         // index among the workload's parameters; -1: made by the prologue
+  int source = -1;  // index among the workload's parameters; -1: made by the prologue
   bool constant = false;
-  bool is_read = true;     // false: the prologue alone reads this constant
-  Relayout layout;         // from dense row-major to what the kernel expects
+  bool is_read = true;  // false: the prologue alone reads this constant
+  Relayout layout;      // from dense row-major to what the kernel expects
 };
 
 struct CompiledKernel {
   std::string symbol;
-  std::vector<NamedObject> objects;           // the nest, then its atoms
-  std::string prologue_symbol;                // empty: there is none
+  std::vector<NamedObject> objects;  // the nest, then its atoms
+  std::string prologue_symbol;       // empty: there is none
   std::vector<NamedObject> prologue_objects;
   std::vector<KernelParam> params;
-  std::vector<int> prologue_params;           // indices into params
-  std::string trace;                          // what was compiled
-  bool tuned = false;                         // the trace was given
-  std::string warning;                        // why a trace that was given could not be used; then it is the default
-  double seconds = 0;                         // spent on it
+  std::vector<int> prologue_params;  // indices into params
+  std::string trace;                 // what was compiled
+  bool tuned = false;                // the trace was given
+  std::string warning;               // why a trace that was given could not be used; then it is the default
+  double seconds = 0;                // spent on it
 };
 
-/// Compiles all on `threads` threads; results in the order of the requests. A trace that does not replay or compile any more
-/// (another version wrote it) gives way to the default. Errors: the first request's that fails, in their order: those of
-/// lowering and code generation (E3xx).
+/// Compiles all on `threads` threads; results in the order of the requests. A trace that does not replay or compile any
+/// more (another version wrote it) gives way to the default. Errors: the first request's that fails, in their order:
+/// those of lowering and code generation (E3xx).
 Result<std::vector<CompiledKernel>> compile_kernels(const std::vector<KernelRequest>& requests, const Target& target,
                                                     int kernel_threads, int threads);
 

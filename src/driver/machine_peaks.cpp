@@ -15,11 +15,11 @@
 namespace fettle {
 namespace {
 
-constexpr double kSliceSeconds = 0.1;            // of each measurement
-constexpr double kBatchSeconds = 5e-4;           // of which it takes the best
+constexpr double kSliceSeconds = 0.1;   // of each measurement
+constexpr double kBatchSeconds = 5e-4;  // of which it takes the best
 constexpr double kNumbersVersion = 1;
-constexpr double kLongestThreadsSeconds = 0.5;   // spent on building a kernel for each thread
-constexpr double kLargestBuffer = 96 << 20;      // filling takes time
+constexpr double kLongestThreadsSeconds = 0.5;  // spent on building a kernel for each thread
+constexpr double kLargestBuffer = 96 << 20;     // filling takes time
 
 /// Least seconds of one call.
 Result<double> time_kernel(LocalKernel& kernel) {
@@ -86,7 +86,8 @@ PeakRate rate_of(const PeakLoop& loop, int threads) {
   constexpr int64_t kTurns = 2000;
   const auto run = [&] { loop.run(kTurns); };
   const double ops = loop.ops * kTurns;
-  return {ops * calls_a_second({run}), ops * calls_a_second(std::vector<std::function<void()>>(static_cast<size_t>(threads), run))};
+  return {ops * calls_a_second({run}),
+          ops * calls_a_second(std::vector<std::function<void()>>(static_cast<size_t>(threads), run))};
 }
 
 /// Elements of a copy over buffers of `bytes`.
@@ -119,7 +120,8 @@ std::vector<double> MachinePeaks::to_numbers() const {
 
 std::optional<MachinePeaks> MachinePeaks::from_numbers(std::span<const double> numbers) {
   constexpr size_t kHead = 8, kEach = 4;
-  if (numbers.size() < kHead || numbers[0] != kNumbersVersion || (numbers.size() - kHead) % kEach != 0) return std::nullopt;
+  if (numbers.size() < kHead || numbers[0] != kNumbersVersion || (numbers.size() - kHead) % kEach != 0)
+    return std::nullopt;
   MachinePeaks peaks;
   peaks.threads = static_cast<int>(numbers[1]);
   peaks.fp32 = {numbers[2], numbers[3]};
@@ -156,7 +158,8 @@ Result<MachinePeaks> measure_peaks(const Target& target) {
     const double inner = level == 0 ? 0 : static_cast<double>(target.caches[level - 1].size_bytes);
     const double outer = memory ? 16 * inner : static_cast<double>(target.caches[level].size_bytes);
     // Together well beyond the level before, and at most three quarters of this one.
-    const double bytes = std::min({0.375 * outer, std::max(1.5 * inner, 0.3 * outer), memory ? 2 * inner : outer, kLargestBuffer});
+    const double bytes =
+        std::min({0.375 * outer, std::max(1.5 * inner, 0.3 * outer), memory ? 2 * inner : outer, kLargestBuffer});
     if (2 * bytes < 1.5 * inner) continue;
     const int64_t elems = copy_elems(bytes, lanes);
     FETTLE_TRY(const Func copy, canonical_copy(elems, lanes));

@@ -26,10 +26,10 @@ struct PeakRate {
 };
 
 struct MachinePeaks {
-  PeakRate fp32;     // a register kernel, its operands in the first-level cache
-  PeakRate int8;     // 8-bit integers, summed in 32 bits
-  PeakRate bf16;     // summed in fp32
-  int threads = 1;   // of all_threads
+  PeakRate fp32;                 // a register kernel, its operands in the first-level cache
+  PeakRate int8;                 // 8-bit integers, summed in 32 bits
+  PeakRate bf16;                 // summed in fp32
+  int threads = 1;               // of all_threads
   std::vector<CopyRate> copies;  // a level too large to tell from the next is left out
 
   /// Of the smallest memory that holds `bytes` with a quarter to spare; null where no copy was measured.

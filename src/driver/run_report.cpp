@@ -40,8 +40,10 @@ class TaskHistory {
     if (record.raced_out && !first && !known.raced_out) return;
     if (known.seconds > 0 && known.seconds == best_s_) best_s_ = 0;  // it may become worse
     known = {seconds_of(record), record.raced_out, record.generation == kConfirmationGeneration};
-    if (best_s_ == 0) find_best();
-    else if (!known.raced_out && known.seconds < best_s_) best_s_ = known.seconds, best_trace_ = record.trace;
+    if (best_s_ == 0)
+      find_best();
+    else if (!known.raced_out && known.seconds < best_s_)
+      best_s_ = known.seconds, best_trace_ = record.trace;
   }
 
   /// 0: none succeeded yet.
@@ -80,7 +82,8 @@ bool is_of(const Record& record, const TuningRun& run) {
 std::vector<LatencyPoint> thinned(const std::vector<LatencyPoint>& points) {
   std::vector<LatencyPoint> kept;
   for (size_t i = 0; i < points.size(); ++i)
-    if (i == 0 || i + 1 == points.size() || points[i].estimated_s != points[i - 1].estimated_s) kept.push_back(points[i]);
+    if (i == 0 || i + 1 == points.size() || points[i].estimated_s != points[i - 1].estimated_s)
+      kept.push_back(points[i]);
   const size_t step = (kept.size() + kMaxPoints - 1) / kMaxPoints;
   if (step <= 1) return kept;
   std::vector<LatencyPoint> fewer;
@@ -89,8 +92,8 @@ std::vector<LatencyPoint> thinned(const std::vector<LatencyPoint>& points) {
   return fewer;
 }
 
-/// How many elements of each buffer are read at most: one for each load and point of its block. A table of which a few rows
-/// are looked up counts with these.
+/// How many elements of each buffer are read at most: one for each load and point of its block. A table of which a few
+/// rows are looked up counts with these.
 std::unordered_map<const BufferNode*, double> elements_read(const Func& func) {
   std::unordered_map<const BufferNode*, double> read;
   walk(func->body, [&](const Stmt& s) {
@@ -99,10 +102,12 @@ std::unordered_map<const BufferNode*, double> elements_read(const Func& func) {
     double points = 1;
     for (const auto& iter : block->iters)
       if (const auto* extent = iter.extent.as<IntImmNode>()) points *= static_cast<double>(extent->value);
-    walk(block->body, [](const Stmt&) { return true; }, [&](const Expr& e) {
-      if (const auto* source = e.as<LoadNode>()) read[source->buffer.get()] += points;
-      return true;
-    });
+    walk(
+        block->body, [](const Stmt&) { return true; },
+        [&](const Expr& e) {
+          if (const auto* source = e.as<LoadNode>()) read[source->buffer.get()] += points;
+          return true;
+        });
     return true;
   });
   return read;
@@ -154,7 +159,8 @@ void describe_task(ReportedTask& task, const TuningRun& run, const Target& targe
 Result<TuningRun> choose_run(Database& database, int which, const std::string& model) {
   FETTLE_TRY(std::vector<TuningRun> runs, database.runs());
   if (which > 0 && static_cast<size_t>(which) <= runs.size()) return std::move(runs[static_cast<size_t>(which) - 1]);
-  if (which > 0) return fail(ErrorCode::E709, fmt::format("there is no run {}; the database has {}", which, runs.size()));
+  if (which > 0)
+    return fail(ErrorCode::E709, fmt::format("there is no run {}; the database has {}", which, runs.size()));
   for (size_t i = runs.size(); i-- > 0;)
     if (model.empty() || runs[i].model == model) return std::move(runs[i]);
   if (!runs.empty()) return std::move(runs.back());
@@ -162,7 +168,9 @@ Result<TuningRun> choose_run(Database& database, int which, const std::string& m
   // All records of one machine are one run, in which every task counts once.
   FETTLE_TRY(const std::vector<TaskSummary> summaries, summarize(database));
   std::map<std::tuple<Digest, std::string, int, std::string>, int64_t> sizes;
-  const auto key = [](const TaskKey& t) { return std::make_tuple(t.fingerprint, t.target_features, t.threads, t.versions); };
+  const auto key = [](const TaskKey& t) {
+    return std::make_tuple(t.fingerprint, t.target_features, t.threads, t.versions);
+  };
   for (const TaskSummary& summary : summaries) sizes[key(summary.task)] += summary.n_records;
   if (sizes.empty()) return fail(ErrorCode::E709, "the database has no records");
   const auto largest =
@@ -179,7 +187,8 @@ Result<TuningRun> choose_run(Database& database, int which, const std::string& m
   return run;
 }
 
-Result<RunReport> report_run(Database& database, const TuningRun& run, const Target& target, const MachinePeaks* peaks) {
+Result<RunReport> report_run(Database& database, const TuningRun& run, const Target& target,
+                             const MachinePeaks* peaks) {
   std::unordered_map<std::string, size_t> task_of;  // by hash
   for (size_t i = 0; i < run.tasks.size(); ++i) task_of.emplace(run.tasks[i].workload.hash.hex(), i);
   RunReport report;
@@ -223,7 +232,8 @@ Result<RunReport> report_run(Database& database, const TuningRun& run, const Tar
   }));
 
   // Records that came from a file may lie in another order.
-  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.elapsed_s < b.elapsed_s; });
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& a, const Event& b) { return a.elapsed_s < b.elapsed_s; });
   std::vector<double> best_s = first_s;
   double estimated_s = 0;
   for (size_t i = 0; i < best_s.size(); ++i) estimated_s += run.tasks[i].weight * best_s[i];
@@ -277,7 +287,8 @@ Result<> add_model_times(RunReport& report, const CompiledModel& compiled) {
   FETTLE_TRY(const std::vector<KernelTime> times, profile_model(model, inputs, kRuns, nullptr));
   std::unordered_map<std::string, double> seconds;  // by call
   for (const KernelTime& time : times)
-    if (time.calls > 0) seconds[time.name] = static_cast<double>(time.total_ns) * 1e-9 / static_cast<double>(time.calls);
+    if (time.calls > 0)
+      seconds[time.name] = static_cast<double>(time.total_ns) * 1e-9 / static_cast<double>(time.calls);
   std::unordered_map<std::string, double> mean;  // by task
   for (const TaskInfo& task : compiled.tasks()) {
     double sum = 0;
@@ -285,7 +296,8 @@ Result<> add_model_times(RunReport& report, const CompiledModel& compiled) {
     if (!task.calls.empty()) mean[task.hash] = sum / static_cast<double>(task.calls.size());
   }
   for (ReportedTask& task : report.tasks)
-    if (const auto found = mean.find(task.task.workload.hash.hex()); found != mean.end()) task.in_model_s = found->second;
+    if (const auto found = mean.find(task.task.workload.hash.hex()); found != mean.end())
+      task.in_model_s = found->second;
   return {};
 }
 

@@ -34,9 +34,9 @@ struct ReportedFailure {
 
 struct ReportedTask {
   RunTask task;
-  double default_s = 0;   // of one call, untuned; 0: not known
+  double default_s = 0;  // of one call, untuned; 0: not known
   double best_s = 0;
-  int64_t trials = 0;     // in this run
+  int64_t trials = 0;  // in this run
   int64_t failed = 0;
   std::string trace;      // of the best; empty where nothing was measured
   std::string scheduled;  // the program that it makes; or, in a comment, why it makes none
@@ -50,7 +50,7 @@ struct ReportedTask {
 
 struct RunReport {
   TuningRun run;
-  std::vector<ReportedTask> tasks;   // the one with the largest share of the model's time first
+  std::vector<ReportedTask> tasks;  // the one with the largest share of the model's time first
   std::vector<LatencyPoint> points;
   std::vector<ReportedFailure> failures;  // the most frequent first
   int64_t trials = 0;
@@ -68,8 +68,8 @@ Result<TuningRun> choose_run(Database& database, int which, const std::string& m
 /// peaks: of the run's machine, or null. Errors: E502, E503.
 Result<RunReport> report_run(Database& database, const TuningRun& run, const Target& target, const MachinePeaks* peaks);
 
-/// The peaks of the run's machine: as the database has them, else measured if this is that machine (and then kept, where
-/// the database can be written); nothing where it is another. Errors: those of measure_peaks.
+/// The peaks of the run's machine: as the database has them, else measured if this is that machine (and then kept,
+/// where the database can be written); nothing where it is another. Errors: those of measure_peaks.
 Result<std::optional<MachinePeaks>> peaks_for(Database& database, const TuningRun& run, const Target& target);
 
 /// Puts in the times of kernels inside the model. Tasks are found by their workload. Errors: those of Model::run.

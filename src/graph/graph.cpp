@@ -129,7 +129,8 @@ void Graph::replace_uses(Value* from, Value* to) {
 
 void Graph::replace_node(Node* node, Value* by) {
   FETTLE_CHECK(node->outputs.size() == 1 || use_count(node->outputs[0]) > 0);
-  if (by->producer && !by->is_constant()) merge_provenance(by->producer, node);
+  if (by->producer && !by->is_constant())
+    merge_provenance(by->producer, node);
   else
     for (Node* user : node->outputs[0]->users) merge_provenance(user, node);
   replace_uses(node->outputs[0], by);

@@ -28,8 +28,7 @@ Expr flat_index(const BufferNode& buffer, const std::vector<Expr>& indices) {
   FETTLE_CHECK(indices.size() == buffer.shape.size());
   Expr flat = 0;
   for (size_t d = 0; d < indices.size(); ++d)
-    flat = buffer.strides.empty() ? flat * buffer.shape[d] + indices[d]
-                                  : flat + indices[d] * buffer.strides[d];
+    flat = buffer.strides.empty() ? flat * buffer.shape[d] + indices[d] : flat + indices[d] * buffer.strides[d];
   return flat;
 }
 

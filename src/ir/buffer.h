@@ -35,16 +35,15 @@ struct BufferNode : RefCounted {
   std::string name;
   DType dtype;
   std::vector<Expr> shape;
-  std::vector<Expr> strides;   // empty: dense row-major
+  std::vector<Expr> strides;  // empty: dense row-major
   std::string scope = kScopeGlobal;
-  Ref<const Layout> layout;    // null: logical and physical indices are the same
+  Ref<const Layout> layout;  // null: logical and physical indices are the same
   int alignment_bytes = 64;
 
   int rank() const { return static_cast<int>(shape.size()); }
 };
 
-Buffer make_buffer(std::string name, std::vector<Expr> shape, DType dtype = kF32,
-                   std::string scope = kScopeGlobal);
+Buffer make_buffer(std::string name, std::vector<Expr> shape, DType dtype = kF32, std::string scope = kScopeGlobal);
 /// A copy of `buffer` (a new identity) with one field changed by `edit`.
 template <class Edit>
 Buffer edited(const Buffer& buffer, Edit edit) {

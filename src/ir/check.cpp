@@ -64,7 +64,8 @@ class Checker {
     if (buffer->dtype.is_vector()) return bad(fmt::format("buffer '{}' holds vectors", buffer->name), place);
     if (!buffer->strides.empty() && buffer->strides.size() != buffer->shape.size())
       return bad(fmt::format("buffer '{}' has {} strides for {} dimensions", buffer->name, buffer->strides.size(),
-                             buffer->shape.size()), place);
+                             buffer->shape.size()),
+                 place);
     for (const auto& list : {buffer->shape, buffer->strides})
       for (const Expr& e : list) {
         FETTLE_TRY_VOID(expr(e));
@@ -89,7 +90,8 @@ class Checker {
       return bad(fmt::format("buffer '{}' is not declared here", buffer ? buffer->name : "null"), nullptr);
     if (indices.size() != buffer->shape.size() && !(lowered_ && indices.size() == 1))
       return bad(fmt::format("'{}' has {} dimensions and is accessed with {} indices", buffer->name,
-                             buffer->shape.size(), indices.size()), nullptr);
+                             buffer->shape.size(), indices.size()),
+                 nullptr);
     int lanes = 1;
     for (const Expr& index : indices) {
       FETTLE_TRY_VOID(expr(index));
@@ -118,12 +120,13 @@ class Checker {
     const DType type = n.a.dtype();
     if (type != n.b.dtype())
       return bad(fmt::format("the operands of {} differ in type: {} and {}", text::operator_info(n.op).symbol,
-                             type.to_string(), n.b.dtype().to_string()), nullptr);
+                             type.to_string(), n.b.dtype().to_string()),
+                 nullptr);
     const DType result = text::is_comparison(n.op) ? kBool.with_lanes(type.lanes) : type;
     if (n.dtype != result) return bad("an operation has the wrong type", nullptr);
     const bool logical = n.op == BinaryOp::kAnd || n.op == BinaryOp::kOr;
-    const bool integral = n.op == BinaryOp::kFloorDiv || n.op == BinaryOp::kFloorMod || n.op == BinaryOp::kShl ||
-                          n.op == BinaryOp::kShr;
+    const bool integral =
+        n.op == BinaryOp::kFloorDiv || n.op == BinaryOp::kFloorMod || n.op == BinaryOp::kShl || n.op == BinaryOp::kShr;
     if ((logical && !type.is_bool()) || (integral && !type.is_int()) || (n.op == BinaryOp::kDiv && !type.is_float()) ||
         type.code == TypeCode::kHandle)
       return bad(fmt::format("{} does not apply to {}", text::operator_info(n.op).symbol, type.to_string()), nullptr);
@@ -143,7 +146,8 @@ class Checker {
         if (!visible_.contains(e.as<VarNode>()))
           return bad(fmt::format("variable '{}' is not bound here", e.as<VarNode>()->name), nullptr);
         return {};
-      case ExprKind::kBinary: return binary(*e.as<BinaryNode>());
+      case ExprKind::kBinary:
+        return binary(*e.as<BinaryNode>());
       case ExprKind::kNot:
         FETTLE_TRY_VOID(expr(e.as<NotNode>()->a));
         if (!e.dtype().is_bool()) return bad("! applies to bools", nullptr);
@@ -199,7 +203,8 @@ class Checker {
         int total = 0;
         for (const Expr& v : n->vectors) {
           FETTLE_TRY_VOID(expr(v));
-          if (v.dtype().element() != e.dtype().element()) return bad("the vectors of a shuffle differ in type", nullptr);
+          if (v.dtype().element() != e.dtype().element())
+            return bad("the vectors of a shuffle differ in type", nullptr);
           total += v.dtype().lanes;
         }
         for (int lane : n->lanes)
@@ -224,16 +229,19 @@ class Checker {
       if (!region.buffer || !live_.contains(region.buffer.get()))
         return bad(fmt::format("a region of block '{}' names a buffer that is not declared", block.name), &block);
       if (region.ranges.size() != region.buffer->shape.size())
-        return bad(fmt::format("a region of '{}' in block '{}' has the wrong rank", region.buffer->name, block.name), &block);
+        return bad(fmt::format("a region of '{}' in block '{}' has the wrong rank", region.buffer->name, block.name),
+                   &block);
       for (const Range& range : region.ranges) {
         FETTLE_TRY_VOID(scalar(range.min, kI64, "a region's bound"));
         FETTLE_TRY_VOID(scalar(range.extent, kI64, "a region's extent"));
       }
-      const bool used = reads ? inside.read.contains(region.buffer.get())
-                              : inside.written.contains(region.buffer.get()) || inside.read.contains(region.buffer.get());
+      const bool used = reads
+                            ? inside.read.contains(region.buffer.get())
+                            : inside.written.contains(region.buffer.get()) || inside.read.contains(region.buffer.get());
       if (!used)
         return bad(fmt::format("block '{}' does not {} '{}', which its regions name", block.name,
-                               reads ? "read" : "write", region.buffer->name), &block);
+                               reads ? "read" : "write", region.buffer->name),
+                   &block);
     }
     return {};
   }
@@ -298,7 +306,8 @@ class Checker {
   Result<> bindings(const Stmt& first) {
     Stmt s = first;
     std::vector<Stmt> open;
-    for (; s && (s.kind() == StmtKind::kLet || s.kind() == StmtKind::kAllocate); open.push_back(std::exchange(s, body_of(s)))) {
+    for (; s && (s.kind() == StmtKind::kLet || s.kind() == StmtKind::kAllocate);
+         open.push_back(std::exchange(s, body_of(s)))) {
       place_ = s.get();
       if (const auto* n = s.as<LetNode>()) {
         FETTLE_TRY_VOID(scalar(n->value, n->var->dtype, "a value"));
@@ -360,7 +369,8 @@ class Checker {
         return body(n->else_body);
       }
       case StmtKind::kLet:
-      case StmtKind::kAllocate: return bindings(s);
+      case StmtKind::kAllocate:
+        return bindings(s);
       case StmtKind::kStore: {
         const auto* n = s.as<StoreNode>();
         FETTLE_TRY(const int lanes, access(n->buffer, n->indices, n->mask));
@@ -368,8 +378,10 @@ class Checker {
         note_write(n->buffer);
         return {};
       }
-      case StmtKind::kEvaluate: return expr(s.as<EvaluateNode>()->value);
-      case StmtKind::kBlock: return block(*s.as<BlockNode>());
+      case StmtKind::kEvaluate:
+        return expr(s.as<EvaluateNode>()->value);
+      case StmtKind::kBlock:
+        return block(*s.as<BlockNode>());
       case StmtKind::kWhile: {
         const auto* n = s.as<WhileNode>();
         FETTLE_TRY_VOID(scalar(n->condition, kBool, "a condition"));

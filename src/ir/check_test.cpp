@@ -60,20 +60,26 @@ TEST(WellFormed, BuffersAndTypes) {
 
 TEST(WellFormed, Blocks) {
   EXPECT_EQ(verdict("func f(A: f32[4], B: f32[4]):\n  for i in 4:\n    block b(v: spatial[4] = i):\n      reads A[v]\n"
-                    "      writes B[v]\n      B[v] = A[v]\n"), "");
+                    "      writes B[v]\n      B[v] = A[v]\n"),
+            "");
   // The body sees iterators only.
   EXPECT_EQ(verdict("func f(A: f32[4], B: f32[4]):\n  for i in 4:\n    block b(v: spatial[4] = i):\n      reads A[v]\n"
-                    "      writes B[v]\n      B[i] = A[v]\n"), "variable 'i' is not bound here");
+                    "      writes B[v]\n      B[i] = A[v]\n"),
+            "variable 'i' is not bound here");
   EXPECT_EQ(verdict("func f(A: f32[4], B: f32[4]):\n  for i in 4:\n    block b(v: spatial[4] = i):\n"
-                    "      writes B[v]\n      B[v] = A[v]\n"), "block 'b' reads 'A', which its regions do not name");
+                    "      writes B[v]\n      B[v] = A[v]\n"),
+            "block 'b' reads 'A', which its regions do not name");
   EXPECT_EQ(verdict("func f(A: f32[4], B: f32[4]):\n  for i in 4:\n    block b(v: spatial[4] = i):\n      reads A[v]\n"
-                    "      B[v] = A[v]\n"), "block 'b' writes 'B', which its regions do not name");
+                    "      B[v] = A[v]\n"),
+            "block 'b' writes 'B', which its regions do not name");
   EXPECT_EQ(verdict("func f(A: f32[4], B: f32[4]):\n  for i in 4:\n    block b(v: spatial[4] = i):\n      reads A[v]\n"
-                    "      writes B[v]\n      B[v] = 1.0\n"), "block 'b' does not read 'A', which its regions name");
+                    "      writes B[v]\n      B[v] = 1.0\n"),
+            "block 'b' does not read 'A', which its regions name");
   EXPECT_EQ(verdict("func f(B: f32[4, 4]):\n  block b():\n    writes B[0 +: 4]\n    B[0, 0] = 1.0\n"),
             "a region of 'B' in block 'b' has the wrong rank");
   EXPECT_EQ(verdict("func f(B: f32[4]):\n  block b():\n    writes B[0]\n    B[0] = 1.0\n  block b():\n    writes B[1]\n"
-                    "    B[1] = 1.0\n"), "two blocks are named 'b'");
+                    "    B[1] = 1.0\n"),
+            "two blocks are named 'b'");
   // What a nested block accesses belongs to the outer one too, but for what that allocates.
   EXPECT_EQ(verdict(R"(
       func f(A: f32[4], B: f32[4]):
@@ -91,7 +97,8 @@ TEST(WellFormed, Blocks) {
               reads T[v]
               writes B[v]
               B[v] = T[v]
-  )"), "");
+  )"),
+            "");
   EXPECT_EQ(verdict("func f(B: f32[4, 4]):\n  block b():\n    writes B[0, 0]\n    B[0] = 1.0\n"),
             "'B' has 2 dimensions and is accessed with 1 indices");
 }

@@ -95,7 +95,8 @@ bool Equality::equal(const Expr& a, const Expr& b) {
   if (a.kind() != b.kind() || a.dtype() != b.dtype()) return false;
   switch (a.kind()) {
     case ExprKind::kIntImm:
-    case ExprKind::kFloatImm: return structural_equal(a, b);
+    case ExprKind::kFloatImm:
+      return structural_equal(a, b);
     case ExprKind::kVar: {
       const auto found = vars_.find(a.as<VarNode>());
       return (found == vars_.end() ? a.as<VarNode>() : found->second) == b.as<VarNode>();
@@ -104,12 +105,14 @@ bool Equality::equal(const Expr& a, const Expr& b) {
       const auto *x = a.as<BinaryNode>(), *y = b.as<BinaryNode>();
       return x->op == y->op && equal(x->a, y->a) && equal(x->b, y->b);
     }
-    case ExprKind::kNot: return equal(a.as<NotNode>()->a, b.as<NotNode>()->a);
+    case ExprKind::kNot:
+      return equal(a.as<NotNode>()->a, b.as<NotNode>()->a);
     case ExprKind::kSelect: {
       const auto *x = a.as<SelectNode>(), *y = b.as<SelectNode>();
       return equal(x->condition, y->condition) && equal(x->if_true, y->if_true) && equal(x->if_false, y->if_false);
     }
-    case ExprKind::kCast: return equal(a.as<CastNode>()->a, b.as<CastNode>()->a);
+    case ExprKind::kCast:
+      return equal(a.as<CastNode>()->a, b.as<CastNode>()->a);
     case ExprKind::kLoad: {
       const auto *x = a.as<LoadNode>(), *y = b.as<LoadNode>();
       return same(x->buffer, y->buffer) && equal(x->indices, y->indices) && equal(x->mask, y->mask);
@@ -126,7 +129,8 @@ bool Equality::equal(const Expr& a, const Expr& b) {
       const auto *x = a.as<RampNode>(), *y = b.as<RampNode>();
       return equal(x->base, y->base) && equal(x->stride, y->stride);
     }
-    case ExprKind::kBroadcast: return equal(a.as<BroadcastNode>()->value, b.as<BroadcastNode>()->value);
+    case ExprKind::kBroadcast:
+      return equal(a.as<BroadcastNode>()->value, b.as<BroadcastNode>()->value);
     case ExprKind::kShuffle: {
       const auto *x = a.as<ShuffleNode>(), *y = b.as<ShuffleNode>();
       return x->lanes == y->lanes && equal(x->vectors, y->vectors);
@@ -183,8 +187,10 @@ bool Equality::equal(const Stmt& a, const Stmt& b) {
       return same(x->buffer, y->buffer) && equal(x->indices, y->indices) && equal(x->value, y->value) &&
              equal(x->mask, y->mask);
     }
-    case StmtKind::kEvaluate: return equal(a.as<EvaluateNode>()->value, b.as<EvaluateNode>()->value);
-    case StmtKind::kBlock: return equal(*a.as<BlockNode>(), *b.as<BlockNode>());
+    case StmtKind::kEvaluate:
+      return equal(a.as<EvaluateNode>()->value, b.as<EvaluateNode>()->value);
+    case StmtKind::kBlock:
+      return equal(*a.as<BlockNode>(), *b.as<BlockNode>());
     case StmtKind::kAllocate: {
       const auto *x = a.as<AllocateNode>(), *y = b.as<AllocateNode>();
       return bind(x->buffer, y->buffer) && equal(x->body, y->body);
@@ -280,9 +286,12 @@ class Canonical {
     for (const auto& [key, value] : a.entries) {
       string(key);
       byte(static_cast<uint8_t>(value.index()));
-      if (const auto* integer = std::get_if<int64_t>(&value)) number(static_cast<uint64_t>(*integer));
-      else if (const auto* real = std::get_if<double>(&value)) number(std::bit_cast<uint64_t>(*real));
-      else if (const auto* words = std::get_if<std::string>(&value)) string(*words);
+      if (const auto* integer = std::get_if<int64_t>(&value))
+        number(static_cast<uint64_t>(*integer));
+      else if (const auto* real = std::get_if<double>(&value))
+        number(std::bit_cast<uint64_t>(*real));
+      else if (const auto* words = std::get_if<std::string>(&value))
+        string(*words);
       else {
         const auto& integers = std::get<std::vector<int64_t>>(value);
         number(integers.size());
@@ -320,14 +329,16 @@ void Canonical::expr(const Expr& e) {
     case ExprKind::kFloatImm:
       type(e.dtype());
       return number(std::bit_cast<uint64_t>(e.as<FloatImmNode>()->value));
-    case ExprKind::kVar: return use(e.get(), e.as<VarNode>()->name);
+    case ExprKind::kVar:
+      return use(e.get(), e.as<VarNode>()->name);
     case ExprKind::kBinary: {
       const auto* n = e.as<BinaryNode>();
       byte(static_cast<uint8_t>(n->op));
       expr(n->a);
       return expr(n->b);
     }
-    case ExprKind::kNot: return expr(e.as<NotNode>()->a);
+    case ExprKind::kNot:
+      return expr(e.as<NotNode>()->a);
     case ExprKind::kSelect: {
       const auto* n = e.as<SelectNode>();
       expr(n->condition);
@@ -413,7 +424,8 @@ void Canonical::stmt(const Stmt& s) {
       expr(n->value);
       return expr(n->mask);
     }
-    case StmtKind::kEvaluate: return expr(s.as<EvaluateNode>()->value);
+    case StmtKind::kEvaluate:
+      return expr(s.as<EvaluateNode>()->value);
     case StmtKind::kBlock: {
       const auto* n = s.as<BlockNode>();
       annotations(n->annotations);

@@ -34,15 +34,23 @@ Func func_of(std::string_view text) {
 }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
   return text;
 }
 
 TEST(Compare, IgnoresNamesOfWhatIsBound) {
   const Func f = func_of(kProgram);
   std::string text = kProgram;
-  for (auto [from, to] : {std::pair{"vi", "a"}, {"vj", "b"}, {"T[", "Temp["}, {"alloc T", "alloc Temp"}, {"A", "In"},
-                          {"block T", "block first"}, {"func f", "func g"}, {"for i", "for x"}, {"= i", "= x"},
+  for (auto [from, to] : {std::pair{"vi", "a"},
+                          {"vj", "b"},
+                          {"T[", "Temp["},
+                          {"alloc T", "alloc Temp"},
+                          {"A", "In"},
+                          {"block T", "block first"},
+                          {"func f", "func g"},
+                          {"for i", "for x"},
+                          {"= i", "= x"},
                           {"where i", "where x"}})
     text = replaced(text, from, to);
   const Func g = func_of(text);
@@ -55,13 +63,28 @@ TEST(Compare, SeesEveryDifference) {
   const Func f = func_of(kProgram);
   std::set<Digest> seen{canonical_hash(f)};
   for (auto [from, to] : std::vector<std::pair<const char*, const char*>>{
-           {"1..64", "1..65"}, {"B: f32[n, 8] output", "B: f32[n, 8]"}, {"A: f32[n, 8]", "A: f32[n, 8] constant"},
-           {"A: f32[n, 8]", "A: f32[n, 8] free_layout"}, {"A: f32[n, 8]", "A: f32[n, 9]"},
-           {"A: f32[n, 8]", "A: f32[n, 8] strides[16, 1]"}, {"A: f32[n, 8]", "A: f32[n, 8] layout(x: 8 * n -> x // 8, x % 8)"},
-           {"@register", "@shared"}, {"tail(guard)", "tail(mask)"}, {"hint = 3", "hint = 4"}, {"hint = 3", "hint = 3.0"},
-           {"hint = 3", "hint = \"3\""}, {"vectorized", "unrolled"}, {"i < 60", "i <= 60"}, {"i < 60", "60 < i"},
-           {"reads A[vi, vj]", "reads A[vi, 0 +: 8]"}, {"* 2.0", "* 2.5"}, {"* 2.0", "+ 2.0"}, {"exp(", "log("},
-           {"vj: reduce", "vj: scan"}, {"init: B[vi, 0] = 0.0", "init: B[vi, 0] = -0.0"}, {"for i in n:", "for i in 1 +: n:"},
+           {"1..64", "1..65"},
+           {"B: f32[n, 8] output", "B: f32[n, 8]"},
+           {"A: f32[n, 8]", "A: f32[n, 8] constant"},
+           {"A: f32[n, 8]", "A: f32[n, 8] free_layout"},
+           {"A: f32[n, 8]", "A: f32[n, 9]"},
+           {"A: f32[n, 8]", "A: f32[n, 8] strides[16, 1]"},
+           {"A: f32[n, 8]", "A: f32[n, 8] layout(x: 8 * n -> x // 8, x % 8)"},
+           {"@register", "@shared"},
+           {"tail(guard)", "tail(mask)"},
+           {"hint = 3", "hint = 4"},
+           {"hint = 3", "hint = 3.0"},
+           {"hint = 3", "hint = \"3\""},
+           {"vectorized", "unrolled"},
+           {"i < 60", "i <= 60"},
+           {"i < 60", "60 < i"},
+           {"reads A[vi, vj]", "reads A[vi, 0 +: 8]"},
+           {"* 2.0", "* 2.5"},
+           {"* 2.0", "+ 2.0"},
+           {"exp(", "log("},
+           {"vj: reduce", "vj: scan"},
+           {"init: B[vi, 0] = 0.0", "init: B[vi, 0] = -0.0"},
+           {"for i in n:", "for i in 1 +: n:"},
            {"block T(vi: spatial[n] = i, vj: spatial[8] = j)", "block T(vi: spatial[n] = j, vj: spatial[8] = i)"},
            {"A[vi, vj] * 2.0", "A[vj, vi] * 2.0"}}) {
     std::string text = kProgram;
@@ -74,8 +97,9 @@ TEST(Compare, SeesEveryDifference) {
 
 // The digest is stored with records: it may change only with the language's version.
 TEST(Compare, TheHashIsStable) {
-  const Func f = func_of("func f(A: f32[4], B: f32[4] output):\n  for i in 4:\n    block B(v: spatial[4] = i):\n"
-                         "      reads A[v]\n      writes B[v]\n      B[v] = A[v] + 1.5\n");
+  const Func f = func_of(
+      "func f(A: f32[4], B: f32[4] output):\n  for i in 4:\n    block B(v: spatial[4] = i):\n"
+      "      reads A[v]\n      writes B[v]\n      B[v] = A[v] + 1.5\n");
   EXPECT_EQ(canonical_hash(f).hex(), "497ff6c3dd510f4afa9df4a1b334e1f5");
 }
 

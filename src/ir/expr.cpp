@@ -62,9 +62,7 @@ Expr constant(double value, DType dtype) {
   return int_imm(static_cast<int64_t>(value), dtype);
 }
 
-Var make_var(std::string name, DType dtype) {
-  return make_ref<const VarNode>(std::move(name), dtype);
-}
+Var make_var(std::string name, DType dtype) { return make_ref<const VarNode>(std::move(name), dtype); }
 
 const int64_t* as_int_of_broadcast(const BroadcastNode& spread) { return as_int(spread.value); }
 
@@ -95,25 +93,40 @@ int64_t wrap(uint64_t value, DType type) {
 Expr fold(BinaryOp op, int64_t x, int64_t y, DType operand, DType result) {
   const auto ux = static_cast<uint64_t>(x), uy = static_cast<uint64_t>(y);
   switch (op) {
-    case BinaryOp::kAdd: return int_imm(wrap(ux + uy, operand), result);
-    case BinaryOp::kSub: return int_imm(wrap(ux - uy, operand), result);
-    case BinaryOp::kMul: return int_imm(wrap(ux * uy, operand), result);
+    case BinaryOp::kAdd:
+      return int_imm(wrap(ux + uy, operand), result);
+    case BinaryOp::kSub:
+      return int_imm(wrap(ux - uy, operand), result);
+    case BinaryOp::kMul:
+      return int_imm(wrap(ux * uy, operand), result);
     case BinaryOp::kFloorDiv:
       return y == 0 ? Expr() : int_imm(wrap(static_cast<uint64_t>(floordiv_int(x, y)), operand), result);
     case BinaryOp::kFloorMod:
       return y == 0 ? Expr() : int_imm(wrap(static_cast<uint64_t>(floormod_int(x, y)), operand), result);
-    case BinaryOp::kMin: return int_imm(x < y ? x : y, result);
-    case BinaryOp::kMax: return int_imm(x < y ? y : x, result);
-    case BinaryOp::kEq: return bool_imm(x == y);
-    case BinaryOp::kNe: return bool_imm(x != y);
-    case BinaryOp::kLt: return bool_imm(x < y);
-    case BinaryOp::kLe: return bool_imm(x <= y);
-    case BinaryOp::kAnd: return bool_imm(x && y);
-    case BinaryOp::kOr: return bool_imm(x || y);
-    case BinaryOp::kBitAnd: return int_imm(x & y, result);
-    case BinaryOp::kBitOr: return int_imm(x | y, result);
-    case BinaryOp::kBitXor: return int_imm(x ^ y, result);
-    default: return nullptr;  // shifts are left to the machine
+    case BinaryOp::kMin:
+      return int_imm(x < y ? x : y, result);
+    case BinaryOp::kMax:
+      return int_imm(x < y ? y : x, result);
+    case BinaryOp::kEq:
+      return bool_imm(x == y);
+    case BinaryOp::kNe:
+      return bool_imm(x != y);
+    case BinaryOp::kLt:
+      return bool_imm(x < y);
+    case BinaryOp::kLe:
+      return bool_imm(x <= y);
+    case BinaryOp::kAnd:
+      return bool_imm(x && y);
+    case BinaryOp::kOr:
+      return bool_imm(x || y);
+    case BinaryOp::kBitAnd:
+      return int_imm(x & y, result);
+    case BinaryOp::kBitOr:
+      return int_imm(x | y, result);
+    case BinaryOp::kBitXor:
+      return int_imm(x ^ y, result);
+    default:
+      return nullptr;  // shifts are left to the machine
   }
 }
 
@@ -157,7 +170,8 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
       case BinaryOp::kFloorMod:
         if (is_one(b)) return constant(0, operand);
         break;
-      default: break;
+      default:
+        break;
     }
   }
   return Expr(make_ref<const BinaryNode>(op, std::move(a), std::move(b), result));
@@ -187,8 +201,10 @@ Expr logical_or(Expr a, Expr b) {
 
 Expr select(Expr condition, Expr if_true, Expr if_false) {
   if (if_true.dtype() != if_false.dtype()) {
-    if (if_false.as<IntImmNode>()) if_false = constant(static_cast<double>(*as_int(if_false)), if_true.dtype());
-    else if (if_true.as<IntImmNode>()) if_true = constant(static_cast<double>(*as_int(if_true)), if_false.dtype());
+    if (if_false.as<IntImmNode>())
+      if_false = constant(static_cast<double>(*as_int(if_false)), if_true.dtype());
+    else if (if_true.as<IntImmNode>())
+      if_true = constant(static_cast<double>(*as_int(if_true)), if_false.dtype());
   }
   FETTLE_CHECK(if_true.dtype() == if_false.dtype());
   if (const int64_t* c = as_int(condition)) return *c ? if_true : if_false;

@@ -12,7 +12,7 @@
 namespace fettle {
 
 enum class ExprKind : uint8_t {
-  kIntImm,     // also bool constants
+  kIntImm,  // also bool constants
   kFloatImm,
   kVar,
   kBinary,
@@ -20,21 +20,33 @@ enum class ExprKind : uint8_t {
   kSelect,
   kCast,
   kLoad,
-  kAddress,    // pointer to an element, as an argument of a call
-  kCall,       // math function or machine intrinsic, by name
-  kRamp,       // base, base + stride, … (lowered code only, as the next two)
+  kAddress,  // pointer to an element, as an argument of a call
+  kCall,     // math function or machine intrinsic, by name
+  kRamp,     // base, base + stride, … (lowered code only, as the next two)
   kBroadcast,
   kShuffle,
 };
 
 enum class BinaryOp : uint8_t {
-  kAdd, kSub, kMul,
-  kDiv,                  // floats only
-  kFloorDiv, kFloorMod,  // integers, rounding towards minus infinity
-  kMin, kMax,
-  kEq, kNe, kLt, kLe,    // bool results; > and >= are written with swapped operands
-  kAnd, kOr,             // bools
-  kBitAnd, kBitOr, kBitXor, kShl, kShr,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,  // floats only
+  kFloorDiv,
+  kFloorMod,  // integers, rounding towards minus infinity
+  kMin,
+  kMax,
+  kEq,
+  kNe,
+  kLt,
+  kLe,  // bool results; > and >= are written with swapped operands
+  kAnd,
+  kOr,  // bools
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kShl,
+  kShr,
 };
 
 struct ExprNode : RefCounted {
@@ -105,8 +117,7 @@ struct BinaryNode : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kBinary;
   BinaryOp op;
   Expr a, b;
-  BinaryNode(BinaryOp o, Expr x, Expr y, DType t)
-      : ExprNode(kKind, t), op(o), a(std::move(x)), b(std::move(y)) {}
+  BinaryNode(BinaryOp o, Expr x, Expr y, DType t) : ExprNode(kKind, t), op(o), a(std::move(x)), b(std::move(y)) {}
 };
 
 struct NotNode : ExprNode {
@@ -146,20 +157,19 @@ struct AddressNode : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kAddress;
   Buffer buffer;
   std::vector<Expr> indices;
-  AddressNode(Buffer b, std::vector<Expr> i)
-      : ExprNode(kKind, kHandle), buffer(std::move(b)), indices(std::move(i)) {}
+  AddressNode(Buffer b, std::vector<Expr> i) : ExprNode(kKind, kHandle), buffer(std::move(b)), indices(std::move(i)) {}
 };
 
 /// A pure function by name: the math functions below, or a machine intrinsic ("llvm.x86.…") in the
 /// implementation of a tensor intrinsic.
-/// Math (elementwise on lanes): exp log sqrt rsqrt sin cos tanh erf sigmoid pow floor ceil round (half to even) trunc abs fma
-/// isnan bitcast (the same bits as another type of the same width). `likely(b)` marks a condition that is nearly always true.
+/// Math (elementwise on lanes): exp log sqrt rsqrt sin cos tanh erf sigmoid pow floor ceil round (half to even) trunc
+/// abs fma isnan bitcast (the same bits as another type of the same width). `likely(b)` marks a condition that is
+/// nearly always true.
 struct CallNode : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kCall;
   std::string name;
   std::vector<Expr> args;
-  CallNode(std::string n, std::vector<Expr> a, DType t)
-      : ExprNode(kKind, t), name(std::move(n)), args(std::move(a)) {}
+  CallNode(std::string n, std::vector<Expr> a, DType t) : ExprNode(kKind, t), name(std::move(n)), args(std::move(a)) {}
 };
 
 /// lanes values base + i*stride.
@@ -173,8 +183,7 @@ struct RampNode : ExprNode {
 struct BroadcastNode : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kBroadcast;
   Expr value;
-  BroadcastNode(Expr v, int lanes)
-      : ExprNode(kKind, v.dtype().with_lanes(lanes)), value(std::move(v)) {}
+  BroadcastNode(Expr v, int lanes) : ExprNode(kKind, v.dtype().with_lanes(lanes)), value(std::move(v)) {}
 };
 
 /// Lane i of the result is lane lanes[i] of the concatenation of `vectors`. One lane gives a scalar.

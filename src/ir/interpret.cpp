@@ -172,8 +172,8 @@ struct CallCode : StmtCode {
     std::vector<BufferSlot> slots;
     for (const Place& place : buffers) {
       const BufferSlot& from = f.buffers[static_cast<size_t>(place.slot)];
-      // A flat address is an origin, which may lie outside (before the first column of a padded image, say): the callee's
-      // accesses are what is checked.
+      // A flat address is an origin, which may lie outside (before the first column of a padded image, say): the
+      // callee's accesses are what is checked.
       char* at = place.flat && place.lanes == 1 ? from.base + place.indices[0].eval(f) * place.element_bytes
                                                 : place.address(f);
       if (!at || f.machine->error) return false;
@@ -227,7 +227,8 @@ int64_t Program::shape_buffer(Frame& frame, size_t slot) const {
             !__builtin_add_overflow(span, reach, &span) && span <= kMaxBytes;
   }
   if (!fits) {
-    frame.machine->fail(ErrorCode::E104, fmt::format("the shape of buffer {} is negative or too large", code.node->name));
+    frame.machine->fail(ErrorCode::E104,
+                        fmt::format("the shape of buffer {} is negative or too large", code.node->name));
     return -1;
   }
   return dense ? count : std::max<int64_t>(span, 0);
@@ -235,8 +236,8 @@ int64_t Program::shape_buffer(Frame& frame, size_t slot) const {
 
 bool Machine::call(Program& program, std::vector<BufferSlot> slots, const std::vector<int64_t>& ints) {
   if (slots.size() != program.params || ints.size() != program.int_slots.size()) {
-    fail(ErrorCode::E104, fmt::format("{} takes {} buffers and {} integers, not {} and {}", program.name, program.params,
-                                      program.int_slots.size(), slots.size(), ints.size()));
+    fail(ErrorCode::E104, fmt::format("{} takes {} buffers and {} integers, not {} and {}", program.name,
+                                      program.params, program.int_slots.size(), slots.size(), ints.size()));
     return false;
   }
   if (depth >= kMaxCallDepth) {
@@ -254,7 +255,8 @@ bool Machine::call(Program& program, std::vector<BufferSlot> slots, const std::v
     program.idle.pop_back();
   }
   for (size_t i = 0; i < ints.size(); ++i)
-    frame->vars[static_cast<size_t>(program.int_slots[i])].i = Wrap(program.int_types[i])(static_cast<uint64_t>(ints[i]));
+    frame->vars[static_cast<size_t>(program.int_slots[i])].i =
+        Wrap(program.int_types[i])(static_cast<uint64_t>(ints[i]));
   ++depth;
   bool good = true;
   for (size_t i = 0; i < slots.size() && good; ++i) {
@@ -356,7 +358,8 @@ StmtPtr Compiler::stmt(const Stmt& s) {
       code->value = expr(n->value);
       return code;
     }
-    case StmtKind::kBlock: return block(*s.as<BlockNode>());
+    case StmtKind::kBlock:
+      return block(*s.as<BlockNode>());
     case StmtKind::kAllocate: {
       const auto* n = s.as<AllocateNode>();
       auto code = std::make_unique<AllocateCode>();
@@ -376,16 +379,20 @@ StmtPtr Compiler::stmt(const Stmt& s) {
     case StmtKind::kCallFunc: {
       const auto* n = s.as<CallFuncNode>();
       const auto found = machine_.programs.find(n->name);
-      if (found == machine_.programs.end()) return unsupported(fmt::format("there is no function '{}' to call", n->name));
+      if (found == machine_.programs.end())
+        return unsupported(fmt::format("there is no function '{}' to call", n->name));
       auto code = std::make_unique<CallCode>();
       code->callee = found->second.get();
       for (const Expr& arg : n->args) {
-        if (const auto* address = arg.as<AddressNode>()) code->buffers.push_back(place(address->buffer, address->indices, nullptr));
-        else code->ints.push_back(index(arg));
+        if (const auto* address = arg.as<AddressNode>())
+          code->buffers.push_back(place(address->buffer, address->indices, nullptr));
+        else
+          code->ints.push_back(index(arg));
       }
       return code;
     }
-    case StmtKind::kAsync: return stmt(s.as<AsyncNode>()->body);
+    case StmtKind::kAsync:
+      return stmt(s.as<AsyncNode>()->body);
   }
   FETTLE_UNREACHABLE();
 }

@@ -58,7 +58,7 @@ struct Index {
     int64_t factor;
   };
   int64_t constant = 0;
-  Term first{0, 0};  // factor 0: none
+  Term first{0, 0};         // factor 0: none
   std::vector<Term> terms;  // the others
   std::vector<Rest> rest;
 
@@ -76,7 +76,8 @@ struct Index {
 /// Lanes of one evaluation, on the stack where they are few.
 class Lanes {
  public:
-  explicit Lanes(int n) : heap_(n > 32 ? new Value[static_cast<size_t>(n)] : nullptr), data_(heap_ ? heap_.get() : inline_) {}
+  explicit Lanes(int n)
+      : heap_(n > 32 ? new Value[static_cast<size_t>(n)] : nullptr), data_(heap_ ? heap_.get() : inline_) {}
   Value* get() { return data_; }
   Value& operator[](int i) { return data_[i]; }
 

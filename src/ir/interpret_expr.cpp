@@ -226,17 +226,28 @@ struct UnsupportedCode : ExprCode {
 template <class Round>
 ExprPtr float_binary(BinaryOp op, ExprPtr a, ExprPtr b, Round round) {
   switch (op) {
-    case BinaryOp::kAdd: return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f + y.f)); });
-    case BinaryOp::kSub: return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f - y.f)); });
-    case BinaryOp::kMul: return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f * y.f)); });
-    case BinaryOp::kDiv: return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f / y.f)); });
-    case BinaryOp::kMin: return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f ? x : y; });
-    case BinaryOp::kMax: return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f ? y : x; });
-    case BinaryOp::kEq: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f == y.f); });
-    case BinaryOp::kNe: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f != y.f); });
-    case BinaryOp::kLt: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f < y.f); });
-    case BinaryOp::kLe: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f <= y.f); });
-    default: return nullptr;
+    case BinaryOp::kAdd:
+      return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f + y.f)); });
+    case BinaryOp::kSub:
+      return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f - y.f)); });
+    case BinaryOp::kMul:
+      return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f * y.f)); });
+    case BinaryOp::kDiv:
+      return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f / y.f)); });
+    case BinaryOp::kMin:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f ? x : y; });
+    case BinaryOp::kMax:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f ? y : x; });
+    case BinaryOp::kEq:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f == y.f); });
+    case BinaryOp::kNe:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f != y.f); });
+    case BinaryOp::kLt:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f < y.f); });
+    case BinaryOp::kLe:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f <= y.f); });
+    default:
+      return nullptr;
   }
 }
 
@@ -248,32 +259,44 @@ ExprPtr int_binary(BinaryOp op, ExprPtr a, ExprPtr b, Wrapper wrap, DType type) 
   const int bits = type.bits;
   const bool is_signed = type.code == TypeCode::kInt;
   switch (op) {
-    case BinaryOp::kAdd: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) + u(y))); });
-    case BinaryOp::kSub: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) - u(y))); });
-    case BinaryOp::kMul: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) * u(y))); });
+    case BinaryOp::kAdd:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) + u(y))); });
+    case BinaryOp::kSub:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) - u(y))); });
+    case BinaryOp::kMul:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) * u(y))); });
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
       return std::make_unique<DivisionCode>(std::move(a), std::move(b), type, op == BinaryOp::kFloorMod);
-    case BinaryOp::kMin: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return (x.i ^ flip) < (y.i ^ flip) ? x : y; });
-    case BinaryOp::kMax: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return (x.i ^ flip) < (y.i ^ flip) ? y : x; });
-    case BinaryOp::kEq: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i == y.i); });
-    case BinaryOp::kNe: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i != y.i); });
-    case BinaryOp::kLt: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int((x.i ^ flip) < (y.i ^ flip)); });
-    case BinaryOp::kLe: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int((x.i ^ flip) <= (y.i ^ flip)); });
-    case BinaryOp::kBitAnd: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i & y.i); });
-    case BinaryOp::kBitOr: return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i | y.i); });
-    case BinaryOp::kBitXor: return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) ^ u(y))); });
+    case BinaryOp::kMin:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return (x.i ^ flip) < (y.i ^ flip) ? x : y; });
+    case BinaryOp::kMax:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return (x.i ^ flip) < (y.i ^ flip) ? y : x; });
+    case BinaryOp::kEq:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i == y.i); });
+    case BinaryOp::kNe:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i != y.i); });
+    case BinaryOp::kLt:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int((x.i ^ flip) < (y.i ^ flip)); });
+    case BinaryOp::kLe:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int((x.i ^ flip) <= (y.i ^ flip)); });
+    case BinaryOp::kBitAnd:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i & y.i); });
+    case BinaryOp::kBitOr:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.i | y.i); });
+    case BinaryOp::kBitXor:
+      return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) ^ u(y))); });
     case BinaryOp::kShl:
-      return binary(std::move(a), std::move(b), [=](Value x, Value y) {
-        return of_int(y.i < 0 || y.i >= bits ? 0 : wrap(u(x) << y.i));
-      });
+      return binary(std::move(a), std::move(b),
+                    [=](Value x, Value y) { return of_int(y.i < 0 || y.i >= bits ? 0 : wrap(u(x) << y.i)); });
     case BinaryOp::kShr:
       return binary(std::move(a), std::move(b), [=](Value x, Value y) {
         const bool beyond = y.i < 0 || y.i >= bits;
         if (is_signed) return of_int(x.i >> (beyond ? 63 : y.i));
         return of_int(beyond ? 0 : static_cast<int64_t>(u(x) >> y.i));
       });
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -317,7 +340,8 @@ ExprPtr cast_code(ExprPtr a, DType from, DType to) {
         return of_float(is_u64 ? static_cast<float>(static_cast<uint64_t>(x.i)) : static_cast<float>(x.i));
       });
     return unary(std::move(a), [is_u64, to](Value x) {
-      return of_float(round_to(is_u64 ? static_cast<double>(static_cast<uint64_t>(x.i)) : static_cast<double>(x.i), to));
+      return of_float(
+          round_to(is_u64 ? static_cast<double>(static_cast<uint64_t>(x.i)) : static_cast<double>(x.i), to));
     });
   }
   return unary(std::move(a), [wrap = Wrap(to)](Value x) { return of_int(wrap(static_cast<uint64_t>(x.i))); });
@@ -378,15 +402,16 @@ ExprPtr Compiler::call(const CallNode& n) {
     return ternary(std::move(args[0]), std::move(args[1]), std::move(args[2]),
                    [type](double x, double y, double z) { return round_to(std::fma(x, y, z), type); });
   }
-  return std::make_unique<UnsupportedCode>(
-      fmt::format("the interpreter knows no function '{}' of {} arguments on {}", name, n.args.size(), type.to_string()),
-      type.lanes);
+  return std::make_unique<UnsupportedCode>(fmt::format("the interpreter knows no function '{}' of {} arguments on {}",
+                                                       name, n.args.size(), type.to_string()),
+                                           type.lanes);
 }
 
 ExprPtr Compiler::expr(const Expr& e) {
   const DType type = e.dtype();
   switch (e.kind()) {
-    case ExprKind::kIntImm: return std::make_unique<ConstantCode>(of_int(e.as<IntImmNode>()->value));
+    case ExprKind::kIntImm:
+      return std::make_unique<ConstantCode>(of_int(e.as<IntImmNode>()->value));
     case ExprKind::kFloatImm:
       return std::make_unique<ConstantCode>(of_float(round_to(e.as<FloatImmNode>()->value, type)));
     case ExprKind::kVar: {
@@ -403,9 +428,12 @@ ExprPtr Compiler::expr(const Expr& e) {
       if (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr)
         return std::make_unique<LogicalCode>(std::move(a), std::move(b), n->op == BinaryOp::kAnd);
       if (operand.is_float()) {
-        if (operand.bits == 32) result = float_binary(n->op, std::move(a), std::move(b), RoundF32());
-        else if (operand.bits == 64) result = float_binary(n->op, std::move(a), std::move(b), RoundF64());
-        else result = float_binary(n->op, std::move(a), std::move(b), RoundSmall(operand));
+        if (operand.bits == 32)
+          result = float_binary(n->op, std::move(a), std::move(b), RoundF32());
+        else if (operand.bits == 64)
+          result = float_binary(n->op, std::move(a), std::move(b), RoundF64());
+        else
+          result = float_binary(n->op, std::move(a), std::move(b), RoundSmall(operand));
       } else if (operand.element() == kI64) {
         result = int_binary(n->op, std::move(a), std::move(b), WrapI64(), operand);
       } else {
@@ -415,7 +443,8 @@ ExprPtr Compiler::expr(const Expr& e) {
       FETTLE_CHECK_MSG(result, "an operation that does not fit its type: " + to_text(e));
       return result;
     }
-    case ExprKind::kNot: return unary(expr(e.as<NotNode>()->a), [](Value x) { return of_int(!x.i); });
+    case ExprKind::kNot:
+      return unary(expr(e.as<NotNode>()->a), [](Value x) { return of_int(!x.i); });
     case ExprKind::kSelect: {
       const auto* n = e.as<SelectNode>();
       auto code = std::make_unique<SelectCode>();
@@ -435,7 +464,8 @@ ExprPtr Compiler::expr(const Expr& e) {
     }
     case ExprKind::kAddress:
       return std::make_unique<UnsupportedCode>("an address is used outside of a call of a function", type.lanes);
-    case ExprKind::kCall: return call(*e.as<CallNode>());
+    case ExprKind::kCall:
+      return call(*e.as<CallNode>());
     case ExprKind::kRamp: {
       const auto* n = e.as<RampNode>();
       return std::make_unique<RampCode>(expr(n->base), expr(n->stride), type);
@@ -465,8 +495,10 @@ void Compiler::add_terms(const Expr& e, int64_t factor, Index& result) {
     }
     if (const auto* var = e.as<VarNode>()) {
       if (const auto found = vars_.find(var); found != vars_.end()) {
-        if (result.first.factor == 0) result.first = {found->second, factor};
-        else result.terms.push_back({found->second, factor});
+        if (result.first.factor == 0)
+          result.first = {found->second, factor};
+        else
+          result.terms.push_back({found->second, factor});
         return;
       }
     }
@@ -508,8 +540,10 @@ Place Compiler::place(const Buffer& buffer, const std::vector<Expr>& indices, co
     return result;
   }
   for (const Expr& e : indices) {
-    if (result.lanes == 1) result.indices.push_back(index(e));
-    else result.vectors.push_back(expr(e));
+    if (result.lanes == 1)
+      result.indices.push_back(index(e));
+    else
+      result.vectors.push_back(expr(e));
   }
   if (mask) result.mask = expr(mask);
   return result;
@@ -517,9 +551,9 @@ Place Compiler::place(const Buffer& buffer, const std::vector<Expr>& indices, co
 
 char* Place::fail_at(Frame& frame, const int64_t* index) const {
   const size_t count = indices.size() + vectors.size();
-  frame.machine->fail(ErrorCode::E103,
-                      fmt::format("{}[{}] is outside of its shape [{}]", node->name, fmt::join(index, index + count, ", "),
-                                  fmt::join(frame.buffers[static_cast<size_t>(slot)].shape, ", ")));
+  frame.machine->fail(ErrorCode::E103, fmt::format("{}[{}] is outside of its shape [{}]", node->name,
+                                                   fmt::join(index, index + count, ", "),
+                                                   fmt::join(frame.buffers[static_cast<size_t>(slot)].shape, ", ")));
   return nullptr;
 }
 
@@ -535,7 +569,8 @@ char* Place::checked(Frame& frame, const int64_t* index) const {
     }
   }
   // In elements, so that nothing overflows.
-  const int64_t before = (buffer.base - buffer.begin) / element_bytes, after = (buffer.end - buffer.base) / element_bytes;
+  const int64_t before = (buffer.base - buffer.begin) / element_bytes,
+                after = (buffer.end - buffer.base) / element_bytes;
   if (offset < -before || offset >= after) return fail_at(frame, index);
   return buffer.base + offset * element_bytes;
 }
@@ -578,7 +613,8 @@ bool Place::addresses(Frame& frame, Value* out) const {
   for (int lane = 0; lane < lanes; ++lane) {
     out[lane].p = nullptr;
     if (mask && !on[lane].i) continue;
-    for (size_t d = 0; d < vectors.size(); ++d) index[d] = values[d * static_cast<size_t>(lanes) + static_cast<size_t>(lane)].i;
+    for (size_t d = 0; d < vectors.size(); ++d)
+      index[d] = values[d * static_cast<size_t>(lanes) + static_cast<size_t>(lane)].i;
     out[lane].p = checked(frame, index);
     if (!out[lane].p) return false;
   }

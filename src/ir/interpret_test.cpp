@@ -91,15 +91,19 @@ TEST(Interpret, UnwrittenMemoryIsNaN) {
 
 TEST(Interpret, ChecksEveryAccess) {
   std::vector<float> a(8), b(8);
-  EXPECT_EQ(error_of(func_of("lowered func f(A: f32[8]):\n  A[8] = 0.0"), {arg(a)}), "E103 A[8] is outside of its shape [8]");
-  EXPECT_EQ(error_of(func_of("lowered func f(A: f32[8]):\n  A[-1] = 0.0"), {arg(a)}), "E103 A[-1] is outside of its shape [8]");
+  EXPECT_EQ(error_of(func_of("lowered func f(A: f32[8]):\n  A[8] = 0.0"), {arg(a)}),
+            "E103 A[8] is outside of its shape [8]");
+  EXPECT_EQ(error_of(func_of("lowered func f(A: f32[8]):\n  A[-1] = 0.0"), {arg(a)}),
+            "E103 A[-1] is outside of its shape [8]");
   EXPECT_EQ(error_of(func_of("lowered func f(A: f32[2, 4]):\n  A[0, 4] = 0.0"), {arg(a)}),
             "E103 A[0, 4] is outside of its shape [2, 4]");
-  EXPECT_EQ(error_of(func_of("lowered func f(A: f32[16]):\n  A[8] = 0.0"), {arg(a)}), "E103 A[8] is outside of its shape [16]");
+  EXPECT_EQ(error_of(func_of("lowered func f(A: f32[16]):\n  A[8] = 0.0"), {arg(a)}),
+            "E103 A[8] is outside of its shape [16]");
   EXPECT_EQ(error_of(func_of("lowered func f(A: f32[8]):\n  A[ramp(1, 1, 8)] = A[ramp(0, 1, 8)]"), {arg(a)}),
             "E103 A[8] is outside of its shape [8]");
   EXPECT_EQ(error_of(func_of("func f(A: f32[8]):\n  for i in 9:\n    block b(v: spatial[8] = i):\n      writes A[v]\n"
-                             "      A[v] = 0.0"), {arg(a)}),
+                             "      A[v] = 0.0"),
+                     {arg(a)}),
             "E103 iterator v of block b is 8, outside of its extent 8");
   EXPECT_EQ(error_of(func_of("lowered func f(A: f32[8], n: i64):\n  A[8 // n] = 0.0"), {arg(a)}, {0}),
             "E104 an integer was divided by zero");
@@ -297,7 +301,7 @@ TEST(Interpret, SmallFloats) {
   EXPECT_EQ(encode_small(1.0, kF16), 0x3c00);
   EXPECT_EQ(encode_small(65519.0, kF16), 0x7bff);
   EXPECT_EQ(encode_small(65520.0, kF16), 0x7c00);
-  EXPECT_EQ(encode_small(1.0 + 0x1p-11, kF16), 0x3c00);        // half to even
+  EXPECT_EQ(encode_small(1.0 + 0x1p-11, kF16), 0x3c00);  // half to even
   EXPECT_EQ(encode_small(1.0 + 3 * 0x1p-11, kF16), 0x3c02);
   EXPECT_EQ(encode_small(0x1p-25, kF16), 0);
   EXPECT_EQ(encode_small(1.0, kBF16), 0x3f80);

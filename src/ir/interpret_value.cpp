@@ -42,21 +42,26 @@ double decode_small(uint16_t bits, DType type) {
   if (type.code == TypeCode::kBFloat) return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   const double sign = bits & 0x8000 ? -1 : 1;
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  if (exponent == 31) return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  if (exponent == 31)
+    return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   if (exponent == 0) return sign * fraction * 0x1p-24;
   return sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
 Storage storage_of(DType t) {
   switch (t.code) {
-    case TypeCode::kFloat: return t.bits == 32 ? Storage::kF32 : t.bits == 64 ? Storage::kF64 : Storage::kF16;
-    case TypeCode::kBFloat: return Storage::kBF16;
+    case TypeCode::kFloat:
+      return t.bits == 32 ? Storage::kF32 : t.bits == 64 ? Storage::kF64 : Storage::kF16;
+    case TypeCode::kBFloat:
+      return Storage::kBF16;
     case TypeCode::kInt:
       return t.bits <= 8 ? Storage::kI8 : t.bits == 16 ? Storage::kI16 : t.bits == 32 ? Storage::kI32 : Storage::kI64;
     case TypeCode::kUInt:
       return t.bits <= 8 ? Storage::kU8 : t.bits == 16 ? Storage::kU16 : t.bits == 32 ? Storage::kU32 : Storage::kI64;
-    case TypeCode::kBool: return Storage::kBool;
-    case TypeCode::kHandle: break;
+    case TypeCode::kBool:
+      return Storage::kBool;
+    case TypeCode::kHandle:
+      break;
   }
   return Storage::kI64;
 }
@@ -68,7 +73,8 @@ void poison(char* begin, int64_t size_bytes, DType type) {
   }
   const Storage storage = storage_of(type);
   const Value nan = of_float(std::numeric_limits<double>::quiet_NaN());
-  for (int64_t at = 0; at + type.element_bytes() <= size_bytes; at += type.element_bytes()) write(storage, begin + at, nan);
+  for (int64_t at = 0; at + type.element_bytes() <= size_bytes; at += type.element_bytes())
+    write(storage, begin + at, nan);
 }
 
 }  // namespace fettle::interp

@@ -67,36 +67,57 @@ void write_as(char* p, T value) {
 
 inline Value read(Storage storage, const char* p) {
   switch (storage) {
-    case Storage::kF32: return of_float(read_as<float>(p));
-    case Storage::kF64: return of_float(read_as<double>(p));
-    case Storage::kF16: return of_float(decode_small(read_as<uint16_t>(p), kF16));
-    case Storage::kBF16: return of_float(decode_small(read_as<uint16_t>(p), kBF16));
-    case Storage::kI8: return of_int(read_as<int8_t>(p));
-    case Storage::kI16: return of_int(read_as<int16_t>(p));
-    case Storage::kI32: return of_int(read_as<int32_t>(p));
-    case Storage::kI64: return of_int(read_as<int64_t>(p));
-    case Storage::kU8: return of_int(read_as<uint8_t>(p));
-    case Storage::kU16: return of_int(read_as<uint16_t>(p));
-    case Storage::kU32: return of_int(read_as<uint32_t>(p));
-    case Storage::kBool: return of_int(read_as<uint8_t>(p) != 0);
+    case Storage::kF32:
+      return of_float(read_as<float>(p));
+    case Storage::kF64:
+      return of_float(read_as<double>(p));
+    case Storage::kF16:
+      return of_float(decode_small(read_as<uint16_t>(p), kF16));
+    case Storage::kBF16:
+      return of_float(decode_small(read_as<uint16_t>(p), kBF16));
+    case Storage::kI8:
+      return of_int(read_as<int8_t>(p));
+    case Storage::kI16:
+      return of_int(read_as<int16_t>(p));
+    case Storage::kI32:
+      return of_int(read_as<int32_t>(p));
+    case Storage::kI64:
+      return of_int(read_as<int64_t>(p));
+    case Storage::kU8:
+      return of_int(read_as<uint8_t>(p));
+    case Storage::kU16:
+      return of_int(read_as<uint16_t>(p));
+    case Storage::kU32:
+      return of_int(read_as<uint32_t>(p));
+    case Storage::kBool:
+      return of_int(read_as<uint8_t>(p) != 0);
   }
   return of_int(0);
 }
 
 inline void write(Storage storage, char* p, Value v) {
   switch (storage) {
-    case Storage::kF32: return write_as(p, static_cast<float>(v.f));
-    case Storage::kF64: return write_as(p, v.f);
-    case Storage::kF16: return write_as(p, encode_small(v.f, kF16));
-    case Storage::kBF16: return write_as(p, encode_small(v.f, kBF16));
+    case Storage::kF32:
+      return write_as(p, static_cast<float>(v.f));
+    case Storage::kF64:
+      return write_as(p, v.f);
+    case Storage::kF16:
+      return write_as(p, encode_small(v.f, kF16));
+    case Storage::kBF16:
+      return write_as(p, encode_small(v.f, kBF16));
     case Storage::kI8:
-    case Storage::kU8: return write_as(p, static_cast<uint8_t>(v.i));
+    case Storage::kU8:
+      return write_as(p, static_cast<uint8_t>(v.i));
     case Storage::kI16:
-    case Storage::kU16: return write_as(p, static_cast<uint16_t>(v.i));
+    case Storage::kU16:
+      return write_as(p, static_cast<uint16_t>(v.i));
     case Storage::kI32:
-    case Storage::kU32: return write_as(p, static_cast<uint32_t>(v.i));
-    case Storage::kI64: return write_as(p, v.i);
-    case Storage::kBool: return write_as(p, static_cast<uint8_t>(v.i != 0));
+    case Storage::kU32:
+      return write_as(p, static_cast<uint32_t>(v.i));
+    case Storage::kI64:
+      return write_as(p, v.i);
+    case Storage::kBool:
+      return write_as(p, static_cast<uint8_t>(v.i != 0));
   }
 }
 

@@ -139,8 +139,10 @@ class Lexer {
       if (at_ >= source_.size() || c == '\n') return error("the closing quote is missing");
       if (c == '\\') {
         c = source_.size() > at_ + 1 ? source_[++at_] : '\0';
-        if (c == 'n') c = '\n';
-        else if (c == 't') c = '\t';
+        if (c == 'n')
+          c = '\n';
+        else if (c == 't')
+          c = '\t';
         else if (c == 'x') {
           int value = 0;
           for (int i = 0; i < 2; ++i) {

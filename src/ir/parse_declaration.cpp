@@ -130,7 +130,8 @@ Result<Attribute> Parser::attribute() {
     FETTLE_TRY(const int64_t value, integer());
     return Attribute(value);
   }
-  if (tokens_[number_at].kind == TokenKind::kFloat && tokens_[number_at].suffix.empty()) tokens_[number_at].suffix = "f64";
+  if (tokens_[number_at].kind == TokenKind::kFloat && tokens_[number_at].suffix.empty())
+    tokens_[number_at].suffix = "f64";
   FETTLE_TRY(const Expr value, unary());
   const auto* imm = value.as<FloatImmNode>();
   if (!imm) return error("a number, a text or a list of integers was expected");

@@ -39,24 +39,34 @@ Result<Expr> Parser::combine(BinaryOp op, Expr a, Expr b) {
   const DType type = a.dtype();
   const std::string symbol = operator_info(op).symbol;
   if (type != b.dtype())
-    return ill_formed(fmt::format("the operands of {} differ in type: {} and {}", symbol, type.to_string(),
-                                  b.dtype().to_string()));
+    return ill_formed(
+        fmt::format("the operands of {} differ in type: {} and {}", symbol, type.to_string(), b.dtype().to_string()));
   const bool integer = type.is_int(), floating = type.is_float(), boolean = type.is_bool();
   bool fits = false;
   switch (op) {
-    case BinaryOp::kDiv: fits = floating; break;
+    case BinaryOp::kDiv:
+      fits = floating;
+      break;
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
     case BinaryOp::kShl:
-    case BinaryOp::kShr: fits = integer; break;
+    case BinaryOp::kShr:
+      fits = integer;
+      break;
     case BinaryOp::kAnd:
-    case BinaryOp::kOr: fits = boolean; break;
+    case BinaryOp::kOr:
+      fits = boolean;
+      break;
     case BinaryOp::kBitAnd:
     case BinaryOp::kBitOr:
     case BinaryOp::kBitXor:
     case BinaryOp::kEq:
-    case BinaryOp::kNe: fits = integer || boolean || floating; break;
-    default: fits = integer || floating; break;
+    case BinaryOp::kNe:
+      fits = integer || boolean || floating;
+      break;
+    default:
+      fits = integer || floating;
+      break;
   }
   if ((op == BinaryOp::kBitAnd || op == BinaryOp::kBitOr || op == BinaryOp::kBitXor) && floating) fits = false;
   if (!fits) return ill_formed(fmt::format("{} does not apply to {}", symbol, type.to_string()));
@@ -191,7 +201,8 @@ Result<Expr> Parser::primary() {
   height_ = 0;
   switch (t.kind) {
     case TokenKind::kInt:
-    case TokenKind::kFloat: return number(false);
+    case TokenKind::kFloat:
+      return number(false);
     case TokenKind::kSymbol:
       if (t.text == "(") {
         ++at_;
@@ -226,7 +237,8 @@ Result<Expr> Parser::primary() {
       ++at_;
       return Expr(var);
     }
-    default: break;
+    default:
+      break;
   }
   return error("an expression was expected");
 }

@@ -42,8 +42,10 @@ std::optional<Bounds> bounds_of(const Expr& e, const LoopBounds& loops) {
   if (!a || !b) return std::nullopt;
   const int64_t* factor = as_int(n->b);
   switch (n->op) {
-    case BinaryOp::kAdd: return Bounds{a->first + b->first, a->last + b->last};
-    case BinaryOp::kSub: return Bounds{a->first - b->last, a->last - b->first};
+    case BinaryOp::kAdd:
+      return Bounds{a->first + b->first, a->last + b->last};
+    case BinaryOp::kSub:
+      return Bounds{a->first - b->last, a->last - b->first};
     case BinaryOp::kMul: {
       const auto* value = &*a;
       if (!factor) {
@@ -60,9 +62,12 @@ std::optional<Bounds> bounds_of(const Expr& e, const LoopBounds& loops) {
     case BinaryOp::kFloorMod:
       if (!factor || *factor <= 0) return std::nullopt;
       return Bounds{0, min(a->last, Expr(*factor - 1))};
-    case BinaryOp::kMin: return Bounds{min(a->first, b->first), min(a->last, b->last)};
-    case BinaryOp::kMax: return Bounds{max(a->first, b->first), max(a->last, b->last)};
-    default: return std::nullopt;
+    case BinaryOp::kMin:
+      return Bounds{min(a->first, b->first), min(a->last, b->last)};
+    case BinaryOp::kMax:
+      return Bounds{max(a->first, b->first), max(a->last, b->last)};
+    default:
+      return std::nullopt;
   }
 }
 
@@ -72,7 +77,8 @@ Expr identity_of(BinaryOp op, DType type) {
   const bool lowest = op == BinaryOp::kMax;
   if (type.is_float()) return float_imm(lowest ? -INFINITY : INFINITY, type);
   if (type.code == TypeCode::kUInt)
-    return int_imm(lowest ? 0 : static_cast<int64_t>(type.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << type.bits) - 1), type);
+    return int_imm(lowest ? 0 : static_cast<int64_t>(type.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << type.bits) - 1),
+                   type);
   const int64_t low = std::numeric_limits<int64_t>::min() >> (64 - type.bits);
   return int_imm(lowest ? low : ~low, type);
 }
@@ -154,8 +160,10 @@ class Inference {
         predicates_.pop_back();
         return inner;
       }
-      case StmtKind::kStore: return block(s);
-      default: return unsupported("bare loops hold loops, ifs and stores; write a func for the rest");
+      case StmtKind::kStore:
+        return block(s);
+      default:
+        return unsupported("bare loops hold loops, ifs and stores; write a func for the rest");
     }
   }
 
@@ -220,8 +228,10 @@ class Inference {
           if (!bounds)
             return unsupported(fmt::format("the reach of '{}' cannot be analysed; declare its shape", buffer->name));
           Expr reach = shifted(bounds->last, 1);
-          if (!extent) extent = reach;
-          else if (!structural_equal(extent, reach)) extent = max(extent, reach);
+          if (!extent)
+            extent = reach;
+          else if (!structural_equal(extent, reach))
+            extent = max(extent, reach);
         }
         shape.push_back(std::move(extent));
       }

@@ -15,11 +15,21 @@ namespace fettle::text {
 tl::unexpected<Diagnostic> Parser::error(std::string message) const {
   const Token& t = token();
   switch (t.kind) {
-    case TokenKind::kNewline: message += ", but the line ends"; break;
-    case TokenKind::kIndent: message += ", but the line is indented further"; break;
-    case TokenKind::kDedent: message += ", but the indentation ends"; break;
-    case TokenKind::kEnd: message += ", but the text ends"; break;
-    default: message += fmt::format(", at '{}'", t.text); break;
+    case TokenKind::kNewline:
+      message += ", but the line ends";
+      break;
+    case TokenKind::kIndent:
+      message += ", but the line is indented further";
+      break;
+    case TokenKind::kDedent:
+      message += ", but the indentation ends";
+      break;
+    case TokenKind::kEnd:
+      message += ", but the text ends";
+      break;
+    default:
+      message += fmt::format(", at '{}'", t.text);
+      break;
   }
   return fail(ErrorCode::E101, std::move(message), fmt::format("line {}, column {}", t.line, t.column));
 }
@@ -349,10 +359,14 @@ Result<Stmt> Parser::for_loop() {
     FETTLE_TRY(extent, expr());
   }
   auto loop = make_ref<ForNode>(make_var(var_name, type), std::move(min), std::move(extent), Stmt());
-  if (take_word("parallel")) loop->loop_kind = ForKind::kParallel;
-  else if (take_word("vectorized")) loop->loop_kind = ForKind::kVectorized;
-  else if (take_word("unrolled")) loop->loop_kind = ForKind::kUnrolled;
-  else if (take_word("thread")) loop->loop_kind = ForKind::kThreadBinding;
+  if (take_word("parallel"))
+    loop->loop_kind = ForKind::kParallel;
+  else if (take_word("vectorized"))
+    loop->loop_kind = ForKind::kVectorized;
+  else if (take_word("unrolled"))
+    loop->loop_kind = ForKind::kUnrolled;
+  else if (take_word("thread"))
+    loop->loop_kind = ForKind::kThreadBinding;
   if (take_word("axis")) {
     FETTLE_TRY_VOID(expect_symbol("("));
     FETTLE_TRY(loop->thread_axis, string());
@@ -477,9 +491,12 @@ Result<Stmt> Parser::store_or_evaluate() {
   FETTLE_TRY(Expr left, expr());
   std::optional<BinaryOp> op;
   bool is_store = false;
-  if (take_symbol("=")) is_store = true;
-  else if (take_symbol("+=")) op = BinaryOp::kAdd;
-  else if (take_symbol("*=")) op = BinaryOp::kMul;
+  if (take_symbol("="))
+    is_store = true;
+  else if (take_symbol("+="))
+    op = BinaryOp::kAdd;
+  else if (take_symbol("*="))
+    op = BinaryOp::kMul;
   else if ((is_word("min") || is_word("max")) && token_after().text == "=") {
     op = is_word("min") ? BinaryOp::kMin : BinaryOp::kMax;
     at_ += 2;
@@ -495,7 +512,8 @@ Result<Stmt> Parser::store_or_evaluate() {
     FETTLE_TRY(value, combine(*op, left, std::move(value)));
   }
   if (const int64_t* literal = as_int(value); literal && value.dtype() == kI64 && value.kind() == ExprKind::kIntImm &&
-                                              left.dtype() != kI64 && (left.dtype().is_int() || left.dtype().is_float()))
+                                              left.dtype() != kI64 &&
+                                              (left.dtype().is_int() || left.dtype().is_float()))
     value = constant(static_cast<double>(*literal), left.dtype());
   if (value.dtype() != left.dtype())
     return ill_formed(fmt::format("a value of type {} is stored in '{}', which holds {}", value.dtype().to_string(),

@@ -112,9 +112,9 @@ class Parser {
   std::vector<Token> tokens_;
   Mode mode_;
   size_t at_ = 0;
-  int depth_ = 0;       // of nested expressions
+  int depth_ = 0;  // of nested expressions
   int stmt_depth_ = 0;
-  int height_ = 0;      // of the expression parsed last
+  int height_ = 0;  // of the expression parsed last
   std::unordered_map<std::string, std::vector<Var>> vars_;
   std::unordered_map<std::string, std::vector<Buffer>> buffers_;
   Found found_;

@@ -113,9 +113,12 @@ std::string Printer::call(const CallNode& n) {
 std::string Printer::expr(const Expr& e, int level) {
   if (!e) return "<null>";
   switch (e.kind()) {
-    case ExprKind::kIntImm: return int_text(e.as<IntImmNode>()->value, e.dtype());
-    case ExprKind::kFloatImm: return float_text(e.as<FloatImmNode>()->value, e.dtype());
-    case ExprKind::kVar: return var(e.as<VarNode>());
+    case ExprKind::kIntImm:
+      return int_text(e.as<IntImmNode>()->value, e.dtype());
+    case ExprKind::kFloatImm:
+      return float_text(e.as<FloatImmNode>()->value, e.dtype());
+    case ExprKind::kVar:
+      return var(e.as<VarNode>());
     case ExprKind::kBinary: {
       const auto* n = e.as<BinaryNode>();
       const OperatorInfo& info = operator_info(n->op);
@@ -125,18 +128,22 @@ std::string Printer::expr(const Expr& e, int level) {
       std::string text = fmt::format("{} {} {}", expr(n->a, left), info.symbol, expr(n->b, info.level + 1));
       return info.level < level ? "(" + text + ")" : text;
     }
-    case ExprKind::kNot: return "!" + expr(e.as<NotNode>()->a, kUnaryLevel);
+    case ExprKind::kNot:
+      return "!" + expr(e.as<NotNode>()->a, kUnaryLevel);
     case ExprKind::kSelect: {
       const auto* n = e.as<SelectNode>();
       return fmt::format("select({}, {}, {})", expr(n->condition), expr(n->if_true), expr(n->if_false));
     }
-    case ExprKind::kCast: return e.dtype().to_string() + "(" + expr(e.as<CastNode>()->a) + ")";
+    case ExprKind::kCast:
+      return e.dtype().to_string() + "(" + expr(e.as<CastNode>()->a) + ")";
     case ExprKind::kLoad: {
       const auto* n = e.as<LoadNode>();
       return access(n->buffer, n->indices, n->mask);
     }
-    case ExprKind::kAddress: return "&" + access(e.as<AddressNode>()->buffer, e.as<AddressNode>()->indices, nullptr);
-    case ExprKind::kCall: return call(*e.as<CallNode>());
+    case ExprKind::kAddress:
+      return "&" + access(e.as<AddressNode>()->buffer, e.as<AddressNode>()->indices, nullptr);
+    case ExprKind::kCall:
+      return call(*e.as<CallNode>());
     case ExprKind::kRamp: {
       const auto* n = e.as<RampNode>();
       return fmt::format("ramp({}, {}, {})", expr(n->base), expr(n->stride), n->dtype.lanes);
@@ -159,20 +166,24 @@ std::string Printer::annotations(const Annotations& a) {
     if (i) text += ", ";
     text += quoted_name(a.entries[i].first) + " = ";
     const Attribute& value = a.entries[i].second;
-    if (const auto* number = std::get_if<int64_t>(&value)) text += fmt::format("{}", *number);
+    if (const auto* number = std::get_if<int64_t>(&value))
+      text += fmt::format("{}", *number);
     else if (const auto* real = std::get_if<double>(&value)) {
       std::string digits = float_text(*real, kF64);
       if (std::isfinite(*real)) digits.resize(digits.size() - 3);  // without the suffix
       text += digits;
-    } else if (const auto* string = std::get_if<std::string>(&value)) text += string_text(*string);
-    else text += fmt::format("[{}]", fmt::join(std::get<std::vector<int64_t>>(value), ", "));
+    } else if (const auto* string = std::get_if<std::string>(&value))
+      text += string_text(*string);
+    else
+      text += fmt::format("[{}]", fmt::join(std::get<std::vector<int64_t>>(value), ", "));
   }
   return text + "}";
 }
 
 // A: f32[4, 8] strides[16, 1] @register align(16) layout(n: 4, c: 8 -> n, c)
 std::string Printer::declaration(const Buffer& b) {
-  std::string text = quoted_name(buffers_.bind(b.get(), b->name)) + ": " + b->dtype.to_string() + "[" + list(b->shape) + "]";
+  std::string text =
+      quoted_name(buffers_.bind(b.get(), b->name)) + ": " + b->dtype.to_string() + "[" + list(b->shape) + "]";
   if (!b->strides.empty()) text += " strides[" + list(b->strides) + "]";
   if (b->scope != kScopeGlobal) text += " @" + quoted_name(b->scope);
   if (b->alignment_bytes != 64) text += fmt::format(" align({})", b->alignment_bytes);
@@ -220,11 +231,20 @@ void Printer::suite(const Stmt& s) {
 void Printer::loop(const ForNode& n) {
   std::string text = is_zero(n.min) ? expr(n.extent) : expr(n.min) + " +: " + expr(n.extent);
   switch (n.loop_kind) {
-    case ForKind::kSerial: break;
-    case ForKind::kParallel: text += " parallel"; break;
-    case ForKind::kVectorized: text += " vectorized"; break;
-    case ForKind::kUnrolled: text += " unrolled"; break;
-    case ForKind::kThreadBinding: text += " thread"; break;
+    case ForKind::kSerial:
+      break;
+    case ForKind::kParallel:
+      text += " parallel";
+      break;
+    case ForKind::kVectorized:
+      text += " vectorized";
+      break;
+    case ForKind::kUnrolled:
+      text += " unrolled";
+      break;
+    case ForKind::kThreadBinding:
+      text += " thread";
+      break;
   }
   if (!n.thread_axis.empty()) text += " axis(" + string_text(n.thread_axis) + ")";
   if (n.tail != Tail::kExact) text += fmt::format(" tail({})", tail_name(n.tail));
@@ -273,8 +293,10 @@ void Printer::block(const BlockNode& n) {
 
 void Printer::stmt(const Stmt& s, bool last) {
   switch (s.kind()) {
-    case StmtKind::kFor: return loop(*s.as<ForNode>());
-    case StmtKind::kSeq: return suite(s);
+    case StmtKind::kFor:
+      return loop(*s.as<ForNode>());
+    case StmtKind::kSeq:
+      return suite(s);
     case StmtKind::kIf: {
       const auto* n = s.as<IfNode>();
       line("if " + expr(n->condition) + ":", n);
@@ -299,8 +321,10 @@ void Printer::stmt(const Stmt& s, bool last) {
       const auto* n = s.as<StoreNode>();
       return line(access(n->buffer, n->indices, n->mask) + " = " + expr(n->value), n);
     }
-    case StmtKind::kEvaluate: return line(expr(s.as<EvaluateNode>()->value), s.get());
-    case StmtKind::kBlock: return block(*s.as<BlockNode>());
+    case StmtKind::kEvaluate:
+      return line(expr(s.as<EvaluateNode>()->value), s.get());
+    case StmtKind::kBlock:
+      return block(*s.as<BlockNode>());
     case StmtKind::kAllocate: {
       const auto* n = s.as<AllocateNode>();
       line("allocate " + declaration(n->buffer) + (last ? "" : ":"), n);
@@ -317,8 +341,10 @@ void Printer::stmt(const Stmt& s, bool last) {
     }
     case StmtKind::kAsync: {
       const auto* n = s.as<AsyncNode>();
-      if (n->async_kind == AsyncKind::kIssue) line("issue " + string_text(n->queue) + ":", n);
-      else line(fmt::format("wait {} pending {}:", string_text(n->queue), expr(n->pending)), n);
+      if (n->async_kind == AsyncKind::kIssue)
+        line("issue " + string_text(n->queue) + ":", n);
+      else
+        line(fmt::format("wait {} pending {}:", string_text(n->queue), expr(n->pending)), n);
       return indented(n->body);
     }
   }

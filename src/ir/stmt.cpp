@@ -16,8 +16,10 @@ const Attribute* Annotations::find(std::string_view key) const {
 void Annotations::set(std::string key, Attribute value) {
   const auto at = std::lower_bound(entries.begin(), entries.end(), key,
                                    [](const auto& entry, const std::string& k) { return entry.first < k; });
-  if (at != entries.end() && at->first == key) at->second = std::move(value);
-  else entries.insert(at, {std::move(key), std::move(value)});
+  if (at != entries.end() && at->first == key)
+    at->second = std::move(value);
+  else
+    entries.insert(at, {std::move(key), std::move(value)});
 }
 
 bool Annotations::erase(std::string_view key) {
@@ -41,8 +43,10 @@ Stmt seq(std::vector<Stmt> stmts) {
   flat.reserve(stmts.size());
   for (Stmt& s : stmts) {
     if (!s) continue;
-    if (const auto* inner = s.as<SeqNode>()) flat.insert(flat.end(), inner->stmts.begin(), inner->stmts.end());
-    else flat.push_back(std::move(s));
+    if (const auto* inner = s.as<SeqNode>())
+      flat.insert(flat.end(), inner->stmts.begin(), inner->stmts.end());
+    else
+      flat.push_back(std::move(s));
   }
   if (flat.empty()) return nullptr;
   if (flat.size() == 1) return flat.front();
@@ -59,9 +63,7 @@ Stmt store(Buffer buffer, std::vector<Expr> indices, Expr value, Expr mask) {
 
 Stmt evaluate(Expr value) { return Stmt(make_ref<EvaluateNode>(std::move(value))); }
 
-Stmt allocate(Buffer buffer, Stmt body) {
-  return Stmt(make_ref<AllocateNode>(std::move(buffer), std::move(body)));
-}
+Stmt allocate(Buffer buffer, Stmt body) { return Stmt(make_ref<AllocateNode>(std::move(buffer), std::move(body))); }
 
 Stmt let(Var var, Expr value, Stmt body) {
   return Stmt(make_ref<LetNode>(std::move(var), std::move(value), std::move(body)));

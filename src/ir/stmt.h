@@ -12,7 +12,17 @@
 namespace fettle {
 
 enum class StmtKind : uint8_t {
-  kFor, kSeq, kIf, kLet, kStore, kEvaluate, kBlock, kAllocate, kWhile, kCallFunc, kAsync,
+  kFor,
+  kSeq,
+  kIf,
+  kLet,
+  kStore,
+  kEvaluate,
+  kBlock,
+  kAllocate,
+  kWhile,
+  kCallFunc,
+  kAsync,
 };
 
 struct StmtNode : RefCounted {
@@ -156,11 +166,11 @@ struct BlockNode : StmtNode {
   static constexpr StmtKind kKind = StmtKind::kBlock;
   std::string name;  // unique in its Func
   std::vector<IterVar> iters;
-  Expr predicate;    // null: always
+  Expr predicate;  // null: always
   std::vector<Region> reads, writes;
   std::vector<Buffer> allocations;  // live inside this block
   Annotations annotations;
-  Stmt init;         // may be null
+  Stmt init;  // may be null
   Stmt body;
   BlockNode() : StmtNode(kKind) {}
 };

@@ -38,12 +38,13 @@ Result<IrModule> parse_module(std::string_view text);
 /// Free names become i64 variables.
 Result<Expr> parse_expr(std::string_view text);
 
-/// Parameters and blocks inferred for tests: bare loops over accesses, no func header, become blocks; each buffer that is
-/// only read becomes an input, one that is written an output; a shape is what the loops reach.
+/// Parameters and blocks inferred for tests: bare loops over accesses, no func header, become blocks; each buffer that
+/// is only read becomes an input, one that is written an output; a shape is what the loops reach.
 ///   "for i in 100: B[i] = A[i]"
 Result<Func> parse_loops(std::string_view text);
 
-/// Checks names, ranks, types, single binding of variables, unique block names, regions that name accessed buffers. E102.
+/// Checks names, ranks, types, single binding of variables, unique block names, regions that name accessed buffers.
+/// E102.
 Result<> check_well_formed(const Func& func);
 
 }  // namespace fettle

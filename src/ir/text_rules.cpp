@@ -12,21 +12,28 @@ namespace fettle::text {
 namespace {
 
 constexpr std::string_view kReserved[] = {
-    "alloc", "allocate", "block", "call",  "else",  "entry", "false", "for",   "func",   "if",  "in",
-    "inf",   "init",     "issue", "let",   "lowered", "nan", "pass",  "reads", "root",   "true", "wait",
-    "where", "while",    "writes"};
+    "alloc", "allocate", "block",   "call", "else", "entry", "false", "for",  "func", "if",    "in",    "inf",   "init",
+    "issue", "let",      "lowered", "nan",  "pass", "reads", "root",  "true", "wait", "where", "while", "writes"};
 
-constexpr OperatorInfo kOperators[] = {
-    {BinaryOp::kAdd, "+", kSumLevel},        {BinaryOp::kSub, "-", kSumLevel},
-    {BinaryOp::kMul, "*", kProductLevel},    {BinaryOp::kDiv, "/", kProductLevel},
-    {BinaryOp::kFloorDiv, "//", kProductLevel}, {BinaryOp::kFloorMod, "%", kProductLevel},
-    {BinaryOp::kMin, "min", 0},              {BinaryOp::kMax, "max", 0},
-    {BinaryOp::kEq, "==", kCompareLevel},    {BinaryOp::kNe, "!=", kCompareLevel},
-    {BinaryOp::kLt, "<", kCompareLevel},     {BinaryOp::kLe, "<=", kCompareLevel},
-    {BinaryOp::kAnd, "&&", kAndLevel},       {BinaryOp::kOr, "||", kOrLevel},
-    {BinaryOp::kBitAnd, "&", kBitAndLevel},  {BinaryOp::kBitOr, "|", kBitOrLevel},
-    {BinaryOp::kBitXor, "^", kBitXorLevel},  {BinaryOp::kShl, "<<", kShiftLevel},
-    {BinaryOp::kShr, ">>", kShiftLevel}};
+constexpr OperatorInfo kOperators[] = {{BinaryOp::kAdd, "+", kSumLevel},
+                                       {BinaryOp::kSub, "-", kSumLevel},
+                                       {BinaryOp::kMul, "*", kProductLevel},
+                                       {BinaryOp::kDiv, "/", kProductLevel},
+                                       {BinaryOp::kFloorDiv, "//", kProductLevel},
+                                       {BinaryOp::kFloorMod, "%", kProductLevel},
+                                       {BinaryOp::kMin, "min", 0},
+                                       {BinaryOp::kMax, "max", 0},
+                                       {BinaryOp::kEq, "==", kCompareLevel},
+                                       {BinaryOp::kNe, "!=", kCompareLevel},
+                                       {BinaryOp::kLt, "<", kCompareLevel},
+                                       {BinaryOp::kLe, "<=", kCompareLevel},
+                                       {BinaryOp::kAnd, "&&", kAndLevel},
+                                       {BinaryOp::kOr, "||", kOrLevel},
+                                       {BinaryOp::kBitAnd, "&", kBitAndLevel},
+                                       {BinaryOp::kBitOr, "|", kBitOrLevel},
+                                       {BinaryOp::kBitXor, "^", kBitXorLevel},
+                                       {BinaryOp::kShl, "<<", kShiftLevel},
+                                       {BinaryOp::kShr, ">>", kShiftLevel}};
 
 constexpr const char* kTails[] = {"exact", "guard", "partition", "balance", "shift", "mask", "pad"};
 constexpr const char* kIterKinds[] = {"spatial", "reduce", "scan", "opaque"};
@@ -71,8 +78,10 @@ std::string quoted_name(const std::string& name) {
   std::string text = "`";
   for (char c : name) {
     if (c == '`' || c == '\\') text += '\\';
-    if (c == '\n') text += "\\n";
-    else text += c;
+    if (c == '\n')
+      text += "\\n";
+    else
+      text += c;
   }
   return text + "`";
 }
@@ -128,13 +137,23 @@ std::string string_text(std::string_view value) {
   std::string text = "\"";
   for (char c : value) {
     switch (c) {
-      case '"': text += "\\\""; break;
-      case '\\': text += "\\\\"; break;
-      case '\n': text += "\\n"; break;
-      case '\t': text += "\\t"; break;
+      case '"':
+        text += "\\\"";
+        break;
+      case '\\':
+        text += "\\\\";
+        break;
+      case '\n':
+        text += "\\n";
+        break;
+      case '\t':
+        text += "\\t";
+        break;
       default:
-        if (static_cast<unsigned char>(c) < 32) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-        else text += c;
+        if (static_cast<unsigned char>(c) < 32)
+          text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        else
+          text += c;
     }
   }
   return text + "\"";

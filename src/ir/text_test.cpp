@@ -26,7 +26,8 @@ constexpr const char* kMatmul = R"(func matmul(A: f32[512, 512], B: f32[512, 512
 )";
 
 // Every construct of blocks, loops and declarations.
-constexpr const char* kScheduled = R"(func f(A: f32[n, 64] strides[lda, 1] free_layout, W: bf16[4, 60, 16] align(16) layout(o: 60, i: 60 -> o // 16, i, o % 16) constant free_layout, `conv/out:0`: i32[n] output, n: i64 in 1..1024 % 16, lda: i64 in 64.., m: i32) {kind = "conv", weight = 2.5}:
+constexpr const char* kScheduled =
+    R"(func f(A: f32[n, 64] strides[lda, 1] free_layout, W: bf16[4, 60, 16] align(16) layout(o: 60, i: 60 -> o // 16, i, o % 16) constant free_layout, `conv/out:0`: i32[n] output, n: i64 in 1..1024 % 16, lda: i64 in 64.., m: i32) {kind = "conv", weight = 2.5}:
   root {tries = [1, -2, 3]}
   alloc acc: f32[14, 32] @register
   alloc T: f32[n, 64]
@@ -120,8 +121,8 @@ void expect_expr(const Expr& e) {
 TEST(Text, RoundTripsConstants) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (DType type : {kF32, kF64, kF16, kBF16})
-    for (double value : {0.0, -0.0, 1.0, -1.5, 0.1, 1e-5, 3e38, 1e-45, infinity, -infinity, std::nan(""),
-                         -std::nan(""), 16777216.0, 1.0 / 3})
+    for (double value : {0.0, -0.0, 1.0, -1.5, 0.1, 1e-5, 3e38, 1e-45, infinity, -infinity, std::nan(""), -std::nan(""),
+                         16777216.0, 1.0 / 3})
       expect_expr(float_imm(value, type));
   expect_expr(float_imm(std::nan("5"), kF64));
   for (DType type : {kI64, kI32, kI8, kU8, kU64, kI16})
@@ -167,8 +168,9 @@ TEST(Text, RenamesWhatWouldBeHidden) {
 }
 
 TEST(Text, MarksAStatement) {
-  const Func f = parsed("func f(B: f32[4] output):\n  for i in 4:\n    block B(v: spatial[4] = i):\n      writes B[v]\n"
-                        "      B[v] = 1.0\n");
+  const Func f = parsed(
+      "func f(B: f32[4] output):\n  for i in 4:\n    block B(v: spatial[4] = i):\n      writes B[v]\n"
+      "      B[v] = 1.0\n");
   PrintOptions options;
   options.marked = find_block(f->body, "B")->body.get();
   EXPECT_NE(to_text(f, options).find("      B[v] = 1.0\n      ^^^^^^^^^^\n"), std::string::npos);
@@ -299,7 +301,9 @@ TEST(ParseLoops, InfersReachAndUnionsOfRegions) {
       for r in 10: M[0] max= B[r + 1] * A[r]
   )");
   ASSERT_TRUE(f.has_value()) << f.error().to_string();
-  EXPECT_EQ(to_text(*f), R"(func main(X: f32[n + 1], A: f32[20] constant, D: f32[n] output, B: f32[11] output, M: f32[1] output, n: i64):
+  EXPECT_EQ(
+      to_text(*f),
+      R"(func main(X: f32[n + 1], A: f32[20] constant, D: f32[n] output, B: f32[11] output, M: f32[1] output, n: i64):
   for i in n:
     block D(vi: spatial[n] = i):
       reads X[vi + 1]

@@ -9,12 +9,24 @@ namespace fettle {
 std::string DType::to_string() const {
   std::string text;
   switch (code) {
-    case TypeCode::kInt: text = fmt::format("i{}", bits); break;
-    case TypeCode::kUInt: text = fmt::format("u{}", bits); break;
-    case TypeCode::kFloat: text = fmt::format("f{}", bits); break;
-    case TypeCode::kBFloat: text = fmt::format("bf{}", bits); break;
-    case TypeCode::kBool: text = "bool"; break;
-    case TypeCode::kHandle: text = "handle"; break;
+    case TypeCode::kInt:
+      text = fmt::format("i{}", bits);
+      break;
+    case TypeCode::kUInt:
+      text = fmt::format("u{}", bits);
+      break;
+    case TypeCode::kFloat:
+      text = fmt::format("f{}", bits);
+      break;
+    case TypeCode::kBFloat:
+      text = fmt::format("bf{}", bits);
+      break;
+    case TypeCode::kBool:
+      text = "bool";
+      break;
+    case TypeCode::kHandle:
+      text = "handle";
+      break;
   }
   if (lanes > 1) text += fmt::format("x{}", lanes);
   return text;
@@ -41,11 +53,16 @@ Result<DType> parse_dtype(std::string_view text) {
   } else if (starts("handle")) {
     type = kHandle;
   } else {
-    if (starts("bf")) type.code = TypeCode::kBFloat;
-    else if (starts("f")) type.code = TypeCode::kFloat;
-    else if (starts("i")) type.code = TypeCode::kInt;
-    else if (starts("u")) type.code = TypeCode::kUInt;
-    else return bad();
+    if (starts("bf"))
+      type.code = TypeCode::kBFloat;
+    else if (starts("f"))
+      type.code = TypeCode::kFloat;
+    else if (starts("i"))
+      type.code = TypeCode::kInt;
+    else if (starts("u"))
+      type.code = TypeCode::kUInt;
+    else
+      return bad();
     const int bits = number(1, 64);
     if (bits < 0 || (bits & (bits - 1)) != 0) return bad();
     type.bits = static_cast<uint8_t>(bits);

@@ -25,13 +25,13 @@ struct MeasureResult {
   std::string message;
   double median_s = 0;
   double min_s = 0;
-  double half_width = 0;   // of the 95 % interval of the median, relative
-  int64_t repeats = 0;     // batches timed
+  double half_width = 0;     // of the 95 % interval of the median, relative
+  int64_t repeats = 0;       // batches timed
   bool lost_worker = false;  // E401, E403: the candidate took its worker along
-  bool raced_out = false;  // stopped early, being plainly slower than the incumbent
-  bool checked = false;    // its outputs were compared, and right
-  double build_s = 0;      // replay, lowering, compilation, linking
-  double run_s = 0;        // wall clock of its run
+  bool raced_out = false;    // stopped early, being plainly slower than the incumbent
+  bool checked = false;      // its outputs were compared, and right
+  double build_s = 0;        // replay, lowering, compilation, linking
+  double run_s = 0;          // wall clock of its run
 
   bool ok() const { return error == ErrorCode::kNone; }
 };

@@ -73,8 +73,7 @@ bool is_spatial(const BlockNode& block, const VarNode* loop) {
 Expr at(const Expr& i, int64_t n, int64_t extent) {
   const int64_t inner = n - 2 * kAtEnds, span = extent - 2 * kAtEnds;
   return select(lt(i, kAtEnds), i,
-                select(ge(i, n - kAtEnds), i + (extent - n),
-                       floordiv((i - kAtEnds) * span, inner) + kAtEnds));
+                select(ge(i, n - kAtEnds), i + (extent - n), floordiv((i - kAtEnds) * span, inner) + kAtEnds));
 }
 
 Stmt filled(const Buffer& buffer, double value) {

@@ -15,14 +15,15 @@ using testing::parsed;
 // A product, then relu, as one program; the product is what is heavy.
 Func product(int m, int n, int k) {
   const std::string M = std::to_string(m), N = std::to_string(n), K = std::to_string(k);
-  return parsed("func product(A: f32[" + M + ", " + K + "], B: f32[" + K + ", " + N + "], C: f32[" + M + ", " + N +
-                "] output):\n  alloc P: f32[" + M + ", " + N + "]\n  for i in " + M + ":\n    for j in " + N +
-                ":\n      for k in " + K + ":\n        block P(vi: spatial[" + M + "] = i, vj: spatial[" + N +
-                "] = j, vk: reduce[" + K +
-                "] = k):\n          reads A[vi, vk], B[vk, vj]\n          writes P[vi, vj]\n          init:\n"
-                "            P[vi, vj] = 0.0\n          P[vi, vj] = P[vi, vj] + A[vi, vk] * B[vk, vj]\n  for i in " +
-                M + ":\n    for j in " + N + ":\n      block C(vi: spatial[" + M + "] = i, vj: spatial[" + N +
-                "] = j):\n        reads P[vi, vj]\n        writes C[vi, vj]\n        C[vi, vj] = max(P[vi, vj], 0.0)\n");
+  return parsed(
+      "func product(A: f32[" + M + ", " + K + "], B: f32[" + K + ", " + N + "], C: f32[" + M + ", " + N +
+      "] output):\n  alloc P: f32[" + M + ", " + N + "]\n  for i in " + M + ":\n    for j in " + N +
+      ":\n      for k in " + K + ":\n        block P(vi: spatial[" + M + "] = i, vj: spatial[" + N +
+      "] = j, vk: reduce[" + K +
+      "] = k):\n          reads A[vi, vk], B[vk, vj]\n          writes P[vi, vj]\n          init:\n"
+      "            P[vi, vj] = 0.0\n          P[vi, vj] = P[vi, vj] + A[vi, vk] * B[vk, vj]\n  for i in " +
+      M + ":\n    for j in " + N + ":\n      block C(vi: spatial[" + M + "] = i, vj: spatial[" + N +
+      "] = j):\n        reads P[vi, vj]\n        writes C[vi, vj]\n        C[vi, vj] = max(P[vi, vj], 0.0)\n");
 }
 
 struct Computed {

@@ -90,7 +90,7 @@ typedef struct FettleModelInfo {
   const FettleTensor* outputs;
   const char* const* kernel_names;
   const char* const* kernel_origins; /* of each, the model file's nodes that it does the work of: "Conv c1\nRelu r1" */
-  const FettleTensor* constants; /* with data, which is read-only and shared by all who load the file */
+  const FettleTensor* constants;     /* with data, which is read-only and shared by all who load the file */
   int32_t n_inputs;
   int32_t n_outputs;
   int32_t n_kernels;

@@ -94,7 +94,8 @@ TEST(Model, FailureWhileRunningIsReported) {
   const auto outputs = model.run(inputs);
   ASSERT_FALSE(outputs);
   EXPECT_EQ(outputs.error().code, ErrorCode::E710);
-  EXPECT_EQ(outputs.error().message, "running 'doubler' failed: compiled code failed in kernel 1 'double', from Mul twice, Identity y");
+  EXPECT_EQ(outputs.error().message,
+            "running 'doubler' failed: compiled code failed in kernel 1 'double', from Mul twice, Identity y");
   EXPECT_TRUE(model.run(input_x())) << "and the next run works";
 }
 

@@ -37,15 +37,15 @@ std::string Profiler::to_string() const {
     total_ns += time.total_ns;
   }
   std::ranges::stable_sort(order, std::greater{}, &KernelTime::total_ns);
-  std::string text =
-      fmt::format("{:>6} {:>12} {:>8} {:>12}  {}\n", "share", "total us", "calls", "fastest us", "kernel, and the nodes it does the work of");
+  std::string text = fmt::format("{:>6} {:>12} {:>8} {:>12}  {}\n", "share", "total us", "calls", "fastest us",
+                                 "kernel, and the nodes it does the work of");
   for (const KernelTime* time : order) {
     const std::string origins = origins_to_string(time->origins, kShownOrigins);
-    text += fmt::format(
-        "{:>5.1f}% {:>12.1f} {:>8} {:>12.2f}  {}{}\n",
-        100.0 * static_cast<double>(time->total_ns) / static_cast<double>(std::max<int64_t>(total_ns, 1)),
-        static_cast<double>(time->total_ns) / 1e3, time->calls, static_cast<double>(time->min_ns) / 1e3, time->name,
-        origins.empty() ? "" : " (" + origins + ")");
+    text +=
+        fmt::format("{:>5.1f}% {:>12.1f} {:>8} {:>12.2f}  {}{}\n",
+                    100.0 * static_cast<double>(time->total_ns) / static_cast<double>(std::max<int64_t>(total_ns, 1)),
+                    static_cast<double>(time->total_ns) / 1e3, time->calls, static_cast<double>(time->min_ns) / 1e3,
+                    time->name, origins.empty() ? "" : " (" + origins + ")");
   }
   return text;
 }

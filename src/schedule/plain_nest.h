@@ -1,5 +1,6 @@
 #pragma once
-// Nests as they come from a tensor expression: every loop serial, from 0, bound to one iterator of the one block inside.
+// Nests as they come from a tensor expression: every loop serial, from 0, bound to one iterator of the one block
+// inside.
 
 #include <vector>
 
@@ -13,12 +14,12 @@ struct PlainNest {
   std::vector<const ForNode*> loops;
 };
 
-/// E207 where the nest has another form (also: a predicate, an outer loop that several blocks share) · E201 where a loop
-/// is annotated or not serial.
+/// E207 where the nest has another form (also: a predicate, an outer loop that several blocks share) · E201 where a
+/// loop is annotated or not serial.
 Result<PlainNest> plain_nest(const Func& func, const BlockNode& block);
 
-/// Loops from 0 over all of the block's iterators, in `order` (numbers of iterators) or in theirs, around it; the iterators
-/// are bound to them, and the loops are named after them.
+/// Loops from 0 over all of the block's iterators, in `order` (numbers of iterators) or in theirs, around it; the
+/// iterators are bound to them, and the loops are named after them.
 Stmt fresh_nest(Ref<BlockNode> block, const std::vector<size_t>& order);
 Stmt fresh_nest(Ref<BlockNode> block);
 

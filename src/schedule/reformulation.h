@@ -23,8 +23,9 @@ std::string_view numerics_name(Numerics numerics);  // "exact", "reassociating",
 struct Reformulated {
   Func func;
   std::vector<std::string> blocks;  // that stand for the old one, in program order
-  /// kApproximate: at most |error| / (sum of |terms| of an output element), in units of the element type's epsilon. Where
-  /// elements share work (winograd), with the factors of the terms as large as the largest that the shared work reads.
+  /// kApproximate: at most |error| / (sum of |terms| of an output element), in units of the element type's epsilon.
+  /// Where elements share work (winograd), with the factors of the terms as large as the largest that the shared work
+  /// reads.
   double error_bound = 0;
 };
 

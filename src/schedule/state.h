@@ -15,8 +15,8 @@ std::string show(const Schedule& schedule);
 /// the schedule itself samples; the same number gives the same seed at the same step.
 uint64_t fork_seed(const Schedule& schedule, uint64_t number);
 
-/// A schedule with the same steps and decisions, which samples from here on with fork_seed(schedule, number). `original` is
-/// the program before the first step. Errors: those of the steps, if it is another program.
+/// A schedule with the same steps and decisions, which samples from here on with fork_seed(schedule, number).
+/// `original` is the program before the first step. Errors: those of the steps, if it is another program.
 Result<Schedule> fork(const Schedule& schedule, const Func& original, uint64_t number);
 
 }  // namespace fettle

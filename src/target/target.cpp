@@ -58,8 +58,8 @@ std::string describe(const Target& target) {
   if (target.has_feature("avx512vnni")) isa += " VNNI";
   if (target.has_feature("avx512bf16")) isa += " BF16";
   if (target.arch == "aarch64") isa = target.has_feature("dotprod") ? "NEON with dot products" : "NEON";
-  std::string text =
-      fmt::format("{} {}, {} registers", target.arch == "x86_64" ? "x86-64" : target.arch, isa, target.vector_registers);
+  std::string text = fmt::format("{} {}, {} registers", target.arch == "x86_64" ? "x86-64" : target.arch, isa,
+                                 target.vector_registers);
   for (size_t i = 0; i < target.caches.size(); ++i) {
     const int64_t bytes = target.caches[i].size_bytes;
     text += bytes % (1 << 20) == 0 ? fmt::format(", L{} {} MiB", i + 1, bytes >> 20)

@@ -14,9 +14,9 @@ namespace fettle {
 
 /// A memory scope as a target declares it. verify and barrier insertion know scopes by this alone.
 struct MemoryScope {
-  std::string name;             // "global", "register", "shared", …
-  std::string parent;           // empty for the outermost
-  int64_t capacity_bytes = 0;   // 0: unlimited
+  std::string name;            // "global", "register", "shared", …
+  std::string parent;          // empty for the outermost
+  int64_t capacity_bytes = 0;  // 0: unlimited
   int alignment_bytes = 1;
   /// The kind of loop whose iterations share one copy: "" (all), "thread", "block", "vthread" (each virtual thread that
   /// encloses all accesses of a buffer has its own), …
@@ -37,27 +37,27 @@ struct ThreadAxis {
 };
 
 struct Target {
-  std::string kind = "llvm";          // "llvm", "c", "opencl", "cuda", "dae"
-  std::string arch = "x86_64";        // instruction set, as LLVM's triples name it: "x86_64", "aarch64"
-  std::string cpu = "x86-64-v4";      // LLVM's name of the CPU or level; of a GPU its architecture: "sm_80"
-  std::string features;               // LLVM's feature string: "+avx512f,+avx512vnni,…", sorted
-  int vector_bits = 512;              // widest legal vector register
+  std::string kind = "llvm";      // "llvm", "c", "opencl", "cuda", "dae"
+  std::string arch = "x86_64";    // instruction set, as LLVM's triples name it: "x86_64", "aarch64"
+  std::string cpu = "x86-64-v4";  // LLVM's name of the CPU or level; of a GPU its architecture: "sm_80"
+  std::string features;           // LLVM's feature string: "+avx512f,+avx512vnni,…", sorted
+  int vector_bits = 512;          // widest legal vector register
   int vector_registers = 32;
-  int fma_per_cycle = 2;              // full-width vector FMAs that can start in a cycle
+  int fma_per_cycle = 2;  // full-width vector FMAs that can start in a cycle
   int fma_latency_cycles = 4;
-  double frequency_ghz = 3.0;         // nominal; peaks are measured (cost room)
-  std::vector<CacheLevel> caches;     // L1 data first
-  int threads = 1;                    // that a kernel may use
+  double frequency_ghz = 3.0;      // nominal; peaks are measured (cost room)
+  std::vector<CacheLevel> caches;  // L1 data first
+  int threads = 1;                 // that a kernel may use
   std::vector<MemoryScope> scopes;
-  std::vector<ThreadAxis> thread_axes;  // empty: no loop can be bound to threads, but for virtual ones
-  int64_t max_threads_per_block = 0;    // of all axes together
+  std::vector<ThreadAxis> thread_axes;          // empty: no loop can be bound to threads, but for virtual ones
+  int64_t max_threads_per_block = 0;            // of all axes together
   std::optional<AcceleratorUnits> accelerator;  // kind "dae"
 
   int vector_lanes(int element_bytes) const { return vector_bits / 8 / element_bytes; }
   const MemoryScope* find_scope(std::string_view name) const;
   const ThreadAxis* find_thread_axis(std::string_view name) const;
   bool has_threads() const { return !thread_axes.empty(); }
-  bool has_feature(std::string_view llvm_name) const;   // "avx512vnni"
+  bool has_feature(std::string_view llvm_name) const;  // "avx512vnni"
 
   /// What generated code depends on: kind, cpu features, vector width (not caches, frequency or threads).
   std::string feature_key() const;
@@ -67,9 +67,9 @@ struct Target {
 
 /// This machine, with `threads` (0: as many as the process may use: affinity mask and container quota).
 Target detect_host(int threads = 0);
-/// "host"; "x86-64-avx512", "x86-64-avx2", "aarch64-neon" (Armv8.0) or "aarch64-dotprod" (Armv8.2 with dot products and integer
-/// matrix products), with generic caches, for cross compilation and tests; "opencl" (what every device of some size has); "cuda", "cuda -arch sm_80"
-/// or sm_90; "dae" (accelerator.h). E709.
+/// "host"; "x86-64-avx512", "x86-64-avx2", "aarch64-neon" (Armv8.0) or "aarch64-dotprod" (Armv8.2 with dot products and
+/// integer matrix products), with generic caches, for cross compilation and tests; "opencl" (what every device of some
+/// size has); "cuda", "cuda -arch sm_80" or sm_90; "dae" (accelerator.h). E709.
 Result<Target> parse_target(std::string_view text);
 /// Threads that this process may use: affinity mask and cgroup CPU quota, rounded up.
 int available_threads();

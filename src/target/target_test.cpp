@@ -117,7 +117,11 @@ TEST(Cpu, ReadsCachesFromAFolder) {
     for (const auto& [name, text] : files) std::ofstream(one / name) << text << '\n';
   };
   add(0, {{"level", "1"}, {"type", "Instruction"}, {"size", "64K"}});
-  add(1, {{"level", "2"}, {"type", "Unified"}, {"size", "2048K"}, {"ways_of_associativity", "16"}, {"shared_cpu_list", "0-1"}});
+  add(1, {{"level", "2"},
+          {"type", "Unified"},
+          {"size", "2048K"},
+          {"ways_of_associativity", "16"},
+          {"shared_cpu_list", "0-1"}});
   add(2, {{"level", "1"}, {"type", "Data"}, {"size", "48K"}, {"coherency_line_size", "128"}, {"shared_cpu_list", "0"}});
   const auto caches = read_caches(root, 1);
   std::filesystem::remove_all(root);

@@ -160,8 +160,10 @@ class Builder {
         stmts_.push_back(nest(op->name, iters, op->body[0], buffers, place));
         return;
       }
-      case OpNode::Kind::kScan: return scan(*op, buffers);
-      case OpNode::Kind::kOpaque: return opaque(*op, buffers);
+      case OpNode::Kind::kScan:
+        return scan(*op, buffers);
+      case OpNode::Kind::kOpaque:
+        return opaque(*op, buffers);
     }
   }
 
@@ -192,12 +194,13 @@ class Builder {
     };
     block->body = rename_bound(instantiate_.rewrite(op.statement));
     std::unordered_set<const BufferNode*> read;
-    walk(block->body, [](const Stmt&) { return true; },
-         [&](const Expr& e) {
-           if (const auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
-           if (const auto* n = e.as<AddressNode>()) read.insert(n->buffer.get());
-           return true;
-         });
+    walk(
+        block->body, [](const Stmt&) { return true; },
+        [&](const Expr& e) {
+          if (const auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
+          if (const auto* n = e.as<AddressNode>()) read.insert(n->buffer.get());
+          return true;
+        });
     for (const Tensor& input : op.inputs)
       if (const Buffer buffer = instantiate_.rewrite(input.buffer()); read.contains(buffer.get()))
         block->reads.push_back(whole(buffer));

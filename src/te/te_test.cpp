@@ -49,9 +49,10 @@ std::vector<float> ramp_of(size_t n, float scale = 0.25f) {
 TEST(Te, Matmul) {
   const Tensor a = placeholder({4, 6}, kF32, "A"), b = placeholder({6, 5}, kF32, "B");
   const ReduceAxis k = reduce_axis(6, "k");
-  const Tensor c = compute({4, 5}, [&](const auto& i) { return te::sum(a(i[0], k) * b(k, i[1]), {k}); }, "C", {"i", "j"});
-  const Func f = te::create_func("matmul", {a, b}, {c}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant},
-                                                         .free_layout = {false, true}});
+  const Tensor c =
+      compute({4, 5}, [&](const auto& i) { return te::sum(a(i[0], k) * b(k, i[1]), {k}); }, "C", {"i", "j"});
+  const Func f = te::create_func(
+      "matmul", {a, b}, {c}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}, .free_layout = {false, true}});
   EXPECT_EQ(text_of(f), R"(func matmul(A: f32[4, 6], B: f32[6, 5] constant free_layout, C: f32[4, 5] output):
   for i in 4:
     for j in 5:
@@ -77,9 +78,12 @@ TEST(Te, ConvolutionWithPadding) {
   const Tensor x = placeholder({1, 2, 5, 5}, kF32, "X"), w = placeholder({3, 2, 3, 3}, kF32, "W");
   const Tensor padded = te::pad(x, {0, 0, 1, 1}, {0, 0, 1, 1}, float_imm(0), "pad");
   const ReduceAxis c = reduce_axis(2, "c"), kh = reduce_axis(3, "kh"), kw = reduce_axis(3, "kw");
-  const Tensor y = compute({1, 3, 3, 3}, [&](const auto& i) {
-    return te::sum(padded(i[0], c, i[2] * 2 + kh, i[3] * 2 + kw) * w(i[1], c, kh, kw), {c, kh, kw});
-  }, "Y", {"n", "o", "h", "w"});
+  const Tensor y =
+      compute({1, 3, 3, 3},
+              [&](const auto& i) {
+                return te::sum(padded(i[0], c, i[2] * 2 + kh, i[3] * 2 + kw) * w(i[1], c, kh, kw), {c, kh, kw});
+              },
+              "Y", {"n", "o", "h", "w"});
   const Func f = te::create_func("conv2d", {x, w}, {y});
   EXPECT_EQ(text_of(f), R"(func conv2d(X: f32[1, 2, 5, 5], W: f32[3, 2, 3, 3], Y: f32[1, 3, 3, 3] output):
   alloc pad: f32[1, 2, 7, 7]
@@ -141,16 +145,24 @@ TEST(Te, Softmax) {
 }
 
 TEST(Te, LayerNorm) {
-  const Tensor x = placeholder({4, 16}, kF32, "X"), gamma = placeholder({16}, kF32, "gamma"), beta = placeholder({16}, kF32, "beta");
+  const Tensor x = placeholder({4, 16}, kF32, "X"), gamma = placeholder({16}, kF32, "gamma"),
+               beta = placeholder({16}, kF32, "beta");
   const ReduceAxis k = reduce_axis(16, "k");
-  const Tensor mean = compute({4}, [&](const auto& i) { return te::sum(x(i[0], k) * float_imm(1.0 / 16), {k}); }, "mean");
-  const Tensor var = compute({4}, [&](const auto& i) {
-    const Expr d = x(i[0], k) - mean(i[0]);
-    return te::sum(d * d * float_imm(1.0 / 16), {k});  // the axis serves two computes
-  }, "var");
-  const Tensor y = compute({4, 16}, [&](const auto& i) {
-    return (x(i) - mean(i[0])) * math("rsqrt", {var(i[0]) + float_imm(1e-5)}) * gamma(i[1]) + beta(i[1]);
-  }, "Y");
+  const Tensor mean =
+      compute({4}, [&](const auto& i) { return te::sum(x(i[0], k) * float_imm(1.0 / 16), {k}); }, "mean");
+  const Tensor var = compute(
+      {4},
+      [&](const auto& i) {
+        const Expr d = x(i[0], k) - mean(i[0]);
+        return te::sum(d * d * float_imm(1.0 / 16), {k});  // the axis serves two computes
+      },
+      "var");
+  const Tensor y = compute(
+      {4, 16},
+      [&](const auto& i) {
+        return (x(i) - mean(i[0])) * math("rsqrt", {var(i[0]) + float_imm(1e-5)}) * gamma(i[1]) + beta(i[1]);
+      },
+      "Y");
   const Func f = te::create_func("layer_norm", {x, gamma, beta}, {y});
   text_of(f);
   std::vector<float> in = ramp_of(64), g = ramp_of(16, 1), b = ramp_of(16, 2), out(64);
@@ -168,14 +180,18 @@ TEST(Te, LayerNorm) {
 TEST(Te, WelfordHasThreeStates) {
   const Tensor x = placeholder({3, 11}, kF32, "X");
   const ReduceAxis k = reduce_axis(11, "k");
-  const auto states = te::compute_many({3}, [&](const auto& i) {
-    return te::reduce({float_imm(1), x(i[0], k), float_imm(0)}, {float_imm(0), float_imm(0), float_imm(0)},
-                      [](const auto& a, const auto& b) {
-                        const Expr n = a[0] + b[0], delta = b[1] - a[1];
-                        return std::vector<Expr>{n, a[1] + delta * b[0] / n, a[2] + b[2] + delta * delta * a[0] * b[0] / n};
-                      },
-                      {k});
-  }, "welford");
+  const auto states = te::compute_many(
+      {3},
+      [&](const auto& i) {
+        return te::reduce({float_imm(1), x(i[0], k), float_imm(0)}, {float_imm(0), float_imm(0), float_imm(0)},
+                          [](const auto& a, const auto& b) {
+                            const Expr n = a[0] + b[0], delta = b[1] - a[1];
+                            return std::vector<Expr>{n, a[1] + delta * b[0] / n,
+                                                     a[2] + b[2] + delta * delta * a[0] * b[0] / n};
+                          },
+                          {k});
+      },
+      "welford");
   ASSERT_EQ(states.size(), 3u);
   const Tensor variance = compute({3}, [&](const auto& i) { return states[2](i) / states[0](i); }, "variance");
   const Func f = te::create_func("welford", {x}, {states[1], variance});
@@ -194,7 +210,8 @@ TEST(Te, WelfordHasThreeStates) {
 TEST(Te, ArgmaxTakesTheFirst) {
   const Tensor x = placeholder({2, 6}, kF32, "X");
   const ReduceAxis k = reduce_axis(6, "k");
-  const auto best = te::compute_many({2}, [&](const auto& i) { return te::argmax(Expr(k), x(i[0], k), {k}); }, "argmax");
+  const auto best =
+      te::compute_many({2}, [&](const auto& i) { return te::argmax(Expr(k), x(i[0], k), {k}); }, "argmax");
   const Func f = te::create_func("argmax", {x}, {best[0]});
   EXPECT_EQ(text_of(f), R"(func argmax(X: f32[2, 6], argmax.v0: i64[2] output):
   alloc argmax.v1: f32[2]
@@ -219,9 +236,9 @@ TEST(Te, ArgmaxTakesTheFirst) {
 
 TEST(Te, ScanOfOneState) {
   const Tensor x = placeholder({6, 3}, kF32, "X");
-  const auto sum = te::scan(6, {3}, [&](const auto& i) { return x(0, i[0]); },
-                            [&](const auto& s, const Expr& t, const auto& i) { return s[0](t - 1, i[0]) + x(t, i[0]); },
-                            "cumsum", {"i"});
+  const auto sum = te::scan(
+      6, {3}, [&](const auto& i) { return x(0, i[0]); },
+      [&](const auto& s, const Expr& t, const auto& i) { return s[0](t - 1, i[0]) + x(t, i[0]); }, "cumsum", {"i"});
   const Func f = te::create_func("cumsum", {x}, {sum[0]});
   EXPECT_EQ(text_of(f), R"(func cumsum(X: f32[6, 3], cumsum: f32[6, 3] output):
   for i in 3:
@@ -251,10 +268,9 @@ TEST(Te, ScanOfOneState) {
 TEST(Te, RecurrentScanWithAReduction) {
   const Tensor x = placeholder({5, 4}, kF32, "X"), w = placeholder({4, 4}, kF32, "W");
   const ReduceAxis k = reduce_axis(4, "k");
-  const auto h = te::scan(5, {4}, [&](const auto& i) { return x(0, i[0]); },
-                          [&](const auto& s, const Expr& t, const auto& i) {
-                            return te::sum(w(i[0], k) * s[0](t - 1, k), {k});
-                          }, "H");
+  const auto h = te::scan(
+      5, {4}, [&](const auto& i) { return x(0, i[0]); },
+      [&](const auto& s, const Expr& t, const auto& i) { return te::sum(w(i[0], k) * s[0](t - 1, k), {k}); }, "H");
   const Func f = te::create_func("rnn", {x, w}, {h[0]});
   text_of(f);
   std::vector<float> in = ramp_of(20), weights = ramp_of(16, 0.125f), out(20);
@@ -270,10 +286,12 @@ TEST(Te, RecurrentScanWithAReduction) {
     for (int i = 0; i < 4; ++i) EXPECT_EQ(out[t * 4 + i], state[i]);
   }
 
-  const auto two = te::scan(4, {}, [](const auto&) { return std::vector<Expr>{float_imm(1), int_imm(0)}; },
-                            [](const auto& s, const Expr& t, const auto&) {
-                              return std::vector<Expr>{s[0](t - 1) * float_imm(3), s[1](t - 1) + t};
-                            }, "pair");
+  const auto two = te::scan(
+      4, {}, [](const auto&) { return std::vector<Expr>{float_imm(1), int_imm(0)}; },
+      [](const auto& s, const Expr& t, const auto&) {
+        return std::vector<Expr>{s[0](t - 1) * float_imm(3), s[1](t - 1) + t};
+      },
+      "pair");
   const Func g = te::create_func("pair", {}, {two[0], two[1]});
   text_of(g);
   std::vector<float> powers(4);
@@ -311,13 +329,21 @@ TEST(Te, GatherReadsWholeDimensions) {
 TEST(Te, OpaqueBlocks) {
   const Tensor x = placeholder({8}, kF32, "X");
   const Tensor twice = compute({8}, [&](const auto& i) { return x(i) * float_imm(2); }, "twice");
-  const auto sorted = te::opaque({twice}, {{{8}, kF32}}, [&](const std::vector<Buffer>& out) {
-    const Var c = make_var("c"), i = make_var("i"), j = make_var("j"), a = make_var("a", kF32), b = make_var("b", kF32);
-    const Expr here = load(out[0], {j}), next = load(out[0], {j + 1});
-    return seq({make_for(c, 0, 8, store(out[0], {c}, twice(c))),
-                make_for(i, 0, 8, make_for(j, 0, 7, let(a, here, let(b, next, seq({store(out[0], {j}, min(Expr(a), Expr(b))),
-                                                                                   store(out[0], {j + 1}, max(Expr(a), Expr(b)))})))))});
-  }, "sort");
+  const auto sorted = te::opaque(
+      {twice}, {{{8}, kF32}},
+      [&](const std::vector<Buffer>& out) {
+        const Var c = make_var("c"), i = make_var("i"), j = make_var("j"), a = make_var("a", kF32),
+                  b = make_var("b", kF32);
+        const Expr here = load(out[0], {j}), next = load(out[0], {j + 1});
+        return seq({make_for(c, 0, 8, store(out[0], {c}, twice(c))),
+                    make_for(i, 0, 8,
+                             make_for(j, 0, 7,
+                                      let(a, here,
+                                          let(b, next,
+                                              seq({store(out[0], {j}, min(Expr(a), Expr(b))),
+                                                   store(out[0], {j + 1}, max(Expr(a), Expr(b)))})))))});
+      },
+      "sort");
   const Func f = te::create_func("sort", {x}, {sorted[0]});
   text_of(f);
   std::vector<float> in{3, -1, 4, 1, -5, 9, 2, 6}, out(8);
@@ -328,9 +354,8 @@ TEST(Te, OpaqueBlocks) {
 TEST(Te, OtherElementTypes) {
   const Tensor a = placeholder({2, 4}, kU8, "A"), b = placeholder({4, 3}, kI8, "B");
   const ReduceAxis k = reduce_axis(4, "k"), r = reduce_axis(4, "k");
-  const Tensor c = compute({2, 3}, [&](const auto& i) {
-    return te::sum(cast(kI32, a(i[0], k)) * cast(kI32, b(k, i[1])), {k});
-  }, "C");
+  const Tensor c = compute(
+      {2, 3}, [&](const auto& i) { return te::sum(cast(kI32, a(i[0], k)) * cast(kI32, b(k, i[1])), {k}); }, "C");
   const Tensor least = compute({3}, [&](const auto& i) { return te::min(b(r, i[0]), {r}); }, "least");
   const Tensor product = compute({}, [&](const auto&) { return te::prod(cast(kI64, a(0, r)), {r}); }, "product");
   const Func f = te::create_func("mixed", {a, b}, {c, least, product});
@@ -357,8 +382,10 @@ TEST(Te, CutsAtInputsAndMakesNamesUnique) {
   const Tensor b = compute({4}, [&](const auto& i) { return a(i) + a(i); }, "add");
   const Tensor c = compute({4}, [&](const auto& i) { return b(i) + a(i); }, "add");
   const Func whole = te::create_func("f", {x}, {c, b});
-  EXPECT_NE(text_of(whole).find("func f(X: f32[4], add: f32[4] output, add_1: f32[4] output):\n  alloc add_2: f32[4]\n"),
-            std::string::npos) << to_text(whole);
+  EXPECT_NE(
+      text_of(whole).find("func f(X: f32[4], add: f32[4] output, add_1: f32[4] output):\n  alloc add_2: f32[4]\n"),
+      std::string::npos)
+      << to_text(whole);
   std::vector<float> in{0, 1, 2, 3}, y(4), z(4);
   run(whole, {arg(in), arg(y), arg(z)});
   EXPECT_EQ(y, (std::vector<float>{3, 6, 9, 12}));

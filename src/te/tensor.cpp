@@ -13,7 +13,8 @@ namespace {
 
 std::vector<Var> make_axes(size_t rank, const std::vector<std::string>& names) {
   std::vector<Var> axes;
-  for (size_t d = 0; d < rank; ++d) axes.push_back(make_var("v" + (d < names.size() ? names[d] : fmt::format("i{}", d))));
+  for (size_t d = 0; d < rank; ++d)
+    axes.push_back(make_var("v" + (d < names.size() ? names[d] : fmt::format("i{}", d))));
   return axes;
 }
 
@@ -40,23 +41,25 @@ Tensor placeholder_node(std::vector<Expr> shape, DType dtype, std::string name) 
 }
 
 Reduction simple(BinaryOp op, Expr source, Expr identity, std::vector<ReduceAxis> axes) {
-  return reduce({std::move(source)}, {std::move(identity)},
-                [op](const std::vector<Expr>& state, const std::vector<Expr>& value) {
-                  return std::vector<Expr>{binary(op, state[0], value[0])};
-                },
-                std::move(axes));
+  return reduce(
+      {std::move(source)}, {std::move(identity)},
+      [op](const std::vector<Expr>& state, const std::vector<Expr>& value) {
+        return std::vector<Expr>{binary(op, state[0], value[0])};
+      },
+      std::move(axes));
 }
 
 Reduction arg_extreme(Expr index, Expr value, std::vector<ReduceAxis> axes, bool greatest) {
   Expr worst = greatest ? lowest(value.dtype()) : highest(value.dtype());
   Expr first = highest(index.dtype());
-  return reduce({std::move(index), std::move(value)}, {std::move(first), std::move(worst)},
-                [greatest](const std::vector<Expr>& s, const std::vector<Expr>& x) {
-                  const Expr better = greatest ? gt(x[1], s[1]) : lt(x[1], s[1]);
-                  const Expr wins = logical_or(better, logical_and(eq(x[1], s[1]), lt(x[0], s[0])));
-                  return std::vector<Expr>{select(wins, x[0], s[0]), select(wins, x[1], s[1])};
-                },
-                std::move(axes));
+  return reduce(
+      {std::move(index), std::move(value)}, {std::move(first), std::move(worst)},
+      [greatest](const std::vector<Expr>& s, const std::vector<Expr>& x) {
+        const Expr better = greatest ? gt(x[1], s[1]) : lt(x[1], s[1]);
+        const Expr wins = logical_or(better, logical_and(eq(x[1], s[1]), lt(x[0], s[0])));
+        return std::vector<Expr>{select(wins, x[0], s[0]), select(wins, x[1], s[1])};
+      },
+      std::move(axes));
 }
 
 }  // namespace

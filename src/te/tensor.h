@@ -99,9 +99,7 @@ struct Body {
   Body(std::vector<Expr> v) : values(std::move(v)) {}
   Body(Reduction r) : reduction(std::move(r)) {}
   size_t outputs() const { return reduction ? reduction->sources.size() : values.size(); }
-  DType dtype(size_t output) const {
-    return reduction ? reduction->sources[output].dtype() : values[output].dtype();
-  }
+  DType dtype(size_t output) const { return reduction ? reduction->sources[output].dtype() : values[output].dtype(); }
 };
 using ElementFn = std::function<Body(const std::vector<Var>&)>;
 
@@ -141,7 +139,7 @@ struct OpNode : RefCounted {
   Kind kind = Kind::kCompute;
   std::string name;
   std::vector<OutputSpec> outputs;
-  std::vector<Var> axes;  // of the outputs' dimensions; kScan: without the first
+  std::vector<Var> axes;   // of the outputs' dimensions; kScan: without the first
   std::vector<Body> body;  // one; kOpaque: none
   // kScan
   std::vector<Body> init;      // one

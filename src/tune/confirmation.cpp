@@ -115,8 +115,8 @@ void TaskTuner::choose_best() {
   const auto order = contenders();
   const auto sure = std::find_if(order.begin(), order.end(), [&](const Candidate* candidate) {
     const Known& known = known_.at(candidate->number);
-    return known.checked && (known.confirmed_s > 0 || report_.default_s == 0 ||
-                             known.final_s() < kPlainlyFaster * report_.default_s);
+    return known.checked &&
+           (known.confirmed_s > 0 || report_.default_s == 0 || known.final_s() < kPlainlyFaster * report_.default_s);
   });
   if (sure != order.end()) {
     const Known& best = known_.at((*sure)->number);

@@ -169,8 +169,7 @@ TEST_F(Survival, WhatWasNotCheckedIsNeverTheBest) {
     const auto report = tune(o);
     ASSERT_TRUE(report);
     EXPECT_GE(report->best_s, 1.1e-3) << n;
-    const auto used =
-        best_checked(*database, make_task_key(toy_workload(), target, 1, program_versions()));
+    const auto used = best_checked(*database, make_task_key(toy_workload(), target, 1, program_versions()));
     ASSERT_TRUE(used && *used);
     EXPECT_GE((*used)->median_s, 1.1e-3) << "what a compilation takes";
   }

@@ -53,7 +53,8 @@ TEST_F(Command, CompilesAndRuns) {
 TEST_F(Command, TimesModels) {
   for (const bool library : {false, true}) {
     if (library) run({"compile", path("model.onnx"), "-o", path("model.so")});
-    const json timed = run({"bench", path(library ? "model.so" : "model.onnx"), "--time", "0.05", "--profile", "--pin"});
+    const json timed =
+        run({"bench", path(library ? "model.so" : "model.onnx"), "--time", "0.05", "--profile", "--pin"});
     EXPECT_GT(timed.at("latency_ms").at("min"), 0);
     EXPECT_GE(timed.at("latency_ms").at("median"), timed.at("latency_ms").at("min"));
     EXPECT_GE(timed.at("profile").size(), 1u);
@@ -68,7 +69,8 @@ TEST_F(Command, InspectsEveryView) {
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0"}).out.find("func MatMul"), std::string::npos);
   EXPECT_EQ(run({"inspect", path("model.onnx"), "--task", hash.substr(0, 8), "--trace"}).at("task"), hash);
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--ir"}).out.find("lowered func"), std::string::npos);
-  EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--c"}).out.find("int32_t kernel(FettleContext *"), std::string::npos);
+  EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--c"}).out.find("int32_t kernel(FettleContext *"),
+            std::string::npos);
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--task", "0", "--asm"}).out.find("kernel:"), std::string::npos);
   run({"compile", path("model.onnx"), "-o", path("model.so")});
   const json library = run({"inspect", path("model.so")});

@@ -132,12 +132,13 @@ TEST_F(Json, OfATrackerAndADevice) {
                   const size_t at = err.find("tracker at ");
                   if (at == std::string::npos || !err.ends_with('\n')) return false;
                   const std::string address = err.substr(at + 11, err.find('\n', at) - at - 11);
-                  const json device = ended(fettle({"device", "--tracker", address, "--key", "k", "--no-atoms", "--json"},
-                                                   [&](const std::string& said) {
-                                                     if (said.find("offered as") == std::string::npos) return false;
-                                                     expect_documented("tracker --query", {"tracker", "--query", address});
-                                                     return true;
-                                                   }));
+                  const json device =
+                      ended(fettle({"device", "--tracker", address, "--key", "k", "--no-atoms", "--json"},
+                                   [&](const std::string& said) {
+                                     if (said.find("offered as") == std::string::npos) return false;
+                                     expect_documented("tracker --query", {"tracker", "--query", address});
+                                     return true;
+                                   }));
                   expect_fields("device", device);
                   return true;
                 })));

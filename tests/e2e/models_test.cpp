@@ -55,8 +55,7 @@ TEST_P(Models, AgreesWithOnnxRuntime) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Models, testing::ValuesIn(table()),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, Models, testing::ValuesIn(table()), [](const auto& test) { return test.param.name; });
 
 TEST(ModelTable, NamesNineModels) { EXPECT_EQ(table().size(), 9u); }
 

@@ -68,7 +68,9 @@ TEST_F(Recognition, BecomesALibraryThatAProgramInCUses) {
   // examples/c/run_model.c, as its head says.
   const std::string example = std::string(FETTLE_SOURCE_DIR) + "/examples/c/run_model.c";
   ASSERT_EQ(std::system(("cc -I " + path("") + " " + example + " " + path("model.so") + " -Wl,-rpath,'$ORIGIN' -o " +
-                         path("run_model")).c_str()), 0);
+                         path("run_model"))
+                            .c_str()),
+            0);
   const Tensor& x = (*inputs)[0].tensor;
   std::ofstream(path("x.raw"), std::ios::binary)
       .write(static_cast<const char*>(x.data()), static_cast<std::streamsize>(x.n_bytes()));

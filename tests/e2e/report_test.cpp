@@ -18,22 +18,24 @@ using nlohmann::json;
 
 /// A product of matrices with n columns.
 Func product(int n) {
-  auto func = parse_func(fmt::format("func matmul_{0}(A: f32[64, 256], B: f32[256, {0}] constant, C: f32[64, {0}] output):\n"
-                                     "  for i in 64:\n"
-                                     "    for j in {0}:\n"
-                                     "      for k in 256:\n"
-                                     "        block C(vi: spatial[64] = i, vj: spatial[{0}] = j, vk: reduce[256] = k):\n"
-                                     "          reads A[vi, vk], B[vk, vj]\n"
-                                     "          writes C[vi, vj]\n"
-                                     "          init:\n"
-                                     "            C[vi, vj] = 0.0\n"
-                                     "          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n",
-                                     n));
+  auto func =
+      parse_func(fmt::format("func matmul_{0}(A: f32[64, 256], B: f32[256, {0}] constant, C: f32[64, {0}] output):\n"
+                             "  for i in 64:\n"
+                             "    for j in {0}:\n"
+                             "      for k in 256:\n"
+                             "        block C(vi: spatial[64] = i, vj: spatial[{0}] = j, vk: reduce[256] = k):\n"
+                             "          reads A[vi, vk], B[vk, vj]\n"
+                             "          writes C[vi, vj]\n"
+                             "          init:\n"
+                             "            C[vi, vj] = 0.0\n"
+                             "          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n",
+                             n));
   EXPECT_TRUE(func) << func.error().to_string();
   return *func;
 }
 
-constexpr const char* kHostile = "</script><script>alert(1)</script> \"quoted\" 'x' &amp; \u2028 \u00e9\u4e2d\U0001f9f5 <!--";
+constexpr const char* kHostile =
+    "</script><script>alert(1)</script> \"quoted\" 'x' &amp; \u2028 \u00e9\u4e2d\U0001f9f5 <!--";
 constexpr const char* kTrace = "b0 = get_block(name=\"C\")\nl1, l2, l3 = get_loops(block=b0)\nparallel(loop=l1)\n";
 
 class Page : public Misuse {
@@ -69,7 +71,8 @@ class Page : public Misuse {
     for (int i = 0; i < n; ++i) {
       const Func func = product(16 + i);
       const std::string name = i % 7 == 0 ? kHostile : fmt::format("/layers.{}/attn/q_proj", i);
-      run.tasks.push_back({make_workload(func), func->name, 1.0 + i % 3, {{name + ": MatMul", "MatMul " + name + "\nAdd bias"}}});
+      run.tasks.push_back(
+          {make_workload(func), func->name, 1.0 + i % 3, {{name + ": MatMul", "MatMul " + name + "\nAdd bias"}}});
       for (int t = 0; t < 6; ++t) {
         Record r;
         r.task = run.task_key(run.tasks.back());
@@ -129,7 +132,8 @@ TEST_F(Page, HasChartsAndTablesAndOpensAlone) {
   EXPECT_EQ(made.at("tasks"), 30);
   EXPECT_EQ(made.at("trials"), 180);
   EXPECT_EQ(made.at("failed"), 6);
-  for (const char* id : {"latency", "share", "tasks", "limits", "failures"}) EXPECT_EQ(count("#" + std::string(id)), 1) << id;
+  for (const char* id : {"latency", "share", "tasks", "limits", "failures"})
+    EXPECT_EQ(count("#" + std::string(id)), 1) << id;
   EXPECT_EQ(count("#latency svg path"), 1);
   EXPECT_EQ(count("#share svg rect"), 8);
   EXPECT_EQ(count("#limits svg circle"), 30);
@@ -138,13 +142,17 @@ TEST_F(Page, HasChartsAndTablesAndOpensAlone) {
   EXPECT_EQ(count("#compared"), 0);
   // Every chart has a name, and no text is drawn outside of its chart.
   EXPECT_EQ(count("svg:not([aria-label])"), 0);
-  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('svg')].filter(svg => {const b = svg.getBBox(), v = svg.viewBox.baseVal;"
-                               "return b.x < v.x - 1 || b.x + b.width > v.width + 1 || b.y < v.y - 1 || b.y + b.height > v.height + 1}).length"),
+  EXPECT_EQ(browser_->evaluate(
+                "[...document.querySelectorAll('svg')].filter(svg => {const b = svg.getBBox(), v = svg.viewBox.baseVal;"
+                "return b.x < v.x - 1 || b.x + b.width > v.width + 1 || b.y < v.y - 1 || b.y + b.height > v.height + "
+                "1}).length"),
             0);
-  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('svg *')].some(e => [...e.attributes].some(a => /NaN|Infinity/.test(a.value)))"),
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('svg *')].some(e => [...e.attributes].some(a => "
+                               "/NaN|Infinity/.test(a.value)))"),
             false);
   // The sections' sums: shares make a whole, and the curve ends where the estimate is.
-  EXPECT_NEAR(browser_->evaluate("JSON.parse(document.getElementById('data').textContent).run.points.at(-1)[1] * 1e6").get<double>(),
+  EXPECT_NEAR(browser_->evaluate("JSON.parse(document.getElementById('data').textContent).run.points.at(-1)[1] * 1e6")
+                  .get<double>(),
               made.at("estimated_ms").get<double>() * 1e3, 1e-6);
   keep_picture("light", true);
 }
@@ -165,8 +173,12 @@ TEST_F(Page, ShowsNamesAsTheyAre) {
 TEST_F(Page, IsUsedByKeyboard) {
   make_records("r.db", 20);
   report({path("r.db")});
-  const auto first = [&] { return browser_->evaluate("document.querySelector('#tasks tbody tr td.name button').textContent"); };
-  const auto sort_of = [&] { return browser_->evaluate("document.querySelector('#tasks thead th').getAttribute('aria-sort')"); };
+  const auto first = [&] {
+    return browser_->evaluate("document.querySelector('#tasks tbody tr td.name button').textContent");
+  };
+  const auto sort_of = [&] {
+    return browser_->evaluate("document.querySelector('#tasks thead th').getAttribute('aria-sort')");
+  };
   // Tab leads to the first heading of the table; Enter and Space press it.
   for (int i = 0; i < 40; ++i) {
     browser_->press("Tab");
@@ -183,7 +195,8 @@ TEST_F(Page, IsUsedByKeyboard) {
   browser_->evaluate("document.querySelector('#tasks tbody button').focus()");
   browser_->press("Enter");
   EXPECT_EQ(count("#tasks tr.detail"), 1);
-  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#tasks tr.detail pre')].map(p => p.textContent.includes('matmul_35') || p.textContent.includes('parallel'))"),
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#tasks tr.detail pre')].map(p => "
+                               "p.textContent.includes('matmul_35') || p.textContent.includes('parallel'))"),
             json::array({true, true, true}));
   browser_->evaluate("document.querySelector('#tasks tr.detail').scrollIntoView()");
   browser_->set_window(1300, 1000, true);
@@ -191,7 +204,9 @@ TEST_F(Page, IsUsedByKeyboard) {
   browser_->press("Enter");
   EXPECT_EQ(count("#tasks tr.detail"), 0);
   // The filter.
-  browser_->evaluate("{const box = document.querySelector('input[type=search]'); box.value = 'layers.3/'; box.dispatchEvent(new Event('input'))}");
+  browser_->evaluate(
+      "{const box = document.querySelector('input[type=search]'); box.value = 'layers.3/'; box.dispatchEvent(new "
+      "Event('input'))}");
   EXPECT_EQ(count("#tasks tbody tr"), 1);
   expect_quiet();
 }
@@ -203,8 +218,9 @@ TEST_F(Page, ComparesTwoRuns) {
   EXPECT_GT(made.at("against").at("estimated_ms"), made.at("estimated_ms"));
   EXPECT_EQ(count("#latency svg path"), 2);
   EXPECT_EQ(count("#compared tbody tr"), 20);
-  EXPECT_NE(browser_->evaluate("document.querySelector('#compared p').textContent").get<std::string>().find("5 in old alone"),
-            std::string::npos);
+  EXPECT_NE(
+      browser_->evaluate("document.querySelector('#compared p').textContent").get<std::string>().find("5 in old alone"),
+      std::string::npos);
   EXPECT_EQ(browser_->evaluate("document.querySelector('#compared tbody td:nth-child(4)').textContent"), "1.50 ×");
   keep_picture("compared", true);
 }
@@ -216,17 +232,20 @@ TEST_F(Page, HoldsTwoThousandTasksOnANarrowWindow) {
   EXPECT_EQ(made.at("tasks"), 2000);
   EXPECT_EQ(count("#tasks tbody tr"), 2000);
   browser_->evaluate("document.querySelectorAll('#tasks thead button')[4].click()");
-  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#tasks thead th')[4].getAttribute('aria-sort')"), "descending");
+  EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#tasks thead th')[4].getAttribute('aria-sort')"),
+            "descending");
   // The page does not scroll sideways; wide tables do so for themselves.
   EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true);
-  EXPECT_GT(browser_->evaluate("document.querySelector('#latency svg').clientWidth"), 500) << "its letters stay readable";
+  EXPECT_GT(browser_->evaluate("document.querySelector('#latency svg').clientWidth"), 500)
+      << "its letters stay readable";
   expect_quiet();
   keep_picture("narrow");
 }
 
 TEST_F(Page, OfARealTuning) {
   write_model("model.onnx");
-  const Outcome tuned = fettle({"tune", path("model.onnx"), "--trials", "6", "--db", path("r.db"), "--report", path("tuned.html"), "--json"});
+  const Outcome tuned = fettle(
+      {"tune", path("model.onnx"), "--trials", "6", "--db", path("r.db"), "--report", path("tuned.html"), "--json"});
   ASSERT_EQ(tuned.status, 0) << tuned.err;
   EXPECT_EQ(json::parse(tuned.out).at("report"), path("tuned.html"));
   ASSERT_TRUE(browser_->open(path("tuned.html")));

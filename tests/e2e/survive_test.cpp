@@ -30,7 +30,8 @@ class Survive : public Misuse {
     write_model("model.onnx");
   }
   std::vector<std::string> tune(std::vector<std::string> more) const {
-    std::vector<std::string> args = {"tune", path("model.onnx"), "--db", path("records.db"), "--threads", "1", "--json"};
+    std::vector<std::string> args = {"tune",  path("model.onnx"), "--db", path("records.db"), "--threads", "1",
+                                     "--json"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }

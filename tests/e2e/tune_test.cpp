@@ -27,16 +27,16 @@ class Tune : public Misuse {
 };
 
 TEST_F(Tune, RecordsAndCompileUsesThem) {
-  const Outcome tuned = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads", "1",
-                                "--json"});
+  const Outcome tuned =
+      fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads", "1", "--json"});
   ASSERT_EQ(tuned.status, 0) << tuned.err;
   const json report = json::parse(tuned.out);
   EXPECT_GE(report.at("measured"), 1);
   EXPECT_GE(report.at("tasks").size(), 1u);
   EXPECT_GT(report.at("latency_ms").at("tuned"), 0);
   EXPECT_GE(records(), 1);
-  const Outcome compiled = fettle({"compile", path("model.onnx"), "-o", path("model.so"), "--db", path("records.db"),
-                                   "--threads", "1", "--json"});
+  const Outcome compiled = fettle(
+      {"compile", path("model.onnx"), "-o", path("model.so"), "--db", path("records.db"), "--threads", "1", "--json"});
   ASSERT_EQ(compiled.status, 0) << compiled.err;
   if (!report.at("kept_untuned").get<bool>()) {
     EXPECT_GE(json::parse(compiled.out).at("tuned_tasks"), 1);
@@ -44,8 +44,8 @@ TEST_F(Tune, RecordsAndCompileUsesThem) {
 }
 
 TEST_F(Tune, TemplatesAsTheSpace) {
-  const Outcome tuned = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads", "1",
-                                "--space", "template", "--strategy", "random", "--json"});
+  const Outcome tuned = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads",
+                                "1", "--space", "template", "--strategy", "random", "--json"});
   ASSERT_EQ(tuned.status, 0) << tuned.err;
   EXPECT_GE(json::parse(tuned.out).at("measured"), 1);
   EXPECT_EQ(fettle({"db", "export", path("records.db"), path("records.jsonl")}).status, 0);
@@ -56,8 +56,10 @@ TEST_F(Tune, TemplatesAsTheSpace) {
 }
 
 TEST_F(Tune, AReportOfAnotherModelIsRefused) {
-  ASSERT_EQ(fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "3", "--threads", "1"}).status, 0);
-  write_model("other.onnx", [](onnx::ModelProto& model) { model.mutable_graph()->mutable_node(1)->set_op_type("Tanh"); });
+  ASSERT_EQ(fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "3", "--threads", "1"}).status,
+            0);
+  write_model("other.onnx",
+              [](onnx::ModelProto& model) { model.mutable_graph()->mutable_node(1)->set_op_type("Tanh"); });
   const Outcome refused = fettle({"report", path("records.db"), path("other.onnx"), "-o", path("report.html")});
   EXPECT_EQ(refused.status, 2) << refused.err;
   EXPECT_NE(refused.err.find("none of the 1 tasks of the run of \"model\""), std::string::npos) << refused.err;
@@ -66,8 +68,8 @@ TEST_F(Tune, AReportOfAnotherModelIsRefused) {
 }
 
 TEST_F(Tune, GoesOnWhereItEnded) {
-  const std::vector<std::string> args{"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6",
-                                      "--threads", "1", "--json"};
+  const std::vector<std::string> args{
+      "tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads", "1", "--json"};
   ASSERT_EQ(fettle(args).status, 0);
   const int64_t before = records();
   const Outcome again = fettle(args);
@@ -78,8 +80,8 @@ TEST_F(Tune, GoesOnWhereItEnded) {
 
 TEST_F(Tune, ByAnotherStrategyWithACostModelThatIsKept) {
   const auto tune = [&](const std::string& strategy, const std::string& database) {
-    return fettle({"tune", path("model.onnx"), "--db", path(database), "--trials", "10", "--threads", "1", "--strategy", strategy,
-                   "--model", path("learned")});
+    return fettle({"tune", path("model.onnx"), "--db", path(database), "--trials", "10", "--threads", "1", "--strategy",
+                   strategy, "--model", path("learned")});
   };
   const Outcome first = tune("genetic", "a.db");
   ASSERT_EQ(first.status, 0) << first.err;
@@ -94,9 +96,9 @@ TEST_F(Tune, ByAnotherStrategyWithACostModelThatIsKept) {
 }
 
 TEST_F(Tune, AnInterruptKeepsWhatWasMeasured) {
-  const Outcome stopped = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--time", "100s", "--threads",
-                                  "1", "--json"},
-                                 [&](const std::string& err) { return err.find(" trials") != std::string::npos; });
+  const Outcome stopped =
+      fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--time", "100s", "--threads", "1", "--json"},
+             [&](const std::string& err) { return err.find(" trials") != std::string::npos; });
   EXPECT_EQ(stopped.status, 0) << stopped.err;
   const json report = json::parse(stopped.out, nullptr, false);
   ASSERT_TRUE(report.is_object()) << stopped.out << stopped.err;

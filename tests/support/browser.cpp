@@ -22,8 +22,12 @@ std::string decoded(const std::string& base64) {
   unsigned bits = 0;
   int n = 0;
   for (const char c : base64) {
-    const int value = c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26
-                    : c >= '0' && c <= '9' ? c - '0' + 52 : c == '+' ? 62 : c == '/' ? 63 : -1;
+    const int value = c >= 'A' && c <= 'Z'   ? c - 'A'
+                      : c >= 'a' && c <= 'z' ? c - 'a' + 26
+                      : c >= '0' && c <= '9' ? c - '0' + 52
+                      : c == '+'             ? 62
+                      : c == '/'             ? 63
+                                             : -1;
     if (value < 0) continue;
     bits = bits << 6 | static_cast<unsigned>(value);
     if ((n += 6) < 8) continue;
@@ -63,7 +67,8 @@ std::unique_ptr<Browser> Browser::start(const std::string& folder, std::string* 
   const json target = browser->call("Target.createTarget", {{"url", "about:blank"}});
   if (!target.contains("targetId"))
     return *why = "chromium does not answer; is it installed? scripts/setup.sh --test installs it", nullptr;
-  browser->session_ = browser->call("Target.attachToTarget", {{"targetId", target["targetId"]}, {"flatten", true}}).value("sessionId", "");
+  browser->session_ = browser->call("Target.attachToTarget", {{"targetId", target["targetId"]}, {"flatten", true}})
+                          .value("sessionId", "");
   for (const char* domain : {"Page.enable", "Runtime.enable", "Log.enable", "Network.enable"}) browser->call(domain);
   return browser;
 }
@@ -97,14 +102,16 @@ bool Browser::open(const std::string& path) {
 }
 
 json Browser::evaluate(const std::string& expression) {
-  const json answer = call("Runtime.evaluate", {{"expression", expression}, {"returnByValue", true}, {"awaitPromise", true}});
+  const json answer =
+      call("Runtime.evaluate", {{"expression", expression}, {"returnByValue", true}, {"awaitPromise", true}});
   if (answer.contains("exceptionDetails")) return {{"exception", answer["exceptionDetails"].dump()}};
   return answer.contains("result") ? answer["result"].value("value", json()) : json();
 }
 
 void Browser::press(const std::string& key) {
   const int code = key == "Tab" ? 9 : key == "Enter" ? 13 : key == " " ? 32 : 0;
-  json down = {{"type", "keyDown"}, {"key", key}, {"code", key == " " ? "Space" : key}, {"windowsVirtualKeyCode", code}};
+  json down = {
+      {"type", "keyDown"}, {"key", key}, {"code", key == " " ? "Space" : key}, {"windowsVirtualKeyCode", code}};
   if (key == "Enter") down["text"] = "\r";
   if (key == " ") down["text"] = " ";
   call("Input.dispatchKeyEvent", down);

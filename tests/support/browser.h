@@ -12,7 +12,8 @@ namespace fettle::testing_support {
 
 class Browser {
  public:
-  /// Starts Chromium with a profile in `folder`. Null, with the reason in `why`, where it is not installed or does not answer.
+  /// Starts Chromium with a profile in `folder`. Null, with the reason in `why`, where it is not installed or does not
+  /// answer.
   static std::unique_ptr<Browser> start(const std::string& folder, std::string* why);
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;

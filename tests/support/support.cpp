@@ -148,7 +148,8 @@ void Misuse::expect_refused(const std::vector<std::string>& args, const std::str
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_TRUE(outcome.err.starts_with("fettle: " + code + ": ")) << outcome.err;
-  for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
+  for (const std::string& word : words)
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
   EXPECT_EQ(files_in(folder_), before);
 }
 

@@ -20,10 +20,10 @@ struct Outcome {
 };
 
 /// Runs bin/fettle with these arguments; its home has no records and no caches. interrupt: asked again
-/// and again, with what is on standard error by then; once it says true, the program gets `signal`, by default SIGINT, as
-/// from Ctrl-C.
-Outcome fettle(const std::vector<std::string>& args,
-               const std::function<bool(const std::string& err)>& interrupt = {}, int signal = 2);
+/// and again, with what is on standard error by then; once it says true, the program gets `signal`, by default SIGINT,
+/// as from Ctrl-C.
+Outcome fettle(const std::vector<std::string>& args, const std::function<bool(const std::string& err)>& interrupt = {},
+               int signal = 2);
 
 /// A folder for one test, removed afterwards.
 class Misuse : public testing::Test {

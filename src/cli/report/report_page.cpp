@@ -93,17 +93,26 @@ json limits_json(const MachinePeaks& peaks, int threads) {
     copies.push_back({{"level", copy.level == 0 ? "memory" : fmt::format("L{}", copy.level)},
                       {"bytes_per_second", all ? copy.all_bytes_per_second : copy.bytes_per_second}});
   if (copies.empty()) return nullptr;
-  return {{"flops", all ? peaks.fp32.all_threads : peaks.fp32.one_thread}, {"threads", threads}, {"copies", std::move(copies)}};
+  return {{"flops", all ? peaks.fp32.all_threads : peaks.fp32.one_thread},
+          {"threads", threads},
+          {"copies", std::move(copies)}};
 }
 
 std::string escaped(std::string_view text) {
   std::string made;
   for (const char c : text) {
     switch (c) {
-      case '&': made += "&amp;"; break;
-      case '<': made += "&lt;"; break;
-      case '>': made += "&gt;"; break;
-      default: made += c;
+      case '&':
+        made += "&amp;";
+        break;
+      case '<':
+        made += "&lt;";
+        break;
+      case '>':
+        made += "&gt;";
+        break;
+      default:
+        made += c;
     }
   }
   return made;
@@ -139,10 +148,14 @@ std::string json_in_script(const json& json) {
   std::string made;
   for (const char c : json.dump(-1, ' ', false, json::error_handler_t::replace)) {
     // Outside of strings JSON has none of these.
-    if (c == '<') made += "\\u003c";
-    else if (c == '>') made += "\\u003e";
-    else if (c == '&') made += "\\u0026";
-    else made += c;
+    if (c == '<')
+      made += "\\u003c";
+    else if (c == '>')
+      made += "\\u003e";
+    else if (c == '&')
+      made += "\\u0026";
+    else
+      made += c;
   }
   return made;
 }

@@ -13,8 +13,8 @@ namespace fettle::cli {
 
 struct ReportContent {
   RunReport run;
-  std::optional<MachinePeaks> peaks;   // of the run's machine
-  std::optional<RunReport> against;    // another run, to compare with
+  std::optional<MachinePeaks> peaks;  // of the run's machine
+  std::optional<RunReport> against;   // another run, to compare with
   std::string name = "this run", against_name = "the other";
 };
 

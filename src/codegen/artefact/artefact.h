@@ -48,8 +48,8 @@ struct Artefact {
 ///   "+avx2,+clzero,-avx512f,+fma"  →  "avx2,fma"
 std::string needed_features(std::string_view llvm_features);
 
-/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), and rt knows all features.
-/// E303.
+/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), and rt knows all
+/// features. E303.
 Result<> check_artefact(const Artefact& artefact);
 
 /// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_create, _create_with, _run,

@@ -98,12 +98,13 @@ Value* FunctionEmitter::bytes_of(const IndexForm& form, int64_t element_bytes) {
     if (!factor->isOneValue()) product = vb_.binary(Instruction::Mul, product, factor);
     sum = sum ? vb_.binary(Instruction::Add, sum, product) : product;
   }
-  if (form.constant != 0 || !sum) sum = sum ? vb_.binary(Instruction::Add, sum, scaled(form.constant)) : scaled(form.constant);
+  if (form.constant != 0 || !sum)
+    sum = sum ? vb_.binary(Instruction::Add, sum, scaled(form.constant)) : scaled(form.constant);
   return sum;
 }
 
-/// base + form, added up from the outermost loop inwards, so that each part stays where it is known. The constant comes last, and
-/// stays at the access, where it costs nothing.
+/// base + form, added up from the outermost loop inwards, so that each part stays where it is known. The constant comes
+/// last, and stays at the access, where it costs nothing.
 Value* FunctionEmitter::pointer_at(Value* base, const IndexForm& form, int64_t element_bytes) {
   std::map<int, IndexForm> by_level;
   for (const auto& [monomial, coefficient] : form.terms) by_level[level_of(monomial)].add_term(monomial, coefficient);

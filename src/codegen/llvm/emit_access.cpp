@@ -42,7 +42,8 @@ bool as_lane_index(const Expr& e, LaneIndex& out) {
       out.base = a.base * b.base;
       out.stride = a.stride * b.base;
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -76,7 +77,8 @@ Value* FunctionEmitter::gather_pointers(const BufferNode* buffer, const Expr& in
 }
 
 Value* FunctionEmitter::emit_load(const LoadNode& node) {
-  if (node.indices.size() != 1) return fail(ErrorCode::E301, "an access of " + node.buffer->name + " is not flat", type_of(node.dtype));
+  if (node.indices.size() != 1)
+    return fail(ErrorCode::E301, "an access of " + node.buffer->name + " is not flat", type_of(node.dtype));
   const BufferNode* buffer = node.buffer.get();
   const Expr& index = node.indices[0];
   Value* mask = memory_mask(node.mask);
@@ -91,7 +93,8 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
     value = emit_select(node.mask, load(node.buffer, {index}), constant(0, node.dtype));
     return value;
   }
-  if (lanes > 1 && lane_mask_ && cast<FixedVectorType>(lane_mask_->getType())->getNumElements() == static_cast<unsigned>(lanes))
+  if (lanes > 1 && lane_mask_ &&
+      cast<FixedVectorType>(lane_mask_->getType())->getNumElements() == static_cast<unsigned>(lanes))
     mask = mask ? vb_.binary(Instruction::And, mask, lane_mask_) : lane_mask_;
   value = load_lanes(buffer, index, mask, type);
   if (node.dtype.is_bool()) value = vb_.compare(CmpInst::ICMP_NE, value, Constant::getNullValue(value->getType()));
@@ -163,7 +166,9 @@ void FunctionEmitter::store_lanes(const BufferNode* buffer, const Expr& index, V
   const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
   const int lanes = index.dtype().lanes;
   auto& b = vb_.here();
-  const auto plain = [&](Value* what, Value* pointer) { finish_access(b.CreateAlignedStore(what, pointer, align), buffer); };
+  const auto plain = [&](Value* what, Value* pointer) {
+    finish_access(b.CreateAlignedStore(what, pointer, align), buffer);
+  };
   LaneIndex run;
   const bool is_run = as_lane_index(index, run);
   if (lanes == 1) {

@@ -29,10 +29,18 @@ Type* FunctionEmitter::memory_type_of(DType type) const {
   Type* element = nullptr;
   switch (type.code) {
     case TypeCode::kInt:
-    case TypeCode::kUInt: element = Type::getIntNTy(c, type.bits); break;
-    case TypeCode::kBool: element = Type::getInt8Ty(c); break;
-    case TypeCode::kBFloat: element = Type::getInt16Ty(c); break;
-    case TypeCode::kHandle: element = PointerType::get(c, 0); break;
+    case TypeCode::kUInt:
+      element = Type::getIntNTy(c, type.bits);
+      break;
+    case TypeCode::kBool:
+      element = Type::getInt8Ty(c);
+      break;
+    case TypeCode::kBFloat:
+      element = Type::getInt16Ty(c);
+      break;
+    case TypeCode::kHandle:
+      element = PointerType::get(c, 0);
+      break;
     case TypeCode::kFloat:
       element = type.bits == 64 ? Type::getDoubleTy(c) : type.bits == 16 ? Type::getHalfTy(c) : Type::getFloatTy(c);
       break;
@@ -72,7 +80,8 @@ Value* FunctionEmitter::emit_uncached(const Expr& e) {
       if (!is_bf16(e.dtype())) return ConstantFP::get(type_of(e.dtype()), value);
       return narrow(ConstantFP::get(Type::getFloatTy(vb_.context()), value), e.dtype());
     }
-    case ExprKind::kBinary: return emit_binary(*e.as<BinaryNode>());
+    case ExprKind::kBinary:
+      return emit_binary(*e.as<BinaryNode>());
     case ExprKind::kNot: {
       Value* a = emit(e.as<NotNode>()->a);
       return vb_.binary(Instruction::Xor, a, Constant::getAllOnesValue(a->getType()));
@@ -81,14 +90,17 @@ Value* FunctionEmitter::emit_uncached(const Expr& e) {
       const auto* node = e.as<SelectNode>();
       return emit_select(node->condition, node->if_true, node->if_false);
     }
-    case ExprKind::kCast: return emit_cast(*e.as<CastNode>());
-    case ExprKind::kLoad: return emit_load(*e.as<LoadNode>());
+    case ExprKind::kCast:
+      return emit_cast(*e.as<CastNode>());
+    case ExprKind::kLoad:
+      return emit_load(*e.as<LoadNode>());
     case ExprKind::kAddress: {
       const auto* node = e.as<AddressNode>();
       if (node->indices.size() != 1) return fail(ErrorCode::E301, "an address is not flat", type_of(kHandle));
       return address(node->buffer.get(), node->indices[0]);
     }
-    case ExprKind::kCall: return emit_math(*e.as<CallNode>());
+    case ExprKind::kCall:
+      return emit_math(*e.as<CallNode>());
     case ExprKind::kRamp: {
       const auto* node = e.as<RampNode>();
       const int lanes = e.dtype().lanes;
@@ -98,7 +110,8 @@ Value* FunctionEmitter::emit_uncached(const Expr& e) {
       Value* steps = vb_.binary(Instruction::Mul, ConstantVector::get(numbers), vb_.splat(emit(node->stride), lanes));
       return vb_.binary(Instruction::Add, vb_.splat(emit(node->base), lanes), steps);
     }
-    case ExprKind::kBroadcast: return vb_.splat(emit(e.as<BroadcastNode>()->value), e.dtype().lanes);
+    case ExprKind::kBroadcast:
+      return vb_.splat(emit(e.as<BroadcastNode>()->value), e.dtype().lanes);
     case ExprKind::kShuffle: {
       const auto* node = e.as<ShuffleNode>();
       const int width = node->vectors[0].dtype().lanes;
@@ -132,7 +145,8 @@ Value* FunctionEmitter::emit_uncached(const Expr& e) {
       }
       return vb_.shuffle(parts[0], PoisonValue::get(parts[0]->getType()), node->lanes);
     }
-    default: return fail(ErrorCode::E301, "an expression of unknown kind", type_of(e.dtype()));
+    default:
+      return fail(ErrorCode::E301, "an expression of unknown kind", type_of(e.dtype()));
   }
 }
 
@@ -171,7 +185,9 @@ Value* FunctionEmitter::emit_contracted(const BinaryNode& node) {
   };
   const auto negated = [&](Value* v) { return vb_.pure(UnaryOperator::CreateFNeg(v)); };
   const bool subtract = node.op == BinaryOp::kSub;
-  const auto fma = [&](Value* a, Value* b, Value* c) { return vb_.intrinsic(Intrinsic::fma, {a->getType()}, {a, b, c}); };
+  const auto fma = [&](Value* a, Value* b, Value* c) {
+    return vb_.intrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
+  };
   if (const auto* right = product(node.b)) {
     Value* c = emit(node.a);
     Value* a = emit(right->a);
@@ -205,21 +221,32 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
   return emit_int_binary(node.op, type, a, b);
 }
 
-/// Operands are widened; the result is narrowed. Minimum and maximum: a < b ? a : b and a < b ? b : a, so that the first operand
-/// comes out where either is NaN.
+/// Operands are widened; the result is narrowed. Minimum and maximum: a < b ? a : b and a < b ? b : a, so that the
+/// first operand comes out where either is NaN.
 Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType type) {
   switch (op) {
-    case BinaryOp::kAdd: return narrow(vb_.binary(Instruction::FAdd, a, b), type);
-    case BinaryOp::kSub: return narrow(vb_.binary(Instruction::FSub, a, b), type);
-    case BinaryOp::kMul: return narrow(vb_.binary(Instruction::FMul, a, b), type);
-    case BinaryOp::kDiv: return narrow(vb_.binary(Instruction::FDiv, a, b), type);
-    case BinaryOp::kMin: return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), a, b), type);
-    case BinaryOp::kMax: return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), b, a), type);
-    case BinaryOp::kEq: return vb_.compare(CmpInst::FCMP_OEQ, a, b);
-    case BinaryOp::kNe: return vb_.compare(CmpInst::FCMP_UNE, a, b);
-    case BinaryOp::kLt: return vb_.compare(CmpInst::FCMP_OLT, a, b);
-    case BinaryOp::kLe: return vb_.compare(CmpInst::FCMP_OLE, a, b);
-    default: return fail(ErrorCode::E301, "an integer operation on floats", a->getType());
+    case BinaryOp::kAdd:
+      return narrow(vb_.binary(Instruction::FAdd, a, b), type);
+    case BinaryOp::kSub:
+      return narrow(vb_.binary(Instruction::FSub, a, b), type);
+    case BinaryOp::kMul:
+      return narrow(vb_.binary(Instruction::FMul, a, b), type);
+    case BinaryOp::kDiv:
+      return narrow(vb_.binary(Instruction::FDiv, a, b), type);
+    case BinaryOp::kMin:
+      return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), a, b), type);
+    case BinaryOp::kMax:
+      return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), b, a), type);
+    case BinaryOp::kEq:
+      return vb_.compare(CmpInst::FCMP_OEQ, a, b);
+    case BinaryOp::kNe:
+      return vb_.compare(CmpInst::FCMP_UNE, a, b);
+    case BinaryOp::kLt:
+      return vb_.compare(CmpInst::FCMP_OLT, a, b);
+    case BinaryOp::kLe:
+      return vb_.compare(CmpInst::FCMP_OLE, a, b);
+    default:
+      return fail(ErrorCode::E301, "an integer operation on floats", a->getType());
   }
 }
 
@@ -229,25 +256,41 @@ Value* FunctionEmitter::emit_int_binary(BinaryOp op, DType type, Value* a, Value
     return vb_.compare(is_signed ? when_signed : otherwise, a, b);
   };
   switch (op) {
-    case BinaryOp::kAdd: return vb_.binary(Instruction::Add, a, b);
-    case BinaryOp::kSub: return vb_.binary(Instruction::Sub, a, b);
-    case BinaryOp::kMul: return vb_.binary(Instruction::Mul, a, b);
-    case BinaryOp::kMin: return vb_.intrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, {a->getType()}, {a, b});
-    case BinaryOp::kMax: return vb_.intrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, {a->getType()}, {a, b});
-    case BinaryOp::kEq: return vb_.compare(CmpInst::ICMP_EQ, a, b);
-    case BinaryOp::kNe: return vb_.compare(CmpInst::ICMP_NE, a, b);
-    case BinaryOp::kLt: return compare(CmpInst::ICMP_SLT, CmpInst::ICMP_ULT);
-    case BinaryOp::kLe: return compare(CmpInst::ICMP_SLE, CmpInst::ICMP_ULE);
+    case BinaryOp::kAdd:
+      return vb_.binary(Instruction::Add, a, b);
+    case BinaryOp::kSub:
+      return vb_.binary(Instruction::Sub, a, b);
+    case BinaryOp::kMul:
+      return vb_.binary(Instruction::Mul, a, b);
+    case BinaryOp::kMin:
+      return vb_.intrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, {a->getType()}, {a, b});
+    case BinaryOp::kMax:
+      return vb_.intrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, {a->getType()}, {a, b});
+    case BinaryOp::kEq:
+      return vb_.compare(CmpInst::ICMP_EQ, a, b);
+    case BinaryOp::kNe:
+      return vb_.compare(CmpInst::ICMP_NE, a, b);
+    case BinaryOp::kLt:
+      return compare(CmpInst::ICMP_SLT, CmpInst::ICMP_ULT);
+    case BinaryOp::kLe:
+      return compare(CmpInst::ICMP_SLE, CmpInst::ICMP_ULE);
     case BinaryOp::kAnd:
-    case BinaryOp::kBitAnd: return vb_.binary(Instruction::And, a, b);
+    case BinaryOp::kBitAnd:
+      return vb_.binary(Instruction::And, a, b);
     case BinaryOp::kOr:
-    case BinaryOp::kBitOr: return vb_.binary(Instruction::Or, a, b);
-    case BinaryOp::kBitXor: return vb_.binary(Instruction::Xor, a, b);
-    case BinaryOp::kShl: return vb_.binary(Instruction::Shl, a, b);
-    case BinaryOp::kShr: return vb_.binary(is_signed ? Instruction::AShr : Instruction::LShr, a, b);
+    case BinaryOp::kBitOr:
+      return vb_.binary(Instruction::Or, a, b);
+    case BinaryOp::kBitXor:
+      return vb_.binary(Instruction::Xor, a, b);
+    case BinaryOp::kShl:
+      return vb_.binary(Instruction::Shl, a, b);
+    case BinaryOp::kShr:
+      return vb_.binary(is_signed ? Instruction::AShr : Instruction::LShr, a, b);
     case BinaryOp::kFloorDiv:
-    case BinaryOp::kFloorMod: break;
-    default: return fail(ErrorCode::E301, "a float operation on integers", a->getType());
+    case BinaryOp::kFloorMod:
+      break;
+    default:
+      return fail(ErrorCode::E301, "a float operation on integers", a->getType());
   }
   const bool quotient = op == BinaryOp::kFloorDiv;
   if (!is_signed) return vb_.binary(quotient ? Instruction::UDiv : Instruction::URem, a, b);
@@ -276,7 +319,8 @@ Value* FunctionEmitter::emit_int_binary(BinaryOp op, DType type, Value* a, Value
   return vb_.binary(Instruction::Add, r, vb_.select(wrong, b, zero));
 }
 
-/// base + lane < bound, on 64-bit lanes, as a comparison of lane numbers with one clamped scalar; null if it is not of that kind.
+/// base + lane < bound, on 64-bit lanes, as a comparison of lane numbers with one clamped scalar; null if it is not of
+/// that kind.
 Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   LaneIndex a, b;
   if (node.a.dtype().element() != kI64 || !as_lane_index(node.a, a) || !as_lane_index(node.b, b)) return nullptr;
@@ -302,8 +346,8 @@ Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   return vb_.compare(rising ? CmpInst::ICMP_SLT : CmpInst::ICMP_SGT, ConstantVector::get(numbers), bound);
 }
 
-/// True for what must not be computed where it is not asked for: reads of memory without a mask, and divisions by what may be
-/// zero. A mask says which lanes may be read where the read is asked for; see emit_select.
+/// True for what must not be computed where it is not asked for: reads of memory without a mask, and divisions by what
+/// may be zero. A mask says which lanes may be read where the read is asked for; see emit_select.
 bool FunctionEmitter::may_trap(const Expr& e) const {
   bool traps = false;
   walk(e, [&](const Expr& x) {
@@ -453,8 +497,8 @@ Value* FunctionEmitter::emit_math(const CallNode& node) {
   return fail(ErrorCode::E301, "no code is known for " + node.name, type_of(type));
 }
 
-/// A machine intrinsic by LLVM's name. Arguments and result may differ from LLVM's types in anything but size; those of an overloaded
-/// one ("llvm.aarch64.neon.sdot.v4i32.v16i8") must be what its name says.
+/// A machine intrinsic by LLVM's name. Arguments and result may differ from LLVM's types in anything but size; those of
+/// an overloaded one ("llvm.aarch64.neon.sdot.v4i32.v16i8") must be what its name says.
 Value* FunctionEmitter::emit_intrinsic(const CallNode& node, bool has_effects) {
   const Intrinsic::ID id = Function::lookupIntrinsicID(node.name);
   if (id == Intrinsic::not_intrinsic) return fail(ErrorCode::E301, "no intrinsic " + node.name, type_of(node.dtype));

@@ -26,8 +26,8 @@ void FunctionEmitter::emit_kernel_call(const CallFuncNode& node) {
     Value* address = emit(node.args[i]);
     b.CreateStore(address, b.CreateConstGEP1_64(pointer, buffers, i));
   }
-  FunctionCallee kernel =
-      state_.module.getOrInsertFunction(node.name, FunctionType::get(b.getInt32Ty(), {pointer, pointer, pointer}, false));
+  FunctionCallee kernel = state_.module.getOrInsertFunction(
+      node.name, FunctionType::get(b.getInt32Ty(), {pointer, pointer, pointer}, false));
   const auto run = state_.runtime_function("fettle_call_kernel", b.getInt32Ty(),
                                            {pointer, b.getInt32Ty(), pointer, pointer, pointer});
   Value* status = b.CreateCall(run, {context_, b.getInt32(static_cast<uint32_t>(*number)), kernel.getCallee(), buffers,

@@ -79,9 +79,12 @@ bool FunctionEmitter::provably_positive(const Expr& e) const {
   switch (binary->op) {
     case BinaryOp::kMul:
     case BinaryOp::kAdd:
-    case BinaryOp::kMin: return provably_positive(binary->a) && provably_positive(binary->b);
-    case BinaryOp::kMax: return provably_positive(binary->a) || provably_positive(binary->b);
-    default: return false;
+    case BinaryOp::kMin:
+      return provably_positive(binary->a) && provably_positive(binary->b);
+    case BinaryOp::kMax:
+      return provably_positive(binary->a) || provably_positive(binary->b);
+    default:
+      return false;
   }
 }
 
@@ -91,7 +94,8 @@ bool FunctionEmitter::provably_positive(const Expr& e) const {
 void FunctionEmitter::emit_for(const ForNode& node) {
   if (node.loop_kind == ForKind::kParallel) return emit_parallel(node);
   if (node.loop_kind != ForKind::kSerial) {
-    fail(ErrorCode::E301, "loop " + node.var->name + " is neither serial nor parallel", Type::getInt32Ty(vb_.context()));
+    fail(ErrorCode::E301, "loop " + node.var->name + " is neither serial nor parallel",
+         Type::getInt32Ty(vb_.context()));
     return;
   }
   if (is_zero(node.extent)) return;

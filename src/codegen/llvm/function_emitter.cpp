@@ -52,7 +52,8 @@ void find_context_users(ModuleState& state) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [name, func] : state.ir.funcs)
-      if (!state.needs_context.count(name) && uses_context(state, func)) changed |= state.needs_context.insert(name).second;
+      if (!state.needs_context.count(name) && uses_context(state, func))
+        changed |= state.needs_context.insert(name).second;
   }
 }
 
@@ -179,15 +180,33 @@ void FunctionEmitter::emit(const Stmt& stmt) {
     case StmtKind::kSeq:
       for (const Stmt& s : stmt.as<SeqNode>()->stmts) emit(s);
       break;
-    case StmtKind::kFor: emit_for(*stmt.as<ForNode>()); break;
-    case StmtKind::kIf: emit_if(*stmt.as<IfNode>()); break;
-    case StmtKind::kWhile: emit_while(*stmt.as<WhileNode>()); break;
-    case StmtKind::kLet: emit_let(*stmt.as<LetNode>()); break;
-    case StmtKind::kStore: emit_store(*stmt.as<StoreNode>()); break;
-    case StmtKind::kAllocate: emit_allocate(*stmt.as<AllocateNode>()); break;
-    case StmtKind::kCallFunc: emit_call(*stmt.as<CallFuncNode>()); break;
-    case StmtKind::kEvaluate: emit_evaluate(*stmt.as<EvaluateNode>()); break;
-    case StmtKind::kAsync: emit(stmt.as<AsyncNode>()->body); break;  // done where it is issued
+    case StmtKind::kFor:
+      emit_for(*stmt.as<ForNode>());
+      break;
+    case StmtKind::kIf:
+      emit_if(*stmt.as<IfNode>());
+      break;
+    case StmtKind::kWhile:
+      emit_while(*stmt.as<WhileNode>());
+      break;
+    case StmtKind::kLet:
+      emit_let(*stmt.as<LetNode>());
+      break;
+    case StmtKind::kStore:
+      emit_store(*stmt.as<StoreNode>());
+      break;
+    case StmtKind::kAllocate:
+      emit_allocate(*stmt.as<AllocateNode>());
+      break;
+    case StmtKind::kCallFunc:
+      emit_call(*stmt.as<CallFuncNode>());
+      break;
+    case StmtKind::kEvaluate:
+      emit_evaluate(*stmt.as<EvaluateNode>());
+      break;
+    case StmtKind::kAsync:
+      emit(stmt.as<AsyncNode>()->body);
+      break;  // done where it is issued
     case StmtKind::kBlock:
       fail(ErrorCode::E301, "block " + stmt.as<BlockNode>()->name + " is not lowered", Type::getInt32Ty(vb_.context()));
       break;
@@ -311,7 +330,8 @@ void FunctionEmitter::emit_evaluate(const EvaluateNode& node) {
     // prefetch(address[, locality 0…3])
     const int64_t* locality = call->args.size() > 1 ? as_int(call->args[1]) : nullptr;
     Function* prefetch = Intrinsic::getDeclaration(&state_.module, Intrinsic::prefetch, {b.getPtrTy()});
-    b.CreateCall(prefetch, {emit(call->args[0]), b.getInt32(0), b.getInt32(locality ? static_cast<uint32_t>(*locality) : 3), b.getInt32(1)});
+    b.CreateCall(prefetch, {emit(call->args[0]), b.getInt32(0),
+                            b.getInt32(locality ? static_cast<uint32_t>(*locality) : 3), b.getInt32(1)});
     return;
   }
   if (call->name.rfind("llvm.", 0) == 0) {
@@ -323,8 +343,8 @@ void FunctionEmitter::emit_evaluate(const EvaluateNode& node) {
 }
 
 ///   parallel for v in [min, min+extent): S
-/// → a function `void body(closure, i)` that does S for v = min + i, and fettle_parallel_for(team, extent, body, closure).
-/// The closure holds the context, where to put a failure, and the values and pointers that S uses.
+/// → a function `void body(closure, i)` that does S for v = min + i, and fettle_parallel_for(team, extent, body,
+/// closure). The closure holds the context, where to put a failure, and the values and pointers that S uses.
 void FunctionEmitter::emit_parallel(const ForNode& node) {
   auto& b = vb_.here();
   LLVMContext& c = vb_.context();
@@ -342,7 +362,8 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
     if (const auto* address = e.as<AddressNode>()) see_buffer(address->buffer.get());
     if (const auto* var = e.as<VarNode>()) {
       const auto found = vars_.find(var);
-      if (found != vars_.end() && var != node.var.get() && seen.insert(var).second) values.push_back({var, found->second});
+      if (found != vars_.end() && var != node.var.get() && seen.insert(var).second)
+        values.push_back({var, found->second});
     }
     return true;
   };

@@ -69,7 +69,7 @@ class FunctionEmitter {
   /// Memory that no other memory of the function overlaps.
   struct MemoryBuffer {
     llvm::Value* pointer = nullptr;
-    uint64_t state = 0;  // numbers the content: two reads under one number see the same
+    uint64_t state = 0;             // numbers the content: two reads under one number see the same
     llvm::MDNode* scope = nullptr;  // alias scope of its accesses
     std::vector<llvm::Instruction*> accesses;
   };
@@ -99,7 +99,7 @@ class FunctionEmitter {
     int level = 0;
     llvm::BasicBlock* before = nullptr;
     llvm::BasicBlock* header = nullptr;
-    IndexForm first;          // of the variable
+    IndexForm first;  // of the variable
     bool has_calls = false;
     std::map<std::pair<const BufferNode*, IndexForm>, std::set<Monomial>> row_strides;
     std::map<RowKey, RowFamily> families;
@@ -150,8 +150,8 @@ class FunctionEmitter {
   llvm::Value* emit_cast(const CastNode& node);
   llvm::Value* emit_math(const CallNode& node);
   llvm::Value* emit_intrinsic(const CallNode& node, bool has_effects);
-  llvm::Value* widen(llvm::Value* value, DType type);    // bf16 → f32; others as they are
-  llvm::Value* narrow(llvm::Value* value, DType type);   // f32 → bf16
+  llvm::Value* widen(llvm::Value* value, DType type);   // bf16 → f32; others as they are
+  llvm::Value* narrow(llvm::Value* value, DType type);  // f32 → bf16
   bool may_trap(const Expr& e) const;
   llvm::Type* type_of(DType type) const;         // as a value
   llvm::Type* memory_type_of(DType type) const;  // as stored

@@ -81,8 +81,10 @@ IndexForm IndexForms::form(const Expr& e) {
         out = {};
         break;
       }
-      case BinaryOp::kMul: return product(form(binary->a), form(binary->b), e);
-      default: break;
+      case BinaryOp::kMul:
+        return product(form(binary->a), form(binary->b), e);
+      default:
+        break;
     }
   }
   out.add_term({intern(e)}, 1);

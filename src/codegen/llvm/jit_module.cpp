@@ -21,7 +21,8 @@ constexpr size_t kPage = 4096;
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// One mapping for all sections, so that they reach each other: code, then constants, then variables, each from a new page.
+/// One mapping for all sections, so that they reach each other: code, then constants, then variables, each from a new
+/// page.
 class Arena : public RuntimeDyld::MemoryManager {
  public:
   ~Arena() override {
@@ -32,7 +33,8 @@ class Arena : public RuntimeDyld::MemoryManager {
   void reserveAllocationSpace(uintptr_t code, Align code_align, uintptr_t read_only, Align read_only_align,
                               uintptr_t writable, Align writable_align) override {
     // Called once an object; there is one object an arena.
-    const size_t sizes[3] = {round_up(code + code_align.value(), kPage), round_up(read_only + read_only_align.value(), kPage),
+    const size_t sizes[3] = {round_up(code + code_align.value(), kPage),
+                             round_up(read_only + read_only_align.value(), kPage),
                              round_up(writable + writable_align.value(), kPage)};
     size_ = sizes[0] + sizes[1] + sizes[2];
     void* mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,7 +48,9 @@ class Arena : public RuntimeDyld::MemoryManager {
     next_[2] = end_[1] = next_[1] + sizes[1];
     end_[2] = base_ + size_;
   }
-  uint8_t* allocateCodeSection(uintptr_t size, unsigned align, unsigned, StringRef) override { return take(0, size, align); }
+  uint8_t* allocateCodeSection(uintptr_t size, unsigned align, unsigned, StringRef) override {
+    return take(0, size, align);
+  }
   uint8_t* allocateDataSection(uintptr_t size, unsigned align, unsigned, StringRef, bool read_only) override {
     return take(read_only ? 1 : 2, size, align);
   }

@@ -13,7 +13,8 @@
 namespace fettle {
 
 /// Machine code in this process: one or more objects linked with each other and with the run-time system, and with
-/// symbols of libc. The code lives as long as the JitModule; many may live at once. Loading takes well under a millisecond.
+/// symbols of libc. The code lives as long as the JitModule; many may live at once. Loading takes well under a
+/// millisecond.
 class JitModule {
  public:
   /// A symbol that the objects may use, besides those of the run-time system and of libc.

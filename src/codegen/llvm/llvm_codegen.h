@@ -21,15 +21,16 @@ struct LlvmOptions {
   std::string entry_name;
   /// Other Funcs that are exported as the entry is, under their own names.
   std::set<std::string> more_entries;
-  /// LLVM function passes, in the syntax of `opt -passes=`, run over what is not annotated "atom". Code from `lower` needs none:
-  /// it leaves here in final form. Plain programs profit from kPlainPasses.
+  /// LLVM function passes, in the syntax of `opt -passes=`, run over what is not annotated "atom". Code from `lower`
+  /// needs none: it leaves here in final form. Plain programs profit from kPlainPasses.
   std::string passes;
   /// Checks LLVM's form of the program before it is compiled (E302); for tests.
   bool verify = false;
 };
 
 /// Keeps sums of unscheduled reductions in registers.
-inline constexpr const char* kPlainPasses = "early-cse<memssa>,loop-mssa(licm),instcombine<no-verify-fixpoint>,loop-unroll,early-cse";
+inline constexpr const char* kPlainPasses =
+    "early-cse<memssa>,loop-mssa(licm),instcombine<no-verify-fixpoint>,loop-unroll,early-cse";
 
 /// A relocatable, position-independent ELF object. Exports
 ///   - the module's entry (if it names one) as `int32_t NAME(FettleContext*, void** buffers, const int64_t* ints)`,

@@ -43,15 +43,24 @@ Bytes filled(const BufferNode& buffer, uint64_t seed) {
     const int value = static_cast<int>((seed >> 33) % 17) - (type.code == TypeCode::kUInt ? 0 : 8);
     unsigned char* at = out.data.data() + i * type.element_bytes();
     const auto put = [at](auto x) { std::memcpy(at, &x, sizeof x); };
-    if (type == kF32) put(static_cast<float>(value));
-    else if (type == kF64) put(static_cast<double>(value));
-    else if (type == kBF16) put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
-    else if (type == kF16) put(static_cast<uint16_t>(value == 0 ? 0 : 0x3c00 + (value & 7) * 64 + (value < 0 ? 0x8000 : 0)));
-    else if (type.is_bool()) put(static_cast<uint8_t>(value & 1));
-    else if (type.bits == 8) put(static_cast<int8_t>(value));
-    else if (type.bits == 16) put(static_cast<int16_t>(value));
-    else if (type.bits == 32) put(static_cast<int32_t>(value));
-    else put(static_cast<int64_t>(value));
+    if (type == kF32)
+      put(static_cast<float>(value));
+    else if (type == kF64)
+      put(static_cast<double>(value));
+    else if (type == kBF16)
+      put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
+    else if (type == kF16)
+      put(static_cast<uint16_t>(value == 0 ? 0 : 0x3c00 + (value & 7) * 64 + (value < 0 ? 0x8000 : 0)));
+    else if (type.is_bool())
+      put(static_cast<uint8_t>(value & 1));
+    else if (type.bits == 8)
+      put(static_cast<int8_t>(value));
+    else if (type.bits == 16)
+      put(static_cast<int16_t>(value));
+    else if (type.bits == 32)
+      put(static_cast<int32_t>(value));
+    else
+      put(static_cast<int64_t>(value));
   }
   return out;
 }
@@ -123,7 +132,8 @@ TEST(Llvm, ScalarArithmetic) {
 }
 
 TEST(Llvm, IntegerArithmetic) {
-  expect_on_all_targets(R"(lowered func f(A: i32[64], B: i32[64], C: i32[704] output, U: u8[64], D: u8[128] output, L: i64[64], M: i64[128] output):
+  expect_on_all_targets(
+      R"(lowered func f(A: i32[64], B: i32[64], C: i32[704] output, U: u8[64], D: u8[128] output, L: i64[64], M: i64[128] output):
   for i in 64:
     let d = select(B[i] == 0i32, 7i32, B[i]):
       C[i] = A[i] // d
@@ -145,7 +155,8 @@ TEST(Llvm, IntegerArithmetic) {
 }
 
 TEST(Llvm, Casts) {
-  expect_on_all_targets(R"(lowered func f(A: f32[64], H: f16[64], G: bf16[64], I: i8[64], Z: bool[64], C: f32[384] output, J: i8[128] output, K: u8[64] output, L: i64[64] output, P: f16[64] output, Q: bf16[128] output, Y: bool[64] output, D: f64[64] output):
+  expect_on_all_targets(
+      R"(lowered func f(A: f32[64], H: f16[64], G: bf16[64], I: i8[64], Z: bool[64], C: f32[384] output, J: i8[128] output, K: u8[64] output, L: i64[64] output, P: f16[64] output, Q: bf16[128] output, Y: bool[64] output, D: f64[64] output):
   for i in 64:
     C[i] = f32(H[i])
     C[i + 64] = f32(G[i])
@@ -176,7 +187,8 @@ TEST(Llvm, VectorsAndMasks) {
   C[ramp(200, 1, 8)] = shuffle([A[ramp(0, 1, 8)], B[ramp(0, 1, 8)]], [0, 8, 1, 9, 2, 10, 3, 11])
   C[ramp(208, 1, 4)] = shuffle([A[ramp(0, 1, 2)], A[ramp(4, 1, 2)], A[ramp(8, 1, 2)]], [5, 0, 3, 1])
   C[250] = shuffle([A[ramp(0, 1, 8)]], [5])
-)", {100});
+)",
+                        {100});
 }
 
 TEST(Llvm, MasksAtTheirEdges) {
@@ -185,7 +197,8 @@ TEST(Llvm, MasksAtTheirEdges) {
   C[ramp(16, 1, 8) if broadcast(n, 8) < ramp(0, 1, 8)] = A[ramp(16, 1, 8)]
   C[ramp(32, 1, 16) if ramp(0, 1, 16) <= broadcast(n, 16) && broadcast(3, 16) < ramp(0, 1, 16)] = A[ramp(32, 1, 16)]
   J[ramp(0, 1, 64) if ramp(0, 1, 64) < broadcast(n, 64)] = I[ramp(0, 1, 64)]
-)", "f");
+)",
+                                 "f");
   for (const int64_t n : {-100, -1, 0, 1, 7, 15, 16, 17, 40, 64, 1000}) {
     SCOPED_TRACE(n);
     expect_as_interpreted(module, {n});
@@ -199,7 +212,8 @@ TEST(Llvm, MasksOfManyLanes) {
   C[ramp(0, 1, 127) if ramp(0, 1, 127) < broadcast(n, 127)] = A[ramp(0, 1, 127)]
   C[ramp(200, 1, 128) if ramp(0, 1, 128) < broadcast(n, 128)] = A[ramp(0, 1, 128)]
   C[ramp(400, 1, 257) if broadcast(n, 257) <= ramp(0, 1, 257)] = A[ramp(0, 1, 257)]
-)", "f");
+)",
+                                 "f");
   for (const int64_t n : {-1, 0, 1, 126, 127, 128, 129, 255, 256, 257, 300}) {
     SCOPED_TRACE(n);
     expect_as_interpreted(module, {n});
@@ -213,7 +227,8 @@ TEST(Llvm, MaskedReadsUnderOneChoice) {
     C[ramp(k * 16, 1, 16)] = select(n <= k, A[broadcast((k - n) * 2000000000, 16) if ramp(0, 1, 16) < broadcast(7, 16)], broadcast(1.0, 16))
   for k in 5:
     C[ramp(k * 16, 1, 16)] = select(k == 2, A[ramp((k - 2) * 2000000000, 1, 16) if ramp(0, 1, 16) < broadcast(7, 16)], C[ramp(k * 16, 1, 16)])
-)", "f");
+)",
+                                 "f");
   expect_as_interpreted(module, {9});
 }
 
@@ -227,7 +242,8 @@ TEST(Llvm, StridedAndScattered) {
   C[ramp(160, 2, 8) if ramp(0, 1, 8) < broadcast(n, 8)] = A[ramp(0, 4, 8) if ramp(0, 1, 8) < broadcast(n, 8)]
   C[ramp(200, 1, 16)] = A[broadcast(n, 16)]
   C[ramp(0, 1, 16) % broadcast(4, 16) * broadcast(16, 16) + ramp(0, 1, 16) // broadcast(4, 16) + broadcast(300, 16)] = A[ramp(0, 1, 16)]
-)", {5});
+)",
+                        {5});
 }
 
 TEST(Llvm, ReadsUnderASelectTouchOnlyWhatIsChosen) {
@@ -240,7 +256,8 @@ TEST(Llvm, ReadsUnderASelectTouchOnlyWhatIsChosen) {
   for i in 64:
     if i < n && A[i + 16] < 3.0:
       C[i] = A[i + 16]
-)", {48});
+)",
+                        {48});
 }
 
 TEST(Llvm, RegistersThroughLoopsAndBranches) {
@@ -271,7 +288,8 @@ TEST(Llvm, RegistersThroughLoopsAndBranches) {
   C[ramp(48, 1, 8)] = acc[ramp(48, 1, 8)]
   C[64] = t[0]
   C[65] = t[1]
-)", {7, 4});
+)",
+                        {7, 4});
   // Loops that run not at all.
   expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[16] output, n: i64, m: i64):
   allocate acc: f32[16] @register
@@ -280,7 +298,8 @@ TEST(Llvm, RegistersThroughLoopsAndBranches) {
     for j in m:
       acc[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)] + A[ramp(i * 16, 1, 16)]
   C[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)]
-)", {3, 0});
+)",
+                        {3, 0});
 }
 
 TEST(Llvm, RegistersThatDoNotFitLieOnTheStack) {
@@ -303,7 +322,8 @@ TEST(Llvm, MemoryOfAnIterationIsReadInTheLoopItself) {
       for k in n * 6:
         T[k] = A[k] * 2.0
       C[i * 6 + j] = T[i * 6 + j]
-)", {8});
+)",
+                        {8});
 }
 
 TEST(Llvm, WhileAndLet) {
@@ -339,19 +359,21 @@ TEST(Llvm, ReadsAfterWritesSeeThem) {
     let at = i64(A[9]) + 10:
       C[at] = 3.0
       C[at + 10] = C[at]
-)", {9});
+)",
+                        {9});
 }
 
 TEST(Llvm, RowsOfRunTimeStride) {
   // 30 rows: every entry of the table of row addresses, loads and stores, in a loop and outside.
-  std::string text = "lowered func f(A: f32[8192], C: f32[8192] output, n: i64 in 1.., lda: i64, ldc: i64):\n"
-                     "  allocate acc: f32[30] @register\n";
+  std::string text =
+      "lowered func f(A: f32[8192], C: f32[8192] output, n: i64 in 1.., lda: i64, ldc: i64):\n"
+      "  allocate acc: f32[30] @register\n";
   for (int r = 0; r < 30; ++r) text += "  acc[" + std::to_string(r) + "] = 0.0\n";
   text += "  for k in n:\n";
   for (int r = 0; r < 30; ++r)
-    text += "    acc[" + std::to_string(r) + "] = acc[" + std::to_string(r) + "] + A[" + std::to_string(r) + " * lda + k] * A[k * 3 + 7]\n";
-  for (int r = 0; r < 30; ++r)
-    text += "  C[" + std::to_string(r) + " * ldc + 2] = acc[" + std::to_string(r) + "]\n";
+    text += "    acc[" + std::to_string(r) + "] = acc[" + std::to_string(r) + "] + A[" + std::to_string(r) +
+            " * lda + k] * A[k * 3 + 7]\n";
+  for (int r = 0; r < 30; ++r) text += "  C[" + std::to_string(r) + " * ldc + 2] = acc[" + std::to_string(r) + "]\n";
   expect_on_all_targets(text.c_str(), {40, 51, 43});
 }
 
@@ -361,7 +383,8 @@ TEST(Llvm, AddressesInNests) {
     for j in i +: 5:
       for k in 6:
         C[i * lda + j * 16 + k] = C[i * lda + j * 16 + k] + A[j * lda + k * i + 3] + A[(i + j) * (k + 1)]
-)", {6, 70});
+)",
+                        {6, 70});
 }
 
 TEST(Llvm, Calls) {
@@ -373,7 +396,8 @@ lowered func f(A: f32[256], C: f32[256] output):
   for i in 4:
     call add(&A[i * 64], &C[i * 32 + 8], 20, i)
     C[i] = C[i + 8]
-)", "f");
+)",
+                                 "f");
   expect_as_interpreted(module);
   expect_as_interpreted(module, {}, "x86-64-avx2");
 }
@@ -385,7 +409,8 @@ TEST(Llvm, CallsAcrossObjects) {
 
 lowered func f(A: f32[256], C: f32[256] output):
   call add(&A[3], &C[8], 20)
-)", "f");
+)",
+                               "f");
   IrModule caller = both, callee = both;
   caller.funcs.erase("add");
   callee.funcs.erase("f");
@@ -424,7 +449,8 @@ lowered func f(A: f32[4096], C: f32[4096] output, n: i64):
       C[ramp(i * 64, 1, 16)] = t[ramp(0, 1, 16)] + C[ramp(i * 64, 1, 16)]
       call add(&A[i], &C[i * 64 + 16], 8)
   C[0] = C[2 * 64]
-)", "f");
+)",
+                                 "f");
   expect_as_interpreted(module, {60});
   expect_as_interpreted(module, {60}, "host", 2);
   expect_as_interpreted(module, {0}, "host", 2);
@@ -438,7 +464,8 @@ TEST(Llvm, ScratchBlocks) {
       t[i] = A[p * 4096 + i] + 1.0
     for i in n:
       C[p * 4096 + i] = t[4095 - i]
-)", "f");
+)",
+                                 "f");
   expect_as_interpreted(module, {4096}, "host", 2);
 }
 
@@ -450,7 +477,8 @@ TEST(Llvm, LackOfMemoryIsReported) {
     t[0] = 5.0
     C[i + 1] = t[0]
   C[10] = 2.0
-)", "f");
+)",
+                                 "f");
   const auto object = compile_object(module, detect_host());
   ASSERT_TRUE(object) << object.error().to_string();
   const auto code = JitModule::load(*object);
@@ -473,7 +501,8 @@ TEST(Llvm, PassesForPlainPrograms) {
       C[i * 32 + j] = 0.0
       for k in 32:
         C[i * 32 + j] = C[i * 32 + j] + A[i * 32 + k] * B[k * 32 + j]
-)", "f");
+)",
+                                 "f");
   expect_as_interpreted(module, {}, "host", 1, {.passes = kPlainPasses});
   const auto wrong = compile_object(module, detect_host(), {.passes = "no-such-pass"});
   ASSERT_FALSE(wrong);
@@ -495,7 +524,8 @@ TEST(Llvm, MinimumAndMaximumOfNaN) {
     C[i + 4] = max(A[i], B[i])
   C[ramp(8, 1, 4)] = min(A[ramp(0, 1, 4)], B[ramp(0, 1, 4)])
   C[ramp(12, 1, 4)] = max(A[ramp(0, 1, 4)], B[ramp(0, 1, 4)])
-)", "f");
+)",
+                                 "f");
   const auto code = JitModule::load(*compile_object(module, detect_host()));
   ASSERT_TRUE(code);
   float a[4] = {NAN, 1, 2, -0.0f}, b[4] = {5, NAN, 3, 0.0f}, c[16], d[16];
@@ -503,8 +533,8 @@ TEST(Llvm, MinimumAndMaximumOfNaN) {
   code->function<Kernel>("f")(nullptr, buffers, nullptr);
   ASSERT_TRUE(interpret(module, std::vector<BufferArg>{{a, 16}, {b, 16}, {d, 64}}));
   EXPECT_EQ(std::memcmp(c, d, sizeof c), 0);
-  EXPECT_EQ(c[0], 5);                 // min(a, b) = a < b ? a : b
-  EXPECT_TRUE(std::isnan(c[4]));      // max(a, b) = a < b ? b : a
+  EXPECT_EQ(c[0], 5);             // min(a, b) = a < b ? a : b
+  EXPECT_TRUE(std::isnan(c[4]));  // max(a, b) = a < b ? b : a
 }
 
 TEST(Llvm, ContractionIsOneRounding) {
@@ -531,7 +561,8 @@ TEST(Llvm, MachineIntrinsics) {
   if (!host.has_feature("avx512vnni")) GTEST_SKIP() << "needs AVX-512 VNNI";
   const IrModule module = parsed(R"(lowered func f(A: u8[64], B: i8[64], C: i32[16] output):
   C[ramp(0, 1, 16)] = `llvm.x86.avx512.vpdpbusd.512`.i32x16(C[ramp(0, 1, 16)], A[ramp(0, 1, 64)], B[ramp(0, 1, 64)])
-)", "f");
+)",
+                                 "f");
   const auto object = compile_object(module, host);
   ASSERT_TRUE(object) << object.error().to_string();
   const auto code = JitModule::load(*object);
@@ -557,8 +588,10 @@ TEST(Llvm, RefusesWhatIsNotLowered) {
     const auto result = compile_object(parsed(text, "f"), target);
     return result ? ErrorCode::kNone : result.error().code;
   };
-  EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  for i in 64 vectorized:\n    C[i] = A[i]\n"), ErrorCode::E301);
-  EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  C[0] = `llvm.no.such`.f32(A[0])\n"), ErrorCode::E301);
+  EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  for i in 64 vectorized:\n    C[i] = A[i]\n"),
+            ErrorCode::E301);
+  EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  C[0] = `llvm.no.such`.f32(A[0])\n"),
+            ErrorCode::E301);
   EXPECT_EQ(code_of("lowered func f(A: f32[64], C: f32[64] output):\n  C[0] = mystery(A[0])\n"), ErrorCode::E301);
   EXPECT_EQ(code_of("lowered func f(A: f32[8, 8], C: f32[64] output):\n  C[0] = A[0, 1]\n"), ErrorCode::E301);
 }
@@ -571,7 +604,8 @@ TEST(Jit, RefusesWhatIsNoObject) {
 TEST(Jit, SymbolsOfTheCaller) {
   const IrModule module = parsed(R"(lowered func f(C: f32[64] output):
   call outside(&C[3], 7)
-)", "f");
+)",
+                                 "f");
   static int64_t seen;
   void (*outside)(float*, int64_t) = [](float* c, int64_t n) {
     *c = 9;

@@ -77,7 +77,8 @@ Result<> set_machine(Module& module, const Target& target) {
   return {};
 }
 
-Result<> run_passes(Module& module, const Target& target, const std::string& passes, const std::set<std::string>& except) {
+Result<> run_passes(Module& module, const Target& target, const std::string& passes,
+                    const std::set<std::string>& except) {
   FETTLE_TRY(TargetMachine * machine, machine_for(target));
   PassBuilder builder(machine);
   LoopAnalysisManager loops;
@@ -90,7 +91,8 @@ Result<> run_passes(Module& module, const Target& target, const std::string& pas
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, groups, modules);
   FunctionPassManager pipeline;
-  if (Error error = builder.parsePassPipeline(pipeline, passes)) return fail(ErrorCode::E302, toString(std::move(error)));
+  if (Error error = builder.parsePassPipeline(pipeline, passes))
+    return fail(ErrorCode::E302, toString(std::move(error)));
   for (Function& function : module)
     if (!function.isDeclaration() && !except.count(function.getName().str())) pipeline.run(function, functions);
   return {};

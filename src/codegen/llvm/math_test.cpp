@@ -14,7 +14,8 @@ namespace {
 
 /// func f(A, B, C, n): for i in n: C[16 i … ] = name(A[16 i …][, B[16 i …]])
 IrModule elementwise(const std::string& name, DType type, int lanes, int args) {
-  auto a = make_buffer("A", {1 << 24}, type), b = make_buffer("B", {1 << 24}, type), c = make_buffer("C", {1 << 24}, type);
+  auto a = make_buffer("A", {1 << 24}, type), b = make_buffer("B", {1 << 24}, type),
+       c = make_buffer("C", {1 << 24}, type);
   auto n = make_var("n"), i = make_var("i");
   const Expr at = lanes == 1 ? Expr(i) : ramp(Expr(i) * lanes, 1, lanes);
   std::vector<Expr> in{load(a, {at})};
@@ -41,8 +42,8 @@ struct Bits<double> {
 };
 
 template <class T>
-void run(const std::string& name, DType type, int lanes, const std::vector<T>& x, const std::vector<T>& y, std::vector<T>& out,
-         const char* target_name) {
+void run(const std::string& name, DType type, int lanes, const std::vector<T>& x, const std::vector<T>& y,
+         std::vector<T>& out, const char* target_name) {
   const auto target = parse_target(target_name);
   ASSERT_TRUE(target);
   const auto object = compile_object(elementwise(name, type, lanes, y.empty() ? 1 : 2), *target);
@@ -64,7 +65,8 @@ double ulps(T got, long double exact) {
   const T nearest = static_cast<T>(exact);
   if (std::isinf(nearest) || std::isinf(got)) return nearest == got ? 0 : 1e9;
   const T magnitude = std::max(std::fabs(nearest), std::numeric_limits<T>::min());
-  const long double unit = static_cast<long double>(std::nextafter(magnitude, std::numeric_limits<T>::infinity())) - magnitude;
+  const long double unit =
+      static_cast<long double>(std::nextafter(magnitude, std::numeric_limits<T>::infinity())) - magnitude;
   return static_cast<double>(std::fabs(static_cast<long double>(got) - exact) / unit);
 }
 
@@ -98,8 +100,9 @@ TEST_P(MathFunction, F32OverAllOfItsRange) {
   std::vector<float> x, out;
   for (uint64_t pattern = 0; pattern < (uint64_t{1} << 32); pattern += 1021)
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(pattern)));
-  for (const float special : {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 88.72f, 88.73f, 89.5f, -87.33f, -103.9f, -104.1f,
-                              std::numeric_limits<float>::min(), std::numeric_limits<float>::denorm_min()})
+  for (const float special :
+       {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 88.72f, 88.73f, 89.5f, -87.33f, -103.9f, -104.1f,
+        std::numeric_limits<float>::min(), std::numeric_limits<float>::denorm_min()})
     x.push_back(special);
   while (x.size() % 16) x.push_back(0.5f);
   run<float>(function.name, kF32, 16, x, {}, out, "host");
@@ -157,7 +160,8 @@ TEST_P(MathFunction, EveryWidthAndTargetAgrees) {
     run<float>(function.name, kF32, lanes, x, {}, out, lanes == 8 ? "x86-64-avx2" : "host");
     for (size_t i = 0; i < x.size(); ++i) {
       if (std::isnan(wide[i]) && std::isnan(out[i])) continue;
-      ASSERT_EQ(std::bit_cast<int32_t>(wide[i]), std::bit_cast<int32_t>(out[i])) << function.name << ' ' << x[i] << " lanes " << lanes;
+      ASSERT_EQ(std::bit_cast<int32_t>(wide[i]), std::bit_cast<int32_t>(out[i]))
+          << function.name << ' ' << x[i] << " lanes " << lanes;
     }
   }
 }
@@ -174,8 +178,9 @@ TEST(MathFunctions, SignOfZero) {
 }
 
 TEST(MathFunctions, PowerAgainstTheLibrary) {
-  const std::vector<float> values = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f,  -2.0f, 0.5f,  3.0f,  -3.0f,     2.5f, -2.5f,
-                                     7.0f, 1e30f, 1e-30f, 100.0f, -0.75f, INFINITY, -INFINITY, NAN, 0.1f, 33.0f, -1e-20f};
+  const std::vector<float> values = {0.0f,     -0.0f,     1.0f,  -1.0f, 2.0f,  -2.0f,  0.5f,   3.0f,
+                                     -3.0f,    2.5f,      -2.5f, 7.0f,  1e30f, 1e-30f, 100.0f, -0.75f,
+                                     INFINITY, -INFINITY, NAN,   0.1f,  33.0f, -1e-20f};
   std::vector<float> x, y, out;
   for (const float a : values)
     for (const float b : values) {

@@ -23,9 +23,9 @@ struct RegisterSlot {
   int lanes = 1;
 };
 
-/// Cuts each register buffer that `body` accesses only by constants (scalars, or runs of consecutive lanes) into slots: runs
-/// that overlap share the slot of the longest, which must contain them. Buffers for which that fails, whose address is
-/// taken, or which are shared with the body of a parallel loop, get no slots: they live on the stack.
+/// Cuts each register buffer that `body` accesses only by constants (scalars, or runs of consecutive lanes) into slots:
+/// runs that overlap share the slot of the longest, which must contain them. Buffers for which that fails, whose
+/// address is taken, or which are shared with the body of a parallel loop, get no slots: they live on the stack.
 class Registers {
  public:
   /// Lets of `body` are defined in `forms` on the way.

@@ -69,8 +69,8 @@ ValueBuilder::Place::~Place() {
   builder_.builder_.restoreIP(point_);
 }
 
-/// The scope to put a value in whose operands are known in scope `operands_level`: out of every loop that does not change it;
-/// but not out of mere branches, which would compute it where it is not needed.
+/// The scope to put a value in whose operands are known in scope `operands_level`: out of every loop that does not
+/// change it; but not out of mere branches, which would compute it where it is not needed.
 int ValueBuilder::place_for(int operands_level) const {
   for (int level = operands_level; level < current_; ++level) {
     bool leaves_loop = false;
@@ -152,7 +152,8 @@ Value* ValueBuilder::binary(Instruction::BinaryOps op, Value* a, Value* b) {
 }
 
 Value* ValueBuilder::compare(CmpInst::Predicate predicate, Value* a, Value* b) {
-  return pure(CmpInst::Create(CmpInst::isFPPredicate(predicate) ? Instruction::FCmp : Instruction::ICmp, predicate, a, b));
+  return pure(
+      CmpInst::Create(CmpInst::isFPPredicate(predicate) ? Instruction::FCmp : Instruction::ICmp, predicate, a, b));
 }
 
 Value* ValueBuilder::cast(Instruction::CastOps op, Value* a, Type* type) {
@@ -172,10 +173,13 @@ Value* ValueBuilder::splat(Value* scalar, int lanes) {
   return shuffle(first, none, llvm::SmallVector<int, 64>(static_cast<size_t>(lanes), 0));
 }
 
-Value* ValueBuilder::shuffle(Value* a, Value* b, ArrayRef<int> lanes) { return pure(new ShuffleVectorInst(a, b, lanes)); }
+Value* ValueBuilder::shuffle(Value* a, Value* b, ArrayRef<int> lanes) {
+  return pure(new ShuffleVectorInst(a, b, lanes));
+}
 
 Value* ValueBuilder::extract(Value* vector, int lane) {
-  return pure(ExtractElementInst::Create(vector, ConstantInt::get(Type::getInt64Ty(context()), static_cast<uint64_t>(lane))));
+  return pure(
+      ExtractElementInst::Create(vector, ConstantInt::get(Type::getInt64Ty(context()), static_cast<uint64_t>(lane))));
 }
 
 Value* ValueBuilder::insert(Value* vector, Value* scalar, int lane) {

@@ -11,8 +11,9 @@
 
 namespace fettle::llvm_backend {
 
-/// Scopes nest as the program does: the function is scope 0; the body of each loop, and each branch of an `if`, is one more.
-/// Code is built in structured order, so a value made in an open scope dominates all that is built later while it is open.
+/// Scopes nest as the program does: the function is scope 0; the body of each loop, and each branch of an `if`, is one
+/// more. Code is built in structured order, so a value made in an open scope dominates all that is built later while it
+/// is open.
 class ValueBuilder {
  public:
   ValueBuilder(llvm::Function* function, llvm::BasicBlock* entry);
@@ -24,8 +25,8 @@ class ValueBuilder {
   llvm::BasicBlock* new_block() { return llvm::BasicBlock::Create(context(), "", function_); }
 
   // --- scopes ---
-  /// Opens a scope that begins in `block`. The current block must have its terminator already: values that move out of the
-  /// new scope are put before it.
+  /// Opens a scope that begins in `block`. The current block must have its terminator already: values that move out of
+  /// the new scope are put before it.
   void open(bool is_loop, llvm::BasicBlock* block);
   /// Closes the innermost scope; building goes on in `block`.
   void close(llvm::BasicBlock* block);
@@ -76,7 +77,7 @@ class ValueBuilder {
   struct Scope {
     bool is_loop = false;
     llvm::BasicBlock* entered_from = nullptr;  // the block of the scope around, in which this one was opened
-    std::vector<Key> keys;  // entries of known_ that end with the scope
+    std::vector<Key> keys;                     // entries of known_ that end with the scope
   };
   struct KeyHash {
     size_t operator()(const Key& key) const;

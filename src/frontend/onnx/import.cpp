@@ -83,8 +83,7 @@ class Importer {
   Result<> check_operators(const GraphProto& graph) {
     std::map<std::string, std::vector<std::string>> missing;
     for (const NodeProto& node : graph.node())
-      if (!is_supported(node))
-        missing[op_label(node)].push_back(node_label(node));
+      if (!is_supported(node)) missing[op_label(node)].push_back(node_label(node));
     return report(missing);
   }
 

@@ -160,15 +160,17 @@ Types conv_transpose_type(const Node& node) {
 // Without dilation, only every stride-th k is exact, which one depends on the phase o % stride of the output alone
 // (sub-pixel convolution: Shi et al. 2016):
 //   y[n, oc, o…] = Σ_{ic, j…} x[n, ic, o/stride + shift - j] * w[ic, oc, (o%stride + before) % stride + stride*j]
-//   with shift = (o%stride + before) / stride. Where kernel = stride there is one j. The weights are brought into the order of
+//   with shift = (o%stride + before) / stride. Where kernel = stride there is one j. The weights are brought into the
+//   order of
 // phases and j first, which is done once, when the model is compiled.
 struct TransposedDim {
   bool by_phase = false;
-  int64_t taps = 1;         // of each output
+  int64_t taps = 1;           // of each output
   int64_t low = 0, high = 0;  // zeros around x, by phase
 };
 
-// v[ic, oc, phase, j, …] = w[ic, oc, (phase + before) % stride + stride*j, …], zero beyond the kernel; dims without phases stay.
+// v[ic, oc, phase, j, …] = w[ic, oc, (phase + before) % stride + stride*j, …], zero beyond the kernel; dims without
+// phases stay.
 te::Tensor weights_by_phase(const te::Tensor& w, const Transposed& t, const std::vector<TransposedDim>& dims) {
   std::vector<Expr> shape{w.dim(0), w.dim(1)};
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -240,7 +242,8 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
           }
           if (dims[d].by_phase) {
             const Expr phase = floormod(o, stride), first = phase + Expr(t.before[d]);
-            at.push_back(floordiv(o, stride) + (t.before[d] != 0 ? floordiv(first, stride) : Expr(0)) - j + Expr(dims[d].low));
+            at.push_back(floordiv(o, stride) + (t.before[d] != 0 ? floordiv(first, stride) : Expr(0)) - j +
+                         Expr(dims[d].low));
             weight.push_back(phase);
             if (turns_w) weight.push_back(j);
             continue;
@@ -248,8 +251,8 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
           const Expr place = o + Expr(t.before[d]) - j * Expr(t.dilations[d]);
           const Expr quotient = floordiv(place, stride);
           if (t.strides[d] > 1) inside = logical_and(inside, eq(floormod(place, stride), Expr(0)));
-          inside = logical_and(inside,
-                               logical_and(le(Expr(0), quotient), lt(quotient, in[0].dim(static_cast<int>(d) + 2))));
+          inside =
+              logical_and(inside, logical_and(le(Expr(0), quotient), lt(quotient, in[0].dim(static_cast<int>(d) + 2))));
           at.push_back(quotient + Expr(dims[d].low));
           weight.push_back(j);
         }

@@ -53,7 +53,9 @@ bool alike(const Sibling& a, const Sibling& b) {
     return std::vector<Node*>(s.chain.begin() + (!is(s.product, "Conv") && s.bias ? 1 : 0), s.chain.end());
   };
   const auto x = activations(a), y = activations(b);
-  const auto same_rest = [&](size_t d) { return a.weights->extent(static_cast<int>(1 - d)) == b.weights->extent(static_cast<int>(1 - d)); };
+  const auto same_rest = [&](size_t d) {
+    return a.weights->extent(static_cast<int>(1 - d)) == b.weights->extent(static_cast<int>(1 - d));
+  };
   if (a.product->op != b.product->op || !(a.product->attrs == b.product->attrs)) return false;
   if (a.weights->rank() != b.weights->rank() || !same_rest(channel_dim(a.product))) return false;
   for (int d = 2; d < a.weights->rank(); ++d)
@@ -64,8 +66,8 @@ bool alike(const Sibling& a, const Sibling& b) {
 
 // Work that a kernel of its own for this sibling would take along.
 bool is_used_by_epilogue(const Graph& graph, const Sibling& s) {
-  return graph.is_output(s.result) ||
-         std::any_of(s.result->users.begin(), s.result->users.end(), [](const Node* user) { return is_pointwise(user); });
+  return graph.is_output(s.result) || std::any_of(s.result->users.begin(), s.result->users.end(),
+                                                  [](const Node* user) { return is_pointwise(user); });
 }
 
 // The weights side by side along the channels' dim.
@@ -80,7 +82,8 @@ Result<ConstantTensor> joined(const std::vector<Sibling>& siblings, size_t dim, 
     for (const Sibling& s : siblings) {
       const auto from = s.weights->constant->elems<float>();
       const size_t count = from.size() / outer;
-      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i * count), count, to.begin() + static_cast<std::ptrdiff_t>(at));
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i * count), count,
+                  to.begin() + static_cast<std::ptrdiff_t>(at));
       at += count;
     }
   return std::move(all).finish();
@@ -147,8 +150,8 @@ Result<> combine_siblings(Graph& graph, const PassContext&) {
     for (Node* user : std::vector<Node*>(source->users)) {
       auto s = open_sibling(graph, user);
       if (!s || user->input(0) != source || is_used_by_epilogue(graph, *s)) continue;
-      const auto family = std::find_if(families.begin(), families.end(),
-                                       [&](const auto& members) { return alike(members[0], *s); });
+      const auto family =
+          std::find_if(families.begin(), families.end(), [&](const auto& members) { return alike(members[0], *s); });
       if (family == families.end())
         families.push_back({std::move(*s)});
       else

@@ -27,8 +27,8 @@ std::optional<int64_t> counts_up(const Value* value) {
   return n;
 }
 
-// cast(i[…, 1] == [0, 1, …, n-1]) @ w → w[i]. An index outside finds a row of zeros, which is put below w: Gather takes -1
-// for the last row, and n is the last row.
+// cast(i[…, 1] == [0, 1, …, n-1]) @ w → w[i]. An index outside finds a row of zeros, which is put below w: Gather takes
+// -1 for the last row, and n is the last row.
 bool one_hot_product(Graph& graph, Node* node) {
   if (!is(node, "MatMul") || !node->output()->is_static()) return false;
   Value* w = node->input(1);

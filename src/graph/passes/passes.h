@@ -32,7 +32,8 @@ Result<> lower_batch_norm(Graph& graph, const PassContext& context);
 /// the offset t before a convolution only where nothing is padded. Values that others use stay.
 Result<> fold_affine(Graph& graph, const PassContext& context);
 
-/// Transposed convolutions of few output channels whose windows lie side by side become a product for each pixel, spread out:
+/// Transposed convolutions of few output channels whose windows lie side by side become a product for each pixel,
+/// spread out:
 ///   convtranspose(x, w) {2x2, strides 2}   →   depthtospace(conv(x, w') {1x1})
 Result<> split_transposed(Graph& graph, const PassContext& context);
 

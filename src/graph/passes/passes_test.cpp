@@ -182,13 +182,17 @@ TEST_F(PassTest, EqualNodesMerge) {
 // No node of the model is lost that the result depends on, whatever becomes of it.
 TEST_F(PassTest, EveryNodeHasSomebodyWhoStandsForIt) {
   Value* x = input("x", {2, 3, 4});
-  Value* y = op("Identity", {x});                                                         // n0: of an input
-  Value* shape = op("Concat", {op("Shape", {y}), numbers({1})}, axis(0));                 // n1, n2: become an attribute
-  y = op("Reshape", {y, shape});                                                          // n3
-  y = op("Transpose", {op("Transpose", {y}, ints("perm", {1, 0, 2, 3})), }, ints("perm", {1, 0, 2, 3}));  // n4, n5: cancel
-  y = op("Mul", {y, op("Exp", {number(0.5)})});                                           // n6: a number; n7
-  y = op("Gelu", {op("Dropout", {y})});                                                   // n8, n9
-  g.add_output("y", op("Mul", {op("Mul", {y, number(2)}), number(3)}));                   // n10, n11
+  Value* y = op("Identity", {x});                                          // n0: of an input
+  Value* shape = op("Concat", {op("Shape", {y}), numbers({1})}, axis(0));  // n1, n2: become an attribute
+  y = op("Reshape", {y, shape});                                           // n3
+  y = op("Transpose",
+         {
+             op("Transpose", {y}, ints("perm", {1, 0, 2, 3})),
+         },
+         ints("perm", {1, 0, 2, 3}));                                    // n4, n5: cancel
+  y = op("Mul", {y, op("Exp", {number(0.5)})});                          // n6: a number; n7
+  y = op("Gelu", {op("Dropout", {y})});                                  // n8, n9
+  g.add_output("y", op("Mul", {op("Mul", {y, number(2)}), number(3)}));  // n10, n11
   g.sort();
   ASSERT_TRUE(optimize(g));
   std::set<std::string> kept;

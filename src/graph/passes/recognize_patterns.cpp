@@ -297,7 +297,8 @@ std::optional<Moment> moment(const Value* value) {
   const Node* reduce = made_by(value, "ReduceMean");
   if (!reduce) {
     const Node* product = made_by(value, "Mul");
-    const auto found = product ? operands(product, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
+    const auto found =
+        product ? operands(product, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
     reduce = found ? made_by(found->second, "ReduceSum") : nullptr;
     if (reduce) scale = *as_scalar(found->first);
   }
@@ -307,7 +308,8 @@ std::optional<Moment> moment(const Value* value) {
   if (axes.empty()) return std::nullopt;
   for (int64_t& a : axes) a = a < 0 ? a + x->rank() : a;
   std::sort(axes.begin(), axes.end());
-  if (axes.back() != x->rank() - 1 || axes.back() - axes.front() + 1 != static_cast<int64_t>(axes.size())) return std::nullopt;
+  if (axes.back() != x->rank() - 1 || axes.back() - axes.front() + 1 != static_cast<int64_t>(axes.size()))
+    return std::nullopt;
   double count = 1;
   for (int64_t a : axes) count *= static_cast<double>(x->extent(static_cast<int>(a)));
   if (is(reduce, "ReduceSum") && std::abs(scale * count - 1) > 1e-6) return std::nullopt;
@@ -326,7 +328,8 @@ std::optional<Moment> spread(const Value* value) {
   const auto squares = sub ? moment(sub->inputs[0]) : std::nullopt;
   const Node* square = squares ? made_by(squares->of, "Mul") : nullptr;
   const Node* mean_square = sub ? made_by(same_elements(sub->inputs[1]), "Mul") : nullptr;
-  if (!square || square->inputs[0] != square->inputs[1] || !mean_square || mean_square->inputs[0] != mean_square->inputs[1])
+  if (!square || square->inputs[0] != square->inputs[1] || !mean_square ||
+      mean_square->inputs[0] != mean_square->inputs[1])
     return std::nullopt;
   const auto mean = moment(mean_square->inputs[0]);
   if (!mean || mean->of != square->inputs[0] || mean->axis != squares->axis) return std::nullopt;

@@ -40,8 +40,9 @@ std::optional<std::vector<int64_t>> shape_through(const std::vector<int64_t>& sh
       (extent == 1 ? all : none) = false;
     }
     if (!all && !none) return {};
-    if (all) std::copy(to.begin() + static_cast<std::ptrdiff_t>(j), to.begin() + static_cast<std::ptrdiff_t>(j_end),
-                       result.begin() + static_cast<std::ptrdiff_t>(j));
+    if (all)
+      std::copy(to.begin() + static_cast<std::ptrdiff_t>(j), to.begin() + static_cast<std::ptrdiff_t>(j_end),
+                result.begin() + static_cast<std::ptrdiff_t>(j));
     i = i_end;
     j = j_end;
   }
@@ -75,7 +76,8 @@ Value* before_transpose(Graph& graph, const Node* node, Value* operand, const st
   Attrs attrs;
   attrs.set("allowzero", int64_t{1});
   attrs.set("shape", shape);
-  if (operand->is_constant() && std::count(shape.begin(), shape.end(), 1) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
+  if (operand->is_constant() &&
+      std::count(shape.begin(), shape.end(), 1) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
     std::vector<int64_t> turned;
     for (const int64_t d : back) turned.push_back(shape[static_cast<size_t>(d)]);
     return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(turned)));

@@ -62,7 +62,7 @@ int64_t count_nodes(const Expr& e) {
 }
 
 bool is_costly(const Expr& e) {
-  static constexpr std::array<std::string_view, 9> kCostly = {"exp", "log", "sin", "cos", "tanh",
+  static constexpr std::array<std::string_view, 9> kCostly = {"exp", "log", "sin",     "cos", "tanh",
                                                               "erf", "pow", "sigmoid", "sqrt"};
   bool found = false;
   walk(e, [&](const Expr& x) {
@@ -93,8 +93,8 @@ std::optional<Definition> definition_of(const Nest& nest) {
     if (write->indices[d].kind() != ExprKind::kVar) return {};
     const auto* var = write->indices[d].as<VarNode>();
     if (!seen.insert(var).second) return {};
-    const auto iter = std::find_if(block->iters.begin(), block->iters.end(),
-                                   [&](const IterVar& i) { return i.var.get() == var; });
+    const auto iter =
+        std::find_if(block->iters.begin(), block->iters.end(), [&](const IterVar& i) { return i.var.get() == var; });
     if (iter == block->iters.end() || iter->kind != IterKind::kSpatial ||
         !structural_equal(iter->extent, write->buffer->shape[d]))
       return {};
@@ -123,15 +123,17 @@ Uses uses_of(const BufferNode* buffer, const std::vector<Stmt>& nests) {
   for (const Stmt& stmt : nests) {
     const Nest nest = open_nest(stmt);
     int64_t here = 0;
-    walk(stmt, [](const Stmt&) { return true; },
-         [&](const Expr& e) {
-           if (const auto* n = e.as<LoadNode>()) here += n->buffer.get() == buffer;
-           if (const auto* n = e.as<AddressNode>()) uses.odd |= n->buffer.get() == buffer;
-           return true;
-         });
+    walk(
+        stmt, [](const Stmt&) { return true; },
+        [&](const Expr& e) {
+          if (const auto* n = e.as<LoadNode>()) here += n->buffer.get() == buffer;
+          if (const auto* n = e.as<AddressNode>()) uses.odd |= n->buffer.get() == buffer;
+          return true;
+        });
     if (here == 0) continue;
     uses.loads += here;
-    if (!nest.block || nest.block->iters.empty()) uses.odd = true;
+    if (!nest.block || nest.block->iters.empty())
+      uses.odd = true;
     else {
       uses.points = std::max(uses.points, points_of(*nest.block));
       uses.by_reduction |= static_cast<bool>(nest.block->init);
@@ -150,8 +152,8 @@ bool worth_inlining(const Definition& made, const Uses& uses) {
   }
   const int64_t nodes = count_nodes(made.value);
   if (nodes * uses.loads > kMaxNodes) return false;
-  if (nodes <= 1 && !uses.by_reduction) return true;       // a copy under another name
-  if (uses.points > 2 * elems) return false;               // each element would be computed many times
+  if (nodes <= 1 && !uses.by_reduction) return true;  // a copy under another name
+  if (uses.points > 2 * elems) return false;          // each element would be computed many times
   if (!is_costly(made.value)) return true;
   return uses.loads == 1 && !uses.by_reduction;
 }
@@ -175,19 +177,20 @@ class Inliner : public Folder {
 
 Stmt inline_into(const Stmt& stmt, const Definition& made) {
   bool reads = false;
-  walk(stmt, [](const Stmt&) { return true; },
-       [&](const Expr& e) {
-         if (const auto* n = e.as<LoadNode>()) reads |= n->buffer == made.buffer;
-         return !reads;
-       });
+  walk(
+      stmt, [](const Stmt&) { return true; },
+      [&](const Expr& e) {
+        if (const auto* n = e.as<LoadNode>()) reads |= n->buffer == made.buffer;
+        return !reads;
+      });
   if (!reads) return stmt;
   const Nest nest = open_nest(stmt);
   Inliner inliner(made);
   return close_nest(nest, with(*nest.block, [&](BlockNode& b) {
-    if (b.init) b.init = inliner.rewrite(b.init);
-    b.body = inliner.rewrite(b.body);
-    find_regions(b);
-  }));
+                      if (b.init) b.init = inliner.rewrite(b.init);
+                      b.body = inliner.rewrite(b.body);
+                      find_regions(b);
+                    }));
 }
 
 // --- layouts ---------------------------------------------------------------------------------------------------
@@ -318,9 +321,8 @@ Func order_loops(const Func& func) {
     for (size_t i = 0; i < iters.size(); ++i)
       if (!placed[i] && iters[i].kind == IterKind::kSpatial) order.push_back(i), placed[i] = true;
     order.insert(order.end(), by_index.begin(), by_index.end());
-    if (std::any_of(iters.begin(), iters.end(), [](const IterVar& i) {
-          return i.kind != IterKind::kSpatial && i.kind != IterKind::kReduce;
-        }))
+    if (std::any_of(iters.begin(), iters.end(),
+                    [](const IterVar& i) { return i.kind != IterKind::kSpatial && i.kind != IterKind::kReduce; }))
       continue;
     for (size_t i = 0; i < iters.size(); ++i)
       if (!placed[i]) order.push_back(i);
@@ -328,9 +330,9 @@ Func order_loops(const Func& func) {
     Nest ordered;
     for (size_t i : order) ordered.loops.push_back(nest.loops[i]);
     stmt = close_nest(ordered, with(*nest.block, [&](BlockNode& b) {
-      b.iters.clear();
-      for (size_t i : order) b.iters.push_back(iters[i]);
-    }));
+                        b.iters.clear();
+                        for (size_t i : order) b.iters.push_back(iters[i]);
+                      }));
   }
   return with_nests(func, std::move(nests), func.root().allocations);
 }

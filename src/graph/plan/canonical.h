@@ -24,15 +24,16 @@ Func inline_blocks(const Func& func);
 
 /// How a buffer's dimensions lie in memory.
 struct BufferOrder {
-  std::vector<int> order;         // the dimensions, outermost first
-  std::vector<int64_t> strides;   // elements, in this order; empty: dense
+  std::vector<int> order;        // the dimensions, outermost first
+  std::vector<int64_t> strides;  // elements, in this order; empty: dense
 };
 
 /// Buffers get the shape in which they lie, and accesses follow.
 ///   A: [n, c, h, w], order (0, 2, 3, 1); A[i, j, k, l]   →   A: [n, h, w, c]; A[i, k, l, j]
 Func apply_orders(const Func& func, const std::unordered_map<const BufferNode*, BufferOrder>& orders);
 
-/// Loops and spatial iterators of each nest in the order of the dimensions that the block writes; reductions after them.
+/// Loops and spatial iterators of each nest in the order of the dimensions that the block writes; reductions after
+/// them.
 Func order_loops(const Func& func);
 
 }  // namespace fettle

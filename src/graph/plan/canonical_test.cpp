@@ -147,8 +147,8 @@ TEST(Canonical, LayoutsOfBothSidesMeetInOneProgram) {
   const Func func = parsed(kChain);
   const BufferOrder turned{{1, 0}, {}};
   const Func joined = inline_blocks(func);
-  const Func ordered = order_loops(apply_orders(
-      joined, {{joined->params[0].buffer.get(), turned}, {joined->params[3].buffer.get(), turned}}));
+  const Func ordered = order_loops(
+      apply_orders(joined, {{joined->params[0].buffer.get(), turned}, {joined->params[3].buffer.get(), turned}}));
   EXPECT_TRUE(check_well_formed(ordered));
   EXPECT_FALSE(structural_equal(joined, ordered));
   EXPECT_EQ(*as_int(ordered.root().body.as<ForNode>()->extent), 4);

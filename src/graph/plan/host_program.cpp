@@ -24,10 +24,14 @@ Func host_program(const std::string& name, const HostInterface& interface, const
   const auto param_of = [&](const HostAddress& address) {
     const auto index = static_cast<size_t>(address.index);
     switch (address.kind) {
-      case HostAddress::Kind::kInput: return index;
-      case HostAddress::Kind::kOutput: return first_output + index;
-      case HostAddress::Kind::kArena: return arena;
-      case HostAddress::Kind::kConstant: break;
+      case HostAddress::Kind::kInput:
+        return index;
+      case HostAddress::Kind::kOutput:
+        return first_output + index;
+      case HostAddress::Kind::kArena:
+        return arena;
+      case HostAddress::Kind::kConstant:
+        break;
     }
     return arena + 1 + index;
   };

@@ -12,12 +12,12 @@ namespace fettle {
 struct HostAddress {
   enum class Kind : uint8_t { kInput, kOutput, kArena, kConstant };
   Kind kind = Kind::kArena;
-  int index = 0;              // which input, output or constant
+  int index = 0;  // which input, output or constant
   int64_t offset_bytes = 0;
 };
 
 struct HostCall {
-  std::string kernel;         // symbol
+  std::string kernel;  // symbol
   std::vector<HostAddress> buffers;
 };
 

@@ -27,15 +27,16 @@ TEST(PlanArena, NothingAliveOverlaps) {
     std::vector<Lifetime> lifetimes;
     for (uint64_t i = 0, n = 1 + random.below(30); i < n; ++i) {
       const auto first = static_cast<int>(random.below(20));
-      lifetimes.push_back({static_cast<int64_t>(1 + random.below(5000)), first, first + static_cast<int>(random.below(6))});
+      lifetimes.push_back(
+          {static_cast<int64_t>(1 + random.below(5000)), first, first + static_cast<int>(random.below(6))});
     }
     const ArenaPlan plan = plan_arena(lifetimes);
     for (size_t i = 0; i < lifetimes.size(); ++i) {
       EXPECT_EQ(plan.offsets[i] % kArenaAlignment, 0);
       EXPECT_LE(plan.offsets[i] + lifetimes[i].size_bytes, plan.size_bytes);
       for (size_t j = 0; j < i; ++j) {
-        const bool together = lifetimes[i].first_step <= lifetimes[j].last_step &&
-                              lifetimes[j].first_step <= lifetimes[i].last_step;
+        const bool together =
+            lifetimes[i].first_step <= lifetimes[j].last_step && lifetimes[j].first_step <= lifetimes[i].last_step;
         const bool apart = plan.offsets[i] + lifetimes[i].size_bytes <= plan.offsets[j] ||
                            plan.offsets[j] + lifetimes[j].size_bytes <= plan.offsets[i];
         EXPECT_TRUE(!together || apart) << i << " and " << j;

@@ -25,8 +25,7 @@ Nest open_nest(const Stmt& stmt) {
 }
 
 Stmt close_nest(const Nest& nest, Stmt body) {
-  for (size_t i = nest.loops.size(); i-- > 0;)
-    body = with(*nest.loops[i], [&](ForNode& f) { f.body = body; });
+  for (size_t i = nest.loops.size(); i-- > 0;) body = with(*nest.loops[i], [&](ForNode& f) { f.body = body; });
   return body;
 }
 
@@ -57,12 +56,13 @@ void find_regions(BlockNode& block) {
     }
     return true;
   });
-  walk(block.body, [](const Stmt&) { return true; },
-       [&](const Expr& e) {
-         const auto* n = e.as<LoadNode>();
-         if (n && !(block.init && written.contains(n->buffer.get()))) reads.add(n->buffer, n->indices);
-         return true;
-       });
+  walk(
+      block.body, [](const Stmt&) { return true; },
+      [&](const Expr& e) {
+        const auto* n = e.as<LoadNode>();
+        if (n && !(block.init && written.contains(n->buffer.get()))) reads.add(n->buffer, n->indices);
+        return true;
+      });
   block.reads = reads.take();
   block.writes = writes.take();
 }

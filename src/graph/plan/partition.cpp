@@ -98,7 +98,8 @@ class Partitioner {
     taken_.insert(first);
     group.may_be_view = may_be_view(*first);
     group.is_join = is_join(*first);
-    if (group.may_be_view || group.is_join || group.kind == FusionKind::kOpaque || first->outputs.size() != 1) return group;
+    if (group.may_be_view || group.is_join || group.kind == FusionKind::kOpaque || first->outputs.size() != 1)
+      return group;
     const Value* frontier = first->output();
     while (const auto stretch = next_stretch(group, frontier)) {
       for (Node* node : *stretch) {
@@ -145,7 +146,8 @@ class Partitioner {
            node.attrs == group.anchor->attrs && node.input(0)->shape() == reduced && shape == produced;
   }
 
-  /// Elementwise work reads an image that is enlarged or spread out through the map of its indices: nothing is moved in memory.
+  /// Elementwise work reads an image that is enlarged or spread out through the map of its indices: nothing is moved in
+  /// memory.
   ///   Resize | Add   →   Resize_Add      DepthToSpace | Sigmoid   →   DepthToSpace_Sigmoid
   void absorb_index_maps(std::vector<Group>& groups) const {
     std::unordered_map<const Node*, Group*> by_node;

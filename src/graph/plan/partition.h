@@ -11,13 +11,13 @@ namespace fettle {
 
 /// Nodes that become one kernel, or none where the group only renames memory.
 struct Group {
-  std::vector<Node*> nodes;      // in topological order
-  Node* anchor = nullptr;        // the node that decides: a convolution, a reduction, or the first
+  std::vector<Node*> nodes;                    // in topological order
+  Node* anchor = nullptr;                      // the node that decides: a convolution, a reduction, or the first
   FusionKind kind = FusionKind::kElementwise;  // of the anchor
-  std::vector<Value*> inputs;    // from outside, constants included, in order of first use; each once
-  std::vector<Value*> outputs;   // used outside, or graph outputs
-  bool may_be_view = false;      // a single node that moves no element where strides allow it: see view.h
-  bool is_join = false;          // a Concat, which moves no element where its inputs are made in place: see placement.h
+  std::vector<Value*> inputs;                  // from outside, constants included, in order of first use; each once
+  std::vector<Value*> outputs;                 // used outside, or graph outputs
+  bool may_be_view = false;                    // a single node that moves no element where strides allow it: see view.h
+  bool is_join = false;  // a Concat, which moves no element where its inputs are made in place: see placement.h
 
   /// "Conv_Add_HardSwish"
   std::string name() const;
@@ -34,12 +34,14 @@ struct Group {
 /// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel or a
 /// DepthToSpace that only they read. What a group hands out is one value, so no two groups can wait for each other.
 ///
-/// `joined`: convolutions that begin no group but go on with the one that makes what they read (of fusible_convolutions):
-///   conv (depthwise) → relu → conv (1x1) → add                               one group, if the 1x1 convolution is joined
+/// `joined`: convolutions that begin no group but go on with the one that makes what they read (of
+/// fusible_convolutions):
+///   conv (depthwise) → relu → conv (1x1) → add                               one group, if the 1x1 convolution is
+///   joined
 std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& joined = {});
 
-/// 1x1 convolutions that may go on with the group of the depthwise convolution before them, since nothing else reads what lies
-/// between: in the order of the graph.
+/// 1x1 convolutions that may go on with the group of the depthwise convolution before them, since nothing else reads
+/// what lies between: in the order of the graph.
 std::vector<const Node*> fusible_convolutions(const Graph& graph);
 
 }  // namespace fettle

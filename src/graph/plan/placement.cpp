@@ -23,18 +23,21 @@ class Placer {
     for (const GraphOutput& output : graph_.outputs()) hand_out(*output.value);
     // What is concatenated last decides first, so that a part may itself be a concatenation.
     for (size_t g = groups_.size(); g-- > 0;) {
-      if (groups_[g].is_join) join(groups_[g]);
-      else if (groups_[g].may_be_view) straighten(*groups_[g].anchor);
+      if (groups_[g].is_join)
+        join(groups_[g]);
+      else if (groups_[g].may_be_view)
+        straighten(*groups_[g].anchor);
     }
     return std::move(placement_);
   }
 
  private:
-  /// The output of a group or the concatenation whose memory `value` is, all of it, and where that has to lie for `value`
-  /// to lie at `place`; null where there is none that may still be placed.
+  /// The output of a group or the concatenation whose memory `value` is, all of it, and where that has to lie for
+  /// `value` to lie at `place`; null where there is none that may still be placed.
   const Value* root_of(const Value* value, View& place, bool only_use) const {
     for (;;) {
-      if (value->is_constant() || !value->producer || outputs_.contains(value) || placement_.places.contains(value)) return nullptr;
+      if (value->is_constant() || !value->producer || outputs_.contains(value) || placement_.places.contains(value))
+        return nullptr;
       if (only_use && value->users.size() != 1) return nullptr;
       if (made_.contains(value)) return value;
       const Node& node = *value->producer;
@@ -85,7 +88,8 @@ class Placer {
 
   /// An output of the model that is a view of something in another order.
   void hand_out(const Value& output) {
-    if (output.is_constant() || !output.producer || made_.contains(&output) || placement_.places.contains(&output)) return;
+    if (output.is_constant() || !output.producer || made_.contains(&output) || placement_.places.contains(&output))
+      return;
     const Node& node = *output.producer;
     const View dense{static_cast<int>(placement_.wholes.size()), 0, dense_strides(output.extents())};
     if (!may_be_view(node) || node.inputs.size() != 1 || output.users.size() != 0) return;

@@ -1,5 +1,6 @@
 #pragma once
-// Values that are made where they are wanted: in their part of a concatenation, or in the order that a later reshape needs.
+// Values that are made where they are wanted: in their part of a concatenation, or in the order that a later reshape
+// needs.
 
 #include <unordered_map>
 #include <vector>
@@ -18,12 +19,12 @@ struct Placement {
 
 /// Decides places, given where each value would lie without them (`views`; storages do not matter).
 ///
-///   concat(conv(x), conv(y))            each convolution writes its channels of the result; what cannot, is copied there
-///   reshape(transpose(softmax @ v))     the product writes its rows where the reshape has them, which is then a view
-///   output = transpose(conv(x))         the convolution writes the model's output
+///   concat(conv(x), conv(y))            each convolution writes its channels of the result; what cannot, is copied
+///   there reshape(transpose(softmax @ v))     the product writes its rows where the reshape has them, which is then a
+///   view output = transpose(conv(x))         the convolution writes the model's output
 ///
-/// The second and third only where the product has no other use and its innermost dimension stays innermost: what a kernel would have
-/// to scatter is rather copied.
+/// The second and third only where the product has no other use and its innermost dimension stays innermost: what a
+/// kernel would have to scatter is rather copied.
 Placement place_values(const Graph& graph, const std::vector<Group>& groups,
                        const std::unordered_map<const Value*, View>& views);
 

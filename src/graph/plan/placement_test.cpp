@@ -29,11 +29,14 @@ std::map<std::string, std::vector<float>> run_plan(const Graph& graph, const Pla
         case Storage::Kind::kOutput:
           at = reinterpret_cast<const std::byte*>(outputs[static_cast<size_t>(storage.index)].data());
           break;
-        case Storage::Kind::kArena: at = arena.data() + storage.offset_bytes; break;
-        case Storage::Kind::kConstant: at = storage.constant->constant->bytes.get(); break;
+        case Storage::Kind::kArena:
+          at = arena.data() + storage.offset_bytes;
+          break;
+        case Storage::Kind::kConstant:
+          at = storage.constant->constant->bytes.get();
+          break;
       }
-      args.push_back({const_cast<std::byte*>(at + operand.offset_bytes),
-                      storage.size_bytes - operand.offset_bytes});
+      args.push_back({const_cast<std::byte*>(at + operand.offset_bytes), storage.size_bytes - operand.offset_bytes});
     }
     const auto done = interpret(plan.workloads[static_cast<size_t>(call.workload)].func, args);
     EXPECT_TRUE(done) << call.name << ": " << (done ? "" : done.error().to_string());
@@ -59,7 +62,8 @@ Plan checked_plan(GraphMaker& m, ImageLayout layout = ImageLayout::kChannelsLast
   EXPECT_TRUE(want.has_value());
   for (const auto& [name, got] : run_plan(m.graph, plan, inputs))
     for (size_t i = 0; i < got.size(); ++i) {
-      EXPECT_NEAR(got[i], want->at(name).at(static_cast<int64_t>(i)), 1e-5) << name << " " << i << "\n" << to_text(plan);
+      EXPECT_NEAR(got[i], want->at(name).at(static_cast<int64_t>(i)), 1e-5) << name << " " << i << "\n"
+                                                                            << to_text(plan);
       if (std::abs(got[i] - want->at(name).at(static_cast<int64_t>(i))) > 1e-5) return plan;
     }
   return plan;

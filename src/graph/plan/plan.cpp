@@ -21,8 +21,8 @@ namespace {
 
 /// Costs are estimates, and the rule is rarely wrong: another layout must promise this much of the time.
 constexpr double kWorthLeaving = 0.8;
-/// The same for making one kernel of two; and where what lies between would stay in the caches anyway, so that only estimates
-/// speak for it.
+/// The same for making one kernel of two; and where what lies between would stay in the caches anyway, so that only
+/// estimates speak for it.
 constexpr double kWorthJoining = 0.95, kWorthJoiningInCaches = 0.75;
 
 bool is_spatial_operator(std::string_view op) {
@@ -55,9 +55,12 @@ class Planner {
     placement_ = place_values(graph_, groups_, views_);
     if (!placement_.places.empty()) lay_out();
     for (const Group& group : groups_) {
-      if (is_view_[group.anchor]) ++plan_.views;
-      else if (group.is_join && is_made_of_parts(group)) join(group);
-      else FETTLE_TRY_VOID(compute(group));
+      if (is_view_[group.anchor])
+        ++plan_.views;
+      else if (group.is_join && is_made_of_parts(group))
+        join(group);
+      else
+        FETTLE_TRY_VOID(compute(group));
     }
     for (size_t i = 0; i < graph_.outputs().size(); ++i) finish_output(static_cast<int>(i));
     return std::move(plan_);
@@ -69,7 +72,8 @@ class Planner {
     if (plan_.joined.empty()) return nodes;
     const std::vector<const Node*> fusible = fusible_convolutions(graph_);
     for (int number : plan_.joined)
-      if (number >= 0 && static_cast<size_t>(number) < fusible.size()) nodes.push_back(fusible[static_cast<size_t>(number)]);
+      if (number >= 0 && static_cast<size_t>(number) < fusible.size())
+        nodes.push_back(fusible[static_cast<size_t>(number)]);
     return nodes;
   }
 
@@ -191,7 +195,7 @@ class Planner {
     const std::vector<int64_t> shape = output.extents();
     std::vector<int> row_major(shape.size());
     std::iota(row_major.begin(), row_major.end(), 0);
-    if (shape.size() >= 3 && is_spatial_operator(group.anchor->op->name)) 
+    if (shape.size() >= 3 && is_spatial_operator(group.anchor->op->name))
       return layout_ == ImageLayout::kChannelsLast ? channels_last(shape.size()) : row_major;
     if (group.kind == FusionKind::kComplexOutFusable || group.kind == FusionKind::kOpaque || group.may_be_view)
       return row_major;
@@ -379,12 +383,14 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
     if (!is_arena(out) || !may_run_in_place(call.workload)) continue;
     for (size_t i : overwritable(plan.workloads[static_cast<size_t>(call.workload)].func)) {
       const int in = same_as[static_cast<size_t>(call.operands[i].storage)];
-      const bool whole = is_arena(in) && call.operands[i].offset_bytes == 0 && call.operands.back().offset_bytes == 0 &&
-                         plan.storages[static_cast<size_t>(in)].size_bytes ==
-                             plan.storages[static_cast<size_t>(out)].size_bytes;
+      const bool whole =
+          is_arena(in) && call.operands[i].offset_bytes == 0 && call.operands.back().offset_bytes == 0 &&
+          plan.storages[static_cast<size_t>(in)].size_bytes == plan.storages[static_cast<size_t>(out)].size_bytes;
       int readers = 0;
       for (const Operand& operand : call.operands) readers += same_as[static_cast<size_t>(operand.storage)] == in;
-      if (!whole || readers != 1 || lives[static_cast<size_t>(out)].first != step || lives[static_cast<size_t>(in)].last != step) continue;
+      if (!whole || readers != 1 || lives[static_cast<size_t>(out)].first != step ||
+          lives[static_cast<size_t>(in)].last != step)
+        continue;
       same_as[static_cast<size_t>(out)] = in;
       lives[static_cast<size_t>(in)].last = lives[static_cast<size_t>(out)].last;
       ++plan.in_place;
@@ -419,18 +425,27 @@ std::string to_text(const Plan& plan) {
     for (const Operand& operand : call.operands) {
       const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
       switch (storage.kind) {
-        case Storage::Kind::kInput: text += fmt::format("  in{}", storage.index); break;
-        case Storage::Kind::kOutput: text += fmt::format("  out{}", storage.index); break;
-        case Storage::Kind::kConstant: text += fmt::format("  const{}", operand.storage); break;
-        case Storage::Kind::kArena: text += fmt::format("  @{}", storage.offset_bytes + operand.offset_bytes); break;
+        case Storage::Kind::kInput:
+          text += fmt::format("  in{}", storage.index);
+          break;
+        case Storage::Kind::kOutput:
+          text += fmt::format("  out{}", storage.index);
+          break;
+        case Storage::Kind::kConstant:
+          text += fmt::format("  const{}", operand.storage);
+          break;
+        case Storage::Kind::kArena:
+          text += fmt::format("  @{}", storage.offset_bytes + operand.offset_bytes);
+          break;
       }
-      if (storage.kind != Storage::Kind::kArena && operand.offset_bytes) text += fmt::format("+{}", operand.offset_bytes);
+      if (storage.kind != Storage::Kind::kArena && operand.offset_bytes)
+        text += fmt::format("+{}", operand.offset_bytes);
     }
     text += '\n';
   }
-  text += fmt::format("{} calls of {} workloads, {} views, {} in place; arena {} bytes ({} without reuse), constants {} bytes\n",
-                      plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes, separate,
-                      constants);
+  text += fmt::format(
+      "{} calls of {} workloads, {} views, {} in place; arena {} bytes ({} without reuse), constants {} bytes\n",
+      plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes, separate, constants);
   return text;
 }
 

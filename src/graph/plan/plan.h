@@ -21,16 +21,16 @@ struct Storage {
   Kind kind = Kind::kArena;
   DType dtype;
   int64_t size_bytes = 0;
-  int index = 0;                   // which input or output of the model
-  const Value* constant = nullptr; // kConstant: the value, whose content it is
-  int64_t offset_bytes = 0;        // kArena: its place
+  int index = 0;                    // which input or output of the model
+  const Value* constant = nullptr;  // kConstant: the value, whose content it is
+  int64_t offset_bytes = 0;         // kArena: its place
 };
 
 /// A piece of work that may occur many times in a model, and in many models.
 struct PlannedWorkload {
-  Func func;       // canonical
-  Digest hash;     // canonical_hash(func)
-  int count = 0;   // calls in this plan
+  Func func;      // canonical
+  Digest hash;    // canonical_hash(func)
+  int count = 0;  // calls in this plan
 };
 
 /// Where an argument of a kernel begins.
@@ -58,13 +58,13 @@ std::string_view to_string(ImageLayout layout);
 /// Refers to the graph that it was made of, which must live as long.
 struct Plan {
   ImageLayout layout = ImageLayout::kChannelsLast;
-  std::vector<int> joined;          // as in PlanOptions
+  std::vector<int> joined;  // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
-  std::vector<PlannedCall> calls;   // in the order in which they run
+  std::vector<PlannedCall> calls;  // in the order in which they run
   int64_t arena_bytes = 0;
-  int views = 0;                    // nodes that cost nothing
-  int in_place = 0;                 // calls that write over an input
+  int views = 0;     // nodes that cost nothing
+  int in_place = 0;  // calls that write over an input
 };
 
 struct PlanOptions {
@@ -75,16 +75,16 @@ struct PlanOptions {
 
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
 ///
-/// Convolutions, pooling and their kin hand on images in `options.layout`; what follows keeps its largest input's order;
-/// all else is row-major. Kernels read any strides, so no value is ever converted for its own sake: where two orders meet,
-/// the kernel that reads the other order pays, and its cost says so.
+/// Convolutions, pooling and their kin hand on images in `options.layout`; what follows keeps its largest input's
+/// order; all else is row-major. Kernels read any strides, so no value is ever converted for its own sake: where two
+/// orders meet, the kernel that reads the other order pays, and its cost says so.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
 
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly
 /// worse. Then joins those convolutions whose one kernel costs plainly less than two.
 Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs);
-/// The convolutions that are worth joining in this layout, for PlanOptions: where one kernel costs plainly less than two and
-/// what they hand over.
+/// The convolutions that are worth joining in this layout, for PlanOptions: where one kernel costs plainly less than
+/// two and what they hand over.
 Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
 /// Σ calls · seconds(workload).
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);

@@ -24,9 +24,9 @@ TEST(Partition, EpiloguesJoinTheirAnchor) {
   Value* x = m.input("x", {1, 8, 6, 6});
   Value* c = m.conv(x, 16, 1);
   Value* s = m.node("Sigmoid", {c});
-  Value* silu = m.node("Mul", {c, s});                    // two users of c that meet
+  Value* silu = m.node("Mul", {c, s});  // two users of c that meet
   Value* d = m.conv(silu, 16, 3);
-  m.graph.add_output("y", m.node("Add", {d, silu}));      // a residual from outside the group
+  m.graph.add_output("y", m.node("Add", {d, silu}));  // a residual from outside the group
   m.graph.sort();
   const std::vector<Group> groups = partition(m.graph);
   ASSERT_EQ(groups.size(), 2u);

@@ -19,7 +19,8 @@ class AccessRewriter : public Folder {
  public:
   using Folder::rewrite;
   Expr rewrite(const Expr& e) override {
-    if (const auto* n = e.as<LoadNode>(); n && changes(n->buffer)) return load(rewrite(n->buffer), indices(n->buffer, n->indices));
+    if (const auto* n = e.as<LoadNode>(); n && changes(n->buffer))
+      return load(rewrite(n->buffer), indices(n->buffer, n->indices));
     if (const auto* n = e.as<AddressNode>(); n && changes(n->buffer))
       return address_of(rewrite(n->buffer), indices(n->buffer, n->indices));
     if (const auto* n = e.as<VarNode>())

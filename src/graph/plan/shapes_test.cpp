@@ -18,7 +18,8 @@ void expect_text(const Func& func, const std::string& expected) {
   EXPECT_TRUE(check_well_formed(func));
 }
 
-constexpr const char* kPointwise = R"(func f(x: f32[1, 24, 160, 16], w: f32[32, 16, 1, 1] constant, y: f32[1, 24, 160, 32] output):
+constexpr const char* kPointwise =
+    R"(func f(x: f32[1, 24, 160, 16], w: f32[32, 16, 1, 1] constant, y: f32[1, 24, 160, 32] output):
   alloc conv: f32[1, 24, 160, 32]
   for n in 1:
     for h in 24:

@@ -12,7 +12,8 @@ namespace {
 
 /// Strides of the same elements under another shape, as NumPy's reshape does without copying: groups of old and new
 /// dimensions with equal products, each of which must lie evenly.
-std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& from, const std::vector<int64_t>& strides,
+std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& from,
+                                                    const std::vector<int64_t>& strides,
                                                     const std::vector<int64_t>& to) {
   std::vector<int64_t> old_shape, old_strides;
   for (size_t d = 0; d < from.size(); ++d) {

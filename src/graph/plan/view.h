@@ -33,8 +33,8 @@ bool may_be_view(const Node& node);
 ///   x[1, 40, 3, 8, 15] dense → Transpose(2, 0, 3, 1, 4) → strides {120, 14400, 15, 360, 1}
 std::optional<std::vector<View>> view_outputs(const Node& node, const View& input);
 
-/// The other way round: where the input of such a node has to lie for its output to lie at `output`. Nothing for those that
-/// hand on a part of their input.
+/// The other way round: where the input of such a node has to lie for its output to lie at `output`. Nothing for those
+/// that hand on a part of their input.
 std::optional<View> view_input(const Node& node, const View& output);
 
 /// True for a Concat, which costs nothing where its inputs are made in their parts of the result.

@@ -96,7 +96,8 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
     const BufferOrder order = order_of(value->extents(), view);
     if (func->params[static_cast<size_t>(at - program.params.begin())].kind == ParamKind::kOutput)
       inner_order = order.order;
-    if (!is_identity(order)) orders[func->params[static_cast<size_t>(at - program.params.begin())].buffer.get()] = order;
+    if (!is_identity(order))
+      orders[func->params[static_cast<size_t>(at - program.params.begin())].buffer.get()] = order;
   }
   for (const Buffer& buffer : func.root().allocations) {
     const BufferOrder order{inner_order, {}};

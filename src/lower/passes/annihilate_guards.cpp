@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "ir/visit.h"
 #include "ir/compare.h"
+#include "ir/visit.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -38,8 +38,8 @@ Guarded find_guard(const Expr& e, Neutral neutral) {
   if (!product || product->op != BinaryOp::kMul) return {};
   Guarded a = find_guard(product->a, neutral), b = find_guard(product->b, neutral);
   if (!a.condition && !b.condition) return {};
-  return {logical_and(a.condition, b.condition), binary(BinaryOp::kMul, a.condition ? a.value : product->a,
-                                                        b.condition ? b.value : product->b)};
+  return {logical_and(a.condition, b.condition),
+          binary(BinaryOp::kMul, a.condition ? a.value : product->a, b.condition ? b.value : product->b)};
 }
 
 class Annihilator : public Mutator {
@@ -52,10 +52,14 @@ class Annihilator : public Mutator {
     const auto* update = target->value.as<BinaryNode>();
     if (!update) return s;
     Neutral neutral;
-    if (update->op == BinaryOp::kAdd) neutral = Neutral::kZero;
-    else if (update->op == BinaryOp::kMax) neutral = Neutral::kLowest;
-    else if (update->op == BinaryOp::kMin) neutral = Neutral::kHighest;
-    else return s;
+    if (update->op == BinaryOp::kAdd)
+      neutral = Neutral::kZero;
+    else if (update->op == BinaryOp::kMax)
+      neutral = Neutral::kLowest;
+    else if (update->op == BinaryOp::kMin)
+      neutral = Neutral::kHighest;
+    else
+      return s;
     const auto is_old = [&](const Expr& e) {
       const auto* old = e.as<LoadNode>();
       if (!old || old->buffer != target->buffer || old->indices.size() != target->indices.size()) return false;

@@ -76,7 +76,8 @@ class GuardSimplifier : public Mutator {
     }
     if (const auto* choice = s.as<IfNode>()) {
       Expr condition = analyzer_.simplify(choice->condition);
-      if (const int64_t* known = as_int(condition)) return *known ? rewrite(choice->then_body) : rewrite(choice->else_body);
+      if (const int64_t* known = as_int(condition))
+        return *known ? rewrite(choice->then_body) : rewrite(choice->else_body);
       Stmt then_body = rewrite(choice->then_body), else_body = rewrite(choice->else_body);
       if (!then_body && !else_body) return nullptr;
       if (!then_body) return if_then(logical_not(condition), else_body);
@@ -118,19 +119,23 @@ class Dispatcher : public Mutator {
     const auto from_condition = [&](const Expr& condition) {
       walk(condition, [&](const Expr& e) {
         const auto* c = e.as<BinaryNode>();
-        if (c && (c->op == BinaryOp::kLt || c->op == BinaryOp::kLe || c->op == BinaryOp::kEq || c->op == BinaryOp::kNe) &&
+        if (c &&
+            (c->op == BinaryOp::kLt || c->op == BinaryOp::kLe || c->op == BinaryOp::kEq || c->op == BinaryOp::kNe) &&
             c->a.dtype() == kI64 && !reads_memory(e))
           found.push_back(e);
         return true;
       });
     };
-    walk(kernel, [&](const Stmt& s) {
-      if (const auto* choice = s.as<IfNode>()) from_condition(choice->condition);
-      return true;
-    }, [&](const Expr& e) {
-      if (const auto* choice = e.as<SelectNode>()) from_condition(choice->condition);
-      return true;
-    });
+    walk(
+        kernel,
+        [&](const Stmt& s) {
+          if (const auto* choice = s.as<IfNode>()) from_condition(choice->condition);
+          return true;
+        },
+        [&](const Expr& e) {
+          if (const auto* choice = e.as<SelectNode>()) from_condition(choice->condition);
+          return true;
+        });
   }
 
   // Tails that the schedule asked to mask or pad stay guards on lanes.
@@ -147,9 +152,9 @@ class Dispatcher : public Mutator {
   }
 
   struct Question {
-    Expr predicate;      // in outer variables only
-    Expr substitute;     // where it fails, this outer expression …
-    Expr value;          // … has this one value (may be null)
+    Expr predicate;   // in outer variables only
+    Expr substitute;  // where it fails, this outer expression …
+    Expr value;       // … has this one value (may be null)
   };
 
   // A predicate over the outer variables that decides `comparison` in one of its cases.
@@ -158,7 +163,8 @@ class Dispatcher : public Mutator {
     bool uses_inner = false, uses_serial = false, uses_outer = false;
     for (const Var& var : collect_vars(comparison)) {
       const auto found = inner.kinds.find(var.get());
-      if (found == inner.kinds.end()) uses_outer = true;
+      if (found == inner.kinds.end())
+        uses_outer = true;
       else {
         uses_inner = true;
         uses_serial |= found->second == ForKind::kSerial;
@@ -202,8 +208,10 @@ class Dispatcher : public Mutator {
         // Fails where coeff * t >= -highest.constant.
         const int64_t limit = -highest.constant;
         int64_t low = range.min, high = range.max;
-        if (term.coeff > 0) low = std::max(low, -floordiv_int(-limit, term.coeff));
-        else high = std::min(high, floordiv_int(-limit, -term.coeff));
+        if (term.coeff > 0)
+          low = std::max(low, -floordiv_int(-limit, term.coeff));
+        else
+          high = std::min(high, floordiv_int(-limit, -term.coeff));
         if (low > high) return std::nullopt;  // never fails: the analyzer missed it
         if (low == high) {
           question.substitute = term.expr;
@@ -249,8 +257,10 @@ class Dispatcher : public Mutator {
         auto assumed = analyzer_.assume(logical_not(question->predicate));
         Stmt other = simple;
         if (question->substitute) {
-          if (const auto* var = question->substitute.as<VarNode>()) other = substitute(other, {{var, question->value}});
-          else other = ExprReplacer(question->substitute, question->value).rewrite(other);
+          if (const auto* var = question->substitute.as<VarNode>())
+            other = substitute(other, {{var, question->value}});
+          else
+            other = ExprReplacer(question->substitute, question->value).rewrite(other);
         }
         when_false = specialise(rename_bound(other), depth + 1);
       }

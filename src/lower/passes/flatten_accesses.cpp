@@ -61,7 +61,8 @@ class Flattener : public Mutator {
                    rewrite(target->mask));
     if (const auto* choice = s.as<IfNode>()) {
       Expr condition = analyzer_.simplify(rewrite(choice->condition));
-      if (const int64_t* known = as_int(condition)) return *known ? rewrite(choice->then_body) : rewrite(choice->else_body);
+      if (const int64_t* known = as_int(condition))
+        return *known ? rewrite(choice->then_body) : rewrite(choice->else_body);
       return if_then(condition, rewrite(choice->then_body), rewrite(choice->else_body));
     }
     return Mutator::rewrite(s);

@@ -11,6 +11,7 @@
 namespace fettle {
 namespace {
 
+// clang-format off: tables of numbers
 constexpr double kExp32[] = {0.4999999403953552, 0.1666652262210846, 0.04166829213500023, 0.008368533104658127,
                              0.0013818306615576148};  // (e^r - 1 - r) / r², |r| <= ln2 / 2
 constexpr double kExpm32[] = {0.5, 0.1666666567325592, 0.04166649281978607, 0.008333547040820122, 0.0013932313304394484,
@@ -52,28 +53,51 @@ constexpr double kSin64[] = {-0.16666666666666666, 0.008333333333333331, -0.0001
 constexpr double kCos64[] = {0.041666666666666664, -0.0013888888888888887, 2.4801587301584632e-05, -2.755731922139194e-07,
                              2.0876755787301195e-09, -1.1470460288901123e-11, 4.745836627734505e-14};
 // (cos(r) - 1 + r²/2) / r⁴ in r²
+// clang-format on
 
 /// What differs between the widths.
 struct Width {
   int bits, mantissa, bias;
-  double round_magic;       // x + magic - magic rounds to an integer, which the low bits of x + magic hold
+  double round_magic;  // x + magic - magic rounds to an integer, which the low bits of x + magic hold
   double ln2_high, ln2_low;
   double exp_least, exp_greatest;  // beyond, the result is 0 or infinity
   double least_normal;
-  int64_t sqrt_half;        // bits of sqrt(1/2)
-  int64_t infinity, nan;    // bits
+  int64_t sqrt_half;      // bits of sqrt(1/2)
+  int64_t infinity, nan;  // bits
 };
-constexpr Width kWidth32 = {32, 23, 127, 12582912.0, 0.693147182464599609375, -1.904654309148724e-9, -104, 89,
-                            1.1754943508222875e-38, 0x3f3504f3, 0x7f800000, 0x7fc00000};
-constexpr Width kWidth64 = {64, 52, 1023, 6755399441055744.0, 0.6931471805599453, 2.3190468138462996e-17, -746, 710,
-                            2.2250738585072014e-308, 0x3fe6a09e667f3bcd, 0x7ff0000000000000, 0x7ff8000000000000};
+constexpr Width kWidth32 = {32,
+                            23,
+                            127,
+                            12582912.0,
+                            0.693147182464599609375,
+                            -1.904654309148724e-9,
+                            -104,
+                            89,
+                            1.1754943508222875e-38,
+                            0x3f3504f3,
+                            0x7f800000,
+                            0x7fc00000};
+constexpr Width kWidth64 = {64,
+                            52,
+                            1023,
+                            6755399441055744.0,
+                            0.6931471805599453,
+                            2.3190468138462996e-17,
+                            -746,
+                            710,
+                            2.2250738585072014e-308,
+                            0x3fe6a09e667f3bcd,
+                            0x7ff0000000000000,
+                            0x7ff8000000000000};
 
 /// Arithmetic on one float type.
 class Kit {
  public:
   Kit(DType type, const BindValue& bind, bool scales = false)
-      : type_(type), int_((type.bits == 64 ? kI64 : kI32).with_lanes(type.lanes)),
-        w_(type.bits == 64 ? kWidth64 : kWidth32), bind_(bind),
+      : type_(type),
+        int_((type.bits == 64 ? kI64 : kI32).with_lanes(type.lanes)),
+        w_(type.bits == 64 ? kWidth64 : kWidth32),
+        bind_(bind),
         scales_(scales && type.bits == 32 && (type.lanes == 4 || type.lanes == 8 || type.lanes == 16)) {}
 
   const Width& width() const { return w_; }
@@ -124,7 +148,7 @@ class Kit {
 
   /// x = n*ln2 + r, |r| <= ln2/2.
   struct Reduced {
-    Expr n;        // integer
+    Expr n;  // integer
     Expr r;
     Expr as_real;  // n
   };
@@ -204,7 +228,8 @@ class Kit {
     rest = fma(e, value(w_.ln2_low), rest);
     Expr result = fma(e, value(w_.ln2_high), bind_(f + rest));
     result = bind_(select(lt(x, infinity()), result, x));  // infinity and NaN
-    Expr at_zero = select(eq(x, value(0)), from_bits(number(w_.infinity | (wide() ? INT64_MIN : int64_t{INT32_MIN}))), nan());
+    Expr at_zero =
+        select(eq(x, value(0)), from_bits(number(w_.infinity | (wide() ? INT64_MIN : int64_t{INT32_MIN}))), nan());
     return bind_(select(le(x, value(0)), at_zero, result));
   }
 
@@ -308,8 +333,7 @@ bool is_expanded_math(std::string_view name) {
   return false;
 }
 
-Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind,
-                          bool scales) {
+Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind, bool scales) {
   if (!is_expanded_math(name) || args.size() != (name == "pow" ? 2 : 1) || !args[0].dtype().is_float()) return nullptr;
   const DType type = args[0].dtype();
   const bool small = type.bits == 16;

@@ -3,10 +3,10 @@
 //
 // f32, against the exact value, in units in the last place (tested in math_functions_test.cpp over all of the range):
 //   exp 1, log 1, sigmoid 2.5, tanh 2.5, erf 2, rsqrt 1.5, sin and cos 1, pow 1
-// f16 and bf16 are computed in f32 and rounded. f64: exp, log 1.5; sigmoid, tanh 3; erf 8; sin, cos 2 (|x| < 2^40); pow loses
-// as many bits as the exponent of the result has.
-// Infinities, NaNs and overflow give what C's functions give. Denormal results are exact in exp and its kin up to the last
-// place; sigmoid returns zero where the result would be denormal. sin and cos of |x| >= 2^50 (f64: 2^40) are NaN.
+// f16 and bf16 are computed in f32 and rounded. f64: exp, log 1.5; sigmoid, tanh 3; erf 8; sin, cos 2 (|x| < 2^40); pow
+// loses as many bits as the exponent of the result has. Infinities, NaNs and overflow give what C's functions give.
+// Denormal results are exact in exp and its kin up to the last place; sigmoid returns zero where the result would be
+// denormal. sin and cos of |x| >= 2^50 (f64: 2^40) are NaN.
 
 #include <functional>
 #include <string_view>
@@ -23,6 +23,7 @@ using BindValue = std::function<Expr(Expr)>;
 bool is_expanded_math(std::string_view name);
 /// name(args) as arithmetic, or null if the name or the type has none.
 /// scales: see vector_math.h.
-Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind, bool scales = false);
+Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind,
+                          bool scales = false);
 
 }  // namespace fettle

@@ -23,31 +23,35 @@ struct PrologueSplit {
 PrologueSplit split_prologue(const Func& func);
 
 /// Blocks give way to their bodies: iterators are replaced by bindings, a predicate becomes an If, an init runs where
-/// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are dropped.
+/// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are
+/// dropped.
 Func flatten_blocks(const Func& func);
 
-/// A tile noted `tensorize` becomes a nest of its own that carries the note, without loops of one iteration: vectors along the
-/// output's innermost dimension, the rest unrolled. So it stands in every step that follows as what it computes.
-///   for j in 16: for k in 4: C[j] += A[k] * B[j, k]   →   for j in 16 vectorized {tensorize = "…"}: for k in 4 unrolled: …
+/// A tile noted `tensorize` becomes a nest of its own that carries the note, without loops of one iteration: vectors
+/// along the output's innermost dimension, the rest unrolled. So it stands in every step that follows as what it
+/// computes.
+///   for j in 16: for k in 4: C[j] += A[k] * B[j, k]   →   for j in 16 vectorized {tensorize = "…"}: for k in 4
+///   unrolled: …
 Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
 
-/// The parts of pipelined loops (software_pipeline), and of loops with double-buffered blocks, become loops of one iteration
-/// that carry stage and place, so that they are known after blocks are gone. What later steps made illegal is left to run in order.
+/// The parts of pipelined loops (software_pipeline), and of loops with double-buffered blocks, become loops of one
+/// iteration that carry stage and place, so that they are known after blocks are gone. What later steps made illegal is
+/// left to run in order.
 Func mark_pipelines(const Func& func);
 
-/// Notes on each loop the buffers that live on from one of its iterations to the next: those that a reduction begins and
-/// goes on with in it, and those of scans.
+/// Notes on each loop the buffers that live on from one of its iterations to the next: those that a reduction begins
+/// and goes on with in it, and those of scans.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
 inline constexpr const char* kCarriesKey = "carries";
 
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
-/// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block count as
-/// inside of a buffer for which `shared_by_threads` is true.
+/// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block
+/// count as inside of a buffer for which `shared_by_threads` is true.
 Func compact_buffers(const Func& func, const std::function<bool(const BufferNode&)>& shared_by_threads = {});
 
-/// Marked loops become prologue, steady state and epilogue. A buffer that lives in one iteration gets as many versions as are in
-/// use at once; a loop whose register buffers would need several runs in order.
+/// Marked loops become prologue, steady state and epilogue. A buffer that lives in one iteration gets as many versions
+/// as are in use at once; a loop whose register buffers would need several runs in order.
 ///   for k in n: [fill T (stage 0); use T (stage 1)]
 ///   →  fill T[0]; for k in 1 +: n - 1: [fill T[k % 2]; use T[(k - 1) % 2]]; use T[(n - 1) % 2]
 Stmt pipeline_loops(const Stmt& body);
@@ -69,8 +73,8 @@ Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params);
 /// Multi-dimensional accesses become flat ones; buffers and parameters become one-dimensional. Indices are simplified.
 Func flatten_accesses(const Func& func);
 
-/// The last iteration of a loop stands by itself where its guards then hold in all others. Innermost loops only; what is
-/// unrolled or vectorized in them does not count.
+/// The last iteration of a loop stands by itself where its guards then hold in all others. Innermost loops only; what
+/// is unrolled or vectorized in them does not count.
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
 Func peel_tails(const Func& func);
 
@@ -79,9 +83,10 @@ Func peel_tails(const Func& func);
 /// so that every copy has constant guards. What cannot be decided in a few copies stays a guard.
 Func dispatch_register_kernels(const Func& func);
 
-/// A loop annotated `prefetch` = d asks, while an iteration runs, for what the iteration d later reads (into the second-level
-/// cache): each dense run of memory that moves on with the loop by at least a cache line, evenly over the turns of the serial
-/// loops inside. Operands that are no such run are left alone. Addresses beyond a buffer's end are harmless.
+/// A loop annotated `prefetch` = d asks, while an iteration runs, for what the iteration d later reads (into the
+/// second-level cache): each dense run of memory that moves on with the loop by at least a cache line, evenly over the
+/// turns of the serial loops inside. Operands that are no such run are left alone. Addresses beyond a buffer's end are
+/// harmless.
 ///   for i {prefetch = 1}: for k in 512: for r in 6: … A[(i*6 + r)*512 + k] …
 ///   →  for i: for k in 512: prefetch(&A[(i + 1)*6*512 + k*6], 2); …
 /// `prefetch_near` asks the same way, but into the first-level cache, and behind what the iteration does: an unrolled
@@ -93,8 +98,8 @@ Stmt insert_prefetches(const Stmt& body);
 /// tile, unrolling and epilogue are constants. Equal atoms are one Func, named by its canonical hash: "uk_<hash>".
 IrModule outline_atoms(const Func& func);
 
-/// Tiles noted `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's memory lies as the
-/// implementation needs it; else the note goes and the loops stay.
+/// Tiles noted `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
+/// memory lies as the implementation needs it; else the note goes and the loops stay.
 ///   for j in 16 vectorized {tensorize = "vpdpbusd_512"}: for k in 4 unrolled: C[j] += A[a + k] * B[b + j*4 + k]
 ///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);

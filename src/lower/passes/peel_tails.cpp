@@ -88,10 +88,11 @@ class Peeler : public Mutator {
     const Stmt body = holds_for(*loop, *turns - 1);
     if (!body) return s;
     const Stmt rest = substitute(loop->body, {{loop->var.get(), Expr(*turns - 1)}});
-    return seq({with(*loop, [&](ForNode& f) {
-                  f.extent = Expr(*turns - 1);
-                  f.body = body;
-                }),
+    return seq({with(*loop,
+                     [&](ForNode& f) {
+                       f.extent = Expr(*turns - 1);
+                       f.body = body;
+                     }),
                 rest});
   }
 

@@ -14,9 +14,13 @@ Func lowered(const std::string& text) {
 
 std::string row(int64_t turns, int64_t extent) {
   return "lowered func f(A: f32[400], B: f32[400] output):\n"
-         "  for i in " + std::to_string(turns) + ":\n"
+         "  for i in " +
+         std::to_string(turns) +
+         ":\n"
          "    for j in 16 vectorized:\n"
-         "      if i * 16 + j < " + std::to_string(extent) + ":\n"
+         "      if i * 16 + j < " +
+         std::to_string(extent) +
+         ":\n"
          "        B[i * 16 + j] = A[i * 16 + j] + 1.0\n";
 }
 
@@ -36,7 +40,9 @@ TEST(PeelTails, LeavesWhatGainsNothing) {
 }
 
 TEST(FoldControl, MasksThatHoldForAllLanesOrForNoneGo) {
-  const auto vectors = [](int64_t extent) { return to_text(fold_control(vectorize_loops(lowered(row(1, extent))->body))); };
+  const auto vectors = [](int64_t extent) {
+    return to_text(fold_control(vectorize_loops(lowered(row(1, extent))->body)));
+  };
   EXPECT_EQ(vectors(16).find(" if "), std::string::npos) << vectors(16);
   EXPECT_NE(vectors(9).find(" if "), std::string::npos) << vectors(9);
 }

@@ -53,8 +53,10 @@ bool solve(const Expr& conjunct, const Var& v, Bounds& bounds) {
   form.add_term(v, -k);
   Expr rest = to_expr(form);  // k*v + rest <= 0
   if (uses_var(rest, v.get())) return false;
-  if (k > 0) bounds.upper = floordiv(Expr(0) - rest, Expr(k)) + 1;      // v <= floor(-rest / k)
-  else bounds.lower = floordiv(rest + (-k - 1), Expr(-k));              // v >= ceil(rest / -k)
+  if (k > 0)
+    bounds.upper = floordiv(Expr(0) - rest, Expr(k)) + 1;  // v <= floor(-rest / k)
+  else
+    bounds.lower = floordiv(rest + (-k - 1), Expr(-k));  // v >= ceil(rest / -k)
   return true;
 }
 
@@ -70,7 +72,8 @@ class Tightener : public Mutator {
   Stmt rewrite(const Stmt& s) override {
     if (!s) return s;
     switch (s.kind()) {
-      case StmtKind::kFor: return rewrite_loop(s);
+      case StmtKind::kFor:
+        return rewrite_loop(s);
       case StmtKind::kIf: {
         const auto* n = s.as<IfNode>();
         Stmt then_body = rewrite(n->then_body), else_body = rewrite(n->else_body);
@@ -105,7 +108,8 @@ class Tightener : public Mutator {
         if (choice && !choice->else_body) return if_then(choice->condition, allocate(n->buffer, choice->then_body));
         return allocate(n->buffer, body);
       }
-      default: return Mutator::rewrite(s);
+      default:
+        return Mutator::rewrite(s);
     }
   }
 
@@ -138,8 +142,8 @@ class Tightener : public Mutator {
           const bool constant = as_int(new_extent) && as_int(new_min);
           if (constant && *as_int(new_extent) <= 0) return nullptr;
           // Vectors keep their width, which is that of the registers they work on: the rest is masked.
-          const bool lanes_ok = loop->loop_kind != ForKind::kVectorized ||
-                                (new_min == min && structural_equal(new_extent, extent));
+          const bool lanes_ok =
+              loop->loop_kind != ForKind::kVectorized || (new_min == min && structural_equal(new_extent, extent));
           if (serial || (constant && lanes_ok)) {
             min = new_min;
             extent = constant ? new_extent : analyzer_.simplify(max(new_extent, Expr(0)));

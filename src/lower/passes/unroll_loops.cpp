@@ -91,10 +91,11 @@ class Unroller : public Mutator {
     if (!loop || loop->loop_kind != ForKind::kUnrolled) return Mutator::rewrite(s);
     Stmt body = rewrite(loop->body);
     const int64_t* extent = as_int(loop->extent);
-    if (!extent) return with(*loop, [&](ForNode& f) {
-      f.loop_kind = ForKind::kSerial;
-      f.body = body;
-    });
+    if (!extent)
+      return with(*loop, [&](ForNode& f) {
+        f.loop_kind = ForKind::kSerial;
+        f.body = body;
+      });
     std::vector<Stmt> copies;
     for (int64_t i = 0; i < *extent; ++i) {
       Stmt copy = substitute(body, {{loop->var.get(), loop->min + i}});

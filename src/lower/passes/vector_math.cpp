@@ -48,7 +48,8 @@ class MathExpander : public Mutator {
     const Expr inner = Mutator::rewrite(e);
     const auto* call = inner.as<CallNode>();
     if (!call || !is_expanded_math(call->name)) return inner;
-    const Expr expanded = expand_math_function(call->name, call->args, [this](Expr value) { return bind(std::move(value)); }, scales_);
+    const Expr expanded =
+        expand_math_function(call->name, call->args, [this](Expr value) { return bind(std::move(value)); }, scales_);
     return expanded ? expanded : inner;
   }
 
@@ -80,7 +81,8 @@ class MathExpander : public Mutator {
         if (then_body == node->then_body && else_body == node->else_body && condition == node->condition) return s;
         return scope.around(if_then(condition, then_body, else_body));
       }
-      default: return Mutator::rewrite(s);  // loops' conditions and bounds keep their values in place
+      default:
+        return Mutator::rewrite(s);  // loops' conditions and bounds keep their values in place
     }
   }
 

@@ -16,8 +16,8 @@ namespace fettle {
 /// Returns the copying block, named <buffer>_<scope>. The new buffer, of the same name and the shape of the old one,
 /// belongs to the enclosing block; lowering places and shrinks it to what is live. Costs one copy.
 /// Errors: E206 no such block · E211 another block writes the buffer, or an iterator is neither spatial nor reduce; or
-///         another block outside of the enclosing one does, and this one may leave out elements (a condition, blocks inside)
-///         E219 unknown scope · E220 no such write
+///         another block outside of the enclosing one does, and this one may leave out elements (a condition, blocks
+///         inside) E219 unknown scope · E220 no such write
 struct CacheWriteArgs {
   BlockRef block;
   int64_t write_index = 0;

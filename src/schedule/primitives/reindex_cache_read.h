@@ -14,7 +14,8 @@ namespace fettle {
 /// index_map:  from all of the block's iterators, in their order, to indices of the copy; a bijection of those that the
 ///             access uses, which does not pad
 /// Returns the copying block, named <buffer>_<scope>. Costs one copy.
-/// Errors: E103 an access that only a condition keeps inside the buffer · E206 no such block · E211 the block also writes the buffer
+/// Errors: E103 an access that only a condition keeps inside the buffer · E206 no such block · E211 the block also
+/// writes the buffer
 ///         E214 several different accesses · E215 the nest shares a loop with the buffer's writers
 ///         E216 inside another block, a block that does not reach all of its iterators' domain
 ///         E217 the map is no such bijection · E219 unknown scope · E220 no such read

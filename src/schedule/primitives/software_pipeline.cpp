@@ -26,7 +26,8 @@ Result<Applied> apply_software_pipeline(const Schedule& s, const SoftwarePipelin
     taken[static_cast<size_t>(place)] = true;
   }
   for (const int64_t stage : args.stages)
-    if (stage < 0 || stage > kMaxPipelineStage) return wrong(fmt::format("a stage is not in 0 to {}", kMaxPipelineStage));
+    if (stage < 0 || stage > kMaxPipelineStage)
+      return wrong(fmt::format("a stage is not in 0 to {}", kMaxPipelineStage));
 
   FETTLE_TRY_VOID(check_pipeline(func, loop, args.stages, args.order));
   const Stmt noted = with(loop, [&](ForNode& f) {

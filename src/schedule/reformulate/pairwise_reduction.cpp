@@ -16,7 +16,8 @@ constexpr int64_t kMostTerms = 4096;
 // f(vars of `spatial`, k)
 using Term = std::function<Expr(const std::vector<Expr>& at, const Expr& k)>;
 
-Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode& block, std::span<const int64_t> numbers) {
+Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode& block,
+                                              std::span<const int64_t> numbers) {
   if (!numbers.empty()) return pattern_differs("it takes no number");
   FETTLE_TRY(const ReductionPattern m, match_reduction(func, block));
   const int64_t total = *as_int(block.iters[m.reduce].extent);

@@ -11,7 +11,8 @@ namespace fettle {
 ///        for i:             C[i] = C_2[i, 0] + C_2[i, 1]
 /// numbers: none.
 /// Pattern: that of split_reduction, the extent of the reduction 2, 4, 8, …, at most 4096.
-/// Returns C_4, C_2, …, C. Class: reassociating. Costs a small buffer a step; saves the wait of each term for the one before.
+/// Returns C_4, C_2, …, C. Class: reassociating. Costs a small buffer a step; saves the wait of each term for the one
+/// before.
 extern const ReformulationDef pairwise_reduction_def;
 
 }  // namespace fettle

@@ -10,7 +10,8 @@ namespace {
 
 using testing::schedule_from;
 
-std::string row_sums(int64_t terms, const std::string& init = "0.0", const std::string& update = "S[vi] + A[vi, vk] * 2.0") {
+std::string row_sums(int64_t terms, const std::string& init = "0.0",
+                     const std::string& update = "S[vi] + A[vi, vk] * 2.0") {
   return fmt::format(R"(
 func sums(A: f32[3, {0}], S: f32[3] output):
   for i in 3:

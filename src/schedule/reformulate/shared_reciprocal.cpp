@@ -41,7 +41,8 @@ class Replacer : public Mutator {
   Expr inverse_;
 };
 
-Result<Reformulated> apply_shared_reciprocal(const Func& func, const BlockNode& block, std::span<const int64_t> numbers) {
+Result<Reformulated> apply_shared_reciprocal(const Func& func, const BlockNode& block,
+                                             std::span<const int64_t> numbers) {
   if (!numbers.empty()) return pattern_differs("it takes no number");
   const std::vector<const ForNode*> loops = loops_around(func, &block);
   const StoreNode* write = single_store(block);
@@ -91,7 +92,8 @@ Result<Reformulated> apply_shared_reciprocal(const Func& func, const BlockNode& 
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const std::vector<std::string> names = {first->name, second->name};
   const Stmt first_nest = fresh_nest(first, order);
-  const Stmt second_nest = replace_stmt(Stmt(Ref<const StmtNode>(loops.front())), &block, Stmt(Ref<const StmtNode>(second.get())));
+  const Stmt second_nest =
+      replace_stmt(Stmt(Ref<const StmtNode>(loops.front())), &block, Stmt(Ref<const StmtNode>(second.get())));
   const BlockNode* scope = enclosing_block(func, &block);
   Stmt body = replace_stmt(func->body, loops.front(), seq({first_nest, second_nest}));
   const BlockNode* new_scope = find_block(body, scope->name);

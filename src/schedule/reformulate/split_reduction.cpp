@@ -54,8 +54,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   first->init = store(partial, at, m.init->value);
   Expr term = substitute(m.term, values);
   const bool surplus = parts * size != total;
-  if (surplus && interleaved)
-    term = select(call("likely", {lt(term_index, total)}, kBool), term, m.init->value);
+  if (surplus && interleaved) term = select(call("likely", {lt(term_index, total)}, kBool), term, m.init->value);
   first->body = store(partial, at, binary(m.combine->op, load(partial, at), term));
   const auto first_ref = first.get();
   std::vector<size_t> order(first->iters.size());

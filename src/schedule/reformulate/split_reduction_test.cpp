@@ -73,7 +73,7 @@ TEST(SplitReduction, E228WhereThePatternDoesNotFit) {
   EXPECT_TRUE(refuses(kMatmul, {}));
   EXPECT_TRUE(refuses(kMatmul, {0}));
   EXPECT_TRUE(refuses(kMatmul, {2, 2}));
-  EXPECT_TRUE(refuses(kMatmul, {11, 1}));  // more parts than terms
+  EXPECT_TRUE(refuses(kMatmul, {11, 1}));                                         // more parts than terms
   EXPECT_TRUE(refuses(replaced(kMatmul, "= 0.0", "= 1.0")));                      // not neutral
   EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A", "C[vi, vj] - A")));      // no reduction
   EXPECT_TRUE(refuses(replaced(kMatmul, "C[vi, vj] + A[vi, vk]", "A[vi, vk]")));  // no accumulation

@@ -19,16 +19,16 @@ namespace fettle {
 /// constant weights becomes part of the prologue.
 /// numbers: m, the outputs of a tile in each direction: at least 2; m + r at most 11.
 /// Pattern: a sum in a plain nest of two factors; two output dimensions h, w and two of the reduction kh, kw, of one
-/// constant extent r >= 2, such that the input depends on h + kh and w + kw. Any layout, batch and padding; h and w need
-/// not be multiples of m: what a tile has beyond is computed from zeros. Refused: groups (an output dimension that both
-/// factors depend on), strides, dilation.
-/// Returns the blocks in the order above; the last has the old one's name. Class: approximate. The bound is
+/// constant extent r >= 2, such that the input depends on h + kh and w + kw. Any layout, batch and padding; h and w
+/// need not be multiples of m: what a tile has beyond is computed from zeros. Refused: groups (an output dimension that
+/// both factors depend on), strides, dilation. Returns the blocks in the order above; the last has the old one's name.
+/// Class: approximate. The bound is
 ///   (4a + 2(r + 1) + C + 1) K² / r²
 /// with K the largest of |At| (|G| 1 * |Bt| 1), a = m + r - 1, and C terms of the reduction without kh and kw: each of
 /// so many roundings is amplified by K² at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 /// It is relative to the sum of |terms| with both factors as large as the largest in the tile. Errors are hundreds of
-/// times smaller as a rule: on 56 x 56, 64 to 64 channels, F(4x4, 3x3) is off by 5e-6 of the largest output, F(6x6, 3x3)
-/// by 9e-6, F(2x2, 3x3) by less than 1e-6.
+/// times smaller as a rule: on 56 x 56, 64 to 64 channels, F(4x4, 3x3) is off by 5e-6 of the largest output, F(6x6,
+/// 3x3) by 9e-6, F(2x2, 3x3) by less than 1e-6.
 extern const ReformulationDef winograd_def;
 
 }  // namespace fettle

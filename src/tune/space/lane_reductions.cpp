@@ -70,7 +70,8 @@ Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
   Schedule trial = ctx.schedule;
   FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
   const auto parts = reformulate(trial, {.block = block, .kind = "split_reduction", .numbers = {k * lanes, 1}});
-  if (parts && reformulate(trial, {.block = parts->back(), .kind = "pairwise_reduction", .numbers = {}})) ctx.schedule = std::move(trial);
+  if (parts && reformulate(trial, {.block = parts->back(), .kind = "pairwise_reduction", .numbers = {}}))
+    ctx.schedule = std::move(trial);
   return {};
 }
 
@@ -87,7 +88,8 @@ Result<> lane_reductions(RuleContext& ctx) {
   for (const std::string& name : divisions) {
     Schedule trial = ctx.schedule;
     FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
-    if (reformulate(trial, {.block = block, .kind = "shared_reciprocal", .numbers = {}})) ctx.schedule = std::move(trial);
+    if (reformulate(trial, {.block = block, .kind = "shared_reciprocal", .numbers = {}}))
+      ctx.schedule = std::move(trial);
   }
   return {};
 }

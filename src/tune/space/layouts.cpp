@@ -24,8 +24,10 @@ IndexMap innermost(size_t rank, size_t d, int64_t block) {
   for (size_t i = 0; i < rank; ++i) {
     const Var var = make_var("d" + std::to_string(i));
     map.inputs.push_back(var);
-    if (i != d) map.outputs.push_back(Expr(var));
-    else if (block > 0) map.outputs.push_back(floordiv(Expr(var), Expr(block)));
+    if (i != d)
+      map.outputs.push_back(Expr(var));
+    else if (block > 0)
+      map.outputs.push_back(floordiv(Expr(var), Expr(block)));
   }
   const Expr inner = map.inputs[d];
   map.outputs.push_back(block > 0 ? floormod(inner, Expr(block)) : inner);
@@ -78,9 +80,10 @@ Result<> transform_read(RuleContext& ctx, BlockRef block, const BufferNode* buff
                           {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
 }
 
-// A copy of an image of few channels: pixel by pixel where what it copies may come so too; else row by row, so that it is made in
-// whole vectors, and the channels of a row still lie together.
-Result<> lay_out_copy(RuleContext& ctx, BlockRef block, const BlockNode& maker, const BufferNode* image, size_t channels) {
+// A copy of an image of few channels: pixel by pixel where what it copies may come so too; else row by row, so that it
+// is made in whole vectors, and the channels of a row still lie together.
+Result<> lay_out_copy(RuleContext& ctx, BlockRef block, const BlockNode& maker, const BufferNode* image,
+                      size_t channels) {
   const Func func = ctx.schedule.func();
   const size_t rank = image->shape.size();
   const std::string name = maker.name;
@@ -88,8 +91,10 @@ Result<> lay_out_copy(RuleContext& ctx, BlockRef block, const BlockNode& maker, 
   bool bound = false;
   for (const Region& region : maker.reads) {
     const bool is_image = region.buffer->shape.size() == rank;
-    if (is_image && is_free(func, region.buffer) && !region.buffer->layout) sources.push_back(region.buffer);
-    else bound |= is_image;
+    if (is_image && is_free(func, region.buffer) && !region.buffer->layout)
+      sources.push_back(region.buffer);
+    else
+      bound |= is_image;
   }
   if (bound) return transform_read(ctx, block, image, beside_innermost(rank, channels));
   FETTLE_TRY(const BlockRef copy, get_block(ctx.schedule, {.name = name}));
@@ -110,7 +115,8 @@ std::optional<size_t> layout_vector(const Func& func, const BlockStructure& bloc
   std::optional<size_t> best;
   for (size_t i = 0; i < block.n_iters(); ++i) {
     const Var& var = block.vars[i];
-    if (block.reduce[i] || data->touches(i) || weights.dimension_of(var) < 0 || block.store.dimension_of(var) < 0) continue;
+    if (block.reduce[i] || data->touches(i) || weights.dimension_of(var) < 0 || block.store.dimension_of(var) < 0)
+      continue;
     if (!best || block.extents[i] > block.extents[*best]) best = i;
   }
   if (best && block.extents[*best] < 4) return std::nullopt;
@@ -144,8 +150,8 @@ Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
     FETTLE_TRY(const int64_t blocked, may_block ? choose(ctx, "layout", {1, 0}) : Result<int64_t>(0));
     blocks = blocked ? lanes : 0;
     const auto d = static_cast<size_t>(structure->store.dimension_of(structure->vars[*vector]));
-    FETTLE_TRY_VOID(transform_layout(
-        s, {.block = block, .index_map = innermost(structure->store.indices.size(), d, blocks)}));
+    FETTLE_TRY_VOID(
+        transform_layout(s, {.block = block, .index_map = innermost(structure->store.indices.size(), d, blocks)}));
     chosen.vector = vector;
   }
   if (!contracts) return chosen;

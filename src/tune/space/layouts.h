@@ -12,8 +12,8 @@ struct ChosenLayouts {
   std::optional<size_t> blocked_reduce;  // reduce iterator whose dimension is in blocks of one vector
 };
 
-/// The spatial iterator that shall become the innermost of the output, where the output's layout is free: it moves along a
-/// constant operand and along no other (output channels of a convolution).
+/// The spatial iterator that shall become the innermost of the output, where the output's layout is free: it moves
+/// along a constant operand and along no other (output channels of a convolution).
 std::optional<size_t> layout_vector(const Func& func, const BlockStructure& block);
 
 /// Chooses and applies, at addresses "<prefix>/layout":

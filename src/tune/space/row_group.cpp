@@ -30,7 +30,8 @@ Along along_of(const BlockStructure& producer, const std::vector<const BlockStru
         if (load.buffer != producer.store.buffer) continue;
         int here = kNone;
         for (size_t j = 0; j < consumers[c]->n_iters(); ++j)
-          if (load.indices[static_cast<size_t>(d)].get() == consumers[c]->vars[j].get()) here = (*consumers_along[c])[j];
+          if (load.indices[static_cast<size_t>(d)].get() == consumers[c]->vars[j].get())
+            here = (*consumers_along[c])[j];
         fits &= here != kNone && (!row || *row == here);
         row = here;
       }
@@ -73,9 +74,8 @@ std::optional<RowGroup> row_group(const Func& func) {
   RowGroup group;
   for (const BlockNode* block : blocks) group.blocks.push_back(block->name);
   for (size_t row = 0; row < last.n_iters(); ++row)
-    if (std::all_of(along.begin(), along.end(), [&](const Along& a) {
-          return std::count(a.begin(), a.end(), static_cast<int>(row)) == 1;
-        }))
+    if (std::all_of(along.begin(), along.end(),
+                    [&](const Along& a) { return std::count(a.begin(), a.end(), static_cast<int>(row)) == 1; }))
       group.rows.push_back(row);
   for (const Along& a : along) {
     auto& own = group.rows_of.emplace_back();

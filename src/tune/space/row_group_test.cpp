@@ -25,7 +25,8 @@ TEST(RowGroup, RowsThatLieSideBySide) {
 
 TEST(RowGroup, OneReductionIsAMatterOfTiles) {
   EXPECT_FALSE(row_group(testing::matmul_workload(19, 37, 11, false, false, true, true)));
-  EXPECT_FALSE(row_group(testing::conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .groups = 21, .epilogue = true})));
+  EXPECT_FALSE(
+      row_group(testing::conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .groups = 21, .epilogue = true})));
   EXPECT_FALSE(row_group(testing::pool_workload(9, 12, 20, true, true)));
   EXPECT_FALSE(row_group(testing::elementwise_workload(3, 7, 19)));
 }

@@ -24,9 +24,9 @@ Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vec
     return s.value(IntRef(value));
   }
   const std::string address = s.next_address(name);
-  FETTLE_TRY(const int step, s.step_recorded(sample_categorical_def,
-                                             std::make_shared<const SampleCategoricalArgs>(std::move(args)), address,
-                                             {static_cast<int64_t>(preferred)}));
+  FETTLE_TRY(const int step,
+             s.step_recorded(sample_categorical_def, std::make_shared<const SampleCategoricalArgs>(std::move(args)),
+                             address, {static_cast<int64_t>(preferred)}));
   return s.value(IntRef(s.values_of(step).front()));
 }
 
@@ -147,8 +147,10 @@ Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops) {
   if (end - begin > 1) {
     std::vector<LoopRef> group;
     for (size_t i = begin; i < end; ++i) group.push_back(infos[i].loop);
-    if (auto fused = fuse(trial, {.loops = group})) loop = *fused;
-    else trial = ctx.schedule;
+    if (auto fused = fuse(trial, {.loops = group}))
+      loop = *fused;
+    else
+      trial = ctx.schedule;
   }
   if (parallel(trial, {.loop = loop})) {
     ctx.schedule = std::move(trial);

@@ -1,5 +1,6 @@
 #pragma once
-// Sketch rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
+// Sketch rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's
+// name.
 
 #include <memory>
 #include <set>
@@ -51,12 +52,12 @@ Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block);
 Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block);
 Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop);
 
-/// Vectorizes and unrolls the loops of a copy of a tile: loops[first] and those inside it. The loop with unit stride in what
-/// the block writes (else reads) becomes the innermost, in vectors of `lanes`; the others are unrolled.
+/// Vectorizes and unrolls the loops of a copy of a tile: loops[first] and those inside it. The loop with unit stride in
+/// what the block writes (else reads) becomes the innermost, in vectors of `lanes`; the others are unrolled.
 Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t lanes, bool unroll_rows = true);
 
-/// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of them, or
-/// the first few fused. Does nothing for one thread, or where no loop has independent iterations.
+/// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of
+/// them, or the first few fused. Does nothing for one thread, or where no loop has independent iterations.
 Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops);
 
 }  // namespace fettle

@@ -37,8 +37,8 @@ const BlockNode* next_block(const RuleContext& ctx) {
   return best;
 }
 
-// One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one that
-// the rule constructs.
+// One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one
+// that the rule constructs.
 bool attempt(RuleContext& ctx, const SketchRule& rule, const std::string& block) {
   for (const bool constructed : {ctx.constructed, true}) {
     RuleContext trial = ctx;

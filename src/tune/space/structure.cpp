@@ -79,8 +79,8 @@ std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<
       for (size_t i = 0; i < vars.size(); ++i) {
         if (term.expr.get() == vars[i].get()) {
           if (strides[i] == AccessPattern::kIrregular) continue;
-          strides[i] = dims[d] == AccessPattern::kIrregular ? AccessPattern::kIrregular
-                                                            : strides[i] + term.coeff * dims[d];
+          strides[i] =
+              dims[d] == AccessPattern::kIrregular ? AccessPattern::kIrregular : strides[i] + term.coeff * dims[d];
         } else if (!term.expr.as<VarNode>() && uses_var(term.expr, vars[i].get())) {
           strides[i] = AccessPattern::kIrregular;
         }

@@ -10,8 +10,8 @@
 
 namespace fettle {
 
-/// One load or store of a block and how far it moves in memory with each iterator. Iterators are here the loops around the
-/// block: a loop that was split is two.
+/// One load or store of a block and how far it moves in memory with each iterator. Iterators are here the loops around
+/// the block: a loop that was split is two.
 struct AccessPattern {
   static constexpr int64_t kIrregular = INT64_MIN;
 
@@ -29,28 +29,28 @@ struct AccessPattern {
 
 /// A block below the root in a plain nest of serial loops.
 struct BlockStructure {
-  std::vector<Var> vars;                 // of the loops, outermost first
-  std::vector<int64_t> extents;          // of the iterators
-  std::vector<bool> reduce;              // an iterator of the reduction
-  std::vector<AccessPattern> loads;      // distinct; what the block itself writes is left out
+  std::vector<Var> vars;             // of the loops, outermost first
+  std::vector<int64_t> extents;      // of the iterators
+  std::vector<bool> reduce;          // an iterator of the reduction
+  std::vector<AccessPattern> loads;  // distinct; what the block itself writes is left out
   AccessPattern store;
-  bool multiplies_two_loads = false;     // out = out + a * b
+  bool multiplies_two_loads = false;  // out = out + a * b
 
   size_t n_iters() const { return extents.size(); }
   /// Product of the extents.
   int64_t points() const;
 };
 
-/// Nothing where the block is no single store of constant shape, whose iterators are spatial or reduce and bound to loops of
-/// their own.
+/// Nothing where the block is no single store of constant shape, whose iterators are spatial or reduce and bound to
+/// loops of their own.
 std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block);
 
 /// Steps in memory (elements) with each of `vars`, for an access of constant shape.
 std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<Expr>& indices,
                                     const std::vector<Var>& vars);
 
-/// A spatial loop that the loads see only as quotient and remainder of one constant: its number and the constant. Split by it,
-/// the two parts are iterators like any other.
+/// A spatial loop that the loads see only as quotient and remainder of one constant: its number and the constant. Split
+/// by it, the two parts are iterators like any other.
 ///   transposed convolution  O[h, w, c] += I[h // 2, w // 2, i] * W[i, c, h % 2, w % 2]
 struct Phase {
   size_t loop;
@@ -58,7 +58,8 @@ struct Phase {
 };
 std::vector<Phase> phases_of(const BlockStructure& block);
 
-/// True for a step of a pairwise reduction: it combines two elements of one buffer, whose place is in the lanes of vectors.
+/// True for a step of a pairwise reduction: it combines two elements of one buffer, whose place is in the lanes of
+/// vectors.
 ///   C_8[i, p] = C_16[i, p] + C_16[i, p + 8]
 bool combines_itself(const BlockNode& block);
 

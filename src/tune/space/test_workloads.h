@@ -21,13 +21,13 @@ inline Func matmul_workload(int64_t m, int64_t n, int64_t k, bool transpose_a, b
   te::Tensor a = te::placeholder(transpose_a ? std::vector<Expr>{k, m} : std::vector<Expr>{m, k}, kF32, "A");
   te::Tensor b = te::placeholder(transpose_b ? std::vector<Expr>{n, k} : std::vector<Expr>{k, n}, kF32, "B");
   te::ReduceAxis r = te::reduce_axis(k, "k");
-  te::Tensor c = te::compute(
-      {m, n},
-      [&](const Indices& i) {
-        const Expr x = transpose_a ? a(r, i[0]) : a(i[0], r), y = transpose_b ? b(i[1], r) : b(r, i[1]);
-        return te::sum(x * y, {r});
-      },
-      "C", {"i", "j"});
+  te::Tensor c = te::compute({m, n},
+                             [&](const Indices& i) {
+                               const Expr x = transpose_a ? a(r, i[0]) : a(i[0], r),
+                                          y = transpose_b ? b(i[1], r) : b(r, i[1]);
+                               return te::sum(x * y, {r});
+                             },
+                             "C", {"i", "j"});
   if (!epilogue)
     return te::create_func("matmul", {a, b}, {c},
                            {.input_kinds = {ParamKind::kInput, constant_b ? ParamKind::kConstant : ParamKind::kInput}});
@@ -42,14 +42,15 @@ inline Func matmul_workload(int64_t m, int64_t n, int64_t k, bool transpose_a, b
 
 inline Func batched_matmul_workload(int64_t batch, int64_t m, int64_t n, int64_t k, bool transpose_b) {
   te::Tensor a = te::placeholder({batch, m, k}, kF32, "A");
-  te::Tensor b = te::placeholder(transpose_b ? std::vector<Expr>{batch, n, k} : std::vector<Expr>{batch, k, n}, kF32, "B");
+  te::Tensor b =
+      te::placeholder(transpose_b ? std::vector<Expr>{batch, n, k} : std::vector<Expr>{batch, k, n}, kF32, "B");
   te::ReduceAxis r = te::reduce_axis(k, "k");
-  te::Tensor c = te::compute(
-      {batch, m, n},
-      [&](const Indices& i) {
-        return te::sum(a(i[0], i[1], r) * (transpose_b ? b(i[0], i[2], r) : b(i[0], r, i[2])), {r});
-      },
-      "C", {"b", "i", "j"});
+  te::Tensor c =
+      te::compute({batch, m, n},
+                  [&](const Indices& i) {
+                    return te::sum(a(i[0], i[1], r) * (transpose_b ? b(i[0], i[2], r) : b(i[0], r, i[2])), {r});
+                  },
+                  "C", {"b", "i", "j"});
   return te::create_func("batched_matmul", {a, b}, {c});
 }
 
@@ -69,7 +70,8 @@ inline Func conv_workload(const ConvSpec& p) {
   te::Tensor x = te::placeholder(image(p.n, p.ic, p.h, p.w), kF32, "X");
   te::Tensor w = te::placeholder({p.oc, p.ic / p.groups, p.kernel, p.kernel}, kF32, "W");
   te::Tensor padded = x;
-  if (p.padding > 0) padded = te::pad(x, image(0, 0, p.padding, p.padding), image(0, 0, p.padding, p.padding), float_imm(0), "padded");
+  if (p.padding > 0)
+    padded = te::pad(x, image(0, 0, p.padding, p.padding), image(0, 0, p.padding, p.padding), float_imm(0), "padded");
   const bool depthwise = p.groups == p.ic && p.groups == p.oc;
   te::ReduceAxis c = te::reduce_axis(p.ic / p.groups, "ic"), kh = te::reduce_axis(p.kernel, "kh"),
                  kw = te::reduce_axis(p.kernel, "kw");
@@ -80,24 +82,22 @@ inline Func conv_workload(const ConvSpec& p) {
       [&](const Indices& i) {
         const Expr n = i[0], oc = p.channels_last ? i[3] : i[1], oh = p.channels_last ? i[1] : i[2],
                    ow = p.channels_last ? i[2] : i[3];
-        const Expr channel = depthwise ? oc
+        const Expr channel = depthwise      ? oc
                              : p.groups > 1 ? floordiv(oc, p.oc / p.groups) * (p.ic / p.groups) + c
                                             : Expr(c);
         return te::sum(padded.at(image(n, channel, oh * p.stride + kh * p.dilation, ow * p.stride + kw * p.dilation)) *
                            w(oc, depthwise ? Expr(0) : Expr(c), kh, kw),
                        axes);
       },
-      "O", p.channels_last ? std::vector<std::string>{"n", "oh", "ow", "oc"} : std::vector<std::string>{"n", "oc", "oh", "ow"});
+      "O",
+      p.channels_last ? std::vector<std::string>{"n", "oh", "ow", "oc"}
+                      : std::vector<std::string>{"n", "oc", "oh", "ow"});
   te::FuncOptions options{.input_kinds = {ParamKind::kInput, ParamKind::kConstant}};
   if (p.free_layout) options.free_layout = {true, false, true};
   if (!p.epilogue) return te::create_func("conv", {x, w}, {o}, options);
   te::Tensor bias = te::placeholder({p.oc}, kF32, "bias");
   te::Tensor y = te::compute(
-      o.shape(),
-      [&](const Indices& i) {
-        return max(o(i) + bias(p.channels_last ? i[3] : i[1]), float_imm(0));
-      },
-      "Y");
+      o.shape(), [&](const Indices& i) { return max(o(i) + bias(p.channels_last ? i[3] : i[1]), float_imm(0)); }, "Y");
   options.input_kinds.push_back(ParamKind::kConstant);
   return te::create_func("conv_relu", {x, w, bias}, {y}, options);
 }
@@ -109,16 +109,21 @@ struct StripSpec {
 
 /// Depthwise convolution and 1x1 convolution, each with a bias and relu: channels last.
 inline Func strip_workload(const StripSpec& p) {
-  const auto pointwise = [](const te::Tensor& x, const te::Tensor& w, const te::Tensor& bias, int64_t channels, const std::string& name) {
+  const auto pointwise = [](const te::Tensor& x, const te::Tensor& w, const te::Tensor& bias, int64_t channels,
+                            const std::string& name) {
     te::ReduceAxis c = te::reduce_axis(x.shape().back(), "ic");
     std::vector<Expr> shape = x.shape();
     shape.back() = channels;
-    te::Tensor sum = te::compute(shape, [&](const Indices& i) {
-      std::vector<Expr> at(i.begin(), i.end());
-      at.back() = c;
-      return te::sum(x.at(at) * w(i.back(), c), {c});
-    }, name);
-    return te::compute(shape, [&](const Indices& i) { return max(sum(i) + bias(i.back()), float_imm(0)); }, name + "_relu");
+    te::Tensor sum = te::compute(
+        shape,
+        [&](const Indices& i) {
+          std::vector<Expr> at(i.begin(), i.end());
+          at.back() = c;
+          return te::sum(x.at(at) * w(i.back(), c), {c});
+        },
+        name);
+    return te::compute(
+        shape, [&](const Indices& i) { return max(sum(i) + bias(i.back()), float_imm(0)); }, name + "_relu");
   };
   std::vector<te::Tensor> inputs;
   std::vector<ParamKind> kinds;
@@ -139,15 +144,20 @@ inline Func strip_workload(const StripSpec& p) {
   if (p.n > 1) around[0] = 0;
   te::Tensor padded = te::pad(x, around, around, float_imm(0), "padded");
   te::ReduceAxis kh = te::reduce_axis(p.kernel, "kh"), kw = te::reduce_axis(p.kernel, "kw");
-  te::Tensor sum = te::compute(image(oh, ow, p.in), [&](const Indices& i) {
-    std::vector<Expr> at(i.begin(), i.end());
-    const size_t d = at.size() - 3;
-    at[d] = i[d] * p.stride + kh;
-    at[d + 1] = i[d + 1] * p.stride + kw;
-    return te::sum(padded.at(at) * k(i.back(), kh, kw), {kh, kw});
-  }, "depthwise");
-  te::Tensor y = te::compute(sum.shape(), [&](const Indices& i) { return max(sum(i) + bias(i.back()), float_imm(0)); }, "depthwise_relu");
-  y = pointwise(y, input({p.out, p.in}, "W", ParamKind::kConstant), input({p.out}, "w", ParamKind::kConstant), p.out, "project");
+  te::Tensor sum = te::compute(
+      image(oh, ow, p.in),
+      [&](const Indices& i) {
+        std::vector<Expr> at(i.begin(), i.end());
+        const size_t d = at.size() - 3;
+        at[d] = i[d] * p.stride + kh;
+        at[d + 1] = i[d + 1] * p.stride + kw;
+        return te::sum(padded.at(at) * k(i.back(), kh, kw), {kh, kw});
+      },
+      "depthwise");
+  te::Tensor y = te::compute(
+      sum.shape(), [&](const Indices& i) { return max(sum(i) + bias(i.back()), float_imm(0)); }, "depthwise_relu");
+  y = pointwise(y, input({p.out, p.in}, "W", ParamKind::kConstant), input({p.out}, "w", ParamKind::kConstant), p.out,
+                "project");
   if (p.residual) {
     te::Tensor r = input(image(oh, ow, p.out), "R", ParamKind::kInput);
     te::Tensor before = y;
@@ -223,11 +233,13 @@ inline Func decomposed_norm_workload(int64_t rows, int64_t n) {
   te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
   const double scale = 1.0 / static_cast<double>(n);
   te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
-  te::Tensor d = te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
+  te::Tensor d =
+      te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
   te::Tensor v = te::compute({rows}, [&](const Indices& i) { return te::sum(d(i[0], q) * d(i[0], q), {q}); }, "V");
   te::Tensor y = te::compute(
       {rows, n},
-      [&](const Indices& i) { return d(i[0], i[1]) / math("sqrt", {v(i[0]) * float_imm(scale) + float_imm(1e-5)}); }, "Y");
+      [&](const Indices& i) { return d(i[0], i[1]) / math("sqrt", {v(i[0]) * float_imm(scale) + float_imm(1e-5)}); },
+      "Y");
   return te::create_func("decomposed_norm", {x}, {y});
 }
 
@@ -236,16 +248,19 @@ inline Func row_means_workload(int64_t rows, int64_t n) {
   te::Tensor x = te::placeholder({rows, n}, kF32, "X");
   te::ReduceAxis r = te::reduce_axis(n, "r");
   te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
-  te::Tensor y = te::compute({rows}, [&](const Indices& i) { return s(i[0]) * float_imm(1.0 / static_cast<double>(n)); }, "Y");
+  te::Tensor y =
+      te::compute({rows}, [&](const Indices& i) { return s(i[0]) * float_imm(1.0 / static_cast<double>(n)); }, "Y");
   return te::create_func("row_means", {x}, {y});
 }
 
 inline Func layer_norm_workload(int64_t rows, int64_t n) {
-  te::Tensor x = te::placeholder({rows, n}, kF32, "X"), g = te::placeholder({n}, kF32, "G"), b = te::placeholder({n}, kF32, "B");
+  te::Tensor x = te::placeholder({rows, n}, kF32, "X"), g = te::placeholder({n}, kF32, "G"),
+             b = te::placeholder({n}, kF32, "B");
   te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
   const double scale = 1.0 / static_cast<double>(n);
   te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
-  te::Tensor d = te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
+  te::Tensor d =
+      te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
   te::Tensor v = te::compute({rows}, [&](const Indices& i) { return te::sum(d(i[0], q) * d(i[0], q), {q}); }, "V");
   te::Tensor y = te::compute(
       {rows, n},
@@ -253,17 +268,15 @@ inline Func layer_norm_workload(int64_t rows, int64_t n) {
         return d(i[0], i[1]) * math("rsqrt", {v(i[0]) * float_imm(scale) + float_imm(1e-5)}) * g(i[1]) + b(i[1]);
       },
       "Y");
-  return te::create_func("layer_norm", {x, g, b}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
+  return te::create_func("layer_norm", {x, g, b}, {y},
+                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
 }
 
 inline Func elementwise_workload(int64_t a, int64_t b, int64_t c) {
   te::Tensor x = te::placeholder({a, b, c}, kF32, "X"), bias = te::placeholder({c}, kF32, "bias"),
              scale = te::placeholder({a, 1, c}, kF32, "scale");
   te::Tensor y = te::compute(
-      {a, b, c},
-      [&](const Indices& i) {
-        return max(x(i) + bias(i[2]), float_imm(0)) * scale(i[0], Expr(0), i[2]);
-      },
+      {a, b, c}, [&](const Indices& i) { return max(x(i) + bias(i[2]), float_imm(0)) * scale(i[0], Expr(0), i[2]); },
       "Y");
   return te::create_func("elementwise", {x, bias, scale}, {y});
 }
@@ -284,8 +297,8 @@ inline Func reduction_workload(int64_t a, int64_t b, int64_t c, bool middle) {
   te::Tensor x = te::placeholder({a, b, c}, kF32, "X");
   te::ReduceAxis r = te::reduce_axis(middle ? b : c, "r");
   te::Tensor y = te::compute(
-      {a, middle ? c : b},
-      [&](const Indices& i) { return te::sum(middle ? x(i[0], r, i[1]) : x(i[0], i[1], r), {r}); }, "Y");
+      {a, middle ? c : b}, [&](const Indices& i) { return te::sum(middle ? x(i[0], r, i[1]) : x(i[0], i[1], r), {r}); },
+      "Y");
   return te::create_func("reduction", {x}, {y});
 }
 
@@ -310,14 +323,16 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"conv_stride", conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 18, .stride = 2})},
       {"conv_dilated", conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 18, .padding = 2, .dilation = 2})},
       {"conv_1x1", conv_workload({.h = 5, .w = 6, .ic = 9, .oc = 33, .kernel = 1, .padding = 0, .epilogue = true})},
-      {"conv_1x1_flat", conv_workload({.h = 5, .w = 11, .ic = 9, .oc = 33, .kernel = 1, .padding = 0, .epilogue = true})},
+      {"conv_1x1_flat",
+       conv_workload({.h = 5, .w = 11, .ic = 9, .oc = 33, .kernel = 1, .padding = 0, .epilogue = true})},
       {"conv_1x1_batch", conv_workload({.n = 2, .h = 5, .w = 6, .ic = 9, .oc = 33, .kernel = 1, .padding = 0})},
       {"conv_nchw", conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .channels_last = false, .epilogue = true})},
       {"conv_nchw_stride", conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .stride = 2, .channels_last = false})},
       {"conv_free_layout", conv_workload({.ic = 32, .oc = 20, .channels_last = false, .free_layout = true})},
       {"conv_grouped", conv_workload({.ic = 8, .oc = 32, .groups = 2})},
       {"depthwise", conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .groups = 21, .epilogue = true})},
-      {"depthwise_stride", conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .kernel = 5, .stride = 2, .padding = 2, .groups = 21})},
+      {"depthwise_stride",
+       conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .kernel = 5, .stride = 2, .padding = 2, .groups = 21})},
       {"conv_transpose", conv_transpose_workload(5, 7, 6, 20)},
       {"conv_transpose_one_channel", conv_transpose_workload(5, 12, 6, 1)},
       {"matmul_twelve_columns", matmul_workload(33, 12, 20, false, true, true, true)},

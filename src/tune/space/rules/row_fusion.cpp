@@ -69,7 +69,8 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
   const int64_t lanes = ctx.lanes(dtype);
   s.set_address_prefix("row_fusion/" + name);
 
-  const auto vector = std::find_if(loops.begin(), loops.end(), [](const OwnLoop& l) { return l.stride == 1 && !l.reduce && l.extent > 1; });
+  const auto vector = std::find_if(loops.begin(), loops.end(),
+                                   [](const OwnLoop& l) { return l.stride == 1 && !l.reduce && l.extent > 1; });
   int64_t kept = 1, steps = 1;  // elements that are written; of the reduction for each of them
   for (const OwnLoop& l : loops) (l.reduce ? steps : kept) *= l.extent;
   const int64_t vectors = (kept + lanes - 1) / lanes;
@@ -101,7 +102,8 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
       lane = parts[1];
     } else {
       FETTLE_TRY(const int64_t at_once, choose(ctx, "vectors", {1, 2, 4}, 1));
-      FETTLE_TRY(const Loops parts, split(s, {.loop = vector->loop, .factors = {kInfer, at_once, width}, .tail = Tail::kPartition}));
+      FETTLE_TRY(const Loops parts,
+                 split(s, {.loop = vector->loop, .factors = {kInfer, at_once, width}, .tail = Tail::kPartition}));
       add(parts[0], false);
       add(parts[1], true);
       lane = parts[2];
@@ -168,7 +170,8 @@ Result<> apply(RuleContext& ctx, BlockRef) {
       has_side_by_side = true;
     } else {
       FETTLE_TRY(const int64_t vectors, choose(ctx, "vectors", {1, 2, 4}, 1));
-      FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {kInfer, vectors * lanes}, .tail = Tail::kMask}));
+      FETTLE_TRY(const Loops parts,
+                 split(s, {.loop = loop, .factors = {kInfer, vectors * lanes}, .tail = Tail::kMask}));
       rows.push_back(parts[0]);
       side_by_side = parts[1];
       has_side_by_side = true;
@@ -184,8 +187,7 @@ Result<> apply(RuleContext& ctx, BlockRef) {
       FETTLE_TRY(const BlockRef part, get_block(s, {.name = group->blocks[b]}));
       FETTLE_TRY_VOID(compute_at(s, {.block = part, .loop = rows.back(), .preserve_unit_loops = false}));
     }
-  for (const std::string& name : group->blocks)
-    FETTLE_TRY_VOID(schedule_part(ctx, name, rows.size(), name == last));
+  for (const std::string& name : group->blocks) FETTLE_TRY_VOID(schedule_part(ctx, name, rows.size(), name == last));
   return points < 32768 ? Result<>() : parallelize(ctx, rows);
 }
 

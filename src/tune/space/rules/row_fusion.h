@@ -7,7 +7,8 @@
 //   for i: for k: Y[i, k] = E[i, k] / S[i]   for k: S += E[k]
 //                                            for k: Y[i, k] = E[k] * (1 / S)
 //
-// Where the rows themselves are contiguous in memory (softmax over channels of an image), vectors hold rows side by side.
+// Where the rows themselves are contiguous in memory (softmax over channels of an image), vectors hold rows side by
+// side.
 
 #include "tune/space/rule.h"
 
