@@ -566,16 +566,14 @@ Result<> ParallelCheck::check(const ForNode& loop) {
 
 namespace {
 
-// The sites that matter for a loop under which only one block is, directly under the root, and no condition around: its
-// own. Nothing otherwise.
+// The one block under a loop, where nothing but loops is around both and the root.
 std::optional<BlockSite> single_site_under(const Func& func, const ForNode& loop) {
   const ForNode* innermost = &loop;
   while (innermost->body.kind() == StmtKind::kFor) innermost = innermost->body.as<ForNode>();
   const auto* block = innermost->body.as<BlockNode>();
   if (!block || block->body.kind() != StmtKind::kStore || (block->init && block->init.kind() != StmtKind::kStore))
     return std::nullopt;
-  BlockSite site;
-  site.block = block;
+  BlockSite site{.block = block};
   bool plain = true;
   walk_up(func->body, block, [&](const Stmt& s) {
     if (const auto* around = s.as<ForNode>())
@@ -583,9 +581,8 @@ std::optional<BlockSite> single_site_under(const Func& func, const ForNode& loop
     else
       plain = plain && (s.kind() == StmtKind::kSeq || s.get() == block || s == func->body);
   });
-  if (!plain) return std::nullopt;
   std::ranges::reverse(site.loops);
-  return site;
+  return plain ? std::optional(std::move(site)) : std::nullopt;
 }
 
 }  // namespace
