@@ -143,16 +143,16 @@ class Estimator {
       return;
     }
     const auto [mode, rows_a_set] = row_mode(node);
-    double cycles = work_cycles(work, costs_, true);
+    // Several steps in one iteration are as many of those that were measured.
+    const double steps = work.fma > 0 ? std::max(1.0, std::floor(work.fma / work.accumulators)) : 1;
+    Work step = work;
+    for (double* part : {&step.fma, &step.arithmetic, &step.loads, &step.broadcasts, &step.stores}) *part /= steps;
+    double cycles = steps * work_cycles(step, costs_, true);
     // Beyond some ways of a set, rows' lines come anew; more so beside others that use the same cache.
     const double crowded = mode == RowMode::kConflict
                                ? 0.1 * work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 1.0)
                                : 0;
     if (atoms_ && work.broadcasts > 0) {
-      // Several steps in one iteration are as many of those that were measured.
-      const double steps = std::max(1.0, std::floor(work.fma / work.accumulators));
-      Work step = work;
-      for (double* part : {&step.fma, &step.arithmetic, &step.loads, &step.broadcasts, &step.stores}) *part /= steps;
       const double alone = steps * atoms_->step_cycles(step, RowMode::kInPlace);
       cycles = mode == RowMode::kConflict
                    ? std::max(steps * atoms_->step_cycles(step, mode, rows_a_set), alone + crowded)
@@ -168,7 +168,7 @@ class Estimator {
     out_.step_rows += runs * work.broadcasts;
     out_.step_vectors += runs * work.vector_loads();
     if (costs_.fma_latency * work.fma / work.accumulators > work.fma / costs_.fma_per_cycle) out_.latency_bound += runs;
-    out_.spilled += runs * std::max(0.0, work.live_registers + work.vector_loads() + 1 - costs_.registers);
+    out_.spilled += runs * std::max(0.0, step.live_registers + step.vector_loads() + 1 - costs_.registers);
   }
 
   // By the stream that moves least from step to step: it is the one whose elements are broadcast.
