@@ -47,12 +47,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Sabotage{"verify.bindings", {}, 4, 3432}, Sabotage{"made_in_iteration", {}, 4, 2536},
                       Sabotage{"reverse_compute_at.carried", {}, 3, 832},
                       Sabotage{"reverse_compute_at.overwritten", {}, 3, 400},
-                      Sabotage{"reverse_compute_at.parts", {}, 3, 4416}, Sabotage{"compute_at.overwritten", {}, 3, 72},
+                      Sabotage{"reverse_compute_at.parts", {"verify.cover"}, 3, 6792},
+                      Sabotage{"compute_at.overwritten", {}, 3, 72},
                       Sabotage{"compute_inline.overwritten", {}, 3, 1392}, Sabotage{"iterations_apart", {}, 3, 3512},
                       Sabotage{"decompose_reduction.once", {}, 3, 4296}, Sabotage{"rfactor.init", {}, 3, 19680},
                       Sabotage{"verify.accesses", {"rfactor.init"}, 3, 64},
                       Sabotage{"verify.cover", {"reverse_compute_at.parts"}, 3, 6792},
-                      Sabotage{"move.predicate", {"verify.accesses"}, 3, 4736}),
+                      Sabotage{"move.predicate", {"verify.accesses"}, 3, 4736},
+                      Sabotage{"compute_at.producers", {}, 3, 120}, Sabotage{"decompose_reduction.reads", {}, 3, 5120},
+                      Sabotage{"cache_inplace.reads", {}, 3, 52648}, Sabotage{"cache_read.overwritten", {}, 3, 46008}),
     [](const auto& info) {
       std::string name = info.param.check;
       for (char& c : name)
