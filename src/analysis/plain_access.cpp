@@ -60,6 +60,14 @@ std::optional<PlainAccess> PlainAccess::of(const BlockSite& site, const Region& 
   return access;
 }
 
+int64_t PlainAccess::instances(size_t level) const {
+  int64_t instances = 1;
+  for (const Dimension& d : dimensions_) instances = saturating_mul(instances, d.extent);
+  for (size_t i = level; i < loops_.size(); ++i)
+    if (loops_[i].used) instances = saturating_mul(instances, loops_[i].extent);
+  return instances;
+}
+
 bool PlainAccess::has_limits() const {
   return std::ranges::any_of(dimensions_, [](const Dimension& d) {
     return std::ranges::any_of(d.index.terms, [](const PlainTerm& t) { return t.limited; });

@@ -21,6 +21,8 @@ class PlainAccess {
   /// Whether the next iteration of a loop steps on in memory.
   bool moves(size_t loop) const { return loops_[loop].moves; }
   int64_t extent(size_t loop) const { return loops_[loop].extent; }
+  /// Elements, counted once for each iteration of the loops from `level` on that an index uses.
+  int64_t instances(size_t level) const;
   /// Whether an index has the lesser or greater of a loop and a constant.
   bool has_limits() const;
 

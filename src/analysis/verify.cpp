@@ -275,6 +275,15 @@ class Verifier {
       return plain ? *sites[static_cast<size_t>(site)].loops[i] : *general->loops[i];
     }
     int64_t extent(size_t i) const { return plain ? plain->extent(i) : general->extents[i]; }
+    int64_t instances(size_t level) const {
+      if (plain) return plain->instances(level);
+      int64_t instances = 1;
+      for (const AccessFootprint::Dimension& d : general->dimensions)
+        instances = detail::saturating_mul(instances, d.extent);
+      for (size_t i = level; i < general->loops.size(); ++i)
+        if (general->stride_elems[i] != 0) instances = detail::saturating_mul(instances, general->extents[i]);
+      return instances;
+    }
     bool moves(size_t i) const { return plain ? plain->moves(i) : general->stride_elems[i] != 0; }
     int64_t bytes(size_t level) const {
       return plain ? plain->elems(level) * buffer->dtype.element_bytes() : general->bytes(level);
@@ -410,26 +419,34 @@ class Verifier {
     return bytes;
   }
 
-  // Whole tiles: a register is addressed by a constant, so what lies beyond the buffer's bounds has its place, too.
-  static Result<int64_t> register_bytes(const std::vector<const StoredAccess*>& accesses, size_t level) {
-    const BufferNode& buffer = *accesses.front()->buffer;
-    std::vector<int64_t> extents;
+  static std::vector<int64_t> window_of(const std::vector<const StoredAccess*>& accesses, size_t level) {
     if (accesses.front()->plain) {
       std::vector<const PlainAccess*> plain;
       for (const StoredAccess* a : accesses) plain.push_back(&*a->plain);
-      extents = PlainAccess::window_extents(plain, level);
-    } else {
-      std::vector<const AccessFootprint*> general;
-      for (const StoredAccess* a : accesses) general.push_back(a->general.get());
-      extents = window_extents(general, level);
+      return PlainAccess::window_extents(plain, level);
     }
-    int64_t bytes = buffer.dtype.element_bytes();
+    std::vector<const AccessFootprint*> general;
+    for (const StoredAccess* a : accesses) general.push_back(a->general.get());
+    return window_extents(general, level);
+  }
+
+  // Whole tiles: a register is addressed by a constant, so what lies beyond the buffer's bounds has its place, too.
+  // Where all accesses go to the same window, what none of their iterations names (in strides over it) has none.
+  static Result<int64_t> register_bytes(const std::vector<const StoredAccess*>& accesses, size_t level) {
+    const BufferNode& buffer = *accesses.front()->buffer;
+    const std::vector<int64_t> extents = window_of(accesses, level);
+    int64_t elements = 1, named = 0;
     for (const int64_t extent : extents) {
       if (extent == 0)
         return fail(ErrorCode::E230, fmt::format("the size of register buffer {} is not constant", buffer.name));
-      bytes = detail::saturating_mul(bytes, extent);
+      elements = detail::saturating_mul(elements, extent);
     }
-    return bytes;
+    bool same = true;
+    for (const StoredAccess* a : accesses) {
+      named = std::max(named, a->instances(level));
+      same = same && (accesses.size() == 1 || window_of({a}, level) == extents);
+    }
+    return detail::saturating_mul(same ? std::min(elements, named) : elements, buffer.dtype.element_bytes());
   }
 
   Result<> check_register_access(const StoredAccess& a, size_t level) {

@@ -92,7 +92,8 @@ class EqualityDatabase : public ForwardingDatabase {
     const auto carried = replay_anchor(*workload, *origin, *trace);
     if (!carried) return false;
     record.trace = to_text(carried->trace());
-    record.decisions = {carried->decisions().begin(), carried->decisions().end()};
+    const DecisionMap decisions = carried->decisions();
+    record.decisions = {decisions.begin(), decisions.end()};
     return true;
   }
 
