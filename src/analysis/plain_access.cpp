@@ -60,56 +60,60 @@ std::optional<PlainAccess> PlainAccess::of(const BlockSite& site, const Region& 
   return access;
 }
 
-int64_t PlainAccess::instances(size_t level) const {
-  int64_t instances = 1;
-  for (const Dimension& d : dimensions_) instances = saturating_mul(instances, d.extent);
-  for (size_t i = level; i < loops_.size(); ++i)
-    if (loops_[i].used) instances = saturating_mul(instances, loops_[i].extent);
-  return instances;
-}
-
-bool PlainAccess::has_limits() const {
-  return std::ranges::any_of(dimensions_, [](const Dimension& d) {
-    return std::ranges::any_of(d.index.terms, [](const PlainTerm& t) { return t.limited; });
-  });
-}
-
-std::vector<int64_t> PlainAccess::window_extents(std::span<const PlainAccess* const> accesses, size_t level) {
-  std::vector<int64_t> extents;
-  if (accesses.empty()) return extents;
+std::optional<int64_t> PlainAccess::window_elems(std::span<const PlainAccess* const> accesses, size_t level) {
   const PlainAccess& first = *accesses.front();
-  // What the loops outside make of an index; those that run once add a constant.
-  const auto outside = [&](const PlainAccess& a, const PlainSum& index, size_t loop) {
-    int64_t coeff = 0;
-    for (const PlainTerm& t : index.terms)
-      if (t.loop == loop && a.ranges_[loop].extent > 1) coeff += t.coeff;
-    return coeff;
+  // Whether the loops outside make the same of two indices; those that run once add a constant.
+  const auto moves_alike = [&](const PlainSum& a, const PlainSum& b) {
+    const auto is_in = [&](const PlainTerm& t, const PlainSum& sum) {
+      return std::ranges::any_of(sum.terms, [&](const PlainTerm& u) {
+        return t.loop == u.loop && t.coeff == u.coeff && t.limited == u.limited &&
+               (!t.limited || (t.is_min == u.is_min && t.limit == u.limit));
+      });
+    };
+    const auto all_in = [&](const PlainSum& x, const PlainSum& y) {
+      return std::ranges::all_of(x.terms, [&](const PlainTerm& t) {
+        return t.loop >= level || first.ranges_[t.loop].extent <= 1 || is_in(t, y);
+      });
+    };
+    return all_in(a, b) && all_in(b, a);
   };
+  int64_t elems = 1, named = 0;
+  bool all_the_same = true;
   for (size_t d = 0; d < first.dimensions_.size(); ++d) {
     const PlainSum& anchor = first.dimensions_[d].index;
-    int64_t low = INT64_MAX, high = INT64_MIN;
+    Interval window;
     bool one_window = true;
     for (const PlainAccess* a : accesses) {
       const Dimension& here = a->dimensions_[d];
-      LinearForm apart = here.index.outer;
-      apart.add(anchor.outer, -1);
-      one_window = one_window && apart.terms.empty();
-      for (size_t i = 0; i < level; ++i)
-        one_window = one_window && outside(*a, here.index, i) == outside(first, anchor, i);
-      int64_t least = here.index.constant + apart.constant, greatest = least;
+      if (!here.index.outer.terms.empty() || !anchor.outer.terms.empty()) {
+        LinearForm apart = here.index.outer;
+        apart.add(anchor.outer, -1);
+        one_window = one_window && apart.terms.empty();
+      }
+      one_window = one_window && (a == &first || moves_alike(here.index, anchor));
+      Interval own = Interval::single(here.index.constant);
       for (const PlainTerm& t : here.index.terms) {
         const PlainLoop& loop = a->ranges_[t.loop];
         if (t.loop < level && loop.extent > 1) continue;
+        if (t.limited) return std::nullopt;
         const int64_t from = t.coeff * loop.min, to = t.coeff * (loop.min + loop.extent - 1);
-        least += std::min(from, to);
-        greatest += std::max(from, to);
+        own = {own.min + std::min(from, to), own.max + std::max(from, to)};
       }
-      low = std::min(low, least);
-      high = std::max(high, greatest + here.extent - 1);
+      own.max += here.extent - 1;
+      all_the_same = all_the_same && (a == &first || (own.min == window.min && own.max == window.max));
+      window = a == &first ? own : Interval{std::min(window.min, own.min), std::max(window.max, own.max)};
     }
-    extents.push_back(one_window ? high - low + 1 : first.dimensions_[d].shape);
+    all_the_same = all_the_same && one_window;
+    elems = saturating_mul(elems, one_window ? window.max - window.min + 1 : first.dimensions_[d].shape);
   }
-  return extents;
+  for (const PlainAccess* a : accesses) {
+    int64_t instances = 1;
+    for (const Dimension& d : a->dimensions_) instances = saturating_mul(instances, d.extent);
+    for (size_t i = level; i < a->loops_.size(); ++i)
+      if (a->loops_[i].used) instances = saturating_mul(instances, a->loops_[i].extent);
+    named = std::max(named, instances);
+  }
+  return all_the_same ? std::min(elems, named) : elems;
 }
 
 int64_t PlainAccess::elems(size_t level) const {

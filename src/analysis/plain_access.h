@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "analysis/sites.h"
 #include "arith/plain_map.h"
@@ -21,14 +20,10 @@ class PlainAccess {
   /// Whether the next iteration of a loop steps on in memory.
   bool moves(size_t loop) const { return loops_[loop].moves; }
   int64_t extent(size_t loop) const { return loops_[loop].extent; }
-  /// Elements, counted once for each iteration of the loops from `level` on that an index uses.
-  int64_t instances(size_t level) const;
-  /// Whether an index has the lesser or greater of a loop and a constant.
-  bool has_limits() const;
-
-  /// As window_extents of footprint.h, of accesses to one buffer without such limits, in no order of dimensions. The
-  /// loops outside of `level` are the same for all of them.
-  static std::vector<int64_t> window_extents(std::span<const PlainAccess* const> accesses, size_t level);
+  /// The elements of the window that window_extents of footprint.h tells of, of accesses to one buffer. Where all go to
+  /// the same window, those that no iteration names (in strides over it) do not count. The loops outside of `level` are
+  /// the same for all of them. Nothing where an index has the lesser or greater of a loop from there on and a constant.
+  static std::optional<int64_t> window_elems(std::span<const PlainAccess* const> accesses, size_t level);
 
  private:
   struct Loop {

@@ -275,15 +275,6 @@ class Verifier {
       return plain ? *sites[static_cast<size_t>(site)].loops[i] : *general->loops[i];
     }
     int64_t extent(size_t i) const { return plain ? plain->extent(i) : general->extents[i]; }
-    int64_t instances(size_t level) const {
-      if (plain) return plain->instances(level);
-      int64_t instances = 1;
-      for (const AccessFootprint::Dimension& d : general->dimensions)
-        instances = detail::saturating_mul(instances, d.extent);
-      for (size_t i = level; i < general->loops.size(); ++i)
-        if (general->stride_elems[i] != 0) instances = detail::saturating_mul(instances, general->extents[i]);
-      return instances;
-    }
     bool moves(size_t i) const { return plain ? plain->moves(i) : general->stride_elems[i] != 0; }
     int64_t bytes(size_t level) const {
       return plain ? plain->elems(level) * buffer->dtype.element_bytes() : general->bytes(level);
@@ -301,8 +292,7 @@ class Verifier {
         for (const Region& region : *regions) {
           if (std::ranges::find(buffers, region.buffer) == buffers.end()) continue;
           auto plain = PlainAccess::of(sites_[i], region);
-          if (!plain || (region.buffer->scope == kScopeRegister && plain->has_limits()))
-            return general_accesses_of(buffers);
+          if (!plain) return general_accesses_of(buffers);
           accesses.push_back({static_cast<int>(i), region.buffer.get(), std::move(plain), nullptr});
         }
     return accesses;
@@ -362,13 +352,13 @@ class Verifier {
       for (const StoredAccess& a : accesses)
         if (a.buffer == s.buffer.get()) leave_steps(*sites_[static_cast<size_t>(a.site)].block, s);
       for (const StmtNode* n : s.place) s.level += n->kind == StmtKind::kFor;
-      std::vector<const StoredAccess*> all;
+      SmallVector<const StoredAccess*, 8> all;
       for (const StoredAccess& a : accesses)
         if (a.buffer == s.buffer.get()) all.push_back(&a);
       if (s.buffer->scope == kScopeRegister) {
         for (const StoredAccess* a : all) FETTLE_TRY_VOID(check_register_access(*a, s.level));
         if (!all.empty()) {
-          FETTLE_TRY(s.bytes, register_bytes(all, s.level));
+          FETTLE_TRY(s.bytes, register_bytes(s.buffer, all, s.level));
         }
       } else {
         for (const StoredAccess* a : all) s.bytes = std::max(s.bytes, bytes_of_one_copy(*a, s.level));
@@ -419,34 +409,42 @@ class Verifier {
     return bytes;
   }
 
-  static std::vector<int64_t> window_of(const std::vector<const StoredAccess*>& accesses, size_t level) {
-    if (accesses.front()->plain) {
-      std::vector<const PlainAccess*> plain;
-      for (const StoredAccess* a : accesses) plain.push_back(&*a->plain);
-      return PlainAccess::window_extents(plain, level);
-    }
-    std::vector<const AccessFootprint*> general;
-    for (const StoredAccess* a : accesses) general.push_back(a->general.get());
-    return window_extents(general, level);
-  }
-
   // Whole tiles: a register is addressed by a constant, so what lies beyond the buffer's bounds has its place, too.
   // Where all accesses go to the same window, what none of their iterations names (in strides over it) has none.
-  static Result<int64_t> register_bytes(const std::vector<const StoredAccess*>& accesses, size_t level) {
-    const BufferNode& buffer = *accesses.front()->buffer;
-    const std::vector<int64_t> extents = window_of(accesses, level);
+  Result<int64_t> register_bytes(const Buffer& buffer, std::span<const StoredAccess* const> accesses,
+                                 size_t level) const {
+    const int64_t element_bytes = buffer->dtype.element_bytes();
+    if (accesses.front()->plain) {
+      SmallVector<const PlainAccess*, 8> plain;
+      for (const StoredAccess* a : accesses) plain.push_back(&*a->plain);
+      if (const auto elements = PlainAccess::window_elems(plain, level))
+        return detail::saturating_mul(*elements, element_bytes);
+    }
+    const std::vector<AccessFootprint> footprints = access_footprints_of(func_, sites_, {buffer});
+    std::vector<const AccessFootprint*> general;
+    for (const AccessFootprint& a : footprints) general.push_back(&a);
+    const std::vector<int64_t> extents = window_extents(general, level);
     int64_t elements = 1, named = 0;
     for (const int64_t extent : extents) {
       if (extent == 0)
-        return fail(ErrorCode::E230, fmt::format("the size of register buffer {} is not constant", buffer.name));
+        return fail(ErrorCode::E230, fmt::format("the size of register buffer {} is not constant", buffer->name));
       elements = detail::saturating_mul(elements, extent);
     }
     bool same = true;
-    for (const StoredAccess* a : accesses) {
-      named = std::max(named, a->instances(level));
-      same = same && (accesses.size() == 1 || window_of({a}, level) == extents);
+    for (const AccessFootprint& a : footprints) {
+      named = std::max(named, instances_of(a, level));
+      same = same && (footprints.size() == 1 || window_extents({&a}, level) == extents);
     }
-    return detail::saturating_mul(same ? std::min(elements, named) : elements, buffer.dtype.element_bytes());
+    return detail::saturating_mul(same ? std::min(elements, named) : elements, element_bytes);
+  }
+
+  // Elements, counted once for each iteration of the loops from `level` on that move the access.
+  static int64_t instances_of(const AccessFootprint& a, size_t level) {
+    int64_t instances = 1;
+    for (const AccessFootprint::Dimension& d : a.dimensions) instances = detail::saturating_mul(instances, d.extent);
+    for (size_t i = level; i < a.loops.size(); ++i)
+      if (a.stride_elems[i] != 0) instances = detail::saturating_mul(instances, a.extents[i]);
+    return instances;
   }
 
   Result<> check_register_access(const StoredAccess& a, size_t level) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 namespace fettle::fuzz {
 namespace {
 
@@ -12,6 +14,8 @@ struct Sabotage {
   uint64_t seed;
   int64_t first_case = 0;  // where it takes long to get there
 };
+
+void PrintTo(const Sabotage& sabotage, std::ostream* out) { *out << "seed " << sabotage.seed; }
 
 class Sabotaged : public ::testing::TestWithParam<Sabotage> {};
 
