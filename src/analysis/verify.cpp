@@ -420,9 +420,12 @@ class Verifier {
       if (const auto elements = PlainAccess::window_elems(plain, level))
         return detail::saturating_mul(*elements, element_bytes);
     }
-    const std::vector<AccessFootprint> footprints = access_footprints_of(func_, sites_, {buffer});
+    std::vector<AccessFootprint> footprints;
+    if (accesses.front()->plain) footprints = access_footprints_of(func_, sites_, {buffer});
     std::vector<const AccessFootprint*> general;
     for (const AccessFootprint& a : footprints) general.push_back(&a);
+    for (const StoredAccess* a : accesses)
+      if (!a->plain) general.push_back(a->general.get());
     const std::vector<int64_t> extents = window_extents(general, level);
     int64_t elements = 1, named = 0;
     for (const int64_t extent : extents) {
@@ -431,9 +434,9 @@ class Verifier {
       elements = detail::saturating_mul(elements, extent);
     }
     bool same = true;
-    for (const AccessFootprint& a : footprints) {
-      named = std::max(named, instances_of(a, level));
-      same = same && (footprints.size() == 1 || window_extents({&a}, level) == extents);
+    for (const AccessFootprint* a : general) {
+      named = std::max(named, instances_of(*a, level));
+      same = same && (general.size() == 1 || window_extents({a}, level) == extents);
     }
     return detail::saturating_mul(same ? std::min(elements, named) : elements, element_bytes);
   }
