@@ -5,6 +5,7 @@
 #include "ir/text.h"
 #include "measure/builder.h"
 #include "measure/local_measurer.h"
+#include "measure/outcome.h"
 #include "target/target.h"
 
 namespace fettle {
@@ -35,16 +36,7 @@ bool says_something(const MeasureResult& result) {
 
 Record record_of_check(const Record& checked, const MeasureResult& now) {
   Record record = checked;
-  record.error = now.error;
-  record.signal = now.signal;
-  record.message = now.message;
-  record.median_s = now.median_s;
-  record.min_s = now.min_s;
-  record.half_width = now.half_width;
-  record.repeats = now.repeats;
-  record.raced_out = now.raced_out;
-  record.checked = now.checked;
-  record.lost_worker = now.lost_worker;
+  set_outcome(record, now);
   record.created_ns = now_ns();
   record.run = 0;
   record.elapsed_s = 0;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cost/atom_table.h"
+#include "measure/outcome.h"
 #include "tune/bound.h"
 #include "tune/describe.h"
 
@@ -188,16 +189,8 @@ Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& resu
   record.task = key_;
   record.trace = bench_->trace(candidate);
   record.decisions.insert(candidate.decisions.begin(), candidate.decisions.end());
-  record.error = result.error;
-  record.signal = result.signal;
-  record.message = result.message;
-  record.median_s = result.median_s;
-  record.min_s = result.min_s;
-  record.half_width = result.half_width;
-  record.repeats = result.repeats;
-  record.raced_out = result.raced_out;
+  set_outcome(record, result);
   record.checked = result.ok() && (result.checked || &candidate == default_);
-  record.lost_worker = result.lost_worker;
   record.machine = describe(*session_.target);
   record.created_ns = now_ns();
   record.run = session_.options.run;
