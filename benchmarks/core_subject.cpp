@@ -26,25 +26,38 @@
 namespace fettle::bench {
 namespace {
 
-// A schedule's kernel as the benchmark wants it. Parameters: source, weights, result.
-Result<Kernel> kernel_of(const std::string& name, const Shape& shape, const Schedule& schedule, const Target& target,
-                         int threads) {
-  FETTLE_TRY(LocalKernel built, LocalKernel::build(schedule.func(), target, {.threads = threads, .huge_pages = true}));
-  auto kernel = std::make_shared<LocalKernel>(std::move(built));
+using LocalKernels = std::shared_ptr<std::vector<LocalKernel>>;
+
+Kernel kernel_of(const std::string& name, const Shape& shape, LocalKernels places) {
+  std::vector<Contender> contenders;
+  for (LocalKernel& kernel : *places)
+    contenders.push_back({.name = name, .run = [places, &kernel] { kernel.call(); }, .flops = shape.flops()});
   Kernel result;
-  result.contender.name = name;
-  result.contender.flops = shape.flops();
-  result.contender.run = [kernel] { kernel->call(); };
-  result.load = [kernel](std::span<const float> source, std::span<const float> weights) {
-    kernel->set_logical<float>(0, source);
-    kernel->set_logical<float>(1, weights);
-    (void)kernel->run_prologue();
+  result.contender = in_turn(std::move(contenders));
+  result.load = [places](std::span<const float> source, std::span<const float> weights) {
+    for (LocalKernel& kernel : *places) {
+      kernel.set_logical<float>(0, source);
+      kernel.set_logical<float>(1, weights);
+      (void)kernel.run_prologue();
+    }
   };
-  result.store = [kernel](std::span<float> destination) {
-    const std::vector<float> values = kernel->logical<float>(2);
+  result.store = [places](std::span<float> destination) {
+    const std::vector<float> values = places->front().logical<float>(2);
     std::copy(values.begin(), values.end(), destination.begin());
   };
   return result;
+}
+
+// A schedule's kernel as the benchmark wants it. Parameters: source, weights, result.
+Result<Kernel> kernel_of(const std::string& name, const Shape& shape, const Schedule& schedule, const Target& target,
+                         int threads) {
+  const auto places = std::make_shared<std::vector<LocalKernel>>();
+  LocalKernelOptions options = {.threads = threads, .huge_pages = true, .cache = std::make_shared<ObjectCache>()};
+  for (int i = 0; i < kPlaces; ++i) {
+    FETTLE_TRY(LocalKernel built, LocalKernel::build(schedule.func(), target, options));
+    places->push_back(std::move(built));
+  }
+  return kernel_of(name, shape, places);
 }
 
 // [rows, columns] → [columns, rows]
@@ -156,20 +169,26 @@ Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
   return result;
 }
 
-// Random points of the rules' space, distinct in what they become.
+// Random points of the rules' space, distinct in what they become. All use the same memory, one after the other.
 Result<std::vector<RandomCandidate>> random_candidates(const Shape& shape, int count, std::uint64_t seed) {
   const auto target = std::make_shared<const Target>(detect_host(1));
   const AtomTable* atoms = atom_table(*target);
   const Func program = program_of(shape);
   std::vector<RandomCandidate> candidates;
   std::set<Digest> seen;
+  const auto memory = std::make_shared<SharedMemory>(true);
   for (int draw = 0; draw < 20 * count && static_cast<int>(candidates.size()) < count; ++draw) {
     auto schedule = rule_space().generate(program, target, 1, hash_combine(seed, draw), nullptr);
     if (!schedule || !seen.insert(canonical_hash(schedule->func())).second) continue;
     const Result<LoweredKernel> lowered = lower(schedule->func(), *target);
     if (!lowered) continue;
     candidates.push_back({predict_seconds(*lowered, *target, 1, atoms) * 1e9,
-                          [shape, target, made = *schedule] { return kernel_of("random", shape, made, *target, 1); }});
+                          [shape, target, memory, made = *schedule]() -> Result<Kernel> {
+                            FETTLE_TRY(LocalKernel built, LocalKernel::build(made.func(), *target, {.memory = memory}));
+                            const auto places = std::make_shared<std::vector<LocalKernel>>();
+                            places->push_back(std::move(built));
+                            return kernel_of("random", shape, places);
+                          }});
   }
   return candidates;
 }

@@ -196,7 +196,7 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     Schedule s(matmul_func(p));
     s.set_target(std::make_shared<const Target>(target));
     GemmTiles tiles{.rows = 6, .vectors = 4, .ask_rows = p.m * p.k > (2 << 20)};
-    if (p.m == 197) tiles = {.rows = 14, .vectors = 2};
+    if (p.m == 197 && !far_caches) tiles = {.rows = 14, .vectors = 2};
     if (p.m == 40) tiles = {.rows = 8, .vectors = 2};
     if (p.m == 77) tiles = {.rows = 7, .vectors = 3};
     if (far_caches) {
@@ -205,13 +205,9 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
       tiles.unroll = 4;
       if (p.m == 40) tiles.vectors = 3;
       if (p.m == 77) tiles.rows = 13, tiles.vectors = 2;
-      // All of B stays in L2, or half a mebibyte at a time, and the rows of a tile in L1.
-      const int64_t b_bytes = p.k * p.n * 4;
-      if (p.m >= 512 && p.m <= 1024) tiles.rows_outside = true;
-      if (b_bytes <= target.caches[1].size_bytes / 2)
-        tiles.rows = 14, tiles.vectors = 2;
-      else if (tiles.rows_outside)
-        tiles.block = 256;
+      // Half a mebibyte of B at a time stays in L2, of which no more than that is certain where the pages are small, and
+      // the rows of a tile in L1.
+      if (p.m >= 512 && p.m <= 1024) tiles.rows_outside = true, tiles.block = 256;
     }
     FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;

@@ -146,15 +146,20 @@ class CoreBenchmark {
     return std::move(*kernel);
   }
 
-  Result<OnednnOp> peer(const Shape& shape, int threads, std::vector<float>* expected) const {
-    FETTLE_TRY(OnednnOp op,
-               shape.matmul ? OnednnOp::matmul(*shape.matmul, threads) : OnednnOp::convolution(*shape.conv, threads));
+  /// The peer in as many places as the others; `expected`: what it computes.
+  Result<Contender> peer(const Shape& shape, int threads, std::vector<float>* expected) const {
     const Sizes sizes = sizes_of(shape);
-    op.load(integers(sizes.source, 1), integers(sizes.weights, 2), {});
-    op.run();
-    expected->resize(sizes.destination);
-    op.store(*expected);
-    return op;
+    std::vector<Contender> places;
+    for (int i = 0; i < kPlaces; ++i) {
+      FETTLE_TRY(OnednnOp op,
+                 shape.matmul ? OnednnOp::matmul(*shape.matmul, threads) : OnednnOp::convolution(*shape.conv, threads));
+      op.load(integers(sizes.source, 1), integers(sizes.weights, 2), {});
+      op.run();
+      expected->resize(sizes.destination);
+      op.store(*expected);
+      places.push_back(op.contender());
+    }
+    return in_turn(std::move(places));
   }
 
   /// One comparison, all that exist side by side: the peer, the hand trace, the default and the tuned kernel.
@@ -168,7 +173,7 @@ class CoreBenchmark {
     }
     // One entry a contender, in the order they are timed; the peer is first.
     std::vector<Kernel> kernels(1);
-    kernels[0].contender = op->contender();
+    kernels[0].contender = *op;
     std::optional<std::size_t> hand;
     std::optional<std::size_t> untuned;
     std::optional<std::size_t> tuned;
@@ -202,6 +207,9 @@ class CoreBenchmark {
           shape.matmul ? std::optional<Bound>(at_least(shape.hand_of_peak)) : std::nullopt;
       const std::optional<Bound> of_peer = shape.conv ? std::optional<Bound>(at_least(0.98)) : std::nullopt;
       report_.add(shape.name + ", hand trace", hand ? 100 * timed->of_peak(*hand).median : kNan, "% of peak", of_peak);
+      if (shape.matmul)
+        report_.add(shape.name + ", hand trace, best place in memory",
+                    hand ? 100 * timed->of_peak_in_best(*hand, kPlaces) : kNan, "% of peak");
       report_.add(shape.name + ", hand trace", hand ? timed->speed_over(*hand, 0).median : kNan, "of oneDNN", of_peer);
     }
     const auto against_hand = [&](const std::string& what, std::optional<std::size_t> which, double limit) {
@@ -222,7 +230,7 @@ class CoreBenchmark {
     auto kernel = op ? checked(subject_.untuned(shape, 1), shape, expected, "default") : std::nullopt;
     double own = kNan, peers = kNan;
     if (op && kernel) {
-      const Contender contenders[] = {op->contender(), kernel->contender};
+      const Contender contenders[] = {*op, kernel->contender};
       if (const auto timed = time_paired(contenders, peak_, {.time_limit_s = options_.timing_s})) {
         own = 100 * timed->of_peak(1).median;
         peers = 100 * timed->of_peak(0).median;
@@ -254,7 +262,7 @@ class CoreBenchmark {
     double share = kNan;
     if (op && kernel) {
       PeakMeter peak(2);
-      const Contender contenders[] = {op->contender(), kernel->contender};
+      const Contender contenders[] = {*op, kernel->contender};
       if (const auto timed = time_paired(contenders, peak, {.time_limit_s = options_.timing_s})) {
         share = 100 * timed->of_peak(1).median;
         report_.add(shape.name + ", 2 threads, oneDNN", 100 * timed->of_peak(0).median, "% of peak");

@@ -14,6 +14,9 @@
 
 namespace fettle::bench {
 
+/// So many copies of its buffers has each kernel that is compared: in_turn.
+inline constexpr int kPlaces = 5;
+
 /// Compiled code for one shape, ready to run on its own buffers, in its own layouts.
 struct Kernel {
   /// One run: all work on activations, padding included; what depends on the weights alone is done in `load`.

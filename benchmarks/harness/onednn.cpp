@@ -212,7 +212,7 @@ double OnednnOp::flops() const { return state_->flops; }
 std::string OnednnOp::implementation() const { return state_->implementation; }
 
 Contender OnednnOp::contender(std::string name) {
-  return {.name = std::move(name), .run = [state = state_.get()] { state->run(); }, .flops = state_->flops};
+  return {.name = std::move(name), .run = [state = state_] { state->run(); }, .flops = state_->flops};
 }
 
 std::string onednn_version() {

@@ -69,13 +69,13 @@ class OnednnOp {
   double flops() const;
   /// oneDNN's name of the kernel it chose, e.g. "brg:avx512_core".
   std::string implementation() const;
-  /// The operator as a contender; it must outlive the contender.
+  /// The operator as a contender, which keeps what it needs of it.
   Contender contender(std::string name = "oneDNN");
 
  private:
   struct State;
   explicit OnednnOp(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 /// "3.2.0".

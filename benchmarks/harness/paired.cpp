@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
 
 #include "harness/quiesce.h"
 
@@ -55,6 +56,15 @@ bool tight(const PairedResult& result, double half_width) {
 
 }  // namespace
 
+Contender in_turn(std::vector<Contender> places) {
+  Contender result = places.at(0);
+  const auto at = std::make_shared<std::size_t>(0);
+  const auto all = std::make_shared<const std::vector<Contender>>(std::move(places));
+  result.run = [at, all] { (*all)[*at].run(); };
+  result.prepare = [at, all](int round) { *at = static_cast<std::size_t>(round) % all->size(); };
+  return result;
+}
+
 Estimate PairedResult::time_ns(std::size_t contender) const {
   return over_rounds(rounds, [&](const Round& round) { return round.time_ns[contender]; });
 }
@@ -63,6 +73,17 @@ Estimate PairedResult::of_peak(std::size_t contender) const {
   return over_rounds(rounds, [&](const Round& round) {
     return flops[contender] / round.time_ns[contender] / round.peak_gflops[contender];
   });
+}
+
+double PairedResult::of_peak_in_best(std::size_t contender, int places) const {
+  double best = 0;
+  for (int place = 0; place < places; ++place) {
+    PairedResult in_place = {.flops = flops};
+    std::copy_if(rounds.begin(), rounds.end(), std::back_inserter(in_place.rounds),
+                 [&](const Round& round) { return round.number % places == place; });
+    if (!in_place.rounds.empty()) best = std::max(best, in_place.of_peak(contender).median);
+  }
+  return best;
 }
 
 Estimate PairedResult::speed_over(std::size_t a, std::size_t b) const {
@@ -120,6 +141,7 @@ Result<PairedResult> time_paired(std::span<const Contender> contenders, PeakMete
       if (static_cast<int>(result.rounds.size()) >= options.min_rounds && tight(result, options.half_width)) break;
     }
     Round round;
+    round.number = done;
     round.time_ns.resize(count);
     round.peak_gflops.resize(count);
     result.idle &= quiesce();
@@ -127,6 +149,7 @@ Result<PairedResult> time_paired(std::span<const Contender> contenders, PeakMete
     round.lowest_peak = before;
     for (std::size_t turn = 0; turn < count; ++turn) {
       const std::size_t i = (turn + static_cast<std::size_t>(done)) % count;
+      if (contenders[i].prepare) contenders[i].prepare(done);
       result.idle &= quiesce();
       if (warm[i] && !contenders[i].timed) contenders[i].run();
       FETTLE_TRY(round.time_ns[i], time_batch(contenders[i], result.runs_a_batch[i]));

@@ -21,7 +21,14 @@ struct Contender {
   /// In place of `run` where the work is timed elsewhere (another process): does it once untimed, then `runs` times,
   /// and returns the mean time of one of these in ns.
   std::function<Result<double>(int runs)> timed = nullptr;
+  /// Called before each round, untimed.
+  std::function<void(int round)> prepare = nullptr;
 };
+
+/// The same work in several places of memory, in each for a round in turn. Which pages of the machine a buffer gets,
+/// and what of them collides in a cache indexed by physical addresses, is luck: where a hypervisor hands out small
+/// pages, it changes times by up to a fifth. E.g. contenders {run in A}, {run in B} → one that runs in A, B, A, …
+Contender in_turn(std::vector<Contender> places);
 
 struct PairedOptions {
   /// A batch repeats the work until it takes about this long, so that reading the clock does not count.
@@ -46,6 +53,7 @@ struct PairedOptions {
 
 /// One pass over all contenders, each once, next to each other in time.
 struct Round {
+  int number = 0;                   // counted from 0, those left out included
   std::vector<double> time_ns;      // of one run, by contender
   std::vector<double> peak_gflops;  // by contender: mean of the slices just before and just after its batch
   double lowest_peak = 0;           // of all slices in the round
@@ -65,6 +73,8 @@ struct PairedResult {
   Estimate time_ns(std::size_t contender) const;
   /// Rate over the peak measured beside it (1 = peak).
   Estimate of_peak(std::size_t contender) const;
+  /// The same where in_turn had `places`: the best of them alone.
+  double of_peak_in_best(std::size_t contender, int places) const;
   /// Speed of a over the speed of b, paired by round (above 1: a is faster).
   Estimate speed_over(std::size_t a, std::size_t b) const;
   /// Peak rate over the rounds kept, GFLOP/s.

@@ -97,6 +97,21 @@ TEST(TimePaired, RunsLocalWorkInEveryRound) {
   EXPECT_GT(result->peak_gflops().min, 0);
 }
 
+TEST(TimePaired, PlacesTakeTurns) {
+  PeakMeter peak(1);
+  int runs[3] = {0, 0, 0};
+  std::vector<Contender> places;
+  for (int& count : runs) places.push_back({.name = "place", .run = [&count] { ++count; }, .flops = 1});
+  const Contender contenders[] = {in_turn(places)};
+  const auto result = time_paired(
+      contenders, peak, {.batch_ns = 1, .peak_slice_ns = 1e4, .min_rounds = 6, .max_rounds = 6, .min_kept = 6});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(runs[1], runs[2]);
+  EXPECT_EQ(runs[1], 2 * (result->runs_a_batch[0] + 1));
+  EXPECT_GT(runs[0], runs[1]);  // its size was found there
+  EXPECT_GE(result->of_peak_in_best(0, 3), result->of_peak(0).median);
+}
+
 TEST(TimePaired, HandsOnAnError) {
   PeakMeter peak(1);
   const Contender contenders[] = {

@@ -296,7 +296,7 @@ void BodyReader::read_value(const Expr& e) {
     case ExprKind::kCall: {
       const auto* n = e.as<CallNode>();
       if (n->name == "prefetch") {  // takes a load's place, of which there are enough
-        (n->args.size() > 1 ? work_.asks_far : work_.asks_near) = true;
+        (n->args.size() > 1 ? work_.far_requests : work_.near_requests) += copies_;
         return;
       }
       const auto saved = std::pair(counts_, copies_);

@@ -30,9 +30,10 @@ class Estimator {
     const double crowd = 1 + 0.4 * (threads_ - 1);  // on what threads share
     for (size_t i = 0; i < nests.size(); ++i) {
       const double work_before = out_.step_s + out_.edge_s + out_.plain_s, calls_before = out_.calls;
-      asks_near_ = asks_far_ = false;
+      const double near_before = out_.near_requests, far_before = out_.far_requests;
       visit(*nests[i], 1, 0, nullptr, false);
       const double work_s = out_.step_s + out_.edge_s + out_.plain_s - work_before;
+      const bool asks_near = out_.near_requests > near_before, asks_far = out_.far_requests > far_before;
       std::array<double, kSources> move_s{}, late_s{};
       double move_all_s = 0;
       for (size_t level = 0; level < kSources; ++level) {
@@ -40,7 +41,7 @@ class Estimator {
         const double weighted = traffic[i].read[level] + costs_.write_weight[level] * traffic[i].written[level];
         move_s[level] = weighted * costs_.line_cycles[level] / costs_.hz * (level + 1 == kSources ? crowd : 1);
         late_s[level] =
-            (lines * costs_.latency_cycles[level] * ((level == 0 ? asks_near_ : asks_far_) ? kAskedShows : 1) +
+            (lines * costs_.latency_cycles[level] * ((level == 0 ? asks_near : asks_far) ? kAskedShows : 1) +
              traffic[i].edge[level] * costs_.edge_line_cycles[level]) /
             costs_.hz;
         out_.edge_lines[level] += traffic[i].edge[level];
@@ -120,8 +121,8 @@ class Estimator {
 
   void body(const CostNode& node, double runs, const CostNode* loop, bool in_atom) {
     const Work& work = node.work;
-    asks_near_ |= work.asks_near;
-    asks_far_ |= work.asks_far;
+    out_.near_requests += runs * work.near_requests;
+    out_.far_requests += runs * work.far_requests;
     out_.flops += runs * work.flops;
     out_.fma += runs * work.fma;
     out_.arithmetic += runs * work.arithmetic;
@@ -146,7 +147,8 @@ class Estimator {
     // Several steps in one iteration are as many of those that were measured.
     const double steps = work.fma > 0 ? std::max(1.0, std::floor(work.fma / work.accumulators)) : 1;
     Work step = work;
-    for (double* part : {&step.fma, &step.arithmetic, &step.loads, &step.broadcasts, &step.stores}) *part /= steps;
+    for (double* part : {&step.fma, &step.arithmetic, &step.loads, &step.broadcasts, &step.stores, &step.far_requests})
+      *part /= steps;
     double cycles = steps * work_cycles(step, costs_, true);
     // Beyond some ways of a set, rows' lines come anew; more so beside others that use the same cache.
     const double crowded = mode == RowMode::kConflict
@@ -211,8 +213,7 @@ class Estimator {
   Estimate out_;
   std::set<std::string> names_;
   bool atom_loops_ = false;
-  bool asks_near_ = false, asks_far_ = false;  // the nest's prefetches, as far as it was seen
-  double code_missing_ = 0;                    // share of the atom's code that is not at hand when it is needed
+  double code_missing_ = 0;  // share of the atom's code that is not at hand when it is needed
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Estimate {
   double step_rows = 0, step_vectors = 0;  // summed over steps
   double latency_bound = 0;                // steps whose accumulators are too few
   double spilled = 0;                      // registers, summed over steps
+  double near_requests = 0, far_requests = 0;
   std::array<double, kSources> read_lines{}, written_lines{}, edge_lines{};
   double code_bytes = 0, footprint_bytes = 0, parameter_bytes = 0, scratch_bytes = 0;
   double parallel_extent = 0, parallel_loops = 0, parallel_waste = 1;  // threads' time over useful time

@@ -35,13 +35,13 @@ struct Work {
   double loads = 0;       // vectors and scalars; broadcasts included
   double broadcasts = 0;  // of the loads: one element to all lanes
   double stores = 0;
-  double gathers = 0;                        // lanes loaded or stored one by one
-  double divisions = 0;                      // and square roots
-  double flops = 0;                          // that the lanes do, surplus included
-  double accumulators = 0;                   // register vectors that are read and written
-  double live_registers = 0;                 // register buffers around the piece
-  bool carried_through_memory = false;       // reads what the iteration before wrote
-  bool asks_near = false, asks_far = false;  // prefetches into the first-level cache, into the second
+  double gathers = 0;                          // lanes loaded or stored one by one
+  double divisions = 0;                        // and square roots
+  double flops = 0;                            // that the lanes do, surplus included
+  double accumulators = 0;                     // register vectors that are read and written
+  double live_registers = 0;                   // register buffers around the piece
+  bool carried_through_memory = false;         // reads what the iteration before wrote
+  double near_requests = 0, far_requests = 0;  // prefetches into the first-level cache, into the second
   int vector_loads() const { return static_cast<int>(loads - broadcasts); }
 };
 

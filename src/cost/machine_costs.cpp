@@ -33,7 +33,7 @@ double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop) {
   double cycles =
       std::max({work.fma / costs.fma_per_cycle, arithmetic / (2 * costs.fma_per_cycle), loads / costs.loads_per_cycle,
                 stores / costs.stores_per_cycle, (arithmetic + loads + stores + 2) / costs.issue_per_cycle});
-  cycles += 6 * work.divisions + 1.2 * spilled;
+  cycles += 6 * work.divisions + 1.2 * spilled + costs.request_cycles * work.far_requests;
   if (in_loop && work.accumulators > 0) {
     // Each accumulator waits for itself.
     cycles = std::max(

@@ -28,6 +28,9 @@ struct MachineCosts {
   std::array<double, kSources> edge_line_cycles{1, 12, 30};
   /// A line written, in lines read.
   std::array<double, kSources> write_weight{1, 1.3, 2};
+  /// A prefetch into the second-level cache takes a load's place and looks into two caches. (One into the first level
+  /// saves about what it costs.)
+  double request_cycles = 0.4;
   double call_cycles = 10;         // of an atom, beside its work: arguments, jumps, the first loads
   double loop_cycles = 5;          // one innermost loop: entered, drained, left
   double edge_share = 0.4;         // of what is before and after an atom's loops, and of calls, that shows

@@ -13,13 +13,18 @@
 namespace fettle {
 namespace {
 
-// All buffers in one block of pages. Starts are staggered, so that equal indices of two buffers do not share a cache
-// set, and kept apart by a guard of one page.
+constexpr int64_t kPage = 4096, kHugePage = 2 << 20;
+
+// Starts are staggered, so that equal indices of two buffers do not share a cache set.
+int64_t stagger(size_t index) { return static_cast<int64_t>(index) * 5 * 64 % kPage; }
+
+int64_t rounded_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// All buffers in one block of pages, kept apart by a guard of one page.
 int64_t place_buffers(std::span<const int64_t> sizes, std::vector<int64_t>& offsets) {
-  constexpr int64_t kPage = 4096, kStagger = 5 * 64;
   int64_t end = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t start = (end + kPage - 1) / kPage * kPage + (static_cast<int64_t>(i) * kStagger) % kPage;
+    const int64_t start = rounded_up(end, kPage) + stagger(i);
     offsets.push_back(start);
     end = start + sizes[i] + kPage;
   }
@@ -28,9 +33,27 @@ int64_t place_buffers(std::span<const int64_t> sizes, std::vector<int64_t>& offs
 
 }  // namespace
 
+SharedMemory::~SharedMemory() {
+  for (const Block& block : blocks_) fettle_pages_free(block.memory, block.bytes, huge_pages_ ? 1 : 0);
+}
+
+Result<void*> SharedMemory::block(size_t index, int64_t bytes) {
+  const int64_t needed = stagger(index) + bytes;
+  for (const Block& block : blocks_)
+    if (block.index == index && block.bytes >= needed) return static_cast<char*>(block.memory) + stagger(index);
+  // Whole huge pages, with room for layouts that pad a little.
+  const int64_t size = rounded_up(needed + needed / 8, kHugePage);
+  void* memory = fettle_pages_alloc(size, huge_pages_ ? 1 : 0);
+  if (!memory) return fail(ErrorCode::E710, fmt::format("no memory for a buffer of {} MiB", size >> 20));
+  blocks_.push_back({index, memory, size});
+  return static_cast<char*>(memory) + stagger(index);
+}
+
 struct LocalKernel::State {
   explicit State(int threads) : context(threads) {}
-  ~State() { fettle_pages_free(memory, memory_bytes, huge); }
+  ~State() {
+    if (memory) fettle_pages_free(memory, memory_bytes, huge);
+  }
 
   LoadedKernel loaded;
   rt::OwnedContext context;
@@ -38,7 +61,8 @@ struct LocalKernel::State {
   std::vector<Relayout> layouts;  // one a kernel parameter
   std::vector<void*> buffers, prologue_buffers;
   std::vector<int64_t> ints;
-  void* memory = nullptr;
+  std::shared_ptr<SharedMemory> shared;
+  void* memory = nullptr;  // where nothing is shared
   int64_t memory_bytes = 0;
   int32_t huge = 0;
 };
@@ -74,14 +98,22 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
     sizes.push_back(layout.physical_bytes());
     state->layouts.push_back(std::move(layout));
   }
-  state->memory_bytes = place_buffers(sizes, offsets);
-  state->huge = options.huge_pages ? 1 : 0;
-  state->memory = fettle_pages_alloc(state->memory_bytes, state->huge);
-  if (!state->memory)
-    return fail(ErrorCode::E710, fmt::format("no memory for {} MiB of buffers", state->memory_bytes >> 20));
+  state->shared = options.memory;
+  if (!state->shared) {
+    state->memory_bytes = place_buffers(sizes, offsets);
+    state->huge = options.huge_pages ? 1 : 0;
+    state->memory = fettle_pages_alloc(state->memory_bytes, state->huge);
+    if (!state->memory)
+      return fail(ErrorCode::E710, fmt::format("no memory for {} MiB of buffers", state->memory_bytes >> 20));
+  }
   std::unordered_map<const BufferNode*, void*> address;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    state->buffers.push_back(static_cast<char*>(state->memory) + offsets[i]);
+    if (state->shared) {
+      FETTLE_TRY(void* const block, state->shared->block(i, sizes[i]));
+      state->buffers.push_back(block);
+    } else {
+      state->buffers.push_back(static_cast<char*>(state->memory) + offsets[i]);
+    }
     address[built.kernel_params[i].buffer.get()] = state->buffers.back();
   }
   for (const Param& param : built.prologue_params) {

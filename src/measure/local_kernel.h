@@ -14,13 +14,38 @@
 
 namespace fettle {
 
+/// Memory that several kernels of one program use in turn, one block for each parameter. Which pages of the machine a
+/// buffer gets, and what of them collides in a cache indexed by physical addresses, changes times by several percent:
+/// kernels that are compared on the same pages differ by their programs alone. What the memory holds is of whoever
+/// filled it last.
+class SharedMemory {
+ public:
+  explicit SharedMemory(bool huge_pages) : huge_pages_(huge_pages) {}
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  /// At least `bytes` for the parameter at `index`: the block that others had, if it is large enough. E710.
+  Result<void*> block(size_t index, int64_t bytes);
+
+ private:
+  struct Block {
+    size_t index;
+    void* memory;
+    int64_t bytes;
+  };
+  const bool huge_pages_;
+  std::vector<Block> blocks_;
+};
+
 struct LocalKernelOptions {
-  int threads = 1;                     // of the team; the calling thread is one of them
-  uint64_t seed = 0;                   // of what inputs and constants hold at first (fill.h)
-  std::vector<int64_t> ints;           // the integer parameters, in order; each missing one takes its largest value
-  bool plain = false;                  // compiled as the reference: lower_plain
-  bool huge_pages = false;             // ask for huge pages
-  std::shared_ptr<ObjectCache> cache;  // of atoms; null: none is kept
+  int threads = 1;                       // of the team; the calling thread is one of them
+  uint64_t seed = 0;                     // of what inputs and constants hold at first (fill.h)
+  std::vector<int64_t> ints;             // the integer parameters, in order; each missing one takes its largest value
+  bool plain = false;                    // compiled as the reference: lower_plain
+  bool huge_pages = false;               // ask for huge pages
+  std::shared_ptr<ObjectCache> cache;    // of atoms; null: none is kept
+  std::shared_ptr<SharedMemory> memory;  // in place of buffers of its own
 };
 
 /// Lowered, compiled, linked; its constants' prologue has run; all buffers are filled, touched and ready.

@@ -96,6 +96,26 @@ TEST(LocalKernel, RunsThePrologueAgainWhenAConstantChanges) {
   EXPECT_EQ(kernel->logical<float>(2), product(kernel->logical<float>(0), b, 12, 33, 20));
 }
 
+TEST(LocalKernel, SharedMemoryIsTheSameForAll) {
+  const auto memory = std::make_shared<SharedMemory>(false);
+  auto plain = LocalKernel::build(parsed(kMatmul), detect_host(1), {.memory = memory});
+  auto packed = LocalKernel::build(parsed(kPacked), detect_host(1), {.memory = memory});
+  auto alone = LocalKernel::build(parsed(kPacked), detect_host(1));
+  ASSERT_TRUE(plain);
+  ASSERT_TRUE(packed);
+  ASSERT_TRUE(alone);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(plain->physical(i), packed->physical(i));
+  EXPECT_NE(alone->physical(0), packed->physical(0));
+  ASSERT_TRUE(plain->run());
+  const std::vector<float> by_plain = packed->logical<float>(2);
+  ASSERT_TRUE(alone->run());
+  const std::vector<float> expected = alone->logical<float>(2);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(by_plain[i], expected[i], 1e-4);
+  // What is larger than all before gets memory of its own.
+  EXPECT_EQ(memory->block(0, 1000).value(), plain->physical(0));
+  EXPECT_NE(memory->block(0, 16 << 20).value(), plain->physical(0));
+}
+
 TEST(LocalKernel, SeedsDecideTheInputs) {
   auto one = LocalKernel::build(parsed(kMatmul), detect_host(1), {.seed = 1});
   auto same = LocalKernel::build(parsed(kMatmul), detect_host(1), {.seed = 1});
