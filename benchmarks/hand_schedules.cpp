@@ -205,9 +205,12 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
       tiles.unroll = 4;
       if (p.m == 40) tiles.vectors = 3;
       if (p.m == 77) tiles.rows = 13, tiles.vectors = 2;
-      // Half a mebibyte of B at a time stays in L2, of which no more than that is certain where the pages are small, and
-      // the rows of a tile in L1.
-      if (p.m >= 512 && p.m <= 1024) tiles.rows_outside = true, tiles.block = 256;
+      // All of B stays in L2, or half a mebibyte at a time, and the rows of a tile in L1.
+      if (p.m >= 512 && p.m <= 1024) tiles.rows_outside = true;
+      if (p.k * p.n * 4 <= target.caches[1].size_bytes / 2)
+        tiles.rows = 14, tiles.vectors = 2;
+      else if (tiles.rows_outside)
+        tiles.block = 256;
     }
     FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;

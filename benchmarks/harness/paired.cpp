@@ -151,7 +151,9 @@ Result<PairedResult> time_paired(std::span<const Contender> contenders, PeakMete
       const std::size_t i = (turn + static_cast<std::size_t>(done)) % count;
       if (contenders[i].prepare) contenders[i].prepare(done);
       result.idle &= quiesce();
-      if (warm[i] && !contenders[i].timed) contenders[i].run();
+      // Another place has been out of the caches for long.
+      const int warming = !warm[i] || contenders[i].timed ? 0 : contenders[i].prepare ? 4 : 1;
+      for (int run = 0; run < warming; ++run) contenders[i].run();
       FETTLE_TRY(round.time_ns[i], time_batch(contenders[i], result.runs_a_batch[i]));
       result.idle &= quiesce();
       const double after = peak.slice(options.peak_slice_ns);

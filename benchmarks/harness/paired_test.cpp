@@ -107,7 +107,7 @@ TEST(TimePaired, PlacesTakeTurns) {
       contenders, peak, {.batch_ns = 1, .peak_slice_ns = 1e4, .min_rounds = 6, .max_rounds = 6, .min_kept = 6});
   ASSERT_TRUE(result);
   EXPECT_EQ(runs[1], runs[2]);
-  EXPECT_EQ(runs[1], 2 * (result->runs_a_batch[0] + 1));
+  EXPECT_GE(runs[1], 2 * (result->runs_a_batch[0] + 1));
   EXPECT_GT(runs[0], runs[1]);  // its size was found there
   EXPECT_GE(result->of_peak_in_best(0, 3), result->of_peak(0).median);
 }

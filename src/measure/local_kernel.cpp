@@ -101,6 +101,8 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
   state->shared = options.memory;
   if (!state->shared) {
     state->memory_bytes = place_buffers(sizes, offsets);
+    // No rest on small pages: those of the last buffer would differ from the others in what addresses cost.
+    if (options.huge_pages) state->memory_bytes = rounded_up(state->memory_bytes, kHugePage);
     state->huge = options.huge_pages ? 1 : 0;
     state->memory = fettle_pages_alloc(state->memory_bytes, state->huge);
     if (!state->memory)

@@ -17,9 +17,16 @@ constexpr int64_t kHeader = 64;  // before each scratch block; holds its size
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-bool wants_huge(int64_t bytes, int32_t huge) { return huge != 0 && bytes >= kHugePage; }
+// A huge page of which less than half is used would be a waste. More than that is worth one: on small pages, which lie
+// anywhere, more of it collides in the second-level cache.
+constexpr int64_t kWorthHuge = kHugePage / 2;
 
-int64_t mapped_bytes(int64_t bytes) { return round_up(bytes == 0 ? 1 : bytes, kPage); }
+bool wants_huge(int64_t bytes, int32_t huge) { return huge != 0 && bytes >= kWorthHuge; }
+
+int64_t mapped_bytes(int64_t bytes, int32_t huge) {
+  const int64_t size = round_up(bytes == 0 ? 1 : bytes, kPage);
+  return wants_huge(bytes, huge) && size % kHugePage >= kWorthHuge ? round_up(size, kHugePage) : size;
+}
 
 /// A number for the calling thread: its stack's place, in steps of 8 MiB, mixed.
 uint32_t thread_hint() {
@@ -55,7 +62,7 @@ extern "C" {
 
 void* fettle_pages_alloc(int64_t bytes, int32_t huge) {
   if (bytes < 0 || bytes > kMaxBytes) return nullptr;
-  const int64_t size = mapped_bytes(bytes);
+  const int64_t size = mapped_bytes(bytes, huge);
   const bool align = wants_huge(bytes, huge);
   const int64_t reserve = align ? size + kHugePage : size;
   void* mapped =
@@ -66,14 +73,12 @@ void* fettle_pages_alloc(int64_t bytes, int32_t huge) {
   const int64_t before = round_up(reinterpret_cast<int64_t>(begin), kHugePage) - reinterpret_cast<int64_t>(begin);
   if (before > 0) munmap(begin, static_cast<size_t>(before));
   if (before < kHugePage) munmap(begin + before + size, static_cast<size_t>(kHugePage - before));
-  // Whole huge pages only: the rest would take one of which most is not used.
   madvise(begin + before, static_cast<size_t>(size / kHugePage * kHugePage), MADV_HUGEPAGE);
   return begin + before;
 }
 
 void fettle_pages_free(void* block, int64_t bytes, int32_t huge) {
-  (void)huge;
-  if (block != nullptr) munmap(block, static_cast<size_t>(mapped_bytes(bytes)));
+  if (block != nullptr) munmap(block, static_cast<size_t>(mapped_bytes(bytes, huge)));
 }
 
 FettleScratch* fettle_scratch_create(void) {

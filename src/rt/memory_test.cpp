@@ -16,7 +16,7 @@ TEST(Pages, AreAlignedAndZero) {
     for (const int32_t huge : {0, 1}) {
       auto* block = static_cast<char*>(fettle_pages_alloc(bytes, huge));
       ASSERT_NE(block, nullptr);
-      const int64_t alignment = huge != 0 && bytes >= 2 << 20 ? 2 << 20 : 4096;
+      const int64_t alignment = huge != 0 && bytes >= 1 << 20 ? 2 << 20 : 4096;
       EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % static_cast<uintptr_t>(alignment), 0u);
       EXPECT_TRUE(std::all_of(block, block + bytes, [](char c) { return c == 0; }));
       std::memset(block, 1, static_cast<size_t>(bytes));
