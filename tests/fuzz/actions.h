@@ -182,6 +182,7 @@ bool tensorize_product(Attempt& a);
 bool pad_einsum(Attempt& a);
 bool compute_at(Attempt& a);
 bool reverse_compute_at(Attempt& a);
+bool repeated_sum(Attempt& a);
 bool compute_inline(Attempt& a);
 bool reverse_compute_inline(Attempt& a);
 bool fuse_reduction_epilogue(Attempt& a);

@@ -23,6 +23,7 @@
 #include "lower/device/device.h"
 #include "tests/fuzz/memory.h"
 #include "tests/fuzz/program.h"
+#include "tests/fuzz/sanitizers.h"
 #include "tests/fuzz/steps.h"
 
 namespace fettle::fuzz {
@@ -418,9 +419,15 @@ FuzzReport fuzz(const FuzzOptions& options) {
       shared.done_to = begin;
       const Outcome outcome = in_child([&] {
         Worker(options).work(shared, begin, end, batch, options.traces);
-        return 0;
+        return has_leaks() ? 1 : 0;
       });
-      if (outcome.exited) return;
+      if (outcome.exited) {
+        if (outcome.code != 0)
+          add(shared.current_case, fmt::format("the process of cases {} to {} ends with status {} (what it lost is "
+                                               "on the error stream)",
+                                               begin, shared.current_case, outcome.code));
+        return;
+      }
       const int64_t at = shared.done_to;
       if (batch > 1 && shared.compiling) {  // one of these
         const int64_t batch_end = shared.batch_end;

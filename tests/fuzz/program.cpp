@@ -5,7 +5,7 @@ namespace fettle::fuzz {
 
 Program Maker::make() {
   pick_type();
-  const bool symbolic = chance(10);
+  const bool symbolic = chance(shares_ ? 40 : 10);
   if (symbolic) {
     n_ = make_var("n");
     n_value_ = between(1, 12);
@@ -21,6 +21,7 @@ Program Maker::make() {
     bias_stage();
   }
   if (orders_) order_stage();
+  if (shares_) shared_sum_stage();
   return finish();
 }
 

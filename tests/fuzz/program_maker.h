@@ -29,7 +29,8 @@ struct Iter {
 
 class Maker {
  public:
-  explicit Maker(uint64_t seed) : r_{seed, 0x70726f67}, adds_bias_(seed % 8 == 5), orders_(seed % 16 == 9) {}
+  explicit Maker(uint64_t seed)
+      : r_{seed, 0x70726f67}, adds_bias_(seed % 8 == 5), orders_(seed % 16 == 9), shares_(seed % 16 == 3) {}
 
   Program make();
 
@@ -146,6 +147,9 @@ class Maker {
 
   void reduction_stage();
 
+  /// T = a sum; C[i, j] = T[i] + X[j], or T[i] + T[i + 1]; D = 2 C + 1: several read each element of the sum.
+  void shared_sum_stage();
+
   void product_stage();
 
   void convolution_stage();
@@ -179,7 +183,7 @@ class Maker {
   Program finish();
 
   RandomStream r_;
-  bool adds_bias_, orders_;
+  bool adds_bias_, orders_, shares_;
   DType type_ = kF32;
   double limit_ = 0;
   Var n_;

@@ -66,6 +66,31 @@ void Maker::reduction_stage() {
   reduce(list, extents, at, x, bound, count);
 }
 
+void Maker::shared_sum_stage() {
+  reduction_stage();
+  const Tensor t = made_.back();
+  std::vector<int64_t> extents = t.extents;
+  const bool neighbours = chance(40);
+  if (!neighbours) extents.push_back(between(2, 5));
+  if (points(extents) > 3000) return;
+  const auto list = iters(extents), last = iters(extents);
+  std::vector<Expr> at = vars(list);
+  if (!neighbours) at.pop_back();
+  double bound, second;
+  Expr value = read(t, at, 8, bound);
+  if (neighbours) {
+    at[0] = min(at[0] + 1, size_of(extents[0]) - 1);
+    value = value + read(t, at, 8, second);
+  } else {
+    value = value + read(input({extents.back()}), {Expr(list.back().var)}, 8, second);
+  }
+  bound += second;
+  define(list, extents, vars(list), value, bound);
+  const Tensor made = made_.back();
+  value = read(made, vars(last), 4, bound);
+  define(last, extents, vars(last), value * number(2) + number(1), bound * 2 + 1);
+}
+
 void Maker::product_stage() {
   const Tensor t = some();
   if (t.extents.size() < 2 || t.extents.size() > 3) return;

@@ -118,6 +118,10 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
   int total = 0;
   for (const Entry& entry : kEntries) total += entry.weight;
   Schedule current = start;
+  const auto keep = [&](Attempt& attempt) {
+    current = std::move(attempt.s);
+    if (verify(current.func(), *target)) made.schedule = current;
+  };
   for (int i = 0; i < actions; ++i) {
     Attempt attempt(current, r, tried);
     bool done = false;
@@ -134,10 +138,11 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
         break;
       }
     }
-    if (!done) continue;
-    current = std::move(attempt.s);
-    if (!verify(current.func(), *target)) continue;
-    made.schedule = current;
+    if (done) keep(attempt);
+  }
+  if (seed % 8 == 5) {  // not among the entries: what else is done with a seed stays as it was
+    Attempt attempt(current, r, tried);
+    if (actions::repeated_sum(attempt)) keep(attempt);
   }
   for (const auto& step : made.schedule.trace().steps) made.applied += !step->def->queries;
   return made;

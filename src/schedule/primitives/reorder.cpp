@@ -108,6 +108,30 @@ bool in_same_order(const std::vector<const ForNode*>& loops, std::span<const For
   return true;
 }
 
+// Whether the loops that run inside of a reduction's steps change, and the block runs again below them then, or did: it
+// begins anew in its first step alone, so that all later ones would be added as often as they run.
+//   for i in 5: for x in 2: for k: B(i + x, k)   →   for k: for i in 5: for x in 2: B(i + x, k)
+bool repeats_in_steps(const Func& func, const BlockNode& block, const Stmt& body,
+                      std::span<const ForNode* const> before, std::span<const ForNode* const> after) {
+  const auto steps = [&](std::span<const ForNode* const> loops) {
+    const std::vector<const ForNode*> all(loops.begin(), loops.end()), carried = carried_loops(block, all);
+    return carried.empty() ? all : std::vector<const ForNode*>(std::ranges::find(all, carried.front()), all.end());
+  };
+  const std::vector<const ForNode*> was = steps(before), now = steps(after);
+  const auto more = [](const std::vector<const ForNode*>& loops, const std::vector<const ForNode*>& others) {
+    return std::ranges::any_of(loops, [&](const ForNode* l) { return std::ranges::find(others, l) == others.end(); });
+  };
+  const bool grows = more(now, was), shrinks = more(was, now);
+  if (!grows && !shrinks) return false;
+  if (!carried_loops(block, loops_around(func, before.front())).empty()) return false;  // all are inside of a step
+  const auto again = [&](std::vector<const ForNode*> loops) {
+    const std::vector<const ForNode*> below = loops_between(body, &block);
+    loops.insert(loops.end(), below.begin(), below.end());
+    return !runs_once(func, block, loops);
+  };
+  return (grows && again(now)) || (shrinks && again(was));
+}
+
 // A block whose instances must not change their order as the loops go from `before` to `after`, or null.
 const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<const ForNode* const> before,
                               std::span<const ForNode* const> after) {
@@ -128,6 +152,7 @@ const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<cons
           !carried_loops(*block, {before.begin(), before.end()}).empty() &&
           !runs_once(func, *block, {before.begin(), before.end()}))
         found = block;
+      if (repeats_in_steps(func, *block, body, before, after)) found = block;
     }
     if (const auto* block = x.as<BlockNode>())
       for (const IterVar& iter : block->iters) {

@@ -12,10 +12,10 @@ namespace fettle {
 /// does not change places with another, unless each point of the scan (its spatial iterators' values) reads and writes
 /// elements of its own: then loops over points go where they are wanted. So is that of loops from which the iterators
 /// of a reduction and of its output follow together (fused ones): it decides what comes first, beside the init; and so
-/// is that of a reduction's loops and of those that make it run anew. Several blocks under the loops may change their
-/// iterations' order if each iteration makes what it needs itself. Costs a copy of the nest's loops, not of what is
-/// beneath. Returns nothing; the references stay good. Errors: E206 no such loop · E207 not on one path, or a loop
-/// given twice
+/// is that of a reduction's loops and of those that make it run anew, whole or for elements that neighbours share.
+/// Several blocks under the loops may change their iterations' order if each iteration makes what it needs itself.
+/// Costs a copy of the nest's loops, not of what is beneath. Returns nothing; the references stay good.
+/// Errors: E206 no such loop · E207 not on one path, or a loop given twice
 ///         E208 a loop's bounds depend on a loop that would move inside it
 ///         E210 the loops' order is that of a scan, of a reduction along its output or of an opaque block, or one block
 ///         needs what another one makes in another iteration

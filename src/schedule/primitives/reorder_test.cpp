@@ -234,5 +234,29 @@ func again(A: f32[5, 4], B: f32[5] output):
   EXPECT_SAME_RESULT(s);
 }
 
+// Two neighbours make an element of B each: not so with both inside of k.
+TEST(Reorder, E210AReductionThatNeighboursRunAgain) {
+  auto s = schedule_from(R"(
+func again(A: f32[6, 4], B: f32[6] output):
+  for i in 5:
+    for x in 2:
+      for k in 4:
+        block B(vi: spatial[6] = i + x, vk: reduce[4] = k):
+          reads A[vi, vk]
+          writes B[vi]
+          init:
+            B[vi] = 0.0
+          B[vi] = B[vi] + A[vi, vk]
+)");
+  const LoopRef i = s.loop("i"), x = s.loop("x"), k = s.loop("k");
+  EXPECT_ERROR(reorder(s, {{k, i, x}}), E210);
+  EXPECT_ERROR(reorder(s, {{k, i}}), E210);
+  auto inner = s;
+  ASSERT_OK(reorder(inner, {{k, x}}));  // each of the two once
+  EXPECT_SAME_RESULT(inner);
+  ASSERT_OK(reorder(s, {{x, k, i}}));
+  EXPECT_SAME_RESULT(s);
+}
+
 }  // namespace
 }  // namespace fettle
