@@ -4,12 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 
 #include "base/check.h"
 #include "codegen/c/c_codegen.h"
 #include "codegen/c/testing.h"
+#include "codegen/cuda/cuda_codegen.h"
+#include "codegen/cuda/run.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "codegen/opencl/opencl_codegen.h"
 #include "codegen/opencl/run.h"
@@ -181,8 +184,9 @@ void share_kernels(DeviceProgram& program, DeviceProgram& all, std::map<std::str
   program.host = with(program.host, [&](FuncNode& f) { f.body = Renamer(names).rewrite(f.body); });
 }
 
-/// Kernels of all jobs in one program.
-Result<> compile_opencl(std::span<Job> jobs, const Target& target) {
+/// Kernels of all jobs in one program, which `build` makes a module of.
+template <class Module, class Emit, class Run>
+Result<> compile_kernels(std::span<Job> jobs, const Target& target, Emit emit, Run run) {
   DeviceProgram all;
   std::map<std::string, std::string> known;
   std::vector<std::shared_ptr<const DeviceProgram>> programs(jobs.size());
@@ -196,37 +200,63 @@ Result<> compile_opencl(std::span<Job> jobs, const Target& target) {
     share_kernels(*lowered, all, known);
     programs[i] = std::make_shared<const DeviceProgram>(std::move(*lowered));
   }
-  FETTLE_TRY(const std::string source, emit_opencl(all));
-  FETTLE_TRY(OpenClModule built, OpenClModule::build(source));
-  const auto module = std::make_shared<OpenClModule>(std::move(built));
+  FETTLE_TRY(const std::string source, emit(all));
+  FETTLE_TRY(Module built, Module::build(source));
+  const auto module = std::make_shared<Module>(std::move(built));
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (!programs[i]) continue;
-    jobs[i].run = [module, program = programs[i], params = jobs[i].scheduled](std::span<void* const> buffers,
-                                                                              std::span<const int64_t> ints) {
+    jobs[i].run = [module, run, program = programs[i]](std::span<void* const> buffers, std::span<const int64_t> ints) {
       std::vector<BufferArg> args;
       for (size_t p = 0; p < buffers.size(); ++p)
         args.push_back({buffers[p], bytes_of(*program->host->params[p].buffer, program->host->int_params, ints)});
-      // A hang is told by the process's own time (watch): others may hold the machine meanwhile.
-      return module->run(*program, args, ints, {.timeout_s = 1e6});
+      return run(*module, *program, args, ints);
     };
   }
   return {};
 }
 
+// A hang is told by the process's own time (watch): others may hold the machine meanwhile.
+constexpr double kNoTimeout = 1e6, kGivenUpSeconds = 20;
+
+Result<> compile_opencl(std::span<Job> jobs, const Target& target) {
+  return compile_kernels<OpenClModule>(
+      jobs, target, emit_opencl,
+      [](const OpenClModule& module, const DeviceProgram& program, std::span<const BufferArg> args,
+         std::span<const int64_t> ints) { return module.run(program, args, ints, {.timeout_s = kNoTimeout}); });
+}
+
+/// A device on which a kernel failed does nothing more in this process, so the process ends: that is the finding.
+Result<> compile_cuda_kernels(std::span<Job> jobs, const Target& target) {
+  return compile_kernels<CudaModule>(
+      jobs, target, emit_cuda,
+      [](const CudaModule& module, const DeviceProgram& program, std::span<const BufferArg> args,
+         std::span<const int64_t> ints) {
+        const Result<> done = module.run(program, args, ints, {.timeout_s = kGivenUpSeconds});
+        if (!done && (done.error().code == ErrorCode::E710 || done.error().code == ErrorCode::E402)) {
+          fmt::print(stderr, "{}\n", done.error().to_string());
+          std::abort();
+        }
+        return done;
+      });
+}
+
 bool always() { return true; }
 
-/// Asked in a process of its own: OpenCL's threads do not survive the forks that follow.
-bool opencl_is_there() {
+/// Asked in a process of its own: what OpenCL and CUDA start does not survive the forks that follow.
+bool holds_in_child(bool (*fn)()) {
   const pid_t pid = fork();
-  if (pid == 0) _exit(has_opencl() ? 0 : 1);
+  if (pid == 0) _exit(fn() ? 0 : 1);
   int status = 0;
   return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
+bool opencl_is_there() { return holds_in_child(has_opencl); }
+bool cuda_is_there() { return holds_in_child(has_cuda_device); }
 
 constexpr Backend kBackends[] = {
     {"llvm", "host", compile_llvm, "", always},
     {"c", "c", compile_c, "", always},
     {"opencl", "opencl", compile_opencl, "an OpenCL device, such as Debian's pocl-opencl-icd", opencl_is_there},
+    {"cuda", "cuda", compile_cuda_kernels, "a CUDA device, and NVRTC (FETTLE_NVRTC may name it)", cuda_is_there},
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include "analysis/verify.h"
 #include "base/checks.h"
+#include "codegen/cuda/cuda_codegen.h"
+#include "codegen/cuda/cuda_compile.h"
 #include "ir/compare.h"
 #include "ir/text.h"
 #include "schedule/primitive.h"
@@ -37,6 +39,27 @@ TEST(Fuzz, SchedulesPrintedAsCComputeWhatIsInterpreted) {
   const FuzzReport report = fuzz(options);
   EXPECT_EQ(report.traces, 150);
   EXPECT_TRUE(report.findings.empty()) << report.to_text();
+}
+
+// NVRTC needs no device: what is printed is at least CUDA C++.
+TEST(Fuzz, SchedulesPrintedAsCudaCompile) {
+  if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC; FETTLE_NVRTC may name it";
+  const auto target = std::make_shared<Target>(*parse_target("cuda"));
+  DeviceProgram all;
+  int made = 0;
+  for (uint64_t seed = 0; made < 60; ++seed) {
+    const Program program = random_program(seed);
+    const Made scheduled = random_schedule(program.func, target, seed, 10, [](const PrimitiveDef&, ErrorCode) {});
+    const Func named = with(scheduled.schedule.func(), [&](FuncNode& f) { f.name = "job" + std::to_string(seed); });
+    const auto lowered = lower_for_device(named, *target);
+    if (!lowered) continue;
+    all.kernels.insert(lowered->kernels.begin(), lowered->kernels.end());
+    ++made;
+  }
+  const auto source = emit_cuda(all);
+  ASSERT_TRUE(source.has_value()) << source.error().to_string();
+  const auto code = compile_cuda(*source, "sm_90");
+  EXPECT_TRUE(code.has_value()) << code.error().to_string();
 }
 
 TEST(Fuzz, ProgramsAndSchedulesDependOnTheirSeedsAlone) {

@@ -2,6 +2,7 @@
 #include "codegen/cuda/cuda_codegen.h"
 
 #include "codegen/cuda/cuda_compile.h"
+#include "codegen/cuda/run.h"
 #include "codegen/device/testing.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/cache_read.h"
@@ -47,6 +48,7 @@ TEST(Cuda, PrintsKernels) {
   ASSERT_OK(source);
   EXPECT_GOLDEN(*source);
   EXPECT_NE(source->find("__shared__ float"), std::string::npos);
+  EXPECT_SAME_ON_CUDA(s);
 }
 
 TEST(Cuda, LargeSharedMemoryIsDynamic) {
@@ -69,6 +71,7 @@ TEST(Cuda, LargeSharedMemoryIsDynamic) {
   const auto source = emit_cuda(*program);
   ASSERT_OK(source);
   EXPECT_NE(source->find("extern __shared__"), std::string::npos) << *source;
+  EXPECT_SAME_ON_CUDA(s);
   // OpenCL's devices need not have as much.
   const auto refused = lower_for_device(s.func(), *parse_target("opencl"));
   ASSERT_FALSE(refused);
@@ -124,6 +127,7 @@ TEST(Cuda, WarpsUseTensorCores) {
   EXPECT_NE(source->find("mma.sync.aligned.m16n8k16"), std::string::npos);
   if (!has_nvrtc()) GTEST_SKIP() << "printed; no NVRTC to compile it";
   for (const char* arch : {"sm_80", "sm_90"}) EXPECT_OK(compile_cuda(*source, arch));
+  EXPECT_SAME_ON_CUDA(*s);
 }
 
 TEST(Cuda, AWarpsTileIsNotInOneThreadsMemory) {
@@ -149,6 +153,35 @@ TEST(Cuda, CompilesWhereNvrtcIs) {
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code, ErrorCode::E302);
   EXPECT_NE(wrong.error().message.find("undeclared"), std::string::npos);
+}
+
+TEST(Cuda, RunsWhereADeviceIs) {
+  auto s = stencil(128);
+  const auto program = lower_for_device(s.func(), *s.target());
+  ASSERT_OK(program);
+  std::vector<float> a(5002), b(5000);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 17);
+  const BufferArg args[] = {{b.data(), 20000}, {a.data(), 20008}};
+  if (!has_cuda_device()) {
+    const auto absent = run_cuda(*program, args);
+    ASSERT_FALSE(absent);
+    EXPECT_EQ(absent.error().code, ErrorCode::E710);
+    GTEST_SKIP() << "no CUDA device, or no NVRTC to compile for it: " << absent.error().message;
+  }
+  ASSERT_EQ(program->host->params[0].buffer->name, "B");
+  ASSERT_OK(run_cuda(*program, args));
+  for (size_t i = 0; i < b.size(); ++i) ASSERT_EQ(b[i], a[i] + a[i + 2] * 0.5f) << i;
+  const auto few = run_cuda(*program, std::span(args).first(1));
+  ASSERT_FALSE(few);
+  EXPECT_EQ(few.error().code, ErrorCode::E104);
+  const auto broken = CudaModule::build("__global__ void f() { undeclared = 1; }");
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code, ErrorCode::E302);
+  const auto other = CudaModule::build("extern \"C\" __global__ void other() {}");
+  ASSERT_OK(other);
+  const auto lacking = other->run(*program, args);
+  ASSERT_FALSE(lacking);
+  EXPECT_EQ(lacking.error().code, ErrorCode::E710);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class HostRunner {
     if (const auto* alloc = s.as<AllocateNode>()) {
       FETTLE_TRY(const int64_t elements, value(element_count(*alloc->buffer), ints_));
       FETTLE_TRY(buffers_[alloc->buffer.get()],
-                 callbacks_.allocate(std::max<int64_t>(elements, 0) * alloc->buffer->dtype.element_bytes()));
+                 callbacks_.allocate(std::max<int64_t>(elements, 0) * alloc->buffer->dtype.element_bytes(), nullptr));
       return run(alloc->body);
     }
     if (const auto* call = s.as<CallFuncNode>()) return launch(*call);
@@ -123,6 +123,38 @@ class HostRunner {
 Result<> run_host(const DeviceProgram& program, std::span<const DeviceBuffer> params, std::span<const int64_t> ints,
                   const DeviceCallbacks& callbacks) {
   return HostRunner(program, callbacks).run(params, ints);
+}
+
+Result<> check_limits(const DeviceProgram& program, const DeviceLimits& limits) {
+  for (const auto& [name, kernel] : program.kernels) {
+    const int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
+    if (threads > limits.threads)
+      return fail(ErrorCode::E230,
+                  fmt::format("{} has {} threads in a block, and this device {}", name, threads, limits.threads));
+    if (kernel.shared_bytes > limits.shared_bytes)
+      return fail(ErrorCode::E230, fmt::format("{} needs {} bytes of shared memory, and this device has {}", name,
+                                               kernel.shared_bytes, limits.shared_bytes));
+  }
+  return {};
+}
+
+Result<> run_program(const DeviceProgram& program, std::span<const BufferArg> buffers, std::span<const int64_t> ints,
+                     const DeviceLimits& limits, const DeviceCallbacks& callbacks) {
+  if (buffers.size() != program.host->params.size())
+    return fail(ErrorCode::E104, fmt::format("{} takes {} buffers", program.host->name, program.host->params.size()));
+  FETTLE_TRY_VOID(check_limits(program, limits));
+  std::vector<DeviceBuffer> params;
+  for (const BufferArg& arg : buffers) {
+    FETTLE_TRY(const DeviceBuffer made, callbacks.allocate(arg.size_bytes, arg.data));
+    params.push_back(made);
+  }
+  Result<> launched = run_host(program, params, ints, callbacks);
+  Result<> done = callbacks.wait();
+  FETTLE_TRY_VOID(launched);
+  FETTLE_TRY_VOID(done);
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (program.host->params[i].kind == ParamKind::kOutput) FETTLE_TRY_VOID(callbacks.read(params[i], buffers[i]));
+  return {};
 }
 
 }  // namespace fettle

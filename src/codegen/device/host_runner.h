@@ -1,6 +1,6 @@
 #pragma once
-// Runs the host program of a DeviceProgram: integers, loops and the order of launches. What memory and kernels are is
-// the back end's business.
+// Runs a DeviceProgram: arguments go to the device, the host program (integers, loops and the order of launches) runs,
+// outputs come back. What memory and kernels are is the back end's business.
 
 #include <array>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/interpret.h"
 #include "lower/device/device.h"
 
 namespace fettle {
@@ -25,13 +26,30 @@ struct Launch {
 };
 
 struct DeviceCallbacks {
-  std::function<Result<DeviceBuffer>(int64_t bytes)> allocate;
+  /// Memory that begins with `content`, unless that is null.
+  std::function<Result<DeviceBuffer>(int64_t bytes, const void* content)> allocate;
   std::function<Result<>(const Launch&)> launch;
+  /// Until all launches are done.
+  std::function<Result<>()> wait;
+  std::function<Result<>(DeviceBuffer from, const BufferArg& to)> read;
+};
+
+/// What a block may have on a device.
+struct DeviceLimits {
+  int64_t threads = 0, shared_bytes = 0;
 };
 
 /// `params`: the buffers of program.host->params, in order; `ints`: its integers. Launches of no blocks are left out.
 /// E104 wrong arguments, or an integer that cannot be worked out; what the callbacks return.
 Result<> run_host(const DeviceProgram& program, std::span<const DeviceBuffer> params, std::span<const int64_t> ints,
                   const DeviceCallbacks& callbacks);
+
+/// All of it: copies the arguments, launches, waits, and reads the outputs back. E104 · E230 a block exceeds `limits`;
+/// what the callbacks return. Waits for what was launched in any case.
+Result<> run_program(const DeviceProgram& program, std::span<const BufferArg> buffers, std::span<const int64_t> ints,
+                     const DeviceLimits& limits, const DeviceCallbacks& callbacks);
+
+/// E230 where a block of some kernel exceeds `limits`.
+Result<> check_limits(const DeviceProgram& program, const DeviceLimits& limits);
 
 }  // namespace fettle

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "codegen/cuda/run.h"
 #include "codegen/opencl/run.h"
 #include "lower/device/device.h"
 #include "schedule/testing.h"
@@ -15,12 +16,14 @@ inline TestSchedule gpu_schedule(const std::string& text, const char* target = "
   return s;
 }
 
+using DeviceRun =
+    std::function<Result<>(const DeviceProgram&, std::span<const BufferArg>, std::span<const int64_t> ints)>;
+
 /// Runs `before` in the interpreter and `after` as kernels on the same small integers, and compares the outputs bit by
 /// bit.
-inline ::testing::AssertionResult same_on_opencl(const Func& before, const Func& after,
-                                                 std::vector<int64_t> ints = {}) {
-  setenv("POCL_CACHE_DIR", FETTLE_BINARY_DIR "/pocl-cache", 0);
-  const auto program = lower_for_device(after, *parse_target("opencl"));
+inline ::testing::AssertionResult same_on_device(const Func& before, const Func& after, const char* target,
+                                                 const DeviceRun& run, std::vector<int64_t> ints = {}) {
+  const auto program = lower_for_device(after, *parse_target(target));
   if (!program) return ::testing::AssertionFailure() << error_text(program.error()) << "\n" << to_text(after);
   std::vector<TestTensor> tensors[2];
   const Func funcs[2] = {before, after};
@@ -41,7 +44,7 @@ inline ::testing::AssertionResult same_on_opencl(const Func& before, const Func&
     }
     std::vector<BufferArg> args;
     for (TestTensor& tensor : tensors[f]) args.push_back(tensor.arg());
-    const Result<> done = f ? run_opencl(*program, args, ints) : interpret(before, args, ints);
+    const Result<> done = f ? run(*program, args, ints) : interpret(before, args, ints);
     if (!done) return ::testing::AssertionFailure() << error_text(done.error()) << "\n" << to_text(*program);
   }
   std::string difference;
@@ -66,6 +69,29 @@ inline ::testing::AssertionResult same_on_opencl(const Func& before, const Func&
   return ::testing::AssertionFailure() << difference << "\n" << to_text(*program);
 }
 
+/// The same on CUDA; true where there is no device.
+inline ::testing::AssertionResult same_on_cuda(const Func& before, const Func& after, std::vector<int64_t> ints = {}) {
+  if (!has_cuda_device()) return ::testing::AssertionSuccess();
+  const auto run = [](const DeviceProgram& program, std::span<const BufferArg> args, std::span<const int64_t> n) {
+    return run_cuda(program, args, n);
+  };
+  return same_on_device(before, after, "cuda", run, std::move(ints));
+}
+
+/// On OpenCL, and on CUDA where there is a device; on CUDA alone only where there is no OpenCL.
+inline ::testing::AssertionResult same_on_devices(const Func& before, const Func& after,
+                                                  std::vector<int64_t> ints = {}) {
+  if (has_cuda_device()) {
+    if (auto same = same_on_cuda(before, after, ints); !same) return same << "on CUDA";
+    if (!has_opencl()) return ::testing::AssertionSuccess();
+  }
+  setenv("POCL_CACHE_DIR", FETTLE_BINARY_DIR "/pocl-cache", 0);
+  const auto run = [](const DeviceProgram& program, std::span<const BufferArg> args, std::span<const int64_t> n) {
+    return run_opencl(program, args, n);
+  };
+  return same_on_device(before, after, "opencl", run, ints);
+}
+
 /// Barriers in the text of all kernels.
 inline int barriers_in(const DeviceProgram& program) {
   int count = 0;
@@ -81,6 +107,8 @@ inline int barriers_in(const DeviceProgram& program) {
 
 }  // namespace fettle::testing
 
-/// The scheduled program's kernels compute what the original program does.
-#define EXPECT_SAME_ON_OPENCL(schedule) \
-  EXPECT_TRUE(::fettle::testing::same_on_opencl((schedule).original, (schedule).func()))
+/// The scheduled program's kernels compute what the original program does; CUDA's, where a device is.
+#define EXPECT_SAME_ON_DEVICES(schedule) \
+  EXPECT_TRUE(::fettle::testing::same_on_devices((schedule).original, (schedule).func()))
+#define EXPECT_SAME_ON_CUDA(schedule) \
+  EXPECT_TRUE(::fettle::testing::same_on_cuda((schedule).original, (schedule).func()))

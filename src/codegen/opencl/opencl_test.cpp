@@ -87,7 +87,7 @@ TEST(OpenCl, ElementwiseWithRaggedEnds) {
   ASSERT_OK(i);
   ASSERT_OK(bind(s, {(*i)[0], "blockIdx.x"}));
   ASSERT_OK(bind(s, {(*i)[1], "threadIdx.x"}));
-  EXPECT_SAME_ON_OPENCL(s);
+  EXPECT_SAME_ON_DEVICES(s);
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_GOLDEN(to_text(*program) + "\n" + *emit_opencl(*program));
@@ -95,7 +95,7 @@ TEST(OpenCl, ElementwiseWithRaggedEnds) {
 
 TEST(OpenCl, WithoutThreads) {
   auto s = gpu_schedule("for i in 9: B[i] = A[i] * 2.0\nfor i in 9: for j in 5: C[i] += B[i] * D[j]");
-  EXPECT_SAME_ON_OPENCL(s);
+  EXPECT_SAME_ON_DEVICES(s);
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_EQ(program->kernels.size(), 2u);
@@ -105,7 +105,7 @@ TEST(OpenCl, GemmWithSharedTiles) {
   Gemm g{gpu_schedule(gemm_text(33, 21, 19))};
   ASSERT_OK(shared_gemm(g, 1));
   EXPECT_SAME_RESULT(g.s);
-  EXPECT_SAME_ON_OPENCL(g.s);
+  EXPECT_SAME_ON_DEVICES(g.s);
   const auto program = lower_for_device(g.s.func(), *g.s.target());
   ASSERT_OK(program);
   EXPECT_EQ(program->kernels.size(), 1u);
@@ -116,7 +116,7 @@ TEST(OpenCl, GemmWithSharedTiles) {
 TEST(OpenCl, GemmWithVirtualThreads) {
   Gemm g{gpu_schedule(gemm_text(33, 21, 19))};
   ASSERT_OK(shared_gemm(g, 2));
-  EXPECT_SAME_ON_OPENCL(g.s);
+  EXPECT_SAME_ON_DEVICES(g.s);
 }
 
 TEST(OpenCl, GemmDoubleBuffered) {
@@ -124,7 +124,7 @@ TEST(OpenCl, GemmDoubleBuffered) {
   ASSERT_OK(shared_gemm(g, 1, 4));
   ASSERT_OK(double_buffer(g.s, {g.a_shared, 0}));
   ASSERT_OK(double_buffer(g.s, {g.b_shared, 0}));
-  EXPECT_SAME_ON_OPENCL(g.s);
+  EXPECT_SAME_ON_DEVICES(g.s);
   const auto program = lower_for_device(g.s.func(), *g.s.target());
   ASSERT_OK(program);
   EXPECT_EQ(program->kernels.begin()->second.shared_bytes, 2 * (32 + 32) * 4);
@@ -136,7 +136,7 @@ TEST(OpenCl, GemmPipelined) {
     Gemm g{gpu_schedule(gemm_text(16, 24, 20))};
     ASSERT_OK(shared_gemm(g, 1, 4));
     ASSERT_OK(software_pipeline(g.s, {g.k, stages, {0, 1, 2}}));
-    EXPECT_SAME_ON_OPENCL(g.s);
+    EXPECT_SAME_ON_DEVICES(g.s);
   }
 }
 
@@ -144,7 +144,7 @@ TEST(OpenCl, StorageAlignInSharedMemory) {
   Gemm g{gpu_schedule(gemm_text(16, 16, 10))};
   ASSERT_OK(shared_gemm(g, 1));
   ASSERT_OK(storage_align(g.s, {g.a_shared, 0, 0, 8, 1}));
-  EXPECT_SAME_ON_OPENCL(g.s);
+  EXPECT_SAME_ON_DEVICES(g.s);
 }
 
 // The part of A that a step needs is fetched inside the loop over threads, each of which fetches its share.
@@ -162,7 +162,7 @@ TEST(OpenCl, CooperativeFetchingInsideTheThreads) {
   ASSERT_OK(bind(s, {(*i)[1], "threadIdx.x"}));
   ASSERT_OK(bind(s, {loops_of(s, *copy)->back(), "threadIdx.x"}));
   EXPECT_SAME_RESULT(s);
-  EXPECT_SAME_ON_OPENCL(s);
+  EXPECT_SAME_ON_DEVICES(s);
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_EQ(barriers_in(*program), 2);
@@ -189,7 +189,7 @@ TEST(OpenCl, GemmThatFetchesInsideTheThreads) {
   for (int64_t read : {0, 1}) ASSERT_OK(fetch(s, c, read, (*k)[0], 5, 4, 4));
   EXPECT_SAME_RESULT(s);
   EXPECT_OK(verify(s.func(), *s.target()));
-  EXPECT_SAME_ON_OPENCL(s);
+  EXPECT_SAME_ON_DEVICES(s);
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_EQ(barriers_in(*program), 2);
@@ -212,7 +212,7 @@ TEST(OpenCl, ReductionAcrossThreads) {
   ASSERT_OK(parts);
   ASSERT_OK(bind(s, {(*parts)[parts->size() - 2], "threadIdx.x"}));
   EXPECT_SAME_RESULT(s);
-  EXPECT_SAME_ON_OPENCL(s);
+  EXPECT_SAME_ON_DEVICES(s);
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_EQ(program->kernels.size(), 1u);
@@ -269,7 +269,7 @@ TEST(OpenCl, RowsInOneKernel) {
     ASSERT_OK(bind(s, {(*parts)[1], "threadIdx.x"}));
   }
   EXPECT_SAME_RESULT(s);
-  EXPECT_SAME_ON_OPENCL(s);
+  EXPECT_SAME_ON_DEVICES(s);
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_EQ(program->kernels.size(), 1u);
@@ -289,7 +289,7 @@ TEST(OpenCl, SizesThatAreKnownLater) {
   ASSERT_OK(i);
   ASSERT_OK(bind(s, {(*i)[0], "blockIdx.x"}));
   ASSERT_OK(bind(s, {(*i)[1], "threadIdx.x"}));
-  for (const int64_t n : {1, 32, 33, 100}) EXPECT_TRUE(testing::same_on_opencl(s.original, s.func(), {n})) << n;
+  for (const int64_t n : {1, 32, 33, 100}) EXPECT_TRUE(testing::same_on_devices(s.original, s.func(), {n})) << n;
 }
 
 TEST(OpenCl, StridesThatAreKnownLater) {
@@ -302,7 +302,7 @@ TEST(OpenCl, StridesThatAreKnownLater) {
         B[vi, vj] = A[vi, vj] + 1.0
 )");
   ASSERT_OK(bind(s, {s.loop("i"), "threadIdx.x"}));
-  EXPECT_TRUE(testing::same_on_opencl(s.original, s.func(), {1}));
+  EXPECT_TRUE(testing::same_on_devices(s.original, s.func(), {1}));
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_EQ(program->kernels.begin()->second.func->int_params.size(), 1u);
@@ -317,7 +317,7 @@ TEST(OpenCl, SumsLiveAsLongAsTheirReduction) {
     ASSERT_OK(write_at(s, {(*loops)[2], s.block("C"), 0, scope}));
     ASSERT_OK(bind(s, {(*loops)[0], "blockIdx.x"}));
     EXPECT_SAME_RESULT(s);
-    EXPECT_SAME_ON_OPENCL(s);
+    EXPECT_SAME_ON_DEVICES(s);
   }
 }
 
@@ -327,7 +327,7 @@ TEST(OpenCl, AHostLoopAroundLaunches) {
   ASSERT_OK(i);
   ASSERT_OK(bind(s, {(*i)[0], "blockIdx.x"}));
   ASSERT_OK(bind(s, {(*i)[1], "threadIdx.x"}));
-  EXPECT_SAME_ON_OPENCL(s);
+  EXPECT_SAME_ON_DEVICES(s);
   const auto program = lower_for_device(s.func(), *s.target());
   ASSERT_OK(program);
   EXPECT_GOLDEN(*program);
@@ -338,7 +338,7 @@ TEST(OpenCl, ElementTypes) {
     auto s =
         gpu_schedule("A: " + std::string(type) + "[50]\nB: " + type + "[50]\nfor i in 50: B[i] = A[i] * A[i] + A[i]");
     ASSERT_OK(bind(s, {s.loop("i"), "threadIdx.x"}));
-    EXPECT_SAME_ON_OPENCL(s) << type;
+    EXPECT_SAME_ON_DEVICES(s) << type;
   }
 }
 
@@ -378,7 +378,7 @@ TEST(OpenCl, AKernelThatDoesNotEndIsGivenUp) {
   const auto late = slow->run(*program, args, {}, {.timeout_s = 0.05});
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::E402);
-  EXPECT_SAME_ON_OPENCL(s);  // on a new device
+  EXPECT_SAME_ON_DEVICES(s);  // on a new device
 }
 
 }  // namespace

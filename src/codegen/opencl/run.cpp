@@ -76,12 +76,12 @@ class Run {
     for (cl_mem memory : memory_) clReleaseMemObject(memory);
   }
 
-  Result<DeviceBuffer> memory(int64_t bytes, void* content) {
+  Result<DeviceBuffer> memory(int64_t bytes, const void* content) {
     cl_int status = CL_SUCCESS;
     const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
     const bool copy = content && bytes > 0;
     cl_mem made = clCreateBuffer(device_.context, CL_MEM_READ_WRITE | (copy ? CL_MEM_COPY_HOST_PTR : 0), size,
-                                 copy ? content : nullptr, &status);
+                                 copy ? const_cast<void*>(content) : nullptr, &status);
     if (status != CL_SUCCESS) return failed("clCreateBuffer", status);
     memory_.push_back(made);
     return static_cast<DeviceBuffer>(memory_.size()) - 1;
@@ -152,23 +152,12 @@ class Run {
   bool lost_ = false;
 };
 
-Result<> check_limits(const Device& device, const DeviceProgram& program) {
+DeviceLimits limits_of(const Device& device) {
   size_t threads = 0;
   cl_ulong shared = 0;
   clGetDeviceInfo(device.id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof threads, &threads, nullptr);
   clGetDeviceInfo(device.id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof shared, &shared, nullptr);
-  for (const auto& [name, kernel] : program.kernels) {
-    const int64_t wanted = kernel.block[0] * kernel.block[1] * kernel.block[2];
-    if (wanted > static_cast<int64_t>(threads))
-      return fail(ErrorCode::E230,
-                  fmt::format("{} has {} threads in a block, and this device {}", name, wanted, threads), "opencl");
-    if (kernel.shared_bytes > static_cast<int64_t>(shared))
-      return fail(
-          ErrorCode::E230,
-          fmt::format("{} needs {} bytes of shared memory, and this device has {}", name, kernel.shared_bytes, shared),
-          "opencl");
-  }
-  return {};
+  return {static_cast<int64_t>(threads), static_cast<int64_t>(shared)};
 }
 
 }  // namespace
@@ -217,26 +206,15 @@ Result<OpenClModule> OpenClModule::build(const std::string& source) {
 Result<> OpenClModule::run(const DeviceProgram& program, std::span<const BufferArg> buffers,
                            std::span<const int64_t> ints, const OpenClOptions& options) const {
   const std::lock_guard lock(known().mutex);
-  if (buffers.size() != program.host->params.size())
-    return fail(ErrorCode::E104, fmt::format("{} takes {} buffers", program.host->name, program.host->params.size()));
-  FETTLE_TRY_VOID(check_limits(built_->device, program));
   Run run(*built_);
-  std::vector<DeviceBuffer> params;
-  for (const BufferArg& arg : buffers) {
-    FETTLE_TRY(const DeviceBuffer made, run.memory(arg.size_bytes, arg.data));
-    params.push_back(made);
-  }
   DeviceCallbacks callbacks;
-  callbacks.allocate = [&](int64_t bytes) { return run.memory(bytes, nullptr); };
+  callbacks.allocate = [&](int64_t bytes, const void* content) { return run.memory(bytes, content); };
   callbacks.launch = [&](const Launch& launch) { return run.launch(launch); };
-  Result<> launched = run_host(program, params, ints, callbacks);
-  Result<> done = run.wait(options.timeout_s);
+  callbacks.wait = [&] { return run.wait(options.timeout_s); };
+  callbacks.read = [&](DeviceBuffer from, const BufferArg& to) { return run.read(from, to); };
+  Result<> done = run_program(program, buffers, ints, limits_of(built_->device), callbacks);
   if (run.lost()) known().device = {};
-  FETTLE_TRY_VOID(launched);
-  FETTLE_TRY_VOID(done);
-  for (size_t i = 0; i < buffers.size(); ++i)
-    if (program.host->params[i].kind == ParamKind::kOutput) FETTLE_TRY_VOID(run.read(params[i], buffers[i]));
-  return {};
+  return done;
 }
 
 Result<> run_opencl(const DeviceProgram& program, std::span<const BufferArg> buffers, std::span<const int64_t> ints,

@@ -207,7 +207,7 @@ TEST(ScheduleRules, ThreadsOnOpenCl) {
   ASSERT_OK(bound);
   EXPECT_EQ(kinds(bound->front().func(), ForKind::kThreadBinding),
             (std::vector<std::string>{"blockIdx.x", "threadIdx.x"}));
-  EXPECT_TRUE(testing::same_on_opencl(relu, bound->front().func()));
+  EXPECT_TRUE(testing::same_on_devices(relu, bound->front().func()));
 
   const Func sum = testing::reduction_workload(3, 7, 80, false);
   bool across = false;
@@ -219,7 +219,7 @@ TEST(ScheduleRules, ThreadsOnOpenCl) {
       Schedule s = (*next)[i];
       ASSERT_OK(rewrite_unbound_block().apply(c, s));
       ASSERT_OK(verify_gpu_code().apply(c, s));
-      EXPECT_TRUE(testing::same_on_opencl(sum, s.func()));
+      EXPECT_TRUE(testing::same_on_devices(sum, s.func()));
     }
   }
   EXPECT_TRUE(across);
@@ -348,7 +348,7 @@ TEST(SpaceGenerators, TheGpuPresetRunsOnOpenCl) {
     for (uint64_t seed = 0; seed < 3; ++seed) {
       const auto point = space->generate(func, target, 1, seed, nullptr);
       ASSERT_OK(point) << func->name;
-      EXPECT_TRUE(testing::same_on_opencl(func, point->func())) << to_text(point->trace());
+      EXPECT_TRUE(testing::same_on_devices(func, point->func())) << to_text(point->trace());
     }
 }
 

@@ -46,7 +46,7 @@ TEST(SketchSpace, PointsRunOnThreads) {
     for (uint64_t seed = 0; seed < 4; ++seed) {
       const auto point = space->generate(func, target, 1, seed, nullptr);
       ASSERT_OK(point) << func->name;
-      EXPECT_TRUE(testing::same_on_opencl(func, point->func())) << to_text(point->trace());
+      EXPECT_TRUE(testing::same_on_devices(func, point->func())) << to_text(point->trace());
       const auto again =
           space->generate(func, target, 1, seed + 99, std::make_shared<const DecisionMap>(point->decisions()));
       ASSERT_OK(again);
