@@ -398,7 +398,9 @@ class Verifier {
   bool has_own_copy(const ForNode& loop, const BufferNode& buffer) const {
     const MemoryScope* scope = target_.find_scope(buffer.scope);
     if (!scope || scope->shared_by.empty()) return false;
-    return is_block_axis(loop.thread_axis) || (scope->shared_by == "thread" && is_block_thread_axis(loop.thread_axis));
+    if (is_block_axis(loop.thread_axis)) return true;
+    return is_block_thread_axis(loop.thread_axis) &&
+           (scope->shared_by == "thread" || (scope->shared_by == "warp" && loop.thread_axis != "threadIdx.x"));
   }
 
   int64_t bytes_of_one_copy(const StoredAccess& a, size_t level) const {

@@ -203,12 +203,19 @@ class TestTensor {
       put(static_cast<float>(value));
     else if (t == kF64)
       put(static_cast<double>(value));
+    else if (t == kF16)  // small integers are exact
+      put(half_of(value));
     else if (t == kBF16)  // small integers are exact
       put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
     else if (t.is_int() || t.is_bool())
       std::memcpy(at(logical), &value, static_cast<size_t>(t.element_bytes()));
     else
       FETTLE_CHECK_MSG(false, "no test data for " + t.to_string());
+  }
+  /// Of an integer of at most 11 bits.
+  static uint16_t half_of(int64_t value) {
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+    return static_cast<uint16_t>((bits >> 16 & 0x8000) | (value == 0 ? 0 : (bits >> 13 & 0x3ffff) - (112 << 10)));
   }
   void fill(unsigned char byte) { std::fill(bytes_.begin(), bytes_.end(), static_cast<char>(byte)); }
   BufferArg arg() { return {bytes_.data(), static_cast<int64_t>(bytes_.size())}; }

@@ -41,7 +41,15 @@ Target gpu_target(std::string_view kind, std::string_view arch, int64_t shared_b
   target.max_threads_per_block = 1024;
   target.thread_axes = {{"blockIdx.x", INT32_MAX}, {"blockIdx.y", 65535}, {"blockIdx.z", 65535},
                         {"threadIdx.x", 1024},     {"threadIdx.y", 1024}, {"threadIdx.z", 64}};
-  target.scopes = gpu_scopes(shared_bytes, int64_t{target.vector_registers} * 4);
+  const int64_t register_bytes = int64_t{target.vector_registers} * 4;
+  target.scopes = gpu_scopes(shared_bytes, register_bytes);
+  // Tiles of tensor intrinsics, each lane of a warp having its part.
+  if (kind == "cuda")
+    target.scopes.push_back({.name = "fragment",
+                             .parent = "register",
+                             .capacity_bytes = 32 * register_bytes,
+                             .alignment_bytes = 16,
+                             .shared_by = "warp"});
   return target;
 }
 

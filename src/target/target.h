@@ -18,7 +18,7 @@ struct MemoryScope {
   std::string parent;          // empty for the outermost
   int64_t capacity_bytes = 0;  // 0: unlimited
   int alignment_bytes = 1;
-  /// The kind of loop whose iterations share one copy: "" (all), "thread", "block", "vthread" (each virtual thread that
+  /// The kind of loop whose iterations share one copy: "" (all), "thread", "warp", "block", "vthread" (each virtual thread that
   /// encloses all accesses of a buffer has its own), …
   std::string shared_by;
 };

@@ -25,6 +25,9 @@ struct TensorIntrinsicDef {
   int instructions = 1;  // that a tile takes beside loads and what the tiles of a register tile share
   /// The 32 threads along threadIdx.x run it together; the tile stands outside of loops over that axis.
   bool per_warp = false;
+  /// Bit p: parameter p must lie in the registers of the warp (scope "fragment"); the others of an intrinsic that sets
+  /// a bit must not.
+  unsigned in_fragments = 0;
 };
 
 /// Every intrinsic, from the listing of target/intrinsics/.

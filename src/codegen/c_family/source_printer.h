@@ -60,6 +60,8 @@ class SourcePrinter {
   virtual void print_allocate(const AllocateNode& allocation);
   virtual void print_call(const CallFuncNode& call);
   virtual void print_evaluate(const EvaluateNode& node);
+  /// One element; a store of a vector is refused.
+  virtual void print_store(const StoreNode& store);
   virtual void print_async(const AsyncNode& node) { print(node.body); }
 
   // --- for them ---
@@ -119,7 +121,6 @@ class SourcePrinter {
   std::string value(const Expr& e);  // as an argument
 
   void print_for(const ForNode& loop);
-  void print_store(const StoreNode& store);
   void print_let(const LetNode& let);
   void declare_array(const Buffer& buffer, const Stmt& body);
 

@@ -63,17 +63,25 @@ bool needs_var(const Stmt& s, const VarNode* var) {
   return false;
 }
 
-// Vectorized and parallel loops are ordinary ones for one thread.
+// Vectorized and parallel loops are ordinary ones for one thread; that a loop was vectorized is noted.
 class Serializer : public Mutator {
  public:
+  explicit Serializer(const Target& target) : notes_lanes_(target.kind == "cuda") {}
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const Stmt result = Mutator::rewrite(s);
     const auto* loop = result ? result.as<ForNode>() : nullptr;
     if (!loop || (loop->loop_kind != ForKind::kVectorized && loop->loop_kind != ForKind::kParallel)) return result;
-    return with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
+    const bool lanes = loop->loop_kind == ForKind::kVectorized && notes_lanes_;
+    return with(*loop, [&](ForNode& f) {
+      f.loop_kind = ForKind::kSerial;
+      if (lanes) f.annotations.set(kLanesKey, int64_t{1});
+    });
   }
+
+ private:
+  bool notes_lanes_;
 };
 
 // Takes allocations that a block shares out of the code of its threads.
@@ -107,7 +115,7 @@ class DeviceLowering {
   Result<DeviceProgram> run() {
     FETTLE_TRY_VOID(check_axes());
     Func func = flatten_blocks(note_carried_buffers(mark_pipelines(scheduled_)));
-    func = on_root(func, [](const Stmt& body) { return sink_guards(Serializer().rewrite(body)); });
+    func = on_root(func, [this](const Stmt& body) { return sink_guards(Serializer(target_).rewrite(body)); });
     func = infer_scopes(func, target_);
     for (const Buffer& buffer : func.root().allocations) {
       if (!target_.find_scope(buffer->scope))
@@ -234,6 +242,8 @@ class DeviceLowering {
     func = flatten_accesses(func);
     func = on_body(func, [&](const Stmt& s) { return substitute_tensor_intrinsics(s, target_); });
     FETTLE_TRY_VOID(check_warp_tiles(func->body));
+    FETTLE_TRY(func, place_fragments(func));
+    func = vector_copies(func, threads.shape);
     FETTLE_TRY_VOID(check_sizes(func->body));
     func = on_body(func, unroll_loops);
     result.func = func;

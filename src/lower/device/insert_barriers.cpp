@@ -23,6 +23,7 @@ struct Access {
   std::vector<Expr> indices;
   std::vector<const ForNode*> loops;             // around it, outermost first
   std::array<std::optional<int64_t>, 3> pinned;  // threads other than this one do not run it
+  bool is_async = false;                         // not done before the next barrier, for the same thread neither
 };
 
 // Instead of a number of a thread: those of a warp do it together.
@@ -126,6 +127,7 @@ class Meeting {
       const Expr same = analyzer.simplify(first[i]);
       if (structural_equal(same, analyzer.simplify(substitute(second[i], back)))) functions_of_threads.push_back(same);
     }
+    if (x.is_async || y.is_async) return true;
     if (determined[0] && determined[1] && determined[2]) return false;
     // All together may name the thread, as [t // 4, t % 4] does.
     std::vector<VarDomain> domains;
@@ -312,6 +314,7 @@ class BarrierInserter {
     if (!written_.count(buffer.get()) || sharing_of(*buffer, target_) == Sharing::kThread) return;
     Access access{buffer, is_write, indices, loops_, pinned};
     access.loops.insert(access.loops.end(), inner_.begin(), inner_.end());
+    access.is_async = is_write && !inner_.empty() && inner_.back()->annotations.find(kAsyncCopyKey);
     for (const Access& known : found) {
       if (!(known.buffer == buffer) || known.is_write != is_write || known.loops != access.loops ||
           known.pinned != pinned)

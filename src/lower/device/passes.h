@@ -57,6 +57,8 @@ inline constexpr const char* kThreadRegionKey = "thread_region";
 /// only there, and on tiles that one thread does.
 inline constexpr const char* kWarpTileKey = "warp_tile";
 inline constexpr int64_t kWarpThreads = 32;
+/// Memory in the registers of a warp.
+inline constexpr const char* kScopeFragment = "fragment";
 
 /// A buffer of one thread each that several nests over threads use (`private_apart`): each thread must find there what
 /// it wrote itself, so what it reads lies within what it writes in each of the nests, under the same conditions.
@@ -68,6 +70,29 @@ Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads);
 /// that takes, as far out as they can be. `body` is what one thread does. E301 where one would stand where threads
 /// part.
 Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target);
+
+/// On a loop that was vectorized: one of threads' code, whose iterations may become one access.
+inline constexpr const char* kLanesKey = "lanes";
+/// On such a loop, by the schedule (annotate): copies from global to shared memory may go on while the thread does other
+/// work. They are done at the next barrier, which stands before whatever touches them, also in the same thread.
+inline constexpr const char* kAsyncCopyKey = "async_copy";
+/// async_copy(&to, &from, bytes)
+inline constexpr const char* kAsyncCopyCall = "async_copy";
+
+/// Loops noted kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
+/// multiples of 16 bytes), become one access; others stay loops.
+///   for v in 4 {lanes}: S[4*t + v] = A[8*i + v]   →   S[ramp(4*t, 1, 4)] = A[ramp(8*i, 1, 4)]
+/// `func` is flat.
+Func vector_copies(const Func& func, const ThreadShape& shape);
+
+/// Buffers of scope "fragment" become arrays of each lane's elements, and the tiles of tensor intrinsics in them places
+/// in these arrays, tile by tile; loops that count tiles are unrolled. Calls whose tiles in memory lie in shared memory,
+/// all rows at multiples of 16 bytes, get the name NAME + kAlignedSuffix.
+///   allocate C: f32[2048] @fragment; for i in 4: for j in 4: fill(&C[512*i + 8*j], 32)
+///   →   allocate C: f32[64] @fragment; for i in 4 unrolled: for j in 4 unrolled: fill(&C[16*i + 4*j], 0)
+/// E301 where something else than such a tile reaches a fragment
+Result<Func> place_fragments(const Func& func);
+inline constexpr const char* kAlignedSuffix = "_aligned";
 
 /// True if the loop is noted (note_carried_buffers) to carry the buffer from one iteration to the next.
 bool carries_buffer(const ForNode& loop, const BufferNode& buffer);

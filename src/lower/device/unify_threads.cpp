@@ -119,10 +119,10 @@ class ThreadUnifier {
   }
 
   void require_shared(const BufferNode& buffer) {
-    if (sharing_of(buffer, target_) == Sharing::kThread)
+    if (sharing_of(buffer, target_) == Sharing::kThread && buffer.scope != kScopeFragment)
       problem_ = Diagnostic(ErrorCode::E301,
                             fmt::format("a warp computes a tile of buffer {} together, which is of scope \"{}\" and "
-                                        "belongs to one thread; put it in shared memory",
+                                        "belongs to one thread; put it in shared memory, or in fragments",
                                         buffer.name, buffer.scope));
   }
 

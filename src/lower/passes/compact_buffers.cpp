@@ -174,6 +174,34 @@ class Rebaser : public Mutator {
   }
 };
 
+// Elements between a row of one dimension and the next one, beside the row itself; of the innermost, its stride. Empty:
+// there are no strides of its own, or they are not of this kind.
+std::vector<int64_t> gaps_of(const BufferNode& buffer) {
+  std::vector<int64_t> gaps;
+  for (size_t d = 0; d < buffer.strides.size(); ++d) {
+    const int64_t* stride = as_int(buffer.strides[d]);
+    int64_t row = 0;
+    if (d + 1 < buffer.strides.size()) {
+      const int64_t *inner = as_int(buffer.strides[d + 1]), *extent = as_int(buffer.shape[d + 1]);
+      if (!inner || !extent) return {};
+      row = *inner * *extent;
+    }
+    if (!stride || *stride < row) return {};
+    gaps.push_back(*stride - row);
+  }
+  return gaps;
+}
+
+std::vector<Expr> strides_with(const std::vector<int64_t>& gaps, const std::vector<Expr>& shape) {
+  std::vector<Expr> strides(gaps.size());
+  Expr stride = Expr(gaps.back());
+  for (size_t d = gaps.size(); d-- > 0;) {
+    if (d + 1 < gaps.size()) stride = strides[d + 1] * shape[d + 1] + gaps[d];
+    strides[d] = stride;
+  }
+  return strides;
+}
+
 }  // namespace
 
 Func compact_buffers(const Func& func, const std::function<bool(const BufferNode&)>& shared_by_threads) {
@@ -199,8 +227,9 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
     size_t outer_loops = 0;
     for (const Stmt& s : use.common) outer_loops += s.as<ForNode>() != nullptr;
     std::vector<Expr> shape, base;
+    const std::vector<int64_t> gaps = gaps_of(*buffer);
     for (size_t d = 0; d < buffer->shape.size(); ++d) {
-      if (!buffer->strides.empty()) {  // laid out by hand
+      if (!buffer->strides.empty() && gaps.empty()) {  // laid out by hand
         base.push_back(0);
         shape.push_back(buffer->shape[d]);
         continue;
@@ -214,6 +243,7 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
     Buffer fresh = edited(buffer, [&](BufferNode& b) {
       b.shape = shape;
       b.layout = nullptr;
+      if (!gaps.empty()) b.strides = strides_with(gaps, shape);
     });
     rebaser.changes[buffer.get()] = {fresh, base};
     if (use.common.empty())

@@ -7,7 +7,8 @@ namespace fettle {
 /// Spreads the rows of a buffer so that the stride of one dimension is `offset` modulo `factor`.
 ///   storage_align(B, 0, axis=0, factor=32, offset=1):   alloc B: f32[8, 64]   →   alloc B: f32[8, 64] strides[65, 1]
 /// So rows begin in different cache sets, or banks of a GPU's shared memory. The buffer must be internal, of constant
-/// shape; lowering does not shrink what has strides of its own, so put it where it is small.
+/// shape. Lowering shrinks it to what is in use at once, as any other, and keeps the gaps between its rows:
+///   B of f32[4096, 4096] strides[4104, 1], of which 16 x 32 are in use   →   f32[16, 32] strides[40, 1]
 /// buffer_index: which of the block's writes
 /// axis:         the dimension (-1: last); strides of those outside follow
 /// Returns nothing. Costs the gaps.

@@ -20,16 +20,16 @@ lowered func mma_m16n8k16_f16(A: f16[256], B: f16[128], C: f32[128] output, sa: 
   mma_m16n8k16_f16.i32(&A[0], sa, &B[0], sb, &C[0], sc)
 )";
 
-bool available(const Target& target) {
+}  // namespace
+
+bool has_mma_m16n8k16_f16(const Target& target) {
   return target.kind == "cuda" && (target.cpu == "sm_80" || target.cpu == "sm_90");
 }
-
-}  // namespace
 
 constinit const TensorIntrinsicDef mma_m16n8k16_f16_intrinsic = {.name = "mma_m16n8k16_f16",
                                                                  .meaning = kMeaning,
                                                                  .implementation = kImplementation,
-                                                                 .available = available,
+                                                                 .available = has_mma_m16n8k16_f16,
                                                                  .per_warp = true};
 
 }  // namespace fettle

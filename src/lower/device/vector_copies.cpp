@@ -1,0 +1,74 @@
+#include "arith/analyzer.h"
+#include "arith/linear.h"
+#include "ir/visit.h"
+#include "lower/device/passes.h"
+
+namespace fettle {
+namespace {
+
+constexpr int64_t kMostBytes = 16;  // of one access
+
+class Copier : public Mutator {
+ public:
+  Copier(const Func& func, bool may_be_async) : may_be_async_(may_be_async) { analyzer_.bind_params(func); }
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* loop = s ? s.as<ForNode>() : nullptr;
+    if (!loop) return Mutator::rewrite(s);
+    if (loop->annotations.find(kLanesKey)) {
+      if (Stmt copy = in_one_access(*loop, loop->body)) return copy;
+      return with(*loop, [](ForNode& f) { f.annotations = {}; });
+    }
+    const auto scope = analyzer_.enter();
+    analyzer_.bind(loop->var, loop->min, loop->extent);
+    const Stmt body = rewrite(loop->body);
+    return with(*loop, [&](ForNode& f) { f.body = body; });
+  }
+
+ private:
+  // The loop's body, all iterations at once; null where one access does not do.
+  Stmt in_one_access(const ForNode& loop, const Stmt& body) {
+    if (const auto* choice = body.as<IfNode>(); choice && !choice->else_body) {
+      if (uses_var(choice->condition, loop.var.get()) || reads_memory(choice->condition)) return nullptr;
+      const Stmt inside = in_one_access(loop, choice->then_body);
+      return inside ? if_then(choice->condition, inside) : Stmt();
+    }
+    const auto* target = body.as<StoreNode>();
+    const auto* source = target ? target->value.as<LoadNode>() : nullptr;
+    const int64_t* lanes = as_int(loop.extent);
+    if (!source || target->mask || source->mask || !lanes || !is_zero(loop.min)) return nullptr;
+    if (!(source->buffer->dtype == target->buffer->dtype) || source->dtype.is_bool()) return nullptr;
+    const int64_t bytes = *lanes * source->dtype.element_bytes();
+    if ((bytes != 4 && bytes != 8 && bytes != kMostBytes) || *lanes < 2) return nullptr;
+    const Expr to = first_of(target->indices, loop, *lanes), from = first_of(source->indices, loop, *lanes);
+    if (!to || !from) return nullptr;
+    if (may_be_async_ && loop.annotations.find(kAsyncCopyKey) && target->buffer->scope == "shared" &&
+        source->buffer->scope == kScopeGlobal)
+      return evaluate(call(kAsyncCopyCall,
+                           {address_of(target->buffer, {to}), address_of(source->buffer, {from}), Expr(bytes)}, kI32));
+    const int n = static_cast<int>(*lanes);
+    return store(target->buffer, {ramp(to, 1, n)}, load(source->buffer, {ramp(from, 1, n)}));
+  }
+
+  // Where the lanes begin, if they are neighbours that begin at a multiple of their number; else null.
+  Expr first_of(const std::vector<Expr>& indices, const ForNode& loop, int64_t lanes) {
+    const auto split = indices.size() == 1 ? split_linear(indices[0], loop.var.get()) : std::nullopt;
+    if (!split || !is_one(analyzer_.simplify(split->coeff))) return nullptr;
+    const Modular at = analyzer_.modular(split->rest);
+    return at.coeff % lanes == 0 && at.base % lanes == 0 ? analyzer_.simplify(split->rest) : Expr();
+  }
+
+  Analyzer analyzer_;
+  bool may_be_async_;
+};
+
+}  // namespace
+
+Func vector_copies(const Func& func, const ThreadShape& shape) {
+  const bool several = shape.extents[0] * shape.extents[1] * shape.extents[2] > 1;  // else there are no barriers
+  const Stmt body = Copier(func, several).rewrite(func->body);
+  return with(func, [&](FuncNode& f) { f.body = body; });
+}
+
+}  // namespace fettle
