@@ -1,1 +1,380 @@
-int main() {}
+// Schedules by hand on the CUDA device of this machine: `make bench-cuda`. Products beside cuBLAS (where it is), what
+// only moves memory beside a copy; every result is checked first.
+//   bench-cuda [--only SUBSTRING] [--sources FOLDER] [--all]
+// --sources writes the CUDA C++ of every subject instead of running it (no device is needed); --all prints every tiling
+// that was tried, not the fastest alone. Exit status 1: a result is wrong.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "codegen/cuda/cuda_codegen.h"
+#include "codegen/cuda/run.h"
+#include "cuda/cublas.h"
+#include "cuda/schedules.h"
+#include "harness/report.h"
+#include "lower/device/device.h"
+
+namespace {
+
+using namespace fettle;
+using namespace fettle::bench;
+
+// One way to schedule a subject.
+struct Variant {
+  std::string name;
+  std::function<Result<>(Schedule&)> schedule;
+  std::vector<std::string> options;  // NVRTC's, further
+};
+
+struct Subject {
+  std::string name;
+  Func func;
+  std::vector<Variant> variants;
+  double flops = 0, bytes = 0;  // one of them: what it is measured in
+  bool half = false;
+  int64_t m = 0, n = 0, k = 0;  // of a product
+  double tolerance = 0;         // of |difference| / rms of the result
+  double bound = 0;             // share of the peer
+  /// The element of the output at a place, in double; inputs by their number.
+  std::function<double(int64_t at, const std::vector<std::vector<double>>&)> reference;
+};
+
+Subject gemm(int64_t size, bool half) {
+  Subject s;
+  s.name = fmt::format("{} GEMM {}", half ? "f16" : "f32", size);
+  s.func = gemm_program(size, size, size, half);
+  s.flops = 2.0 * static_cast<double>(size * size) * static_cast<double>(size);
+  s.half = half;
+  s.m = s.n = s.k = size;
+  s.tolerance = 1e-4;
+  s.bound = half ? 0.3 : 0.6;
+  s.reference = [size](int64_t at, const std::vector<std::vector<double>>& in) {
+    double sum = 0;
+    for (int64_t k = 0; k < size; ++k)
+      sum += in[0][static_cast<size_t>(at / size * size + k)] * in[1][static_cast<size_t>(k * size + at % size)];
+    return sum;
+  };
+  if (half) {
+    for (const TensorGemmTiles& t :
+         {TensorGemmTiles{128, 128, 32, 64, 64, 2}, TensorGemmTiles{128, 128, 32, 64, 32, 2, 2},
+          TensorGemmTiles{128, 128, 64, 64, 64, 2}, TensorGemmTiles{128, 256, 32, 64, 64, 2},
+          TensorGemmTiles{128, 256, 64, 64, 64, 2}, TensorGemmTiles{256, 128, 32, 64, 64, 2},
+          TensorGemmTiles{256, 128, 64, 64, 64, 2}, TensorGemmTiles{128, 128, 64, 64, 32, 2, 2},
+          TensorGemmTiles{128, 128, 32, 64, 64, 3}})
+      s.variants.push_back({fmt::format("{}x{}x{} warps {}x{} stages {}, {} blocks", t.block_m, t.block_n, t.block_k,
+                                        t.warp_m, t.warp_n, t.stages, t.min_blocks),
+                            [t](Schedule& schedule) { return schedule_gemm_f16(schedule, t); },
+                            {}});
+  } else {
+    for (const GemmTiles& t :
+         {GemmTiles{128, 128, 16, 8, 8, 4, 2}, GemmTiles{128, 128, 16, 8, 8, 4, 0}, GemmTiles{128, 128, 8, 8, 8, 4, 2},
+          GemmTiles{128, 128, 16, 8, 8, 2, 2}, GemmTiles{128, 64, 16, 8, 8, 4, 4}, GemmTiles{128, 128, 32, 8, 8, 4, 2},
+          GemmTiles{128, 256, 16, 16, 8, 4, 0}, GemmTiles{256, 128, 16, 16, 8, 2, 0},
+          GemmTiles{256, 128, 8, 16, 8, 4, 0}})
+      s.variants.push_back({fmt::format("{}x{}x{} threads {}x{}, {} of k, {} blocks", t.block_m, t.block_n, t.block_k,
+                                        t.thread_m, t.thread_n, t.vector_k, t.min_blocks),
+                            [t](Schedule& schedule) { return schedule_gemm_f32(schedule, t); },
+                            {}});
+  }
+  return s;
+}
+
+Subject stencil() {
+  constexpr int64_t kRows = 8192, kColumns = 16384;
+  Subject s;
+  s.name = fmt::format("stencil {} x {}", kRows, kColumns);
+  s.func = stencil_program(kRows, kColumns);
+  s.bytes = 2.0 * kRows * kColumns * 4;
+  s.tolerance = 1e-5;
+  s.bound = 0.8;
+  s.reference = [](int64_t at, const std::vector<std::vector<double>>& in) {
+    const auto a = [&](int64_t i, int64_t j) {
+      return in[0][static_cast<size_t>((at / kColumns + i) * (kColumns + 8) + at % kColumns + j)];
+    };
+    return (a(0, 4) + a(1, 3) + a(1, 4) + a(1, 5) + a(2, 4)) * 0.25;
+  };
+  for (const int64_t rows : {4, 8, 16})
+    s.variants.push_back({fmt::format("{} rows a thread", rows),
+                          [rows](Schedule& schedule) { return schedule_stencil(schedule, rows); },
+                          {}});
+  return s;
+}
+
+Subject rows(bool softmax) {
+  constexpr int64_t kRows = 32768, kColumns = 4096;
+  Subject s;
+  s.name = fmt::format("{} {} x {}", softmax ? "softmax" : "layer norm", kRows, kColumns);
+  s.func = softmax ? softmax_program(kRows, kColumns) : layer_norm_program(kRows, kColumns);
+  s.bytes = 2.0 * kRows * kColumns * 4;
+  s.tolerance = 1e-4;
+  s.bound = 0.8;
+  s.reference = [softmax](int64_t at, const std::vector<std::vector<double>>& in) {
+    const double* x = in[0].data() + at / kColumns * kColumns;
+    double sum = 0, mean = 0;
+    const double own = x[at % kColumns];
+    if (softmax) {
+      const double most = *std::max_element(x, x + kColumns);
+      for (int64_t j = 0; j < kColumns; ++j) sum += std::exp(x[j] - most);
+      return std::exp(own - most) / sum;
+    }
+    for (int64_t j = 0; j < kColumns; ++j) mean += x[j] / kColumns;
+    for (int64_t j = 0; j < kColumns; ++j) sum += (x[j] - mean) * (x[j] - mean) / kColumns;
+    return (own - mean) / std::sqrt(sum + 1e-5);
+  };
+  for (const int64_t threads : {128, 256, 512})
+    s.variants.push_back({fmt::format("{} threads a row", threads),
+                          [threads](Schedule& schedule) { return schedule_rows(schedule, threads); },
+                          {}});
+  return s;
+}
+
+std::vector<Subject> subjects() {
+  return {gemm(2048, false), gemm(4096, false), gemm(4096, true), gemm(8192, true), stencil(), rows(true), rows(false)};
+}
+
+Result<DeviceProgram> lowered(const Subject& subject, const Variant& variant, const std::string& arch) {
+  Schedule s(subject.func, 0);
+  const auto target = std::make_shared<Target>(*parse_target("cuda -arch " + arch));
+  s.set_target(target);
+  FETTLE_TRY_VOID(variant.schedule(s));
+  return lower_for_device(s.func(), *target);
+}
+
+uint16_t half_of(float value) {
+  const auto h = static_cast<_Float16>(value);
+  uint16_t bits;
+  std::memcpy(&bits, &h, 2);
+  return bits;
+}
+
+int64_t count_of(const Param& param) {
+  int64_t count = 1;
+  for (const Expr& extent : param.buffer->shape) count *= *as_int(extent);
+  return count;
+}
+
+// A subject's data on the device.
+struct Data {
+  std::vector<std::vector<double>> inputs;
+  std::vector<CudaAddress> memory;  // of the func's params
+  CudaAddress output = 0, peer_output = 0;
+  int64_t output_elements = 0;
+};
+
+Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
+  Data data;
+  for (size_t p = 0; p < subject.func->params.size(); ++p) {
+    const Param& param = subject.func->params[p];
+    const int64_t count = count_of(param), bytes = count * param.buffer->dtype.element_bytes();
+    FETTLE_TRY(const CudaAddress at, device.allocate(bytes));
+    data.memory.push_back(at);
+    if (param.kind == ParamKind::kOutput) {
+      data.output = at;
+      data.output_elements = count;
+      FETTLE_TRY_VOID(device.fill(at, 0xff, bytes));
+      continue;
+    }
+    RandomStream stream{11, p};
+    std::vector<double> values(static_cast<size_t>(count));
+    std::vector<char> raw(static_cast<size_t>(bytes));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float value = static_cast<float>(stream.below(2001)) / 1000.0f - 1.0f;
+      if (param.buffer->dtype == kF16) {
+        const uint16_t half = half_of(value);
+        std::memcpy(raw.data() + i * 2, &half, 2);
+        values[i] = static_cast<double>(static_cast<_Float16>(value));
+      } else {
+        std::memcpy(raw.data() + i * 4, &value, 4);
+        values[i] = static_cast<double>(value);
+      }
+    }
+    FETTLE_TRY_VOID(device.write(at, raw.data(), bytes));
+    data.inputs.push_back(std::move(values));
+  }
+  FETTLE_TRY(data.peer_output, device.allocate(data.output_elements * 4));
+  return data;
+}
+
+// The largest difference at some thousand places, and at the corners, relative to the result's root mean square.
+Result<double> error_of(const CudaDevice& device, const Subject& subject, const Data& data, CudaAddress output) {
+  std::vector<float> got(static_cast<size_t>(data.output_elements));
+  FETTLE_TRY_VOID(device.read(got.data(), output, data.output_elements * 4));
+  RandomStream stream{13, 0};
+  double worst = 0, squares = 0;
+  constexpr int kPlaces = 2000;
+  for (const float value : got)
+    if (!std::isfinite(value)) return std::numeric_limits<double>::infinity();  // not written
+  for (int i = 0; i < kPlaces; ++i) {
+    const auto any = static_cast<int64_t>(stream.below(static_cast<uint64_t>(data.output_elements)));
+    const int64_t at = i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any;
+    const double expected = subject.reference(at, data.inputs);
+    worst = std::max(worst, std::fabs(expected - static_cast<double>(got[static_cast<size_t>(at)])));
+    squares += expected * expected;
+  }
+  return worst / std::sqrt(squares / kPlaces);
+}
+
+// Seconds of one run, several in a row.
+Result<double> seconds(const CudaDevice& device, const std::function<Result<>()>& run, int runs) {
+  FETTLE_TRY(const uintptr_t begin, device.make_event());
+  FETTLE_TRY(const uintptr_t end, device.make_event());
+  FETTLE_TRY_VOID(device.record(begin));
+  for (int i = 0; i < runs; ++i) FETTLE_TRY_VOID(run());
+  FETTLE_TRY_VOID(device.record(end));
+  FETTLE_TRY(const double all, device.seconds_between(begin, end));
+  device.destroy_event(begin);
+  device.destroy_event(end);
+  return all / runs;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Options {
+  std::string only, sources;
+  bool all = false;
+};
+
+// Runs a subject's variants, checks them, and times the fastest beside its peer, in turns.
+Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, const Subject& subject,
+                 const Options& options, Report& report, bool& right) {
+  FETTLE_TRY(const Data data, make_data(device, subject));
+  std::function<Result<>()> fastest;
+  std::string name;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Variant& variant : subject.variants) {
+    FETTLE_TRY(const DeviceProgram program, lowered(subject, variant, device.arch));
+    FETTLE_TRY(const std::string source, emit_cuda(program));
+    FETTLE_TRY(const CudaModule module, CudaModule::build(source, variant.options));
+    const std::function<Result<>()> run = [module, program, &data] { return module.launch(program, data.memory); };
+    FETTLE_TRY_VOID(device.fill(data.output, 0xff, data.output_elements * 4));
+    FETTLE_TRY_VOID(run());
+    FETTLE_TRY_VOID(device.wait(20));
+    FETTLE_TRY(const double error, error_of(device, subject, data, data.output));
+    const bool fine = error <= subject.tolerance;
+    right &= fine;
+    FETTLE_TRY(const double once, seconds(device, run, 1));
+    FETTLE_TRY(const double time, seconds(device, run, std::clamp(static_cast<int>(0.02 / once), 3, 50)));
+    if (options.all || !fine)
+      fmt::print("{}, {}: {:.3f} ms, {:.1f} {}, error {:.1e}{}\n", subject.name, variant.name, time * 1e3,
+                 (subject.flops > 0 ? subject.flops / 1e12 : subject.bytes / 1e9) / time,
+                 subject.flops > 0 ? "TFLOP/s" : "GB/s", error, fine ? "" : " WRONG");
+    if (fine && time < best) best = time, fastest = run, name = variant.name;
+  }
+  if (!fastest) {
+    report.add(subject.name + ": no variant is right", std::numeric_limits<double>::quiet_NaN(), "", at_least(0));
+    return {};
+  }
+  const int64_t copied = static_cast<int64_t>(subject.bytes) / 2;
+  std::function<Result<>()> peer;
+  if (subject.flops == 0)
+    peer = [&] { return device.copy(data.peer_output, data.memory[data.output == data.memory[0] ? 1 : 0], copied); };
+  else if (cublas)
+    peer = [&] {
+      const bool last = data.output == data.memory.back();
+      return cublas->gemm(subject.half, subject.m, subject.n, subject.k, data.memory[last ? 0 : 1],
+                          data.memory[last ? 1 : 2], data.peer_output);
+    };
+  std::vector<double> own, others, ratios;
+  const int runs = std::clamp(static_cast<int>(0.02 / best), 1, 50);
+  for (int round = 0; round < 15; ++round) {
+    FETTLE_TRY(const double mine, seconds(device, fastest, runs));
+    own.push_back(mine);
+    if (!peer) continue;
+    FETTLE_TRY(const double other, seconds(device, peer, runs));
+    if (round < 2) continue;  // the library starts
+    others.push_back(other);
+    ratios.push_back(other / mine);
+  }
+  const bool product = subject.flops > 0;
+  const double work = product ? subject.flops / 1e12 : subject.bytes / 1e9;
+  const char* unit = product ? "TFLOP/s" : "GB/s";
+  report.add(fmt::format("{} ({})", subject.name, name), work / median(own), unit);
+  if (peer) {
+    report.add(fmt::format("{}: {}", subject.name, product ? "cuBLAS" : "copy"), work / median(others), unit);
+    report.add(fmt::format("{}: share of {}", subject.name, product ? "cuBLAS" : "a copy"), 100 * median(ratios), "%",
+               at_least(100 * subject.bound));
+    if (product) {
+      FETTLE_TRY(const double error, error_of(device, subject, data, data.peer_output));
+      if (error > subject.tolerance) fmt::print("{}: cuBLAS differs by {:.1e}\n", subject.name, error);
+    }
+  }
+  for (const CudaAddress at : data.memory) device.free(at);
+  device.free(data.peer_output);
+  return {};
+}
+
+Result<> write_sources(const Subject& subject, const std::string& folder) {
+  for (size_t v = 0; v < subject.variants.size(); ++v) {
+    FETTLE_TRY(const DeviceProgram program, lowered(subject, subject.variants[v], "sm_90"));
+    FETTLE_TRY(const std::string source, emit_cuda(program));
+    std::string name = fmt::format("{} {}.cu", subject.name, v);
+    std::replace(name.begin(), name.end(), ' ', '_');
+    std::ofstream(folder + "/" + name) << "// " << subject.name << ", " << subject.variants[v].name << "\n" << source;
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--all") {
+      options.all = true;
+    } else if (name == "--only" && i + 1 < argc) {
+      options.only = argv[++i];
+    } else if (name == "--sources" && i + 1 < argc) {
+      options.sources = argv[++i];
+    } else {
+      fmt::print(stderr, "usage: bench-cuda [--only SUBSTRING] [--sources FOLDER] [--all]\n");
+      return 2;
+    }
+  }
+  const auto told = [](const Diagnostic& d) {
+    fmt::print(stderr, "bench-cuda: {}\n", d.to_string());
+    return 1;
+  };
+  if (!options.sources.empty()) {
+    for (const Subject& subject : subjects())
+      if (const auto done = write_sources(subject, options.sources); !done) return told(done.error());
+    return 0;
+  }
+  Report report("cuda");
+  const auto device = CudaDevice::open();
+  if (!device || !has_cuda_device()) {
+    const std::string why = device ? "NVRTC is not installed; FETTLE_NVRTC may name it" : device.error().message;
+    fmt::print("bench-cuda: nothing is measured, {}\n", why);
+    report.add("nothing is measured: " + why, std::numeric_limits<double>::quiet_NaN(), "");
+    if (const auto written = report.write(); !written) return told(written.error());
+    return 0;
+  }
+  fmt::print("{}, {} multiprocessors, {}, driver for CUDA {}.{}\n", (*device)->name, (*device)->multiprocessors,
+             (*device)->arch, (*device)->driver_version / 1000, (*device)->driver_version % 1000 / 10);
+  std::optional<Cublas> cublas;
+  if (auto opened = Cublas::open())
+    cublas = std::move(*opened);
+  else
+    fmt::print("without cuBLAS: {}\n", opened.error().message);
+  bool right = true;
+  for (const Subject& subject : subjects()) {
+    if (subject.name.find(options.only) == std::string::npos) continue;
+    if (const auto done = measure(**device, cublas, subject, options, report, right); !done) return told(done.error());
+    fflush(stdout);
+  }
+  fmt::print("{}", report.table());
+  if (const auto written = report.write(); !written) return told(written.error());
+  return right ? 0 : 1;
+}

@@ -4,6 +4,7 @@
 #include "cuda/schedules.h"
 #include "cuda/steps.h"
 #include "ir/text.h"
+#include "lower/device/device.h"
 
 namespace fettle::bench {
 
@@ -59,18 +60,20 @@ Result<> schedule_gemm_f32(Schedule& s, const GemmTiles& t) {
   FETTLE_TRY(const Loops i, split(s, {.loop = l[0], .factors = {kInfer, groups_m, threads_m, 4}}));
   FETTLE_TRY(const Loops j, split(s, {.loop = l[1], .factors = {kInfer, groups_n, threads_n, 4}}));
   FETTLE_TRY(const Loops k, split(s, {.loop = l[2], .factors = {kInfer, t.block_k / t.vector_k, t.vector_k}}));
-  FETTLE_TRY_VOID(reorder(s, {.loops = {i[0], j[0], i[2], j[2], k[0], k[1], k[2], i[1], j[1], i[3], j[3]}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {i[0], j[0], i[2], j[2], k[0], i[1], j[1], k[1], k[2], i[3], j[3]}}));
   FETTLE_TRY_VOID(bind(s, {.loop = i[0], .thread_axis = "blockIdx.y"}));
   FETTLE_TRY_VOID(bind(s, {.loop = j[0], .thread_axis = "blockIdx.x"}));
+  if (t.min_blocks > 0) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = kMinBlocksKey, .value = t.min_blocks}));
   FETTLE_TRY_VOID(bind(s, {.loop = i[2], .thread_axis = "threadIdx.y"}));
   FETTLE_TRY_VOID(bind(s, {.loop = j[2], .thread_axis = "threadIdx.x"}));
-  for (const LoopRef loop : {k[1], k[2], i[1], j[1], i[3], j[3]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  FETTLE_TRY_VOID(bind(s, {.loop = i[1], .thread_axis = "vthread.y"}));
+  FETTLE_TRY_VOID(bind(s, {.loop = j[1], .thread_axis = "vthread.x"}));
+  for (const LoopRef loop : {k[2], i[3], j[3]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = j[2]}));
   FETTLE_TRY(const Loops own, get_loops(s, {.block = back}));
-  FETTLE_TRY(const Loops bi, split(s, {.loop = own[4], .factors = {groups_m, kInfer}}));
-  FETTLE_TRY(const Loops bj, split(s, {.loop = own[5], .factors = {groups_n, kInfer}}));
-  (void)bi, (void)bj;
+  FETTLE_TRY_VOID(unroll(s, {.loop = own[own.size() - 2]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = own.back()}));
 
   const std::vector<std::pair<int64_t, const char*>> threads = {{threads_m, "threadIdx.y"}, {threads_n, "threadIdx.x"}};
   for (const int64_t read : {0, 1}) {
@@ -81,14 +84,14 @@ Result<> schedule_gemm_f32(Schedule& s, const GemmTiles& t) {
   }
   // Rows of A, vector_k at a time; of B the columns of one k.
   FETTLE_TRY(const BlockRef a, cache_read(s, {.block = c, .read_index = 0, .scope = "local"}));
-  FETTLE_TRY_VOID(gather_groups(s, a, fmt::format("(i, k) -> (i // {0}, i % {0}, k)", step_m)));
   FETTLE_TRY_VOID(compute_at(s, {.block = a, .loop = k[1]}));
+  FETTLE_TRY_VOID(gather_groups(s, a, fmt::format("(i, k) -> (i // {0}, i % {0}, k)", step_m)));
   FETTLE_TRY(const BlockRef b, cache_read(s, {.block = c, .read_index = 1, .scope = "local"}));
-  FETTLE_TRY_VOID(gather_groups(s, b, fmt::format("(k, j) -> (k, j // {0}, j % {0})", step_n)));
   FETTLE_TRY_VOID(compute_at(s, {.block = b, .loop = k[2]}));
+  FETTLE_TRY_VOID(gather_groups(s, b, fmt::format("(k, j) -> (k, j // {0}, j % {0})", step_n)));
   for (const BlockRef copy : {a, b}) {
     FETTLE_TRY(const Loops inner, get_loops(s, {.block = copy}));
-    for (size_t d = copy == a ? 6 : 7; d + 1 < inner.size(); ++d) FETTLE_TRY_VOID(unroll(s, {.loop = inner[d]}));
+    for (size_t d = copy == a ? 8 : 9; d + 1 < inner.size(); ++d) FETTLE_TRY_VOID(unroll(s, {.loop = inner[d]}));
     FETTLE_TRY_VOID(vectorize(s, {.loop = inner.back()}));
   }
   return decompose_reduction(s, {.block = c, .loop = k[0]}).map([](BlockRef) {});
@@ -105,6 +108,7 @@ Result<> schedule_gemm_f16(Schedule& s, const TensorGemmTiles& t) {
   FETTLE_TRY_VOID(reorder(s, {.loops = {i[0], j[0], i[1], j[1], k[0], k[1], i[2], j[2], i[3], j[3], k[2]}}));
   FETTLE_TRY_VOID(bind(s, {.loop = i[0], .thread_axis = "blockIdx.y"}));
   FETTLE_TRY_VOID(bind(s, {.loop = j[0], .thread_axis = "blockIdx.x"}));
+  if (t.min_blocks > 0) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = kMinBlocksKey, .value = t.min_blocks}));
   FETTLE_TRY_VOID(bind(s, {.loop = i[1], .thread_axis = "threadIdx.z"}));
   FETTLE_TRY_VOID(bind(s, {.loop = j[1], .thread_axis = "threadIdx.y"}));
   for (const LoopRef loop : {k[1], i[2], j[2]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));

@@ -16,7 +16,8 @@ Func gemm_program(int64_t m, int64_t n, int64_t k, bool half);
 struct GemmTiles {
   int64_t block_m = 128, block_n = 128, block_k = 16;
   int64_t thread_m = 8, thread_n = 8;
-  int64_t vector_k = 4;  // elements of a row of A that a thread takes to its registers at once
+  int64_t vector_k = 4;    // elements of a row of A that a thread takes to its registers at once
+  int64_t min_blocks = 0;  // on a multiprocessor at once; 0: as many as registers allow
 };
 /// A and B go to shared memory by 16-byte asynchronous copies, one step of k ahead; from there to registers by 16 bytes.
 /// Extents are multiples of the tiles.
@@ -27,6 +28,7 @@ struct TensorGemmTiles {
   int64_t block_m = 128, block_n = 128, block_k = 32;
   int64_t warp_m = 64, warp_n = 64;
   int64_t stages = 2;  // steps of k that are in shared memory at once
+  int64_t min_blocks = 0;
 };
 /// The same with mma_m16n8k16_f16; sums and factors are in the registers of warps.
 Result<> schedule_gemm_f16(Schedule& s, const TensorGemmTiles& tiles);

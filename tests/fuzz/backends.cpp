@@ -174,8 +174,8 @@ void share_kernels(DeviceProgram& program, DeviceProgram& all, std::map<std::str
   std::map<std::string, DeviceKernel> kernels;
   for (const auto& [name, kernel] : program.kernels) {
     const Func anonymous = with(kernel.func, [](FuncNode& f) { f.name = "kernel"; });
-    const std::string key = fmt::format("{} {} {} {} {}", canonical_hash(anonymous).hex(), kernel.block[0],
-                                        kernel.block[1], kernel.block[2], kernel.shared_bytes);
+    const std::string key = fmt::format("{} {} {} {} {} {}", canonical_hash(anonymous).hex(), kernel.block[0],
+                                        kernel.block[1], kernel.block[2], kernel.shared_bytes, kernel.min_blocks);
     names[name] = known.emplace(key, name).first->second;
     kernels[names[name]] = kernel;
     all.kernels.insert({names[name], kernel});

@@ -53,8 +53,10 @@ class CudaPrinter : public SourcePrinter {
       return true;
     });
     uses_async_copies_ |= copies_async_;
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({})",
-                       kernel.block[0] * kernel.block[1] * kernel.block[2], name, fmt::join(parameters(func), ", "));
+    const std::string blocks = kernel.min_blocks > 0 ? fmt::format(", {}", kernel.min_blocks) : "";
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({})",
+                       kernel.block[0] * kernel.block[1] * kernel.block[2], blocks, name,
+                       fmt::join(parameters(func), ", "));
   }
 
   void begin_body(const Func&) override {

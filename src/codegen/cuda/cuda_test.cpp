@@ -47,7 +47,7 @@ TEST(Cuda, PrintsKernels) {
   const auto source = emit_cuda(*program);
   ASSERT_OK(source);
   EXPECT_GOLDEN(*source);
-  EXPECT_NE(source->find("__shared__ float"), std::string::npos);
+  EXPECT_NE(source->find("__shared__ __align__(16) float"), std::string::npos);
   EXPECT_SAME_ON_CUDA(s);
 }
 

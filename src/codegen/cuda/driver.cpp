@@ -44,6 +44,7 @@ std::optional<Api> load() {
   get(api.free, "cuMemFree_v2");
   get(api.to_device, "cuMemcpyHtoD_v2");
   get(api.to_host, "cuMemcpyDtoH_v2");
+  get(api.to_same, "cuMemcpyDtoD_v2");
   get(api.fill, "cuMemsetD8_v2");
   get(api.make_event, "cuEventCreate");
   get(api.destroy_event, "cuEventDestroy_v2");
@@ -134,6 +135,11 @@ Result<> CudaDevice::write(CudaAddress to, const void* from, int64_t bytes) cons
 Result<> CudaDevice::read(void* to, CudaAddress from, int64_t bytes) const {
   if (bytes <= 0) return {};
   return succeeded("cuMemcpyDtoH", api()->to_host(to, from, static_cast<size_t>(bytes)));
+}
+
+Result<> CudaDevice::copy(CudaAddress to, CudaAddress from, int64_t bytes) const {
+  if (bytes <= 0) return {};
+  return succeeded("cuMemcpyDtoD", api()->to_same(to, from, static_cast<size_t>(bytes)));
 }
 
 Result<> CudaDevice::fill(CudaAddress at, uint8_t value, int64_t bytes) const {

@@ -29,6 +29,8 @@ class CudaDevice {
   void free(CudaAddress at) const;
   Result<> write(CudaAddress to, const void* from, int64_t bytes) const;
   Result<> read(void* to, CudaAddress from, int64_t bytes) const;
+  /// From one place of the device to another.
+  Result<> copy(CudaAddress to, CudaAddress from, int64_t bytes) const;
   Result<> fill(CudaAddress at, uint8_t value, int64_t bytes) const;
   /// Until all work is done; at most `timeout_s`, after which the device is lost to this process: E402.
   Result<> wait(double timeout_s) const;

@@ -36,6 +36,7 @@ struct Api {
   int (*free)(uint64_t);
   int (*to_device)(uint64_t, const void*, size_t);
   int (*to_host)(void*, uint64_t, size_t);
+  int (*to_same)(uint64_t, uint64_t, size_t);
   int (*fill)(uint64_t, unsigned char, size_t);
   int (*make_event)(Event*, unsigned flags);
   int (*destroy_event)(Event);

@@ -286,6 +286,7 @@ class DeviceLowering {
       const Stmt made = make_for(block, 0, loop->extent, nullptr, ForKind::kThreadBinding);
       by_axis[d] = with(*made.as<ForNode>(), [&](ForNode& f) { f.thread_axis = loop->thread_axis; });
       kernel.grid[d] = loop->extent;
+      kernel.min_blocks = std::max(kernel.min_blocks, loop->annotations.get_int(kMinBlocksKey, 0));
       const Stmt inside = substitute(loop->body, {{loop->var.get(), loop->min + block}});
       body = inside;
     }

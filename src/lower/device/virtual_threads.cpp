@@ -49,7 +49,9 @@ class Interleaver : public Mutator {
       for (const Stmt& child : all->stmts) stmts.push_back(push(child, threads));
       return seq(std::move(stmts));
     }
-    if (const auto* loop = s.as<ForNode>(); loop && free_of(loop->min) && free_of(loop->extent))
+    // Lanes that become one access stay together.
+    if (const auto* loop = s.as<ForNode>();
+        loop && free_of(loop->min) && free_of(loop->extent) && !loop->annotations.find(kLanesKey))
       return with(*loop, [&](ForNode& f) { f.body = push(loop->body, threads); });
     if (const auto* name = s.as<LetNode>(); name && free_of(name->value) && !reads_memory(name->value))
       return let(name->var, name->value, push(name->body, threads));
