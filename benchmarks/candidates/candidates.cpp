@@ -1,10 +1,12 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "analysis/verify.h"
 #include "base/random.h"
@@ -12,6 +14,7 @@
 #include "cost/predict.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
+#include "tune/describe.h"
 #include "tune/search/moves.h"
 #include "tune/search/workbench.h"
 #include "tune/sketch/sketch_space.h"
@@ -25,8 +28,11 @@ using testing::NamedWorkload;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kStepsOfACandidate = 25;
-constexpr int kThreads = 2;  // that the programs are for; they are made on one
+constexpr int kThreads = 2;         // that the programs are for; they are made on one
+constexpr size_t kConvolution = 8;  // of subjects(): the one of the bounds
 constexpr size_t kRanked = 256;
+constexpr size_t kAtOnce = 64;         // points that several search threads are asked for
+constexpr int64_t kLongSearch = 5000;  // candidates of a search in which memory is measured
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -93,29 +99,65 @@ DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts&
   };
 }
 
+DescribeFn describe_verified(const std::shared_ptr<const Target>& target) {
+  return [target, describe = describe_by_lowering(target, kThreads)](const Func& scheduled) -> Result<Description> {
+    FETTLE_TRY_VOID(verify(scheduled, *target));
+    return describe(scheduled);
+  };
+}
+
 /// Points as an evolutionary search asks for them: at random at first, then one decision away from what is known.
 class Points {
  public:
   explicit Points(Workbench& bench) : bench_(bench) {}
+
+  /// Makes one point; the candidate if it is new, else null.
   const Candidate* next() {
-    const bool random = known_.size() < 64 || stream_.uniform() < 0.25;
-    DecisionMap decisions;
-    if (!random) decisions = mutated(bench_, known_[stream_.below(known_.size())]->decisions, stream_);
-    const Candidate* candidate = bench_.make(decisions, stream_.next());
-    if (candidate && candidate->number >= next_number_) {
-      next_number_ = candidate->number + 1;
-      known_.push_back(candidate);
-      return candidate;
-    }
-    return nullptr;
+    const PointRequest request = ask();
+    return noted(bench_.make(request.decisions, request.key));
+  }
+  /// Makes several at once; those that are new.
+  std::vector<const Candidate*> next(size_t n) {
+    std::vector<PointRequest> requests(n);
+    for (PointRequest& request : requests) request = ask();
+    std::vector<const Candidate*> fresh;
+    for (const Candidate* candidate : bench_.make_all(requests))
+      if (noted(candidate)) fresh.push_back(candidate);
+    return fresh;
   }
 
  private:
+  PointRequest ask() {
+    const bool random = known_.size() < 64 || stream_.uniform() < 0.25;
+    DecisionMap decisions;
+    if (!random) decisions = mutated(bench_, known_[stream_.below(known_.size())]->decisions, stream_);
+    return {std::move(decisions), stream_.next()};
+  }
+  const Candidate* noted(const Candidate* candidate) {
+    if (!candidate || candidate->number < next_number_) return nullptr;
+    next_number_ = candidate->number + 1;
+    known_.push_back(candidate);
+    return candidate;
+  }
+
   Workbench& bench_;
   RandomStream stream_{1};
   std::vector<const Candidate*> known_;
   int64_t next_number_ = 0;
 };
+
+/// Is told of each candidate made.
+using ListFn = std::function<void(const Candidate&)>;
+
+/// All that is known of a candidate, floats bit for bit.
+std::string line_of(const Candidate& candidate) {
+  std::string line = fmt::format("{} {} {} {:a} {}", candidate.number, candidate.steps, candidate.program.hex(),
+                                 candidate.features.predicted_seconds, candidate.decisions.size());
+  for (const auto& [address, decision] : candidate.decisions)
+    line += fmt::format(" {}={}", address, fmt::join(decision, ","));
+  for (const float value : candidate.features.values) line += fmt::format(" {:a}", value);
+  return line + "\n";
+}
 
 /// What making candidates took, over several searches that know nothing of each other.
 struct Made {
@@ -124,9 +166,14 @@ struct Made {
   Parts parts;
 };
 
-/// One search, until `end` or until points bring nothing new: small spaces are exhausted within milliseconds.
+/// What ends a search, beside points that bring nothing new: small spaces are exhausted within milliseconds.
+struct Limits {
+  Clock::time_point end;
+  int64_t most = std::numeric_limits<int64_t>::max();  // candidates
+};
+
 void make_candidates(const Space& space, const Func& func, const std::shared_ptr<const Target>& target,
-                     Clock::time_point end, Made& all) {
+                     const Limits& limits, Made& all, const ListFn& list = {}) {
   constexpr int kExhausted = 200;
   auto model = make_prediction_only();
   Workbench bench(space, func, target, kThreads, *model, describe_in_parts(target, all.parts));
@@ -140,11 +187,13 @@ void make_candidates(const Space& space, const Func& func, const std::shared_ptr
     all.predict += seconds_since(start);
   };
   const auto start = Clock::now();
-  for (int nothing_new = 0; nothing_new < kExhausted && Clock::now() < end; ++nothing_new) {
+  for (int nothing_new = 0; nothing_new < kExhausted && Clock::now() < limits.end; ++nothing_new) {
+    if (static_cast<int64_t>(made.size()) >= limits.most) break;
     const Candidate* candidate = points.next();
     if (!candidate) continue;
     nothing_new = 0;
     made.push_back(candidate);
+    if (list) list(*candidate);
     all.steps += static_cast<double>(candidate->steps);
     all.counted += candidate->steps >= kStepsOfACandidate;
     if (made.size() - ranked_from >= kRanked) rank();
@@ -156,13 +205,21 @@ void make_candidates(const Space& space, const Func& func, const std::shared_ptr
   ++all.searches;
 }
 
-void add_rate(Report& report, const Subject& subject, const Space& space, double seconds) {
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+void add_rate(Report& report, const Subject& subject, const Space& space, const CandidateBenchOptions& options,
+              const ListFn& list) {
   const auto& [plain_name, func] = subject.workload;
   const std::string name = plain_name + " (" + space.name() + ")";
   const auto target = std::make_shared<const Target>(detect_host(kThreads));
   Made all;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  while (Clock::now() < end) make_candidates(space, func, target, end, all);
+  Limits limits{after(options.seconds)};
+  if (options.most > 0) limits = {Clock::time_point::max(), options.most};
+  do {
+    make_candidates(space, func, target, limits, all, list);
+  } while (options.most == 0 && Clock::now() < limits.end);
   const auto n = static_cast<double>(all.distinct);
   // The spaces of the rules have some hundred points: made in a moment, most of which is what comes first.
   report.add(name + ": distinct candidates a second", static_cast<double>(all.counted) / all.seconds, "1/s",
@@ -180,41 +237,89 @@ void add_rate(Report& report, const Subject& subject, const Space& space, double
        all.seconds - all.parts.verify - all.parts.lower - all.parts.features - all.predict);
 }
 
-double resident_mib() {
-  std::ifstream statm("/proc/self/statm");
-  double size = 0, resident = kNone;
-  statm >> size >> resident;
-  return resident * 4096 / (1 << 20);
+/// As add_rate, on search threads that make several points at once.
+void add_threaded_rate(Report& report, const Subject& subject, const Space& space, double seconds) {
+  const auto target = std::make_shared<const Target>(detect_host(kThreads));
+  auto model = make_prediction_only();
+  Workbench bench(space, subject.workload.func, target, kThreads, *model, describe_verified(target), kThreads);
+  Points points(bench);
+  int64_t counted = 0;
+  const auto start = Clock::now(), end = after(seconds);
+  while (Clock::now() < end) {
+    const std::vector<const Candidate*> fresh = points.next(kAtOnce);
+    for (const Candidate* candidate : fresh) counted += candidate->steps >= kStepsOfACandidate;
+    (void)bench.predict(fresh);
+  }
+  const std::string name = fmt::format("{} ({}), {} search threads: ", subject.workload.name, space.name(), kThreads);
+  const double rate = static_cast<double>(counted) / seconds_since(start);
+  report.add(name + "distinct candidates a second", rate, "1/s");
+  report.add(name + "a second and thread", rate / kThreads, "1/s");
 }
 
-// Searches one after the other, of products of all shapes, each until it is exhausted.
-void add_memory(Report& report, int64_t many) {
+// What the process has written to, and files do not back.
+double anonymous_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("RssAnon:")) return std::stod(line.substr(std::string("RssAnon:").size())) / 1024;
+  return kNone;
+}
+
+// Searches one after the other, of products of all shapes: in the space of the rules each until it is exhausted, then
+// among the sketches.
+void add_memory(Report& report, const Space& sketches, int64_t many) {
   const auto target = std::make_shared<const Target>(detect_host(kThreads));
   Made all;
   RandomStream shapes{3};
-  double after_a_tenth = kNone;
+  double after_a_fifth = kNone;
+  const int64_t fifth = many / 5;
   for (int64_t searches = 0; all.distinct < many; ++searches) {
     const auto extent = [&] { return static_cast<int64_t>(16 + shapes.below(1000)); };
     const Func func = testing::matmul_workload(extent(), extent(), extent(), false, false, true, searches % 2 == 1);
-    make_candidates(rule_space(), func, target, Clock::now() + std::chrono::minutes(1), all);
-    if (std::isnan(after_a_tenth) && all.distinct >= many / 10) after_a_tenth = resident_mib();
+    make_candidates(rule_space(), func, target, {Clock::time_point::max()}, all);
+    const int64_t next = all.distinct < fifth ? fifth : many;
+    make_candidates(sketches, func, target, {Clock::time_point::max(), std::min(kLongSearch, next - all.distinct)},
+                    all);
+    if (std::isnan(after_a_fifth) && all.distinct >= fifth) after_a_fifth = anonymous_mib();
   }
+  const double in_the_end = anonymous_mib();
   const std::string made = fmt::format("{} candidates made: ", all.distinct);
-  report.add(made + "memory", resident_mib(), "MiB");
-  report.add(made + "memory over that after a tenth", resident_mib() / after_a_tenth, "x", at_most(1.1));
+  report.add(made + "anonymous memory after a fifth", after_a_fifth, "MiB");
+  report.add(made + "anonymous memory", in_the_end, "MiB");
+  report.add(made + "over that after a fifth", in_the_end / after_a_fifth, "x", at_most(1.1));
 }
 
 }  // namespace
 
-void add_candidates(Report& report, const CandidateBenchOptions& options) {
+Result<> add_candidates(Report& report, const CandidateBenchOptions& options, const std::function<Result<>()>& save) {
   const auto sketches = make_sketch_space();
-  for (const Subject& subject : subjects()) {
-    if (subject.workload.name.find(options.only) == std::string::npos) continue;
-    for (const Space* space : {&rule_space(), static_cast<const Space*>(sketches.get())})
-      if (options.space.empty() || options.space == space->name()) add_rate(report, subject, *space, options.seconds);
+  std::ofstream out;
+  ListFn list;
+  if (!options.list.empty()) {
+    out.open(options.list);
+    if (!out) return fail(ErrorCode::E702, "cannot write " + options.list);
+    list = [&](const Candidate& candidate) { out << line_of(candidate); };
   }
-  if (options.many > 0 && std::string("memory").find(options.only) != std::string::npos)
-    add_memory(report, options.many);
+  const std::vector<Subject> all = subjects();
+  const auto wanted = [&](const std::string& name) { return name.find(options.only) != std::string::npos; };
+  for (const Subject& subject : all) {
+    if (!wanted(subject.workload.name)) continue;
+    for (const Space* space : {&rule_space(), static_cast<const Space*>(sketches.get())}) {
+      if (!options.space.empty() && options.space != space->name()) continue;
+      add_rate(report, subject, *space, options, list);
+      FETTLE_TRY_VOID(save());
+    }
+  }
+  const bool threads = options.most == 0 && (options.space.empty() || options.space == sketches->name());
+  for (const size_t i : {size_t{0}, kConvolution}) {
+    if (!threads || !wanted(all[i].workload.name)) continue;
+    add_threaded_rate(report, all[i], *sketches, options.seconds);
+    FETTLE_TRY_VOID(save());
+  }
+  if (options.many > 0 && std::string("memory").find(options.only) != std::string::npos) {
+    add_memory(report, *sketches, options.many);
+    FETTLE_TRY_VOID(save());
+  }
+  return {};
 }
 
 }  // namespace fettle::bench
