@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <set>
 
+#include "base/small_vector.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
 
@@ -18,49 +20,67 @@ bool reads(const BlockNode& block, const BufferNode* buffer) {
   return found;
 }
 
-/// Collects the loops that take steps: those on which a reduce, scan or opaque iterator depends.
-class StepFinder : public Visitor {
+// The loops that an iterator depends on, through those of the blocks around.
+class Bindings {
  public:
-  using Visitor::visit;
-  void visit(const Expr&) override {}
-  void visit(const Stmt& s) override {
-    if (const auto* block = s ? s.as<BlockNode>() : nullptr)
-      for (const IterVar& iter : block->iters) {
-        const Expr binding = substitute(iter.binding, bindings_);
-        bindings_[iter.var.get()] = binding;
-        if (iter.kind == IterKind::kSpatial) continue;
-        for (const Var& var : collect_vars(binding)) steps.insert(var.get());
-      }
-    Visitor::visit(s);
+  // What `see(var)` is told of: variables of loops that iterators other than spatial ones depend on.
+  template <class See>
+  void enter(const BlockNode& block, const See& see) {
+    for (const IterVar& iter : block.iters) {
+      const bool nested = block.body.kind() != StmtKind::kStore;
+      if (iter.kind == IterKind::kSpatial && !nested) continue;
+      const Expr binding = values_.empty() ? iter.binding : substitute(iter.binding, values_);
+      if (iter.kind != IterKind::kSpatial)
+        walk(binding, [&](const Expr& e) {
+          if (const auto* var = e.as<VarNode>()) see(var);
+          return true;
+        });
+      if (nested) values_[iter.var.get()] = binding;
+    }
   }
-  std::set<const VarNode*> steps;
 
  private:
-  VarMap bindings_;
+  VarMap values_;  // of blocks that have others inside
 };
+
+template <class List, class T>
+bool has(const List& list, const T& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+template <class List, class T>
+void note(List& list, const T& item) {
+  if (!has(list, item)) list.push_back(item);
+}
+
+using Loops = SmallVector<const VarNode*, 16>;
+using Buffers = SmallVector<const BufferNode*, 4>;
+
+/// Collects the loops that take steps: those on which a reduce, scan or opaque iterator depends.
+void find_steps(const Stmt& s, Bindings& bindings, Loops& steps) {
+  walk(s, [&](const Stmt& below) {
+    if (const auto* block = below.as<BlockNode>())
+      bindings.enter(*block, [&](const VarNode* var) { note(steps, var); });
+    return true;
+  });
+}
 
 /// Collects what the blocks below carry.
 class Finder : public Visitor {
  public:
-  explicit Finder(std::set<const VarNode*> steps) : steps_(std::move(steps)) {}
+  explicit Finder(const Loops& steps) : steps_(steps) {}
   using Visitor::visit;
   void visit(const Expr&) override {}
   void visit(const Stmt& s) override {
     if (const auto* loop = s ? s.as<ForNode>() : nullptr) {
-      around_.push_back(loop->var.get());
-      Visitor::visit(s);
+      around_.push_back({loop->var.get(), has(steps_, loop->var.get()), {}, {}});
+      visit(loop->body);
       around_.pop_back();
       return;
     }
     const auto* block = s ? s.as<BlockNode>() : nullptr;
     if (!block) return Visitor::visit(s);
-    std::set<const VarNode*> loops;
-    for (const IterVar& iter : block->iters) {
-      const Expr binding = substitute(iter.binding, bindings_);
-      bindings_[iter.var.get()] = binding;
-      if (iter.kind == IterKind::kSpatial) continue;
-      for (const Var& var : collect_vars(binding)) loops.insert(var.get());
-    }
+    Loops loops;
+    bindings_.enter(*block, [&](const VarNode* var) { note(loops, var); });
     if (!loops.empty()) {
       for (const Region& write : block->writes) {
         if (!block->init && (!scans(*block) || !reads(*block, write.buffer.get()))) continue;
@@ -69,29 +89,34 @@ class Finder : public Visitor {
     }
     // What one block of a step reads before another one of it writes comes from the step before.
     for (const Region& read : block->reads)
-      for (const VarNode* loop : around_)
-        if (steps_.contains(loop) && !written_[loop].contains(read.buffer.get()))
-          awaited_[loop].insert(read.buffer.get());
+      for (Around& loop : around_)
+        if (loop.steps && !has(loop.written, read.buffer.get())) note(loop.awaited, read.buffer.get());
     for (const Region& write : block->writes) {
-      for (const VarNode* loop : around_) {
-        written_[loop].insert(write.buffer.get());
-        if (awaited_[loop].contains(write.buffer.get())) carried[loop].insert(write.buffer->name);
+      for (Around& loop : around_) {
+        note(loop.written, write.buffer.get());
+        if (has(loop.awaited, write.buffer.get())) carried[loop.var].insert(write.buffer->name);
       }
     }
-    Visitor::visit(s);
+    if (block->body.kind() == StmtKind::kStore) return;
+    visit(block->init);
+    visit(block->body);
   }
   Carried carried;
 
  private:
+  struct Around {
+    const VarNode* var;
+    bool steps;
+    Buffers written, awaited;  // in program order
+  };
   static bool scans(const BlockNode& block) {
     for (const IterVar& iter : block.iters)
       if (iter.kind == IterKind::kScan || iter.kind == IterKind::kOpaque) return true;
     return false;
   }
-  std::set<const VarNode*> steps_;
-  VarMap bindings_;
-  std::vector<const VarNode*> around_;
-  std::unordered_map<const VarNode*, std::set<const BufferNode*>> written_, awaited_;  // by loop, in program order
+  const Loops& steps_;
+  Bindings bindings_;
+  SmallVector<Around, 16> around_;
 };
 
 class Noter : public Mutator {
@@ -116,9 +141,10 @@ class Noter : public Mutator {
 }  // namespace
 
 Func note_carried_buffers(const Func& func) {
-  StepFinder steps;
-  steps.visit(func->body);
-  Finder finder(std::move(steps.steps));
+  Bindings bindings;
+  Loops steps;
+  find_steps(func->body, bindings, steps);
+  Finder finder(steps);
   finder.visit(func->body);
   return finder.carried.empty() ? func : Noter(finder.carried).Mutator::rewrite(func);
 }

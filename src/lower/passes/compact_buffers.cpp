@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
@@ -14,12 +13,12 @@ namespace fettle {
 namespace {
 
 struct Access {
-  std::vector<Expr> indices;
-  std::vector<const ForNode*> loops;  // around it, outermost first
+  const std::vector<Expr>* indices;
+  SmallVector<const ForNode*, 16> loops;  // around it, outermost first
 };
 
 struct Use {
-  std::vector<Stmt> common;  // path from the body to the lowest statement that encloses all accesses so far
+  SmallVector<const Stmt*, 24> common;  // path from the body to the lowest statement that encloses all accesses so far
   std::vector<Access> accesses;
 };
 
@@ -33,7 +32,7 @@ class UseFinder : public Visitor {
 
   void visit(const Stmt& s) override {
     if (!s) return;
-    path_.push_back(s);
+    path_.push_back(&s);
     const auto* loop = s.as<ForNode>();
     if (loop) loops_.push_back(loop);
     if (const auto* target = s.as<StoreNode>()) note(target->buffer, target->indices);
@@ -59,16 +58,36 @@ class UseFinder : public Visitor {
       use.common = path_;
     } else {
       size_t same = 0;
-      while (same < use.common.size() && same < path_.size() && use.common[same] == path_[same]) ++same;
-      use.common.resize(same);
+      while (same < use.common.size() && same < path_.size() && *use.common[same] == *path_[same]) ++same;
+      use.common.shrink_to(same);
     }
-    use.accesses.push_back({indices, loops_});
+    use.accesses.push_back({&indices, loops_});
   }
 
   std::unordered_map<const BufferNode*, Use> uses_;
-  std::vector<Stmt> path_;
-  std::vector<const ForNode*> loops_;
+  SmallVector<const Stmt*, 24> path_;
+  SmallVector<const ForNode*, 16> loops_;
 };
+
+// What is known around an access.
+struct Surroundings {
+  Analyzer analyzer;
+  SmallVector<const VarNode*, 16> inner;  // variables of the loops inside of what is common
+  bool is_inner(const VarNode* var) const { return std::find(inner.begin(), inner.end(), var) != inner.end(); }
+};
+
+std::vector<Surroundings> surroundings_of(const Use& use, size_t outer_loops, bool threads_are_inner) {
+  std::vector<Surroundings> result(use.accesses.size());
+  for (size_t a = 0; a < result.size(); ++a) {
+    const auto& loops = use.accesses[a].loops;
+    for (size_t i = 0; i < loops.size(); ++i) {
+      result[a].analyzer.bind(loops[i]->var, loops[i]->min, loops[i]->extent);
+      if (i >= outer_loops || (threads_are_inner && is_block_thread_axis(loops[i]->thread_axis)))
+        result[a].inner.push_back(loops[i]->var.get());
+    }
+  }
+  return result;
+}
 
 // What one iteration of the surroundings touches in one dimension: [base, base + extent).
 struct Window {
@@ -83,39 +102,40 @@ bool carries(const ForNode& loop, const BufferNode& buffer) {
   return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
 }
 
+bool same_form(const LinearForm& x, const LinearForm& y) {
+  if (x.constant != y.constant || x.terms.size() != y.terms.size()) return false;
+  for (size_t i = 0; i < x.terms.size(); ++i)
+    if (!(x.terms[i].expr == y.terms[i].expr) || x.terms[i].coeff != y.terms[i].coeff) return false;
+  return true;
+}
+
 // The window of dimension `d`, or a null base where the accesses have no common one.
-Window find_window(const Use& use, size_t d, size_t outer_loops, bool threads_are_inner) {
-  std::vector<LinearForm> outer_parts;
-  std::vector<Interval> inner_bounds;
-  for (const Access& access : use.accesses) {
-    std::unordered_set<const VarNode*> inner;
-    Analyzer analyzer;
-    for (size_t i = 0; i < access.loops.size(); ++i) {
-      analyzer.bind(access.loops[i]->var, access.loops[i]->min, access.loops[i]->extent);
-      if (i >= outer_loops || (threads_are_inner && is_block_thread_axis(access.loops[i]->thread_axis)))
-        inner.insert(access.loops[i]->var.get());
-    }
-    const LinearForm form = analyzer.linear(access.indices[d]);
+Window find_window(const Use& use, size_t d, std::vector<Surroundings>& surroundings) {
+  SmallVector<LinearForm, 4> outer_parts;
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  for (size_t a = 0; a < use.accesses.size(); ++a) {
+    Analyzer& analyzer = surroundings[a].analyzer;
+    LinearForm form = analyzer.linear((*use.accesses[a].indices)[d]);
     LinearForm outer, inside(form.constant);
-    for (const auto& term : form.terms) {
+    for (LinearTerm& term : form.terms) {
       bool is_inner = false, is_outer = false;
-      for (const Var& var : collect_vars(term.expr)) (inner.count(var.get()) ? is_inner : is_outer) = true;
+      if (const auto* var = term.expr.as<VarNode>())
+        (surroundings[a].is_inner(var) ? is_inner : is_outer) = true;
+      else
+        for (const Var& v : collect_vars(term.expr)) (surroundings[a].is_inner(v.get()) ? is_inner : is_outer) = true;
       if (is_inner && is_outer) return {};
-      (is_inner ? inside : outer).terms.push_back(term);
+      (is_inner ? inside : outer).terms.push_back(std::move(term));
     }
-    outer_parts.push_back(outer);
+    outer_parts.push_back(std::move(outer));
     const Interval bounds = analyzer.int_bounds(inside);
     if (!bounds.is_bounded()) return {};
-    inner_bounds.push_back(bounds);
+    low = std::min(low, bounds.min);
+    high = std::max(high, bounds.max);
   }
-  int64_t low = INT64_MAX, high = INT64_MIN;
-  Analyzer plain;
   const Expr base = to_expr(outer_parts.front());
-  for (size_t i = 0; i < outer_parts.size(); ++i) {
-    const Expr distance = plain.simplify(to_expr(outer_parts[i]) - base);
-    if (!is_zero(distance)) return {};
-    low = std::min(low, inner_bounds[i].min);
-    high = std::max(high, inner_bounds[i].max);
+  for (size_t i = 1; i < outer_parts.size(); ++i) {
+    if (same_form(outer_parts[i], outer_parts.front())) continue;
+    if (!is_zero(simplify(to_expr(outer_parts[i]) - base))) return {};
   }
   return {base + low, high - low + 1};
 }
@@ -169,6 +189,7 @@ class Rebaser : public Mutator {
  private:
   std::vector<Expr> rebase(const std::vector<Expr>& indices, const Change& change) {
     std::vector<Expr> result;
+    result.reserve(indices.size());
     for (size_t d = 0; d < indices.size(); ++d) result.push_back(rewrite(indices[d]) - change.base[d]);
     return result;
   }
@@ -214,18 +235,15 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
     Use& use = finder.uses()[buffer.get()];
     if (use.accesses.empty()) continue;
     // A buffer that keeps rows from one iteration to the next stays outside of the loop.
-    const auto rolling = std::ranges::find_if(use.common, [&](const Stmt& s) {
-      const auto* loop = s.as<ForNode>();
-      return loop && rolls(*loop, *buffer);
+    const auto outlives = std::find_if(use.common.begin(), use.common.end(), [&](const Stmt* s) {
+      const auto* loop = s->as<ForNode>();
+      return loop && (rolls(*loop, *buffer) || carries(*loop, *buffer));
     });
-    use.common.erase(rolling, use.common.end());
-    const auto carrying = std::ranges::find_if(use.common, [&](const Stmt& s) {
-      const auto* loop = s.as<ForNode>();
-      return loop && carries(*loop, *buffer);
-    });
-    use.common.erase(carrying, use.common.end());
+    use.common.shrink_to(static_cast<size_t>(outlives - use.common.begin()));
     size_t outer_loops = 0;
-    for (const Stmt& s : use.common) outer_loops += s.as<ForNode>() != nullptr;
+    for (const Stmt* s : use.common) outer_loops += s->as<ForNode>() != nullptr;
+    std::vector<Surroundings> surroundings =
+        surroundings_of(use, outer_loops, shared_by_threads && shared_by_threads(*buffer));
     std::vector<Expr> shape, base;
     const std::vector<int64_t> gaps = gaps_of(*buffer);
     for (size_t d = 0; d < buffer->shape.size(); ++d) {
@@ -234,7 +252,7 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
         shape.push_back(buffer->shape[d]);
         continue;
       }
-      Window window = find_window(use, d, outer_loops, shared_by_threads && shared_by_threads(*buffer));
+      Window window = find_window(use, d, surroundings);
       const int64_t* full = as_int(buffer->shape[d]);
       const bool keeps = !window.base || (full && buffer->scope != kScopeRegister && window.extent >= *full);
       base.push_back(keeps ? Expr(0) : window.base);
@@ -249,7 +267,7 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
     if (use.common.empty())
       rebaser.outermost.push_back(fresh);
     else
-      rebaser.placed[use.common.back().get()].push_back(fresh);
+      rebaser.placed[use.common.back()->get()].push_back(fresh);
   }
   Stmt body = rebaser.rewrite(root.body);
   for (const Buffer& buffer : rebaser.outermost) body = allocate(buffer, body);

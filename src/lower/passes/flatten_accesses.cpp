@@ -1,3 +1,4 @@
+#include <optional>
 #include <unordered_map>
 
 #include "arith/analyzer.h"
@@ -6,6 +7,23 @@
 
 namespace fettle {
 namespace {
+
+// Sums of multiples of variables: their form is the same whether or not its parts were simplified before.
+bool is_affine(const Expr& e) {
+  if (e.dtype() != kI64) return false;
+  switch (e.kind()) {
+    case ExprKind::kIntImm:
+    case ExprKind::kVar:
+      return true;
+    case ExprKind::kBinary: {
+      const auto* n = e.as<BinaryNode>();
+      if (n->op == BinaryOp::kMul) return (as_int(n->b) && is_affine(n->a)) || (as_int(n->a) && is_affine(n->b));
+      return (n->op == BinaryOp::kAdd || n->op == BinaryOp::kSub) && is_affine(n->a) && is_affine(n->b);
+    }
+    default:
+      return false;
+  }
+}
 
 class Flattener : public Mutator {
  public:
@@ -70,9 +88,27 @@ class Flattener : public Mutator {
 
  private:
   Expr flat_offset(const Buffer& buffer, const std::vector<Expr>& indices) {
+    if (const auto offset = affine_offset(*buffer, indices)) return analyzer_.to_expr(*offset);
     std::vector<Expr> rewritten;
+    rewritten.reserve(indices.size());
     for (const Expr& index : indices) rewritten.push_back(rewrite(index));
     return analyzer_.simplify(flat_index(*buffer, rewritten));
+  }
+
+  // As flat_index has it, in one go.
+  std::optional<LinearForm> affine_offset(const BufferNode& buffer, const std::vector<Expr>& indices) {
+    LinearForm flat;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const int64_t* factor = as_int(buffer.strides.empty() ? buffer.shape[d] : buffer.strides[d]);
+      if (!factor || !is_affine(indices[d])) return std::nullopt;
+      if (buffer.strides.empty()) {
+        if (d > 0) flat.scale(*factor);
+        flat.add(analyzer_.linear(indices[d]));
+      } else {
+        flat.add(analyzer_.linear(indices[d]), *factor);
+      }
+    }
+    return flat;
   }
 
   Analyzer analyzer_;
