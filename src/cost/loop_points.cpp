@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
+#include "base/check.h"
 #include "base/hash.h"
+#include "base/small_vector.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -118,13 +121,226 @@ struct Memory {
   }
 };
 
+/// Expressions as operations on registers, each done as far outside as its operands are known.
+///   for i: for j: f(i * 4 + j < n)   →   for i: r0 = i * 4; for j: f(r0 + j < n)
+/// For sums, products, divisions by constants, comparisons, choices; values are those of estimate_int.
+class HoistedCode {
+ public:
+  explicit HoistedCode(const std::vector<LoopBinding>& path) : path_(path), levels_(path.size() + 1) {
+    fresh(0, 0);                                               // register 0 is 0
+    for (size_t i = 0; i < path.size(); ++i) fresh(0, i + 1);  // then the variables
+  }
+
+  /// The register of e's value where the first `depth` bindings of the path are known; nothing where it has other
+  /// parts.
+  std::optional<size_t> add(const Expr& e, size_t depth) {
+    switch (e.kind()) {
+      case ExprKind::kIntImm:
+        return fresh(e.as<IntImmNode>()->value, 0);
+      case ExprKind::kVar:
+        for (size_t i = depth; i-- > 0;)
+          if (path_[i].var == e.as<VarNode>()) return i + 1;
+        return 0;
+      case ExprKind::kBinary: {
+        const auto* n = e.as<BinaryNode>();
+        const auto a = is_whole(n->a) && is_known(*n) ? add(n->a, depth) : std::nullopt;
+        const auto b = a ? add(n->b, depth) : std::nullopt;
+        if (!b) return std::nullopt;
+        return emit({n->op, false, *a, *b, 0});
+      }
+      case ExprKind::kNot: {
+        const auto a = add(e.as<NotNode>()->a, depth);
+        if (!a) return std::nullopt;
+        return emit({BinaryOp::kEq, false, *a, 0, 0});
+      }
+      case ExprKind::kSelect: {
+        const auto* n = e.as<SelectNode>();
+        const auto c = add(n->condition, depth);
+        const auto t = c ? add(n->if_true, depth) : std::nullopt;
+        const auto f = t ? add(n->if_false, depth) : std::nullopt;
+        if (!f) return std::nullopt;
+        return emit({BinaryOp::kAnd, true, *c, *t, *f});
+      }
+      case ExprKind::kCall: {
+        const auto* n = e.as<CallNode>();
+        if (n->name != "likely" || n->args.size() != 1) return std::nullopt;
+        return add(n->args[0], depth);
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+
+  int64_t value(size_t at) const { return registers_[at]; }
+  /// The variable that is bound at `i` of the path.
+  void set(size_t i, int64_t value) { registers_[i + 1] = value; }
+  /// All that depends on the first `level` bindings, of which the last has just been set.
+  void run(size_t level) {
+    for (const Op& op : levels_[level]) registers_[op.to] = result_of(op);
+  }
+
+ private:
+  struct Op {
+    BinaryOp op;
+    bool selects;  // a ? b : c
+    size_t a, b, c;
+    size_t to = 0;
+  };
+
+  static bool is_whole(const Expr& e) { return e.dtype() == kI64 || e.dtype() == kBool; }
+  static bool is_known(const BinaryNode& n) {
+    switch (n.op) {
+      case BinaryOp::kAdd:
+      case BinaryOp::kSub:
+      case BinaryOp::kMul:
+        return n.a.dtype() == kI64;
+      case BinaryOp::kFloorDiv:
+      case BinaryOp::kFloorMod: {
+        const auto* divisor = n.b.as<IntImmNode>();
+        return divisor && divisor->value > 0;
+      }
+      case BinaryOp::kMin:
+      case BinaryOp::kMax:
+      case BinaryOp::kEq:
+      case BinaryOp::kNe:
+      case BinaryOp::kLt:
+      case BinaryOp::kLe:
+      case BinaryOp::kAnd:
+      case BinaryOp::kOr:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  size_t fresh(int64_t value, size_t level) {
+    registers_.push_back(value);
+    level_of_.push_back(level);
+    return registers_.size() - 1;
+  }
+  size_t emit(Op op) {
+    const size_t level = std::max({level_of_[op.a], level_of_[op.b], level_of_[op.c]});
+    op.to = fresh(0, level);
+    levels_[level].push_back(op);
+    return op.to;
+  }
+
+  int64_t result_of(const Op& op) const {
+    const int64_t a = registers_[op.a], b = registers_[op.b];
+    if (op.selects) return a != 0 ? b : registers_[op.c];
+    const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
+    switch (op.op) {
+      case BinaryOp::kAdd:
+        return static_cast<int64_t>(ua + ub);
+      case BinaryOp::kSub:
+        return static_cast<int64_t>(ua - ub);
+      case BinaryOp::kMul:
+        return static_cast<int64_t>(ua * ub);
+      case BinaryOp::kFloorDiv:
+        return floordiv_int(a, b);
+      case BinaryOp::kFloorMod:
+        return floormod_int(a, b);
+      case BinaryOp::kMin:
+        return std::min(a, b);
+      case BinaryOp::kMax:
+        return std::max(a, b);
+      case BinaryOp::kEq:
+        return a == b;
+      case BinaryOp::kNe:
+        return a != b;
+      case BinaryOp::kLt:
+        return a < b;
+      case BinaryOp::kLe:
+        return a <= b;
+      case BinaryOp::kAnd:
+        return a != 0 && b != 0;
+      case BinaryOp::kOr:
+        return a != 0 || b != 0;
+      default:
+        FETTLE_UNREACHABLE();
+    }
+  }
+
+  const std::vector<LoopBinding>& path_;
+  std::vector<int64_t> registers_;
+  std::vector<size_t> level_of_;            // how many bindings each register depends on
+  std::vector<SmallVector<Op, 4>> levels_;  // what becomes known with each
+};
+
+/// What Points asks at the bindings of a path, `which` of them: by HoistedCode, where that can.
+class HoistedQuestions {
+ public:
+  /// Nothing where an expression has parts that the code does not know.
+  static std::optional<HoistedQuestions> of(const std::vector<LoopBinding>& path, const std::vector<Expr>& leaves) {
+    HoistedQuestions made(path);
+    for (size_t i = 0; i < path.size(); ++i)
+      for (const Expr* e : {&path[i].min, &path[i].extent, &path[i].value}) {
+        const auto at = *e ? made.code_.add(*e, i) : 0;
+        if (!at) return std::nullopt;
+        made.asked_.push_back(*at);
+      }
+    for (const Expr& e : leaves) {
+      const auto at = made.code_.add(e, path.size());
+      if (!at) return std::nullopt;
+      made.leaves_.push_back(*at);
+    }
+    made.code_.run(0);
+    return made;
+  }
+
+  int64_t min(size_t i) const { return code_.value(asked_[3 * i]); }
+  int64_t extent(size_t i) const { return code_.value(asked_[3 * i + 1]); }
+  int64_t value(size_t i) const { return code_.value(asked_[3 * i + 2]); }
+  bool holds(size_t i) const { return value(i) != 0; }
+  void enter(size_t i, int64_t value) {
+    code_.set(i, value);
+    code_.run(i + 1);
+  }
+  void pass(size_t i) { code_.run(i + 1); }
+  void leave(size_t) {}
+  void answer(std::vector<int64_t>& values) const {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = code_.value(leaves_[i]);
+  }
+
+ private:
+  explicit HoistedQuestions(const std::vector<LoopBinding>& path) : code_(path) {}
+  HoistedCode code_;
+  std::vector<size_t> asked_, leaves_;
+};
+
+/// The same of any expressions, each evaluated anew.
+class PlainQuestions {
+ public:
+  PlainQuestions(const std::vector<LoopBinding>& path, const std::vector<Expr>& leaves, int64_t unknown)
+      : path_(path), leaves_(leaves), unknown_(unknown) {
+    env_.reserve(path.size());
+  }
+  int64_t min(size_t i) const { return estimate_int(path_[i].min, env_); }
+  int64_t extent(size_t i) const { return estimate_int(path_[i].extent, env_, 1); }
+  int64_t value(size_t i) const { return estimate_int(path_[i].value, env_); }
+  bool holds(size_t i) const { return estimate_int(path_[i].value, env_, 1) != 0; }
+  void enter(size_t i, int64_t value) { env_.push(path_[i].var, value); }
+  void pass(size_t) {}
+  void leave(size_t) { env_.pop(); }
+  void answer(std::vector<int64_t>& values) const {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = estimate_int(leaves_[i], env_, unknown_);
+  }
+
+ private:
+  const std::vector<LoopBinding>& path_;
+  const std::vector<Expr>& leaves_;
+  const int64_t unknown_;
+  IntEnv env_;
+};
+
 class Points {
  public:
   Points(const std::vector<LoopBinding>& path, const IntEnv& middle) : path_(path), middle_(middle) {}
 
-  /// Calls fn(env, weight) for the points of the loops around that `exprs` and the conditions on the way depend on.
+  /// Calls fn(values of `exprs`, weight) for the points of the loops around that these and the conditions on the way
+  /// depend on. Parts without a value count as `unknown`.
   template <class Fn>
-  void for_each(const std::vector<Expr>& exprs, const Fn& fn) {
+  void for_each(const std::vector<Expr>& exprs, int64_t unknown, const Fn& fn) {
     std::vector<const VarNode*> needed;
     const auto need = [&](const Expr& e) {
       if (!e || as_int(e)) return;
@@ -153,34 +369,35 @@ class Points {
         if (turns_[i]) points *= std::max<double>(1, static_cast<double>(estimate_int(b.extent, middle_, 1)));
       }
     }
-    env_.reserve(path_.size());
-    visit(0, points, 1.0, fn);
+    values_.assign(exprs.size(), 0);
+    if (auto hoisted = HoistedQuestions::of(path_, exprs)) return visit(*hoisted, 0, points, 1.0, fn);
+    PlainQuestions plain(path_, exprs, unknown);
+    visit(plain, 0, points, 1.0, fn);
   }
 
  private:
-  template <class Fn>
-  void visit(size_t at, double points, double weight, const Fn& fn) {
-    if (at == path_.size()) return fn(env_, weight);
+  template <class Questions, class Fn>
+  void visit(Questions& ask, size_t at, double points, double weight, const Fn& fn) {
+    if (at == path_.size()) {
+      ask.answer(values_);
+      return fn(values_, weight);
+    }
     const LoopBinding& b = path_[at];
     if (!b.var) {
-      if ((estimate_int(b.value, env_, 1) != 0) != b.negated) visit(at + 1, points, weight, fn);
-      return;
+      if (ask.holds(at) == b.negated) return;
+      ask.pass(at);
+      return visit(ask, at + 1, points, weight, fn);
     }
-    if (b.value) {
-      env_.push(b.var, turns_[at] ? estimate_int(b.value, env_) : 0);
-      visit(at + 1, points, weight, fn);
-      env_.pop();
-      return;
-    }
-    const int64_t extent = estimate_int(b.extent, env_, 1);
+    const auto visit_with = [&](int64_t value, double its_weight) {
+      ask.enter(at, value);
+      visit(ask, at + 1, points, its_weight, fn);
+      ask.leave(at);
+    };
+    if (b.value) return visit_with(turns_[at] ? ask.value(at) : 0, weight);
+    const int64_t extent = ask.extent(at);
     if (extent <= 0) return;
-    const int64_t min = estimate_int(b.min, env_);
-    if (!turns_[at]) {
-      env_.push(b.var, min);
-      visit(at + 1, points, weight * static_cast<double>(extent), fn);
-      env_.pop();
-      return;
-    }
+    const int64_t min = ask.min(at);
+    if (!turns_[at]) return visit_with(min, weight * static_cast<double>(extent));
     // Beyond the limit: the first, the last and some in between.
     int64_t step = 1;
     if (points > kMostPoints && extent > 4) {
@@ -190,9 +407,7 @@ class Points {
     for (int64_t i = 0; i < extent;) {
       int64_t covers = 1;
       if (i > 0 && i < extent - 1) covers = std::min(step, extent - 1 - i);
-      env_.push(b.var, min + i + (covers - 1) / 2);
-      visit(at + 1, points, weight * static_cast<double>(covers), fn);
-      env_.pop();
+      visit_with(min + i + (covers - 1) / 2, weight * static_cast<double>(covers));
       i += covers;
     }
   }
@@ -200,7 +415,7 @@ class Points {
   const std::vector<LoopBinding>& path_;
   const IntEnv& middle_;
   std::vector<char> turns_;
-  IntEnv env_;
+  std::vector<int64_t> values_;
 };
 
 }  // namespace
@@ -211,8 +426,8 @@ double LoopPoints::average_extent(const Expr& extent) const {
   writer.add(extent);
   return memory.find(std::move(writer).finish(path_), [&] {
     double iterations = 0, total = 0;
-    Points(path_, middle_).for_each({extent}, [&](const IntEnv& env, double weight) {
-      iterations += weight * static_cast<double>(std::max<int64_t>(0, estimate_int(extent, env, 1)));
+    Points(path_, middle_).for_each({extent}, 1, [&](const std::vector<int64_t>& values, double weight) {
+      iterations += weight * static_cast<double>(std::max<int64_t>(0, values[0]));
       total += weight;
     });
     return total > 0 ? iterations / total : 0;
@@ -225,8 +440,8 @@ double LoopPoints::share(const Expr& condition) const {
   writer.add(condition);
   return memory.find(std::move(writer).finish(path_), [&] {
     double holds = 0, total = 0;
-    Points(path_, middle_).for_each({condition}, [&](const IntEnv& env, double weight) {
-      if (estimate_int(condition, env, 1)) holds += weight;
+    Points(path_, middle_).for_each({condition}, 1, [&](const std::vector<int64_t>& values, double weight) {
+      if (values[0]) holds += weight;
       total += weight;
     });
     return total > 0 ? holds / total : 0;
@@ -239,10 +454,8 @@ ValueCounts LoopPoints::counts(const std::vector<Expr>& exprs, size_t most) cons
   for (const Expr& e : exprs) writer.add(e);
   return memory.find(std::move(writer).finish(path_), [&] {
     std::map<std::vector<int64_t>, double> counts;
-    std::vector<int64_t> values(exprs.size());
     auto last = counts.end();  // most points are like the one before
-    Points(path_, middle_).for_each(exprs, [&](const IntEnv& env, double weight) {
-      for (size_t i = 0; i < exprs.size(); ++i) values[i] = estimate_int(exprs[i], env);
+    Points(path_, middle_).for_each(exprs, 0, [&](const std::vector<int64_t>& values, double weight) {
       if (last == counts.end() || last->first != values) last = counts.emplace(values, 0).first;
       last->second += weight;
     });
