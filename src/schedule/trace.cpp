@@ -1,8 +1,10 @@
 #include "schedule/trace.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "schedule/schedule.h"
 #include "schedule/trace_refs.h"
 
@@ -16,6 +18,24 @@ char kind_of(const StepOutput& output) {
 tl::unexpected<Diagnostic> at_step(size_t number, const ParsedStep& step, Diagnostic diagnostic) {
   diagnostic.where = "step " + std::to_string(number) + ", " + std::string(step.def->name);
   return tl::unexpected<Diagnostic>(std::move(diagnostic));
+}
+
+/// Arguments whose references are moved by `base` steps. A search replays the same steps behind the same few others
+/// thousands of times: the latest are remembered, per thread.
+Result<std::shared_ptr<const void>> moved_args(const ParsedStep& step, int32_t base) {
+  struct Moved {
+    std::shared_ptr<const void> from, to;  // `from` is held, so that its address is its own
+    const PrimitiveDef* def = nullptr;
+    int32_t base = 0;
+  };
+  constexpr size_t kRemembered = 64;
+  thread_local std::array<Moved, kRemembered> memory;
+  Moved& known = memory[mix64(reinterpret_cast<uintptr_t>(step.args.get())) % kRemembered];
+  if (known.from == step.args && known.def == step.def && known.base == base) return known.to;
+  FETTLE_TRY(std::shared_ptr<const void> to,
+             with_refs(*step.def, step.args.get(), [&](StepRef& ref) { ref.step += base; }));
+  known = {step.args, to, step.def, base};
+  return to;
 }
 
 }  // namespace
@@ -41,7 +61,7 @@ Result<> replay(Schedule& schedule, const ParsedTrace& trace) {
     const ParsedStep& step = trace.steps[number];
     std::shared_ptr<const void> args = step.args;
     if (base > 0) {
-      auto shifted = with_refs(*step.def, args.get(), [&](StepRef& ref) { ref.step += base; });
+      auto shifted = moved_args(step, base);
       if (!shifted) return at_step(number, step, std::move(shifted).error());
       args = std::move(*shifted);
     }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
@@ -8,8 +9,9 @@
 namespace fettle {
 namespace {
 
-// Sums of multiples of variables: their form is the same whether or not its parts were simplified before.
-bool is_affine(const Expr& e) {
+// Sums of multiples of variables, and of what division by constants makes of such sums: their form is the same whether
+// or not their parts were simplified before. `divides` becomes true where there are divisions.
+bool is_quasi_affine(const Expr& e, bool& divides) {
   if (e.dtype() != kI64) return false;
   switch (e.kind()) {
     case ExprKind::kIntImm:
@@ -17,8 +19,19 @@ bool is_affine(const Expr& e) {
       return true;
     case ExprKind::kBinary: {
       const auto* n = e.as<BinaryNode>();
-      if (n->op == BinaryOp::kMul) return (as_int(n->b) && is_affine(n->a)) || (as_int(n->a) && is_affine(n->b));
-      return (n->op == BinaryOp::kAdd || n->op == BinaryOp::kSub) && is_affine(n->a) && is_affine(n->b);
+      switch (n->op) {
+        case BinaryOp::kAdd:
+        case BinaryOp::kSub:
+          return is_quasi_affine(n->a, divides) && is_quasi_affine(n->b, divides);
+        case BinaryOp::kMul:
+          return (as_int(n->b) && is_quasi_affine(n->a, divides)) || (as_int(n->a) && is_quasi_affine(n->b, divides));
+        case BinaryOp::kFloorDiv:
+        case BinaryOp::kFloorMod:
+          divides = true;
+          return as_int(n->b) && is_quasi_affine(n->a, divides);
+        default:
+          return false;
+      }
     }
     default:
       return false;
@@ -88,7 +101,11 @@ class Flattener : public Mutator {
 
  private:
   Expr flat_offset(const Buffer& buffer, const std::vector<Expr>& indices) {
-    if (const auto offset = affine_offset(*buffer, indices)) return analyzer_.to_expr(*offset);
+    bool divides = false;
+    if (std::ranges::all_of(indices, [&](const Expr& index) { return is_quasi_affine(index, divides); })) {
+      const auto offset = divides ? std::nullopt : affine_offset(*buffer, indices);
+      return offset ? analyzer_.to_expr(*offset) : analyzer_.simplify(flat_index(*buffer, indices));
+    }
     std::vector<Expr> rewritten;
     rewritten.reserve(indices.size());
     for (const Expr& index : indices) rewritten.push_back(rewrite(index));
@@ -100,7 +117,7 @@ class Flattener : public Mutator {
     LinearForm flat;
     for (size_t d = 0; d < indices.size(); ++d) {
       const int64_t* factor = as_int(buffer.strides.empty() ? buffer.shape[d] : buffer.strides[d]);
-      if (!factor || !is_affine(indices[d])) return std::nullopt;
+      if (!factor) return std::nullopt;
       if (buffer.strides.empty()) {
         if (d > 0) flat.scale(*factor);
         flat.add(analyzer_.linear(indices[d]));

@@ -1,12 +1,15 @@
 #include "schedule/primitives/sample_perfect_tile.h"
 
+#include <unordered_map>
+
+#include "base/small_vector.h"
 #include "schedule/edit.h"
 #include "schedule/sampling.h"
 
 namespace fettle {
 namespace {
 
-std::vector<int64_t> divisors_of(int64_t x) {
+std::vector<int64_t> find_divisors(int64_t x) {
   std::vector<int64_t> low, high;
   for (int64_t d = 1; d <= x / d; ++d) {
     if (x % d != 0) continue;
@@ -15,6 +18,16 @@ std::vector<int64_t> divisors_of(int64_t x) {
   }
   low.insert(low.end(), high.rbegin(), high.rend());
   return low;
+}
+
+// Remembered, per thread: a search asks for those of the same few numbers again and again.
+const std::vector<int64_t>& divisors_of(int64_t x) {
+  constexpr size_t kMost = 4096;
+  thread_local std::unordered_map<int64_t, std::vector<int64_t>> memory;
+  const auto known = memory.find(x);
+  if (known != memory.end()) return known->second;
+  if (memory.size() >= kMost) memory.clear();
+  return memory.emplace(x, find_divisors(x)).first->second;
 }
 
 // In how many ways x is a product of `parts` ordered factors: for each prime with exponent a, C(a + parts - 1, a).
@@ -64,7 +77,7 @@ Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfect
     int64_t left = extent;
     for (size_t k = n - 1; k > 0; --k) {
       uint64_t total = 0;
-      std::vector<std::pair<int64_t, uint64_t>> options;
+      SmallVector<std::pair<int64_t, uint64_t>, 32> options;
       for (int64_t factor : divisors_of(left)) {
         if (k == n - 1 && factor > limit) break;
         const uint64_t ways = count_factorisations(left / factor, static_cast<int64_t>(k));
