@@ -3,6 +3,8 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/pointer_map.h"
+#include "ir/canonical.h"
 #include "ir/compare.h"
 
 namespace fettle {
@@ -215,7 +217,7 @@ bool Equality::equal(const Stmt& a, const Stmt& b) {
 // Writes a program as bytes in which everything bound is a number, counted in the order of binding.
 class Canonical {
  public:
-  Digest digest(const Func& func) {
+  std::string write(const Func& func) && {
     bytes_.reserve(4096);
     number(func->int_params.size());
     for (const IntParam& param : func->int_params) {
@@ -232,7 +234,7 @@ class Canonical {
     }
     annotations(func->annotations);
     stmt(func->body);
-    return digest_bytes(bytes_);
+    return std::move(bytes_);
   }
 
  private:
@@ -257,7 +259,7 @@ class Canonical {
   }
   void bind(const Var& var) {
     type(var->dtype);
-    ids_.emplace(var.get(), ids_.size());
+    ids_.try_emplace(var.get(), ids_.size());
   }
   void bind(const Buffer& buffer) {
     type(buffer->dtype);
@@ -272,7 +274,7 @@ class Canonical {
       for (const Var& input : buffer->layout->to_physical.inputs) bind(input);
       list(buffer->layout->to_physical.outputs);
     }
-    ids_.emplace(buffer.get(), ids_.size());
+    ids_.try_emplace(buffer.get(), ids_.size());
   }
   // What is free goes by its name.
   void use(const void* node, const std::string& name) {
@@ -316,7 +318,7 @@ class Canonical {
   void stmt(const Stmt& s);
 
   std::string bytes_;
-  std::unordered_map<const void*, uint64_t> ids_;
+  PointerMap<const void*, uint64_t> ids_;
 };
 
 void Canonical::expr(const Expr& e) {
@@ -468,6 +470,7 @@ void Canonical::stmt(const Stmt& s) {
 bool structural_equal(const Stmt& a, const Stmt& b) { return Equality(false).equal(a, b); }
 bool structural_equal(const Func& a, const Func& b) { return Equality(true).equal(a, b); }
 
-Digest canonical_hash(const Func& func) { return Canonical().digest(func); }
+std::string canonical_bytes(const Func& func) { return Canonical().write(func); }
+Digest canonical_hash(const Func& func) { return digest_bytes(canonical_bytes(func)); }
 
 }  // namespace fettle

@@ -16,7 +16,8 @@ struct Candidate {
   DecisionMap decisions;  // all of them: given to the space, they make this program again
   size_t steps = 0;       // of its trace
   std::string trace;      // its text, once it was asked for (Workbench::trace)
-  Digest program;         // canonical, of what is timed of it; where nothing is predicted, of the scheduled program
+  std::string canonical;  // of what is timed of it; where nothing is predicted, of the scheduled program (canonical.h)
+  Digest program;         // the digest of that
   CandidateFeatures features;
 };
 

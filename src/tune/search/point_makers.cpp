@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "ir/compare.h"
+#include "ir/canonical.h"
 #include "ir/text.h"
 #include "schedule/primitives/sample_categorical.h"
 #include "tune/search/workbench.h"
@@ -39,7 +39,7 @@ class Maker {
       made.features = std::move(described->features);
     }
     made.lowers = true;
-    made.program = canonical_hash(program);
+    made.canonical = canonical_bytes(program);
     return made;
   }
 

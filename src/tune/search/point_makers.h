@@ -37,7 +37,7 @@ struct MadePoint {
   DecisionMap decisions;  // all of them
   std::vector<Categories> categories;
   size_t steps = 0;
-  Digest program;
+  std::string canonical;  // as in Candidate
   CandidateFeatures features;
 };
 

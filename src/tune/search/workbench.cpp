@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "ir/compare.h"
+#include "ir/canonical.h"
 #include "schedule/primitives/sample_categorical.h"
 
 namespace fettle {
@@ -117,13 +117,10 @@ const Candidate* Workbench::add_made(const Schedule& schedule) {
     program = std::move(described->timed);
     features = std::move(described->features);
   }
-  const Digest hash = canonical_hash(program);
-  const auto [first, last] = by_program_.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (same_program(candidate(it->second), program)) return &candidate(it->second);
-  remember({static_cast<int64_t>(candidates_.size()), std::move(program)});
-  const Candidate* made = add_candidate(std::move(decisions), schedule.trace().size(), hash, std::move(features));
-  if (!can_be_cloned_) candidates_.back()->trace = to_text(schedule.trace());
+  const size_t before = candidates_.size();
+  const Candidate* made =
+      add_candidate(std::move(decisions), schedule.trace().size(), canonical_bytes(program), std::move(features));
+  if (!can_be_cloned_ && candidates_.size() > before) candidates_.back()->trace = to_text(schedule.trace());
   return made;
 }
 
@@ -140,25 +137,22 @@ const Candidate* Workbench::add_made_elsewhere(MadePoint made) {
     by_decisions_.emplace(digest_of(made.decisions), -1);
     return nullptr;
   }
-  if (const auto [first, last] = by_program_.equal_range(made.program); first != last) {
-    // An equal hash: both programs are made here.
-    const auto again =
-        space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(made.decisions));
-    const auto program = again ? program_of(*again) : Result<Func>(Func());
-    if (again && program)
-      for (auto it = first; it != last; ++it)
-        if (same_program(candidate(it->second), *program)) return &candidate(it->second);
-  }
-  return add_candidate(std::move(made.decisions), made.steps, made.program, std::move(made.features));
+  return add_candidate(std::move(made.decisions), made.steps, std::move(made.canonical), std::move(made.features));
 }
 
-const Candidate* Workbench::add_candidate(DecisionMap decisions, size_t steps, const Digest& program,
+// Equal digests prove nothing: the programs are compared.
+const Candidate* Workbench::add_candidate(DecisionMap decisions, size_t steps, std::string canonical,
                                           CandidateFeatures features) {
+  const Digest program = digest_bytes(canonical);
+  const auto [first, last] = by_program_.equal_range(program);
+  for (auto it = first; it != last; ++it)
+    if (candidate(it->second).canonical == canonical) return &candidate(it->second);
   const auto number = static_cast<int64_t>(candidates_.size());
+  canonical.shrink_to_fit();
   by_program_.emplace(program, number);
   by_decisions_.emplace(digest_of(decisions), number);
-  candidates_.push_back(
-      std::make_unique<Candidate>(Candidate{number, std::move(decisions), steps, {}, program, std::move(features)}));
+  candidates_.push_back(std::make_unique<Candidate>(
+      Candidate{number, std::move(decisions), steps, {}, std::move(canonical), program, std::move(features)}));
   return candidates_.back().get();
 }
 
@@ -216,34 +210,6 @@ void Workbench::note_choices(const Step& step) {
 
 Result<Schedule> Workbench::make_again(const Candidate& known) const {
   return space_.generate(workload_, target_, threads_, 0, std::make_shared<const DecisionMap>(known.decisions));
-}
-
-// Equal hashes prove nothing. The programs of the latest candidates are at hand; any other is made again from its
-// decisions.
-bool Workbench::same_program(const Candidate& known, const Func& program) const {
-  if (const Recent* recent = find_recent(known.number)) return structural_equal(recent->program, program);
-  const auto again = make_again(known);
-  if (!again) return false;
-  const auto other = program_of(*again);
-  return other && structural_equal(*other, program);
-}
-
-// What candidates are told apart by.
-Result<Func> Workbench::program_of(const Schedule& schedule) const {
-  if (!describe_) return schedule.func();
-  FETTLE_TRY(Description described, describe_(schedule.func()));
-  return std::move(described.timed);
-}
-
-const Workbench::Recent* Workbench::find_recent(int64_t number) const {
-  if (recent_.empty()) return nullptr;
-  const Recent& recent = recent_[static_cast<size_t>(number) % kRecent];
-  return recent.number == number ? &recent : nullptr;
-}
-
-void Workbench::remember(Recent recent) {
-  if (recent_.empty()) recent_.resize(kRecent);
-  recent_[static_cast<size_t>(recent.number) % kRecent] = std::move(recent);
 }
 
 }  // namespace fettle

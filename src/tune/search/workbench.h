@@ -64,12 +64,6 @@ class Workbench {
   int64_t points() const { return points_; }
 
  private:
-  /// The program of one of the latest candidates, for comparisons.
-  struct Recent {
-    int64_t number = -1;
-    Func program;
-  };
-  static constexpr size_t kRecent = 128;  // of each task: a program takes some kilobytes
   struct Choices {
     std::set<Decision> known;
     size_t categories = 0;  // those of a categorical decision that were noted
@@ -79,13 +73,10 @@ class Workbench {
   const Candidate* add_made_elsewhere(MadePoint made);
   /// What is known of the point without making it: null inside where it is no candidate (any more).
   std::optional<const Candidate*> known(const DecisionMap& decisions) const;
-  const Candidate* add_candidate(DecisionMap decisions, size_t steps, const Digest& program,
+  /// Of this program; where there is one already, that.
+  const Candidate* add_candidate(DecisionMap decisions, size_t steps, std::string canonical,
                                  CandidateFeatures features);
-  Result<Func> program_of(const Schedule& schedule) const;
   Result<Schedule> make_again(const Candidate& known) const;
-  const Recent* find_recent(int64_t number) const;
-  void remember(Recent recent);
-  bool same_program(const Candidate& known, const Func& program) const;
   void note_choices(const Step& step);
 
   const Space& space_;
@@ -101,7 +92,6 @@ class Workbench {
   std::unordered_map<std::string, Choices> choices_;
   std::set<int64_t> never_forgotten_;
   int64_t points_ = 0;
-  std::vector<Recent> recent_;  // by number, modulo kRecent
   const int search_threads_;
   const bool can_be_cloned_;             // the space; then traces are written when they are asked for
   std::unique_ptr<PointMakers> makers_;  // once several points are asked for at once
