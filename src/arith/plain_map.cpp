@@ -393,13 +393,150 @@ bool PlainMap::stays_in(std::span<const Expr> extents) const {
   return true;
 }
 
-std::optional<PlainMap> plain_map(std::span<const Expr> bindings, std::span<const PlainLoop> loops,
-                                  const Expr& predicate) {
+namespace {
+
+// A quotient or remainder of a loop by constants, as fusing leaves them: (v // from) % (to / from). to 0: no remainder.
+struct DigitRange {
+  const PlainLoop* loop = nullptr;
+  int64_t from = 1, to = 0;
+};
+
+std::optional<DigitRange> digits_named(const Expr& e, std::span<const PlainLoop> loops) {
+  const auto* n = e.as<BinaryNode>();
+  if (!n || (n->op != BinaryOp::kFloorDiv && n->op != BinaryOp::kFloorMod)) return std::nullopt;
+  const int64_t* c = as_int(n->b);
+  if (!c || *c <= 0 || *c > kLargest) return std::nullopt;
+  if (n->a.kind() == ExprKind::kVar) {
+    const PlainLoop* loop = find_loop(loops, n->a.get());
+    if (!loop || loop->min != 0) return std::nullopt;
+    return n->op == BinaryOp::kFloorDiv ? DigitRange{loop, *c, 0} : DigitRange{loop, 1, *c};
+  }
+  auto inner = digits_named(n->a, loops);
+  if (!inner) return std::nullopt;
+  if (n->op == BinaryOp::kFloorMod) {
+    // (v // d) % c; a remainder of a remainder is not looked into.
+    if (inner->to != 0 || inner->from > kLargest / *c) return std::nullopt;
+    return DigitRange{inner->loop, inner->from, inner->from * *c};
+  }
+  if (inner->from > kLargest / *c) return std::nullopt;
+  return DigitRange{inner->loop, inner->from * *c, inner->to};
+}
+
+// Fused loops taken apart: each digit of theirs that is named becomes a loop of its own.
+//   f in 32; f // 4, f % 4   →   f_1 in 8, f_0 in 4; f_1, f_0
+class Digitizer {
+ public:
+  explicit Digitizer(std::span<const PlainLoop> loops) : loops_(loops) {}
+
+  // Notes where digits begin; false where a loop is divided in another way.
+  bool note(const Expr& e) {
+    if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return true;
+    if (const auto* choice = e.as<SelectNode>())
+      return note(choice->condition) && note(choice->if_true) && note(choice->if_false);
+    const auto* n = e.as<BinaryNode>();
+    if (!n) return !uses_any(e, loops_);
+    if (n->op != BinaryOp::kFloorDiv && n->op != BinaryOp::kFloorMod) return note(n->a) && note(n->b);
+    const auto digits = digits_named(e, loops_);
+    if (!digits) return !uses_any(e, loops_);
+    found_ = true;
+    auto& starts = of(digits->loop).starts;
+    for (const int64_t at : {digits->from, digits->to})
+      if (at > 1 && std::find(starts.begin(), starts.end(), at) == starts.end()) starts.push_back(at);
+    return true;
+  }
+  bool found() const { return found_; }
+
+  // The loops with their digits in place of them; false where they are no whole numbers of each other.
+  bool split(PlainLoops& digits) {
+    for (const PlainLoop& loop : loops_) {
+      const auto parted =
+          std::find_if(parted_.begin(), parted_.end(), [&](const Parted& p) { return p.loop == &loop; });
+      if (parted == parted_.end()) {
+        digits.push_back(loop);
+        continue;
+      }
+      std::sort(parted->starts.begin(), parted->starts.end());
+      int64_t from = 1;
+      for (size_t i = 0; i <= parted->starts.size(); ++i) {
+        const int64_t to = i < parted->starts.size() ? parted->starts[i] : loop.extent;
+        if (to % from != 0) return false;
+        const Var var = make_var("digit");
+        digits.push_back({var.get(), 0, to / from});
+        parted->digits.push_back({var, from});
+        from = to;
+      }
+    }
+    return true;
+  }
+
+  Expr rewritten(const Expr& e) const {
+    if (e.kind() == ExprKind::kVar) {
+      const PlainLoop* loop = find_loop(loops_, e.get());
+      return loop ? sum_of({loop, 1, 0}, e) : e;
+    }
+    if (const auto digits = digits_named(e, loops_)) return sum_of(*digits, e);
+    if (const auto* n = e.as<BinaryNode>()) return binary(n->op, rewritten(n->a), rewritten(n->b));
+    if (const auto* n = e.as<SelectNode>())
+      return fettle::select(rewritten(n->condition), rewritten(n->if_true), rewritten(n->if_false));
+    return e;
+  }
+
+ private:
+  struct Digit {
+    Var var;
+    int64_t place;
+  };
+  struct Parted {
+    const PlainLoop* loop = nullptr;
+    SmallVector<int64_t, 6> starts;
+    SmallVector<Digit, 6> digits;
+  };
+
+  Parted& of(const PlainLoop* loop) {
+    for (Parted& p : parted_)
+      if (p.loop == loop) return p;
+    return parted_.emplace_back(Parted{loop, {}, {}});
+  }
+  Expr sum_of(const DigitRange& range, const Expr& otherwise) const {
+    for (const Parted& p : parted_) {
+      if (p.loop != range.loop) continue;
+      Expr sum = 0;
+      for (const Digit& d : p.digits)
+        if (d.place >= range.from && (range.to == 0 || d.place < range.to))
+          sum = sum + Expr(d.var) * (d.place / range.from);
+      return sum;
+    }
+    return otherwise;
+  }
+
+  std::span<const PlainLoop> loops_;
+  SmallVector<Parted, 4> parted_;
+  bool found_ = false;
+};
+
+std::optional<PlainMap> map_of_loops(std::span<const Expr> bindings, std::span<const PlainLoop> loops,
+                                     const Expr& predicate) {
   Reader reader(loops);
   for (const Expr& binding : bindings)
     if (!reader.read(binding)) return std::nullopt;
   reader.add_predicate(predicate);
   return reader.result();
+}
+
+}  // namespace
+
+std::optional<PlainMap> plain_map(std::span<const Expr> bindings, std::span<const PlainLoop> loops,
+                                  const Expr& predicate) {
+  Digitizer digitizer(loops);
+  for (const Expr& binding : bindings)
+    if (!digitizer.note(binding)) return std::nullopt;
+  if (!digitizer.found()) return map_of_loops(bindings, loops, predicate);
+  PlainLoops digits;
+  if ((predicate && !digitizer.note(predicate)) || !digitizer.split(digits)) return std::nullopt;
+  SmallVector<Expr, 6> rewritten;
+  for (const Expr& binding : bindings) rewritten.push_back(digitizer.rewritten(binding));
+  return map_of_loops({rewritten.data(), rewritten.size()}, digits,
+                      predicate ? digitizer.rewritten(predicate) : predicate);
 }
 
 }  // namespace fettle

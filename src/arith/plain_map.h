@@ -69,6 +69,7 @@ struct PlainBinding {
 /// Several bindings as numbers in mixed radix, under a predicate. Each loop is used by one binding at most.
 ///   i0*q + min(i0, r) + i1, predicate i1 < q + (i0 < r ? 1 : 0)   →   a number in [0, n*q + r)
 ///   i0*f + i1, predicate i0*f + i1 < e                            →   a number in [0, e)
+/// Quotients and remainders of a loop by constants, as fusing leaves them, count as loops: f // 4 and f % 4.
 struct PlainMap {
   SmallVector<PlainBinding, 4> bindings;
   /// No two points of the loops where the predicate holds give the same values.

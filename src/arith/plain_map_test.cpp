@@ -113,9 +113,67 @@ TEST(PlainMap, RepeatedLoopsAreNotInjective) {
 TEST(PlainMap, NothingForOtherForms) {
   Case c;
   const Var i = c.loop(8);
-  EXPECT_FALSE(plain_map(std::vector<Expr>{floordiv(i, 2)}, c.loops, nullptr));
+  EXPECT_FALSE(plain_map(std::vector<Expr>{floordiv(i, 3)}, c.loops, nullptr));
+  EXPECT_FALSE(plain_map(std::vector<Expr>{floordiv(Expr(i) + 1, 2)}, c.loops, nullptr));
+  EXPECT_FALSE(plain_map(std::vector<Expr>{floormod(floormod(i, 4), 2)}, c.loops, nullptr));
+  EXPECT_FALSE(plain_map(std::vector<Expr>{floordiv(i, 2), cast(kI64, cast(kI32, i))}, c.loops, nullptr));
   EXPECT_FALSE(plain_map(std::vector<Expr>{i, Expr(i) + 1}, c.loops, nullptr));
   EXPECT_FALSE(plain_map(std::vector<Expr>{Expr(0) - Expr(i)}, c.loops, nullptr));
+}
+
+TEST(PlainMap, WhatFusingLeaves) {
+  for (int64_t a = 1; a <= 4; ++a)
+    for (int64_t b = 1; b <= 4; ++b)
+      for (int64_t c = 1; c <= 3; ++c) {
+        Case fused;
+        const Var f = fused.loop(a * b * c), inner = fused.loop(2);
+        fused.bindings = {floormod(f, c), floordiv(f, b * c) * 2 + inner, floormod(floordiv(f, c), b)};
+        fused.extents = {c, a * 2, b};
+        fused.check(true);
+
+        Case parts;  // what is left out is not told apart; the whole loop is the sum of its digits
+        const Var g = parts.loop(a * b * c);
+        parts.bindings = {floordiv(g, c)};
+        parts.extents = {a * b};
+        const auto map = plain_map(parts.bindings, parts.loops, nullptr);
+        ASSERT_TRUE(map);
+        EXPECT_EQ(map->injective, c == 1);
+        parts.check(false);
+        parts.bindings = {Expr(g) * 3 + floormod(g, c)};
+        parts.extents = {a * b * c * 3 + c};
+        parts.check(false);
+        parts.bindings = {floordiv(g, c), floormod(g, c)};
+        parts.extents = {a * b, c};
+        parts.predicate = lt(floordiv(g, c), a);
+        parts.check(false);
+      }
+}
+
+TEST(PlainMap, RandomDigitsAgainstAllPoints) {
+  std::mt19937 random(11);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  for (int round = 0; round < 3000; ++round) {
+    Case c;
+    const size_t n_loops = 1 + static_cast<size_t>(below(2)), n_bindings = 1 + static_cast<size_t>(below(3));
+    for (size_t i = 0; i < n_loops; ++i) c.loop(1 + below(24), below(8) == 0 ? below(3) - 1 : 0);
+    for (size_t k = 0; k < n_bindings; ++k) {
+      Expr sum = 0;
+      for (const Var& v : c.vars) {
+        const int64_t d = 1 + below(6), m = 1 + below(6);
+        const Expr parts[] = {v,
+                              floordiv(v, d),
+                              floormod(v, m),
+                              floormod(floordiv(v, d), m),
+                              floordiv(floormod(v, m), d),
+                              min(floordiv(v, d), m)};
+        if (below(3) > 0) sum = sum + parts[below(6)] * (1 + below(8));
+      }
+      c.bindings.push_back(sum);
+      c.extents.push_back(1 + below(24));
+    }
+    if (below(3) == 0) c.predicate = lt(c.bindings[0], 1 + below(12));
+    c.check(false);
+  }
 }
 
 TEST(PlainMap, RandomSumsAgainstAllPoints) {

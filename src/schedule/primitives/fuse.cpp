@@ -1,6 +1,7 @@
 #include "schedule/primitives/fuse.h"
 
 #include "ir/visit.h"
+#include "schedule/edit_in_place.h"
 #include "schedule/nest.h"
 
 namespace fettle {
@@ -43,7 +44,7 @@ Result<Applied> apply_fuse(const Schedule& s, const FuseArgs& args) {
   }
   auto loop = make_ref<ForNode>(fused, Expr(0), extent, substitute_loops(chain.back()->body, values, analyzer));
   loop->tail = tail;
-  return Applied{replace_in(s.func(), chain.front(), Stmt(loop)), {fused}};
+  return Applied{replace_last(s, chain.front(), Stmt(loop)), {fused}};
 }
 
 }  // namespace
