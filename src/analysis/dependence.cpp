@@ -84,12 +84,18 @@ std::optional<PlainRegion> plain_region(const BlockSite& site, const Region& reg
   for (size_t i = first; i < site.loops.size(); ++i)
     if (!add_plain_loop(loops, site.loops[i]->var.get(), site.loops[i]->min, site.loops[i]->extent))
       return std::nullopt;
+  std::span<const IterVar> iters = site.block->iters;
+  const auto unfused = unfused_loops(iters, loops);
+  if (unfused) {
+    iters = unfused->iters;
+    loops = unfused->loops;
+  }
   PlainRegion result;
   for (const Range& r : region.ranges) {
     const int64_t* width = as_int(r.extent);
     if (!width || *width < 1) return std::nullopt;
     PlainSum sum;
-    if (!add_plain(sum, r.min, 1, site.block->iters, loops)) return std::nullopt;
+    if (!add_plain(sum, r.min, 1, iters, loops)) return std::nullopt;
     PlainRange range = plain_range(std::move(sum), loops);
     if (__builtin_add_overflow(range.high, *width - 1, &range.high)) return std::nullopt;
     result.push_back(std::move(range));

@@ -445,6 +445,12 @@ class Digitizer {
     return true;
   }
   bool found() const { return found_; }
+  std::vector<Var> variables() const {
+    std::vector<Var> result;
+    for (const Parted& p : parted_)
+      for (const Digit& d : p.digits) result.push_back(d.var);
+    return result;
+  }
 
   // The loops with their digits in place of them; false where they are no whole numbers of each other.
   bool split(PlainLoops& digits) {
@@ -524,6 +530,18 @@ std::optional<PlainMap> map_of_loops(std::span<const Expr> bindings, std::span<c
 }
 
 }  // namespace
+
+std::optional<UnfusedLoops> unfused_loops(std::span<const IterVar> iters, std::span<const PlainLoop> loops) {
+  Digitizer digitizer(loops);
+  for (const IterVar& iter : iters)
+    if (!digitizer.note(iter.binding)) return std::nullopt;
+  std::optional<UnfusedLoops> made(std::in_place);
+  if (!digitizer.found() || !digitizer.split(made->loops)) return std::nullopt;
+  made->iters.assign(iters.begin(), iters.end());
+  for (IterVar& iter : made->iters) iter.binding = digitizer.rewritten(iter.binding);
+  made->digits = digitizer.variables();
+  return made;
+}
 
 std::optional<PlainMap> plain_map(std::span<const Expr> bindings, std::span<const PlainLoop> loops,
                                   const Expr& predicate) {

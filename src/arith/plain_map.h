@@ -49,6 +49,16 @@ bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const Iter
 /// or greater of a loop and a constant, and of other variables (of which nothing is known). Nothing for other forms.
 std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop> loops);
 
+/// Loops in which those that the bindings of `iters` divide by constants are taken apart, and bindings that say so.
+///   f in 32; vi = f // 4, vj = f % 4   →   f1 in 8, f0 in 4; vi = f1, vj = f0
+struct UnfusedLoops {
+  PlainLoops loops;
+  std::vector<IterVar> iters;
+  std::vector<Var> digits;  // holds the variables
+};
+/// Nothing where no loop is divided, or one in another way.
+std::optional<UnfusedLoops> unfused_loops(std::span<const IterVar> iters, std::span<const PlainLoop> loops);
+
 /// outer + [low, high]: an expression while some loops run. The hull of a sum of them, each taken by itself.
 struct PlainRange {
   LinearForm outer;  // free of the loops, its constant 0

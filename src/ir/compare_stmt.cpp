@@ -218,7 +218,6 @@ bool Equality::equal(const Stmt& a, const Stmt& b) {
 class Canonical {
  public:
   std::string write(const Func& func) && {
-    bytes_.reserve(4096);
     number(func->int_params.size());
     for (const IntParam& param : func->int_params) {
       bind(param.var);
@@ -234,11 +233,19 @@ class Canonical {
     }
     annotations(func->annotations);
     stmt(func->body);
+    flush();
     return std::move(bytes_);
   }
 
  private:
-  void byte(uint8_t value) { bytes_ += static_cast<char>(value); }
+  void byte(uint8_t value) {
+    if (filled_ == sizeof(buffer_)) flush();
+    buffer_[filled_++] = static_cast<char>(value);
+  }
+  void flush() {
+    bytes_.append(buffer_, filled_);
+    filled_ = 0;
+  }
   // Variable length, seven bits a byte: most numbers are small.
   void number(uint64_t value) {
     for (; value >= 128; value >>= 7) byte(static_cast<uint8_t>(value | 128));
@@ -246,7 +253,7 @@ class Canonical {
   }
   void string(std::string_view text) {
     number(text.size());
-    bytes_ += text;
+    for (const char c : text) byte(static_cast<uint8_t>(c));
   }
   void type(DType t) {
     byte(static_cast<uint8_t>(t.code));
@@ -318,6 +325,8 @@ class Canonical {
   void stmt(const Stmt& s);
 
   std::string bytes_;
+  char buffer_[2048];  // what comes next
+  size_t filled_ = 0;
   PointerMap<const void*, uint64_t> ids_;
 };
 

@@ -50,6 +50,10 @@ class Folder : public Mutator {
  public:
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override {
+    if (const auto* var = e.as<VarNode>()) {
+      const auto found = values_.find(var);
+      return found == values_.end() ? e : found->second;
+    }
     const Expr result = Mutator::rewrite(e);
     if (const auto* source = result.as<LoadNode>(); source && source->mask && mask_value(source->mask) == true)
       return load(source->buffer, source->indices);
@@ -68,18 +72,24 @@ class Folder : public Mutator {
       Expr extent = rewrite(loop->extent);
       if (const int64_t* known = as_int(extent)) {
         if (*known <= 0) return nullptr;
-        if (*known == 1 && loop->loop_kind != ForKind::kThreadBinding)
-          return rewrite(substitute(loop->body, {{loop->var.get(), loop->min}}));
+        if (*known == 1 && loop->loop_kind != ForKind::kThreadBinding) {
+          values_[loop->var.get()] = rewrite(loop->min);
+          return rewrite(loop->body);
+        }
       }
       return Mutator::rewrite(s);
     }
     if (const auto* target = s.as<StoreNode>(); target && target->mask) {
-      const auto known = mask_value(target->mask);
-      if (is_zero(target->mask) || known == false) return nullptr;
+      const Expr mask = rewrite(target->mask);
+      const auto known = mask_value(mask);
+      if (is_zero(mask) || known == false) return nullptr;
       if (known == true) return store(target->buffer, {rewrite(target->indices[0])}, rewrite(target->value));
     }
     return Mutator::rewrite(s);
   }
+
+ private:
+  VarMap values_;  // of loops of one iteration
 };
 
 class Unroller : public Mutator {

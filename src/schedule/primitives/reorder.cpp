@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "analysis/dependence.h"
+#include "base/check.h"
 #include "base/checks.h"
+#include "base/small_vector.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
@@ -16,6 +18,7 @@ namespace fettle {
 namespace {
 
 bool uses_any(const Expr& e, std::span<const ForNode* const> loops) {
+  if (as_int(e)) return false;
   return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
 }
 
@@ -50,49 +53,64 @@ bool points_apart(const BlockNode& block) {
   return !block.init;
 }
 
+// Which of some loops each of a block's iterators uses, read once.
+class LoopUses {
+ public:
+  LoopUses(const BlockNode& block, std::span<const ForNode* const> loops) : block_(block), loops_(loops) {
+    FETTLE_CHECK(loops.size() <= 64);
+    for (const IterVar& iter : block.iters) {
+      uint64_t used = 0;
+      walk(iter.binding, [&](const Expr& e) {
+        for (size_t i = 0; i < loops.size() && e.kind() == ExprKind::kVar; ++i)
+          if (loops[i]->var.get() == e.get()) used |= uint64_t{1} << i;
+        return true;
+      });
+      used_.push_back(used);
+    }
+  }
+  // All that iterators of this kind use.
+  uint64_t of(IterKind kind) const {
+    uint64_t all = 0;
+    for (size_t k = 0; k < used_.size(); ++k)
+      if (block_.iters[k].kind == kind) all |= used_[k];
+    return all;
+  }
+  uint64_t of(size_t iter) const { return used_[iter]; }
+  std::vector<const ForNode*> loops(uint64_t which) const {
+    std::vector<const ForNode*> result;
+    for (size_t i = 0; i < loops_.size(); ++i)
+      if (which >> i & 1) result.push_back(loops_[i]);
+    return result;
+  }
+  uint64_t all() const { return loops_.size() == 64 ? ~uint64_t{0} : (uint64_t{1} << loops_.size()) - 1; }
+
+ private:
+  const BlockNode& block_;
+  std::span<const ForNode* const> loops_;
+  SmallVector<uint64_t, 8> used_;
+};
+
 // Loops that a reduction's iterators share with spatial ones (fused ones, say), with all that these use: what is
 // updated first, beside the init, follows from their order. Empty where the two use loops of their own.
-std::vector<const ForNode*> entangled(const BlockNode& block, std::span<const ForNode* const> loops) {
-  const auto uses = [&](const IterVar& iter, const ForNode* loop) { return uses_var(iter.binding, loop->var.get()); };
-  std::vector<const ForNode*> reached;
-  const auto add = [&](const IterVar& iter) {
-    bool more = false;
-    for (const ForNode* loop : loops)
-      if (uses(iter, loop) && std::ranges::find(reached, loop) == reached.end()) {
-        reached.push_back(loop);
-        more = true;
-      }
-    return more;
-  };
-  for (const IterVar& iter : block.iters)
-    if (iter.kind == IterKind::kReduce) add(iter);
+std::vector<const ForNode*> entangled(const BlockNode& block, const LoopUses& uses) {
+  uint64_t reached = uses.of(IterKind::kReduce);
   bool shared = false;
-  for (bool more = true; more;) {
-    more = false;
-    for (const IterVar& iter : block.iters) {
-      if (iter.kind != IterKind::kSpatial) continue;
-      const bool meets = std::ranges::any_of(reached, [&](const ForNode* loop) { return uses(iter, loop); });
-      shared |= meets;
-      if (meets && add(iter)) more = true;
+  for (uint64_t before = ~reached; before != reached;) {
+    before = reached;
+    for (size_t k = 0; k < block.iters.size(); ++k) {
+      if (block.iters[k].kind != IterKind::kSpatial || !(uses.of(k) & reached)) continue;
+      shared = true;
+      reached |= uses.of(k);
     }
   }
   if (!shared) return {};
-  std::vector<const ForNode*> in_order;
-  for (const ForNode* loop : loops)
-    if (std::ranges::find(reached, loop) != reached.end()) in_order.push_back(loop);
-  return in_order;
+  return uses.loops(reached);
 }
 
 // Of a reduction that runs several times for a point (below a loop that it does not use), each time anew: the order of
 // its steps and of these loops.
-std::vector<const ForNode*> steps_and_repeats(const BlockNode& block, std::span<const ForNode* const> loops) {
-  std::vector<const ForNode*> in_order;
-  for (const ForNode* loop : loops)
-    if (std::ranges::none_of(block.iters, [&](const IterVar& iter) {
-          return iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop->var.get());
-        }))
-      in_order.push_back(loop);
-  return in_order;
+std::vector<const ForNode*> steps_and_repeats(const LoopUses& uses) {
+  return uses.loops(uses.all() & ~uses.of(IterKind::kSpatial));
 }
 
 // Whether those loops come one after the other in `after`, too.
@@ -147,8 +165,9 @@ const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<cons
   const BlockNode* found = nullptr;
   walk(body, [&](const Stmt& x) {
     if (const auto* block = x.as<BlockNode>(); block && block->init) {
-      if (!in_same_order(entangled(*block, before), after)) found = block;
-      if (!in_same_order(steps_and_repeats(*block, before), after) &&
+      const LoopUses uses(*block, before);
+      if (!in_same_order(entangled(*block, uses), after)) found = block;
+      if (!in_same_order(steps_and_repeats(uses), after) &&
           !carried_loops(*block, {before.begin(), before.end()}).empty() &&
           !runs_once(func, *block, {before.begin(), before.end()}))
         found = block;
@@ -190,6 +209,8 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   while (order[end - 1] == chain[end - 1]) --end;
   const std::span<const ForNode* const> moved(order.data() + first, end - first);
   const std::span<const ForNode* const> were(chain.data() + first, end - first);
+  if (were.size() > 64)
+    return fail_at(ErrorCode::E207, s.func(), chain.front(), "more than 64 loops change their order", {});
   if (const BlockNode* block = find_ordered(s.func(), chain.back()->body, were, moved);
       block && checks("reorder.ordered"))
     return fail_at(ErrorCode::E210, s.func(), block, "the instances of block " + block->name + " are ordered", {});
