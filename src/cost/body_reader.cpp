@@ -106,6 +106,7 @@ void BodyReader::finish(CostNode& node) {
     // Equal accesses are made once.
     const auto before = [&](const Place& a, const Place& b) {
       if (a.low_bytes != b.low_bytes) return a.low_bytes < b.low_bytes;
+      if (a.access == b.access) return false;
       const int la = accesses_[static_cast<size_t>(a.access)].lanes,
                 lb = accesses_[static_cast<size_t>(b.access)].lanes;
       return la != lb ? la < lb : a.access < b.access;
@@ -347,6 +348,10 @@ void BodyReader::for_each_copy(const AccessForm& form, const Expr& index, bool e
   for (size_t i = 0; i < unrolled.size(); ++i)
     if (counts_[i] && unrolled[i].extent > 1 && (each || form.copies[i] != 0 || !form.copies_are_linear))
       turning[n++] = i;
+  // The widest steps outermost: places then come in order, or nearly.
+  if (form.copies_are_linear)
+    std::sort(turning, turning + n,
+              [&](size_t a, size_t b) { return std::abs(form.copies[a]) > std::abs(form.copies[b]); });
   int64_t at[AccessForm::kMost] = {};
   int64_t value = form.value;
   for (;;) {
@@ -412,7 +417,7 @@ void BodyReader::access(const Buffer& buffer, const Expr& index, int lanes, bool
   int64_t steps[AccessForm::kMost], last[AccessForm::kMost];
   Group* group = nullptr;
   for_each_copy(form, index, made.irregular, [&](int64_t value, const int64_t* own) {
-    if (!group || !std::equal(own, own + n, last)) {
+    if (!group || (!form.copies_are_linear && !std::equal(own, own + n, last))) {
       std::copy(own, own + n, last);
       for (size_t i = 0; i < n; ++i)
         steps[i] = (own[i] + (i < place.base_steps.size() ? place.base_steps[i] : 0)) * element;

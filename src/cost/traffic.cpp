@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <deque>
+
+#include "base/pointer_map.h"
+#include "base/small_vector.h"
 
 namespace fettle {
 namespace {
@@ -11,6 +14,13 @@ constexpr double kLine = 64;
 // Where lines that lie side by side begin, nobody fetched ahead, and behind their end lines come for nothing: as many
 // as these, from each source. By what made 45 tasks' candidates rank best.
 constexpr std::array<double, kSources> kRunLines = {0.3, 2, 2};
+
+using PerBuffer = SmallVector<double, 12>;  // one number a buffer
+PerBuffer filled(size_t n, double value) {
+  PerBuffer result;
+  for (size_t i = 0; i < n; ++i) result.push_back(value);
+  return result;
+}
 
 // What one stream touches while some loops run. Runs: of lines side by side.
 struct Box {
@@ -66,28 +76,28 @@ class Footprints {
   }
 
   struct Total {
-    std::vector<double> lines, runs;  // one a buffer, distinct
+    PerBuffer lines, runs;  // distinct
     double bytes = 0;
   };
   /// Remembered: a node has one place.
   const Total& total(const CostNode& node) {
-    const auto [entry, fresh] = totals_.try_emplace(&node);
-    if (fresh) entry->second = make_total(node, extents_.size());
-    return entry->second;
+    if (const auto known = numbers_.find(&node); known != numbers_.end()) return totals_[known->second];
+    numbers_[&node] = totals_.size();
+    return totals_.emplace_back(make_total(node, extents_.size()));
   }
 
   std::vector<double>& extents() { return extents_; }
 
  private:
   Total make_total(const CostNode& node, size_t outer) {
-    std::vector<Box> boxes;
-    collect(node, outer, boxes);
+    boxes_.clear();
+    collect(node, outer, boxes_);
     Total result;
     const size_t n = tree_.buffers.size();
-    result.lines.assign(n, 0);
-    result.runs.assign(n, 0);
-    std::vector<double> low(n, INFINITY), high(n, -INFINITY);
-    for (const Box& box : boxes) {
+    result.lines = filled(n, 0);
+    result.runs = filled(n, 0);
+    PerBuffer low = filled(n, INFINITY), high = filled(n, -INFINITY);
+    for (const Box& box : boxes_) {
       const auto b = static_cast<size_t>(box.buffer);
       result.lines[b] += box.lines;
       result.runs[b] += box.runs;
@@ -171,7 +181,9 @@ class Footprints {
   const LoopTree& tree_;
   const int threads_;
   std::vector<double> extents_;
-  std::unordered_map<const CostNode*, Total> totals_;
+  std::vector<Box> boxes_;  // of the node at hand
+  PointerMap<const CostNode*, size_t> numbers_;
+  std::deque<Total> totals_;  // they stay where they are
 };
 
 // 1: it stays in a cache of that size; 0: it does not.
@@ -187,15 +199,15 @@ class Misses {
       : footprints_(footprints), capacity_(capacity), run_lines_(run_lines) {}
 
   /// Lines of each buffer that one run of `node` brings into the cache, which holds nothing before.
-  std::vector<double> of(const CostNode& node) {
+  PerBuffer of(const CostNode& node) {
     auto& extents = footprints_.extents();
     const Footprints::Total& all = footprints_.total(node);
-    std::vector<double> all_lines = all.lines;
+    PerBuffer all_lines = all.lines;
     for (size_t b = 0; b < all_lines.size(); ++b) all_lines[b] += run_lines_ * all.runs[b];
     const double whole = fits(all.bytes, capacity_);
     if (whole == 1 || node.kind == CostNode::Kind::kBody) return all_lines;
-    std::vector<double> lines(all_lines.size(), 0);
-    const auto add = [&](const std::vector<double>& more, double scale) {
+    PerBuffer lines = filled(all_lines.size(), 0);
+    const auto add = [&](const PerBuffer& more, double scale) {
       for (size_t b = 0; b < lines.size(); ++b) lines[b] += scale * more[b];
     };
     switch (node.kind) {
@@ -272,8 +284,8 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
       Misses misses(footprints, capacity, kRunLines[static_cast<size_t>(level)]);
       // What the whole kernel touches, or this nest and the one before it, may be in the cache still.
       const double warm = fits(footprints.total(tree.root).bytes, capacity);
-      const std::vector<double> lines = misses.of(*nests[i]);
-      std::vector<double> kept(lines.size(), warm);
+      const PerBuffer lines = misses.of(*nests[i]);
+      PerBuffer kept = filled(lines.size(), warm);
       if (i > 0 && warm < 1) {
         const Footprints::Total& before = footprints.total(*nests[i - 1]);
         const Footprints::Total& own = footprints.total(*nests[i]);
