@@ -370,27 +370,48 @@ class Points {
       }
     }
     values_.assign(exprs.size(), 0);
-    if (auto hoisted = HoistedQuestions::of(path_, exprs)) return visit(*hoisted, 0, points, 1.0, fn);
+    const double weight = choose_steps(points);
+    if (weight == 0) return;
+    if (auto hoisted = HoistedQuestions::of(path_, exprs)) return visit(*hoisted, 0, points, weight, fn);
     PlainQuestions plain(path_, exprs, unknown);
-    visit(plain, 0, points, 1.0, fn);
+    visit(plain, 0, points, weight, fn);
   }
 
  private:
+  // What is visited, and the weight of all else: loops of constant extent that nothing depends on. Weights are whole
+  // numbers, and their products exact while they are small.
+  double choose_steps(double points) {
+    constexpr double kExact = 0x1p40;
+    const auto counts_only = [&](size_t i) {
+      return path_[i].var && !turns_[i] && (path_[i].value || as_int(path_[i].extent));
+    };
+    double weight = 1;
+    for (size_t i = 0; i < path_.size(); ++i)
+      if (counts_only(i) && !path_[i].value)
+        weight *= static_cast<double>(std::max<int64_t>(0, *as_int(path_[i].extent)));
+    const bool exact = weight * points < kExact;
+    steps_.clear();
+    for (size_t i = 0; i < path_.size(); ++i)
+      if (!exact || !counts_only(i)) steps_.push_back(i);
+    return exact ? weight : 1;
+  }
+
   template <class Questions, class Fn>
-  void visit(Questions& ask, size_t at, double points, double weight, const Fn& fn) {
-    if (at == path_.size()) {
+  void visit(Questions& ask, size_t depth, double points, double weight, const Fn& fn) {
+    if (depth == steps_.size()) {
       ask.answer(values_);
       return fn(values_, weight);
     }
+    const size_t at = steps_[depth];
     const LoopBinding& b = path_[at];
     if (!b.var) {
       if (ask.holds(at) == b.negated) return;
       ask.pass(at);
-      return visit(ask, at + 1, points, weight, fn);
+      return visit(ask, depth + 1, points, weight, fn);
     }
     const auto visit_with = [&](int64_t value, double its_weight) {
       ask.enter(at, value);
-      visit(ask, at + 1, points, its_weight, fn);
+      visit(ask, depth + 1, points, its_weight, fn);
       ask.leave(at);
     };
     if (b.value) return visit_with(turns_[at] ? ask.value(at) : 0, weight);
@@ -415,6 +436,7 @@ class Points {
   const std::vector<LoopBinding>& path_;
   const IntEnv& middle_;
   std::vector<char> turns_;
+  std::vector<size_t> steps_;  // of the path, in order
   std::vector<int64_t> values_;
 };
 
