@@ -72,6 +72,13 @@ class Verifier {
       : func_(func), target_(target), options_(options), sites_(block_sites(func)) {}
 
   Result<> run() {
+    if (options_.others) FETTLE_TRY_VOID(check_others());
+    if (options_.races) FETTLE_TRY_VOID(check_races());
+    return {};
+  }
+
+ private:
+  Result<> check_others() {
     FETTLE_TRY_VOID(check_loops());
     FETTLE_TRY_VOID(check_threads());
     FETTLE_TRY_VOID(check_scopes());
@@ -81,12 +88,9 @@ class Verifier {
       FETTLE_TRY_VOID(check_bindings(sites_[i]));
     }
     FETTLE_TRY_VOID(check_storage());
-    FETTLE_TRY_VOID(check_pads_written());
-    if (options_.races) FETTLE_TRY_VOID(check_races());
-    return {};
+    return check_pads_written();
   }
 
- private:
   template <class Fn>
   void each_loop(Fn fn) const {
     std::vector<const ForNode*> seen;

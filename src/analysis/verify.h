@@ -10,6 +10,8 @@ namespace fettle {
 struct VerifyOptions {
   /// Iterations of parallel and vectorized loops must be provably independent.
   bool races = true;
+  /// All other checks. Off: this very program has passed them before.
+  bool others = true;
 };
 
 /// Checks, each provably (what cannot be shown counts as broken):

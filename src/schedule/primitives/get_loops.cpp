@@ -8,7 +8,9 @@ namespace {
 Result<Applied> apply_get_loops(const Schedule& s, const GetLoopsArgs& args) {
   FETTLE_TRY(const Stmt block, s.block(args.block));
   Applied applied;
-  for (const ForNode* loop : loops_around(s.func(), block.get())) applied.outputs.emplace_back(loop->var);
+  const std::vector<const ForNode*> loops = loops_around(s.func(), block.get());
+  applied.outputs.reserve(loops.size());
+  for (const ForNode* loop : loops) applied.outputs.emplace_back(loop->var);
   return applied;
 }
 

@@ -15,16 +15,17 @@
 namespace fettle {
 namespace {
 
-bool moves_spatial_only(const Stmt& below, const VarNode* var) {
-  return std::ranges::all_of(blocks_under(below), [&](const BlockNode* block) {
+bool moves_spatial_only(const std::vector<const BlockNode*>& below, const VarNode* var) {
+  return std::ranges::all_of(below, [&](const BlockNode* block) {
     return std::ranges::all_of(block->iters, [&](const IterVar& iter) {
       return iter.kind == IterKind::kSpatial || !uses_var(iter.binding, var);
     });
   });
 }
 
-bool is_free(const ForNode& loop) {
-  return loop.loop_kind == ForKind::kSerial && as_int(loop.extent) && moves_spatial_only(loop.body, loop.var.get());
+// below: the blocks under the loop.
+bool is_free(const ForNode& loop, const std::vector<const BlockNode*>& below) {
+  return loop.loop_kind == ForKind::kSerial && as_int(loop.extent) && moves_spatial_only(below, loop.var.get());
 }
 
 }  // namespace
@@ -54,10 +55,12 @@ std::vector<std::string> nest_blocks(const Func& func) {
 Result<std::vector<LoopRef>> outer_spatial_loops(Schedule& s, BlockRef block) {
   FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
   std::vector<LoopRef> result;
+  std::vector<const BlockNode*> below;  // of all that follow: one loop stands directly in the other
   for (size_t i = 0; i + 1 < loops.size(); ++i) {
     FETTLE_TRY(const Stmt stmt, s.loop(loops[i]));
     const auto& loop = *stmt.as<ForNode>();
-    if (!is_free(loop)) break;
+    if (i == 0) below = blocks_under(loop.body);
+    if (!is_free(loop, below)) break;
     result.push_back(loops[i]);
     if (loop.body.kind() != StmtKind::kFor) break;
   }
@@ -67,11 +70,13 @@ Result<std::vector<LoopRef>> outer_spatial_loops(Schedule& s, BlockRef block) {
 Result<std::vector<LoopRef>> inner_spatial_loops(Schedule& s, BlockRef block) {
   FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
   std::vector<LoopRef> result;
+  std::vector<const BlockNode*> below;  // as above
   for (size_t i = loops.size(); i-- > 0;) {
     FETTLE_TRY(const Stmt stmt, s.loop(loops[i]));
     const auto& loop = *stmt.as<ForNode>();
     const StmtKind inside = loop.body.kind();
-    if (!is_free(loop) || (inside != StmtKind::kFor && inside != StmtKind::kBlock)) break;
+    if (i + 1 == loops.size()) below = blocks_under(loop.body);
+    if (!is_free(loop, below) || (inside != StmtKind::kFor && inside != StmtKind::kBlock)) break;
     result.insert(result.begin(), loops[i]);
   }
   return result;
