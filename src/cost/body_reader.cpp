@@ -56,6 +56,20 @@ bool contains_load(const Expr& e) {
   return found;
 }
 
+// Scalars made of integers and conditions on them, without calls, conversions and choices.
+bool is_index_arithmetic(const Expr& e) {
+  switch (e.kind()) {
+    case ExprKind::kIntImm:
+      return true;
+    case ExprKind::kVar:
+      return !e.dtype().is_float() && !e.dtype().is_vector();
+    case ExprKind::kBinary:
+      return is_index_arithmetic(e.as<BinaryNode>()->a) && is_index_arithmetic(e.as<BinaryNode>()->b);
+    default:
+      return false;
+  }
+}
+
 bool is_plain(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::kIntImm:
@@ -250,6 +264,7 @@ void BodyReader::read_value(const Expr& e) {
       return access(n->buffer, n->indices[0], lanes_of(e), false);
     }
     case ExprKind::kBinary: {
+      if (is_index_arithmetic(e) && !uses_lane(e)) return;  // it is not counted
       const auto* n = e.as<BinaryNode>();
       const bool floats = n->a.dtype().is_float();
       const int lanes = std::max(lanes_of(n->a), lanes_of(n->b));

@@ -136,7 +136,7 @@ class HoistedCode {
   std::optional<size_t> add(const Expr& e, size_t depth) {
     switch (e.kind()) {
       case ExprKind::kIntImm:
-        return fresh(e.as<IntImmNode>()->value, 0);
+        return constant(e.as<IntImmNode>()->value);
       case ExprKind::kVar:
         for (size_t i = depth; i-- > 0;)
           if (path_[i].var == e.as<VarNode>()) return i + 1;
@@ -218,8 +218,18 @@ class HoistedCode {
     level_of_.push_back(level);
     return registers_.size() - 1;
   }
+  size_t constant(int64_t value) {
+    for (const size_t known : constants_)
+      if (registers_[known] == value) return known;
+    constants_.push_back(fresh(value, 0));
+    return constants_.back();
+  }
+  // What is done already is not done again.
   size_t emit(Op op) {
     const size_t level = std::max({level_of_[op.a], level_of_[op.b], level_of_[op.c]});
+    for (const Op& known : levels_[level])
+      if (known.op == op.op && known.selects == op.selects && known.a == op.a && known.b == op.b && known.c == op.c)
+        return known.to;
     op.to = fresh(0, level);
     levels_[level].push_back(op);
     return op.to;
@@ -263,6 +273,7 @@ class HoistedCode {
 
   const std::vector<LoopBinding>& path_;
   std::vector<int64_t> registers_;
+  SmallVector<size_t, 8> constants_;
   std::vector<size_t> level_of_;            // how many bindings each register depends on
   std::vector<SmallVector<Op, 4>> levels_;  // what becomes known with each
 };
