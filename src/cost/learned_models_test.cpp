@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 
 #include "base/random.h"
 #include "cost/cost_model.h"
@@ -50,6 +51,7 @@ struct Learned {
   const char* name;
   std::unique_ptr<CostModel> (*make)(uint64_t seed);
 };
+void PrintTo(const Learned& learned, std::ostream* out) { *out << learned.name; }
 class LearnedModels : public ::testing::TestWithParam<Learned> {
  protected:
   static std::unique_ptr<CostModel> make(uint64_t seed) { return GetParam().make(seed); }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <ostream>
 
 #include "measure/test_util.h"
 #include "measure/worker_process.h"
@@ -290,6 +291,7 @@ struct Case {
   ErrorCode code;
   const char* message;
 };
+void PrintTo(const Case& one, std::ostream* out) { *out << one.what; }
 
 class Misbehaving : public Measurer, public ::testing::WithParamInterface<Case> {};
 

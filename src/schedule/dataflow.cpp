@@ -6,6 +6,7 @@
 
 #include "analysis/block_checks.h"
 #include "base/check.h"
+#include "base/checks.h"
 #include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/leaf.h"
@@ -59,6 +60,15 @@ std::vector<const BlockNode*> consumers_of(const BlockNode& scope, const BufferN
   return found;
 }
 
+const BlockNode* reader_ahead(const BlockNode& block, const BlockNode& scope) {
+  for (const BlockNode* other : blocks_of(scope)) {
+    if (other == &block) break;
+    for (const Region& write : block.writes)
+      if (read_region(*other, write.buffer.get())) return other;
+  }
+  return nullptr;
+}
+
 std::string why_not_complete(const BlockNode& block, const BlockNode& scope, bool reduction_too) {
   if (block.init && !reduction_too) return "it has a reduction that is not closed";
   for (const IterVar& iter : block.iters) {
@@ -72,6 +82,8 @@ std::string why_not_complete(const BlockNode& block, const BlockNode& scope, boo
     if (!block.init && read_region(block, region.buffer.get()))
       return fmt::format("it reads {}, which it writes", region.buffer->name);
   }
+  if (const BlockNode* reader = reader_ahead(block, scope); reader && checks("complete.readers"))
+    return fmt::format("block {} ahead of it reads what it writes", reader->name);
   return {};
 }
 

@@ -23,9 +23,15 @@ const Region* write_region(const BlockNode& block, const BufferNode* buffer);
 std::vector<const BlockNode*> producers_of(const BlockNode& scope, const BufferNode* buffer);
 std::vector<const BlockNode*> consumers_of(const BlockNode& scope, const BufferNode* buffer);
 
-/// A complete block: iterators all spatial, no init, alone in writing its outputs, and reads none of them.
+/// A block ahead of `block` that reads what it writes: what an earlier iteration of loops around both has handed on.
+/// Null if there is none.
+const BlockNode* reader_ahead(const BlockNode& block, const BlockNode& scope);
+
+/// A complete block: iterators all spatial, no init, alone in writing its outputs, reads none of them, and no block
+/// ahead of it does.
 bool is_complete(const BlockNode& block, const BlockNode& scope);
-/// A reduction block: an init, iterators spatial or reduce, alone in writing its outputs.
+/// A reduction block: an init, iterators spatial or reduce, alone in writing its outputs, which no block ahead of it
+/// reads.
 bool is_reduction(const BlockNode& block, const BlockNode& scope);
 /// Why neither holds, as a phrase: "it is not alone in writing C".
 std::string why_not_complete(const BlockNode& block, const BlockNode& scope, bool reduction_too);

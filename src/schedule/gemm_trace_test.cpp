@@ -16,6 +16,8 @@
 #include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
+#include <ostream>
+
 namespace fettle {
 namespace {
 
@@ -62,6 +64,9 @@ void pack_b(TestSchedule& s, BlockRef c) {
 struct GemmTails {
   Tail rows, columns;
 };
+void PrintTo(const GemmTails& tails, std::ostream* out) {
+  *out << tail_name(tails.rows) << ", " << tail_name(tails.columns);
+}
 
 class GemmTrace : public ::testing::TestWithParam<GemmTails> {};
 

@@ -6,6 +6,7 @@
 
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
+#include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/footprint.h"
@@ -23,6 +24,8 @@ std::string why_not_inlinable(const Func& func, const BlockNode& block, const Bl
   if (producers_of(scope, target->buffer.get()).size() != 1)
     return fmt::format("it is not alone in writing {}", target->buffer->name);
   if (read_region(block, target->buffer.get())) return fmt::format("it updates {} in place", target->buffer->name);
+  if (const BlockNode* reader = carried ? nullptr : reader_ahead(block, scope); reader && checks("complete.readers"))
+    return fmt::format("block {} ahead of it reads {}", reader->name, target->buffer->name);
   if (!carried && !predicate_only_bounds(func, block)) return "its predicate does more than bound its iterators";
   return {};
 }

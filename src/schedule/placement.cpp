@@ -10,6 +10,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/rolling_buffer.h"
+#include "schedule/repetition.h"
 
 namespace fettle {
 
@@ -44,7 +45,37 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
   if (!predicate_only_bounds(func, *move.block) && checks("move.predicate"))
     return fail_at(ErrorCode::E211, func, move.block,
                    fmt::format("the predicate of block {} does more than bound its iterators", move.block->name), {});
+  if (const ForNode* loop = must_stay_below(func, *move.block, move.loop); loop && checks("must_stay_below"))
+    return fail_at(
+        ErrorCode::E211, func, move.block,
+        fmt::format("block {} reads what each iteration of loop {} makes anew", move.block->name, loop->var->name), {});
   return move;
+}
+
+Result<> check_keeps_steps(const Schedule& s, const Move& move, const std::vector<Range>& ranges) {
+  const Func& func = s.func();
+  std::vector<const ForNode*> kept = loops_around(func, move.loop);
+  kept.push_back(move.loop);
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  bind_loops(analyzer, kept);
+  for (const ForNode* loop : loops_around(func, move.block)) {
+    if (std::ranges::find(kept, loop) == kept.end()) continue;
+    bool same = true;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const IterVar& iter = move.block->iters[i];
+      if (!uses_var(iter.binding, loop->var.get())) continue;
+      same = same && is_one(ranges[i].extent) && analyzer.can_prove_equal(ranges[i].min, iter.binding);
+    }
+    if (same) continue;
+    for (const Region& read : move.block->reads)
+      if (changes_with(func, read.buffer.get(), loop) && checks("must_stay_below"))
+        return fail_at(ErrorCode::E211, func, move.block,
+                       fmt::format("block {} reads what each iteration of loop {} makes anew, and would run in others",
+                                   move.block->name, loop->var->name),
+                       {});
+  }
+  return {};
 }
 
 IterPlace place_over(const Range& range, bool preserve_unit_loops, LoopList& loops) {

@@ -6,6 +6,7 @@
 #include "arith/plain_map.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
+#include "schedule/dataflow.h"
 
 namespace fettle {
 namespace {
@@ -69,6 +70,51 @@ bool runs_once(const Func& func, const BlockNode& block, const std::vector<const
   analyzer.bind_params(func);
   bind_loops(analyzer, loops_around(func, &block));
   return detect_affine_map(bindings, extents, domains, block.predicate, analyzer).injective;
+}
+
+namespace {
+
+// `above`: buffers that are being asked for.
+bool changes_with(const Func& func, const BufferNode* buffer, const ForNode* loop,
+                  std::vector<const BufferNode*> above) {
+  if (std::ranges::find(above, buffer) != above.end()) return true;
+  above.push_back(buffer);
+  for (const BlockNode* writer : blocks_under(loop->body)) {
+    const Region* region = write_region(*writer, buffer);
+    if (!region) continue;
+    bool own = false;  // elements of each iteration
+    for (const IterVar& iter : writer->iters) {
+      if (!uses_var(iter.binding, loop->var.get())) continue;
+      const bool tells =
+          std::ranges::any_of(region->ranges, [&](const Range& r) { return uses_var(r.min, iter.var.get()); });
+      if (!tells && !is_one(iter.extent)) return true;
+      own |= tells;
+    }
+    if (own) {
+      std::vector<const ForNode*> loops = loops_between(loop->body, writer);
+      loops.insert(loops.begin(), loop);
+      if (runs_once(func, *writer, loops)) continue;
+    }
+    for (const Region& read : writer->reads)
+      if (changes_with(func, read.buffer.get(), loop, above)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool changes_with(const Func& func, const BufferNode* buffer, const ForNode* loop) {
+  return changes_with(func, buffer, loop, {});
+}
+
+const ForNode* must_stay_below(const Func& func, const BlockNode& block, const StmtNode* place) {
+  const std::vector<const ForNode*> kept = loops_around(func, place);
+  for (const ForNode* loop : loops_around(func, &block)) {
+    if (loop == place || std::ranges::find(kept, loop) != kept.end()) continue;
+    for (const Region& read : block.reads)
+      if (changes_with(func, read.buffer.get(), loop)) return loop;
+  }
+  return nullptr;
 }
 
 }  // namespace fettle

@@ -5,11 +5,16 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <ostream>
 
 #include "driver/bench.h"
 #include "driver/open.h"
 #include "models/table.h"
 #include "runtime/npy.h"
+
+namespace fettle::bench {
+static void PrintTo(const TableModel& model, std::ostream* out) { *out << model.name; }
+}  // namespace fettle::bench
 
 namespace fettle {
 namespace {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <new>
 
+#include "analysis/block_checks.h"
 #include "analysis/verify.h"
 #include "base/check.h"
 #include "base/checks.h"
@@ -108,6 +109,18 @@ Expected expected_of(const Program& program, uint64_t seed) {
   return out;
 }
 
+/// Whether an output is handed out as whoever reads it next expects it: zero where its layout has no element.
+bool pad_lanes_are_zero(const BufferNode& buffer, const Place& place, const char* memory) {
+  if (!has_pad_lanes(buffer)) return true;
+  std::vector<bool> is_element(static_cast<size_t>(place.size_bytes()), false);
+  place.each([&](int64_t offset) {
+    for (int b = 0; b < place.element_bytes(); ++b) is_element[static_cast<size_t>(offset + b)] = true;
+  });
+  for (size_t i = 0; i < is_element.size(); ++i)
+    if (!is_element[i] && memory[i] != 0) return false;
+  return true;
+}
+
 /// Runs something that computes `scheduled` and compares; empty if all is well.
 std::string difference(const Program& program, const Func& scheduled, const Expected& expected, bool at_end,
                        const std::function<Result<>(std::span<void* const>)>& run) {
@@ -135,6 +148,8 @@ std::string difference(const Program& program, const Func& scheduled, const Expe
     if (!memory[p].margin_is_whole()) return "it writes outside of " + param.buffer->name;
     if (!same(expected.results[p], taken(param.buffer->dtype, places[p], memory[p].data()), &where))
       return param.buffer->name + ": " + where;
+    if (param.kind == ParamKind::kOutput && !pad_lanes_are_zero(*param.buffer, places[p], memory[p].data()))
+      return param.buffer->name + ": a pad lane is not zero";
   }
   return "";
 }

@@ -22,6 +22,7 @@ Program Maker::make() {
   }
   if (orders_) order_stage();
   if (shares_) shared_sum_stage();
+  if (steps_) steps_stage();
   return finish();
 }
 
@@ -154,7 +155,7 @@ Program Maker::finish() {
   std::vector<Param> outputs;
   for (const Buffer& buffer : internal_) {
     if (buffer == internal_.back() || !used.count(buffer.get()) || chance(10))
-      outputs.push_back({buffer, ParamKind::kOutput, false});
+      outputs.push_back({buffer, ParamKind::kOutput, pads_});
     else
       root->allocations.push_back(buffer);
   }

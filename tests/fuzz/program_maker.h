@@ -30,7 +30,12 @@ struct Iter {
 class Maker {
  public:
   explicit Maker(uint64_t seed)
-      : r_{seed, 0x70726f67}, adds_bias_(seed % 8 == 5), orders_(seed % 16 == 9), shares_(seed % 16 == 3) {}
+      : r_{seed, 0x70726f67},
+        adds_bias_(seed % 8 == 5),
+        orders_(seed % 16 == 9),
+        shares_(seed % 16 == 3),
+        steps_(seed % 16 == 11),
+        pads_(seed % 16 == 7) {}
 
   Program make();
 
@@ -170,6 +175,9 @@ class Maker {
   /// A buffer that is written more than once, and others that read it in between, before and after: what may change
   /// places, and what may not.
   void order_stage();
+  /// for t: [P[i] = X[t, i]; C[t, i] = t > 0 ? B[i] : 0; B[i] = P[i] + 1]; D = 2 C + 1: buffers that each step fills
+  /// anew, read in the same step, in the next one, or in both.
+  void steps_stage();
   void updated_by_its_stencil();
   void updated_beside_a_reader();
   void begins_with_memory();
@@ -183,7 +191,7 @@ class Maker {
   Program finish();
 
   RandomStream r_;
-  bool adds_bias_, orders_, shares_;
+  bool adds_bias_, orders_, shares_, steps_, pads_;  // pads: outputs may get other layouts
   DType type_ = kF32;
   double limit_ = 0;
   Var n_;

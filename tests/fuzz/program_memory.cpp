@@ -49,6 +49,49 @@ void Maker::join_last_two() {
   nests_.back() = make_for(a->var, a->min, a->extent, body);
 }
 
+void Maker::steps_stage() {
+  const Tensor x = some();
+  if (x.extents.size() < 2) return;
+  const std::vector<int64_t> extents(x.extents.begin() + 1, x.extents.end());  // of one step
+  double bound;
+  const Buffer p = make_buffer(fresh_name("T"), shape_of(extents), type_);
+  {
+    auto list = iters(x.extents);
+    list[0].kind = IterKind::kScan;
+    const std::vector<Expr> at = vars(list);
+    add_block(p->name, list, p, {at.begin() + 1, at.end()}, read(x, at, 8, bound));
+    internal_.push_back(p);
+  }
+  const Buffer b = make_buffer(fresh_name("T"), shape_of(extents), type_);
+  const bool reads_last_step = chance(60), twice = chance(40);
+  const auto make_b = [&] {
+    const auto list = iters(extents);
+    add_block(b->name, list, b, vars(list), load(p, vars(list)) + number(1));
+    const Stmt nest = nests_.back();
+    nests_.pop_back();
+    const auto* loop = nests_.back().as<ForNode>();
+    nests_.back() = make_for(loop->var, loop->min, loop->extent, seq({loop->body, nest}));
+    internal_.push_back(b);
+  };
+  const auto read_b = [&](bool last_step) {
+    const auto list = iters(x.extents);
+    const Expr t(list[0].var);
+    std::vector<Expr> at = vars(list);
+    at.erase(at.begin());
+    if (chance(50)) at[0] = max(at[0] - 1, Expr(0));
+    const Expr value = load(b, at);
+    define(list, x.extents, vars(list), last_step ? select(lt(Expr(0), t), value, number(0)) : value, bound + 1);
+    join_last_two();
+  };
+  if (reads_last_step) read_b(true);
+  make_b();
+  if (!reads_last_step || twice) read_b(false);
+  const Tensor made = made_.back();
+  const auto last = iters(made.extents);
+  const Expr value = read(made, vars(last), 4, bound);
+  define(last, made.extents, vars(last), value * number(2) + number(1), bound * 2 + 1);
+}
+
 Tensor Maker::copy_of(const Tensor& t, double growth) {
   double bound;
   const auto list = iters(t.extents);

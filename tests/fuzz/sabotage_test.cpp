@@ -59,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
         Sabotage{"move.predicate", {"verify.accesses"}, 3, 4736}, Sabotage{"compute_at.producers", {}, 3, 120},
         Sabotage{"decompose_reduction.reads", {}, 3, 5120}, Sabotage{"cache_inplace.reads", {}, 3, 52648},
         Sabotage{"cache_read.overwritten", {}, 3, 46008}, Sabotage{"cache_inplace.once", {}, 3, 24632},
-        Sabotage{"blockize.once", {"reorder.ordered"}, 3, 64096}),
+        Sabotage{"blockize.once", {"reorder.ordered"}, 3, 64096}, Sabotage{"complete.readers", {}, 3, 880},
+        Sabotage{"must_stay_below", {}, 3, 200}),
     [](const auto& info) {
       std::string name = info.param.check;
       for (char& c : name)

@@ -90,7 +90,7 @@ Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args)
 
 }  // namespace
 
-constinit const PrimitiveDef cache_write_def = define_primitive<CacheWriteArgs, apply_cache_write>("cache_write", 1);
+constinit const PrimitiveDef cache_write_def = define_primitive<CacheWriteArgs, apply_cache_write>("cache_write", 2);
 
 Result<BlockRef> cache_write(Schedule& s, const CacheWriteArgs& args) {
   FETTLE_TRY(const int step, s.step(cache_write_def, args));

@@ -149,6 +149,7 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
       ranges[i] = ranges[i].min ? hull_of(ranges[i], range, iter.extent, analyzer) : range;
     }
   }
+  FETTLE_TRY_VOID(check_keeps_steps(s, move, ranges));
   LoopList loops;
   std::vector<IterPlace> places;
   for (const Range& range : ranges) places.push_back(place_over(range, args.preserve_unit_loops, loops));

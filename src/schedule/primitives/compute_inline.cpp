@@ -9,6 +9,7 @@
 #include "schedule/dataflow.h"
 #include "schedule/inlining.h"
 #include "schedule/primitives/rolling_buffer.h"
+#include "schedule/repetition.h"
 
 namespace fettle {
 namespace {
@@ -45,6 +46,9 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
   for (const BlockNode* reader : readers) {
     if (!blocks_under(reader->body).empty())
       return not_inlinable(func, block, fmt::format("its reader {} has blocks inside", reader->name));
+    if (const ForNode* loop = must_stay_below(func, *block, reader); loop && checks("must_stay_below"))
+      return not_inlinable(func, block,
+                           fmt::format("it reads what each iteration of loop {} makes anew", loop->var->name));
     Analyzer analyzer = analyzer_in(func, *reader);
     bool solved_all = true;
     const LoadValue value = [&](const std::vector<Expr>& indices) -> Expr {

@@ -161,12 +161,6 @@ Result<> check_source(const Schedule& s, const Move& move, const Source& source,
 Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseComputeAtArgs& args) {
   FETTLE_TRY(const Move move, plan_move(s, args.block, args.loop));
   const Func& func = s.func();
-  for (const Region& write : move.block->writes)
-    for (const BlockNode* consumer : consumers_of(*move.scope, write.buffer.get()))
-      if (move.index(consumer) <= move.index(move.inside.back()) && checks("reverse_compute_at.consumers"))
-        return fail_at(
-            ErrorCode::E215, func, consumer,
-            fmt::format("block {} reads what block {} writes, before it would", consumer->name, move.block->name), {});
   FETTLE_TRY(const std::vector<Source> sources, find_sources(s, move));
 
   // The last producer's tile leads; what the others have written must include what it asks for.
@@ -223,15 +217,17 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
     loops.insert(loops.end(), tile.loops.begin(), tile.loops.end());
     place_own(false);
   }
+  FETTLE_TRY_VOID(check_keeps_steps(s, move, needed));
   const std::vector<std::optional<Range>> unknown(places.size());
   for (const Source& source : sources)
     if (checks("reverse_compute_at.covered"))
       FETTLE_TRY_VOID(check_source(s, move, source, needed, &source == &lead ? of_lead : unknown));
   Expr predicate = tile.predicate;
   std::vector<const ForNode*> carried;
+  const std::vector<const ForNode*> already = loops_around(func, move.block);  // it runs in each of their steps
   for (const Source& source : sources)
     for (const ForNode* loop : carried_loops(*source.producer, source.outer))
-      if (std::ranges::find(carried, loop) == carried.end()) {
+      if (std::ranges::find(carried, loop) == carried.end() && std::ranges::find(already, loop) == already.end()) {
         // A loop that moves through the output, too, has no step that is the last for all of it.
         for (const IterVar& iter : source.producer->iters)
           if (iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop->var.get()) &&
@@ -267,7 +263,7 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
 }  // namespace
 
 constinit const PrimitiveDef reverse_compute_at_def =
-    define_primitive<ReverseComputeAtArgs, apply_reverse_compute_at>("reverse_compute_at", 1);
+    define_primitive<ReverseComputeAtArgs, apply_reverse_compute_at>("reverse_compute_at", 2);
 
 Result<> reverse_compute_at(Schedule& s, const ReverseComputeAtArgs& args) {
   FETTLE_TRY_VOID(s.step(reverse_compute_at_def, args));

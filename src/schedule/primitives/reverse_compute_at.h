@@ -13,15 +13,15 @@ namespace fettle {
 /// iterator, or, where a tile is no rectangle (a fused loop that crosses rows), the producer's loops repeated. A
 /// condition replaces what a partial tile lacks. Iterators that the producer does not determine (of a broadcast) get
 /// full loops. Under a loop outside of which, or in which, the producer's reduction goes on, the block runs in the last
-/// step only:
+/// step only, unless it was below that loop already:
 ///   … where k0 == last
 /// Buffers keep their size: lowering shrinks them to what lives in one iteration.
 ///
 /// preserve_unit_loops: keep loops of extent 1, so that there is one for each iterator
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
 /// already
-///         E211 neither a complete nor a reduction block · E215 a producer would run after the block, a consumer before
-///         it, or the loop produces nothing that it reads · E216 the block needs more than its own tile, or a loop
+///         E211 neither a complete nor a reduction block · E215 a producer would run after the block, or the loop
+///         produces nothing that it reads · E216 the block needs more than its own tile, or a loop
 ///         moves through the producer's reduction and output at once
 struct ReverseComputeAtArgs {
   BlockRef block;

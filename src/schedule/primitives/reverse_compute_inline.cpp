@@ -13,6 +13,7 @@
 #include "schedule/inlining.h"
 #include "schedule/placement.h"
 #include "schedule/primitives/rolling_buffer.h"
+#include "schedule/repetition.h"
 
 namespace fettle {
 namespace {
@@ -84,6 +85,11 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   if (takes_address(scope->body, between)) return not_inlinable(func, block, "an address of its input is taken");
   FETTLE_TRY_VOID(check_others_ready(func, *scope, block, producer));
 
+  const std::vector<const ForNode*> around = loops_around(func, block);
+  if (const ForNode* loop = must_stay_below(func, *block, producer); loop && checks("must_stay_below"))
+    return not_inlinable(func, block,
+                         fmt::format("it reads what each iteration of loop {} makes anew", loop->var->name));
+
   // How the block's iterators follow from the producer's.
   Analyzer analyzer = analyzer_in(func, *producer);
   const auto reads = loads_of(block->body, between);
@@ -95,6 +101,9 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   if (!solved || (!one_to_one(*block, *producer, *solved, analyzer) && checks("reverse_compute_inline.all")))
     return not_inlinable(func, block, fmt::format("it is not elementwise on all of {}", between->name));
 
+  for (const ForNode* loop : carried_loops(*producer, loops_around(func, producer)))
+    if (std::ranges::find(around, loop) != around.end())
+      return not_inlinable(func, block, fmt::format("it runs in each step of loop {}", loop->var->name));
   Expr last;
   for (const IterVar& iter : producer->iters)
     if (iter.kind == IterKind::kScan) last = logical_and(last, eq(iter.var, iter.extent - 1));

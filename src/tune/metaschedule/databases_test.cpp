@@ -96,12 +96,12 @@ TEST(WorkloadEquality, ThreeModes) {
 }
 
 constexpr const char* kTiled = R"(b0 = get_block(name="C")
-b1 = cache_write(block=b0, write_index=0, scope="register")
+b1 = cache_write@2(block=b0, write_index=0, scope="register")
 l2, l3, l4 = get_loops(block=b0)
 l5, l6 = split(loop=l2, factors=[-1, 4], tail="exact")
 reorder(loops=[l5, l4, l6, l3])
 vectorize(loop=l3)
-reverse_compute_at(block=b1, loop=l5, preserve_unit_loops=true)
+reverse_compute_at@2(block=b1, loop=l5, preserve_unit_loops=true)
 )";
 
 TEST(WorkloadEquality, RecordsOfEqualWorkloadsAnswer) {

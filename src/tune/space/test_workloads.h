@@ -1,6 +1,7 @@
 #pragma once
 // Workloads of every kind, for tests only.
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct NamedWorkload {
   std::string name;
   Func func;
 };
+inline void PrintTo(const NamedWorkload& workload, std::ostream* out) { *out << workload.name; }
 
 using Indices = std::vector<Var>;
 
