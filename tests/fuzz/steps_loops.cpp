@@ -163,7 +163,11 @@ bool vectorize(Attempt& a) {
   if (!block) return false;
   const auto loops = a.loops_of(*block);
   if (loops.empty()) return false;
-  return a.step("vectorize", {{"loop", a.chance(75) ? loops.back() : a.one_of(loops)}}).has_value();
+  const LoopRef loop = a.chance(75) ? loops.back() : a.one_of(loops);
+  if (!a.step("vectorize", {{"loop", loop}})) return false;
+  if (a.s.target()->kind == "cuda" && a.chance(50))
+    a.step("annotate", {{"target", loop}, {"key", "async_copy"}, {"value", Attribute(int64_t{1})}});
+  return true;
 }
 bool unroll(Attempt& a) {
   const auto loop = a.any_loop([](const ForNode& n) { return as_int(n.extent) && *as_int(n.extent) <= 16; });

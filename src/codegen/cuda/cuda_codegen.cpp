@@ -5,6 +5,7 @@
 #include "codegen/c_family/source_printer.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
+#include "lower/passes/passes.h"
 
 namespace fettle {
 namespace {
@@ -92,7 +93,15 @@ class CudaPrinter : public SourcePrinter {
   void print_evaluate(const EvaluateNode& node) override {
     const auto* call = node.value.as<CallNode>();
     if (!call) return;
-    if (call->name == "barrier" && copies_async_) line("copies_done();");
+    if (call->name == kAsyncCommitCall) {
+      if (copies_async_) line("commit_copies();");
+      return;
+    }
+    if (call->name == "barrier") {
+      if (copies_async_ && call->args.empty()) line("copies_done();");
+      if (copies_async_ && !call->args.empty()) line(fmt::format("copies_done_but<{}>();", *as_int(call->args[0])));
+      return line("__syncthreads();");
+    }
     if (call->name == kAsyncCopyCall)
       return line(fmt::format("copy_async<{}>({}, {});", *as_int(call->args[2]), address(call->args[0]),
                               address(call->args[1])));
@@ -176,6 +185,11 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(bytes) : "memory");
+}
+static __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int groups>
+static __device__ __forceinline__ void copies_done_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
 static __device__ __forceinline__ void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 

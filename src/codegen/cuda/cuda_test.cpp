@@ -161,14 +161,14 @@ TEST(Cuda, RunsWhereADeviceIs) {
   ASSERT_OK(program);
   std::vector<float> a(5002), b(5000);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 17);
-  const BufferArg args[] = {{b.data(), 20000}, {a.data(), 20008}};
+  const BufferArg args[] = {{a.data(), 20008}, {b.data(), 20000}};
   if (!has_cuda_device()) {
     const auto absent = run_cuda(*program, args);
     ASSERT_FALSE(absent);
     EXPECT_EQ(absent.error().code, ErrorCode::E710);
     GTEST_SKIP() << "no CUDA device, or no NVRTC to compile for it: " << absent.error().message;
   }
-  ASSERT_EQ(program->host->params[0].buffer->name, "B");
+  ASSERT_EQ(program->host->params[0].buffer->name, "A");
   ASSERT_OK(run_cuda(*program, args));
   for (size_t i = 0; i < b.size(); ++i) ASSERT_EQ(b[i], a[i] + a[i + 2] * 0.5f) << i;
   const auto few = run_cuda(*program, std::span(args).first(1));

@@ -244,6 +244,7 @@ class DeviceLowering {
     FETTLE_TRY_VOID(check_warp_tiles(func->body));
     FETTLE_TRY(func, place_fragments(func));
     func = vector_copies(func, threads.shape);
+    func = on_body(func, relax_waits);
     FETTLE_TRY_VOID(check_sizes(func->body));
     func = on_body(func, unroll_loops);
     result.func = func;

@@ -314,7 +314,8 @@ class BarrierInserter {
     if (!written_.count(buffer.get()) || sharing_of(*buffer, target_) == Sharing::kThread) return;
     Access access{buffer, is_write, indices, loops_, pinned};
     access.loops.insert(access.loops.end(), inner_.begin(), inner_.end());
-    access.is_async = is_write && !inner_.empty() && inner_.back()->annotations.find(kAsyncCopyKey);
+    access.is_async = is_write && !inner_.empty() && inner_.back()->annotations.find(kLanesKey) &&
+                      inner_.back()->annotations.find(kAsyncCopyKey);
     for (const Access& known : found) {
       if (!(known.buffer == buffer) || known.is_write != is_write || known.loops != access.loops ||
           known.pinned != pinned)

@@ -71,13 +71,16 @@ Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads);
 /// part.
 Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target);
 
-/// On a loop that was vectorized: one of threads' code, whose iterations may become one access.
-inline constexpr const char* kLanesKey = "lanes";
-/// On such a loop, by the schedule (annotate): copies from global to shared memory may go on while the thread does other
-/// work. They are done at the next barrier, which stands before whatever touches them, also in the same thread.
-inline constexpr const char* kAsyncCopyKey = "async_copy";
 /// async_copy(&to, &from, bytes)
 inline constexpr const char* kAsyncCopyCall = "async_copy";
+
+/// Where turns of a pipeline copy asynchronously ahead (kAsyncAheadKey), the barrier at the beginning of a turn waits
+/// only for the groups of copies that this turn uses: barrier(n) lets the last n go on. Only if it is the only barrier
+/// of the turn and stands before its copies; barrier() waits for all.
+/// Behind the loop a further one does.
+///   for k {async_ahead = 2}: [barrier(); copies of turn k; async_commit(); use of turn k - 2]
+///   →   for k: [barrier(1); …]; barrier()
+Stmt relax_waits(const Stmt& body);
 
 /// Loops noted kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
 /// multiples of 16 bytes), become one access; others stay loops.

@@ -2,6 +2,7 @@
 #include "arith/linear.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
+#include "lower/passes/passes.h"
 
 namespace fettle {
 namespace {

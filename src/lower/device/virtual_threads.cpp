@@ -1,5 +1,6 @@
 #include "ir/visit.h"
 #include "lower/device/passes.h"
+#include "lower/passes/passes.h"
 #include "target/thread_axes.h"
 
 namespace fettle {

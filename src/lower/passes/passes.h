@@ -117,4 +117,15 @@ void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
 /// Resolves guards that are constant, drops loops without iterations and loops of one.
 Stmt fold_control(const Stmt& body);
 
+/// On a loop of threads' code that was vectorized, whose iterations may become one access.
+inline constexpr const char* kLanesKey = "lanes";
+/// On such a loop, by the schedule (annotate): copies from global to shared memory may go
+/// on while the thread does other work. They are done at the next barrier, which stands before whatever touches them,
+/// also in the same thread.
+inline constexpr const char* kAsyncCopyKey = "async_copy";
+/// async_commit(): the copies that the thread has begun since the last one are a group. pipeline_loops ends each turn's
+/// copies so, where they are all of stage 0, and notes on the steady loop how many turns later they are used.
+inline constexpr const char* kAsyncCommitCall = "async_commit";
+inline constexpr const char* kAsyncAheadKey = "async_ahead";
+
 }  // namespace fettle

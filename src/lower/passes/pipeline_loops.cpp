@@ -254,27 +254,62 @@ class Pipeliner : public Mutator {
     return copy ? rename_bound(body) : body;
   }
 
+  // If the parts of stage 0 come first and copy asynchronously: how many turns later what they copy is used first.
+  // Else 0.
+  static int64_t copies_ahead(const std::vector<Part>& parts) {
+    std::vector<const BufferNode*> copied;
+    int64_t ahead = INT64_MAX;
+    size_t first_other = 0;
+    while (first_other < parts.size() && parts[first_other].stage == 0) ++first_other;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      bool is_async = false;
+      walk(parts[p].body, [&](const Stmt& s) {
+        const auto* loop = s.as<ForNode>();
+        is_async |= loop && loop->annotations.find(kLanesKey) && loop->annotations.find(kAsyncCopyKey);
+        const auto* target = s.as<StoreNode>();
+        if (target && p < first_other) copied.push_back(target->buffer.get());
+        return true;
+      });
+      if (is_async != (p < first_other)) return 0;
+    }
+    for (size_t p = 0; p < parts.size(); ++p)
+      for (const BufferNode* buffer : copied)
+        if (p >= first_other && accesses(parts[p].body, buffer)) ahead = std::min(ahead, parts[p].stage);
+    return ahead == INT64_MAX ? 0 : ahead;
+  }
+
   static Stmt turns(const ForNode& loop, const std::vector<Part>& parts, const Versions& versions) {
     int64_t depth = 0;
     for (const Part& part : parts) depth = std::max(depth, part.stage);
+    const int64_t ahead = copies_ahead(parts);
+    const Stmt commit = evaluate(call(kAsyncCommitCall, {}, kI32));
     const int64_t* known = as_int(loop.extent);
     std::vector<Stmt> all;
     const auto guarded = [](const Expr& condition, const Stmt& body) {
       return is_true(condition) ? body : is_zero(condition) ? Stmt() : if_then(condition, body);
     };
     // Prologue: turns before all stages are busy.
-    for (int64_t turn = 0; turn < depth; ++turn)
+    for (int64_t turn = 0; turn < depth; ++turn) {
       for (const Part& part : parts)
         if (part.stage <= turn)
           all.push_back(guarded(lt(Expr(turn - part.stage), loop.extent),
                                 run(loop, part, Expr(turn - part.stage), versions, true)));
+      if (ahead > 1) all.push_back(commit);
+    }
     // Steady state.
     const Expr steady = known ? Expr(std::max<int64_t>(*known - depth, 0)) : max(loop.extent - Expr(depth), Expr(0));
     if (!is_zero(steady)) {
       const Var turn = make_var(loop.var->name);
       std::vector<Stmt> body;
-      for (const Part& part : parts) body.push_back(run(loop, part, Expr(turn) - part.stage, versions, false));
-      all.push_back(make_for(turn, Expr(depth), steady, seq(std::move(body))));
+      for (size_t p = 0; p < parts.size(); ++p) {
+        body.push_back(run(loop, parts[p], Expr(turn) - parts[p].stage, versions, false));
+        const bool last_copy = parts[p].stage == 0 && (p + 1 == parts.size() || parts[p + 1].stage > 0);
+        if (ahead > 1 && last_copy) body.push_back(commit);
+      }
+      const Stmt turns = make_for(turn, Expr(depth), steady, seq(std::move(body)));
+      all.push_back(with(*turns.as<ForNode>(), [&](ForNode& f) {
+        if (ahead > 1) f.annotations.set(kAsyncAheadKey, ahead);
+      }));
     }
     // Epilogue: turns without new iterations.
     const Expr end = known ? Expr(std::max(*known, depth)) : max(loop.extent, Expr(depth));
