@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-robust bench-model bench-schedule bench-search bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-robust bench-model bench-schedule bench-search bench-threads docs fuzz format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -50,6 +50,9 @@ bench-robust: build ## Tunings whose processes are killed, whose candidates misb
 
 bench-schedule: build ## Schedules by hand against the peaks of this machine
 	@$(BUILD)/bin/bench-schedule
+
+bench-cuda: build ## Schedules by hand on an NVIDIA GPU, beside cuBLAS and a copy; says so where there is none
+	@$(BUILD)/bin/bench-cuda
 
 bench-search: build ## Ways to search compared over 25 tasks (hours; goes on where it was interrupted): make bench-search ARGS="--trials 64"
 	@$(BUILD)/bin/bench-search $(ARGS)

@@ -8,8 +8,8 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 8;
-constexpr int kCodegenVersion = 5;
+constexpr int kLoweringVersion = 9;
+constexpr int kCodegenVersion = 6;
 
 std::string program_versions() {
   std::string primitives;
