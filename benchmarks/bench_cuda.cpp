@@ -65,14 +65,14 @@ Subject gemm(int64_t size, bool half) {
   };
   if (half) {
     for (const TensorGemmTiles& t :
-         {TensorGemmTiles{128, 128, 64, 64, 64, 2}, TensorGemmTiles{128, 128, 32, 64, 64, 3},
-          TensorGemmTiles{128, 128, 32, 64, 64, 4}, TensorGemmTiles{128, 128, 32, 64, 64, 5},
-          TensorGemmTiles{128, 128, 64, 64, 64, 3}, TensorGemmTiles{128, 256, 64, 64, 64, 2},
-          TensorGemmTiles{128, 256, 32, 64, 64, 3}, TensorGemmTiles{128, 256, 32, 64, 64, 4},
-          TensorGemmTiles{128, 256, 64, 64, 64, 3}, TensorGemmTiles{256, 128, 32, 64, 64, 4},
-          TensorGemmTiles{256, 128, 64, 64, 64, 3}, TensorGemmTiles{128, 128, 32, 64, 32, 4, 2}})
-      s.variants.push_back({fmt::format("{}x{}x{} warps {}x{} stages {}, {} blocks", t.block_m, t.block_n, t.block_k,
-                                        t.warp_m, t.warp_n, t.stages, t.min_blocks),
+         {TensorGemmTiles{128, 128, 64, 64, 64, 2, false}, TensorGemmTiles{128, 128, 64, 64, 64, 2},
+          TensorGemmTiles{128, 128, 64, 64, 64, 3}, TensorGemmTiles{128, 128, 32, 64, 64, 4},
+          TensorGemmTiles{128, 256, 64, 64, 64, 2, false}, TensorGemmTiles{128, 256, 64, 64, 64, 2},
+          TensorGemmTiles{128, 256, 64, 64, 64, 3}, TensorGemmTiles{256, 128, 64, 64, 64, 2},
+          TensorGemmTiles{256, 128, 64, 64, 64, 3}, TensorGemmTiles{256, 128, 64, 64, 64, 4},
+          TensorGemmTiles{128, 256, 32, 64, 64, 4}, TensorGemmTiles{256, 128, 32, 64, 64, 4}})
+      s.variants.push_back({fmt::format("{}x{}x{} warps {}x{} stages {}{}", t.block_m, t.block_n, t.block_k, t.warp_m,
+                                        t.warp_n, t.stages, t.swizzle ? "" : ", rows apart"),
                             [t](Schedule& schedule) { return schedule_gemm_f16(schedule, t); },
                             {}});
   } else {

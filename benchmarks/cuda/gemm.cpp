@@ -5,6 +5,7 @@
 #include "cuda/steps.h"
 #include "ir/text.h"
 #include "lower/device/device.h"
+#include "lower/device/passes.h"
 
 namespace fettle::bench {
 
@@ -129,7 +130,12 @@ Result<> schedule_gemm_f16(Schedule& s, const TensorGemmTiles& t) {
       {warps_m, "threadIdx.z"}, {warps_n, "threadIdx.y"}, {32, "threadIdx.x"}};
   for (const int64_t read : {0, 1}) {
     FETTLE_TRY(const BlockRef copy, fetch(s, c, read, k[0], 5, threads, 8));
-    FETTLE_TRY_VOID(storage_align(s, {.block = copy, .buffer_index = 0, .axis = 0, .factor = 64, .offset = 8}));
+    if (t.swizzle) {
+      FETTLE_TRY(const Loops own, get_loops(s, {.block = copy}));
+      FETTLE_TRY_VOID(annotate(s, {.target = own.back(), .key = kSwizzleKey}));
+    } else {
+      FETTLE_TRY_VOID(storage_align(s, {.block = copy, .buffer_index = 0, .axis = 0, .factor = 64, .offset = 8}));
+    }
     if (t.stages == 2) FETTLE_TRY_VOID(double_buffer(s, {.block = copy, .write_index = 0}));
   }
   if (t.stages > 2)

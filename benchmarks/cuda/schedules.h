@@ -27,7 +27,8 @@ Result<> schedule_gemm_f32(Schedule& s, const GemmTiles& tiles);
 struct TensorGemmTiles {
   int64_t block_m = 128, block_n = 128, block_k = 32;
   int64_t warp_m = 64, warp_n = 64;
-  int64_t stages = 2;  // steps of k that are in shared memory at once
+  int64_t stages = 2;   // steps of k that are in shared memory at once
+  bool swizzle = true;  // pieces of rows in shared memory in orders of their own; else rows lie apart
   int64_t min_blocks = 0;
 };
 /// The same with mma_m16n8k16_f16; sums and factors are in the registers of warps.

@@ -40,9 +40,14 @@ TEST(CudaSchedules, GemmF32) {
 
 TEST(CudaSchedules, GemmF16) {
   for (const int64_t stages : {1, 2, 3}) {
-    auto s = cuda_schedule(gemm_program(64, 64, 96, true));
-    ASSERT_OK(schedule_gemm_f16(
-        s, {.block_m = 32, .block_n = 32, .block_k = 32, .warp_m = 32, .warp_n = 16, .stages = stages}));
+    auto s = cuda_schedule(gemm_program(64, 64, stages == 2 ? 256 : 128, true));
+    ASSERT_OK(schedule_gemm_f16(s, {.block_m = 32,
+                                    .block_n = 32,
+                                    .block_k = 32,
+                                    .warp_m = 32,
+                                    .warp_n = 16,
+                                    .stages = stages,
+                                    .swizzle = stages > 1}));
     EXPECT_SAME_RESULT(s);
     EXPECT_SAME_ON_CUDA(s);
     const auto program = lower_for_device(s.func(), *s.target());

@@ -151,7 +151,9 @@ class CudaPrinter : public SourcePrinter {
     if (name.starts_with("store"))
       return line(fmt::format("mma_store_c({}, {}, {});", address(call.args[0]), expr(call.args[1]).text,
                               address(call.args[2])));
-    line(fmt::format("mma_{}({}, {}, {});", name, words(call.args[0]), address(call.args[2]), expr(call.args[3]).text));
+    std::string place = address(call.args[2]);
+    for (size_t k = 3; k < call.args.size(); ++k) place += ", " + expr(call.args[k]).text;
+    line(fmt::format("mma_{}({}, {});", name, words(call.args[0]), place));
   }
 
  public:
@@ -214,17 +216,33 @@ static __device__ __forceinline__ void mma_load_b(unsigned int *b, const unsigne
     b[i] = at[0] | (unsigned int)at[sb] << 16;
   }
 }
-static __device__ __forceinline__ void mma_load_a_aligned(unsigned int *a, const unsigned short *A, long long sa) {
-  const int lane = threadIdx.x & 31;
-  const unsigned int at = (unsigned int)__cvta_generic_to_shared(A + (lane & 15) * sa + (lane >> 4) * 8);
+static __device__ __forceinline__ void ldmatrix_a(unsigned int *a, const unsigned short *row) {
+  const unsigned int at = (unsigned int)__cvta_generic_to_shared(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at) : "memory");
 }
-static __device__ __forceinline__ void mma_load_b_aligned(unsigned int *b, const unsigned short *B, long long sb) {
-  const int lane = threadIdx.x & 31;
-  const unsigned int at = (unsigned int)__cvta_generic_to_shared(B + (lane & 15) * sb);
+static __device__ __forceinline__ void ldmatrix_b(unsigned int *b, const unsigned short *row) {
+  const unsigned int at = (unsigned int)__cvta_generic_to_shared(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                : "=r"(b[0]), "=r"(b[1]) : "r"(at) : "memory");
+}
+static __device__ __forceinline__ void mma_load_a_aligned(unsigned int *a, const unsigned short *A, long long sa) {
+  const int lane = threadIdx.x & 31;
+  ldmatrix_a(a, A + (lane & 15) * sa + (lane >> 4) * 8);
+}
+static __device__ __forceinline__ void mma_load_b_aligned(unsigned int *b, const unsigned short *B, long long sb) {
+  const int lane = threadIdx.x & 31;
+  ldmatrix_b(b, B + (lane & 15) * sb);
+}
+static __device__ __forceinline__ void mma_load_a_swizzled(unsigned int *a, const unsigned short *A, int sa, int at,
+                                                           int line, int rows) {
+  const int lane = threadIdx.x & 31, row = (lane & 15) * sa;
+  ldmatrix_a(a, A + ((at + row + (lane >> 4) * 8) ^ (row / line % rows * 8)));
+}
+static __device__ __forceinline__ void mma_load_b_swizzled(unsigned int *b, const unsigned short *B, int sb, int at,
+                                                           int line, int rows) {
+  const int lane = threadIdx.x & 31, row = (lane & 15) * sb;
+  ldmatrix_b(b, B + ((at + row) ^ (row / line % rows * 8)));
 }
 static __device__ __forceinline__ void mma_load_c(float *c, const float *C, long long sc) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);

@@ -243,7 +243,9 @@ class DeviceLowering {
     func = on_body(func, [&](const Stmt& s) { return substitute_tensor_intrinsics(s, target_); });
     FETTLE_TRY_VOID(check_warp_tiles(func->body));
     FETTLE_TRY(func, place_fragments(func));
-    func = vector_copies(func, threads.shape);
+    std::vector<Buffer> swizzled;
+    func = vector_copies(func, threads.shape, swizzled);
+    func = swizzle_shared(func, swizzled);
     func = on_body(func, relax_waits);
     FETTLE_TRY_VOID(check_sizes(func->body));
     func = on_body(func, unroll_loops);

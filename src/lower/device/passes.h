@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "ir/func.h"
@@ -85,8 +86,20 @@ Stmt relax_waits(const Stmt& body);
 /// Loops noted kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
 /// multiples of 16 bytes), become one access; others stay loops.
 ///   for v in 4 {lanes}: S[4*t + v] = A[8*i + v]   →   S[ramp(4*t, 1, 4)] = A[ramp(8*i, 1, 4)]
-/// `func` is flat.
-Func vector_copies(const Func& func, const ThreadShape& shape);
+/// `func` is flat. `swizzled`: the buffers that loops noted kSwizzleKey fill.
+Func vector_copies(const Func& func, const ThreadShape& shape, std::vector<Buffer>& swizzled);
+
+/// On a vectorized loop, by the schedule (annotate): the order of 16-byte pieces within the lines of the shared buffer
+/// that it fills may be such that tiles are read without conflicts of banks.
+inline constexpr const char* kSwizzleKey = "swizzle";
+/// Buffers of f16 of which all accesses are copies of 16 bytes to them, and loads of tiles (kAlignedSuffix) whose rows
+/// are a power of two apart, keep the pieces of row r in the order p ^ r % 8 (rows of 64 elements and more; of rows of
+/// 32, p ^ r / 2 % 4). Others stay as they are. Loads get the name NAME + kSwizzledSuffix, and as further arguments the
+/// tile's place, the elements of a line (64 or a row), and how many orders there are.
+///   async_copy(&S[64*t + 8*c], …, 16); load(&D[0], 0, &S[1024*w + 16], 64)
+///   →   async_copy(&S[(64*t + 8*c) ^ (64*t + 8*c) / 64 % 8 * 8], …, 16); load_swizzled(&D[0], 0, &S[0], 64, 1024*w + 16, 64, 8)
+Func swizzle_shared(const Func& func, const std::vector<Buffer>& asked);
+inline constexpr const char* kSwizzledSuffix = "_swizzled";
 
 /// Buffers of scope "fragment" become arrays of each lane's elements, and the tiles of tensor intrinsics in them places
 /// in these arrays, tile by tile; loops that count tiles are unrolled. Calls whose tiles in memory lie in shared memory,

@@ -12,6 +12,7 @@ constexpr int64_t kMostBytes = 16;  // of one access
 class Copier : public Mutator {
  public:
   Copier(const Func& func, bool may_be_async) : may_be_async_(may_be_async) { analyzer_.bind_params(func); }
+  std::vector<Buffer> swizzled;
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
@@ -44,6 +45,7 @@ class Copier : public Mutator {
     if ((bytes != 4 && bytes != 8 && bytes != kMostBytes) || *lanes < 2) return nullptr;
     const Expr to = first_of(target->indices, loop, *lanes), from = first_of(source->indices, loop, *lanes);
     if (!to || !from) return nullptr;
+    if (loop.annotations.find(kSwizzleKey)) swizzled.push_back(target->buffer);
     if (may_be_async_ && loop.annotations.find(kAsyncCopyKey) && target->buffer->scope == "shared" &&
         source->buffer->scope == kScopeGlobal)
       return evaluate(call(kAsyncCopyCall,
@@ -66,9 +68,11 @@ class Copier : public Mutator {
 
 }  // namespace
 
-Func vector_copies(const Func& func, const ThreadShape& shape) {
+Func vector_copies(const Func& func, const ThreadShape& shape, std::vector<Buffer>& swizzled) {
   const bool several = shape.extents[0] * shape.extents[1] * shape.extents[2] > 1;  // else there are no barriers
-  const Stmt body = Copier(func, several).rewrite(func->body);
+  Copier copier(func, several);
+  const Stmt body = copier.rewrite(func->body);
+  swizzled = std::move(copier.swizzled);
   return with(func, [&](FuncNode& f) { f.body = body; });
 }
 
