@@ -60,7 +60,7 @@ TEST(PointMakers, ResultsComeInTheOrderOfTheRequests) {
   for (size_t i = 0; i < made.size(); ++i) {
     ASSERT_TRUE(made[i].legal && made[i].lowers);
     EXPECT_EQ(made[i].decisions, made[i % 6].decisions);
-    EXPECT_EQ(made[i].program, made[i % 6].program);
+    EXPECT_EQ(made[i].canonical, made[i % 6].canonical);
     EXPECT_GT(made[i].features.predicted_seconds, 0);
   }
   EXPECT_NE(made[0].decisions, made[1].decisions);
