@@ -465,11 +465,15 @@ ParallelCheck::Known& ParallelCheck::known_instances(size_t index) {
     bindings.push_back(iter.binding);
     extents.push_back(iter.extent);
   }
+  SmallVector<const ExprNode*, 16> used;
+  for (const Expr& b : bindings)
+    walk(b, [&](const Expr& e) {
+      if (e.kind() == ExprKind::kVar) used.push_back(e.get());
+      return true;
+    });
   std::vector<VarDomain> domains;
   for (const ForNode* l : site.loops) {
-    bool used = false;
-    for (const Expr& b : bindings) used |= uses_var(b, l->var.get());
-    if (!used) continue;
+    if (std::find(used.begin(), used.end(), l->var.get()) == used.end()) continue;
     domains.push_back({l->var, {l->min, l->extent}});
     k.spatial_loops.push_back(l);
   }

@@ -51,9 +51,15 @@ void expand_bound(const LinearForm& form, bool upper, std::vector<LinearForm>& o
 }  // namespace
 
 void Analyzer::bind(const Var& var, const Expr& min, const Expr& extent) {
+  const int64_t *lo = as_int(min), *count = as_int(extent);
+  if (lo && count && rank(var.get()) < 0) {  // as nearly always
+    ++epoch_;
+    keys_.push_back(var.get());
+    vars_.push_back({var, Interval{*lo, *lo + *count - 1}, {}, nullptr});
+    return;
+  }
   VarFacts facts;
   facts.var = var;
-  const int64_t *lo = as_int(min), *count = as_int(extent);
   if (lo && count) {
     facts.range = Interval{*lo, *lo + *count - 1};
     return set_facts(std::move(facts));

@@ -56,7 +56,7 @@ class LoopSubstituter : public Mutator {
   using Mutator::rewrite;
 
   Expr rewrite(const Expr& e) override {
-    if (!e) return e;
+    if (!e || e.kind() == ExprKind::kIntImm) return e;
     Expr replaced = substitute(e, values_);
     return replaced == e ? e : analyzer_.simplify(replaced);
   }
