@@ -32,7 +32,7 @@ constexpr int kThreads = 2;         // that the programs are for; they are made 
 constexpr size_t kConvolution = 8;  // of subjects(): the one of the bounds
 constexpr size_t kRanked = 256;
 constexpr size_t kAtOnce = 64;         // points that several search threads are asked for
-constexpr int64_t kLongSearch = 5000;  // candidates of a search in which memory is measured
+constexpr int64_t kLongSearch = 2000;  // candidates of a search in which memory is measured
 
 // Both spaces verify each program that they hand out, but for races.
 constexpr VerifyOptions kLeftToVerify{.races = true, .others = false};
@@ -268,27 +268,26 @@ double anonymous_mib() {
 }
 
 // Searches one after the other, of products of all shapes: in the space of the rules each until it is exhausted, then
-// among the sketches.
-void add_memory(Report& report, const Space& sketches, int64_t many) {
+// among sketches. What is remembered from one to the next has its bounds.
+void add_memory(Report& report, int64_t many) {
+  constexpr int64_t kParts = 5;
   const auto target = std::make_shared<const Target>(detect_host(kThreads));
   Made all;
   RandomStream shapes{3};
-  double after_a_fifth = kNone;
-  const int64_t fifth = many / 5;
+  std::vector<double> after;  // each part
   for (int64_t searches = 0; all.distinct < many; ++searches) {
-    const auto extent = [&] { return static_cast<int64_t>(16 + shapes.below(1000)); };
+    const auto extent = [&] { return static_cast<int64_t>(16 * (1 + shapes.below(63))); };
     const Func func = testing::matmul_workload(extent(), extent(), extent(), false, false, true, searches % 2 == 1);
     make_candidates(rule_space(), func, target, {Clock::time_point::max()}, all);
-    const int64_t next = all.distinct < fifth ? fifth : many;
-    make_candidates(sketches, func, target, {Clock::time_point::max(), std::min(kLongSearch, next - all.distinct)},
-                    all);
-    if (std::isnan(after_a_fifth) && all.distinct >= fifth) after_a_fifth = anonymous_mib();
+    make_candidates(*make_sketch_space(), func, target, {Clock::time_point::max(), kLongSearch}, all);
+    while (static_cast<int64_t>(after.size()) < kParts &&
+           all.distinct >= many / kParts * (static_cast<int64_t>(after.size()) + 1))
+      after.push_back(anonymous_mib());
   }
-  const double in_the_end = anonymous_mib();
-  const std::string made = fmt::format("{} candidates made: ", all.distinct);
-  report.add(made + "anonymous memory after a fifth", after_a_fifth, "MiB");
-  report.add(made + "anonymous memory", in_the_end, "MiB");
-  report.add(made + "over that after a fifth", in_the_end / after_a_fifth, "x", at_most(1.1));
+  const std::string made = fmt::format("{} candidates made: anonymous memory", all.distinct);
+  for (size_t part = 0; part < after.size(); ++part)
+    report.add(fmt::format("{} after {} of {} parts", made, part + 1, kParts), after[part], "MiB");
+  report.add(made + ", of what it was after the first part", after.back() / after.front(), "x", at_most(1.1));
 }
 
 }  // namespace
@@ -319,7 +318,7 @@ Result<> add_candidates(Report& report, const CandidateBenchOptions& options, co
     FETTLE_TRY_VOID(save());
   }
   if (options.many > 0 && std::string("memory").find(options.only) != std::string::npos) {
-    add_memory(report, *sketches, options.many);
+    add_memory(report, options.many);
     FETTLE_TRY_VOID(save());
   }
   return {};

@@ -13,7 +13,7 @@ namespace fettle::bench {
 struct CandidateBenchOptions {
   std::string only;        // workloads whose name contains this
   std::string space;       // of this name alone; empty: of the rules, and of the sketches
-  double seconds = 0.8;    // for each workload and space
+  double seconds = 0.7;    // for each workload and space
   int64_t most = 0;        // not 0: so many candidates of one search of each, however long they take
   int64_t many = 100'000;  // candidates made for the figures of memory; 0: none
   std::string list;        // a file for all that is known of each candidate, to be compared with another build's
