@@ -93,7 +93,7 @@ bool has_data_reuse(const Func& func, const BlockNode& block) {
     });
     lacking += lacks ? 1 : 0;
   }
-  return lacking >= 2;
+  return lacking >= 2 || (lacking == 1 && is_reduction(block, func.root()));
 }
 
 const BlockNode* fusible_consumer(const Func& func, const BlockNode& block) {

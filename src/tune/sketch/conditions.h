@@ -12,7 +12,8 @@ namespace fettle {
 bool is_strict_inlinable(const Func& func, const BlockNode& block);
 
 /// Elements that are read are used again in other places of the output: two of the loads each lack a spatial iterator
-/// of extent > 1 (of matmul, A lacks j and B lacks i).
+/// of extent > 1 (of matmul, A lacks j and B lacks i), or one load of a reduction does (a depthwise convolution's
+/// weights lack its pixels).
 bool has_data_reuse(const Func& func, const BlockNode& block);
 
 /// Exactly one block reads what `block` writes, and reads it element by element: of the same domain, without a

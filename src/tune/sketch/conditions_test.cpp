@@ -54,6 +54,18 @@ TEST(SketchConditions, TruthTable) {
   const Tensor norm = te::compute({1}, [&](const auto& v) { return call("sqrt", {squares(v)}, kF32); }, "N");
   const Func l2_norm = te::create_func("l2_norm", {x}, {norm});
 
+  // Depthwise: the input lacks nothing, the weights lack the pixels; they are read again all the same.
+  const Tensor image = te::placeholder({16, 16, 8}, kF32, "I"), taps = te::placeholder({3, 3, 8}, kF32, "W");
+  const te::ReduceAxis r = te::reduce_axis(3, "r"), t = te::reduce_axis(3, "t");
+  const Tensor depthwise = te::compute(
+      {14, 14, 8}, [&](const auto& v) { return te::sum(image(v[0] + r, v[1] + t, v[2]) * taps(r, t, v[2]), {r, t}); },
+      "O", {"h", "w", "c"});
+  const Func depthwise_conv = te::create_func("depthwise", {image, taps}, {depthwise});
+  const Tensor pooled =
+      te::compute({14, 14, 8}, [&](const auto& v) { return te::max(image(v[0] + r, v[1] + t, v[2]), {r, t}); }, "P",
+                  {"h", "w", "c"});
+  const Func pool = te::create_func("pool", {image}, {pooled});
+
   const std::vector<Row> rows = {
       //                                                  inlinable  reuse  consumer  more reduction
       {"relu", relu, "Y", /*                           */ true, /**/ false, false, /**/ false},
@@ -65,6 +77,8 @@ TEST(SketchConditions, TruthTable) {
       {"matmul + bias: bias", matmul_bias, "D", /*     */ true, /**/ false, false, /**/ false},
       {"L2 norm: the sum", l2_norm, "S", /*            */ false, /**/ false, true, /**/ true},
       {"L2 norm: the root", l2_norm, "N", /*           */ false, /**/ false, false, /**/ false},
+      {"depthwise conv2d", depthwise_conv, "O", /*     */ false, /**/ true, false, /**/ false},
+      {"pooling", pool, "P", /*                        */ false, /**/ false, false, /**/ false},
       {"matmul 2x512 · 512x2", testing::matmul(2, 2, 512), "C", false, true, false, /**/ true},
   };
   for (const Row& row : rows) {
