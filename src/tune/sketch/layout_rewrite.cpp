@@ -1,0 +1,100 @@
+#include "tune/sketch/layout_rewrite.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/edit.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/transform_layout.h"
+
+namespace fettle {
+namespace {
+
+/// A part of an index: what a loop contributes. index = Σ value(loop) * weight.
+struct Digit {
+  size_t loop = 0;  // by its place, outermost 0
+  int64_t weight = 1, extent = 1;
+};
+
+// The digits of an index, most significant first, where loops make it up digit by digit; a constant has none.
+std::optional<std::vector<Digit>> digits_of(const Expr& index, const std::vector<const ForNode*>& loops) {
+  Analyzer analyzer;
+  const auto value_at = [&](const VarNode* one) -> const Expr {
+    VarMap values;
+    for (const ForNode* loop : loops) values[loop->var.get()] = loop->var.get() == one ? Expr(1) : Expr(0);
+    return analyzer.simplify(substitute(index, values));
+  };
+  const Expr origin = value_at(nullptr);
+  if (!as_int(origin) || *as_int(origin) != 0) return std::nullopt;
+  std::vector<Digit> digits;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (!uses_var(index, loops[i]->var.get())) continue;
+    const Expr step = value_at(loops[i]->var.get());
+    const int64_t* extent = as_int(loops[i]->extent);
+    if (!as_int(step) || *as_int(step) < 1 || !extent) return std::nullopt;
+    if (*extent > 1) digits.push_back({i, *as_int(step), *extent});
+  }
+  std::ranges::sort(digits, std::ranges::greater{}, &Digit::weight);
+  int64_t expected = 1;
+  for (size_t d = digits.size(); d-- > 0; expected *= digits[d].extent)
+    if (digits[d].weight != expected) return std::nullopt;
+  return digits;
+}
+
+// The layout in which the nest walks through the buffer in order.
+//   W[k, j] in for j_0: for k_0: for k_1: for j_1   →   (k, j) → (j // 16, k // 8, k % 8, j % 16)
+std::optional<IndexMap> layout_for(const BlockNode& block, const std::vector<Expr>& indices, const Buffer& buffer,
+                                   const std::vector<const ForNode*>& loops) {
+  VarMap bindings;
+  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  IndexMap map;
+  std::vector<std::pair<size_t, Expr>> outputs;  // by the loop's place
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const Var input = make_var("d" + std::to_string(d));
+    map.inputs.push_back(input);
+    const auto digits = digits_of(substitute(indices[d], bindings), loops);
+    const int64_t* whole = as_int(buffer->shape[d]);
+    if (!digits || !whole) return std::nullopt;
+    int64_t covered = 1;
+    for (const Digit& digit : *digits) covered *= digit.extent;
+    if (covered < *whole) return std::nullopt;  // more: the rest is padding
+    for (size_t i = 0; i < digits->size(); ++i) {
+      const Digit& digit = (*digits)[i];
+      Expr part = digit.weight > 1 ? floordiv(Expr(input), Expr(digit.weight)) : Expr(input);
+      if (i > 0) part = floormod(part, Expr(digit.extent));
+      outputs.emplace_back(digit.loop, part);
+    }
+  }
+  std::ranges::stable_sort(outputs, {}, [](const auto& output) { return output.first; });
+  for (auto& [loop, part] : outputs) map.outputs.push_back(std::move(part));
+  if (map.outputs.size() < 2) return std::nullopt;
+  return map;
+}
+
+}  // namespace
+
+Result<> rewrite_constant_layouts(Schedule& s) {
+  const Func func = s.func();
+  for (const Param& param : func->params) {
+    if (param.kind != ParamKind::kConstant || param.buffer->rank() < 2) continue;
+    const auto readers = consumers_of(func.root(), param.buffer.get());
+    if (readers.size() != 1) continue;
+    // A tile of an intrinsic asks for a layout of its own.
+    const BlockNode* block = readers.front();
+    const auto loads = loads_of(block->body, param.buffer.get());
+    if (loads.size() != 1 || !single_store(*block)) continue;
+    const auto map = layout_for(*block, loads.front(), param.buffer, loops_around(func, block));
+    if (!map) continue;
+    int64_t read = 0;
+    while (block->reads[static_cast<size_t>(read)].buffer.get() != param.buffer.get()) ++read;
+    FETTLE_TRY(const BlockRef ref, get_block(s, {.name = block->name}));
+    Schedule changed = s;
+    if (transform_layout(changed, {.block = ref, .buffer_index = read, .buffer_index_type = "read", .index_map = *map}))
+      s = std::move(changed);
+  }
+  return {};
+}
+
+}  // namespace fettle
