@@ -41,6 +41,9 @@ TEST_P(Described, AsIfSpelledOut) {
   for (const Space* space : {&rule_space(), static_cast<const Space*>(sketches.get())})
     for (const auto& [name, func] : workloads()) {
       if (name != GetParam()) continue;
+      // Sketches also make padding inside of register tiles: selections that unrolled loops decide are none once spelled
+      // out, and one each as the loops stand.
+      const double tolerance = space == &rule_space() ? 1e-5 : 0.03;
       int compared = 0;
       for (uint64_t seed = 0; seed < 12; ++seed) {
         const auto schedule = space->generate(func, target, 2, seed, std::make_shared<const DecisionMap>());
@@ -53,7 +56,7 @@ TEST_P(Described, AsIfSpelledOut) {
         const CandidateFeatures b = extract_features(*compact, *target, 2, nullptr);
         ++compared;
         for (size_t i = 0; i < a.values.size(); ++i)
-          EXPECT_NEAR(a.values[i], b.values[i], 1e-5 * std::abs(a.values[i]))
+          EXPECT_NEAR(a.values[i], b.values[i], tolerance * std::abs(a.values[i]))
               << space->name() << " " << seed << " " << feature_names()[i];
       }
       EXPECT_GT(compared, 6);

@@ -3,17 +3,20 @@
 
 #include "codegen/device/testing.h"
 #include "lower/lower.h"
+#include "schedule/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/software_pipeline.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/testing.h"
 #include "tune/metaschedule/presets.h"
 #include "tune/metaschedule/space_generators.h"
 #include "tune/sketch/loop_annotation.h"
+#include "tune/sketch/sketch.h"
 #include "tune/sketch/test_programs.h"
 #include "tune/space/test_workloads.h"
 
@@ -91,6 +94,42 @@ TEST(ScheduleRules, AddRFactorOffersBothParts) {
   const auto large = add_rfactor().apply(c, start(testing::matmul(64, 64, 64), c), "C");
   ASSERT_OK(large);
   EXPECT_EQ(large->size(), 1u);
+}
+
+TEST(ScheduleRules, ReductionsMoveToTheirReadersAsWell) {
+  const auto c = context("x86-64-avx512");
+  const Func func = testing::softmax_workload(5, 37);  // M, E = exp(…), S, Y
+  std::set<int64_t> places;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto next = random_compute_location().apply(c, start(func, c, seed), "M");
+    ASSERT_OK(next);
+    places.insert(next->front().decisions().begin()->second.front());
+    EXPECT_TRUE(testing::same_result(func, next->front().func()));
+  }
+  EXPECT_TRUE(places.contains(0));  // below the loop over the rows of E
+}
+
+TEST(Postprocessors, LanesOfAPoolingStandInsideItsWindow) {
+  const auto c = context("x86-64-avx512");
+  const Func func = testing::pool_workload(9, 9, 40, false, true);
+  const auto noted = parallelize_vectorize_unroll().apply(c, start(func, c), blocks_of(func.root()).back()->name);
+  ASSERT_OK(noted);
+  Schedule s = noted->front();
+  ASSERT_OK(rewrite_parallel_vectorize_unroll().apply(c, s));
+  ASSERT_OK(rewrite_accumulators().apply(c, s));
+  EXPECT_GOLDEN(loops_text(s.func()));
+  EXPECT_TRUE(testing::same_result(func, s.func()));
+}
+
+TEST(Postprocessors, ProgramsThatAreMostlyCodeAreRefused) {
+  const auto c = context("x86-64-avx512");
+  Schedule s = start(testing::matmul(16, 16, 16), c);
+  const BlockRef block = *get_block(s, {"C"});
+  const auto loops = get_loops(s, {block});
+  ASSERT_OK(loops);
+  EXPECT_OK(verify_code_size().apply(c, s));
+  for (const LoopRef& loop : *loops) ASSERT_OK(unroll(s, {.loop = loop}));
+  EXPECT_ERROR(verify_code_size().apply(c, s), E230);
 }
 
 TEST(ScheduleRules, ApplyCustomRuleGoesByTheNote) {

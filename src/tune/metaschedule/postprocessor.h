@@ -21,6 +21,8 @@ struct Postprocessor {
 Postprocessor disallow_async_strided_mem_copy();
 /// Every loop has a constant extent. E221
 Postprocessor disallow_dynamic_loop();
+/// Sums of tiles that fit the vector registers are held there: what LLVM's scalar promotion does behind TVM's schedules.
+Postprocessor rewrite_accumulators();
 /// Copies noted by multi_level_tiling are made by the threads of the block together.
 Postprocessor rewrite_cooperative_fetch();
 /// Constants are stored in the order in which the tiles read them.
@@ -33,6 +35,8 @@ Postprocessor rewrite_reduction_block();
 Postprocessor rewrite_tensorize();
 /// Nests without threads get blocks of so many.
 Postprocessor rewrite_unbound_block(int64_t threads_per_block = 256);
+/// Unrolling makes no more statements than a compiler takes well (verify_unrolled_size). E230
+Postprocessor verify_code_size();
 /// The rules of a target with threads, and its limits. E230, and what verify says; E301 where it has no threads
 Postprocessor verify_gpu_code();
 /// What lives at once in each scope fits it; `scope` with another capacity than the target's, where one is given. E230

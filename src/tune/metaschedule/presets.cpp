@@ -18,8 +18,9 @@ std::vector<ScheduleRule> cpu_rules(const std::vector<const char*>& intrinsics) 
 }
 
 std::vector<Postprocessor> cpu_postprocessors() {
-  return {disallow_dynamic_loop(), rewrite_layout(), rewrite_parallel_vectorize_unroll(), rewrite_reduction_block(),
-          rewrite_tensorize()};
+  return {disallow_dynamic_loop(), rewrite_layout(),          rewrite_parallel_vectorize_unroll(),
+          rewrite_accumulators(),  rewrite_reduction_block(), rewrite_tensorize(),
+          verify_code_size()};
 }
 
 std::vector<WeightedMutator> cpu_mutators() {

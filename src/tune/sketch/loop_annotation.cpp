@@ -11,6 +11,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
+#include "tune/space/structure.h"
 
 namespace fettle {
 namespace {
@@ -38,7 +39,8 @@ std::vector<std::string> nest_blocks(const Func& func) {
     size_t depth = 0;
     for (const BlockNode* block : blocks_under(stmt)) {
       const size_t loops = loops_between(stmt, block).size();
-      if (deepest && loops <= depth) continue;
+      const bool reduces = static_cast<bool>(block->init), before = deepest && static_cast<bool>(deepest->init);
+      if (deepest && (reduces != before ? before : loops <= depth)) continue;
       deepest = block;
       depth = loops;
     }
@@ -80,6 +82,44 @@ Result<std::vector<LoopRef>> inner_spatial_loops(Schedule& s, BlockRef block) {
     result.insert(result.begin(), loops[i]);
   }
   return result;
+}
+
+bool wants_lanes_inside(const Func& func, const BlockNode& block) {
+  const auto structure = block_structure(func, block);
+  if (!structure || std::ranges::none_of(structure->reduce, [](bool reduces) { return reduces; })) return false;
+  const auto inner = std::find(structure->reduce.rbegin(), structure->reduce.rend(), false);
+  if (inner == structure->reduce.rbegin() || inner == structure->reduce.rend()) return false;
+  const auto at = static_cast<size_t>(structure->reduce.rend() - inner) - 1;
+  return structure->store.strides[at] == 1 && std::ranges::all_of(structure->loads, [&](const AccessPattern& load) {
+           return load.strides[at] == 0 || load.strides[at] == 1;
+         });
+}
+
+Result<LoopRef> bring_lanes_inside(Schedule& s, BlockRef block, int64_t most) {
+  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
+  FETTLE_TRY(const Stmt stmt, s.block(block));
+  std::vector<LoopRef> spatial, reduction;
+  for (const LoopRef& loop : loops) {
+    FETTLE_TRY(const Var var, s.loop_var(loop));
+    const bool reduces = std::ranges::any_of(stmt.as<BlockNode>()->iters, [&](const IterVar& iter) {
+      return iter.kind == IterKind::kReduce && uses_var(iter.binding, var.get());
+    });
+    (reduces ? reduction : spatial).push_back(loop);
+  }
+  if (spatial.empty()) return fail(ErrorCode::E235, "nothing is spatial", "bring_lanes_inside");
+  FETTLE_TRY(const int64_t extent, extent_of_loops(s, {spatial.back()}));
+  LoopRef inner = spatial.back();
+  spatial.pop_back();
+  if (extent > most) {
+    FETTLE_TRY(const auto parts, split(s, {.loop = inner, .factors = {kInfer, most}, .tail = Tail::kMask}));
+    spatial.push_back(parts[0]);
+    inner = parts[1];
+  }
+  std::vector<LoopRef> order = std::move(spatial);
+  order.insert(order.end(), reduction.begin(), reduction.end());
+  order.push_back(inner);
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  return inner;
 }
 
 Result<int64_t> extent_of_loops(const Schedule& s, const std::vector<LoopRef>& loops) {

@@ -52,6 +52,32 @@ TEST(MultiLevelTiling, TheInnermostFactorHasALimit) {
   }
 }
 
+TEST(MultiLevelTiling, ExtentsWithoutGoodDivisorsAreRoundedUp) {
+  // In lanes of 16: what divisors up to 64 leave idle, against what rounding up does.
+  const std::pair<int64_t, int64_t> lanes[] = {{768, 768}, {6625, 6720}, {77, 80}, {90, 90},
+                                               {100, 112}, {60, 60},     {16, 16}, {7, 7}};
+  for (const auto& [extent, suitable] : lanes) EXPECT_EQ(suitable_extent(extent, 16), suitable) << extent;
+  const std::pair<int64_t, int64_t> rows[] = {{197, 200}, {19, 20}, {29, 30}, {27, 27}, {56, 56}, {77, 77}, {5, 5}};
+  for (const auto& [extent, suitable] : rows) EXPECT_EQ(suitable_extent(extent, 1), suitable) << extent;
+
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    TestSchedule s(testing::matmul(19, 77, 5), seed);
+    s.set_address_prefix("tile");
+    ASSERT_OK(MultiLevelTiling("SSRSRS").apply(s, s.block("C")));
+    int64_t columns = 1;
+    const DecisionMap decisions = s.decisions();
+    for (const int64_t size : decisions.at("tile/j")) columns *= size;
+    EXPECT_EQ(columns, 80);
+    EXPECT_SAME_RESULT(s);
+    EXPECT_REPLAYS(s);
+  }
+  MultiLevelTiling exact("SRS");
+  exact.rounds_up = false;
+  TestSchedule s(testing::matmul(19, 37, 11));
+  ASSERT_OK(exact.apply(s, s.block("C")));
+  EXPECT_EQ(nest_of(s.func()), "i_0 j_0 k i_1 j_1");
+}
+
 TEST(MultiLevelTiling, ThreadAxesTakeTheFirstLevels) {
   TestSchedule s(testing::matmul(16, 16, 8), 1);
   MultiLevelTiling tiling("SSSRRSRS");

@@ -25,8 +25,11 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/layout_rewrite.h"
 #include "tune/sketch/loop_annotation.h"
+#include "tune/sketch/register_sums.h"
 #include "tune/sketch/thread_binding.h"
+#include "tune/sketch/unrolled_size.h"
 
 namespace fettle {
 namespace {
@@ -56,9 +59,9 @@ Result<int64_t> choose(Schedule& s, const std::string& name, const std::vector<i
   return s.value(IntRef(value));
 }
 
-std::vector<int64_t> up_to(size_t n) {
+std::vector<int64_t> from_to(int64_t first, size_t last) {
   std::vector<int64_t> result;
-  for (size_t i = 0; i <= n; ++i) result.push_back(static_cast<int64_t>(i));
+  for (int64_t i = first; i <= static_cast<int64_t>(last); ++i) result.push_back(i);
   return result;
 }
 
@@ -133,8 +136,11 @@ class SketchSpace : public Space {
       FETTLE_TRY_VOID(fits_threads(s.func(), *target));
       return s;
     }
+    FETTLE_TRY_VOID(rewrite_constant_layouts(s));
     FETTLE_TRY_VOID(annotate(s, derived.threads));
+    FETTLE_TRY_VOID(accumulate_in_registers(s, *target));
     FETTLE_TRY_VOID(decompose_reductions(s));
+    FETTLE_TRY_VOID(verify_unrolled_size(s.func()));
     FETTLE_TRY_VOID(verify(s.func(), *target, {.races = false}));
     return s;
   }
@@ -161,13 +167,26 @@ class SketchSpace : public Space {
         if (plain) (owner->kind == IterKind::kSpatial ? spatial : reduction).push_back(loops[i]);
       }
       if (!plain || spatial.empty()) continue;
+      // Lanes that walk through memory in strides are worth nothing.
+      if (!reduction.empty() && loops.back() != spatial.back() && !wants_lanes_inside(s.func(), *node)) continue;
       FETTLE_TRY(const Stmt last, s.loop(spatial.back()));
       const auto& loop = *last.as<ForNode>();
       if (loop.loop_kind != ForKind::kSerial || !as_int(loop.extent)) continue;
+      FETTLE_TRY(const int64_t register_lanes, lanes_of(s, block));
+      const int64_t extent = *as_int(loop.extent), rounded = suitable_extent(extent, register_lanes);
+      std::vector<LoopRef> unit;
+      if (rounded != extent) {
+        FETTLE_TRY(unit, split(s, {.loop = spatial.back(), .factors = {1, rounded}, .tail = Tail::kMask}));
+        spatial.back() = unit.back();
+        unit.pop_back();
+      }
       FETTLE_TRY(const auto sizes,
                  sample_perfect_tile(
                      s, {.loop = spatial.back(), .n = 2, .max_innermost = options_.max_vector_lanes, .name = name}));
-      FETTLE_TRY(const std::vector<LoopRef> parts, split(s, {.loop = spatial.back(), .factors = {sizes[0], sizes[1]}}));
+      FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = spatial.back(), .factors = {sizes[0], sizes[1]}}));
+      if (!unit.empty()) {
+        FETTLE_TRY(parts[0], fuse(s, {.loops = {unit[0], parts[0]}}));
+      }
       std::vector<LoopRef> order(spatial.begin(), spatial.end() - 1);
       order.push_back(parts[0]);
       order.insert(order.end(), reduction.begin(), reduction.end());
@@ -177,11 +196,12 @@ class SketchSpace : public Space {
     return {};
   }
 
-  // What may be computed elsewhere: alone in its nest, without a reduction, and read by others.
+  // What may be computed elsewhere: alone in its nest, without reuse of data (which is tiled), and read by others.
   static std::vector<std::string> movable_blocks(const Func& func) {
     std::vector<std::string> result;
     for (const BlockNode* block : blocks_of(func.root())) {
-      if (!is_complete(*block, func.root()) || block->writes.size() != 1) continue;
+      if (!is_complete(*block, func.root()) && !is_reduction(*block, func.root())) continue;
+      if (block->writes.size() != 1 || has_data_reuse(func, *block)) continue;
       const BufferNode* buffer = block->writes[0].buffer.get();
       if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) continue;
       const std::vector<Stmt> path = path_to(func.root().body, block);
@@ -228,13 +248,14 @@ class SketchSpace : public Space {
       FETTLE_TRY(std::vector<LoopRef> outer, outer_spatial_loops(s, block));
       if (inner.size() > kInner) inner.erase(inner.begin(), inner.end() - kInner);
       if (inner.size() == kInner && all.size() == outer.size() + 1) inner.erase(inner.begin());
+      // Of a tile, what its two innermost loops walk through together is not contiguous.
+      const bool tiled = has_data_reuse(s.func(), *find_block(s.func()->body, name));
+      if (tiled && !inner.empty()) inner.erase(inner.begin(), inner.end() - 1);
       s.set_address_prefix("parallel");
       const int64_t least = threads > 1 && !outer.empty() ? 1 : 0;
-      std::vector<int64_t> counts;
-      for (int64_t n = least; n <= (threads > 1 ? static_cast<int64_t>(outer.size()) : 0); ++n) counts.push_back(n);
-      FETTLE_TRY(const int64_t fused, choose(s, name, counts));
+      FETTLE_TRY(const int64_t fused, choose(s, name, from_to(least, threads > 1 ? outer.size() : 0)));
       s.set_address_prefix("vector");
-      FETTLE_TRY(const int64_t lanes, choose(s, name, up_to(inner.size())));
+      FETTLE_TRY(const int64_t lanes, choose(s, name, from_to(inner.empty() ? 0 : 1, inner.size())));
       s.set_address_prefix("unroll");
       FETTLE_TRY(const int64_t steps, choose(s, name, options_.unroll_steps));
       if (decide_only) continue;
@@ -244,9 +265,11 @@ class SketchSpace : public Space {
         FETTLE_TRY(const int64_t extent, extent_of_loops(s, taken));
         if (extent > options_.max_vector_lanes) return fail(ErrorCode::E235, "too many lanes", "sketch_space");
         FETTLE_TRY(const LoopRef loop, fused_loop(s, taken));
-        FETTLE_TRY_VOID(vectorize(s, {.loop = loop}));
+        FETTLE_TRY(const int64_t register_lanes, lanes_of(s, block));
+        FETTLE_TRY_VOID(vectorize_in_registers(s, loop, register_lanes));
         if (all.size() == static_cast<size_t>(lanes)) continue;
       }
+      FETTLE_TRY_VOID(vectorize_companions(s, block));
       if (fused > 0) {
         FETTLE_TRY(first, fused_loop(s, {outer.begin(), outer.begin() + fused}));
         FETTLE_TRY_VOID(parallel(s, {.loop = first}));
@@ -315,14 +338,20 @@ class SketchSpace : public Space {
   // few.
   void find_structures(Derived& derived, const std::shared_ptr<const Target>& target, size_t sketch) const {
     constexpr uint64_t kSizes = 6;
+    constexpr size_t kMany = 32;  // structures: then further sizes find few that are new
     std::set<Places> seen;
-    std::vector<std::pair<Schedule, Places>> open;
-    for (uint64_t seed = 0; seed < kSizes; ++seed) {
+    for (uint64_t seed = 0; seed < kSizes && seen.size() < kMany; ++seed) {
       Schedule s(derived.workload, seed);
       s.set_target(target);
-      if (cut(s, derived.sketches[sketch], derived.bound)) open.emplace_back(std::move(s), Places{});
+      if (cut(s, derived.sketches[sketch], derived.bound)) find_places(derived, *target, sketch, std::move(s), seen);
     }
-    while (!open.empty()) {
+  }
+
+  void find_places(Derived& derived, const Target& target, size_t sketch, Schedule start,
+                   std::set<Places>& seen) const {
+    std::vector<std::pair<Schedule, Places>> open;
+    open.emplace_back(std::move(start), Places{});
+    while (!open.empty() && derived.structures.size() < options_.max_structures) {
       auto [s, places] = std::move(open.back());
       open.pop_back();
       if (const auto movable = next_movable(s.func(), places)) {
@@ -336,8 +365,8 @@ class SketchSpace : public Space {
         }
         continue;
       }
-      if (derived.structures.size() >= options_.max_structures || !seen.insert(places).second) continue;
-      if (!(derived.bound ? bind_threads(s, *target, true) : annotate(s, derived.threads, true))) continue;
+      if (!seen.insert(places).second) continue;
+      if (!(derived.bound ? bind_threads(s, target, true) : annotate(s, derived.threads, true))) continue;
       double points = 1;
       for (const auto& step : s.trace().steps)
         if (step->def->samples) points *= choices_of(*step);

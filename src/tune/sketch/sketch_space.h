@@ -16,7 +16,7 @@ struct SketchSpaceOptions {
   int64_t max_vector_lanes = 64;                             // elements of a vectorized loop
   std::vector<int64_t> unroll_steps = {0, 16, 64, 512};      // of the pragma auto_unroll_max_step
   std::vector<int64_t> thread_extents = {32, 64, 128, 256};  // of a nest that no rule bound, on a target with threads
-  size_t max_structures = 512;  // sketches times places of blocks; those found later are left out
+  size_t max_structures = 256;  // sketches times places of blocks; those found later are left out
 };
 
 /// A point is, in this order and each a decision:
@@ -26,9 +26,10 @@ struct SketchSpaceOptions {
 ///   or under
 ///                   which loop of its first reader
 ///   parallel/BLOCK  how many of the outermost loops of the nest are fused and run in parallel
-///   vector/BLOCK    how many of the innermost become lanes
+///   vector/BLOCK    how many of the innermost become lanes: at least one; of a tile no more
 ///   unroll/BLOCK    the limit of auto_unroll_max_step
-/// Then reductions are cleared by nests of their own. On a target with threads, tiles are "SSSRRSRS" over blocks,
+/// Before the annotations constants get the order in which tiles walk through them; after them tiles of sums that fit
+/// are held in registers, and other reductions are cleared by nests of their own. On a target with threads, tiles are "SSSRRSRS" over blocks,
 /// virtual threads and threads; in place of parallel and vector there is thread_binding/BLOCK, the threads of a nest
 /// that no rule bound, and copies to shared memory are made by all threads of a block. Sketches and places are drawn in
 /// proportion to how many points they have, everything else alike; what turns out not to be legal is drawn anew. So

@@ -19,9 +19,12 @@ std::shared_ptr<const Target> avx512() { return std::make_shared<const Target>(p
 TEST(SketchSpace, PointsComputeTheSame) {
   const auto target = avx512();
   const auto space = make_sketch_space();
-  const Func programs[] = {testing::matmul_relu(12, 8, 20), testing::relu_pad_matmul(),
+  const Func programs[] = {testing::matmul_relu(12, 8, 20),
+                           testing::relu_pad_matmul(),
                            testing::softmax_workload(5, 37),
-                           testing::conv_workload({.h = 6, .w = 6, .ic = 3, .oc = 8, .epilogue = true})};
+                           testing::conv_workload({.h = 6, .w = 6, .ic = 3, .oc = 8, .epilogue = true}),
+                           testing::matmul_workload(19, 37, 11, false, false, true, true),
+                           testing::pool_workload(9, 9, 20, false, true)};
   for (const Func& func : programs)
     for (const int threads : {1, 2})
       for (uint64_t seed = 0; seed < 12; ++seed) {

@@ -1,13 +1,14 @@
 #include "ir/visit.h"
+#include "schedule/edit.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/pragma.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unannotate.h"
-#include "schedule/primitives/vectorize.h"
 #include "tune/metaschedule/postprocessor.h"
 #include "tune/sketch/loop_annotation.h"
+#include "tune/sketch/register_sums.h"
 
 namespace fettle {
 namespace {
@@ -17,7 +18,13 @@ Result<> make_parallel(Schedule& s, std::vector<LoopRef> outer, int64_t most) {
   while (outer.size() > 1) {
     FETTLE_TRY(const int64_t extent, extent_of_loops(s, outer));
     if (extent > 0 && extent <= most) break;
+    const LoopRef last = outer.back();
     outer.pop_back();
+    FETTLE_TRY(const int64_t left, extent_of_loops(s, outer));
+    if (left == 1) {  // one loop that is too long rather than none
+      outer.push_back(last);
+      break;
+    }
   }
   if (outer.empty()) return {};
   Schedule changed = s;
@@ -27,18 +34,20 @@ Result<> make_parallel(Schedule& s, std::vector<LoopRef> outer, int64_t most) {
 }
 
 // The innermost loop; of one that is too long a part.
-Result<> make_lanes(Schedule& s, LoopRef loop, int64_t most) {
+Result<> make_lanes(Schedule& s, LoopRef loop, int64_t most, int64_t register_lanes) {
   FETTLE_TRY(const int64_t extent, extent_of_loops(s, {loop}));
   if (extent <= 1) return {};
   Schedule changed = s;
   if (extent > most) {
+    // Whole registers, of which the last may be masked.
     int64_t lanes = most;
-    while (extent % lanes != 0) --lanes;
-    if (lanes == 1) return {};
-    FETTLE_TRY(const auto parts, split(changed, {.loop = loop, .factors = {kInfer, lanes}}));
+    while (lanes > register_lanes && (extent % lanes != 0 || lanes % register_lanes != 0)) --lanes;
+    if (extent % lanes != 0) lanes = most;
+    const Tail tail = extent % lanes == 0 ? Tail::kExact : Tail::kMask;
+    FETTLE_TRY(const auto parts, split(changed, {.loop = loop, .factors = {kInfer, lanes}, .tail = tail}));
     loop = parts[1];
   }
-  if (vectorize(changed, {.loop = loop})) s = std::move(changed);
+  if (vectorize_in_registers(changed, loop, register_lanes)) s = std::move(changed);
   return {};
 }
 
@@ -57,7 +66,17 @@ Postprocessor rewrite_parallel_vectorize_unroll() {
             for (const std::string& name : nest_blocks(s.func())) {
               FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
               FETTLE_TRY(const auto inner, inner_spatial_loops(s, block));
-              if (!inner.empty() && most_lanes > 1) FETTLE_TRY_VOID(make_lanes(s, inner.back(), most_lanes));
+              if (most_lanes > 1) {
+                FETTLE_TRY(const int64_t register_lanes, lanes_of(s, block));
+                if (!inner.empty()) {
+                  FETTLE_TRY_VOID(make_lanes(s, inner.back(), most_lanes, register_lanes));
+                } else if (wants_lanes_inside(s.func(), *find_block(s.func()->body, name))) {
+                  Schedule changed = s;
+                  const auto loop = bring_lanes_inside(changed, block, most_lanes);
+                  if (loop && vectorize_in_registers(changed, *loop, register_lanes)) s = std::move(changed);
+                }
+                FETTLE_TRY_VOID(vectorize_companions(s, block));
+              }
               FETTLE_TRY(const auto outer, outer_spatial_loops(s, block));
               if (most_parallel > 1) FETTLE_TRY_VOID(make_parallel(s, outer, most_parallel));
               if (unroll == 0) continue;

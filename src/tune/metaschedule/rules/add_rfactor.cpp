@@ -22,7 +22,8 @@ ScheduleRule add_rfactor(AddRFactorOptions options) {
             std::vector<Schedule> next = {s};
             for (const LoopRef& part : {(*parts)[1], (*parts)[0]}) {
               Schedule factored = cut;
-              if (rfactor(factored, {.block = block, .loop = part})) next.push_back(std::move(factored));
+              if (rfactor(factored, {.block = block, .loop = part, .factor_axis = -1}))
+                next.push_back(std::move(factored));
             }
             return next;
           }};

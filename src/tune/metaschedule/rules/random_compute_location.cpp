@@ -5,14 +5,15 @@
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/sample_compute_location.h"
-#include "tune/metaschedule/schedule_rule.h"
+#include "tune/metaschedule/rules/tile_block.h"
 
 namespace fettle {
 namespace {
 
-// Under the root, alone in its nest, without a reduction, and read by others.
+// Under the root, alone in its nest, not tiled, and read by others.
 bool can_move(const Func& func, const BlockNode& block) {
-  if (!is_complete(block, func.root()) || block.writes.size() != 1) return false;
+  if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
+  if (block.writes.size() != 1 || is_tiled(func, block.name)) return false;
   const BufferNode* buffer = block.writes[0].buffer.get();
   if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;
   const auto loops = loops_around(func, &block);

@@ -24,7 +24,7 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
   std::vector<SketchState> next;
   for (const LoopRef& part : {parts[1], parts[0]}) {
     SketchState factored = cut;
-    FETTLE_TRY_VOID(rfactor(factored.schedule, {.block = block, .loop = part}));
+    FETTLE_TRY_VOID(rfactor(factored.schedule, {.block = block, .loop = part, .factor_axis = -1}));
     next.push_back(std::move(factored));
   }
   return next;

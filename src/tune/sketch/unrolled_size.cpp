@@ -1,0 +1,46 @@
+#include "tune/sketch/unrolled_size.h"
+
+#include <fmt/format.h>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "schedule/edit.h"
+
+namespace fettle {
+namespace {
+
+bool chooses(const BlockNode& block) {
+  if (block.predicate) return true;
+  bool found = false;
+  walk(
+      block.body,
+      [&](const Stmt& s) {
+        found |= s.kind() == StmtKind::kIf;
+        return !found;
+      },
+      [&](const Expr& e) {
+        found |= e.kind() == ExprKind::kSelect;
+        return !found;
+      });
+  return found;
+}
+
+}  // namespace
+
+Result<> verify_unrolled_size(const Func& func, const UnrolledSizeOptions& options) {
+  for (const BlockNode* block : blocks_of(func.root())) {
+    int64_t copies = 1;
+    for (const ForNode* loop : loops_around(func, block)) {
+      const int64_t* extent = as_int(loop->extent);
+      if (loop->loop_kind != ForKind::kUnrolled || !extent) continue;
+      if (__builtin_mul_overflow(copies, std::max<int64_t>(*extent, 1), &copies)) copies = INT64_MAX;
+    }
+    if (copies > (chooses(*block) ? options.most_guarded : options.most))
+      return fail_at(ErrorCode::E230, func, block,
+                     fmt::format("block {} would be unrolled into {} statements", block->name, copies),
+                     "verify_unrolled_size");
+  }
+  return {};
+}
+
+}  // namespace fettle
