@@ -48,6 +48,8 @@ std::vector<StreamDim> find_dims(std::vector<int64_t> starts) {
 
 // Sums and products of variables: no search for loads.
 bool contains_load(const Expr& e) {
+  if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return false;
+  if (const auto* n = e.as<BinaryNode>()) return contains_load(n->a) || contains_load(n->b);
   bool found = false;
   walk(e, [&](const Expr& x) {
     found |= x.kind() == ExprKind::kLoad;

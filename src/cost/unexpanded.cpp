@@ -5,8 +5,22 @@
 namespace fettle {
 namespace {
 
-// No value is chosen, and no element masked, by `var`.
+// No value is chosen, and no element masked, by `var`. Sums and loads, which most are, without a general walk.
 bool values_are_alike(const Expr& e, const VarNode* var) {
+  switch (e.kind()) {
+    case ExprKind::kIntImm:
+    case ExprKind::kFloatImm:
+    case ExprKind::kVar:
+      return true;
+    case ExprKind::kBinary:
+      return values_are_alike(e.as<BinaryNode>()->a, var) && values_are_alike(e.as<BinaryNode>()->b, var);
+    case ExprKind::kLoad: {
+      const auto* source = e.as<LoadNode>();
+      return !source->mask && source->indices.size() == 1 && values_are_alike(source->indices[0], var);
+    }
+    default:
+      break;
+  }
   bool alike = true;
   walk(e, [&](const Expr& x) {
     if (const auto* choice = x.as<SelectNode>()) alike &= !uses_var(choice->condition, var);
@@ -17,6 +31,17 @@ bool values_are_alike(const Expr& e, const VarNode* var) {
 }
 
 bool has_no_vectors(const Expr& e) {
+  if (e.dtype().lanes != 1) return false;
+  switch (e.kind()) {
+    case ExprKind::kIntImm:
+    case ExprKind::kFloatImm:
+    case ExprKind::kVar:
+      return true;
+    case ExprKind::kBinary:
+      return has_no_vectors(e.as<BinaryNode>()->a) && has_no_vectors(e.as<BinaryNode>()->b);
+    default:
+      break;
+  }
   bool none = true;
   walk(e, [&](const Expr& x) {
     none &= x.dtype().lanes == 1 && x.kind() != ExprKind::kAddress;
