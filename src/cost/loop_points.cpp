@@ -422,7 +422,12 @@ class Points {
     }
     const auto visit_with = [&](int64_t value, double its_weight) {
       ask.enter(at, value);
-      visit(ask, depth + 1, points, its_weight, fn);
+      if (depth + 1 == steps_.size()) {
+        ask.answer(values_);
+        fn(values_, its_weight);
+      } else {
+        visit(ask, depth + 1, points, its_weight, fn);
+      }
       ask.leave(at);
     };
     if (b.value) return visit_with(turns_[at] ? ask.value(at) : 0, weight);
