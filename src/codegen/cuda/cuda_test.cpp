@@ -4,6 +4,7 @@
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/cuda/run.h"
 #include "codegen/device/testing.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -14,6 +15,7 @@
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/vectorize.h"
 
 namespace fettle {
 namespace {
@@ -134,6 +136,72 @@ TEST(Cuda, AWarpsTileIsNotInOneThreadsMemory) {
   const auto s = warp_product("local");
   ASSERT_OK(s);
   EXPECT_ERROR(lower_for_device(s->func(), *s->target()), E301);
+}
+
+TEST(Cuda, FragmentsAreReachedByTilesAlone) {
+  const auto s = warp_product("fragment");  // sums that single threads clear and copy
+  ASSERT_OK(s);
+  EXPECT_ERROR(lower_for_device(s->func(), *s->target()), E301);
+  auto plain = gpu_schedule("for i in 64: B[i] = A[i]", "cuda");
+  ASSERT_OK(cache_read(plain, {plain.block("B"), 0, "fragment", {}}));
+  EXPECT_ERROR(lower_for_device(plain.func(), *plain.target()), E301);
+  auto opencl = gpu_schedule("for i in 64: B[i] = A[i]");
+  EXPECT_ERROR(cache_read(opencl, {opencl.block("B"), 0, "fragment", {}}), E219);
+}
+
+TEST(Cuda, VectorizedCopiesOfAlignedNeighboursAreOneAccess) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"for i in 64: for j in 32: B[i, j] = A[i, j]", "float4"},
+      {"A: f16[64, 32]\nB: f16[64, 32]\nfor i in 64: for j in 32: B[i, j] = A[i, j]", "uint2"},
+      {"A: i8[64, 32]\nB: i8[64, 32]\nfor i in 64: for j in 32: B[i, j] = A[i, j]", "*(unsigned int *)"},
+      {"for i in 64: for j in 32: B[i, j] = A[i, j + 1]", ""},              // begins anywhere
+      {"A: f32[64, 33]\nfor i in 64: for j in 32: B[i, j] = A[i, j]", ""},  // and so do such rows
+      {"for i in 64: for j in 32: B[i, j] = A[j, i]", ""},                  // no neighbours
+      {"for i in 64: for j in 32: B[i, j] = A[i, j] + 1.0", ""},            // no copy
+  };
+  for (const auto& [text, expected] : cases) {
+    auto s = gpu_schedule(text, "cuda");
+    const auto j = split(s, {s.loop("j"), {kInfer, 4}});
+    ASSERT_OK(j);
+    ASSERT_OK(bind(s, {s.loop("i"), "blockIdx.x"}));
+    ASSERT_OK(bind(s, {(*j)[0], "threadIdx.x"}));
+    ASSERT_OK(vectorize(s, {(*j)[1]}));
+    const auto program = lower_for_device(s.func(), *s.target());
+    ASSERT_OK(program);
+    const auto source = emit_cuda(*program);
+    ASSERT_OK(source);
+    EXPECT_EQ(source->find("*(const ") != std::string::npos, *expected != '\0') << *source;
+    EXPECT_NE(source->find(expected), std::string::npos) << *source;
+    EXPECT_SAME_ON_DEVICES(s);
+  }
+}
+
+// A thread that reads what it copied itself, where no barrier can stand, copies in the ordinary way.
+TEST(Cuda, CopiesThatNoBarrierFollowsAreNotAsynchronous) {
+  for (const bool is_async : {false, true}) {
+    auto s = gpu_schedule("for i in 64: for j in 32: B[i, j] = A[i, j] * 2.0", "cuda");
+    const auto loops = get_loops(s, {s.block("B")});
+    ASSERT_OK(loops);
+    ASSERT_OK(bind(s, {(*loops)[0], "threadIdx.x"}));
+    const auto copy = cache_read(s, {s.block("B"), 0, "shared", {}});
+    ASSERT_OK(copy);
+    ASSERT_OK(compute_at(s, {*copy, (*loops)[0]}));
+    const auto own = get_loops(s, {*copy});
+    ASSERT_OK(own);
+    const auto parts = split(s, {own->back(), {kInfer, 4}});
+    ASSERT_OK(parts);
+    ASSERT_OK(vectorize(s, {(*parts)[1]}));
+    if (is_async) {
+      ASSERT_OK(annotate(s, {(*parts)[1], "async_copy"}));
+    }
+    const auto program = lower_for_device(s.func(), *s.target());
+    ASSERT_OK(program);
+    const auto source = emit_cuda(*program);
+    ASSERT_OK(source);
+    EXPECT_EQ(testing::barriers_in(*program), 0);
+    EXPECT_EQ(source->find("cp.async"), std::string::npos) << *source;
+    EXPECT_SAME_ON_CUDA(s);
+  }
 }
 
 TEST(Cuda, CompilesWhereNvrtcIs) {

@@ -197,6 +197,49 @@ class Meeting {
   const ThreadShape& shape_;
 };
 
+bool is_async_copy(const ForNode& loop) {
+  return loop.annotations.find(kLanesKey) && loop.annotations.find(kAsyncCopyKey);
+}
+
+class AsyncStripper : public Mutator {
+ public:
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override { return e; }
+  Stmt rewrite(const Stmt& s) override {
+    const Stmt result = Mutator::rewrite(s);
+    const auto* loop = result ? result.as<ForNode>() : nullptr;
+    if (!loop || !is_async_copy(*loop)) return result;
+    return with(*loop, [](ForNode& f) { f.annotations.erase(kAsyncCopyKey); });
+  }
+};
+
+// Whether an asynchronous copy takes different values to one element, by a loop that its place does not depend on.
+class CopyRepeats : public Visitor {
+ public:
+  bool repeats(const Stmt& s) {
+    visit(s);
+    return found_;
+  }
+  using Visitor::visit;
+  void visit(const Stmt& s) override {
+    if (!s) return;
+    const auto* loop = s.as<ForNode>();
+    if (loop) loops_.push_back(loop);
+    const auto* target = s.as<StoreNode>();
+    if (target && !loops_.empty() && is_async_copy(*loops_.back()))
+      for (const ForNode* around : loops_) {
+        const auto uses = [&](const Expr& e) { return uses_var(e, around->var.get()); };
+        found_ |= uses(target->value) && std::ranges::none_of(target->indices, uses);
+      }
+    Visitor::visit(s);
+    if (loop) loops_.pop_back();
+  }
+
+ private:
+  std::vector<const ForNode*> loops_;
+  bool found_ = false;
+};
+
 class BarrierInserter {
  public:
   BarrierInserter(const ThreadShape& shape, const Target& target) : shape_(shape), target_(target), meeting_(shape) {}
@@ -253,7 +296,21 @@ class BarrierInserter {
     std::array<std::optional<int64_t>, 3> pinned;
     if (by_warp) pinned[0] = kWholeWarp;
     collect(s, pinned, all);
-    return {s, all, all, false, false};
+    if (std::ranges::none_of(all, [](const Access& a) { return a.is_async; })) return {s, all, all, false, false};
+    if (!meets_own_copies(s, all)) return {s, all, all, false, false};
+    // No barrier can stand between the copies and what meets them, so they are ordinary ones.
+    kept_.push_back(AsyncStripper().rewrite(s));
+    all.clear();
+    collect(kept_.back(), pinned, all);
+    return {kept_.back(), all, all, false, false};
+  }
+
+  // An asynchronous copy and something else in one statement touch the same buffer, or the copy writes elements twice.
+  static bool meets_own_copies(const Stmt& s, const Accesses& all) {
+    for (const Access& x : all)
+      for (const Access& y : all)
+        if (x.is_async && &x != &y && x.buffer == y.buffer) return true;
+    return CopyRepeats().repeats(s);
   }
 
   Effect sequence(const std::vector<Stmt>& stmts) {
@@ -314,8 +371,7 @@ class BarrierInserter {
     if (!written_.count(buffer.get()) || sharing_of(*buffer, target_) == Sharing::kThread) return;
     Access access{buffer, is_write, indices, loops_, pinned};
     access.loops.insert(access.loops.end(), inner_.begin(), inner_.end());
-    access.is_async = is_write && !inner_.empty() && inner_.back()->annotations.find(kLanesKey) &&
-                      inner_.back()->annotations.find(kAsyncCopyKey);
+    access.is_async = is_write && !inner_.empty() && is_async_copy(*inner_.back());
     for (const Access& known : found) {
       if (!(known.buffer == buffer) || known.is_write != is_write || known.loops != access.loops ||
           known.pinned != pinned)
@@ -384,6 +440,7 @@ class BarrierInserter {
   Meeting meeting_;
   std::unordered_set<const BufferNode*> written_;
   std::vector<const ForNode*> loops_, inner_;
+  std::vector<Stmt> kept_;  // loops are told apart by their addresses
   std::optional<Diagnostic> problem_;
 };
 
