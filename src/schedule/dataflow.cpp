@@ -76,13 +76,24 @@ std::string why_not_complete(const BlockNode& block, const BlockNode& scope, boo
     return fmt::format("iterator {} is not spatial", iter.var->name);
   }
   if (block.writes.empty()) return "it writes nothing";
-  for (const Region& region : block.writes) {
-    if (producers_of(scope, region.buffer.get()).size() != 1)
-      return fmt::format("it is not alone in writing {}", region.buffer->name);
-    if (!block.init && read_region(block, region.buffer.get()))
-      return fmt::format("it reads {}, which it writes", region.buffer->name);
+  const BlockNode* reader = nullptr;  // ahead of it
+  bool ahead = true;
+  for (const BlockNode* other : blocks_of(scope)) {
+    if (other == &block) {
+      ahead = false;
+      continue;
+    }
+    for (const Region& region : block.writes) {
+      if (write_region(*other, region.buffer.get()) && !other->annotations.find(kClearsPadLanes))
+        return fmt::format("it is not alone in writing {}", region.buffer->name);
+      if (ahead && !reader && read_region(*other, region.buffer.get())) reader = other;
+    }
   }
-  if (const BlockNode* reader = reader_ahead(block, scope); reader && checks("complete.readers"))
+  if (!block.init)
+    for (const Region& region : block.writes)
+      if (read_region(block, region.buffer.get()))
+        return fmt::format("it reads {}, which it writes", region.buffer->name);
+  if (reader && checks("complete.readers"))
     return fmt::format("block {} ahead of it reads what it writes", reader->name);
   return {};
 }

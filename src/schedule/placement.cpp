@@ -54,12 +54,14 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
 
 Result<> check_keeps_steps(const Schedule& s, const Move& move, const std::vector<Range>& ranges) {
   const Func& func = s.func();
+  const std::vector<const ForNode*> around = loops_around(func, move.block);
+  if (around.empty() || blocks_under(around.front()->body).size() == 1) return {};  // nothing is made there
   std::vector<const ForNode*> kept = loops_around(func, move.loop);
   kept.push_back(move.loop);
   Analyzer analyzer;
   analyzer.bind_params(func);
   bind_loops(analyzer, kept);
-  for (const ForNode* loop : loops_around(func, move.block)) {
+  for (const ForNode* loop : around) {
     if (std::ranges::find(kept, loop) == kept.end()) continue;
     bool same = true;
     for (size_t i = 0; i < ranges.size(); ++i) {

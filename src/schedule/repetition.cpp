@@ -108,8 +108,10 @@ bool changes_with(const Func& func, const BufferNode* buffer, const ForNode* loo
 }
 
 const ForNode* must_stay_below(const Func& func, const BlockNode& block, const StmtNode* place) {
+  const std::vector<const ForNode*> around = loops_around(func, &block);
+  if (around.empty() || blocks_under(around.front()->body).size() == 1) return nullptr;  // nothing is made there
   const std::vector<const ForNode*> kept = loops_around(func, place);
-  for (const ForNode* loop : loops_around(func, &block)) {
+  for (const ForNode* loop : around) {
     if (loop == place || std::ranges::find(kept, loop) != kept.end()) continue;
     for (const Region& read : block.reads)
       if (changes_with(func, read.buffer.get(), loop)) return loop;

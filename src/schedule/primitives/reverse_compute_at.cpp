@@ -158,6 +158,12 @@ Result<> check_source(const Schedule& s, const Move& move, const Source& source,
   return {};
 }
 
+// Whether the block runs in each iteration of the loop already.
+bool is_below(const BlockNode* block, const ForNode* loop) {
+  const std::vector<const BlockNode*> below = blocks_under(loop->body);
+  return std::ranges::find(below, block) != below.end();
+}
+
 Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseComputeAtArgs& args) {
   FETTLE_TRY(const Move move, plan_move(s, args.block, args.loop));
   const Func& func = s.func();
@@ -224,10 +230,9 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
       FETTLE_TRY_VOID(check_source(s, move, source, needed, &source == &lead ? of_lead : unknown));
   Expr predicate = tile.predicate;
   std::vector<const ForNode*> carried;
-  const std::vector<const ForNode*> already = loops_around(func, move.block);  // it runs in each of their steps
   for (const Source& source : sources)
     for (const ForNode* loop : carried_loops(*source.producer, source.outer))
-      if (std::ranges::find(carried, loop) == carried.end() && std::ranges::find(already, loop) == already.end()) {
+      if (std::ranges::find(carried, loop) == carried.end() && !is_below(move.block, loop)) {
         // A loop that moves through the output, too, has no step that is the last for all of it.
         for (const IterVar& iter : source.producer->iters)
           if (iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop->var.get()) &&
