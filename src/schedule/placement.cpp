@@ -45,7 +45,10 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
   if (!predicate_only_bounds(func, *move.block) && checks("move.predicate"))
     return fail_at(ErrorCode::E211, func, move.block,
                    fmt::format("the predicate of block {} does more than bound its iterators", move.block->name), {});
-  if (const ForNode* loop = must_stay_below(func, *move.block, move.loop); loop && checks("must_stay_below"))
+  const std::vector<const ForNode*> around = loops_around(func, move.block);
+  move.alone = around.empty() || blocks_under(around.front()->body).size() == 1;
+  const ForNode* loop = move.alone ? nullptr : must_stay_below(func, *move.block, move.loop);
+  if (loop && checks("must_stay_below"))
     return fail_at(
         ErrorCode::E211, func, move.block,
         fmt::format("block {} reads what each iteration of loop {} makes anew", move.block->name, loop->var->name), {});
@@ -54,14 +57,13 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
 
 Result<> check_keeps_steps(const Schedule& s, const Move& move, const std::vector<Range>& ranges) {
   const Func& func = s.func();
-  const std::vector<const ForNode*> around = loops_around(func, move.block);
-  if (around.empty() || blocks_under(around.front()->body).size() == 1) return {};  // nothing is made there
+  if (move.alone) return {};  // nothing is made there
   std::vector<const ForNode*> kept = loops_around(func, move.loop);
   kept.push_back(move.loop);
   Analyzer analyzer;
   analyzer.bind_params(func);
   bind_loops(analyzer, kept);
-  for (const ForNode* loop : around) {
+  for (const ForNode* loop : loops_around(func, move.block)) {
     if (std::ranges::find(kept, loop) == kept.end()) continue;
     bool same = true;
     for (size_t i = 0; i < ranges.size(); ++i) {

@@ -16,6 +16,7 @@ struct Move {
   const BlockNode* scope;
   std::vector<const BlockNode*> order;   // blocks of the scope, in program order
   std::vector<const BlockNode*> inside;  // those under the loop
+  bool alone = false;                    // below the block's own outermost loop
   /// Position in `order`.
   size_t index(const BlockNode* b) const;
   bool is_inside(const BlockNode* b) const;

@@ -48,9 +48,32 @@ std::vector<const ForNode*> untold(std::vector<const ForNode*> loops, const std:
   return loops;
 }
 
+// Whether a value of `e` tells those of the loops in it: i, or i_0 * 8 + i_1 with i_1 below 8, and so on. Adds these.
+bool tells(const Expr& e, const std::vector<const ForNode*>& loops, std::vector<const VarNode*>& told) {
+  const ExprNode* last = e.get();
+  if (const auto* sum = e.as<BinaryNode>(); sum && sum->op == BinaryOp::kAdd) {
+    last = sum->b.get();
+    const auto* tiles = sum->a.as<BinaryNode>();
+    const int64_t* size = tiles && tiles->op == BinaryOp::kMul ? as_int(tiles->b) : nullptr;
+    const auto loop = std::ranges::find_if(loops, [&](const ForNode* l) { return l->var.get() == last; });
+    const int64_t* extent = loop != loops.end() && is_zero((*loop)->min) ? as_int((*loop)->extent) : nullptr;
+    if (!size || !extent || *extent > *size || !tells(tiles->a, loops, told)) return false;
+  } else if (e.kind() != ExprKind::kVar) {
+    return false;
+  }
+  told.push_back(static_cast<const VarNode*>(last));
+  return true;
+}
+
 }  // namespace
 
 bool runs_once(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& loops) {
+  std::vector<const VarNode*> told;
+  for (const IterVar& iter : block.iters) tells(iter.binding, loops, told);
+  if (std::ranges::all_of(loops, [&](const ForNode* l) {
+        return is_one(l->extent) || std::ranges::find(told, l->var.get()) != told.end();
+      }))
+    return true;
   std::vector<Expr> bindings, extents;
   for (const IterVar& iter : block.iters) {
     bindings.push_back(iter.binding);

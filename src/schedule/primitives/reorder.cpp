@@ -141,13 +141,13 @@ bool repeats_in_steps(const Func& func, const BlockNode& block, const Stmt& body
   };
   const bool grows = more(now, was), shrinks = more(was, now);
   if (!grows && !shrinks) return false;
-  if (!carried_loops(block, loops_around(func, before.front())).empty()) return false;  // all are inside of a step
   const auto again = [&](std::vector<const ForNode*> loops) {
     const std::vector<const ForNode*> below = loops_between(body, &block);
     loops.insert(loops.end(), below.begin(), below.end());
     return !runs_once(func, block, loops);
   };
-  return (grows && again(now)) || (shrinks && again(was));
+  if (!(grows && again(now)) && !(shrinks && again(was))) return false;
+  return carried_loops(block, loops_around(func, before.front())).empty();  // else all are inside of a step
 }
 
 // A block whose instances must not change their order as the loops go from `before` to `after`, or null.
