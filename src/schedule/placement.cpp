@@ -9,6 +9,7 @@
 #include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "schedule/footprint.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/repetition.h"
 
@@ -60,24 +61,36 @@ Result<> check_keeps_steps(const Schedule& s, const Move& move, const std::vecto
   if (move.alone) return {};  // nothing is made there
   std::vector<const ForNode*> kept = loops_around(func, move.loop);
   kept.push_back(move.loop);
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, kept);
-  for (const ForNode* loop : loops_around(func, move.block)) {
+  const std::vector<const ForNode*> around = loops_around(func, move.block);
+  std::vector<const ForNode*> left;
+  std::ranges::copy_if(around, std::back_inserter(left),
+                       [&](const ForNode* loop) { return std::ranges::find(kept, loop) == kept.end(); });
+  // Of each iterator, what the block does where it is now, for the loops that it stays in.
+  Footprint now(func, kept, left);
+  Analyzer& analyzer = now.analyzer();
+  const auto stays_within = [&](const Range& range, const IterVar& iter) {
+    if (is_one(range.extent) && analyzer.can_prove_equal(range.min, iter.binding)) return true;
+    const auto done = now.of(Range{iter.binding, int_imm(1)});
+    return done && analyzer.can_prove(ge(range.min, done->min)) &&
+           analyzer.can_prove(le(range.min + range.extent, done->min + done->extent));
+  };
+  for (const ForNode* loop : around) {
     if (std::ranges::find(kept, loop) == kept.end()) continue;
-    bool same = true;
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      const IterVar& iter = move.block->iters[i];
-      if (!uses_var(iter.binding, loop->var.get())) continue;
-      same = same && is_one(ranges[i].extent) && analyzer.can_prove_equal(ranges[i].min, iter.binding);
-    }
-    if (same) continue;
-    for (const Region& read : move.block->reads)
-      if (changes_with(func, read.buffer.get(), loop) && checks("must_stay_below"))
+    bool within = true;
+    for (size_t i = 0; i < ranges.size() && within; ++i)
+      within =
+          !uses_var(move.block->iters[i].binding, loop->var.get()) || stays_within(ranges[i], move.block->iters[i]);
+    if (within) continue;
+    const std::vector<const BlockNode*> below = blocks_under(loop->body);
+    for (const Region& read : move.block->reads) {
+      const bool made_there = std::ranges::any_of(
+          below, [&](const BlockNode* block) { return write_region(*block, read.buffer.get()) != nullptr; });
+      if (made_there && checks("must_stay_below"))
         return fail_at(ErrorCode::E211, func, move.block,
-                       fmt::format("block {} reads what each iteration of loop {} makes anew, and would run in others",
+                       fmt::format("block {} reads what each iteration of loop {} makes, and would run in others",
                                    move.block->name, loop->var->name),
                        {});
+    }
   }
   return {};
 }

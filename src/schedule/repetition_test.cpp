@@ -97,5 +97,33 @@ TEST(Repetition, ABlockStaysBehindReadersOfTheStepBefore) {
   EXPECT_ERROR(reverse_compute_inline(s, {s.block("B")}), E214);
 }
 
+// Each iteration of k makes a row of P and adds it to S, which the last one hands on.
+TEST(Repetition, ABlockDoesNotReadWhatLaterIterationsMake) {
+  auto s = schedule_from(R"(
+func sums(A: f32[4, 6], D: f32[6] output):
+  alloc P: f32[4, 6]
+  alloc S: f32[6]
+  for k in 4:
+    for l in 6:
+      block P(vk: spatial[4] = k, vl: spatial[6] = l):
+        reads A[vk, vl]
+        writes P[vk, vl]
+        P[vk, vl] = A[vk, vl] * 2.0
+      block S(vk: reduce[4] = k, vl: spatial[6] = l):
+        reads P[vk, vl]
+        writes S[vl]
+        init:
+          S[vl] = 0.0
+        S[vl] = S[vl] + P[vk, vl]
+      for u in 1:
+        block D(vl: spatial[6] = l) where k == 3:
+          reads S[vl]
+          writes D[vl]
+          D[vl] = S[vl]
+)");
+  // Below u all of S would be made in each iteration, of rows that are not there yet.
+  EXPECT_ERROR(compute_at(s, {s.block("S"), inner_loop(s, "D")}), E211);
+}
+
 }  // namespace
 }  // namespace fettle
