@@ -173,12 +173,29 @@ Stmt wrap_loops(const std::vector<std::pair<Var, Range>>& loops, Stmt body) {
 }
 
 std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops) {
+  const auto used_by = [&](const ForNode* loop, bool spatial) {
+    return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
+      return (iter.kind == IterKind::kSpatial) == spatial && uses_var(iter.binding, loop->var.get());
+    });
+  };
+  // Whether a condition that says which steps there are asks for the loop.
+  const auto chooses = [&](const ForNode* loop) {
+    if (is_true(block.predicate) || used_by(loop, true)) return false;
+    return std::ranges::any_of(conjuncts(block.predicate), [&](const Expr& condition) {
+      if (!uses_var(condition, loop->var.get())) return false;
+      bool steps = false, places = false;
+      walk(condition, [&](const Expr& e) {
+        if (const auto* var = e.as<VarNode>())
+          for (const IterVar& iter : block.iters)
+            if (uses_var(iter.binding, var)) (iter.kind == IterKind::kSpatial ? places : steps) = true;
+        return true;
+      });
+      return steps && !places;
+    });
+  };
   std::vector<const ForNode*> carried;
   for (const ForNode* loop : loops)
-    if (std::ranges::any_of(block.iters, [&](const IterVar& iter) {
-          return iter.kind != IterKind::kSpatial && uses_var(iter.binding, loop->var.get());
-        }))
-      carried.push_back(loop);
+    if (used_by(loop, false) || chooses(loop)) carried.push_back(loop);
   return carried;
 }
 

@@ -113,6 +113,28 @@ func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
   EXPECT_SAME_RESULT(s);
 }
 
+// A loop that has no part in the sum's steps but that a guard asks for: the tile begins below it in one iteration alone.
+TEST(CacheInplace, AGuardChoosesTheStep) {
+  auto s = schedule_from(R"(
+func sums(A: f32[3, 1], B: f32[3] output):
+  for i in 3:
+    for k in 1:
+      block B(vi: spatial[3] = i, vk: reduce[1] = k):
+        reads A[vi, vk]
+        writes B[vi]
+        init:
+          B[vi] = 0.0
+        B[vi] = B[vi] + A[vi, vk]
+)");
+  const auto outer = split(s, {s.loop("k"), {kInfer, 8}, Tail::kGuard});
+  ASSERT_OK(outer);
+  const auto steps = split(s, {(*outer)[0], {kInfer, 5}, Tail::kGuard});
+  ASSERT_OK(steps);
+  ASSERT_OK(split(s, {(*outer)[1], {kInfer, 5}, Tail::kGuard}));
+  ASSERT_OK(cache_inplace(s, {s.block("B"), 0, (*steps)[1], "global"}));
+  EXPECT_SAME_RESULT(s);
+}
+
 // Below j the sums begin anew for each j: a tile that is cleared before j would add them all up.
 TEST(CacheInplace, E227WhatRunsAgain) {
   auto s = schedule_from(R"(

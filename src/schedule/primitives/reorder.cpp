@@ -211,7 +211,7 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   const std::span<const ForNode* const> were(chain.data() + first, end - first);
   if (were.size() > 64)
     return fail_at(ErrorCode::E207, s.func(), chain.front(), "more than 64 loops change their order", {});
-  if (const BlockNode* block = find_ordered(s.func(), chain.back()->body, were, moved);
+  if (const BlockNode* block = find_ordered(s.func(), chain[end - 1]->body, were, moved);
       block && checks("reorder.ordered"))
     return fail_at(ErrorCode::E210, s.func(), block, "the instances of block " + block->name + " are ordered", {});
   // Several blocks under the loops that move must not need each other across iterations.

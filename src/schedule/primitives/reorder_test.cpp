@@ -251,6 +251,10 @@ func again(A: f32[6, 4], B: f32[6] output):
   const LoopRef i = s.loop("i"), x = s.loop("x"), k = s.loop("k");
   EXPECT_ERROR(reorder(s, {{k, i, x}}), E210);
   EXPECT_ERROR(reorder(s, {{k, i}}), E210);
+  auto parts = s;  // what stays in its place counts, too
+  ASSERT_OK(split(parts, {x, {kInfer, 2}}));
+  ASSERT_OK(reorder(parts, {{parts.loop("x_0"), k, parts.loop("x_1")}}));
+  EXPECT_ERROR(reorder(parts, {{k, i}}), E210);
   auto inner = s;
   ASSERT_OK(reorder(inner, {{k, x}}));  // each of the two once
   EXPECT_SAME_RESULT(inner);
