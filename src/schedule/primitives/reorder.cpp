@@ -76,6 +76,22 @@ class LoopUses {
     return all;
   }
   uint64_t of(size_t iter) const { return used_[iter]; }
+  /// Those from the first one on, in this order, that takes the block from step to step; all where none does.
+  uint64_t from_first_step(std::span<const ForNode* const> order) const {
+    uint64_t steps = 0, result = 0;
+    if (is_true(block_.predicate)) {
+      for (size_t k = 0; k < used_.size(); ++k)
+        if (block_.iters[k].kind != IterKind::kSpatial) steps |= used_[k];
+    } else {  // conditions may take steps, too
+      for (const ForNode* loop : carried_loops(block_, {order.begin(), order.end()})) steps |= bit(loop);
+    }
+    bool begun = steps == 0;
+    for (const ForNode* loop : order) {
+      begun |= (steps & bit(loop)) != 0;
+      if (begun) result |= bit(loop);
+    }
+    return result;
+  }
   std::vector<const ForNode*> loops(uint64_t which) const {
     std::vector<const ForNode*> result;
     for (size_t i = 0; i < loops_.size(); ++i)
@@ -85,6 +101,8 @@ class LoopUses {
   uint64_t all() const { return loops_.size() == 64 ? ~uint64_t{0} : (uint64_t{1} << loops_.size()) - 1; }
 
  private:
+  uint64_t bit(const ForNode* loop) const { return uint64_t{1} << (std::ranges::find(loops_, loop) - loops_.begin()); }
+
   const BlockNode& block_;
   std::span<const ForNode* const> loops_;
   SmallVector<uint64_t, 8> used_;
@@ -129,24 +147,17 @@ bool in_same_order(const std::vector<const ForNode*>& loops, std::span<const For
 // Whether the loops that run inside of a reduction's steps change, and the block runs again below them then, or did: it
 // begins anew in its first step alone, so that all later ones would be added as often as they run.
 //   for i in 5: for x in 2: for k: B(i + x, k)   →   for k: for i in 5: for x in 2: B(i + x, k)
-bool repeats_in_steps(const Func& func, const BlockNode& block, const Stmt& body,
+bool repeats_in_steps(const Func& func, const BlockNode& block, const Stmt& body, const LoopUses& uses,
                       std::span<const ForNode* const> before, std::span<const ForNode* const> after) {
-  const auto steps = [&](std::span<const ForNode* const> loops) {
-    const std::vector<const ForNode*> all(loops.begin(), loops.end()), carried = carried_loops(block, all);
-    return carried.empty() ? all : std::vector<const ForNode*>(std::ranges::find(all, carried.front()), all.end());
-  };
-  const std::vector<const ForNode*> was = steps(before), now = steps(after);
-  const auto more = [](const std::vector<const ForNode*>& loops, const std::vector<const ForNode*>& others) {
-    return std::ranges::any_of(loops, [&](const ForNode* l) { return std::ranges::find(others, l) == others.end(); });
-  };
-  const bool grows = more(now, was), shrinks = more(was, now);
+  const uint64_t was = uses.from_first_step(before), now = uses.from_first_step(after);
+  const bool grows = (now & ~was) != 0, shrinks = (was & ~now) != 0;
   if (!grows && !shrinks) return false;
   const auto again = [&](std::vector<const ForNode*> loops) {
     const std::vector<const ForNode*> below = loops_between(body, &block);
     loops.insert(loops.end(), below.begin(), below.end());
     return !runs_once(func, block, loops);
   };
-  if (!(grows && again(now)) && !(shrinks && again(was))) return false;
+  if (!(grows && again(uses.loops(now))) && !(shrinks && again(uses.loops(was)))) return false;
   return carried_loops(block, loops_around(func, before.front())).empty();  // else all are inside of a step
 }
 
@@ -171,7 +182,7 @@ const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<cons
           !carried_loops(*block, {before.begin(), before.end()}).empty() &&
           !runs_once(func, *block, {before.begin(), before.end()}))
         found = block;
-      if (repeats_in_steps(func, *block, body, before, after)) found = block;
+      if (repeats_in_steps(func, *block, body, uses, before, after)) found = block;
     }
     if (const auto* block = x.as<BlockNode>())
       for (const IterVar& iter : block->iters) {
