@@ -1,0 +1,89 @@
+// Requests ahead of the reads that they are for.
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+#include "ir/visit.h"
+#include "lower/passes/passes.h"
+
+namespace fettle {
+namespace {
+
+Func with_prefetches(const std::string& text) {
+  const IrModule module = parse_module(text).value();
+  const Func func = module.funcs.begin()->second;
+  return with(func, [&](FuncNode& f) { f.body = insert_prefetches(func->body); });
+}
+
+// A tile of 4 rows of 32 is one run of 128 elements: each of the 32 turns of k asks for 4 of the next tile's. Since
+// four turns ask for the same line, it comes into all caches. The vectors of B do not move with i.
+TEST(InsertPrefetches, WhatTheNextTileReadsIsSpreadOverTheTurnsInside) {
+  EXPECT_EQ(to_text(with_prefetches(R"(lowered func f(A: f32[512], B: f32[512], C: f32[64] output):
+  for i in 4 {prefetch = 1}:
+    for k in 32:
+      for r in 4 unrolled:
+        for l in 16 vectorized:
+          C[i * 16 + l] = C[i * 16 + l] + A[i * 128 + r * 32 + k] * B[k * 16 + l]
+)")),
+            R"(lowered func f(A: f32[512], B: f32[512], C: f32[64] output):
+  for i in 4:
+    for k in 32:
+      prefetch.i32(&C[k + (i + 1) * 16], 3i32)
+      prefetch.i32(&A[k * 4 + (i + 1) * 128], 3i32)
+      for r in 4 unrolled:
+        for l in 16 vectorized:
+          C[i * 16 + l] = C[i * 16 + l] + A[i * 128 + r * 32 + k] * B[k * 16 + l]
+)");
+}
+
+TEST(InsertPrefetches, AnInnermostLoopAsksForItsOwnVectors) {
+  const std::string text = to_text(with_prefetches(R"(lowered func f(A: f32[512], B: f32[4096], C: f32[16] output):
+  for k in 64 {prefetch = 8}:
+    for l in 16 vectorized:
+      C[l] = C[l] + A[k] * B[k * 64 + l]
+)"));
+  EXPECT_NE(text.find("prefetch.i32(&B[(k + 8) * 64], 2i32)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("&A["), std::string::npos) << "single elements of one line: " << text;
+}
+
+// Behind each of the steps that make one iteration, so that none loads before its turn.
+TEST(InsertPrefetches, WhatIsNearIsAskedForBehindEachStep) {
+  EXPECT_EQ(to_text(with_prefetches(R"(lowered func f(A: f32[128], B: f32[4096], C: f32[32] output):
+  for k in 32:
+    for u in 4 unrolled {prefetch_near = 8}:
+      for l in 32 vectorized:
+        C[l] = C[l] + A[k * 4 + u] * B[k * 128 + u * 32 + l]
+)")),
+            R"(lowered func f(A: f32[128], B: f32[4096], C: f32[32] output):
+  for k in 32:
+    for u in 4 unrolled:
+      for l in 32 vectorized:
+        C[l] = C[l] + A[k * 4 + u] * B[k * 128 + u * 32 + l]
+      prefetch.i32(&B[k * 128 + (u + 8) * 32])
+      prefetch.i32(&B[k * 128 + (u + 8) * 32 + 16])
+)");
+}
+
+TEST(InsertPrefetches, LeavesAloneWhatIsNoRunOfMemory) {
+  const std::string text = to_text(with_prefetches(R"(lowered func f(A: f32[4096], C: f32[64] output):
+  for i in 4 {prefetch = 1}:
+    for k in 16:
+      for r in 4 unrolled:
+        C[i] = C[i] + A[i * 256 + r * 64 + k]
+)"));
+  EXPECT_EQ(text.find("&A["), std::string::npos) << text;
+}
+
+TEST(InsertPrefetches, LeavesAloneWhatAnIterationMakesItself) {
+  const std::string text = to_text(with_prefetches(R"(lowered func f(A: f32[4096], C: f32[64] output):
+  for i in 4 {prefetch = 1}:
+    for j in 16:
+      allocate T: f32[64]
+      T[i * 16 + j] = A[i * 16 + j]
+      C[i * 16 + j] = T[i * 16 + j]
+)"));
+  EXPECT_NE(text.find("&A["), std::string::npos) << text;
+  EXPECT_EQ(text.find("&T["), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace fettle
