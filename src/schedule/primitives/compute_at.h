@@ -18,7 +18,8 @@ namespace fettle {
 /// preserve_unit_loops: keep loops of extent 1, so that there is one for each iterator
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
 /// already
-///         E211 neither a complete nor a reduction block · E213 the block writes an output of the program
+///         E211 neither a complete nor a reduction block, or an iteration of a loop around would run other instances
+///         than now, of which it makes what they read · E213 the block writes an output of the program
 ///         E215 a consumer is not under the loop, or a producer of what the block reads would run after it
 ///         E216 what is needed cannot be told from how the block writes
 struct ComputeAtArgs {
