@@ -258,6 +258,10 @@ namespace {
 bool plainly_inside(const Expr& index, const Expr& extent, const PlainLoops& iters) {
   const int64_t* limit = as_int(extent);
   if (!limit) return false;
+  if (index.kind() == ExprKind::kVar)
+    return std::ranges::any_of(iters, [&](const PlainLoop& iter) {
+      return iter.var == index.get() && iter.min >= 0 && iter.min + iter.extent <= *limit;
+    });
   const Expr* whole = &index;
   const auto* n = index.as<BinaryNode>();
   const int64_t* by = n ? as_int(n->b) : nullptr;
@@ -316,11 +320,17 @@ Result<> check_accesses(const Func& func, const BlockNode& block) {
 
 bool has_pad_lanes(const BufferNode& buffer) {
   if (!buffer.layout) return false;
+  const auto elements = [](const std::vector<Expr>& shape) -> std::optional<int64_t> {
+    int64_t product = 1;
+    for (const Expr& e : shape)
+      if (const int64_t* n = as_int(e); !n || __builtin_mul_overflow(product, *n, &product)) return std::nullopt;
+    return product;
+  };
+  const auto x = elements(buffer.layout->logical_shape), y = elements(buffer.shape);
+  if (x && y) return *x != *y;
   Expr logical = 1, physical = 1;
   for (const Expr& e : buffer.layout->logical_shape) logical = logical * e;
   for (const Expr& e : buffer.shape) physical = physical * e;
-  const int64_t *x = as_int(logical), *y = as_int(physical);
-  if (x && y) return *x != *y;
   Analyzer analyzer;
   return !analyzer.can_prove_equal(logical, physical);
 }

@@ -472,6 +472,7 @@ ParallelCheck::Known& ParallelCheck::known_instances(size_t index) {
       return true;
     });
   std::vector<VarDomain> domains;
+  domains.reserve(site.loops.size());
   for (const ForNode* l : site.loops) {
     if (std::find(used.begin(), used.end(), l->var.get()) == used.end()) continue;
     domains.push_back({l->var, {l->min, l->extent}});
@@ -514,12 +515,20 @@ Result<> ParallelCheck::check(const ForNode& loop) {
   SmallVector<size_t, 16> under;
   for (size_t i = 0; i < sites_.size(); ++i)
     if (sites_[i].depth_of(&loop) >= 0) under.push_back(i);
-  // What one iteration touches of a region, once.
-  SmallVector<std::pair<const Region*, std::optional<PlainRegion>>, 4> met;
+  // What one iteration touches of a region, once; a reduction reads and writes the same.
+  struct Met {
+    size_t site;
+    const Region* region;
+    std::optional<PlainRegion> touched;
+  };
+  SmallVector<Met, 4> met;
   const auto plainly = [&](size_t i, const Region& region) {
     for (size_t at = 0; at < met.size(); ++at)
-      if (met[at].first == &region) return at;
-    met.emplace_back(&region, plain_region(sites_[i], region, static_cast<size_t>(sites_[i].depth_of(&loop)) + 1));
+      if (met[at].region == &region ||
+          (met[at].site == i && met[at].region->buffer == region.buffer && same_ranges(*met[at].region, region)))
+        return at;
+    const size_t depth = static_cast<size_t>(sites_[i].depth_of(&loop)) + 1;
+    met.push_back(Met{i, &region, plain_region(sites_[i], region, depth)});
     return met.size() - 1;
   };
   if (under.empty()) return refuse("no block is under it whose dependences could be known");
@@ -545,7 +554,7 @@ Result<> ParallelCheck::check(const ForNode& loop) {
         for (const Region& r : other.block->reads) {
           if (!(r.buffer == w.buffer) || (i == j && same_ranges(r, w))) continue;
           const size_t of_writer = plainly(i, w), of_other = plainly(j, r);
-          if (!plainly_holds(met[of_writer].second, met[of_other].second) &&
+          if (!plainly_holds(met[of_writer].touched, met[of_other].touched) &&
               !holds(touched(i, w, loop), touched(j, r, loop), w.buffer, analyzer_at(j)))
             return refuse(name_of(other) + " may read what " + name_of(writer) + " writes to " + w.buffer->name +
                           " in another iteration");
@@ -557,8 +566,8 @@ Result<> ParallelCheck::check(const ForNode& loop) {
         if (!v || writer.block->annotations.find(kClearsPadLanes) || other.block->annotations.find(kClearsPadLanes))
           continue;
         const size_t of_writer = plainly(i, w), of_other = plainly(j, *v);
-        if (plainly_holds(met[of_writer].second, met[of_other].second) &&
-            plainly_holds(met[of_other].second, met[of_writer].second))
+        if (plainly_holds(met[of_writer].touched, met[of_other].touched) &&
+            plainly_holds(met[of_other].touched, met[of_writer].touched))
           continue;
         const auto first = touched(i, w, loop), second = touched(j, *v, loop);
         const bool first_holds = holds(first, second, w.buffer, analyzer_at(j));

@@ -24,7 +24,8 @@ std::optional<PlainAccess> PlainAccess::of(const BlockSite& site, const Region& 
   PlainLoops loops;
   for (const ForNode* loop : site.loops)
     if (!add_plain_loop(loops, loop->var.get(), loop->min, loop->extent)) return std::nullopt;
-  PlainAccess access;
+  std::optional<PlainAccess> made(std::in_place);  // returned as it is
+  PlainAccess& access = *made;
   for (const PlainLoop& loop : loops) access.loops_.push_back({loop.extent});
 
   const BufferNode& buffer = *region.buffer;
@@ -35,11 +36,11 @@ std::optional<PlainAccess> PlainAccess::of(const BlockSite& site, const Region& 
     const int64_t* shape = as_int(buffer.shape[d]);
     const int64_t* width = as_int(region.ranges[d].extent);
     const int64_t* own_stride = buffer.strides.empty() ? &row : as_int(buffer.strides[d]);
-    PlainSum index;
+    Dimension& dimension = access.dimensions_.emplace_back();
+    PlainSum& index = dimension.index;
     if (!shape || !width || !own_stride || detail::is_inf(row) ||
         !add_plain(index, region.ranges[d].min, 1, site.block->iters, loops) || !is_plain(index, loops))
       return std::nullopt;
-    Dimension& dimension = access.dimensions_.emplace_back();
     dimension.extent = std::max<int64_t>(*width, 1);
     dimension.shape = *shape;
     for (size_t i = 0; i < loops.size(); ++i) dimension.steps.push_back(0);
@@ -52,12 +53,11 @@ std::optional<PlainAccess> PlainAccess::of(const BlockSite& site, const Region& 
       int64_t& step = dimension.steps[t.loop];
       step = detail::saturating_add(step, saturating_mul(extent - 1, t.coeff < 0 ? -t.coeff : t.coeff));
     }
-    dimension.index = std::move(index);
     row = saturating_mul(row, *shape);
   }
   access.ranges_ = std::move(loops);
   for (size_t i = 0; i < access.loops_.size(); ++i) access.loops_[i].moves |= strides[i] != 0;
-  return access;
+  return made;
 }
 
 std::optional<int64_t> PlainAccess::window_elems(std::span<const PlainAccess* const> accesses, size_t level) {

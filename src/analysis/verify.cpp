@@ -267,6 +267,13 @@ class Verifier {
 
   // An access to what is stored, as check_storage needs to know it.
   struct StoredAccess {
+    StoredAccess(int at, const BlockSite& block, const Region& region)
+        : site(at), buffer(region.buffer.get()), plain(PlainAccess::of(block, region)) {}
+    explicit StoredAccess(AccessFootprint footprint)
+        : site(footprint.site),
+          buffer(footprint.buffer.get()),
+          general(std::make_shared<const AccessFootprint>(std::move(footprint))) {}
+
     int site;
     const BufferNode* buffer;
     std::optional<PlainAccess> plain;
@@ -295,20 +302,14 @@ class Verifier {
       for (const std::vector<Region>* regions : {&sites_[i].block->reads, &sites_[i].block->writes})
         for (const Region& region : *regions) {
           if (std::ranges::find(buffers, region.buffer) == buffers.end()) continue;
-          auto plain = PlainAccess::of(sites_[i], region);
-          if (!plain) return general_accesses_of(buffers);
-          accesses.push_back({static_cast<int>(i), region.buffer.get(), std::move(plain), nullptr});
+          if (!accesses.emplace_back(static_cast<int>(i), sites_[i], region).plain) return general_accesses_of(buffers);
         }
     return accesses;
   }
 
   std::vector<StoredAccess> general_accesses_of(const std::vector<Buffer>& buffers) const {
     std::vector<StoredAccess> accesses;
-    for (AccessFootprint& a : access_footprints_of(func_, sites_, buffers)) {
-      const BufferNode* buffer = a.buffer.get();
-      const int site = a.site;
-      accesses.push_back({site, buffer, std::nullopt, std::make_shared<const AccessFootprint>(std::move(a))});
-    }
+    for (AccessFootprint& a : access_footprints_of(func_, sites_, buffers)) accesses.emplace_back(std::move(a));
     return accesses;
   }
 

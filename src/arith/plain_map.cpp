@@ -299,9 +299,9 @@ bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const Iter
     return sum.terms.size() <= kMostTerms;
   };
   if (e.kind() == ExprKind::kVar) {
-    if (const PlainLoop* loop = find_loop(loops, e.get())) return add_loop(*loop, nullptr);
     for (const IterVar& iter : iters)
       if (iter.var.get() == e.get()) return add_plain(sum, iter.binding, scale, {}, loops);
+    if (const PlainLoop* loop = find_loop(loops, e.get())) return add_loop(*loop, nullptr);
     sum.outer.add_term(e, scale);
     return true;
   }
@@ -535,8 +535,9 @@ std::optional<UnfusedLoops> unfused_loops(std::span<const IterVar> iters, std::s
   Digitizer digitizer(loops);
   for (const IterVar& iter : iters)
     if (!digitizer.note(iter.binding)) return std::nullopt;
+  if (!digitizer.found()) return std::nullopt;
   std::optional<UnfusedLoops> made(std::in_place);
-  if (!digitizer.found() || !digitizer.split(made->loops)) return std::nullopt;
+  if (!digitizer.split(made->loops)) return std::nullopt;
   made->iters.assign(iters.begin(), iters.end());
   for (IterVar& iter : made->iters) iter.binding = digitizer.rewritten(iter.binding);
   made->digits = digitizer.variables();

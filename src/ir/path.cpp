@@ -12,13 +12,30 @@ namespace {
 
 using Path = SmallVector<const Stmt*, 24>;
 
+bool has_children(StmtKind kind) {
+  return kind != StmtKind::kStore && kind != StmtKind::kEvaluate && kind != StmtKind::kCallFunc;
+}
+
+// Quickly: whether loops around a block of leaves are met, and the target is none of them. Steps look up a statement or
+// more each, and most of a program is not on the way.
+bool is_missed(const Stmt& from, const StmtNode* target) {
+  const StmtNode* node = from.get();
+  while (node && node != target && node->kind == StmtKind::kFor) node = static_cast<const ForNode*>(node)->body.get();
+  if (!node || node == target || node->kind != StmtKind::kBlock) return false;
+  const auto* block = static_cast<const BlockNode*>(node);
+  const auto misses = [&](const Stmt& s) { return !s || (s.get() != target && !has_children(s.kind())); };
+  return misses(block->init) && misses(block->body);
+}
+
 // Appends the way from `from` down to the target, both included; nothing where it is not there.
 bool find_path(const Stmt& from, const StmtNode* target, Path& path) {
+  if (is_missed(from, target)) return false;
   const size_t before = path.size();
   const Stmt* s = &from;
   while (*s) {
-    path.push_back(s);
     const StmtNode* node = s->get();
+    if (node != target && !has_children(node->kind)) break;
+    path.push_back(s);
     if (node == target) return true;
     switch (node->kind) {
       case StmtKind::kFor:

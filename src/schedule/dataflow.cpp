@@ -13,13 +13,31 @@
 
 namespace fettle {
 
+namespace {
+
+// By hand: steps ask this again and again.
+void collect_blocks(const Stmt& s, std::vector<const BlockNode*>& blocks) {
+  const Stmt* at = &s;
+  while (*at && at->kind() == StmtKind::kFor) at = &at->as<ForNode>()->body;
+  if (!*at) return;
+  if (const auto* block = at->as<BlockNode>()) {
+    blocks.push_back(block);
+  } else if (const auto* sequence = at->as<SeqNode>()) {
+    for (const Stmt& child : sequence->stmts) collect_blocks(child, blocks);
+  } else if (at->kind() != StmtKind::kStore) {
+    walk(*at, [&](const Stmt& x) {
+      const auto* below = x.as<BlockNode>();
+      if (below) blocks.push_back(below);
+      return below == nullptr;
+    });
+  }
+}
+
+}  // namespace
+
 std::vector<const BlockNode*> blocks_under(const Stmt& s) {
   std::vector<const BlockNode*> blocks;
-  walk(s, [&](const Stmt& x) {
-    const auto* block = x.as<BlockNode>();
-    if (block) blocks.push_back(block);
-    return block == nullptr;
-  });
+  collect_blocks(s, blocks);
   return blocks;
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/small_vector.h"
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 
@@ -172,30 +173,49 @@ Stmt wrap_loops(const std::vector<std::pair<Var, Range>>& loops, Stmt body) {
   return body;
 }
 
-std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops) {
-  const auto used_by = [&](const ForNode* loop, bool spatial) {
-    return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
-      return (iter.kind == IterKind::kSpatial) == spatial && uses_var(iter.binding, loop->var.get());
+namespace {
+
+// Of each of some loops: whether bindings use it.
+using LoopsUsed = SmallVector<bool, 24>;
+
+// By the bindings of the spatial iterators, or of all others.
+LoopsUsed loops_used(const BlockNode& block, const std::vector<const ForNode*>& loops, bool spatial) {
+  LoopsUsed used;
+  for (size_t i = 0; i < loops.size(); ++i) used.push_back(false);
+  for (const IterVar& iter : block.iters) {
+    if ((iter.kind == IterKind::kSpatial) != spatial) continue;
+    walk(iter.binding, [&](const Expr& e) {
+      for (size_t i = 0; i < loops.size() && e.kind() == ExprKind::kVar; ++i)
+        if (loops[i]->var.get() == e.get()) used[i] = true;
+      return true;
     });
-  };
+  }
+  return used;
+}
+
+}  // namespace
+
+std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops) {
+  const LoopsUsed steps = loops_used(block, loops, false);
   // Whether a condition that says which steps there are asks for the loop.
   const auto chooses = [&](const ForNode* loop) {
-    if (is_true(block.predicate) || used_by(loop, true)) return false;
     return std::ranges::any_of(conjuncts(block.predicate), [&](const Expr& condition) {
       if (!uses_var(condition, loop->var.get())) return false;
-      bool steps = false, places = false;
+      bool asks_steps = false, asks_places = false;
       walk(condition, [&](const Expr& e) {
         if (const auto* var = e.as<VarNode>())
           for (const IterVar& iter : block.iters)
-            if (uses_var(iter.binding, var)) (iter.kind == IterKind::kSpatial ? places : steps) = true;
+            if (uses_var(iter.binding, var)) (iter.kind == IterKind::kSpatial ? asks_places : asks_steps) = true;
         return true;
       });
-      return steps && !places;
+      return asks_steps && !asks_places;
     });
   };
+  const bool conditional = !is_true(block.predicate);
+  const LoopsUsed spatial = conditional ? loops_used(block, loops, true) : LoopsUsed();
   std::vector<const ForNode*> carried;
-  for (const ForNode* loop : loops)
-    if (used_by(loop, false) || chooses(loop)) carried.push_back(loop);
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (steps[i] || (conditional && !spatial[i] && chooses(loops[i]))) carried.push_back(loops[i]);
   return carried;
 }
 
@@ -219,6 +239,12 @@ Expr translate(const Expr& condition, Footprint& footprint, const std::vector<Fo
   if (!footprint.is_inner(condition)) return condition;
   const auto* compare = condition.as<BinaryNode>();
   if (!compare || compare->a.dtype() != kI64) return nullptr;
+  // A loop that is an inner part by itself takes another name, and that is all.
+  if (compare->a.kind() == ExprKind::kVar && !footprint.is_inner(compare->b))
+    for (size_t i = 0; i < splits.size(); ++i)
+      if (splits[i].inner.terms.size() == 1 && splits[i].inner_min == 0 &&
+          splits[i].inner.terms.front().expr == compare->a && splits[i].inner.terms.front().coeff == 1)
+        return binary(compare->op, vars[i], footprint.analyzer().simplify(compare->b));
   LinearForm form = footprint.analyzer().linear(compare->a);
   form.add(footprint.analyzer().linear(compare->b), -1);
   for (size_t i = 0; i < splits.size(); ++i) {
@@ -248,11 +274,9 @@ std::vector<const IterVar*> spatial_iters(const BlockNode& block) {
 // first of their values, if for any.
 VarMap idle_loops(const BlockNode& block, const std::vector<const ForNode*>& inner) {
   VarMap idle;
-  for (const ForNode* loop : inner) {
-    const bool used =
-        std::ranges::any_of(block.iters, [&](const IterVar& i) { return uses_var(i.binding, loop->var.get()); });
-    if (!used) idle[loop->var.get()] = substitute(loop->min, idle);
-  }
+  const LoopsUsed spatial = loops_used(block, inner, true), steps = loops_used(block, inner, false);
+  for (size_t i = 0; i < inner.size(); ++i)
+    if (!spatial[i] && !steps[i]) idle[inner[i]->var.get()] = substitute(inner[i]->min, idle);
   return idle;
 }
 

@@ -75,16 +75,23 @@ class LoopUses {
       if (block_.iters[k].kind == kind) all |= used_[k];
     return all;
   }
+  uint64_t of_all_but(IterKind kind) const {
+    uint64_t all = 0;
+    for (size_t k = 0; k < used_.size(); ++k)
+      if (block_.iters[k].kind != kind) all |= used_[k];
+    return all;
+  }
   uint64_t of(size_t iter) const { return used_[iter]; }
-  /// Those from the first one on, in this order, that takes the block from step to step; all where none does.
-  uint64_t from_first_step(std::span<const ForNode* const> order) const {
-    uint64_t steps = 0, result = 0;
-    if (is_true(block_.predicate)) {
-      for (size_t k = 0; k < used_.size(); ++k)
-        if (block_.iters[k].kind != IterKind::kSpatial) steps |= used_[k];
-    } else {  // conditions may take steps, too
-      for (const ForNode* loop : carried_loops(block_, {order.begin(), order.end()})) steps |= bit(loop);
-    }
+  /// Those that take the block from step to step.
+  uint64_t steps() const {
+    if (is_true(block_.predicate)) return of_all_but(IterKind::kSpatial);
+    uint64_t steps = 0;  // conditions may take steps, too
+    for (const ForNode* loop : carried_loops(block_, {loops_.begin(), loops_.end()})) steps |= bit(loop);
+    return steps;
+  }
+  /// Those from the first one on, in this order, that is one of `steps`; all where there are none.
+  uint64_t from_first(uint64_t steps, std::span<const ForNode* const> order) const {
+    uint64_t result = 0;
     bool begun = steps == 0;
     for (const ForNode* loop : order) {
       begun |= (steps & bit(loop)) != 0;
@@ -149,7 +156,8 @@ bool in_same_order(const std::vector<const ForNode*>& loops, std::span<const For
 //   for i in 5: for x in 2: for k: B(i + x, k)   →   for k: for i in 5: for x in 2: B(i + x, k)
 bool repeats_in_steps(const Func& func, const BlockNode& block, const Stmt& body, const LoopUses& uses,
                       std::span<const ForNode* const> before, std::span<const ForNode* const> after) {
-  const uint64_t was = uses.from_first_step(before), now = uses.from_first_step(after);
+  const uint64_t steps = uses.steps();
+  const uint64_t was = uses.from_first(steps, before), now = uses.from_first(steps, after);
   const bool grows = (now & ~was) != 0, shrinks = (was & ~now) != 0;
   if (!grows && !shrinks) return false;
   const auto again = [&](std::vector<const ForNode*> loops) {

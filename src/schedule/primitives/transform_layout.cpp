@@ -26,6 +26,7 @@ class LayoutRewriter : public Mutator {
   Buffer rewrite(const Buffer& buffer) override { return buffer == from_ ? to_ : buffer; }
 
   Expr rewrite(const Expr& e) override {
+    if (!e || e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return e;
     const auto* source = e.as<LoadNode>();
     if (source && source->buffer == from_) return load(to_, mapped(source->indices), rewrite(source->mask));
     const auto* pointer = e.as<AddressNode>();
