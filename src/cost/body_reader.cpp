@@ -104,6 +104,8 @@ void BodyReader::read(const Stmt& s) {
 
 void BodyReader::finish(CostNode& node) {
   node.kind = CostNode::Kind::kBody;
+  node.asked_near = std::move(asked_near_);
+  node.asked_far = std::move(asked_far_);
   std::sort(registers_.begin(), registers_.end(), [](const RegisterUse& a, const RegisterUse& b) {
     return a.buffer != b.buffer ? std::less<>()(a.buffer, b.buffer) : a.at < b.at;
   });
@@ -314,7 +316,12 @@ void BodyReader::read_value(const Expr& e) {
     case ExprKind::kCall: {
       const auto* n = e.as<CallNode>();
       if (n->name == "prefetch") {  // takes a load's place, of which there are enough
-        (n->args.size() > 1 ? work_.far_requests : work_.near_requests) += copies_;
+        const bool far = n->args.size() > 1;
+        (far ? work_.far_requests : work_.near_requests) += copies_;
+        const auto* address = n->args.empty() ? nullptr : n->args[0].as<AddressNode>();
+        const int buffer = address ? context_.place(address->buffer.get()).buffer : -1;
+        std::vector<int>& asked = far ? asked_far_ : asked_near_;
+        if (address && std::ranges::find(asked, buffer) == asked.end()) asked.push_back(buffer);
         return;
       }
       const auto saved = std::pair(counts_, copies_);

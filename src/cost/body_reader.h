@@ -85,6 +85,7 @@ class BodyReader {
   std::vector<Group> groups_;
   std::vector<RegisterUse> registers_;
   std::vector<uint64_t> seen_calls_;
+  std::vector<int> asked_near_, asked_far_;
   bool broadcast_ = false;
 };
 

@@ -16,8 +16,9 @@ double together(double work, double movement, double sharpness) {
   return most * std::pow(std::pow(work / most, sharpness) + std::pow(movement / most, sharpness), 1 / sharpness);
 }
 
-// Of the time that lines arrive late: what is left of it where they are asked for.
-constexpr double kAskedShows = 0.25;
+// Of the time that lines arrive late, measured where nothing else is read: what is left of it where they are asked for,
+// and what becomes of it for panels from beyond the second-level cache, beside all else that a register tile reads.
+constexpr double kAskedShows = 0.25, kSuddenShows = 3;
 
 class Estimator {
  public:
@@ -30,20 +31,18 @@ class Estimator {
     const double crowd = 1 + 0.4 * (threads_ - 1);  // on what threads share
     for (size_t i = 0; i < nests.size(); ++i) {
       const double work_before = out_.step_s + out_.edge_s + out_.plain_s, calls_before = out_.calls;
-      const double near_before = out_.near_requests, far_before = out_.far_requests;
       visit(*nests[i], 1, 0, nullptr, false);
       const double work_s = out_.step_s + out_.edge_s + out_.plain_s - work_before;
-      const bool asks_near = out_.near_requests > near_before, asks_far = out_.far_requests > far_before;
       std::array<double, kSources> move_s{}, late_s{};
       double move_all_s = 0;
       for (size_t level = 0; level < kSources; ++level) {
         const double lines = traffic[i].read[level] + traffic[i].written[level];
         const double weighted = traffic[i].read[level] + costs_.write_weight[level] * traffic[i].written[level];
         move_s[level] = weighted * costs_.line_cycles[level] / costs_.hz * (level + 1 == kSources ? crowd : 1);
+        const double late = lines - (1 - kAskedShows) * traffic[i].asked[level] +
+                            (level > 0 ? kSuddenShows - 1 : 0) * traffic[i].sudden[level];
         late_s[level] =
-            (lines * costs_.latency_cycles[level] * ((level == 0 ? asks_near : asks_far) ? kAskedShows : 1) +
-             traffic[i].edge[level] * costs_.edge_line_cycles[level]) /
-            costs_.hz;
+            (late * costs_.latency_cycles[level] + traffic[i].edge[level] * costs_.edge_line_cycles[level]) / costs_.hz;
         out_.edge_lines[level] += traffic[i].edge[level];
         move_all_s += move_s[level];
         out_.read_lines[level] += traffic[i].read[level];

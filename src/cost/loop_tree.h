@@ -68,6 +68,7 @@ struct CostNode {
   std::vector<AtomVariant> variants;
   Work work;
   std::vector<Stream> streams;
+  std::vector<int> asked_near, asked_far;  // kBody: the buffers that its prefetches name
 };
 
 struct CostBuffer {

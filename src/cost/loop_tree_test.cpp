@@ -207,5 +207,31 @@ entry lowered func f(A: f32[4194304], B: f32[4096], C: f32[16384] output):
   EXPECT_NEAR(read, 1024 * 256 + 256, 600);
 }
 
+TEST(Traffic, APanelFromFarAwayIsSuddenUnlessItIsAskedFor) {
+  // A panel of 4 MB, a line a step, beside rows of 4 bytes a step.
+  const auto step = [](const std::string& request) {
+    return tree_of(R"(
+entry lowered func f(A: f32[65536], B: f32[1048576], C: f32[16] output):
+  allocate c: f32[16] @register
+  c[ramp(0, 1, 16)] = broadcast(0.0, 16)
+  for k in 65536:
+    c[ramp(0, 1, 16)] = c[ramp(0, 1, 16)] + broadcast(A[k], 16) * B[ramp(k * 16, 1, 16)]
+)" + request + "  C[ramp(0, 1, 16)] = c[ramp(0, 1, 16)]\n");
+  };
+  const MachineCosts costs;
+  const auto of = [&](const std::string& request) { return traffic_of_nests(step(request), costs, 1).at(1); };
+  const Traffic silent = of(""), far = of("    prefetch.i32(&B[k * 16 + 4096], 3i32)\n"),
+                near = of("    prefetch.i32(&B[k * 16 + 128])\n");
+  const Traffic rows = of("    prefetch.i32(&A[k + 4096], 3i32)\n");
+  EXPECT_NEAR(silent.sudden[1], 65536, 16);
+  EXPECT_EQ(silent.asked[1], 0);
+  EXPECT_EQ(far.sudden[1], 0);
+  EXPECT_NEAR(far.asked[1], 65536, 16);
+  EXPECT_EQ(far.asked[0], 0);
+  EXPECT_NEAR(near.sudden[1], 65536, 16);
+  EXPECT_NEAR(rows.sudden[1], 65536, 16);
+  EXPECT_LT(rows.asked[1], 8192);
+}
+
 }  // namespace
 }  // namespace fettle

@@ -248,6 +248,22 @@ void find_written(const CostNode& node, std::vector<bool>& written) {
   for (const CostNode& child : node.children) find_written(child, written);
 }
 
+// Buffers of which steps of register tiles read a line or more each: panels.
+void find_panels(const CostNode& node, std::vector<bool>& panels) {
+  if (node.work.fma > 0 && node.work.accumulators > 0)
+    for (const Stream& stream : node.streams)
+      if (!stream.is_write && !stream.step_bytes.empty() && std::abs(stream.step_bytes.back()) >= kLine)
+        panels[static_cast<size_t>(stream.buffer)] = true;
+  for (const CostNode& child : node.children) find_panels(child, panels);
+}
+
+// Buffers that prefetches name.
+void find_asked(const CostNode& node, std::vector<bool>& near, std::vector<bool>& far) {
+  for (const int buffer : node.asked_near) near[static_cast<size_t>(buffer)] = true;
+  for (const int buffer : node.asked_far) far[static_cast<size_t>(buffer)] = true;
+  for (const CostNode& child : node.children) find_asked(child, near, far);
+}
+
 void find_edges(const CostNode& node, bool in_atom, std::vector<bool>& edge) {
   if (node.kind == CostNode::Kind::kBody && in_atom) {
     for (const Stream& stream : node.streams)
@@ -276,9 +292,13 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
   std::vector<Traffic> result(nests.size());
   Footprints footprints(tree, threads);
   for (size_t i = 0; i < nests.size(); ++i) {
-    std::vector<bool> written(tree.buffers.size(), false), edge(tree.buffers.size(), false);
+    const std::vector<bool> none(tree.buffers.size(), false);
+    std::vector<bool> written = none, edge = none, near = none, far = none, panels = none;
     find_written(*nests[i], written);
     find_edges(*nests[i], false, edge);
+    find_asked(*nests[i], near, far);
+    find_panels(*nests[i], panels);
+    std::array<double, kSources> near_lines{}, far_lines{}, sudden{};
     for (int level = 0; level < kSources; ++level) {
       const double capacity = costs.capacity_bytes[static_cast<size_t>(level)];
       Misses misses(footprints, capacity, kRunLines[static_cast<size_t>(level)]);
@@ -293,15 +313,23 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
         for (size_t b = 0; b < kept.size(); ++b)
           if (before.lines[b] > 0) kept[b] = std::max(kept[b], both);
       }
-      for (size_t b = 0; b < lines.size(); ++b)
-        (edge[b]      ? result[i].edge
-         : written[b] ? result[i].written
-                      : result[i].read)[static_cast<size_t>(level)] += lines[b] * (1 - kept[b]);
+      for (size_t b = 0; b < lines.size(); ++b) {
+        const double missed = lines[b] * (1 - kept[b]);
+        const auto at = static_cast<size_t>(level);
+        (edge[b] ? result[i].edge : written[b] ? result[i].written : result[i].read)[at] += missed;
+        if (!edge[b] && near[b]) near_lines[at] += missed;
+        if (!edge[b] && far[b]) far_lines[at] += missed;
+        if (!edge[b] && panels[b] && !(level == 0 ? near[b] : far[b]))
+          sudden[at] += std::min(missed, footprints.total(*nests[i]).lines[b]);
+      }
     }
     // Entering a level → coming from the next one.
-    for (auto* lines : {&result[i].read, &result[i].written, &result[i].edge})
+    for (auto* lines : {&result[i].read, &result[i].written, &result[i].edge, &near_lines, &far_lines, &sudden})
       for (size_t level = 0; level + 1 < kSources; ++level)
         (*lines)[level] = std::max(0.0, (*lines)[level] - (*lines)[level + 1]);
+    result[i].asked = far_lines;
+    result[i].asked[0] = near_lines[0];
+    result[i].sudden = sudden;
   }
   return result;
 }

@@ -12,6 +12,9 @@ namespace fettle {
 /// Lines that a part of a kernel brings into the first-level cache, by where they come from.
 struct Traffic {
   std::array<double, kSources> read{}, written{};
+  std::array<double, kSources> asked{};  // of these, lines that prefetches name, for that cache
+  std::array<double, kSources>
+      sudden{};                         // lines that nobody asks for of what register tiles read a line or more a step
   std::array<double, kSources> edge{};  // of buffers that atoms read outside of their loops; not in the others
 };
 
