@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "cost/atoms.h"
 #include "cost/canonical_atoms.h"
 #include "cost/traffic.h"
@@ -231,6 +233,24 @@ entry lowered func f(A: f32[65536], B: f32[1048576], C: f32[16] output):
   EXPECT_NEAR(near.sudden[1], 65536, 16);
   EXPECT_NEAR(rows.sudden[1], 65536, 16);
   EXPECT_LT(rows.asked[1], 8192);
+}
+
+TEST(Traffic, SlicesAPageApartShareSets) {
+  // 1 KB of each of 512 rows, walked eight times: half of L2 holds them, but where rows lie 4 KB apart they share a
+  // quarter of its sets.
+  const auto walked = [](int pitch) {
+    return traffic_of_nests(tree_of(fmt::format(R"(
+entry lowered func f(A: f32[1048576], B: f32[16] output):
+  for p in 8:
+    for i in 512:
+      for j in 16:
+        B[ramp(0, 1, 16)] = B[ramp(0, 1, 16)] + A[ramp(i * {} + j * 16, 1, 16)]
+)",
+                                                pitch)),
+                            MachineCosts{}, 1)[0];
+  };
+  EXPECT_EQ(walked(1088).read[1], 0);
+  EXPECT_NEAR(walked(1024).read[1], 8 * 512 * (16 + 2), 16);  // two more where each run begins
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <numeric>
 
 #include "base/pointer_map.h"
 #include "base/small_vector.h"
@@ -10,7 +11,7 @@
 namespace fettle {
 namespace {
 
-constexpr double kLine = 64;
+constexpr double kLine = 64, kPage = 4096;
 // Where lines that lie side by side begin, nobody fetched ahead, and behind their end lines come for nothing: as many
 // as these, from each source. By what made 45 tasks' candidates rank best.
 constexpr std::array<double, kSources> kRunLines = {0.3, 2, 2};
@@ -26,6 +27,7 @@ PerBuffer filled(size_t n, double value) {
 struct Box {
   int buffer;
   double low, high, lines, runs;
+  double crowding;  // all sets of a cache over those that the lines can lie in: as many times they fill those
   bool is_write;
 };
 
@@ -77,7 +79,9 @@ class Footprints {
 
   struct Total {
     PerBuffer lines, runs;  // distinct
-    double bytes = 0;
+    double bytes = 0, crowded_bytes = 0;
+    /// Beyond the first level; there, rows in conflict are counted with the steps.
+    double held(bool outer) const { return outer ? crowded_bytes : bytes; }
   };
   /// Remembered: a node has one place.
   const Total& total(const CostNode& node) {
@@ -96,22 +100,25 @@ class Footprints {
     const size_t n = tree_.buffers.size();
     result.lines = filled(n, 0);
     result.runs = filled(n, 0);
-    PerBuffer low = filled(n, INFINITY), high = filled(n, -INFINITY);
+    PerBuffer low = filled(n, INFINITY), high = filled(n, -INFINITY), crowded = filled(n, 0);
     for (const Box& box : boxes_) {
       const auto b = static_cast<size_t>(box.buffer);
       result.lines[b] += box.lines;
+      crowded[b] += box.lines * box.crowding;
       result.runs[b] += box.runs;
       low[b] = std::min(low[b], box.low);
       high[b] = std::max(high[b], box.high);
     }
     for (size_t b = 0; b < n; ++b) {
       if (result.lines[b] == 0) continue;
+      const double crowding = crowded[b] / result.lines[b];
       result.lines[b] = std::min(result.lines[b], (high[b] - low[b]) / kLine + 1);
       if (tree_.buffers[b].bytes > 0)
         result.lines[b] = std::min(result.lines[b], std::ceil(tree_.buffers[b].bytes / kLine) + 1);
       // Few lines between the runs: they are as good as one.
       result.runs[b] = std::min(result.runs[b], std::max(1.0, (high[b] - low[b]) / kLine + 1 - result.lines[b]));
       result.bytes += result.lines[b] * kLine;
+      result.crowded_bytes += result.lines[b] * kLine * crowding;
     }
     return result;
   }
@@ -158,7 +165,12 @@ class Footprints {
     }
     const double whole = std::floor(run / kLine);
     const double lines = std::max(1.0, whole + (run - whole * kLine > 0 ? (whole > 0 ? 0.5 : 1) : 0));
-    return {stream.buffer, low, high, segments * lines, segments, stream.is_write};
+    double step = kPage;  // runs begin at multiples of it
+    for (size_t i = 0; i < n; ++i)
+      if (dims[i].stride > std::max(run, kLine) && dims[i].count > 1)
+        step = static_cast<double>(std::gcd(static_cast<int64_t>(step), static_cast<int64_t>(dims[i].stride)));
+    const double crowding = segments > 1 ? std::max(1.0, step / (kLine * std::ceil(lines))) : 1;
+    return {stream.buffer, low, high, segments * lines, segments, crowding, stream.is_write};
   }
 
   // Accesses of one place by several pieces count once. Only the latest are compared.
@@ -195,8 +207,8 @@ double fits(double bytes, double capacity) {
 class Misses {
  public:
   /// run_lines: what the beginning of a run costs, in lines.
-  Misses(Footprints& footprints, double capacity, double run_lines)
-      : footprints_(footprints), capacity_(capacity), run_lines_(run_lines) {}
+  Misses(Footprints& footprints, bool outer, double capacity, double run_lines)
+      : footprints_(footprints), outer_(outer), capacity_(capacity), run_lines_(run_lines) {}
 
   /// Lines of each buffer that one run of `node` brings into the cache, which holds nothing before.
   PerBuffer of(const CostNode& node) {
@@ -204,7 +216,7 @@ class Misses {
     const Footprints::Total& all = footprints_.total(node);
     PerBuffer all_lines = all.lines;
     for (size_t b = 0; b < all_lines.size(); ++b) all_lines[b] += run_lines_ * all.runs[b];
-    const double whole = fits(all.bytes, capacity_);
+    const double whole = fits(all.held(outer_), capacity_);
     if (whole == 1 || node.kind == CostNode::Kind::kBody) return all_lines;
     PerBuffer lines = filled(all_lines.size(), 0);
     const auto add = [&](const PerBuffer& more, double scale) {
@@ -214,7 +226,7 @@ class Misses {
       case CostNode::Kind::kLoop: {
         const double extent = footprints_.extent_of(node);
         extents.push_back(extent);
-        const double kept = fits(footprints_.total(node.children[0]).bytes, capacity_);
+        const double kept = fits(footprints_.total(node.children[0]).held(outer_), capacity_);
         if (kept > 0) add(all_lines, kept);
         if (kept < 1) add(of(node.children[0]), (1 - kept) * extent);
         extents.pop_back();
@@ -239,6 +251,7 @@ class Misses {
 
  private:
   Footprints& footprints_;
+  const bool outer_;
   const double capacity_, run_lines_;
 };
 
@@ -301,15 +314,15 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
     std::array<double, kSources> near_lines{}, far_lines{}, sudden{};
     for (int level = 0; level < kSources; ++level) {
       const double capacity = costs.capacity_bytes[static_cast<size_t>(level)];
-      Misses misses(footprints, capacity, kRunLines[static_cast<size_t>(level)]);
+      Misses misses(footprints, level > 0, capacity, kRunLines[static_cast<size_t>(level)]);
       // What the whole kernel touches, or this nest and the one before it, may be in the cache still.
-      const double warm = fits(footprints.total(tree.root).bytes, capacity);
+      const double warm = fits(footprints.total(tree.root).held(level > 0), capacity);
       const PerBuffer lines = misses.of(*nests[i]);
       PerBuffer kept = filled(lines.size(), warm);
       if (i > 0 && warm < 1) {
         const Footprints::Total& before = footprints.total(*nests[i - 1]);
         const Footprints::Total& own = footprints.total(*nests[i]);
-        const double both = fits(before.bytes + own.bytes, capacity);
+        const double both = fits(before.held(level > 0) + own.held(level > 0), capacity);
         for (size_t b = 0; b < kept.size(); ++b)
           if (before.lines[b] > 0) kept[b] = std::max(kept[b], both);
       }
