@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/parallel_check.h"
 #include "ir/text.h"
 
 namespace fettle {

@@ -90,6 +90,8 @@ const BlockSite* find_site(const std::vector<BlockSite>& sites, std::string_view
   return nullptr;
 }
 
+std::string name_of(const BlockSite& site) { return "block " + site.block->name; }
+
 std::vector<VarDomain> loop_domains(const BlockSite& site, size_t first) {
   std::vector<VarDomain> domains;
   for (size_t i = first; i < site.loops.size(); ++i)

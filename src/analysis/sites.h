@@ -32,6 +32,8 @@ namespace fettle {
 std::vector<BlockSite> block_sites(const Func& func);
 /// The site of the block named `name`, or null.
 const BlockSite* find_site(const std::vector<BlockSite>& sites, std::string_view name);
+/// "block NAME", for messages.
+std::string name_of(const BlockSite& site);
 
 /// Domains of loops[first], loops[first + 1], …
 std::vector<VarDomain> loop_domains(const BlockSite& site, size_t first = 0);

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "analysis/block_checks.h"
-#include "analysis/dependence.h"
 #include "analysis/footprint.h"
+#include "analysis/parallel_check.h"
 #include "analysis/plain_access.h"
 #include "arith/affine_map.h"
 #include "arith/plain_map.h"

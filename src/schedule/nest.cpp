@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/dependence.h"
+#include "analysis/parallel_check.h"
 #include "base/checks.h"
 #include "ir/path.h"
 #include "ir/visit.h"
