@@ -432,6 +432,16 @@ TEST(TightenLoops, GuardsBecomeBounds) {
   EXPECT_TRUE(loop->body.as<StoreNode>()) << to_text(body);
 }
 
+// 2^60 rewrites would not end.
+TEST(TightenLoops, ChoicesInChoicesAreRewrittenOnce) {
+  const Buffer a = make_buffer("A", {100});
+  const Var i = make_var("i");
+  Stmt body = store(a, {i}, float_imm(1));
+  for (int depth = 0; depth < 60; ++depth) body = if_then(lt(i, depth), body, store(a, {i}, float_imm(2)));
+  body = make_for(i, 0, 100, body);
+  EXPECT_TRUE(structural_equal(tighten_loops(body, {}), body));
+}
+
 // An atom that asks for the rows of the next tile knows as little of the shapes around it as any other.
 TEST(Lower, AtomsThatAskAheadDoNotDependOnTheShapeAround) {
   const auto names = [](int m, int k) {

@@ -77,7 +77,12 @@ class Tightener : public Mutator {
       case StmtKind::kIf: {
         const auto* n = s.as<IfNode>();
         Stmt then_body = rewrite(n->then_body), else_body = rewrite(n->else_body);
-        if (else_body || !then_body) return Mutator::rewrite(s);
+        if (else_body || !then_body) {
+          if (then_body == n->then_body && else_body == n->else_body) return s;
+          if (!then_body && !else_body) return nullptr;
+          if (!then_body) return if_then(logical_not(n->condition), std::move(else_body));
+          return if_then(n->condition, std::move(then_body), std::move(else_body));
+        }
         std::vector<Expr> conjuncts;
         split_conjuncts(n->condition, conjuncts);
         // One guard inside another joins it, so that all conjuncts move on together.
