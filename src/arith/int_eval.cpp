@@ -9,13 +9,6 @@
 namespace fettle {
 namespace {
 
-int64_t wrapped(uint64_t value, DType type) {
-  if (type.bits >= 64 || type.is_bool()) return static_cast<int64_t>(value);
-  const int unused = 64 - type.bits;
-  return type.code == TypeCode::kInt ? static_cast<int64_t>(value << unused) >> unused
-                                     : static_cast<int64_t>(value << unused >> unused);
-}
-
 // What has no value gives `unknown`, and the first reason is kept: who wants no estimate looks at it in the end.
 class Evaluation {
  public:
@@ -46,7 +39,7 @@ class Evaluation {
       case ExprKind::kCast: {
         const Expr& from = e.as<CastNode>()->a;
         if (e.dtype().is_float() || from.dtype().is_float()) return fails(IntProblem::kNoInteger);
-        return wrapped(static_cast<uint64_t>(evaluate(from)), e.dtype());
+        return wrapped_int(static_cast<uint64_t>(evaluate(from)), e.dtype());
       }
       case ExprKind::kRamp:
         return evaluate(e.as<RampNode>()->base);
@@ -75,50 +68,9 @@ class Evaluation {
     if (n.op == BinaryOp::kAnd && a == 0) return 0;
     if (n.op == BinaryOp::kOr && a != 0) return 1;
     const int64_t b = evaluate(n.b);
-    const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
-    switch (n.op) {
-      case BinaryOp::kAdd:
-        return wrapped(ua + ub, type);
-      case BinaryOp::kSub:
-        return wrapped(ua - ub, type);
-      case BinaryOp::kMul:
-        return wrapped(ua * ub, type);
-      case BinaryOp::kFloorDiv:
-        if (b == 0) return fails(IntProblem::kByZero);
-        return b == -1 ? wrapped(0 - ua, type) : floordiv_int(a, b);
-      case BinaryOp::kFloorMod:
-        if (b == 0) return fails(IntProblem::kByZero);
-        return b == -1 ? 0 : floormod_int(a, b);
-      case BinaryOp::kMin:
-        return std::min(a, b);
-      case BinaryOp::kMax:
-        return std::max(a, b);
-      case BinaryOp::kEq:
-        return a == b;
-      case BinaryOp::kNe:
-        return a != b;
-      case BinaryOp::kLt:
-        return a < b;
-      case BinaryOp::kLe:
-        return a <= b;
-      case BinaryOp::kAnd:
-      case BinaryOp::kOr:
-        return b != 0;
-      case BinaryOp::kBitAnd:
-        return a & b;
-      case BinaryOp::kBitOr:
-        return a | b;
-      case BinaryOp::kBitXor:
-        return a ^ b;
-      case BinaryOp::kShl:  // beyond the width nothing is left
-        return b < 0 || b >= type.bits ? 0 : wrapped(ua << b, type);
-      case BinaryOp::kShr:
-        if (type.code == TypeCode::kInt) return a >> (b < 0 || b >= type.bits ? 63 : b);
-        return b < 0 || b >= type.bits ? 0 : static_cast<int64_t>(ua >> b);
-      case BinaryOp::kDiv:
-        break;
-    }
-    return fails(IntProblem::kNoInteger);
+    if (n.op == BinaryOp::kDiv) return fails(IntProblem::kNoInteger);
+    if (b == 0 && (n.op == BinaryOp::kFloorDiv || n.op == BinaryOp::kFloorMod)) return fails(IntProblem::kByZero);
+    return binary_int(n.op, a, b, type);
   }
 
   const IntEnv& values_;
