@@ -62,24 +62,25 @@ struct Paths {
 TEST(LoopPoints, CodeThatIsHoistedGivesTheSameNumbers) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     Paths make{RandomStream{seed}, {}};
-    std::vector<LoopBinding> path;
+    LoopPath path;
     IntEnv middle;
     const int64_t length = 1 + make.below(5);
     for (int64_t i = 0; i < length; ++i) {
       const int64_t kind = make.below(8);
       if (kind == 0 && i > 0) {
-        path.push_back({nullptr, nullptr, nullptr, make.condition(1), make.below(2) == 1});
+        const Expr condition = make.condition(1);
+        path.push_condition(condition, make.below(2) == 1);
         continue;
       }
       const Var var = make_var("v" + std::to_string(i));
       if (kind == 1) {
-        path.push_back({var.get(), nullptr, nullptr, make.integer(2)});
+        path.push_let(var.get(), make.integer(2));
         middle.push(var.get(), 1);
       } else {
         const Expr min = make.below(3) == 0 ? make.integer(1) : Expr(0);
         // Some so long that not all points are looked at.
         const Expr extent = make.below(3) == 0 ? make.integer(1) : Expr(1 + make.below(seed % 5 == 0 ? 40 : 6));
-        path.push_back({var.get(), min, extent, nullptr});
+        path.push_loop(var.get(), min, extent);
         middle.push(var.get(), 2);
       }
       make.vars.push_back(var);
@@ -95,13 +96,17 @@ TEST(LoopPoints, CodeThatIsHoistedGivesTheSameNumbers) {
 
 TEST(LoopPoints, LoopsThatNothingDependsOnCount) {
   const Var i = make_var("i"), j = make_var("j"), k = make_var("k");
-  const std::vector<LoopBinding> path = {
-      {i.get(), 0, 8, nullptr}, {j.get(), 0, 1000, nullptr}, {k.get(), 0, 4, nullptr}};
+  LoopPath path;
+  path.push_loop(i.get(), 0, 8);
+  path.push_loop(j.get(), 0, 1000);
+  path.push_loop(k.get(), 0, 4);
   const IntEnv middle = {{i.get(), 4}, {j.get(), 500}, {k.get(), 2}};
   const LoopPoints points(path, middle);
   EXPECT_EQ(points.share(lt(Expr(i) + k, 3)), 6.0 / 32);
   EXPECT_EQ(points.average_extent(min(i, 4)), 22.0 / 8);
-  const std::vector<LoopBinding> never = {{i.get(), 0, 8, nullptr}, {j.get(), 0, 0, nullptr}};
+  LoopPath never;
+  never.push_loop(i.get(), 0, 8);
+  never.push_loop(j.get(), 0, 0);
   EXPECT_EQ(LoopPoints(never, middle).share(lt(i, 3)), 0);
 }
 

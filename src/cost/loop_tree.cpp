@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <map>
 #include <optional>
 
@@ -36,10 +35,11 @@ class TreeBuilder {
     for (const IntParam& param : func->int_params) {
       const int64_t value =
           std::max(param.min, std::min<int64_t>(param.max, 1024) / param.multiple_of * param.multiple_of);
-      path_.push_back({param.var.get(), nullptr, nullptr, Expr(value), false});
+      path_.push_let(param.var.get(), Expr(value));
       middle_.push(param.var.get(), value);
     }
     for (const Param& param : func->params) add_buffer(param.buffer.get(), false);
+    path_.note_uses(func->body);
     tree_.root = build(func->body);
     return std::move(tree_);
   }
@@ -100,11 +100,11 @@ class TreeBuilder {
       case StmtKind::kLet: {
         const auto* n = s.as<LetNode>();
         flush(seq);
-        path_.push_back({n->var.get(), nullptr, nullptr, n->value, false});
+        path_.push_let(n->var.get(), n->value);
         middle_.push(n->var.get(), estimate_int(n->value, middle_));
         seq.children.push_back(build(n->body));
         middle_.pop();
-        path_.pop_back();
+        path_.pop();
         return;
       }
       case StmtKind::kAllocate: {
@@ -191,13 +191,13 @@ class TreeBuilder {
   void with_value(const ForNode& loop, const Expr& value, const Fn& fn) {
     int64_t number = 0;
     const bool constant = known(value, number);
-    path_.push_back({loop.var.get(), nullptr, nullptr, value, false});
+    path_.push_let(loop.var.get(), constant ? Expr(number) : value);
     middle_.push(loop.var.get(), constant ? number : estimate_int(value, middle_));
     if (constant) constants_.push(loop.var.get(), number);
     fn();
     if (constant) constants_.pop();
     middle_.pop();
-    path_.pop_back();
+    path_.pop();
   }
 
   // Copies that are alike are read once, as many; others one by one.
@@ -221,18 +221,47 @@ class TreeBuilder {
     if (!lane_.var && lanes_are_alike(loop)) {
       const int64_t first = *as_int(loop.min);
       lane_ = {loop.var.get(), static_cast<int>(*extent)};
-      path_.push_back({loop.var.get(), nullptr, nullptr, Expr(first), false});
+      path_.push_let(loop.var.get(), Expr(first));
       middle_.push(loop.var.get(), first);
       add(loop.body, seq);
       middle_.pop();
-      path_.pop_back();
+      path_.pop();
       lane_ = {};
       return;
     }
+    if (const Stmt& code = spelled_out(s)) add(code, seq);
+  }
+
+  // Once for all variants and call sites in which the same numbers are known.
+  const Stmt& spelled_out(const Stmt& s) {
+    std::vector<const VarNode*>& vars = vars_of_.try_emplace(s.get()).first->second;
+    if (vars.empty()) vars = vars_used(s);
+    SpelledKey key = {s.get(), {}};
     VarMap values;
-    for (const auto& [var, value] : constants_.list) values[var] = Expr(value);
-    const Stmt& spelled_out = spelled_out_.emplace_back(unroll_loops(vectorize_loops(substitute(s, values))));
-    if (spelled_out) add(spelled_out, seq);
+    for (const auto& [var, value] : constants_.list) {
+      if (std::ranges::find(vars, var) == vars.end()) continue;
+      key.second.push_back(value);
+      values[var] = Expr(value);
+    }
+    const auto [at, is_new] = spelled_out_.try_emplace(std::move(key));
+    if (is_new) {
+      Stmt& vectors = vectors_of_[s.get()];
+      if (!vectors) vectors = vectorize_loops(s);
+      at->second = unroll_loops(substitute(vectors, values));
+    }
+    return at->second;
+  }
+
+  static std::vector<const VarNode*> vars_used(const Stmt& s) {
+    std::vector<const VarNode*> vars;
+    walk(
+        s, [](const Stmt&) { return true; },
+        [&](const Expr& e) {
+          const auto* var = e.as<VarNode>();
+          if (var && std::ranges::find(vars, var) == vars.end()) vars.push_back(var);
+          return true;
+        });
+    return vars;
   }
 
   CostNode build_loop(const ForNode& loop) {
@@ -245,7 +274,7 @@ class TreeBuilder {
       node.extent = points_.average_extent(loop.extent);
     }
     const int64_t middle = estimate_int(loop.min, middle_) + static_cast<int64_t>(std::max(0.0, node.extent - 1) / 2);
-    path_.push_back({loop.var.get(), loop.min, loop.extent, nullptr, false});
+    path_.push_loop(loop.var.get(), loop.min, loop.extent);
     middle_.push(loop.var.get(), middle);
     const bool noted = loops_.size() < AccessForm::kMost;
     if (noted) loops_.emplace_back(loop.var.get(), node.extent);
@@ -255,7 +284,7 @@ class TreeBuilder {
     inside_parallel_ = outer;
     if (noted) loops_.pop_back();
     middle_.pop();
-    path_.pop_back();
+    path_.pop();
     return node;
   }
 
@@ -263,17 +292,18 @@ class TreeBuilder {
     CostNode node;
     node.kind = CostNode::Kind::kChoice;
     const double share = points_.share(choice.condition);
-    path_.push_back({nullptr, nullptr, nullptr, choice.condition, false});
+    path_.push_condition(choice.condition);
     if (share > 0) {
       node.children.push_back(build(choice.then_body));
       node.shares.push_back(share);
     }
-    path_.back().negated = true;
+    path_.pop();
+    path_.push_condition(choice.condition, true);
     if (share < 1 && choice.else_body) {
       node.children.push_back(build(choice.else_body));
       node.shares.push_back(1 - share);
     }
-    path_.pop_back();
+    path_.pop();
     if (node.children.size() == 1 && node.shares[0] == 1) {
       CostNode only = std::move(node.children[0]);
       return only;
@@ -311,14 +341,14 @@ class TreeBuilder {
     for (const auto& [point, count] : counts) {
       for (size_t i = 0; i < point.size(); ++i) {
         const VarNode* var = func->int_params[i].var.get();
-        path_.push_back({var, nullptr, nullptr, Expr(point[i]), false});
+        path_.push_let(var, Expr(point[i]));
         middle_.push(var, point[i]);
       }
       node.children.push_back(build(func->body));
       node.shares.push_back(count / total);
       node.variants.push_back({call.name, point, count / total});
       middle_.pop(point.size());
-      path_.resize(path_.size() - point.size());
+      path_.pop(point.size());
     }
     in_call_ = false;
     return node;
@@ -347,7 +377,7 @@ class TreeBuilder {
 
   const IrModule& module_;
   LoopTree tree_;
-  std::vector<LoopBinding> path_;
+  LoopPath path_;
   IntEnv middle_;
   const LoopPoints points_{path_, middle_};
   std::vector<std::pair<const VarNode*, double>> loops_;
@@ -364,7 +394,11 @@ class TreeBuilder {
   PieceKey piece_key_;
   const CostNode* known_piece_ = nullptr;
   std::map<PieceKey, CostNode> bodies_;  // of the call at hand
-  std::deque<Stmt> spelled_out_;         // kept, for what refers to them
+  // What add_lanes had to spell out, kept for what refers to it: by the loop and the numbers that it uses.
+  using SpelledKey = std::pair<const StmtNode*, std::vector<int64_t>>;
+  std::map<SpelledKey, Stmt> spelled_out_;
+  std::unordered_map<const StmtNode*, Stmt> vectors_of_;
+  std::unordered_map<const StmtNode*, std::vector<const VarNode*>> vars_of_;
 };
 
 void collect_calls(const CostNode& node, double executions, std::vector<AtomCall>& calls) {
