@@ -77,6 +77,12 @@ bool is_for_intrinsics(const RuleContext& ctx, const BlockNode& reader) {
   return structure && tensor_product(reader, *structure, *ctx.target);
 }
 
+// Each element is read several times.
+bool is_transform(const RuleContext& ctx, const std::string& name) {
+  const auto& parts = ctx.filtering;
+  return parts && (name == parts->rows || name == parts->tiles || name == parts->columns);
+}
+
 bool of_constants(const Func& func, const BlockNode& block) {
   return !block.reads.empty() && std::all_of(block.reads.begin(), block.reads.end(), [&](const Region& read) {
     const Param* param = func.find_param(read.buffer.get());
@@ -92,7 +98,7 @@ Result<> auto_inline(RuleContext& ctx) {
   for (const std::string& name : names) {
     const Func func = ctx.schedule.func();
     const BlockNode* block = find_block(func->body, name);
-    if (!block || block->init) continue;
+    if (!block || block->init || is_transform(ctx, name)) continue;
     const StoreNode* store = single_store(*block);
     if (!store || is_param(func, store->buffer.get())) continue;
     const std::vector<const BlockNode*> readers = consumers_of(func.root(), store->buffer.get());

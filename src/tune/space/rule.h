@@ -3,6 +3,7 @@
 // name.
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -13,6 +14,16 @@
 #include "tune/space/structure.h"
 
 namespace fettle {
+
+/// A convolution that algorithm.h has replaced by the parts of Winograd's minimal filtering, by the names of its blocks.
+struct MinimalFiltering {
+  std::string block;                                  // the convolution, and its last part
+  size_t height = 0, width = 0;                       // dimensions of the output
+  std::vector<size_t> batch;                          // others of it, but for the channels, which are the last
+  int64_t outputs = 0;                                // of a tile in each direction
+  std::string weights, rows, tiles, product, columns;  // the other parts, in program order
+  std::string weights_buffer;                         // that `weights` writes
+};
 
 /// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
 struct RuleContext {
@@ -25,6 +36,10 @@ struct RuleContext {
   int rank = 0;
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
+  /// No algorithm whose results are only approximately those of the program as it is written.
+  bool exact = false;
+  /// Where another algorithm was chosen.
+  std::optional<MinimalFiltering> filtering;
 
   int64_t lanes(DType dtype) const { return std::max(1, target->vector_lanes(dtype.element_bytes())); }
   bool is_done(const BlockNode& block) const { return done.contains(block.name); }

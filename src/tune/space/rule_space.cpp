@@ -7,8 +7,10 @@
 #include "lower/lower.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/get_block.h"
+#include "tune/space/algorithm.h"
 #include "tune/space/auto_inline.h"
 #include "tune/space/lane_reductions.h"
+#include "tune/space/minimal_filtering.h"
 #include "tune/space/rule.h"
 #include "tune/space/space.h"
 
@@ -56,8 +58,10 @@ bool attempt(RuleContext& ctx, const SketchRule& rule, const std::string& block)
 
 Result<> run_rules(RuleContext& ctx) {
   static const std::vector<const SketchRule*> rules = ordered_rules();
+  FETTLE_TRY_VOID(choose_algorithm(ctx));
   FETTLE_TRY_VOID(lane_reductions(ctx));
   FETTLE_TRY_VOID(auto_inline(ctx));
+  FETTLE_TRY_VOID(filter_in_tiles(ctx));
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
     const bool taken = std::any_of(rules.begin(), rules.end(), [&](const SketchRule* rule) {

@@ -115,7 +115,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
 }  // namespace
 
 std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block, int64_t lanes,
-                                        std::optional<size_t> vector_hint, size_t shared) {
+                                        std::optional<size_t> vector_hint, size_t shared, std::string_view made) {
   TilingRoles roles;
   std::optional<size_t> vector = vector_hint;
   for (size_t i = 0; i < block.n_iters() && !vector; ++i)
@@ -129,7 +129,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
   for (size_t l : roles.vector_loads) {
     const AccessPattern& load = block.loads[l];
     if (!is_packable(block, load, *vector)) continue;
-    const bool constant = is_constant_param(func, load.buffer);
+    const bool constant = is_constant_param(func, load.buffer) || (!made.empty() && load.buffer->name == made);
     if (!constant && load.strides[*vector] == 1) continue;
     if (!roles.panel || (constant && !roles.panel_is_constant)) {
       roles.panel = l;

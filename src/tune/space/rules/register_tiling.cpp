@@ -586,7 +586,8 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   if (!structure) return fail(ErrorCode::E230, "the layout of " + tiling.name);
   tiling.structure = *structure;
   const DType dtype = structure->store.buffer->dtype;
-  const auto roles = tiling_roles(tiling.func, *structure, ctx.lanes(dtype), tiling.layouts.vector, shared);
+  const auto roles = tiling_roles(tiling.func, *structure, ctx.lanes(dtype), tiling.layouts.vector, shared,
+                                  ctx.filtering ? ctx.filtering->weights_buffer : std::string_view());
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
   tiling.roles = *roles;
   tiling.lanes = ctx.lanes(dtype);

@@ -1,0 +1,109 @@
+#include "tune/space/algorithm.h"
+
+#include <algorithm>
+
+#include "schedule/dataflow.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/reformulate.h"
+
+namespace fettle {
+namespace {
+
+constexpr int64_t kTaps = 3, kFewChannels = 16, kFewPixels = 4;
+
+bool is_constant(const Func& func, const Buffer& buffer) {
+  const Param* param = func.find_param(buffer.get());
+  return param && param->kind == ParamKind::kConstant;
+}
+
+// The dimensions of a convolution's output, where minimal filtering may pay.
+std::optional<MinimalFiltering> filtered_convolution(const Func& func, const BlockNode& block) {
+  const auto structure = block_structure(func, block);
+  if (!structure || !structure->multiplies_two_loads || structure->loads.size() != 2) return {};
+  if (!structure->store.buffer->dtype.is_float() || structure->store.buffer->dtype.bits != 32) return {};
+  const bool first = is_constant(func, structure->loads[0].buffer);
+  if (first == is_constant(func, structure->loads[1].buffer)) return {};
+  const AccessPattern& weights = structure->loads[first ? 0 : 1];
+  const AccessPattern& data = structure->loads[first ? 1 : 0];
+  MinimalFiltering found{.block = block.name};
+  const size_t rank = structure->store.indices.size();
+  if (data.indices.size() != rank || rank < 3) return {};
+  int n_windows = 0, n_channels = 0, n_outs = 0;
+  for (size_t i = 0; i < structure->n_iters(); ++i) {
+    const Var& var = structure->vars[i];
+    if (structure->reduce[i]) {
+      if (data.dimension_of(var) == static_cast<int>(rank) - 1 && weights.touches(i)) {
+        if (structure->extents[i] < kFewChannels) return {};
+        ++n_channels;
+      } else if (structure->extents[i] != kTaps) {
+        return {};
+      }
+      continue;
+    }
+    const int dimension = structure->store.dimension_of(var);
+    if (dimension < 0) return {};
+    const auto d = static_cast<size_t>(dimension);
+    const bool slides = std::ranges::any_of(structure->vars, [&](const Var& other) {
+      return other.get() != var.get() && data.shares_dimension(var, other);
+    });
+    if (slides) {
+      if (structure->extents[i] < kFewPixels) return {};
+      (n_windows++ == 0 ? found.height : found.width) = d;
+    } else if (!data.touches(i)) {
+      if (d + 1 != rank || structure->extents[i] < kFewChannels) return {};
+      ++n_outs;
+    } else {
+      found.batch.push_back(d);
+    }
+  }
+  if (n_windows != 2 || n_channels != 1 || n_outs != 1) return {};
+  if (found.height > found.width) std::swap(found.height, found.width);
+  return found;
+}
+
+Result<MinimalFiltering> filtered(Schedule& s, const MinimalFiltering& convolution, int64_t m) {
+  FETTLE_TRY(const BlockRef block, get_block(s, {.name = convolution.block}));
+  FETTLE_TRY(const std::vector<BlockRef> parts,
+             reformulate(s, {.block = block, .kind = "winograd", .numbers = {m}}));
+  if (parts.size() != 6) return fail(ErrorCode::E230, "the reformulation has other parts");
+  MinimalFiltering result = convolution;
+  result.outputs = m;
+  const auto name_of = [&](size_t part) -> Result<std::string> {
+    FETTLE_TRY(const Stmt stmt, s.block(parts[part]));
+    return stmt.as<BlockNode>()->name;
+  };
+  FETTLE_TRY(result.weights, name_of(0));
+  FETTLE_TRY(result.rows, name_of(1));
+  FETTLE_TRY(result.tiles, name_of(2));
+  FETTLE_TRY(result.product, name_of(3));
+  FETTLE_TRY(result.columns, name_of(4));
+  const BlockNode* weights = find_block(s.func()->body, result.weights);
+  if (!weights || weights->writes.size() != 1) return fail(ErrorCode::E230, result.weights);
+  result.weights_buffer = weights->writes[0].buffer->name;
+  return result;
+}
+
+}  // namespace
+
+Result<> choose_algorithm(RuleContext& ctx) {
+  if (ctx.exact) return {};
+  const Func func = ctx.schedule.func();
+  const BlockNode* reduction = nullptr;
+  for (const BlockNode* block : blocks_of(func.root())) {
+    if (!block->init) continue;
+    if (reduction) return {};
+    reduction = block;
+  }
+  if (!reduction) return {};
+  const auto convolution = filtered_convolution(func, *reduction);
+  if (!convolution) return {};
+  Schedule trial = ctx.schedule;
+  if (!filtered(trial, *convolution, 2)) return {};  // strides, dilation
+  ctx.schedule.set_address_prefix("algorithm/" + convolution->block);
+  FETTLE_TRY(const int64_t m, choose(ctx, "winograd", {0, 2, 4}, 0, {0.5, 0.2, 0.3}));
+  if (m == 0) return {};
+  FETTLE_TRY(ctx.filtering, filtered(ctx.schedule, *convolution, m));
+  return {};
+}
+
+}  // namespace fettle

@@ -1,0 +1,15 @@
+#pragma once
+// Which algorithm computes a reduction: a decision, the first of a point, before anything else is done to the program.
+
+#include "tune/space/rule.h"
+
+namespace fettle {
+
+/// Chooses, at the address "algorithm/BLOCK/winograd", the outputs m of a tile of Winograd's minimal filtering
+/// (schedule/reformulate/winograd.h), 2 or 4, or 0 for the convolution as it is written, which the constructed default
+/// takes. Where m > 0, the block is replaced and ctx.filtering tells its parts.
+/// Offered for the only reduction of a program, a 3x3 convolution of stride 1 with constant weights, channels last,
+/// of at least 16 channels each way and 4 x 4 pixels; nowhere if ctx.exact.
+Result<> choose_algorithm(RuleContext& ctx);
+
+}  // namespace fettle

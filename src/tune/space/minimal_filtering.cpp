@@ -1,0 +1,174 @@
+#include "tune/space/minimal_filtering.h"
+
+#include <algorithm>
+#include <array>
+
+#include "schedule/dataflow.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/set_scope.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "tune/space/rules/register_tiling.h"
+
+namespace fettle {
+namespace {
+
+using Loops = std::vector<LoopRef>;
+
+// One run of the rule.
+struct Filtering {
+  RuleContext& ctx;
+  MinimalFiltering parts;
+  std::string last;  // the block that writes the output
+  BlockStructure structure;
+  int64_t lanes = 1;
+
+  Schedule& schedule() const { return ctx.schedule; }
+  Result<BlockRef> block(const std::string& name) const { return get_block(schedule(), {.name = name}); }
+  Result<size_t> loop_over(size_t dimension) const;
+  Result<Loops> pixels(int64_t height, Loops& around);
+  Result<> inputs(size_t shared, LoopRef strip);
+  Result<> weights();
+  Result<> run();
+};
+
+// The loop of the last block that walks through a dimension of the output.
+Result<size_t> Filtering::loop_over(size_t dimension) const {
+  for (size_t i = 0; i < structure.n_iters(); ++i)
+    if (structure.store.dimension_of(structure.vars[i]) == static_cast<int>(dimension)) return i;
+  return fail(ErrorCode::E230, last + " writes the output in another shape");
+}
+
+Result<> unroll_all(Schedule& s, const Loops& loops) {
+  for (const LoopRef& loop : loops) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  return {};
+}
+
+// The last three loops of a transform, of which `vector` fills vectors and the others are unrolled, in this order.
+Result<> in_registers(RuleContext& ctx, BlockRef block, size_t vector, std::array<size_t, 2> unrolled) {
+  Schedule& s = ctx.schedule;
+  FETTLE_TRY(const Loops all, loops_of_block(ctx, block));
+  if (all.size() < 3) return fail(ErrorCode::E230, "a transform has other loops");
+  const Loops own(all.end() - 3, all.end());
+  FETTLE_TRY_VOID(reorder(s, {.loops = {own[unrolled[0]], own[unrolled[1]], own[vector]}}));
+  FETTLE_TRY_VOID(unroll_all(s, {own[unrolled[0]], own[unrolled[1]]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = own[vector]}));
+  return set_scope(s, {.block = block, .scope = kScopeRegister});
+}
+
+// The outputs: for …, p0: for p1, q, o0: m x m pixels of one vector of channels, each from its column. `around`: the
+// loops around one strip.
+Result<Loops> Filtering::pixels(int64_t height, Loops& around) {
+  Schedule& s = schedule();
+  const int64_t m = parts.outputs;
+  FETTLE_TRY(const BlockRef out, block(last));
+  FETTLE_TRY(const Loops loops, loops_of_block(ctx, out));
+  FETTLE_TRY(const size_t h_loop, loop_over(parts.height));
+  FETTLE_TRY(const size_t w_loop, loop_over(parts.width));
+  FETTLE_TRY(const size_t o_loop, loop_over(structure.store.indices.size() - 1));
+  FETTLE_TRY(const Loops h, split(s, {.loop = loops[h_loop], .factors = {kInfer, height, m}, .tail = Tail::kMask}));
+  FETTLE_TRY(const Loops w, split(s, {.loop = loops[w_loop], .factors = {kInfer, m}, .tail = Tail::kMask}));
+  FETTLE_TRY(const Loops o, split(s, {.loop = loops[o_loop], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  for (const size_t d : parts.batch) {
+    FETTLE_TRY(const size_t loop, loop_over(d));
+    around.push_back(loops[loop]);
+  }
+  around.push_back(h[0]);
+  Loops order = around;
+  order.insert(order.end(), {h[1], w[0], o[0], h[2], w[1], o[1]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  FETTLE_TRY_VOID(unroll_all(s, {h[2], w[1]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = o[1]}));
+  FETTLE_TRY(const BlockRef columns, block(parts.columns));
+  FETTLE_TRY_VOID(compute_at(s, {.block = columns, .loop = o[0], .preserve_unit_loops = false}));
+  FETTLE_TRY_VOID(in_registers(ctx, columns, 0, {2, 1}));  // o a y
+  return Loops{h[1], w[0], o[0]};
+}
+
+// The inputs: a tile of one vector of channels, its rows transformed in registers, then its columns.
+Result<> Filtering::inputs(size_t shared, LoopRef strip) {
+  Schedule& s = schedule();
+  FETTLE_TRY(const BlockRef tiles, block(parts.tiles));
+  if (shared > 0) FETTLE_TRY_VOID(compute_at(s, {.block = tiles, .loop = strip}));
+  FETTLE_TRY(const Loops t, loops_of_block(ctx, tiles));  // … | n p q c x y
+  if (t.size() < shared + 5) return fail(ErrorCode::E230, parts.tiles + " has other loops");
+  const LoopRef c = t[t.size() - 3], x = t[t.size() - 2], y = t[t.size() - 1];
+  FETTLE_TRY(const Loops channels, split(s, {.loop = c, .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  Loops order(t.begin() + static_cast<std::ptrdiff_t>(shared), t.end() - 3);
+  const Loops outer = order;
+  order.insert(order.end(), {channels[0], x, y, channels[1]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  FETTLE_TRY(const BlockRef rows, block(parts.rows));
+  FETTLE_TRY_VOID(compute_at(s, {.block = rows, .loop = channels[0], .preserve_unit_loops = false}));
+  FETTLE_TRY_VOID(unroll_all(s, {x, y}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = channels[1]}));
+  FETTLE_TRY_VOID(in_registers(ctx, rows, 0, {2, 1}));  // c x j
+  if (shared > 0) return {};
+  Loops parallel_loops = outer;
+  parallel_loops.push_back(channels[0]);
+  return parallelize(ctx, parallel_loops);
+}
+
+// Once, when the program is compiled: all points of one filter at a time, so that rows of the matrices are constants.
+Result<> Filtering::weights() {
+  Schedule& s = schedule();
+  FETTLE_TRY(const BlockRef weights, block(parts.weights));
+  FETTLE_TRY(const Loops l, loops_of_block(ctx, weights));  // x y c o kh kw
+  if (l.size() != 6) return fail(ErrorCode::E230, parts.weights + " has other loops");
+  FETTLE_TRY_VOID(reorder(s, {.loops = {l[2], l[3], l[0], l[1], l[4], l[5]}}));
+  return unroll_all(s, {l[0], l[1], l[4], l[5]});
+}
+
+Result<> Filtering::run() {
+  Schedule& s = schedule();
+  FETTLE_TRY(const size_t h_loop, loop_over(parts.height));
+  const int64_t rows = (structure.extents[h_loop] + parts.outputs - 1) / parts.outputs;
+  // 0: no strips. What does not divide the rows would leave conditions on the products.
+  std::vector<int64_t> heights = {0};
+  for (int64_t height = 1; height < rows; ++height)
+    if (rows % height == 0) heights.push_back(height);
+  s.set_address_prefix("minimal_filtering/" + parts.block);
+  FETTLE_TRY(const int64_t height, choose(ctx, "strip", heights));
+  FETTLE_TRY_VOID(weights());
+  FETTLE_TRY(const BlockRef product, block(parts.product));
+  Loops around;
+  if (height == 0) {
+    FETTLE_TRY(const Loops outer, pixels(rows, around));
+    FETTLE_TRY_VOID(tile_in_registers(ctx, product, 0));
+    FETTLE_TRY_VOID(inputs(0, {}));
+    Loops all = around;
+    all.insert(all.end(), outer.begin(), outer.end());
+    FETTLE_TRY_VOID(parallelize(ctx, all));
+  } else {
+    FETTLE_TRY_VOID(pixels(height, around).map([](const Loops&) {}));
+    FETTLE_TRY_VOID(compute_at(s, {.block = product, .loop = around.back()}));
+    FETTLE_TRY_VOID(inputs(around.size(), around.back()));
+    FETTLE_TRY_VOID(tile_in_registers(ctx, product, around.size()));
+    FETTLE_TRY_VOID(parallelize(ctx, around));
+  }
+  for (const std::string& name : {parts.weights, parts.rows, parts.tiles, parts.columns, last}) ctx.done.insert(name);
+  return {};
+}
+
+}  // namespace
+
+Result<> filter_in_tiles(RuleContext& ctx) {
+  if (!ctx.filtering) return {};
+  Filtering filtering{.ctx = ctx, .parts = *ctx.filtering};
+  const Func func = ctx.schedule.func();
+  const BlockNode* columns = find_block(func->body, filtering.parts.columns);
+  if (!columns || columns->writes.size() != 1) return fail(ErrorCode::E230, filtering.parts.columns);
+  const auto readers = consumers_of(func.root(), columns->writes[0].buffer.get());
+  if (readers.size() != 1) return fail(ErrorCode::E230, filtering.parts.columns + " has other readers");
+  filtering.last = readers.front()->name;
+  const auto structure = block_structure(func, *readers.front());
+  if (!structure) return fail(ErrorCode::E230, filtering.last);
+  filtering.structure = *structure;
+  filtering.lanes = ctx.lanes(structure->store.buffer->dtype);
+  return filtering.run();
+}
+
+}  // namespace fettle
