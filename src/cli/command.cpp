@@ -54,6 +54,14 @@ void add_shapes(CLI::App* app, InputShapes* shapes) {
       ->take_all();
 }
 
+void add_max_error(CLI::App* app, double* max_error) {
+  app->add_option("--max-error", *max_error,
+                  "no schedule whose algorithm may err by more, in the worst case, in units of the type's epsilon; 100 "
+                  "refuses Winograd's; default: no limit")
+      ->type_name("EPSILONS")
+      ->check(CLI::NonNegativeNumber);
+}
+
 void add_threads(CLI::App* app, int* threads) {
   app->add_option("--threads", *threads, "threads that the model runs on; default: as many as this process may use")
       ->check(CLI::Range(1, 1024));

@@ -57,6 +57,8 @@ CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::stri
                          bool* json);
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
 void add_shapes(CLI::App* app, InputShapes* shapes);
+/// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
+void add_max_error(CLI::App* app, double* max_error);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
 void add_threads(CLI::App* app, int* threads);
 /// --pin

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "cli/command.h"
@@ -15,13 +16,19 @@ struct Options {
   int threads = 0;
   InputShapes shapes;
   bool untuned = false, json = false;
+  double max_error = std::numeric_limits<double>::infinity();
 };
 
 Result<Report> compile(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string database = options.untuned ? std::string() : database_to_read(options.database);
-  FETTLE_TRY(const CompiledModel model,
-             compile_file(options.model, {options.threads, options.shapes, database, progress}, options.untuned));
+  FETTLE_TRY(const CompiledModel model, compile_file(options.model,
+                                                     {.threads = options.threads,
+                                                      .shapes = options.shapes,
+                                                      .database = database,
+                                                      .warn = progress,
+                                                      .max_error_bound = options.max_error},
+                                                     options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -63,6 +70,7 @@ Command add_compile_command(CLI::App& app) {
       ->type_name("OUT.so");
   auto* database = made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
   made->add_flag("--untuned", options->untuned, "ignore all records")->excludes(database);
+  add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   return {made, [options] { return compile(*options); }, &options->json};

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
 
 #include "cli/command.h"
@@ -17,6 +19,7 @@ namespace {
 
 struct Options {
   std::string model, database, task;
+  double max_error = std::numeric_limits<double>::infinity();
   int threads = 0;
   InputShapes shapes;
   bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
@@ -122,6 +125,12 @@ nlohmann::json graph_json(const Graph& graph) {
   return nodes;
 }
 
+/// How far results may be from those of the program as it is written, where that is more than another order.
+std::string numerics_text(const TaskInfo& task) {
+  if (task.error_bound == 0) return "";
+  return fmt::format("; {} within {:.0f} epsilon", task.numerics, std::ceil(task.error_bound));
+}
+
 Report list_tasks(const CompiledModel& model) {
   constexpr size_t kNamed = 3;
   Report report;
@@ -134,11 +143,13 @@ Report list_tasks(const CompiledModel& model) {
                                     {"name", task.name},
                                     {"count", task.count},
                                     {"calls", calls_json(task)},
-                                    {"tuned", task.tuned}});
+                                    {"tuned", task.tuned},
+                                    {"numerics", task.numerics},
+                                    {"error_bound", task.error_bound}});
     const TaskCall& first = task.calls.front();
-    report.text += fmt::format("{:>4} {:<8} {:>5}  {:<7} {}{}\n", i, task.hash.substr(0, 8), task.count,
-                               task.tuned ? "tuned" : "default", task.name,
-                               first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed));
+    report.text += fmt::format(
+        "{:>4} {:<8} {:>5}  {:<7} {}{}{}\n", i, task.hash.substr(0, 8), task.count, task.tuned ? "tuned" : "default",
+        task.name, first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed), numerics_text(task));
   }
   return report;
 }
@@ -158,8 +169,11 @@ Result<Report> inspect(const Options& options) {
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
   }
-  FETTLE_TRY(const CompiledModel model, compile_file(options.model, {options.threads, options.shapes,
-                                                                     database_to_read(options.database), progress}));
+  FETTLE_TRY(const CompiledModel model, compile_file(options.model, {.threads = options.threads,
+                                                                     .shapes = options.shapes,
+                                                                     .database = database_to_read(options.database),
+                                                                     .warn = progress,
+                                                                     .max_error_bound = options.max_error}));
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
     FETTLE_TRY(const TaskInfo* task, find_task(model, options.task));
@@ -175,6 +189,8 @@ Result<Report> inspect(const Options& options) {
     report.json["name"] = task->name;
     report.json["calls"] = calls_json(*task);
     report.json["tuned"] = task->tuned;
+    report.json["numerics"] = task->numerics;
+    report.json["error_bound"] = task->error_bound;
     return report;
   }
   if (options.tasks) return list_tasks(model);
@@ -211,6 +227,7 @@ Command add_inspect_command(CLI::App& app) {
   ir->excludes(c)->excludes(assembly);
   c->excludes(assembly);
   made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
+  add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   return {made, [options] { return inspect(*options); }, &options->json};

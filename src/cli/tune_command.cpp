@@ -24,6 +24,7 @@ struct Options {
   int threads = 0;
   uint64_t seed = 0;
   int search_threads = 0;
+  double max_error = std::numeric_limits<double>::infinity();
   std::string space, strategy, cost_model, scheduler, objective;
   InputShapes shapes;
   std::string tracker, key;
@@ -149,6 +150,7 @@ Result<Report> tune(const Options& options) {
   if (options.trials > 0) tuning.trials = options.trials;
   tuning.seed = options.seed;
   tuning.search_threads = options.search_threads;
+  tuning.max_error_bound = options.max_error;
   tuning.cost_model = options.cost_model;
   if (options.space == "template") tuning.space = &templates_space();
   if (!options.strategy.empty()) tuning.strategy = find_strategy(options.strategy);
@@ -222,6 +224,7 @@ Command add_tune_command(CLI::App& app) {
   made->add_option("--space", options->space,
                    "what programs may become: by rules (the default), or the templates that suit them")
       ->check(CLI::IsMember({"rules", "template"}));
+  add_max_error(made, &options->max_error);
   std::vector<std::string> names;
   for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
   made->add_option("--strategy", options->strategy, "how each space is searched; default evolutionary")

@@ -50,8 +50,10 @@ class Database {
                                                                                  std::string_view prefix) = 0;
 };
 
-/// The fastest of the task's records whose results are known to be right, if any. E502, E503.
-Result<std::optional<Record>> best_checked(Database& database, const TaskKey& task);
+/// The fastest of the task's records whose results are known to be right, if any, and which `fits` accepts (empty:
+/// all). E502, E503.
+Result<std::optional<Record>> best_checked(Database& database, const TaskKey& task,
+                                           const std::function<bool(const Record&)>& fits = {});
 
 /// One line of an overview: a task and what is known of it.
 struct TaskSummary {

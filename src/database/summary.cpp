@@ -6,12 +6,13 @@
 
 namespace fettle {
 
-Result<std::optional<Record>> best_checked(Database& database, const TaskKey& task) {
+Result<std::optional<Record>> best_checked(Database& database, const TaskKey& task,
+                                           const std::function<bool(const Record&)>& fits) {
   // Those of a search that ended early stand before it.
-  constexpr int kAsked = 64;
-  FETTLE_TRY(std::vector<Record> best, database.best(task, kAsked));
+  constexpr int kAsked = 64, kAll = 1 << 20;
+  FETTLE_TRY(std::vector<Record> best, database.best(task, fits ? kAll : kAsked));
   for (Record& record : best)
-    if (record.checked && !record.raced_out) return std::optional(std::move(record));
+    if (record.checked && !record.raced_out && (!fits || fits(record))) return std::optional(std::move(record));
   return std::optional<Record>();
 }
 

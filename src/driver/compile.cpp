@@ -280,6 +280,8 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
                             kernels[w].trace,
                             workload.count,
                             kernels[w].tuned,
+                            kernels[w].numerics,
+                            kernels[w].error_bound,
                             kernels[w].seconds,
                             {}});
   }

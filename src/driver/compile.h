@@ -45,6 +45,8 @@ struct TaskInfo {
   std::string trace;     // what was compiled
   int count = 0;
   bool tuned = false;
+  std::string numerics;    // "exact", "reassociating", "approximate": how results may differ from the workload's
+  double error_bound = 0;  // of "approximate", in units of epsilon (schedule/reformulation.h)
   double compile_s = 0;
   std::vector<TaskCall> calls;
 };

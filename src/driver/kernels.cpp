@@ -10,6 +10,7 @@
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
+#include "schedule/reformulation.h"
 #include "schedule/trace.h"
 
 namespace fettle {
@@ -41,6 +42,8 @@ Result<CompiledKernel> compile_scheduled(const KernelRequest& request, const Tar
   kernel.symbol = request.symbol;
   kernel.trace = to_text(schedule.trace());
   kernel.tuned = !request.trace.empty();
+  kernel.numerics = numerics_name(numerics_of(schedule.func()));
+  kernel.error_bound = error_bound_of(schedule.func());
   FETTLE_TRY(kernel.objects, compile_module(lowered.kernel, target, cache, kernel.symbol));
   if (!lowered.prologue.entry.empty()) {
     kernel.prologue_symbol = request.symbol + "_prologue";

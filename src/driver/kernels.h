@@ -39,6 +39,8 @@ struct CompiledKernel {
   std::vector<int> prologue_params;  // indices into params
   std::string trace;                 // what was compiled
   bool tuned = false;                // the trace was given
+  std::string numerics;              // how its results may differ from those of the workload: numerics_name
+  double error_bound = 0;            // of "approximate", in units of epsilon (schedule/reformulation.h)
   std::string warning;               // why a trace that was given could not be used; then it is the default
   double seconds = 0;                // spent on it
 };

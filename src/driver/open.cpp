@@ -1,5 +1,6 @@
 #include "driver/open.h"
 
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -7,8 +8,25 @@
 #include "driver/preference.h"
 #include "ir/compare.h"
 #include "measure/builder.h"
+#include "schedule/reformulation.h"
+#include "schedule/schedule.h"
+#include "schedule/trace.h"
 
 namespace fettle {
+
+namespace {
+
+/// The error bound of a recorded schedule; 0 where it does not replay, which compiling tells.
+double bound_of(const Func& workload, const std::string& trace, const Target& target) {
+  if (trace.find("reformulate") == std::string::npos) return 0;
+  const auto parsed = parse_trace(trace);
+  Schedule schedule(workload);
+  schedule.set_target(std::make_shared<const Target>(target));
+  if (!parsed || !replay(schedule, *parsed)) return 0;
+  return error_bound_of(schedule.func());
+}
+
+}  // namespace
 
 bool is_library_path(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
@@ -16,9 +34,14 @@ bool is_library_path(const std::string& path) {
 }
 
 std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_ptr<Database> database,
-                                                                   const Target& target, int threads) {
-  return [database = std::move(database), target, threads](const Func& workload) -> std::optional<std::string> {
-    const auto found = best_checked(*database, make_task_key(workload, target, threads, program_versions()));
+                                                                   const Target& target, int threads,
+                                                                   double max_error_bound) {
+  return [database = std::move(database), target, threads,
+          max_error_bound](const Func& workload) -> std::optional<std::string> {
+    std::function<bool(const Record&)> fits;
+    if (std::isfinite(max_error_bound))
+      fits = [&](const Record& record) { return bound_of(workload, record.trace, target) <= max_error_bound; };
+    const auto found = best_checked(*database, make_task_key(workload, target, threads, program_versions()), fits);
     if (!found || !*found) return {};
     return (*found)->trace;
   };
@@ -43,14 +66,15 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
   return std::shared_ptr<Database>(std::move(database));
 }
 
-Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options) {
+Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options,
+                                    double max_error_bound) {
   FETTLE_TRY(const auto choice, find_choice(graph, *database, options.target, options.threads));
   if (choice && !choice->untuned) {
     options.layout = choice->layout;
     options.joined = choice->joined;
   }
   if (!choice || !choice->untuned)
-    options.find_trace = best_traces(std::move(database), options.target, options.threads);
+    options.find_trace = best_traces(std::move(database), options.target, options.threads, max_error_bound);
   if (choice && !choice->untuned && !choice->defaults.empty()) {
     FETTLE_TRY(const Plan plan, make_plan(graph, {.layout = choice->layout, .joined = choice->joined}));
     options.find_trace = except(plan, choice->defaults, std::move(options.find_trace));
@@ -69,7 +93,7 @@ Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& o
     FETTLE_TRY(database, open_records(options.database));
   }
   FETTLE_TRY(const Graph graph, load_model(path, options.shapes));
-  if (database) return compile_known(graph, std::move(database), std::move(compile));
+  if (database) return compile_known(graph, std::move(database), std::move(compile), options.max_error_bound);
   return compile_model(graph, compile);
 }
 

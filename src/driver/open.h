@@ -2,6 +2,7 @@
 // Models as files, ready to run: ONNX, compiled in this process, or a shared library that was compiled before.
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,14 +21,18 @@ struct OpenOptions {
   std::string database;  // empty: none
   std::function<void(const std::string&)> warn;
   bool pin = false;  // bind each worker thread to a CPU of its own
+  /// Schedules of the database whose error bound is more are not used, in units of epsilon (schedule/reformulation.h).
+  double max_error_bound = std::numeric_limits<double>::infinity();
 };
 
 /// Whether the path names a shared library (".so", also versioned) rather than a model.
 bool is_library_path(const std::string& path);
 
-/// The schedules that a database knows, as CompileOptions::find_trace wants them.
-std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_ptr<Database> database,
-                                                                   const Target& target, int threads);
+/// The schedules that a database knows, as CompileOptions::find_trace wants them, of those whose error bound
+/// (schedule/reformulation.h) is at most this.
+std::function<std::optional<std::string>(const Func&)> best_traces(
+    std::shared_ptr<Database> database, const Target& target, int threads,
+    double max_error_bound = std::numeric_limits<double>::infinity());
 
 /// The same without the workloads of these numbers in the plan.
 std::function<std::optional<std::string>(const Func&)> except(
@@ -39,7 +44,8 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path);
 
 /// Compiles with the schedules that the database knows to be best, or, where it says that they are not for this model
 /// as a whole, with the defaults. Errors: those of compile_model · E502, E503.
-Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options);
+Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options,
+                                    double max_error_bound = std::numeric_limits<double>::infinity());
 
 /// Compiles the ONNX model at `path` with the best known schedules. `untuned`: with the defaults alone. Errors: those
 /// of load_model, compile_model and open_records.

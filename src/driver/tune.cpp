@@ -119,7 +119,8 @@ class Verification {
     CompileOptions compile = plain_options(options_);
     compile.layout = plan_.layout;
     compile.joined = plan_.joined;
-    compile.find_trace = except(plan_, defaults, best_traces(database_, options_.target, options_.threads));
+    compile.find_trace =
+        except(plan_, defaults, best_traces(database_, options_.target, options_.threads, options_.max_error_bound));
     FETTLE_TRY(CompiledModel made, compile_model(graph_, compile));
     FETTLE_TRY(Contender contender, instantiated(std::move(made)));
     compile_s_ = elapsed_() - begin;
@@ -298,6 +299,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.seed = options.seed;
   tuning.search_threads = options.search_threads > 0 ? options.search_threads : available_threads();
   tuning.space = options.space;
+  tuning.max_error_bound = options.max_error_bound;
   tuning.strategy = options.strategy;
   tuning.scheduling = options.scheduling;
   tuning.objective = options.objective;

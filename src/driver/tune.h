@@ -24,11 +24,12 @@ struct TuneModelOptions {
   double seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t trials = std::numeric_limits<int64_t>::max();
   uint64_t seed = 0;
-  int search_threads = 0;                             // that make candidates between measurements; 0: all there are
-  const Space* space = nullptr;                       // what programs may become; null: rule_space()
-  const StrategyDef* strategy = nullptr;              // how spaces are searched; null: evolution
-  Scheduling scheduling = Scheduling::kGradient;      // which task gets the next batch
-  TuneObjective objective = TuneObjective::kLatency;  // of Ansor's scheduler, with:
+  int search_threads = 0;        // that make candidates between measurements; 0: all there are
+  const Space* space = nullptr;  // what programs may become; null: rule_space()
+  double max_error_bound = std::numeric_limits<double>::infinity();  // TuneOptions::max_error_bound
+  const StrategyDef* strategy = nullptr;                             // how spaces are searched; null: evolution
+  Scheduling scheduling = Scheduling::kGradient;                     // which task gets the next batch
+  TuneObjective objective = TuneObjective::kLatency;                 // of Ansor's scheduler, with:
   double required_s = 0;
   int early_stop = 0;
   /// The cost model: read where the file exists, so that what was learned of other models counts, and written at the

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "ir/visit.h"
@@ -65,7 +67,7 @@ std::string indices_text(std::span<const int64_t> shape, int64_t i) {
 
 }  // namespace
 
-double tolerance_of_scale(const Func& workload, DType output) {
+double tolerance_of_scale(const Func& workload, DType output, double error_bound) {
   if (!output.is_float()) return 0;
   if (output.bits == 16) return 2e-2;
   bool rounds = false;
@@ -78,7 +80,8 @@ double tolerance_of_scale(const Func& workload, DType output) {
         if (const auto* node = e.as<CastNode>()) rounds |= node->dtype.is_float() && node->dtype.bits == 16;
         return true;
       });
-  return rounds ? 1e-4 : 1e-5;
+  constexpr double kMost = 1e-4, kEpsilon = std::numeric_limits<float>::epsilon();
+  return rounds ? kMost : std::clamp(kEpsilon * std::sqrt(error_bound), 1e-5, kMost);
 }
 
 std::optional<std::string> find_difference(std::string_view name, std::span<const int64_t> shape, DType dtype,

@@ -14,6 +14,7 @@ struct LoadedKernel {
   std::vector<JitModule> modules;  // what the two functions below live in
   FettleKernel kernel = nullptr;
   FettleKernel prologue = nullptr;  // null: nothing depends on constants alone
+  double error_bound = 0;           // of the scheduled program, in units of epsilon
 
   /// E303.
   static Result<LoadedKernel> load(BuiltKernel built);

@@ -13,4 +13,19 @@ const ReformulationDef* find_reformulation(std::string_view name) {
   return nullptr;
 }
 
+Numerics numerics_of(const Func& func) {
+  const Attribute* note = func->annotations.find(kNumericsKey);
+  const auto* name = note ? std::get_if<std::string>(note) : nullptr;
+  if (!name) return Numerics::kExact;
+  for (Numerics n : {Numerics::kReassociating, Numerics::kApproximate})
+    if (*name == numerics_name(n)) return n;
+  return Numerics::kExact;
+}
+
+double error_bound_of(const Func& func) {
+  const Attribute* note = func->annotations.find(kErrorBoundKey);
+  const auto* bound = note ? std::get_if<double>(note) : nullptr;
+  return bound ? *bound : 0;
+}
+
 }  // namespace fettle

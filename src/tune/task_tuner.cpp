@@ -65,9 +65,10 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   const TuneOptions& options = session.options;
   t.report_.label = task.label;
   t.key_ = make_task_key(task.workload, *session.target, session.threads, session.versions);
+  const Space& space = options.space ? *options.space : rule_space();
+  if (std::isfinite(options.max_error_bound)) t.space_ = within_error_bound(space, options.max_error_bound);
   t.bench_ = std::make_unique<Workbench>(
-      options.space ? *options.space : rule_space(), task.workload, session.target, session.threads,
-      session.learner.model(),
+      t.space_ ? *t.space_ : space, task.workload, session.target, session.threads, session.learner.model(),
       options.describe ? options.describe : describe_by_lowering(session.target, session.threads, options.atoms),
       options.search_threads);
   FETTLE_TRY(const Schedule constructed,

@@ -163,6 +163,7 @@ class TaskTuner {
   TuneSession& session_;
   TuneTask task_;
   TaskKey key_;
+  std::unique_ptr<Space> space_;  // null: that of the options
   std::unique_ptr<Workbench> bench_;
   std::unique_ptr<SearchStrategy> strategy_;
   const Candidate* default_ = nullptr;

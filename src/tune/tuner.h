@@ -75,7 +75,10 @@ struct TuneOptions {
   int confirm_rounds = 4;
   double peak_flops = 0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `atoms`
   TimingOptions timing{.max_seconds = 0.12};
-  const Space* space = nullptr;           // null: rule_space()
+  const Space* space = nullptr;  // null: rule_space()
+  /// Of what a schedule's algorithm adds (schedule/reformulation.h), in units of epsilon: others are not tried, and
+  /// records of others not used.
+  double max_error_bound = std::numeric_limits<double>::infinity();
   const StrategyDef* strategy = nullptr;  // null: the evolutionary one, with the numbers above
   bool start_from_default =
       true;  // the default is measured first: what every other must beat, and a search may start from

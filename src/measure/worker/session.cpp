@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "measure/compare.h"
 #include "measure/sampled.h"
+#include "schedule/reformulation.h"
 #include "schedule/schedule.h"
 #include "schedule/trace.h"
 
@@ -122,6 +123,7 @@ Result<std::shared_ptr<LoadedKernel>> Session::build(const Func& scheduled, bool
   LocalBuilder builder(cache_, {.plain = plain});
   FETTLE_TRY(BuiltKernel built, builder.build(scheduled, target_));
   FETTLE_TRY(LoadedKernel loaded, LoadedKernel::load(std::move(built)));
+  loaded.error_bound = error_bound_of(scheduled);
   return std::make_shared<LoadedKernel>(std::move(loaded));
 }
 
@@ -199,7 +201,8 @@ Result<> Session::make_reference() {
       reference = std::move(*sampled);
       // All that the trusted trace computes, once it agrees with the sample.
       if (const auto scheduled = schedule(reference_trace_))
-        if (auto whole = computed_by(*scheduled, false); whole && !difference(*whole, reference))
+        if (auto whole = computed_by(*scheduled, false);
+            whole && !difference(*whole, reference, error_bound_of(*scheduled)))
           reference = {std::move(*whole), {}};
       keep_reference(std::move(reference));
       return {};
@@ -227,14 +230,16 @@ void Session::keep_reference(Reference reference) {
   references_[key_] = std::move(reference);
 }
 
-std::optional<std::string> Session::difference(const Outputs& outputs, const Reference& reference) const {
+std::optional<std::string> Session::difference(const Outputs& outputs, const Reference& reference,
+                                               double error_bound) const {
   size_t o = 0;
   for (const Param& param : workload_->params) {
     if (param.kind != ParamKind::kOutput) continue;
     const std::vector<bool> all;
-    const auto wrong = find_difference(param.buffer->name, shapes_[o], param.buffer->dtype, outputs[o].data(),
-                                       reference.outputs[o].data(), tolerance_of_scale(workload_, param.buffer->dtype),
-                                       reference.known.empty() ? all : reference.known[o]);
+    const auto wrong =
+        find_difference(param.buffer->name, shapes_[o], param.buffer->dtype, outputs[o].data(),
+                        reference.outputs[o].data(), tolerance_of_scale(workload_, param.buffer->dtype, error_bound),
+                        reference.known.empty() ? all : reference.known[o]);
     if (wrong) return wrong;
     ++o;
   }
@@ -272,7 +277,8 @@ Result<Json> Session::on_measure(const Json& message) {
   FETTLE_TRY(const Timing timing, run_candidate(*candidate, *arguments, n_params, ints_, request, &signal_));
   if (check) {
     FETTLE_TRY(const Outputs outputs, outputs_of(*candidate, *arguments));
-    if (const auto wrong = difference(outputs, references_.at(key_))) return fail(ErrorCode::E405, *wrong);
+    if (const auto wrong = difference(outputs, references_.at(key_), candidate->error_bound))
+      return fail(ErrorCode::E405, *wrong);
   }
   return Json{{"median_s", timing.median_s},  {"min_s", timing.min_s},         {"half_width", timing.half_width},
               {"repeats", timing.samples},    {"raced_out", timing.raced_out}, {"checked", check},

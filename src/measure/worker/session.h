@@ -66,7 +66,7 @@ class Session {
   Result<> make_reference();
   void keep_reference(Reference reference);
   /// What is wrong with `outputs`, or nothing.
-  std::optional<std::string> difference(const Outputs& outputs, const Reference& reference) const;
+  std::optional<std::string> difference(const Outputs& outputs, const Reference& reference, double error_bound) const;
 
   Misbehaviour planned(int64_t number, int64_t id) const;
 

@@ -8,21 +8,6 @@
 namespace fettle {
 namespace {
 
-Numerics noted_numerics(const Func& func) {
-  const Attribute* note = func->annotations.find(kNumericsKey);
-  const auto* name = note ? std::get_if<std::string>(note) : nullptr;
-  if (!name) return Numerics::kExact;
-  for (Numerics n : {Numerics::kReassociating, Numerics::kApproximate})
-    if (*name == numerics_name(n)) return n;
-  return Numerics::kExact;
-}
-
-double noted_bound(const Func& func) {
-  const Attribute* note = func->annotations.find(kErrorBoundKey);
-  const auto* bound = note ? std::get_if<double>(note) : nullptr;
-  return bound ? *bound : 0;
-}
-
 Result<Applied> apply_reformulate(const Schedule& s, const ReformulateArgs& args) {
   FETTLE_TRY(const Stmt block, s.block(args.block));
   for (const auto& step : s.trace().steps)
@@ -39,8 +24,8 @@ Result<Applied> apply_reformulate(const Schedule& s, const ReformulateArgs& args
   if (!done) return fail_at(done.error().code, s.func(), block.get(), args.kind + ": " + done.error().message, {});
 
   Applied applied;
-  const Numerics numerics = std::max(noted_numerics(s.func()), kind->numerics);
-  const double bound = noted_bound(s.func()) + done->error_bound;
+  const Numerics numerics = std::max(numerics_of(s.func()), kind->numerics);
+  const double bound = error_bound_of(s.func()) + done->error_bound;
   applied.func = with(done->func, [&](FuncNode& f) {
     if (numerics != Numerics::kExact) f.annotations.set(kNumericsKey, std::string(numerics_name(numerics)));
     if (bound > 0) f.annotations.set(kErrorBoundKey, bound);

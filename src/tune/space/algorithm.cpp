@@ -5,6 +5,7 @@
 #include "schedule/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reformulate.h"
+#include "schedule/reformulation.h"
 
 namespace fettle {
 namespace {
@@ -40,6 +41,7 @@ std::optional<MinimalFiltering> filtered_convolution(const Func& func, const Blo
       }
       continue;
     }
+    if (structure->extents[i] == 1) continue;  // of one image
     const int dimension = structure->store.dimension_of(var);
     if (dimension < 0) return {};
     const auto d = static_cast<size_t>(dimension);
@@ -52,8 +54,6 @@ std::optional<MinimalFiltering> filtered_convolution(const Func& func, const Blo
     } else if (!data.touches(i)) {
       if (d + 1 != rank || structure->extents[i] < kFewChannels) return {};
       ++n_outs;
-    } else {
-      found.batch.push_back(d);
     }
   }
   if (n_windows != 2 || n_channels != 1 || n_outs != 1) return {};
@@ -63,8 +63,7 @@ std::optional<MinimalFiltering> filtered_convolution(const Func& func, const Blo
 
 Result<MinimalFiltering> filtered(Schedule& s, const MinimalFiltering& convolution, int64_t m) {
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = convolution.block}));
-  FETTLE_TRY(const std::vector<BlockRef> parts,
-             reformulate(s, {.block = block, .kind = "winograd", .numbers = {m}}));
+  FETTLE_TRY(const std::vector<BlockRef> parts, reformulate(s, {.block = block, .kind = "winograd", .numbers = {m}}));
   if (parts.size() != 6) return fail(ErrorCode::E230, "the reformulation has other parts");
   MinimalFiltering result = convolution;
   result.outputs = m;
@@ -86,7 +85,6 @@ Result<MinimalFiltering> filtered(Schedule& s, const MinimalFiltering& convoluti
 }  // namespace
 
 Result<> choose_algorithm(RuleContext& ctx) {
-  if (ctx.exact) return {};
   const Func func = ctx.schedule.func();
   const BlockNode* reduction = nullptr;
   for (const BlockNode* block : blocks_of(func.root())) {
@@ -97,10 +95,18 @@ Result<> choose_algorithm(RuleContext& ctx) {
   if (!reduction) return {};
   const auto convolution = filtered_convolution(func, *reduction);
   if (!convolution) return {};
-  Schedule trial = ctx.schedule;
-  if (!filtered(trial, *convolution, 2)) return {};  // strides, dilation
+  std::vector<int64_t> outputs = {0};
+  std::vector<double> weights = {0.5};
+  for (const auto& [m, weight] : {std::pair{2, 0.2}, std::pair{4, 0.3}}) {
+    Schedule trial = ctx.schedule;
+    if (!filtered(trial, *convolution, m)) return {};  // strides, dilation
+    if (error_bound_of(trial.func()) > ctx.max_error_bound) continue;
+    outputs.push_back(m);
+    weights.push_back(weight);
+  }
+  if (outputs.size() == 1) return {};
   ctx.schedule.set_address_prefix("algorithm/" + convolution->block);
-  FETTLE_TRY(const int64_t m, choose(ctx, "winograd", {0, 2, 4}, 0, {0.5, 0.2, 0.3}));
+  FETTLE_TRY(const int64_t m, choose(ctx, "winograd", outputs, 0, weights));
   if (m == 0) return {};
   FETTLE_TRY(ctx.filtering, filtered(ctx.schedule, *convolution, m));
   return {};

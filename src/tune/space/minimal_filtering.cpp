@@ -47,7 +47,8 @@ Result<> unroll_all(Schedule& s, const Loops& loops) {
   return {};
 }
 
-// The last three loops of a transform, of which `vector` fills vectors and the others are unrolled, in this order.
+// The last three loops of a transform, of which `vector` fills vectors and the others are unrolled, in this order. What
+// it makes is in registers, if they hold it; else in a small buffer, as the compiler would have it anyway.
 Result<> in_registers(RuleContext& ctx, BlockRef block, size_t vector, std::array<size_t, 2> unrolled) {
   Schedule& s = ctx.schedule;
   FETTLE_TRY(const Loops all, loops_of_block(ctx, block));
@@ -56,6 +57,9 @@ Result<> in_registers(RuleContext& ctx, BlockRef block, size_t vector, std::arra
   FETTLE_TRY_VOID(reorder(s, {.loops = {own[unrolled[0]], own[unrolled[1]], own[vector]}}));
   FETTLE_TRY_VOID(unroll_all(s, {own[unrolled[0]], own[unrolled[1]]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = own[vector]}));
+  FETTLE_TRY(const int64_t first, loop_extent(ctx, own[unrolled[0]]));
+  FETTLE_TRY(const int64_t second, loop_extent(ctx, own[unrolled[1]]));
+  if (first * second > ctx.target->vector_registers) return {};
   return set_scope(s, {.block = block, .scope = kScopeRegister});
 }
 
@@ -72,10 +76,8 @@ Result<Loops> Filtering::pixels(int64_t height, Loops& around) {
   FETTLE_TRY(const Loops h, split(s, {.loop = loops[h_loop], .factors = {kInfer, height, m}, .tail = Tail::kMask}));
   FETTLE_TRY(const Loops w, split(s, {.loop = loops[w_loop], .factors = {kInfer, m}, .tail = Tail::kMask}));
   FETTLE_TRY(const Loops o, split(s, {.loop = loops[o_loop], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  for (const size_t d : parts.batch) {
-    FETTLE_TRY(const size_t loop, loop_over(d));
-    around.push_back(loops[loop]);
-  }
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (i != h_loop && i != w_loop && i != o_loop) around.push_back(loops[i]);  // images
   around.push_back(h[0]);
   Loops order = around;
   order.insert(order.end(), {h[1], w[0], o[0], h[2], w[1], o[1]});

@@ -2,6 +2,7 @@
 // Sketch rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's
 // name.
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,12 +18,11 @@ namespace fettle {
 
 /// A convolution that algorithm.h has replaced by the parts of Winograd's minimal filtering, by the names of its blocks.
 struct MinimalFiltering {
-  std::string block;                                  // the convolution, and its last part
-  size_t height = 0, width = 0;                       // dimensions of the output
-  std::vector<size_t> batch;                          // others of it, but for the channels, which are the last
-  int64_t outputs = 0;                                // of a tile in each direction
+  std::string block;                                   // the convolution, and its last part
+  size_t height = 0, width = 0;                        // dimensions of the output
+  int64_t outputs = 0;                                 // of a tile in each direction
   std::string weights, rows, tiles, product, columns;  // the other parts, in program order
-  std::string weights_buffer;                         // that `weights` writes
+  std::string weights_buffer;                          // that `weights` writes
 };
 
 /// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
@@ -36,8 +36,8 @@ struct RuleContext {
   int rank = 0;
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
-  /// No algorithm whose results are only approximately those of the program as it is written.
-  bool exact = false;
+  /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).
+  double max_error_bound = std::numeric_limits<double>::infinity();
   /// Where another algorithm was chosen.
   std::optional<MinimalFiltering> filtering;
 

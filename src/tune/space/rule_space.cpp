@@ -7,6 +7,7 @@
 #include "lower/lower.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/get_block.h"
+#include "schedule/reformulation.h"
 #include "tune/space/algorithm.h"
 #include "tune/space/auto_inline.h"
 #include "tune/space/lane_reductions.h"
@@ -75,23 +76,61 @@ Result<> run_rules(RuleContext& ctx) {
 
 class RuleSpace : public Space {
  public:
+  explicit RuleSpace(double max_error_bound) : max_error_bound_(max_error_bound) {}
   std::string name() const override { return "rules"; }
   bool draws_by_address() const override { return true; }
-  std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(); }
+  std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(max_error_bound_); }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
-    RuleContext ctx{.schedule = Schedule(workload, seed, std::move(decisions)), .target = target, .threads = threads};
+    RuleContext ctx{.schedule = Schedule(workload, seed, std::move(decisions)),
+                    .target = target,
+                    .threads = threads,
+                    .max_error_bound = max_error_bound_};
     ctx.schedule.set_target(std::move(target));
     FETTLE_TRY_VOID(run_rules(ctx));
     return std::move(ctx.schedule);
   }
+
+ private:
+  const double max_error_bound_;
+};
+
+// Another space, without what exceeds the bound.
+class BoundedSpace : public Space {
+ public:
+  BoundedSpace(const Space& space, double max_error_bound) : space_(space), max_error_bound_(max_error_bound) {}
+  BoundedSpace(std::unique_ptr<Space> space, double max_error_bound)
+      : own_(std::move(space)), space_(*own_), max_error_bound_(max_error_bound) {}
+  std::string name() const override { return space_.name(); }
+  bool draws_by_address() const override { return space_.draws_by_address(); }
+  std::unique_ptr<Space> clone() const override {
+    std::unique_ptr<Space> copy = space_.clone();
+    return copy ? std::make_unique<BoundedSpace>(std::move(copy), max_error_bound_) : nullptr;
+  }
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
+                            std::shared_ptr<const DecisionMap> decisions) const override {
+    FETTLE_TRY(Schedule made, space_.generate(workload, std::move(target), threads, seed, std::move(decisions)));
+    if (error_bound_of(made.func()) > max_error_bound_)
+      return fail(ErrorCode::E230, "its error bound is more than was allowed");
+    return made;
+  }
+
+ private:
+  std::unique_ptr<Space> own_;
+  const Space& space_;
+  const double max_error_bound_;
 };
 
 }  // namespace
 
 const Space& rule_space() {
-  static const RuleSpace space;
+  static const RuleSpace space(std::numeric_limits<double>::infinity());
   return space;
+}
+
+std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound) {
+  if (&space == &rule_space()) return std::make_unique<RuleSpace>(max_error_bound);
+  return std::make_unique<BoundedSpace>(space, max_error_bound);
 }
 
 namespace {

@@ -4,10 +4,12 @@
 #include "cost/atom_table.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
+#include "schedule/reformulation.h"
 #include "schedule/testing.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
 #include "tune/space/tiling.h"
+#include "tune/template/template_def.h"
 
 namespace fettle {
 namespace {
@@ -259,6 +261,122 @@ TEST(RuleSpace, DecisionsMayBeEdited) {
       changed += canonical_hash(s->func()) != canonical_hash(first->func());
     }
   EXPECT_GE(changed, 4);
+}
+
+// A convolution, a bias, what a shortcut brings, relu.
+Func residual_convolution(int64_t h, int64_t w, int64_t ic, int64_t oc) {
+  const te::Tensor x = te::placeholder({2, h, w, ic}, kF32, "X"), weights = te::placeholder({3, 3, ic, oc}, kF32, "W"),
+                   bias = te::placeholder({oc}, kF32, "bias"), shortcut = te::placeholder({2, h, w, oc}, kF32, "S");
+  const te::Tensor padded = te::pad(x, {0, 1, 1, 0}, {0, 1, 1, 0}, float_imm(0), "padded");
+  const te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw"), c = te::reduce_axis(ic, "ic");
+  const te::Tensor o = te::compute(
+      {2, h, w, oc},
+      [&](const std::vector<Var>& i) {
+        return te::sum(padded(i[0], i[1] + kh, i[2] + kw, c) * weights(kh, kw, c, i[3]), {kh, kw, c});
+      },
+      "O");
+  const te::Tensor added =
+      te::compute(o.shape(), [&](const std::vector<Var>& i) { return o(i) + bias(i[3]) + shortcut(i); }, "added");
+  const te::Tensor y =
+      te::compute(o.shape(), [&](const std::vector<Var>& i) { return max(added(i), float_imm(0)); }, "Y");
+  return te::create_func("conv_add_relu", {x, weights, bias, shortcut}, {y},
+                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
+}
+
+Result<Schedule> filtered(const Func& workload, int64_t algorithm, int64_t strip, int threads, uint64_t seed) {
+  DecisionMap decisions = {{"algorithm/O/winograd", {algorithm}}, {"minimal_filtering/O/strip", {strip}}};
+  return rule_space().generate(workload, avx512(), threads, seed, std::make_shared<const DecisionMap>(decisions));
+}
+
+TEST(MinimalFiltering, KeepsTheMeaning) {
+  const std::vector<Func> workloads = {
+      testing::conv_workload({.h = 9, .w = 10, .ic = 16, .oc = 20, .epilogue = true}),
+      testing::conv_workload({.h = 8, .w = 8, .ic = 20, .oc = 16}),
+      testing::conv_workload({.h = 7, .w = 12, .ic = 17, .oc = 33, .padding = 0, .epilogue = true}),
+      residual_convolution(8, 5, 16, 18)};
+  for (const Func& workload : workloads)
+    for (int64_t algorithm : {1, 2})
+      for (int64_t strip : {0, 1, 2}) {
+        const int threads = 1 + static_cast<int>(strip % 2);
+        const auto s = filtered(workload, algorithm, strip, threads, static_cast<uint64_t>(10 * algorithm + strip));
+        ASSERT_OK(s);
+        EXPECT_EQ(numerics_of(s->func()), Numerics::kApproximate);
+        EXPECT_GT(error_bound_of(s->func()), 200);
+        EXPECT_NE(choices(*s).find("register_tiling/O_product/tile"), std::string::npos);
+        expect_same(workload, *s);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST(MinimalFiltering, WorksInStripsWithPackedWeights) {
+  const auto s = filtered(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64, .epilogue = true}), 2, 1, 2, 1);
+  ASSERT_OK(s);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+  // What depends on the weights alone is done when the program is compiled.
+  const auto lowered = lower(s->func(), *avx512());
+  ASSERT_OK(lowered);
+  EXPECT_FALSE(lowered->prologue.entry.empty());
+}
+
+TEST(MinimalFiltering, IsNeverTheDefault) {
+  const auto s = default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64}), avx512(), 2);
+  ASSERT_OK(s);
+  EXPECT_NE(choices(*s).find("algorithm/O/winograd: 0\n"), std::string::npos);
+  EXPECT_EQ(error_bound_of(s->func()), 0);
+}
+
+TEST(MinimalFiltering, IsOfferedForNothingElse) {
+  const testing::ConvSpec fits = {.h = 8, .w = 8, .ic = 16, .oc = 16};
+  std::vector<testing::ConvSpec> specs(8, fits);
+  specs[0].stride = 2;
+  specs[1].dilation = 2;
+  specs[2].groups = 2;
+  specs[3].kernel = 5;
+  specs[4].kernel = 1;
+  specs[5].ic = 8;
+  specs[6].oc = 8;
+  specs[7].h = 3;
+  EXPECT_NE(choices(*default_schedule(testing::conv_workload(fits), avx512(), 1)).find("algorithm/"),
+            std::string::npos);
+  for (const testing::ConvSpec& spec : specs)
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      const auto s = rule_space().generate(testing::conv_workload(spec), avx512(), 1, seed, nullptr);
+      ASSERT_OK(s);
+      EXPECT_EQ(choices(*s).find("algorithm/"), std::string::npos) << choices(*s);
+    }
+}
+
+TEST(MinimalFiltering, MayBeRefusedByItsBound) {
+  const Func workload = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16});
+  const double bounds[] = {error_bound_of(filtered(workload, 1, 0, 1, 1)->func()),
+                           error_bound_of(filtered(workload, 2, 0, 1, 1)->func())};
+  EXPECT_LT(bounds[0], bounds[1]);
+  // 2 x 2 outputs still fit, 4 x 4 do not.
+  const auto some = within_error_bound(rule_space(), bounds[0]), none = within_error_bound(rule_space(), 100);
+  int filtering = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const auto a = some->generate(workload, avx512(), 1, seed, nullptr);
+    const auto b = none->clone()->generate(workload, avx512(), 1, seed, nullptr);
+    ASSERT_OK(a);
+    ASSERT_OK(b);
+    EXPECT_LE(error_bound_of(a->func()), bounds[0]);
+    filtering += error_bound_of(a->func()) > 0;
+    EXPECT_EQ(error_bound_of(b->func()), 0);
+    EXPECT_EQ(choices(*b).find("algorithm/"), std::string::npos);
+  }
+  EXPECT_GT(filtering, 0);
+  EXPECT_LT(filtering, 40);
+  // Other spaces lose what exceeds it.
+  const auto templates = within_error_bound(templates_space(), 100);
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto s = templates_space().generate(workload, avx512(), 1, seed, nullptr);
+    if (!s) continue;
+    const bool fits = error_bound_of(s->func()) <= 100;
+    EXPECT_EQ(templates->generate(workload, avx512(), 1, seed, nullptr).has_value(), fits);
+    refused += !fits;
+  }
+  EXPECT_GT(refused, 0);
 }
 
 class RuleSpaceOf : public ::testing::TestWithParam<NamedWorkload> {};

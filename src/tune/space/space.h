@@ -29,6 +29,11 @@ class Space {
 /// epilogues for contractions; vectorized and parallel loops for everything else.
 const Space& rule_space();
 
+/// `space`, without programs whose error bound (schedule/reformulation.h) is more than this, in units of epsilon: a
+/// search that shall choose no algorithm that rounds much more than the program as it is written. `space` must live as
+/// long.
+std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound);
+
 /// The constructed default: the point of rule_space() whose decisions the analytic model (with `atoms`: the atom table)
 /// likes best. Nothing is measured. Takes milliseconds.
 class AtomTable;
