@@ -20,6 +20,7 @@
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/space/layouts.h"
+#include "tune/space/phases.h"
 #include "tune/space/tiling.h"
 
 namespace fettle {
@@ -68,6 +69,8 @@ struct Tiling {
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
+  template <class IsUnrolled>
+  Result<bool> unrolls_windows(const IsUnrolled& is_unrolled);
   Result<> ask_near(const std::vector<LoopRef>& reduce);
   Result<> ask_ahead(LoopRef panels, LoopRef rows, const std::vector<LoopRef>& reduce);
 };
@@ -325,6 +328,22 @@ Result<BlockRef> Tiling::accumulate_in_registers() {
   return back;
 }
 
+// Small windows whose elements are only combined (pooling): all of them unrolled, not only the taps that neighbours
+// share, leaves no loop to count in.
+template <class IsUnrolled>
+Result<bool> Tiling::unrolls_windows(const IsUnrolled& is_unrolled) {
+  constexpr int64_t kFewTaps = 9;
+  int64_t taps = 1;
+  bool loops_left = false;
+  for (size_t i : roles.reduce) {
+    taps *= extent(i);
+    loops_left |= extent(i) > 1 && !is_unrolled(i);
+  }
+  if (structure.multiplies_two_loads || !loops_left || roles.reduce.size() < 2 || taps > kFewTaps) return false;
+  FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_windows", {0, 1}));
+  return whole != 0;
+}
+
 Result<> Tiling::nest(bool padded, BlockRef back) {
   Schedule& s = schedule();
   const Tile& tile = choice.tile;
@@ -437,8 +456,9 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   const auto is_unrolled = [&](size_t iter) {
     return extent(iter) > 1 && extent(iter) <= 7 && (guards_rows(iter) || shares_rows(iter) || guards_lanes(iter));
   };
+  FETTLE_TRY(const bool whole, unrolls_windows(is_unrolled));
   for (size_t r = 0; r < reduce.size(); ++r)
-    if (is_unrolled(reduce_iters[r])) FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
+    if (whole || is_unrolled(reduce_iters[r])) FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
   // Taps and channels of one row that lie in one run: one loop.
   if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
     const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
@@ -544,20 +564,6 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   return annotate(ctx.schedule, {.target = rows, .key = "prefetch", .value = 1});
 }
 
-// Loops that are read as quotient and remainder become two.
-Result<> split_phases(RuleContext& ctx, BlockRef block) {
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
-  const auto structure = block_structure(ctx.schedule.func(), *node);
-  if (!structure) return {};
-  const std::vector<Phase> phases = phases_of(*structure);
-  FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
-  for (const Phase& phase : phases)
-    if (structure->store.strides[phase.loop] != 1)  // which fills vectors
-      FETTLE_TRY_VOID(
-          split(ctx.schedule, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}}).map([](const Loops&) {}));
-  return {};
-}
-
 bool applies(const RuleContext& ctx, const BlockNode& block) {
   if (!block.init) return false;
   const auto structure = block_structure(ctx.schedule.func(), block);
@@ -577,6 +583,7 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   ctx.schedule.set_address_prefix("register_tiling/" + tiling.name);
   if (shared == 0) {
     FETTLE_TRY_VOID(split_phases(ctx, block));
+    FETTLE_TRY_VOID(split_groups(ctx, block));
     FETTLE_TRY(tiling.layouts, choose_layouts(ctx, block));
   }
 

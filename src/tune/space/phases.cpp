@@ -1,0 +1,63 @@
+#include "tune/space/phases.h"
+
+#include "ir/visit.h"
+#include "schedule/primitives/split.h"
+
+namespace fettle {
+namespace {
+
+// The size of the groups that a load sees of an iterator, which it uses in no other way: 0 where there are none.
+int64_t group_of(const AccessPattern& load, const Var& var) {
+  int64_t size = 0;
+  bool otherwise = false;
+  for (const Expr& index : load.indices)
+    walk(index, [&](const Expr& e) {
+      if (e.get() == var.get()) otherwise = true;
+      const auto* part = e.as<BinaryNode>();
+      if (!part || part->op != BinaryOp::kFloorDiv || part->a.get() != var.get()) return true;
+      const int64_t* divisor = as_int(part->b);
+      if (!divisor || (size != 0 && size != *divisor)) otherwise = true;
+      if (divisor) size = *divisor;
+      return false;
+    });
+  return otherwise ? 0 : size;
+}
+
+}  // namespace
+
+Result<> split_phases(RuleContext& ctx, BlockRef block) {
+  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  const auto structure = block_structure(ctx.schedule.func(), *node);
+  if (!structure) return {};
+  const std::vector<Phase> phases = phases_of(*structure);
+  FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_block(ctx, block));
+  for (const Phase& phase : phases)
+    if (structure->store.strides[phase.loop] != 1)  // which fills vectors
+      FETTLE_TRY_VOID(split(ctx.schedule, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}})
+                          .map([](const std::vector<LoopRef>&) {}));
+  return {};
+}
+
+Result<> split_groups(RuleContext& ctx, BlockRef block) {
+  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  const auto structure = block_structure(ctx.schedule.func(), *node);
+  if (!structure || !structure->multiplies_two_loads) return {};
+  const int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
+  for (size_t i = 0; i < structure->n_iters(); ++i) {
+    if (structure->reduce[i] || structure->store.strides[i] != 1) continue;
+    int64_t size = 0;
+    bool whole = false;
+    for (const AccessPattern& load : structure->loads) {
+      if (const int64_t group = group_of(load, structure->vars[i]); group > 0) size = group;
+      whole |= load.strides[i] == 1;
+    }
+    if (!whole || size == 0 || size % lanes != 0 || structure->extents[i] % size != 0) continue;
+    FETTLE_TRY(const int64_t groups, choose(ctx, "groups", {0, 1}));
+    if (groups == 0) return {};
+    FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_block(ctx, block));
+    return split(ctx.schedule, {.loop = loops[i], .factors = {kInfer, size}}).map([](const std::vector<LoopRef>&) {});
+  }
+  return {};
+}
+
+}  // namespace fettle

@@ -1,0 +1,20 @@
+#pragma once
+// Loops that memory sees in parts become several, so that each part is an iterator like any other.
+
+#include "tune/space/rule.h"
+
+namespace fettle {
+
+/// Loops that are read as quotient and remainder of one constant (phases_of), but for the one that fills vectors.
+///   O[h, w, c] += I[h // 2, w // 2, i] * W[i, c, h % 2, w % 2]
+///   →  O[h0*2 + h1, …] += I[h0, w0, i] * W[i, c, h1, w1]
+Result<> split_phases(RuleContext& ctx, BlockRef block);
+
+/// The channels of a grouped convolution, where groups are whole vectors, at the address "<prefix>/groups": all rows of
+/// a group then read the same vectors.
+///   O[h, w, o] += I[h + r, w + q, o // 32 * 32 + i] * W[r, q, i, o]
+///   →  O[h, w, g*32 + o] += I[h + r, w + q, g*32 + i] * W[r, q, i, g*32 + o]
+/// The constructed default leaves them as they are.
+Result<> split_groups(RuleContext& ctx, BlockRef block);
+
+}  // namespace fettle
