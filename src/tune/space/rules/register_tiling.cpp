@@ -69,8 +69,11 @@ struct Tiling {
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
-  template <class IsUnrolled>
-  Result<bool> unrolls_windows(const IsUnrolled& is_unrolled);
+  bool guards_rows(size_t iter) const;
+  bool guards_lanes(size_t iter) const;
+  bool is_unrolled(size_t iter) const;
+  Result<> order_taps();
+  Result<bool> unrolls_windows();
   Result<> ask_near(const std::vector<LoopRef>& reduce);
   Result<> ask_ahead(LoopRef panels, LoopRef rows, const std::vector<LoopRef>& reduce);
 };
@@ -166,7 +169,47 @@ Result<> Tiling::decide() {
     FETTLE_TRY(choice.depth, choose(ctx, "depth", depths, preferred_depth));
     if (choice.depth > 0) blocked = roles.reduce[0];
   }
+  FETTLE_TRY_VOID(order_taps());
   return order_tiles();
+}
+
+// Guards that depend on an iterator and on the rows of the tile are constants once both are unrolled.
+bool Tiling::guards_rows(size_t iter) const {
+  return std::ranges::any_of(structure.loads, [&](const AccessPattern& load) {
+    if (!load.guarded || !load.touches(iter)) return false;
+    return (roles.row && load.shares_dimension(var(iter), var(*roles.row))) ||
+           (roles.second_row && choice.tile.second_rows > 1 &&
+            load.shares_dimension(var(iter), var(*roles.second_row)));
+  });
+}
+
+// Which lanes lie inside the image depends on the tap, too: known taps leave masks at the borders alone.
+bool Tiling::guards_lanes(size_t iter) const {
+  return std::ranges::any_of(roles.vector_loads, [&](size_t l) {
+    const AccessPattern& load = structure.loads[l];
+    return load.guarded && load.strides[roles.vector] == 1 && load.shares_dimension(var(iter), var(roles.vector));
+  });
+}
+
+bool Tiling::is_unrolled(size_t iter) const {
+  if (extent(iter) <= 1 || extent(iter) > 7) return false;
+  const bool shares_rows = (roles.row && is_tap(iter, *roles.row)) ||
+                           (roles.second_row && choice.tile.second_rows > 1 && is_tap(iter, *roles.second_row));
+  return guards_rows(iter) || shares_rows || guards_lanes(iter);
+}
+
+// A loop over few channels ends often, and where is hard to foresee. With the unrolled taps inside of it, it is one loop
+// of longer steps, instead of one for each tap.
+Result<> Tiling::order_taps() {
+  constexpr int64_t kFewChannels = 64;
+  if (layouts.blocked_reduce || blocked || !structure.multiplies_two_loads || roles.reduce.size() < 2) return {};
+  const size_t inner = roles.reduce.back();
+  if (is_unrolled(inner) || extent(inner) > kFewChannels || extent(inner) < 8) return {};
+  if (std::ranges::none_of(roles.reduce, [&](size_t i) { return is_unrolled(i); })) return {};
+  FETTLE_TRY(const int64_t inside, choose(ctx, "taps_inside", {0, 1}, 0, {0.7, 0.3}));
+  if (inside)
+    std::stable_partition(roles.reduce.begin(), roles.reduce.end(), [&](size_t i) { return !is_unrolled(i); });
+  return {};
 }
 
 // Which loop is outside of the other: that over panels of columns, or that over tiles of rows.
@@ -330,8 +373,7 @@ Result<BlockRef> Tiling::accumulate_in_registers() {
 
 // Small windows whose elements are only combined (pooling): all of them unrolled, not only the taps that neighbours
 // share, leaves no loop to count in.
-template <class IsUnrolled>
-Result<bool> Tiling::unrolls_windows(const IsUnrolled& is_unrolled) {
+Result<bool> Tiling::unrolls_windows() {
   constexpr int64_t kFewTaps = 9;
   int64_t taps = 1;
   bool loops_left = false;
@@ -434,29 +476,7 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   for (const LoopRef& loop : rows_inner) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   FETTLE_TRY_VOID(unroll(s, {.loop = columns[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = columns[2]}));
-  // Guards that depend on an iterator and on the rows of the tile are constants once both are unrolled.
-  const auto guards_rows = [&](size_t iter) {
-    return std::any_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
-      if (!load.guarded || !load.touches(iter)) return false;
-      return (roles.row && load.shares_dimension(var(iter), var(*roles.row))) ||
-             (roles.second_row && tile.second_rows > 1 && load.shares_dimension(var(iter), var(*roles.second_row)));
-    });
-  };
-  const auto shares_rows = [&](size_t iter) {
-    return (roles.row && is_tap(iter, *roles.row)) ||
-           (roles.second_row && tile.second_rows > 1 && is_tap(iter, *roles.second_row));
-  };
-  // Which lanes lie inside the image depends on the tap, too: known taps leave masks at the borders alone.
-  const auto guards_lanes = [&](size_t iter) {
-    return std::ranges::any_of(roles.vector_loads, [&](size_t l) {
-      const AccessPattern& load = structure.loads[l];
-      return load.guarded && load.strides[roles.vector] == 1 && load.shares_dimension(var(iter), var(roles.vector));
-    });
-  };
-  const auto is_unrolled = [&](size_t iter) {
-    return extent(iter) > 1 && extent(iter) <= 7 && (guards_rows(iter) || shares_rows(iter) || guards_lanes(iter));
-  };
-  FETTLE_TRY(const bool whole, unrolls_windows(is_unrolled));
+  FETTLE_TRY(const bool whole, unrolls_windows());
   for (size_t r = 0; r < reduce.size(); ++r)
     if (whole || is_unrolled(reduce_iters[r])) FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
   // Taps and channels of one row that lie in one run: one loop.
