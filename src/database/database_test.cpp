@@ -139,6 +139,10 @@ TEST_P(AnyDatabase, OnlyWhatIsKnownToBeRightIsUsed) {
   const auto all = db_->best(task, 3);
   EXPECT_FALSE(all->at(0).checked);
   EXPECT_TRUE(all->at(1).checked);
+  const auto other = best_checked(*db_, task, [](const Record& r) { return r.trace != "right"; });
+  ASSERT_TRUE(other && *other);
+  EXPECT_EQ((*other)->trace, "slow");
+  EXPECT_FALSE(*best_checked(*db_, task, [](const Record&) { return false; }));
 }
 
 TEST_P(AnyDatabase, WhatFailedLaterIsNotAmongTheBest) {

@@ -53,5 +53,13 @@ TEST(Compare, ToleranceOfAProgram) {
   EXPECT_EQ(tolerance_of_scale(*rounds, kI8), 0);
 }
 
+TEST(Compare, ToleranceOfAnApproximateAlgorithm) {
+  const auto exact = parse_loops("for i in 8: B[i] = A[i] * A[i]");
+  ASSERT_TRUE(exact);
+  EXPECT_EQ(tolerance_of_scale(*exact, kF32, 100), 1e-5);
+  EXPECT_NEAR(tolerance_of_scale(*exact, kF32, 24832), 1.9e-5, 1e-6);  // F(4x4, 3x3) of 64 channels
+  EXPECT_EQ(tolerance_of_scale(*exact, kF32, 1e9), 1e-4);
+}
+
 }  // namespace
 }  // namespace fettle

@@ -1,0 +1,48 @@
+#include "driver/open.h"
+
+#include <gtest/gtest.h>
+
+#include "measure/builder.h"
+#include "schedule/reformulation.h"
+#include "tune/space/space.h"
+#include "tune/space/test_workloads.h"
+
+namespace fettle {
+namespace {
+
+TEST(BestTraces, WithinAnErrorBound) {
+  const Func workload = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16});
+  const Target target = parse_target("x86-64-avx512").value();
+  const auto shared = std::make_shared<const Target>(target);
+  const std::shared_ptr<Database> database = make_memory_database();
+  double bound = 0;
+  const auto add = [&](int64_t algorithm, double seconds) {
+    const DecisionMap decisions = {{"algorithm/O/winograd", {algorithm}}};
+    const auto s = rule_space().generate(workload, shared, 1, 1, std::make_shared<const DecisionMap>(decisions));
+    ASSERT_TRUE(s) << s.error().to_string();
+    bound = error_bound_of(s->func());
+    Record record;
+    record.task = make_task_key(workload, target, 1, program_versions());
+    record.trace = to_text(s->trace());
+    record.median_s = record.min_s = seconds;
+    record.checked = true;
+    ASSERT_TRUE(database->add(record));
+  };
+  add(2, 1e-3);
+  const double large = bound;
+  ASSERT_GT(large, 100);
+  const auto filters = [&](double max_error_bound) -> std::optional<bool> {
+    const auto trace = best_traces(database, target, 1, max_error_bound)(workload);
+    if (!trace) return std::nullopt;
+    return trace->find("reformulate") != std::string::npos;
+  };
+  EXPECT_EQ(filters(std::numeric_limits<double>::infinity()), true);
+  EXPECT_EQ(filters(large), true);
+  EXPECT_EQ(filters(100), std::nullopt);  // the default then
+  add(0, 2e-3);
+  EXPECT_EQ(filters(std::numeric_limits<double>::infinity()), true);
+  EXPECT_EQ(filters(100), false);
+}
+
+}  // namespace
+}  // namespace fettle
