@@ -20,6 +20,7 @@
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/space/layouts.h"
+#include "tune/space/panels.h"
 #include "tune/space/phases.h"
 #include "tune/space/tiling.h"
 
@@ -262,77 +263,6 @@ bool Tiling::streams_panels() const {
   return 5 * panel_bytes() > 3 * cache_bytes(0, 32 << 10);
 }
 
-// The map that brings the vector iterator's dimension into panels:
-//   (k, n) → (n // width, k, n % width)          (o, i, h, w) → (o // width, i // 16, h, w, i % 16, o % width)
-IndexMap panel_map(const Tiling& t, const AccessPattern& load, int64_t width) {
-  struct Dim {
-    size_t rank;
-    Expr index;
-  };
-  IndexMap map;
-  Expr panel, lane;
-  std::vector<Dim> dims;
-  constexpr size_t kReduce = 1000;  // spatial iterators first, then the reduction in the order of its loops
-  for (const Expr& index : load.indices) {
-    const Var var = make_var("d" + std::to_string(map.inputs.size()));
-    map.inputs.push_back(var);
-    std::optional<size_t> iter;
-    for (size_t i = 0; i < t.structure.n_iters(); ++i)
-      if (index.get() == t.var(i).get()) iter = i;
-    if (iter == t.roles.vector) {
-      panel = floordiv(Expr(var), Expr(width));
-      lane = floormod(Expr(var), Expr(width));
-      continue;
-    }
-    const auto at = iter ? std::find(t.roles.reduce.begin(), t.roles.reduce.end(), *iter) : t.roles.reduce.end();
-    if (at == t.roles.reduce.end()) {
-      dims.push_back({iter ? *iter + 1 : 0, Expr(var)});
-      continue;
-    }
-    const size_t rank = kReduce + static_cast<size_t>(at - t.roles.reduce.begin());
-    if (iter == t.layouts.blocked_reduce) {
-      dims.push_back({rank, floordiv(Expr(var), Expr(t.lanes))});
-      dims.push_back({2 * kReduce, floormod(Expr(var), Expr(t.lanes))});
-    } else {
-      dims.push_back({rank, Expr(var)});
-    }
-  }
-  std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.rank < b.rank; });
-  for (const Dim& dim : dims)
-    if (dim.rank < kReduce) map.outputs.push_back(dim.index);
-  map.outputs.push_back(panel);
-  for (const Dim& dim : dims)
-    if (dim.rank >= kReduce) map.outputs.push_back(dim.index);
-  map.outputs.push_back(lane);
-  return map;
-}
-
-// The map that makes the dimensions of fused rows one, so that a tile that crosses image rows is a rectangle:
-//   (n, h, w, c) → (n, h*56 + w, c)
-IndexMap flat_map(const Tiling& t) {
-  IndexMap map;
-  Expr flat;
-  size_t position = 0;
-  for (size_t d = 0; d < t.structure.store.indices.size(); ++d) {
-    const Var var = make_var("d" + std::to_string(d));
-    map.inputs.push_back(var);
-    std::optional<size_t> iter;
-    for (size_t i = 0; i < t.structure.n_iters(); ++i)
-      if (t.structure.store.indices[d].get() == t.var(i).get()) iter = i;
-    if (!iter || (iter != t.roles.row && !t.merged(*iter))) {
-      map.outputs.push_back(Expr(var));
-    } else if (!flat) {
-      flat = Expr(var);
-      position = map.outputs.size();
-      map.outputs.push_back(flat);
-    } else {
-      flat = flat * Expr(t.extent(*iter)) + Expr(var);
-      map.outputs[position] = flat;
-    }
-  }
-  return map;
-}
-
 // Consumers that work element by element on what the block writes join its write-back.
 void inline_consumers(RuleContext& ctx, BlockRef back) {
   for (int depth = 0; depth < 16; ++depth) {
@@ -355,7 +285,9 @@ Result<bool> Tiling::pack() {
   if (read < 0) return fail(ErrorCode::E220, load.buffer->name);
   FETTLE_TRY(const BlockRef panels, cache_read(schedule(), {.block = block, .read_index = read}));
   FETTLE_TRY_VOID(transform_layout(
-      schedule(), {.block = panels, .index_map = panel_map(*this, load, choice.tile.vectors * lanes)}));
+      schedule(),
+      {.block = panels,
+       .index_map = panel_map(structure, roles, load, choice.tile.vectors * lanes, layouts.blocked_reduce, lanes)}));
   if (roles.panel_is_constant) {  // runs once, when the program is compiled
     FETTLE_TRY(const BlockNode* copy, block_node(ctx, panels));
     ctx.done.insert(copy->name);
@@ -366,7 +298,8 @@ Result<bool> Tiling::pack() {
 
 Result<BlockRef> Tiling::accumulate_in_registers() {
   FETTLE_TRY(const BlockRef back, cache_write(schedule(), {.block = block, .write_index = 0, .scope = kScopeRegister}));
-  if (choice.flat) FETTLE_TRY_VOID(transform_layout(schedule(), {.block = block, .index_map = flat_map(*this)}));
+  if (choice.flat)
+    FETTLE_TRY_VOID(transform_layout(schedule(), {.block = block, .index_map = flat_map(structure, roles)}));
   inline_consumers(ctx, back);
   return back;
 }
