@@ -85,6 +85,7 @@ Result<MinimalFiltering> filtered(Schedule& s, const MinimalFiltering& convoluti
 }  // namespace
 
 Result<> choose_algorithm(RuleContext& ctx) {
+  if (ctx.lanes(kF32) == 1) return {};
   const Func func = ctx.schedule.func();
   const BlockNode* reduction = nullptr;
   for (const BlockNode* block : blocks_of(func.root())) {

@@ -318,6 +318,22 @@ TEST(MinimalFiltering, WorksInStripsWithPackedWeights) {
   EXPECT_FALSE(lowered->prologue.entry.empty());
 }
 
+TEST(MinimalFiltering, FitsTheRegistersOfOtherTargets) {
+  const Func workload = testing::conv_workload({.h = 9, .w = 12, .ic = 20, .oc = 24, .epilogue = true});
+  for (const char* name : {"x86-64-avx2", "aarch64-neon"}) {
+    const auto target = std::make_shared<const Target>(parse_target(name).value());
+    for (int64_t algorithm : {1, 2}) {
+      const DecisionMap decisions = {{"algorithm/O/winograd", {algorithm}}};
+      for (uint64_t seed = 0; seed < 4; ++seed) {
+        const auto s = rule_space().generate(workload, target, 2, seed, std::make_shared<const DecisionMap>(decisions));
+        ASSERT_OK(s);
+        EXPECT_OK(verify(s->func(), *target));
+        EXPECT_OK(lower(s->func(), *target));
+      }
+    }
+  }
+}
+
 TEST(MinimalFiltering, IsNeverTheDefault) {
   const auto s = default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64}), avx512(), 2);
   ASSERT_OK(s);
