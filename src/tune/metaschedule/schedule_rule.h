@@ -45,6 +45,11 @@ inline constexpr const char* kScheduleRule = "schedule_rule";  // on a block: th
 /// rule
 ScheduleRule apply_custom_rule(std::map<std::string, ScheduleRule> rules = {});
 
+/// On CPUs, what fast floating point has LLVM do to TVM's loops: reductions along rows get lanes to work in
+/// (tune/sketch/row_lanes.h). The parts are no business of other rules, and go where random_compute_location puts the
+/// total. Comes before all rules that edit.
+ScheduleRule rows_in_lanes();
+
 /// A block that writes one constant is computed where it is read.
 ScheduleRule inline_constant_scalars();
 

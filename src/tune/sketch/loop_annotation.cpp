@@ -11,6 +11,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
+#include "tune/sketch/row_lanes.h"
 #include "tune/space/structure.h"
 
 namespace fettle {
@@ -39,8 +40,14 @@ std::vector<std::string> nest_blocks(const Func& func) {
     size_t depth = 0;
     for (const BlockNode* block : blocks_under(stmt)) {
       const size_t loops = loops_between(stmt, block).size();
+      // Those of row_lanes.h have their lanes already.
+      const bool has_lanes = is_in_row_lanes(*block);
       const bool reduces = static_cast<bool>(block->init), before = deepest && static_cast<bool>(deepest->init);
-      if (deepest && (reduces != before ? before : loops <= depth)) continue;
+      if (deepest && has_lanes != is_in_row_lanes(*deepest)) {
+        if (has_lanes) continue;
+      } else if (deepest && (reduces != before ? before : loops <= depth)) {
+        continue;
+      }
       deepest = block;
       depth = loops;
     }

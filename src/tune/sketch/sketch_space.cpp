@@ -28,6 +28,7 @@
 #include "tune/sketch/layout_rewrite.h"
 #include "tune/sketch/loop_annotation.h"
 #include "tune/sketch/register_sums.h"
+#include "tune/sketch/row_lanes.h"
 #include "tune/sketch/thread_binding.h"
 #include "tune/sketch/unrolled_size.h"
 
@@ -104,6 +105,7 @@ class SketchSpace : public Space {
                          const std::shared_ptr<const DecisionMap>& decisions) const {
     Schedule s(derived.workload, seed, decisions);
     s.set_target(target);
+    if (!derived.bound) FETTLE_TRY_VOID(split_rows_into_lanes(s, derived.threads));
     std::vector<int64_t> numbers;
     std::vector<double> weights(derived.sketches.size(), 0.0);
     for (size_t i = 0; i < weights.size(); ++i) numbers.push_back(static_cast<int64_t>(i));
@@ -112,7 +114,8 @@ class SketchSpace : public Space {
     FETTLE_TRY(const int64_t sketch, choose(s, "sketch", numbers, weights));
     FETTLE_TRY_VOID(cut(s, derived.sketches[static_cast<size_t>(sketch)], derived.bound));
     Places places;
-    while (const auto movable = next_movable(s.func(), places)) {
+    std::set<std::string> placed;
+    while (const auto movable = next_movable(s.func(), placed)) {
       const std::string& block = *movable;
       std::map<int64_t, double> points;  // by the place of this block, the ones before being where they are
       for (const Structure& structure : derived.structures)
@@ -129,6 +132,7 @@ class SketchSpace : public Space {
       s.set_address_prefix("location");
       FETTLE_TRY(const int64_t place, choose(s, block, candidates, place_weights));
       places.push_back(place);
+      placed.insert(block);
       FETTLE_TRY_VOID(move(s, block, place));
     }
     if (derived.bound) {
@@ -153,6 +157,7 @@ class SketchSpace : public Space {
     const Func before = s.func();
     for (const BlockNode* node : blocks_of(before.root())) {
       const std::string name = node->name;
+      if (is_in_row_lanes(*node)) continue;
       s.set_address_prefix("cut");
       FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
       FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
@@ -197,43 +202,60 @@ class SketchSpace : public Space {
   }
 
   // What may be computed elsewhere: alone in its nest, without reuse of data (which is tiled), and read by others.
-  static std::vector<std::string> movable_blocks(const Func& func) {
-    std::vector<std::string> result;
-    for (const BlockNode* block : blocks_of(func.root())) {
-      if (!is_complete(*block, func.root()) && !is_reduction(*block, func.root())) continue;
-      if (block->writes.size() != 1 || has_data_reuse(func, *block)) continue;
-      const BufferNode* buffer = block->writes[0].buffer.get();
-      if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) continue;
-      const std::vector<Stmt> path = path_to(func.root().body, block);
-      if (path.empty() || path.front().kind() == StmtKind::kBlock) continue;
-      const Stmt& top = path.front().kind() == StmtKind::kSeq && path.size() > 1 ? path[1] : path.front();
-      if (blocks_under(top).size() == 1) result.push_back(block->name);
-    }
-    return result;
+  static bool is_movable(const Func& func, const BlockNode& block) {
+    if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
+    if (is_in_row_lanes(block) && !is_row_total(block)) return false;  // it goes where its total goes
+    if (block.writes.size() != 1 || has_data_reuse(func, block)) return false;
+    const BufferNode* buffer = block.writes[0].buffer.get();
+    if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;
+    const auto loops = loops_around(func, &block);
+    return !loops.empty() && blocks_under(Stmt(Ref<const StmtNode>(loops.front()))).size() == 1;
   }
 
-  // Blocks that stay where they are come before those still to be placed; moved ones are found no more.
-  static std::optional<std::string> next_movable(const Func& func, const Places& places) {
-    const std::vector<std::string> left = movable_blocks(func);
-    const auto stayed = static_cast<size_t>(std::ranges::count(places, kStay));
-    if (left.size() <= stayed) return std::nullopt;
-    return left[stayed];
+  // From the output backwards, so that what a moved block reads can follow it.
+  static std::optional<std::string> next_movable(const Func& func, const std::set<std::string>& placed) {
+    const std::vector<const BlockNode*> blocks = blocks_of(func.root());
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block)
+      if (!placed.contains((*block)->name) && is_movable(func, **block)) return (*block)->name;
+    return std::nullopt;
+  }
+
+  // Numbers of loops, those of the first reader, that all readers stand in and under which the block may be computed:
+  // no loop of one iteration, and none from the reader's reduction on.
+  static Places places_of(const Func& func, const std::string& name) {
+    const auto readers = consumers_of(func.root(), find_block(func->body, name)->writes[0].buffer.get());
+    std::vector<const ForNode*> common = loops_around(func, readers.front());
+    for (const BlockNode* reader : readers) {
+      const auto loops = loops_around(func, reader);
+      common.erase(std::ranges::mismatch(common, loops).in1, common.end());
+    }
+    Places places;
+    for (size_t i = 0; i < common.size(); ++i) {
+      const bool reduces = std::ranges::any_of(readers.front()->iters, [&](const IterVar& iter) {
+        return iter.kind == IterKind::kReduce && uses_var(iter.binding, common[i]->var.get());
+      });
+      if (reduces) break;
+      const int64_t* extent = as_int(common[i]->extent);
+      if (!extent || *extent != 1) places.push_back(static_cast<int64_t>(i));
+    }
+    return places;
   }
 
   static Result<> move(Schedule& s, const std::string& name, int64_t place) {
-    if (place == kStay) return {};
+    const bool total = is_row_total(*find_block(s.func()->body, name));
+    if (place == kInline && total) return fail(ErrorCode::E235, "a total is not inlined", "sketch_space");
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
     if (place == kInline) return compute_inline(s, {.block = block});
-    FETTLE_TRY(const std::vector<LoopRef> loops, reader_loops(s, name));
-    if (static_cast<size_t>(place) >= loops.size()) return fail(ErrorCode::E235, "no such loop", "sketch_space");
-    return compute_at(s, {.block = block, .loop = loops[static_cast<size_t>(place)]});
-  }
-
-  static Result<std::vector<LoopRef>> reader_loops(Schedule& s, const std::string& name) {
-    const BlockNode* block = find_block(s.func()->body, name);
-    const auto readers = consumers_of(s.func().root(), block->writes[0].buffer.get());
-    FETTLE_TRY(const BlockRef reader, get_block(s, {.name = readers.front()->name}));
-    return get_loops(s, {reader});
+    if (place != kStay) {
+      const BlockNode* node = find_block(s.func()->body, name);
+      const auto readers = consumers_of(s.func().root(), node->writes[0].buffer.get());
+      FETTLE_TRY(const BlockRef reader, get_block(s, {.name = std::string(readers.front()->name)}));
+      FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {reader}));
+      if (static_cast<size_t>(place) >= loops.size()) return fail(ErrorCode::E235, "no such loop", "sketch_space");
+      FETTLE_TRY_VOID(
+          compute_at(s, {.block = block, .loop = loops[static_cast<size_t>(place)], .preserve_unit_loops = !total}));
+    }
+    return total ? attach_row_lanes(s, name) : Result<>();
   }
 
   // `decide_only`: nothing is done; the choices are those of a point all the same.
@@ -327,7 +349,10 @@ class SketchSpace : public Space {
       derive.target = target;
       if (derive.tiling.tile_binds.empty()) derive.tiling = tiling_for_threads();
     }
-    FETTLE_TRY(Derivation derivation, derive_sketches(workload, derive));
+    Schedule start(workload);
+    start.set_target(target);
+    if (!made.bound) FETTLE_TRY_VOID(split_rows_into_lanes(start, threads));
+    FETTLE_TRY(Derivation derivation, derive_sketches(start.func(), derive));
     made.sketches = std::move(derivation.sketches);
     for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
     if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
@@ -343,24 +368,32 @@ class SketchSpace : public Space {
     for (uint64_t seed = 0; seed < kSizes && seen.size() < kMany; ++seed) {
       Schedule s(derived.workload, seed);
       s.set_target(target);
+      if (!derived.bound && !split_rows_into_lanes(s, derived.threads)) continue;
       if (cut(s, derived.sketches[sketch], derived.bound)) find_places(derived, *target, sketch, std::move(s), seen);
     }
   }
 
   void find_places(Derived& derived, const Target& target, size_t sketch, Schedule start,
                    std::set<Places>& seen) const {
-    std::vector<std::pair<Schedule, Places>> open;
-    open.emplace_back(std::move(start), Places{});
+    struct State {
+      Schedule schedule;
+      Places places;
+      std::set<std::string> placed;
+    };
+    std::vector<State> open;
+    open.push_back({std::move(start), {}, {}});
     while (!open.empty() && derived.structures.size() < options_.max_structures) {
-      auto [s, places] = std::move(open.back());
+      auto [s, places, placed] = std::move(open.back());
       open.pop_back();
-      if (const auto movable = next_movable(s.func(), places)) {
-        auto loops = reader_loops(s, *movable);
-        const int64_t depth = loops ? static_cast<int64_t>(loops->size()) : 0;
-        for (int64_t place = kInline; place < depth; ++place) {
-          auto moved = std::pair(s, places);
-          moved.second.push_back(place);
-          if (open.size() < 8 * options_.max_structures && move(moved.first, *movable, place))
+      if (const auto movable = next_movable(s.func(), placed)) {
+        Places choices = {kInline, kStay};
+        const Places loops = places_of(s.func(), *movable);
+        choices.insert(choices.end(), loops.begin(), loops.end());
+        placed.insert(*movable);
+        for (const int64_t place : choices) {
+          State moved{s, places, placed};
+          moved.places.push_back(place);
+          if (open.size() < 8 * options_.max_structures && move(moved.schedule, *movable, place))
             open.push_back(std::move(moved));
         }
         continue;

@@ -1,8 +1,11 @@
 #pragma once
 // Programs of tests of sketches, from tensor expressions.
 
+#include <cmath>
+#include <cstring>
 #include <string>
 
+#include "schedule/testing.h"
 #include "te/create_func.h"
 #include "te/tensor.h"
 
@@ -39,6 +42,40 @@ inline Func relu_pad_matmul() {
 inline Func matmul(int64_t m, int64_t n, int64_t k) {
   const te::Tensor a = te::placeholder({m, k}, kF32, "A"), b = te::placeholder({k, n}, kF32, "B");
   return te::create_func("matmul", {a, b}, {matmul_of(a, b, "C")});
+}
+
+/// As same_result, for f32 and up to 1e-5 of each number: where what was reassociated are no integers, and divisions are
+/// by reciprocals.
+inline ::testing::AssertionResult near_result(const Func& before, const Func& after) {
+  const Func funcs[2] = {before, after};
+  std::vector<TestTensor> tensors[2];
+  for (int f = 0; f < 2; ++f) {
+    std::vector<BufferArg> args;
+    for (const Param& param : funcs[f]->params) {
+      TestTensor& tensor = tensors[f].emplace_back(param.buffer, Env{});
+      RandomStream stream{7, tensors[f].size()};
+      tensor.fill(0xff);
+      if (param.kind != ParamKind::kOutput)
+        for_each_index(tensor.logical_shape(), [&](const std::vector<int64_t>& index) {
+          tensor.set(index, static_cast<int64_t>(stream.below(7)) - 3);
+        });
+    }
+    for (TestTensor& tensor : tensors[f]) args.push_back(tensor.arg());
+    if (const Result<> done = interpret(funcs[f], args, {}); !done)
+      return ::testing::AssertionFailure() << error_text(done.error()) << "\n" << to_text(funcs[f]);
+  }
+  double worst = 0;
+  for (size_t p = 0; p < before->params.size(); ++p)
+    if (before->params[p].kind == ParamKind::kOutput)
+      for_each_index(tensors[0][p].logical_shape(), [&](const std::vector<int64_t>& index) {
+        float x, y;
+        std::memcpy(&x, tensors[0][p].at(index), sizeof x);
+        std::memcpy(&y, tensors[1][p].at(index), sizeof y);
+        const double off = std::abs(x - y) / std::max(std::abs(x), 1e-3f);
+        worst = off <= worst ? worst : off;  // NaN stays
+      });
+  if (worst <= 1e-5) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "off by " << worst << "\n" << to_text(after);
 }
 
 }  // namespace fettle::testing

@@ -16,6 +16,7 @@
 #include "tune/space/row_group.h"
 #include "tune/space/structure.h"
 #include "tune/template/tiling_knobs.h"
+#include "tune/template/workload_kind.h"
 
 namespace fettle {
 namespace {
@@ -28,7 +29,7 @@ std::vector<std::string> along_rows(const Func& func, int64_t* shortest) {
   for (const BlockNode* block : blocks_of(func.root())) {
     if (!block->init) continue;
     const auto structure = block_structure(func, *block);
-    if (!structure) continue;
+    if (!structure || is_matrix_product(*structure)) continue;
     for (size_t i = 0; i < structure->n_iters(); ++i) {
       const bool contiguous =
           structure->reduce[i] &&
@@ -104,7 +105,7 @@ RowReductions row_reductions(const Func& func) {
   return found;
 }
 
-Result<> rows_with_knobs(TemplateContext& t) {
+Result<> lanes_with_knobs(TemplateContext& t) {
   Schedule& s = t.schedule();
   const int64_t lanes = lanes_of(s);
   int64_t shortest = INT64_MAX;
@@ -121,32 +122,48 @@ Result<> rows_with_knobs(TemplateContext& t) {
                  reformulate(s, {.block = block, .kind = "split_reduction", .numbers = {vectors * lanes, 1}}));
       FETTLE_TRY_VOID(reformulate(s, {.block = parts[1], .kind = "pairwise_reduction"}).map([](const auto&) {}));
     }
+  return {};
+}
+
+Result<> reciprocal_with_knobs(TemplateContext& t, const std::string& name) {
+  Schedule& s = t.schedule();
   FETTLE_TRY(const int64_t reciprocal, t.define_knob("reciprocal", {0, 1}));
-  if (reciprocal) {
-    Schedule trial = s;
-    const std::string last = blocks_of(s.func().root()).back()->name;
-    FETTLE_TRY(const BlockRef block, get_block(trial, {.name = last}));
-    if (reformulate(trial, {.block = block, .kind = "shared_reciprocal"})) s = std::move(trial);
-  }
-  const auto group = row_group(s.func());
-  if (!group || group->rows.empty()) return fail(ErrorCode::E230, "the blocks have no rows in common");
-  FETTLE_TRY(const BlockRef out, get_block(s, {.name = group->blocks.back()}));
+  if (!reciprocal) return {};
+  Schedule trial = s;
+  FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
+  if (reformulate(trial, {.block = block, .kind = "shared_reciprocal"})) s = std::move(trial);
+  return {};
+}
+
+Result<LoopRef> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::string>& blocks,
+                                     const std::vector<size_t>& row_loops) {
+  Schedule& s = t.schedule();
+  FETTLE_TRY(const BlockRef out, get_block(s, {.name = blocks.back()}));
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = out}));
   Loops rows, order;
-  for (size_t row : group->rows) rows.push_back(loops[row]);
+  for (size_t row : row_loops) rows.push_back(loops[row]);
   order = rows;
   for (size_t i = 0; i < loops.size(); ++i)
-    if (std::ranges::find(group->rows, i) == group->rows.end()) order.push_back(loops[i]);
+    if (std::ranges::find(row_loops, i) == row_loops.end()) order.push_back(loops[i]);
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  for (size_t b = group->blocks.size() - 1; b-- > 0;) {
-    FETTLE_TRY(const BlockRef part, get_block(s, {.name = group->blocks[b]}));
+  for (size_t b = blocks.size() - 1; b-- > 0;) {
+    FETTLE_TRY(const BlockRef part, get_block(s, {.name = blocks[b]}));
     FETTLE_TRY_VOID(compute_at(s, {.block = part, .loop = rows.back(), .preserve_unit_loops = false}));
   }
   FETTLE_TRY(const int64_t at_once, t.define_knob("unroll", {1, 2, 4}));
-  for (const std::string& name : group->blocks)
-    FETTLE_TRY_VOID(with_one_row(s, name, rows.size(), name == group->blocks.back(), at_once));
-  return t.define_annotate("parallel", {rows.front()}, {.policy = AnnotateOptions::Policy::kTryParallel})
-      .map([](const auto&) {});
+  for (const std::string& name : blocks)
+    FETTLE_TRY_VOID(with_one_row(s, name, rows.size(), name == blocks.back(), at_once));
+  return rows.front();
+}
+
+Result<> rows_with_knobs(TemplateContext& t) {
+  FETTLE_TRY_VOID(lanes_with_knobs(t));
+  FETTLE_TRY_VOID(reciprocal_with_knobs(t, blocks_of(t.schedule().func().root()).back()->name));
+  const auto group = row_group(t.schedule().func());
+  if (!group || group->rows.empty()) return fail(ErrorCode::E230, "the blocks have no rows in common");
+  FETTLE_TRY(const LoopRef first, fuse_rows_with_knobs(t, group->blocks, group->rows));
+  return t.define_annotate("parallel", {first}, {.policy = AnnotateOptions::Policy::kTryParallel}).map([](const auto&) {
+  });
 }
 
 }  // namespace fettle

@@ -10,9 +10,11 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_consumers.h"
 #include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/reverse_compute_inline.h"
@@ -55,6 +57,15 @@ void inline_consumers(Schedule& s, BlockRef back) {
   }
 }
 
+//   for n_0: for k: for n_1 in width: copy   →   parallel n_0: for k: for n_1_0: for n_1_1 in lanes vectorized: copy
+Result<> fill_in_vectors(Schedule& s, BlockRef panels, int64_t lanes) {
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = panels}));
+  if (loops.size() < 2) return {};
+  FETTLE_TRY(const Loops parts, split(s, {.loop = loops.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
+  return parallel(s, {.loop = loops.front()});
+}
+
 }  // namespace
 
 int64_t lanes_of(const Schedule& s) { return std::max(1, target_of(s)->vector_lanes(4)); }
@@ -89,13 +100,13 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
   std::vector<int64_t> widths;
   for (int64_t n : {1, 2, 3, 4, 6})
     if (n == 1 || (n - 1) * lanes < width) widths.push_back(n);
-  FETTLE_TRY(const int64_t vectors, t.define_knob("vectors", widths));
+  FETTLE_TRY(const int64_t vectors, t.define_knob("vectors" + which.suffix, widths));
   bool packed = false;
   if (which.pack && roles->panel) {
     const AccessPattern& load = structure->loads[*roles->panel];
     const int dim = load.dimension_of(structure->vars[roles->vector]);
     if (dim >= 0) {
-      FETTLE_TRY(const int64_t pack, t.define_knob("pack", {0, 1}));
+      FETTLE_TRY(const int64_t pack, t.define_knob("pack" + which.suffix, {0, 1}));
       packed = pack != 0;
       const auto* node = stmt.as<BlockNode>();
       const auto read = std::ranges::find(node->reads, load.buffer, &Region::buffer);
@@ -104,6 +115,7 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
         FETTLE_TRY_VOID(transform_layout(
             s,
             {.block = panels, .index_map = panel_map(load.indices.size(), static_cast<size_t>(dim), vectors * lanes)}));
+        if (!roles->panel_is_constant) FETTLE_TRY_VOID(fill_in_vectors(s, panels, lanes));
       }
     }
   }
@@ -123,7 +135,7 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
   if (roles->row) {
     const LoopRef row = loops[*roles->row];
     FETTLE_TRY(const Var var, s.loop_var(row));
-    row_knob = "tile_" + var->name;
+    row_knob = "tile_" + var->name + which.suffix;
     FETTLE_TRY(const Loops parts,
                t.define_split(
                    row_knob, row,
@@ -139,7 +151,8 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
   order.insert(order.end(), inner.begin(), inner.end());
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   if (which.order_reduce && reduce.size() > 1) {
-    FETTLE_TRY(reduce, t.define_reorder("order_reduce", reduce, {.policy = ReorderOptions::Policy::kAll}));
+    FETTLE_TRY(reduce,
+               t.define_reorder("order_reduce" + which.suffix, reduce, {.policy = ReorderOptions::Policy::kAll}));
   }
   if (outer.size() > 1) {
     // As they are, or the columns innermost.
@@ -148,7 +161,7 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
     for (size_t i = 0; i < outer.size(); ++i)
       if (i != roles->batch.size()) last.push_back(static_cast<int64_t>(i));
     last.push_back(static_cast<int64_t>(roles->batch.size()));
-    FETTLE_TRY(outer, t.define_reorder("order", outer,
+    FETTLE_TRY(outer, t.define_reorder("order" + which.suffix, outer,
                                        {.policy = ReorderOptions::Policy::kCandidates, .candidates = {given, last}}));
   }
 
@@ -158,8 +171,8 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
     for (size_t i : roles->reduce) {
       if (structure->extents[i] < 2 || structure->extents[i] > 8 || roles->reduce.size() == 1) continue;
       FETTLE_TRY(const Var var, s.loop_var(loops[i]));
-      FETTLE_TRY_VOID(
-          t.define_annotate("unroll_" + var->name, {loops[i]}, {.policy = AnnotateOptions::Policy::kTryUnroll}));
+      FETTLE_TRY_VOID(t.define_annotate("unroll_" + var->name + which.suffix, {loops[i]},
+                                        {.policy = AnnotateOptions::Policy::kTryUnroll}));
     }
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = outer.back(), .preserve_unit_loops = false}));
@@ -167,11 +180,20 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
   FETTLE_TRY_VOID(vectorize_copy(ctx, back, outer.size(), lanes));
   s = std::move(ctx.schedule);
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
-  FETTLE_TRY_VOID(t.define_annotate("parallel", {outer.front()}, {.policy = AnnotateOptions::Policy::kTryParallel}));
+  std::vector<int64_t> together;
+  for (int64_t n = 0; n <= std::min<int64_t>(which.most_parallel, std::ssize(outer)); ++n) together.push_back(n);
+  FETTLE_TRY(const int64_t threads, t.define_knob("parallel" + which.suffix, together));
+  if (threads > 0) {
+    LoopRef loop = outer.front();
+    if (threads > 1) {
+      FETTLE_TRY(loop, fuse(s, {.loops = Loops(outer.begin(), outer.begin() + threads)}));
+    }
+    FETTLE_TRY_VOID(parallel(s, {.loop = loop}));
+  }
 
   const int64_t registers = target->vector_registers;
-  t.constrain("the tile fits the registers", [row_knob, registers](const ConfigView& v) {
-    const int64_t rows = row_knob.empty() ? 1 : v[row_knob].back(), wide = v["vectors"][0];
+  t.constrain("the tile fits the registers" + which.suffix, [row_knob, registers, which](const ConfigView& v) {
+    const int64_t rows = row_knob.empty() ? 1 : v[row_knob].back(), wide = v["vectors" + which.suffix][0];
     return rows * wide + wide < registers;
   });
   return {};

@@ -6,6 +6,7 @@
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/sample_compute_location.h"
 #include "tune/metaschedule/rules/tile_block.h"
+#include "tune/sketch/row_lanes.h"
 
 namespace fettle {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 bool can_move(const Func& func, const BlockNode& block) {
   if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
   if (block.writes.size() != 1 || is_tiled(func, block.name)) return false;
+  if (is_in_row_lanes(block) && !is_row_total(block)) return false;  // it goes where its total goes
   const BufferNode* buffer = block.writes[0].buffer.get();
   if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;
   const auto loops = loops_around(func, &block);
@@ -23,25 +25,30 @@ bool can_move(const Func& func, const BlockNode& block) {
 }  // namespace
 
 ScheduleRule random_compute_location() {
-  return {"random_compute_location",
-          [](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
-            const Func func = s.func();
-            const BlockNode& node = *find_block(func->body, name);
-            if (!can_move(func, node)) return std::vector{s};
-            Schedule moved = s;
-            moved.set_address_prefix("random_compute_location/" + name);
-            FETTLE_TRY(const BlockRef block, get_block(moved, {.name = name}));
-            FETTLE_TRY(const ValueRef drawn, sample_compute_location(moved, {.block = block, .name = "location"}));
-            FETTLE_TRY(const int64_t place, moved.value(IntRef(drawn)));
-            if (place == kInline) FETTLE_TRY_VOID(compute_inline(moved, {.block = block}));
-            if (place >= 0) {
-              const auto readers = consumers_of(func.root(), node.writes[0].buffer.get());
-              FETTLE_TRY(const BlockRef reader, get_block(moved, {.name = readers.front()->name}));
-              FETTLE_TRY(const auto loops, get_loops(moved, {reader}));
-              FETTLE_TRY_VOID(compute_at(moved, {.block = block, .loop = loops.at(static_cast<size_t>(place))}));
-            }
-            return std::vector{std::move(moved)};
-          }};
+  return {
+      "random_compute_location",
+      [](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
+        const Func func = s.func();
+        const BlockNode& node = *find_block(func->body, name);
+        if (!can_move(func, node)) return std::vector{s};
+        Schedule moved = s;
+        moved.set_address_prefix("random_compute_location/" + name);
+        FETTLE_TRY(const BlockRef block, get_block(moved, {.name = name}));
+        FETTLE_TRY(const ValueRef drawn, sample_compute_location(moved, {.block = block, .name = "location"}));
+        FETTLE_TRY(const int64_t place, moved.value(IntRef(drawn)));
+        const bool total = is_row_total(node);
+        if (place == kInline && total) return fail(ErrorCode::E235, "a total is not inlined", name);
+        if (place == kInline) FETTLE_TRY_VOID(compute_inline(moved, {.block = block}));
+        if (place >= 0) {
+          const auto readers = consumers_of(func.root(), node.writes[0].buffer.get());
+          FETTLE_TRY(const BlockRef reader, get_block(moved, {.name = readers.front()->name}));
+          FETTLE_TRY(const auto loops, get_loops(moved, {reader}));
+          FETTLE_TRY_VOID(compute_at(
+              moved, {.block = block, .loop = loops.at(static_cast<size_t>(place)), .preserve_unit_loops = !total}));
+        }
+        if (total) FETTLE_TRY_VOID(attach_row_lanes(moved, name));
+        return std::vector{std::move(moved)};
+      }};
 }
 
 }  // namespace fettle

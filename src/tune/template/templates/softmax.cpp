@@ -1,12 +1,13 @@
 #include "tune/template/templates/softmax.h"
 
 #include "tune/template/rows_with_knobs.h"
+#include "tune/template/workload_kind.h"
 
 namespace fettle {
 namespace {
 
 bool matches(const Func& workload) {
-  if (!works_on_rows(workload)) return false;
+  if (!works_on_rows(workload) || has_matrix_product(workload)) return false;
   const RowReductions reductions = row_reductions(workload);
   return reductions.maxima >= 1 && reductions.sums >= 1;
 }

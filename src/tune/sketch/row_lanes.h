@@ -1,0 +1,30 @@
+#pragma once
+// What a compiler that may reassociate would do behind a schedule: the sum or maximum of a row is worked out in the
+// lanes of vectors, which are then combined by halves. Here these are steps of the trace. Shared by Ansor's and
+// MetaSchedule's spaces on CPUs.
+
+#include <string>
+
+#include "schedule/schedule.h"
+
+namespace fettle {
+
+/// The note on a block that works out a part of a row's reduction, and on the one that has the total: the total's name.
+inline constexpr const char* kRowLanes = "row_lanes";
+
+/// Begins a schedule: reductions along contiguous memory are split into lanes (lane_reductions: how many vectors is a
+/// decision), what divides by their totals multiplies by a reciprocal. The blocks get the note.
+///   S[i] += E[i, l]   →   S_partial[i, p] += E[i, l*16 + p];   S_8[i, p] = S_partial[i, p] + S_partial[i, p + 8]; …
+Result<> split_rows_into_lanes(Schedule& s, int threads);
+
+/// Whether the block is such a part, or a total: rules leave these as they are.
+bool is_in_row_lanes(const BlockNode& block);
+/// Whether it is a total: it may be moved, and its parts go where it is.
+bool is_row_total(const BlockNode& block);
+
+/// Computes the parts of a total where the total is, in vectors and registers.
+///   for i: S   →   for i: for l: for p in lanes: S_partial;   for p in lanes: S_8;   …   S
+/// Errors: those of compute_at, where the total is not one number there
+Result<> attach_row_lanes(Schedule& s, const std::string& total);
+
+}  // namespace fettle

@@ -1,0 +1,32 @@
+#include "tune/template/templates/elementwise.h"
+
+#include <algorithm>
+
+#include "ir/visit.h"
+#include "schedule/dataflow.h"
+#include "tune/space/structure.h"
+#include "tune/template/tiling_knobs.h"
+
+namespace fettle {
+namespace {
+
+bool matches(const Func& workload) {
+  if (!workload->body.as<BlockNode>()) return false;
+  const std::vector<const BlockNode*> blocks = blocks_of(workload.root());
+  return !blocks.empty() && std::ranges::all_of(blocks, [&](const BlockNode* block) {
+    return !block->init && block_structure(workload, *block).has_value();
+  });
+}
+
+Result<> body(TemplateContext& t) {
+  const std::string last = blocks_of(t.schedule().func().root()).back()->name;
+  FETTLE_TRY_VOID(inline_producers(t.schedule(), last));
+  return nests_of_others(t, {});
+}
+
+}  // namespace
+
+constinit const TemplateDef elementwise_template{"elementwise", "what is computed element by element", 10, matches,
+                                                 body};
+
+}  // namespace fettle
