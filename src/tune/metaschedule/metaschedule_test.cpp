@@ -4,6 +4,7 @@
 #include "codegen/device/testing.h"
 #include "lower/lower.h"
 #include "schedule/dataflow.h"
+#include "schedule/edit.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
@@ -355,6 +356,29 @@ TEST(Postprocessors, VerifyScratchpadLimitTakesAnotherCapacity) {
   ASSERT_OK(rewrite_cooperative_fetch().apply(c, s));
   EXPECT_OK(verify_scratchpad_limit("shared", 1 << 20).apply(c, s));
   EXPECT_ERROR(verify_scratchpad_limit("shared", 8).apply(c, s), E230);
+}
+
+// Parts of a row's reduction go where random_compute_location puts the total; other rules leave them alone.
+TEST(ScheduleRules, RowsInLanesAreMovedAsOne) {
+  const auto c = context("x86-64-avx512");
+  const Func func = testing::softmax_workload(24, 128);
+  const auto split = rows_in_lanes().apply(c, start(func, c), "Y");
+  ASSERT_OK(split);
+  ASSERT_NE(find_block(split->front().func()->body, "S_partial"), nullptr);
+  for (const ScheduleRule& rule : {auto_inline(), add_rfactor(), multi_level_tiling(), random_compute_location()})
+    for (const char* part : {"S_partial", "S_8"}) {
+      const auto next = rule.apply(c, split->front(), part);
+      ASSERT_OK(next);
+      ASSERT_EQ(next->size(), 1u) << rule.name;
+      EXPECT_EQ(to_text(next->front().func()), to_text(split->front().func())) << rule.name;
+    }
+  const auto moved = random_compute_location().apply(c, split->front(), "S");
+  ASSERT_OK(moved);
+  const Func after = moved->front().func();
+  const auto nest_of = [&](const char* name) { return loops_around(after, find_block(after->body, name)).front(); };
+  EXPECT_EQ(nest_of("S_partial"), nest_of("S"));
+  EXPECT_EQ(find_block(after->body, "S_partial")->writes[0].buffer->scope, kScopeRegister);
+  EXPECT_TRUE(testing::near_result(func, after));
 }
 
 // --- spaces ------------------------------------------------------------------------------------------------------

@@ -6,8 +6,14 @@
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/edit.h"
+#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/get_block.h"
+#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/parallel.h"
 #include "schedule/primitives/transform_layout.h"
+#include "tune/sketch/conditions.h"
+#include "tune/sketch/register_sums.h"
+#include "tune/space/structure.h"
 
 namespace fettle {
 namespace {
@@ -73,7 +79,64 @@ std::optional<IndexMap> layout_for(const BlockNode& block, const std::vector<Exp
   return map;
 }
 
+// The number of the read whose elements the lanes of a tiled nest would have to gather: they are not side by side.
+std::optional<size_t> gathered_read(const Func& func, const BlockNode& block) {
+  if (!single_store(block) || !is_reduction(block, func.root()) || !has_data_reuse(func, block)) return std::nullopt;
+  const auto loops = loops_around(func, &block);
+  if (loops.size() <= block.iters.size()) return std::nullopt;  // not tiled
+  const auto lane = std::ranges::find_if(loops.rbegin(), loops.rend(), [](const ForNode* loop) {
+    return !as_int(loop->extent) || *as_int(loop->extent) > 1;
+  });
+  if (lane == loops.rend()) return std::nullopt;
+  VarMap bindings;
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::kSpatial && uses_var(iter.binding, (*lane)->var.get())) return std::nullopt;
+    bindings[iter.var.get()] = iter.binding;
+  }
+  for (size_t r = 0; r < block.reads.size(); ++r) {
+    const Buffer& buffer = block.reads[r].buffer;
+    const Param* param = func.find_param(buffer.get());
+    if (write_region(block, buffer.get()) || (param && param->kind == ParamKind::kConstant)) continue;
+    const auto loads = loads_of(block.body, buffer.get());
+    if (loads.size() != 1) continue;
+    std::vector<Expr> placed;
+    for (const Expr& index : loads.front()) placed.push_back(substitute(index, bindings));
+    const int64_t stride = access_strides(*buffer, placed, {(*lane)->var}).front();
+    if (stride != 0 && stride != 1) return r;
+  }
+  return std::nullopt;
+}
+
+// A copy in that layout, filled in vectors, before everything else.
+Result<> insert_transform_stage(Schedule& s, const std::string& name, size_t read, int threads) {
+  const Func func = s.func();
+  const BlockNode& block = *find_block(func->body, name);
+  const Buffer& buffer = block.reads[read].buffer;
+  const auto map = layout_for(block, loads_of(block.body, buffer.get()).front(), buffer, loops_around(func, &block));
+  if (!map) return fail(ErrorCode::E235, "no layout", "insert_transform_stage");
+  FETTLE_TRY(const BlockRef reader, get_block(s, {.name = name}));
+  FETTLE_TRY(const BlockRef copy, cache_read(s, {.block = reader, .read_index = static_cast<int64_t>(read)}));
+  FETTLE_TRY_VOID(transform_layout(s, {.block = copy, .index_map = *map}));
+  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {copy}));
+  FETTLE_TRY(const int64_t lanes, lanes_of(s, copy));
+  if (loops.size() < 2) return {};
+  FETTLE_TRY_VOID(vectorize_in_registers(s, loops.back(), lanes));
+  return threads > 1 ? parallel(s, {.loop = loops.front()}) : Result<>();
+}
+
 }  // namespace
+
+Result<> insert_transform_stages(Schedule& s, int threads) {
+  std::vector<std::pair<std::string, size_t>> gathered;
+  const Func func = s.func();
+  for (const BlockNode* block : blocks_of(func.root()))
+    if (const auto read = gathered_read(func, *block)) gathered.emplace_back(block->name, *read);
+  for (const auto& [name, read] : gathered) {
+    Schedule changed = s;
+    if (insert_transform_stage(changed, name, read, threads)) s = std::move(changed);
+  }
+  return {};
+}
 
 Result<> rewrite_constant_layouts(Schedule& s) {
   const Func func = s.func();

@@ -39,7 +39,7 @@ constexpr int kVectorBytes = 64;  // where no target is known
 
 int64_t suitable_extent(int64_t extent, int64_t lanes) {
   constexpr int64_t kInnermost = 64, kFewRows = 4, kManyRows = 16;
-  constexpr double kGain = 0.03, kSurplus = 0.06;
+  constexpr double kGain = 0.1, kLonger = 0.015, kSurplus = 0.06;
   const auto divisors = [](int64_t n, int64_t from, int64_t to) {
     int64_t count = 0;
     for (int64_t d = from; d <= std::min(to, n); ++d) count += n % d == 0 ? 1 : 0;
@@ -51,13 +51,18 @@ int64_t suitable_extent(int64_t extent, int64_t lanes) {
     const auto use = [&](int64_t n) {
       return static_cast<double>(n) / static_cast<double>((n + lanes - 1) / lanes * lanes);
     };
+    // As it is, the innermost part is a divisor, good or bad; of a whole number of vectors it is good whichever it is.
     double exact = 0;
+    int64_t n_exact = 0;
     for (int64_t d = lanes / 2; d <= std::min(extent, kInnermost); ++d)
-      if (extent % d == 0) exact = std::max(exact, use(d));
-    if (use(extent) < exact + kGain) return extent;
+      if (extent % d == 0) {
+        exact += use(d);
+        ++n_exact;
+      }
+    if (n_exact > 0 && use(extent) < exact / static_cast<double>(n_exact) + kGain) return extent;
     const int64_t whole = (extent + lanes - 1) / lanes * lanes;
     int64_t best = whole;
-    for (int64_t n = whole; static_cast<double>(n) <= static_cast<double>(whole) * (1 + kGain / 2); n += lanes)
+    for (int64_t n = whole; static_cast<double>(n) <= static_cast<double>(whole) * (1 + kLonger); n += lanes)
       if (divisors(n / lanes, 1, kManyRows) > divisors(best / lanes, 1, kManyRows)) best = n;
     return best;
   }

@@ -41,7 +41,7 @@ struct MultiLevelTiling {
 
 /// The extent, `extent` or a little more, whose divisors make good tiles: of the innermost spatial loop (`lanes` > 1) such
 /// as fill vectors of that many lanes, of others some between 4 and 16.
-///   77 of 16 lanes: 80      90: 90 (45 are three vectors)      6625: 6720      rows: 197 → 200, 19 → 20, 56: 56
+///   77 of 16 lanes: 80      90: 96 (of the divisors of 90 most fill no vectors)      6625: 6720      rows: 197 → 200, 19 → 20, 56: 56
 int64_t suitable_extent(int64_t extent, int64_t lanes);
 
 /// "SSSRRSRS" over blocks, virtual threads and threads of a GPU.

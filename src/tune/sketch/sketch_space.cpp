@@ -141,6 +141,7 @@ class SketchSpace : public Space {
       return s;
     }
     FETTLE_TRY_VOID(rewrite_constant_layouts(s));
+    FETTLE_TRY_VOID(insert_transform_stages(s, derived.threads));
     FETTLE_TRY_VOID(annotate(s, derived.threads));
     FETTLE_TRY_VOID(accumulate_in_registers(s, *target));
     FETTLE_TRY_VOID(decompose_reductions(s));

@@ -6,6 +6,7 @@
 
 #include "codegen/device/testing.h"
 #include "lower/lower.h"
+#include "schedule/edit.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/testing.h"
 #include "tune/sketch/test_programs.h"
@@ -64,6 +65,32 @@ TEST(SketchSpace, RowsAreReducedInLanes) {
     one_nest += nest_of("M") == nest_of("Y") && nest_of("S") == nest_of("Y") ? 1 : 0;
   }
   EXPECT_GE(one_nest, 1u);
+}
+
+// What lanes would gather is copied before, into the order of the tiles.
+TEST(SketchSpace, GatheredOperandsGetATransformStage) {
+  const te::Tensor q = te::placeholder({32, 24}, kF32, "Q"), k = te::placeholder({48, 24}, kF32, "K");
+  const te::ReduceAxis c = te::reduce_axis(24, "c");
+  const te::Tensor product =
+      te::compute({32, 48}, [&](const auto& v) { return te::sum(q(v[0], c) * k(v[1], c), {c}); }, "S");
+  const Func func = te::create_func("scores", {q, k}, {product});
+  const auto target = avx512();
+  const auto space = make_sketch_space();
+  size_t staged = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto point = space->generate(func, target, 2, seed, nullptr);
+    ASSERT_OK(point);
+    const BlockNode* copy = find_block(point->func()->body, "K_global");
+    if (!copy) continue;
+    ++staged;
+    EXPECT_EQ(find_block(point->func()->body, "Q_global"), nullptr);
+    EXPECT_GT(copy->writes[0].buffer->rank(), 2u);
+    const auto loops = loops_around(point->func(), copy);
+    EXPECT_EQ(loops.front()->loop_kind, ForKind::kParallel);
+    EXPECT_EQ(loops.back()->loop_kind, ForKind::kVectorized);
+    EXPECT_TRUE(testing::same_result(func, point->func())) << to_text(point->trace());
+  }
+  EXPECT_GE(staged, 10u);
 }
 
 TEST(SketchSpace, PointsRunOnThreads) {

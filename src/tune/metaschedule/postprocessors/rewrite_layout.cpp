@@ -4,7 +4,10 @@
 namespace fettle {
 
 Postprocessor rewrite_layout() {
-  return {"rewrite_layout", [](const TuneContext&, Schedule& s) -> Result<> { return rewrite_constant_layouts(s); }};
+  return {"rewrite_layout", [](const TuneContext& context, Schedule& s) -> Result<> {
+            FETTLE_TRY_VOID(rewrite_constant_layouts(s));
+            return insert_transform_stages(s, context.threads);
+          }};
 }
 
 }  // namespace fettle

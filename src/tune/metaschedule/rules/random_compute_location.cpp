@@ -4,6 +4,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/sample_categorical.h"
 #include "schedule/primitives/sample_compute_location.h"
 #include "tune/metaschedule/rules/tile_block.h"
 #include "tune/sketch/row_lanes.h"
@@ -22,6 +23,23 @@ bool can_move(const Func& func, const BlockNode& block) {
   return !loops.empty() && blocks_under(Stmt(Ref<const StmtNode>(loops.front()))).size() == 1;
 }
 
+// As sample_compute_location, which would inline it as well: what a total stands for is a reduction.
+Result<ValueRef> sample_place_of_total(Schedule& s, BlockRef block) {
+  FETTLE_TRY(const Stmt stmt, s.block(block));
+  const auto readers = consumers_of(s.func().root(), stmt.as<BlockNode>()->writes[0].buffer.get());
+  SampleCategoricalArgs places{.candidates = {kStay}, .name = "location"};
+  const auto loops = loops_around(s.func(), readers.front());
+  for (size_t depth = 0; depth < loops.size(); ++depth) {
+    Schedule trial = s;
+    FETTLE_TRY(const BlockRef reader, get_block(trial, {.name = std::string(readers.front()->name)}));
+    FETTLE_TRY(const auto around, get_loops(trial, {reader}));
+    if (compute_at(trial, {.block = block, .loop = around[depth]}))
+      places.candidates.push_back(static_cast<int64_t>(depth));
+  }
+  places.probabilities.assign(places.candidates.size(), 1.0);
+  return sample_categorical(s, places);
+}
+
 }  // namespace
 
 ScheduleRule random_compute_location() {
@@ -34,10 +52,10 @@ ScheduleRule random_compute_location() {
         Schedule moved = s;
         moved.set_address_prefix("random_compute_location/" + name);
         FETTLE_TRY(const BlockRef block, get_block(moved, {.name = name}));
-        FETTLE_TRY(const ValueRef drawn, sample_compute_location(moved, {.block = block, .name = "location"}));
-        FETTLE_TRY(const int64_t place, moved.value(IntRef(drawn)));
         const bool total = is_row_total(node);
-        if (place == kInline && total) return fail(ErrorCode::E235, "a total is not inlined", name);
+        FETTLE_TRY(const ValueRef drawn, total ? sample_place_of_total(moved, block)
+                                               : sample_compute_location(moved, {.block = block, .name = "location"}));
+        FETTLE_TRY(const int64_t place, moved.value(IntRef(drawn)));
         if (place == kInline) FETTLE_TRY_VOID(compute_inline(moved, {.block = block}));
         if (place >= 0) {
           const auto readers = consumers_of(func.root(), node.writes[0].buffer.get());
