@@ -14,7 +14,7 @@ struct TileKnobs {
   bool unroll_windows = true;  // a knob "unroll_…" for each loop of the reduction of at most 8 iterations, but one
   int64_t max_rows = 16;
   std::string suffix;     // of the knobs' names, where a program has several tiles
-  int most_parallel = 1;  // a knob "parallel": so many of the outermost loops, together
+  int most_parallel = 2;  // a knob "parallel": so many of the outermost loops, together
 };
 
 /// Tiles a reduction so that its accumulators are registers: the work of templates of products, convolutions and
@@ -22,8 +22,9 @@ struct TileKnobs {
 ///   for outer…: for reduce…: for rows: for vectors, lanes: C_register += …      then the tile is stored, with what is
 ///   done to it element by element
 /// Knobs: "vectors" of a row of the tile, "tile_LOOP" for the loop of its rows, "order" of the loops around it,
-/// "parallel" for the first of these, and those of `which`. Panels that are no constants are filled in vectors, by all threads. Constraint: the tile fits the registers. Which loop is what
-/// follows from the block's accesses (tiling_roles). Errors: E230 no loop fills vectors · those of the steps
+/// "parallel" for the first of these, or the first two, and those of `which`. Panels that are no constants are filled in
+/// vectors, by all threads. Constraint: the tile fits the registers. Which loop is what follows from the block's accesses
+/// (tiling_roles). Errors: E230 no loop fills vectors · those of the steps
 Result<> tile_with_knobs(TemplateContext& t, const std::string& block, const TileKnobs& which = {});
 
 /// A nest of a block that works element by element: a knob "vectors_BLOCK", and the outermost loop parallel as

@@ -57,7 +57,7 @@ Result<> body(TemplateContext& t) {
   if (!parts) return fail(ErrorCode::E230, "no products with rows between them");
   FETTLE_TRY_VOID(inline_producers(s, parts->first));
   for (const std::string& product : {parts->first, parts->last})
-    FETTLE_TRY_VOID(tile_with_knobs(t, product, {.suffix = "_" + product, .most_parallel = 2}));
+    FETTLE_TRY_VOID(tile_with_knobs(t, product, {.suffix = "_" + product}));
   std::vector<size_t> rows;
   for (size_t i = 0; i < parts->rows; ++i) rows.push_back(i);
   FETTLE_TRY_VOID(fuse_rows_with_knobs(t, parts->between, rows).map([](LoopRef) {}));
