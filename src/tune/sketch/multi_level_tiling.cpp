@@ -51,6 +51,7 @@ int64_t suitable_extent(int64_t extent, int64_t lanes) {
     const auto use = [&](int64_t n) {
       return static_cast<double>(n) / static_cast<double>((n + lanes - 1) / lanes * lanes);
     };
+    if (extent % lanes == 0) return extent;
     // As it is, the innermost part is a divisor, good or bad; of a whole number of vectors it is good whichever it is.
     double exact = 0;
     int64_t n_exact = 0;

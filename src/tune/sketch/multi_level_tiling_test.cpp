@@ -54,8 +54,8 @@ TEST(MultiLevelTiling, TheInnermostFactorHasALimit) {
 
 TEST(MultiLevelTiling, ExtentsWithoutGoodDivisorsAreRoundedUp) {
   // In lanes of 16: what divisors up to 64 leave idle, against what rounding up does.
-  const std::pair<int64_t, int64_t> lanes[] = {{768, 768}, {6625, 6720}, {77, 80},   {90, 96}, {100, 112},
-                                               {60, 64},   {24, 24},     {120, 128}, {16, 16}, {7, 7}};
+  const std::pair<int64_t, int64_t> lanes[] = {{768, 768}, {6625, 6720}, {77, 80}, {90, 96}, {100, 112},  {60, 64},
+                                               {24, 24},   {120, 128},   {16, 16}, {7, 7},   {8192, 8192}};
   for (const auto& [extent, suitable] : lanes) EXPECT_EQ(suitable_extent(extent, 16), suitable) << extent;
   const std::pair<int64_t, int64_t> rows[] = {{197, 200}, {19, 20}, {29, 30}, {27, 27}, {56, 56}, {77, 77}, {5, 5}};
   for (const auto& [extent, suitable] : rows) EXPECT_EQ(suitable_extent(extent, 1), suitable) << extent;
