@@ -42,8 +42,9 @@ Along along_of(const BlockStructure& producer, const std::vector<const BlockStru
 
 }  // namespace
 
-std::optional<RowGroup> row_group(const Func& func) {
-  const std::vector<const BlockNode*> blocks = blocks_of(func.root());
+std::optional<RowGroup> row_group(const Func& func) { return row_group(func, blocks_of(func.root())); }
+
+std::optional<RowGroup> row_group(const Func& func, const std::vector<const BlockNode*>& blocks) {
   if (blocks.size() < 2 || std::none_of(blocks.begin(), blocks.end(), [](const BlockNode* b) { return bool(b->init); }))
     return {};
   std::vector<BlockStructure> structures;
@@ -51,7 +52,12 @@ std::optional<RowGroup> row_group(const Func& func) {
     auto structure = block_structure(func, *blocks[b]);
     if (!structure) return {};
     const bool last = b + 1 == blocks.size();
-    if (is_param(func, structure->store.buffer.get()) != last) return {};
+    const BufferNode* buffer = structure->store.buffer.get();
+    const auto readers = consumers_of(func.root(), buffer);
+    const bool leaves = is_param(func, buffer) || std::any_of(readers.begin(), readers.end(), [&](const BlockNode* r) {
+                          return std::find(blocks.begin(), blocks.end(), r) == blocks.end();
+                        });
+    if (leaves != last) return {};
     structures.push_back(std::move(*structure));
   }
   std::vector<Along> along(blocks.size());

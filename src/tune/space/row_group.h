@@ -19,8 +19,10 @@ struct RowGroup {
   bool rows_are_contiguous = false;          // the last of them is the dimension that is contiguous in memory
 };
 
-/// All of the program's blocks, if only the last one writes a parameter, and two of them reduce, or one does so in
-/// lanes.
+/// These blocks, which follow one another, if only the last one writes what others read or a parameter, and two of them
+/// reduce, or one does so in lanes.
+std::optional<RowGroup> row_group(const Func& func, const std::vector<const BlockNode*>& blocks);
+/// All of the program's blocks.
 std::optional<RowGroup> row_group(const Func& func);
 
 }  // namespace fettle

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schedule/dataflow.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle {
@@ -21,6 +22,16 @@ TEST(RowGroup, RowsThatLieSideBySide) {
   EXPECT_EQ(group->rows, (std::vector<size_t>{0, 2}));
   EXPECT_EQ(group->rows_of[0], (std::vector<size_t>{0, 1}));  // the maximum has no loop over columns before its rows
   EXPECT_TRUE(group->rows_are_contiguous);
+}
+
+TEST(RowGroup, OfWhatIsBetweenTwoProducts) {
+  const Func func = testing::attention_workload(2, 13, 10);
+  const std::vector<const BlockNode*> blocks = blocks_of(func.root());  // S M E T P Y
+  const auto group = row_group(func, {blocks.begin() + 1, blocks.end() - 1});
+  ASSERT_TRUE(group);
+  EXPECT_EQ(group->blocks, (std::vector<std::string>{"M", "E", "T", "P"}));
+  EXPECT_EQ(group->rows, (std::vector<size_t>{0, 1}));
+  EXPECT_FALSE(row_group(func, {blocks.begin() + 1, blocks.end() - 2}));  // what T makes is read elsewhere, E's too
 }
 
 TEST(RowGroup, OneReductionIsAMatterOfTiles) {

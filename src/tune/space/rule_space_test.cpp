@@ -168,6 +168,18 @@ TEST(DefaultSchedule, OfASoftmax) {
   expect_same(testing::softmax_workload(96, 40), *s);
 }
 
+TEST(DefaultSchedule, OfAttentionTakesItsRowsThroughTheSoftmaxAtOnce) {
+  const Func func = testing::attention_workload(2, 64, 32);
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_TRUE(s.has_value()) << s.error().to_string();
+  const auto row_of = [&](const char* name) {
+    return loops_around(s->func(), find_block(s->func()->body, name)).at(1);
+  };
+  for (const char* name : {"M", "E", "T_partial"}) EXPECT_EQ(row_of(name), row_of("P")) << name;
+  EXPECT_NE(loops_around(s->func(), find_block(s->func()->body, "Y")).front(),
+            loops_around(s->func(), find_block(s->func()->body, "P")).front());
+}
+
 TEST(DefaultSchedule, OfASoftmaxWhoseRowsLieSideBySide) {
   const auto s = default_schedule(testing::softmax_middle_workload(2, 5, 70), avx512(), 1);
   ASSERT_OK(s);

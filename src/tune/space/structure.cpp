@@ -185,4 +185,14 @@ std::optional<BlockStructure> block_structure(const Func& func, const BlockNode&
   return structure;
 }
 
+bool is_matrix_product(const BlockStructure& s) {
+  if (!s.multiplies_two_loads || s.loads.size() != 2) return false;
+  const auto alone = [&](size_t one, size_t other) {
+    for (size_t i = 0; i < s.n_iters(); ++i)
+      if (!s.reduce[i] && s.extents[i] > 1 && s.loads[one].touches(i) && !s.loads[other].touches(i)) return true;
+    return false;
+  };
+  return alone(0, 1) && alone(1, 0);
+}
+
 }  // namespace fettle

@@ -229,6 +229,26 @@ inline Func softmax_middle_workload(int64_t a, int64_t n, int64_t b) {
   return te::create_func("softmax_middle", {x}, {y});
 }
 
+/// Scores, their softmax, and what they weigh, in so many heads.
+inline Func attention_workload(int64_t heads, int64_t n, int64_t d) {
+  const te::Tensor q = te::placeholder({heads, n, d}, kF32, "Q"), k = te::placeholder({heads, n, d}, kF32, "K"),
+                   v = te::placeholder({heads, n, d}, kF32, "V");
+  const te::ReduceAxis c = te::reduce_axis(d, "c"), j1 = te::reduce_axis(n, "j1"), j2 = te::reduce_axis(n, "j2"),
+                       j3 = te::reduce_axis(n, "j3");
+  const te::Tensor s = te::compute(
+      {heads, n, n}, [&](const Indices& i) { return te::sum(q(i[0], i[1], c) * k(i[0], i[2], c), {c}); }, "S");
+  const te::Tensor m = te::compute({heads, n}, [&](const Indices& i) { return te::max(s(i[0], i[1], j1), {j1}); }, "M");
+  const te::Tensor e = te::compute(
+      {heads, n, n}, [&](const Indices& i) { return math("exp", {s(i[0], i[1], i[2]) - m(i[0], i[1])}); }, "E");
+  const te::Tensor sum =
+      te::compute({heads, n}, [&](const Indices& i) { return te::sum(e(i[0], i[1], j2), {j2}); }, "T");
+  const te::Tensor p =
+      te::compute({heads, n, n}, [&](const Indices& i) { return e(i[0], i[1], i[2]) / sum(i[0], i[1]); }, "P");
+  const te::Tensor y = te::compute(
+      {heads, n, d}, [&](const Indices& i) { return te::sum(p(i[0], i[1], j3) * v(i[0], j3, i[2]), {j3}); }, "Y");
+  return te::create_func("attention", {q, k, v}, {y});
+}
+
 /// (x - mean) / sqrt(mean((x - mean)²) + epsilon), as exporters write it out.
 inline Func decomposed_norm_workload(int64_t rows, int64_t n) {
   te::Tensor x = te::placeholder({rows, n}, kF32, "X");
@@ -347,6 +367,7 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"depthwise_pointwise_batch", strip_workload({.n = 2, .h = 4, .w = 6, .in = 16, .out = 16})},
       {"softmax", softmax_workload(5, 37)},
       {"softmax_long", softmax_workload(4, 300)},
+      {"attention", attention_workload(2, 13, 10)},
       {"softmax_short", softmax_workload(9, 10)},
       {"softmax_tiny", softmax_workload(9, 3)},
       {"softmax_middle", softmax_middle_workload(2, 7, 37)},

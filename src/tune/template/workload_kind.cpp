@@ -27,16 +27,6 @@ bool ReductionKind::reads_alone(size_t iter) const {
   return n == 1;
 }
 
-bool is_matrix_product(const BlockStructure& s) {
-  if (!s.multiplies_two_loads || s.loads.size() != 2) return false;
-  const auto alone = [&](size_t one, size_t other) {
-    for (size_t i = 0; i < s.n_iters(); ++i)
-      if (!s.reduce[i] && s.extents[i] > 1 && s.loads[one].touches(i) && !s.loads[other].touches(i)) return true;
-    return false;
-  };
-  return alone(0, 1) && alone(1, 0);
-}
-
 bool has_matrix_product(const Func& func) {
   return std::ranges::any_of(blocks_of(func.root()), [&](const BlockNode* block) {
     const auto structure = block->init ? block_structure(func, *block) : std::nullopt;

@@ -28,9 +28,6 @@ struct ReductionKind {
 /// Nothing where the program has no reduction or several, or one that is no plain nest.
 std::optional<ReductionKind> reduction_kind(const Func& func);
 
-/// A sum of products of two factors, each of which moves along an output dimension that the other does not: a product of
-/// matrices, or as many as there are dimensions that both move along.
-bool is_matrix_product(const BlockStructure& block);
 /// Whether one of the program's blocks is such a sum.
 bool has_matrix_product(const Func& func);
 

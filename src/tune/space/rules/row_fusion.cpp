@@ -132,15 +132,33 @@ int64_t runs_of(int64_t rows, int64_t threads) {
   return 1;
 }
 
-bool applies(const RuleContext& ctx, const BlockNode&) {
-  if (!ctx.done.empty()) return false;
-  const auto group = row_group(ctx.schedule.func());
-  return group.has_value();
+// The blocks before and behind that one which no rule has dealt with yet, as far as no product stands between: all of a
+// softmax; of attention what is between its two products.
+std::vector<const BlockNode*> rows_around(const RuleContext& ctx, const BlockNode& block) {
+  const Func& func = ctx.schedule.func();
+  std::vector<const BlockNode*> run;
+  bool met = false;
+  for (const BlockNode* b : blocks_of(func.root())) {
+    const auto structure = block_structure(func, *b);
+    if (ctx.is_done(*b) || !structure || is_matrix_product(*structure)) {
+      if (met) break;
+      run.clear();
+      continue;
+    }
+    met |= b == &block;
+    run.push_back(b);
+  }
+  return met ? run : std::vector<const BlockNode*>();
 }
 
-Result<> apply(RuleContext& ctx, BlockRef) {
+bool applies(const RuleContext& ctx, const BlockNode& block) {
+  return row_group(ctx.schedule.func(), rows_around(ctx, block)).has_value();
+}
+
+Result<> apply(RuleContext& ctx, BlockRef any) {
   Schedule& s = ctx.schedule;
-  const auto group = row_group(s.func());
+  FETTLE_TRY(const BlockNode* around, block_node(ctx, any));
+  const auto group = row_group(s.func(), rows_around(ctx, *around));
   if (!group) return fail(ErrorCode::E230, "the blocks have no rows in common");
   const std::string& last = group->blocks.back();
   s.set_address_prefix("row_fusion/" + last);
@@ -149,7 +167,8 @@ Result<> apply(RuleContext& ctx, BlockRef) {
   FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
   const int64_t lanes = ctx.lanes(single_store(*node)->buffer->dtype);
   int64_t points = 0;
-  for (const BlockNode* b : blocks_of(s.func().root())) points += block_structure(s.func(), *b)->points();
+  for (const std::string& name : group->blocks)
+    points += block_structure(s.func(), *find_block(s.func()->body, name))->points();
 
   Loops rows, order;
   LoopRef side_by_side;

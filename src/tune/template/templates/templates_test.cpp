@@ -49,26 +49,6 @@ Func conv_of(std::vector<int64_t> image, int64_t ic, int64_t oc, int64_t kernel)
   return te::create_func("conv", {x, w}, {o}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
 }
 
-// Scores, their softmax, and what they weigh, in so many heads.
-Func attention_workload(int64_t heads, int64_t n, int64_t d) {
-  const te::Tensor q = te::placeholder({heads, n, d}, kF32, "Q"), k = te::placeholder({heads, n, d}, kF32, "K"),
-                   v = te::placeholder({heads, n, d}, kF32, "V");
-  const te::ReduceAxis c = te::reduce_axis(d, "c"), j1 = te::reduce_axis(n, "j1"), j2 = te::reduce_axis(n, "j2"),
-                       j3 = te::reduce_axis(n, "j3");
-  const te::Tensor s = te::compute(
-      {heads, n, n}, [&](const Indices& i) { return te::sum(q(i[0], i[1], c) * k(i[0], i[2], c), {c}); }, "S");
-  const te::Tensor m = te::compute({heads, n}, [&](const Indices& i) { return te::max(s(i[0], i[1], j1), {j1}); }, "M");
-  const te::Tensor e = te::compute(
-      {heads, n, n}, [&](const Indices& i) { return math("exp", {s(i[0], i[1], i[2]) - m(i[0], i[1])}); }, "E");
-  const te::Tensor sum =
-      te::compute({heads, n}, [&](const Indices& i) { return te::sum(e(i[0], i[1], j2), {j2}); }, "T");
-  const te::Tensor p =
-      te::compute({heads, n, n}, [&](const Indices& i) { return e(i[0], i[1], i[2]) / sum(i[0], i[1]); }, "P");
-  const te::Tensor y = te::compute(
-      {heads, n, d}, [&](const Indices& i) { return te::sum(p(i[0], i[1], j3) * v(i[0], j3, i[2]), {j3}); }, "Y");
-  return te::create_func("attention", {q, k, v}, {y});
-}
-
 struct Case {
   std::string first;                // the first choice
   std::vector<std::string> others;  // that match as well, but for master
@@ -101,8 +81,8 @@ std::vector<Case> cases() {
       {"softmax", {}, softmax_workload(9, 10), 0},
       {"layer_norm", {}, layer_norm_workload(5, 37), 0},
       {"layer_norm", {}, decomposed_norm_workload(6, 64), 0},
-      {"attention", {}, attention_workload(2, 13, 10), 0},
-      {"attention", {}, attention_workload(3, 33, 20), 0},
+      {"attention", {}, testing::attention_workload(2, 13, 10), 0},
+      {"attention", {}, testing::attention_workload(3, 33, 20), 0},
       {"elementwise", {}, elementwise_workload(3, 7, 19), 3 * 2},  // vectors 1 2 4; parallel
       {"elementwise", {}, elementwise_workload(2, 5, 100), 3 * 2},
       {"master", {}, reduction_workload(3, 7, 40, false), 0},
