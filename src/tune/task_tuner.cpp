@@ -9,6 +9,7 @@
 #include "measure/outcome.h"
 #include "tune/bound.h"
 #include "tune/describe.h"
+#include "tune/space/algorithm.h"
 
 namespace fettle {
 namespace {
@@ -77,7 +78,8 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   if (!t.default_) return fail(ErrorCode::E401, "its default has no lowering", task.label);
   t.predicted_s_ = t.bench_->predict(std::span(&t.default_, 1)).front();
   if (const double peak = peak_flops(session); peak > 0)
-    t.bound_s_ = needed_flops(task.workload) / (kPeakMargin * peak * session.threads);
+    t.bound_s_ = needed_flops(task.workload) * least_share_of_products(task.workload, options.max_error_bound) /
+                 (kPeakMargin * peak * session.threads);
   t.report_.default_trace = t.report_.best_trace = t.bench_->trace(*t.default_);
   t.report_.best_decisions = t.default_->decisions;
   FETTLE_TRY_VOID(t.read_records());

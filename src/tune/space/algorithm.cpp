@@ -82,19 +82,34 @@ Result<MinimalFiltering> filtered(Schedule& s, const MinimalFiltering& convoluti
   return result;
 }
 
-}  // namespace
-
-Result<> choose_algorithm(RuleContext& ctx) {
-  if (ctx.lanes(kF32) == 1) return {};
-  const Func func = ctx.schedule.func();
+// The program's only reduction, if it is such a convolution.
+std::optional<MinimalFiltering> filtered_convolution(const Func& func) {
   const BlockNode* reduction = nullptr;
   for (const BlockNode* block : blocks_of(func.root())) {
     if (!block->init) continue;
     if (reduction) return {};
     reduction = block;
   }
-  if (!reduction) return {};
-  const auto convolution = filtered_convolution(func, *reduction);
+  return reduction ? filtered_convolution(func, *reduction) : std::nullopt;
+}
+
+}  // namespace
+
+double least_share_of_products(const Func& workload, double max_error_bound) {
+  const auto convolution = filtered_convolution(workload);
+  double least = 1;
+  for (const int64_t m : {2, 4}) {
+    Schedule trial(workload);
+    if (!convolution || !filtered(trial, *convolution, m)) return 1;
+    const double share = static_cast<double>(m + kTaps - 1) / static_cast<double>(m * kTaps);
+    if (error_bound_of(trial.func()) <= max_error_bound) least = std::min(least, share * share);
+  }
+  return least;
+}
+
+Result<> choose_algorithm(RuleContext& ctx) {
+  if (ctx.lanes(kF32) == 1) return {};
+  const auto convolution = filtered_convolution(ctx.schedule.func());
   if (!convolution) return {};
   std::vector<int64_t> outputs = {0};
   std::vector<double> weights = {0.5};

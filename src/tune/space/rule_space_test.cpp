@@ -6,6 +6,7 @@
 #include "lower/lower.h"
 #include "schedule/reformulation.h"
 #include "schedule/testing.h"
+#include "tune/space/algorithm.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
 #include "tune/space/tiling.h"
@@ -372,6 +373,17 @@ TEST(MinimalFiltering, IsOfferedForNothingElse) {
       ASSERT_OK(s);
       EXPECT_EQ(choices(*s).find("algorithm/"), std::string::npos) << choices(*s);
     }
+}
+
+TEST(MinimalFiltering, DoesFewerMultiplications) {
+  const double no_limit = std::numeric_limits<double>::infinity();
+  const auto share = [](const testing::ConvSpec& conv, double bound) {
+    return least_share_of_products(testing::conv_workload(conv), bound);
+  };
+  EXPECT_EQ(share({.h = 12, .w = 12, .ic = 32, .oc = 32}, no_limit), 0.25);
+  EXPECT_EQ(share({.h = 12, .w = 12, .ic = 32, .oc = 32}, 100), 1);
+  EXPECT_EQ(share({.h = 12, .w = 12, .ic = 32, .oc = 32, .stride = 2}, no_limit), 1);
+  EXPECT_EQ(least_share_of_products(testing::matmul_workload(19, 37, 11, false, false, true, false), no_limit), 1);
 }
 
 TEST(MinimalFiltering, MayBeRefusedByItsBound) {
