@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "cost/access_form.h"
+#include "cost/touched.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -49,33 +50,6 @@ struct Access {
   bool is_write = false;
   std::vector<int64_t> strides;
 };
-
-/// What the loops from `from` inwards touch by one access: elements in runs, each `run` long.
-struct Touched {
-  double elements = 1, run = 1;
-  double lines(double element_bytes) const {
-    return std::max(1.0, elements / run) * std::ceil(run * element_bytes / kLine);
-  }
-};
-
-Touched touched_by(const Access& access, const std::vector<Loop>& loops, size_t from) {
-  std::vector<std::pair<int64_t, double>> steps;
-  for (size_t i = from; i < loops.size(); ++i)
-    if (access.strides[i] != 0 && loops[i].extent > 1) steps.emplace_back(std::abs(access.strides[i]), loops[i].extent);
-  std::sort(steps.begin(), steps.end());
-  Touched touched;
-  for (const auto& [stride, count] : steps) {
-    // Closer together than what is there is long: one run grows (sliding windows overlap).
-    if (static_cast<double>(stride) <= touched.run) {
-      const double longer = touched.run + static_cast<double>(stride) * (count - 1);
-      touched.elements *= longer / touched.run;
-      touched.run = longer;
-    } else {
-      touched.elements *= count;
-    }
-  }
-  return touched;
-}
 
 const std::vector<const char*>& position_names() {
   static const std::vector<const char*> names = {"none",         "inner_spatial", "middle_spatial", "outer_spatial",
@@ -392,12 +366,17 @@ class StatementReader {
     }
   }
 
+  /// What the loops from `from` inwards touch by one access.
+  Touched touched(const Access& access, size_t from) const {
+    return touched_by(access.strides, from, [&](size_t i) { return loops_[i].extent; });
+  }
+
   /// The distinct bytes that the loops from `from` inwards touch, of all buffers.
   double bytes_inside(size_t from) const {
     std::map<const BufferNode*, double> bytes;
     for (const Access& access : accesses_) {
       double& most = bytes[access.buffer];
-      most = std::max(most, touched_by(access, loops_, from).elements * access.buffer->dtype.element_bytes());
+      most = std::max(most, touched(access, from).elements * access.buffer->dtype.element_bytes());
     }
     double sum = 0;
     for (const auto& [buffer, n] : bytes) sum += n;
@@ -417,11 +396,11 @@ class StatementReader {
         if (access.buffer != buffer) continue;
         (access.is_write ? use.writes : use.reads) = true;
         count += 1;
-        const Touched touched = touched_by(access, loops_, 0);
-        if (touched.elements * element > use.unique_bytes || !widest) {
+        const Touched all = touched(access, 0);
+        if (all.elements * element > use.unique_bytes || !widest) {
           widest = &access;
-          use.unique_bytes = touched.elements * element;
-          use.unique_lines = touched.lines(element);
+          use.unique_bytes = all.elements * element;
+          use.unique_lines = all.lines(element);
         }
       }
       // The innermost loop that moves it.
