@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
       "Ways to search compared: best so far against trials and seconds. Exits with 1 if a figure misses its bound.");
   app.add_option("--tasks", only, "only tasks whose name contains one of these, separated by commas");
   app.add_option("--skip", skip, "not those whose name contains one of these");
-  app.add_option("--modes", modes_text, "autotvm, ansor, metaschedule, fourth, random, or SPACE:STRATEGY")
+  app.add_option("--modes", modes_text, "autotvm, ansor, metaschedule, fourth, random, or SPACE:STRATEGY[:COST_MODEL]")
       ->capture_default_str();
   app.add_option("--trials", trials, "of each search")
       ->capture_default_str()

@@ -88,7 +88,8 @@ struct Parts {
 
 DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts& parts) {
   // As describe_by_lowering, with clocks between.
-  return [target, &parts](const Func& scheduled) -> Result<Description> {
+  return [target, &parts](const Schedule& schedule) -> Result<Description> {
+    const Func& scheduled = schedule.func();
     ++parts.asked;
     auto start = Clock::now();
     FETTLE_TRY_VOID(verify(scheduled, *target, kLeftToVerify));
@@ -103,9 +104,9 @@ DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts&
 }
 
 DescribeFn describe_verified(const std::shared_ptr<const Target>& target) {
-  return [target, describe = describe_by_lowering(target, kThreads)](const Func& scheduled) -> Result<Description> {
-    FETTLE_TRY_VOID(verify(scheduled, *target, kLeftToVerify));
-    return describe(scheduled);
+  return [target, describe = describe_by_lowering(target, kThreads)](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY_VOID(verify(schedule.func(), *target, kLeftToVerify));
+    return describe(schedule);
   };
 }
 

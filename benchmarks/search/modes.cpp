@@ -1,6 +1,7 @@
 #include "search/modes.h"
 
 #include "tune/metaschedule/presets.h"
+#include "tune/named_cost_models.h"
 #include "tune/sketch/sketch_space.h"
 #include "tune/template/template_def.h"
 
@@ -26,8 +27,8 @@ class BorrowedSpace : public Space {
 
 const std::vector<SearchMode>& search_modes() {
   static const std::vector<SearchMode> modes = {
-      {"autotvm", "template", "annealing", 64, true},
-      {"ansor", "sketches", "ansor", 64, true},
+      {"autotvm", "template", "annealing", 64, true, "autotvm_itervar_rank"},
+      {"ansor", "sketches", "ansor", 64, true, "statements"},
       {"metaschedule", "metaschedule", "metaschedule", 64, true},
       {"fourth", "rules", "evolutionary"},
       {"random", "rules", "random"},
@@ -40,10 +41,15 @@ std::optional<SearchMode> find_mode(const std::string& name) {
     if (mode.name == name) return mode;
   const size_t colon = name.find(':');
   if (colon == std::string::npos) return std::nullopt;
-  SearchMode mode{.name = name, .space = name.substr(0, colon), .strategy = name.substr(colon + 1)};
+  const std::string rest = name.substr(colon + 1);
+  const size_t second = rest.find(':');
+  SearchMode mode{.name = name, .space = name.substr(0, colon), .strategy = rest.substr(0, second)};
+  if (mode.strategy == "ansor") mode.cost_model = "statements";
+  if (second != std::string::npos) mode.cost_model = rest.substr(second + 1);
   mode.as_published = mode.space != "rules";
   if (mode.as_published) mode.batch = 64;
-  if (!make_space(mode.space) || !find_strategy(mode.strategy)) return std::nullopt;
+  if (!make_space(mode.space) || !find_strategy(mode.strategy) || !find_cost_model(mode.cost_model))
+    return std::nullopt;
   return mode;
 }
 

@@ -18,11 +18,12 @@ struct SearchMode {
   int batch = 8;         // measured before the model learns
   /// As published: the model is trained anew after each batch, and nothing is known at the start, not even the default.
   bool as_published = false;
+  std::string cost_model = "trees";  // of cost_models()
 };
 
 /// "autotvm", "ansor", "metaschedule", "fourth" (the product's default), "random".
 const std::vector<SearchMode>& search_modes();
-/// One of them, or "SPACE:STRATEGY".
+/// One of them, or "SPACE:STRATEGY[:COST_MODEL]"; Ansor's strategy has Ansor's model unless another is named.
 std::optional<SearchMode> find_mode(const std::string& name);
 
 /// The space of this name. It remembers what it has derived, and is used by one thread.

@@ -68,7 +68,7 @@ Result<std::vector<MeasuredTask>> measured_tasks(const std::vector<SearchTask>& 
           schedule.set_target(target);
           const auto trace = parse_trace(record.trace);
           if (!trace || !replay(schedule, *trace)) continue;
-          auto described = describe(schedule.func());
+          auto described = describe(schedule);
           if (!described) continue;
           measured.candidates.push_back(std::move(described->features));
           measured.seconds.push_back(record.half_width <= 0.04 || record.min_s <= 0 ? record.median_s : record.min_s);

@@ -5,7 +5,7 @@
 #include "cost/atom_table.h"
 #include "database/sqlite_database.h"
 #include "measure/builder.h"
-#include "tune/describe.h"
+#include "tune/named_cost_models.h"
 #include "tune/tuner.h"
 
 namespace fettle::bench {
@@ -43,9 +43,8 @@ Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed
   const std::string machine = key.fingerprint.hex();
   FETTLE_TRY(const auto ended, database->fact(machine, ended_key(key)));
   if (known.trials >= trials || ended) return {};
-  // Ansor's model is a sum over statements, by its own features.
-  const bool statements = mode.strategy == "ansor";
-  const auto model = statements ? make_statement_trees(seed) : make_boosted_trees(seed);
+  const CostModelDef& learner = *find_cost_model(mode.cost_model);
+  const auto model = learner.make(seed);
   if (!run.model.empty()) FETTLE_TRY_VOID(model->load(run.model));
   TuneOptions options;
   options.seed = seed;
@@ -54,8 +53,7 @@ Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed
   options.batch = mode.batch;
   options.space = &space;
   options.strategy = find_strategy(mode.strategy);
-  options.describe = (statements ? describe_statements : describe_by_lowering)(
-      std::make_shared<const Target>(run.target), run.threads, run.atoms);
+  options.describe = learner.describe(std::make_shared<const Target>(run.target), run.threads, run.atoms);
   options.atoms = run.atoms;
   options.start_from_default = !mode.as_published;
   options.train_each_batch = mode.as_published;

@@ -9,6 +9,7 @@
 #include "search/rank_tests.h"
 #include "search/ranking.h"
 #include "search/side_by_side.h"
+#include "tune/named_cost_models.h"
 
 namespace fettle::bench {
 namespace {
@@ -118,10 +119,15 @@ TEST(SearchTasks, CoverTheFamiliesAndHalfAreOdd) {
 TEST(SearchModes, AreFoundAndMakePoints) {
   EXPECT_FALSE(find_mode("nothing"));
   EXPECT_FALSE(find_mode("nothing:random"));
+  EXPECT_FALSE(find_mode("template:annealing:nothing"));
   ASSERT_TRUE(find_mode("sketches:random"));
+  EXPECT_EQ(find_mode("sketches:random")->cost_model, "trees");
+  EXPECT_EQ(find_mode("sketches:ansor")->cost_model, "statements");
+  EXPECT_EQ(find_mode("template:annealing:autotvm_knob")->cost_model, "autotvm_knob");
   const auto target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());
   for (const SearchMode& mode : search_modes()) {
     EXPECT_NE(find_strategy(mode.strategy), nullptr) << mode.name;
+    EXPECT_NE(find_cost_model(mode.cost_model), nullptr) << mode.name;
     const auto space = make_space(mode.space);
     for (const SearchTask& task : search_tasks()) {
       if (task.family == "attention")

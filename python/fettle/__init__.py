@@ -5,7 +5,7 @@ import pathlib as _pathlib
 
 from . import _fettle, sketch, te
 from ._fettle import (Config, ConfigSpace, Database, Func, MeasureResult, Target, TuneReport, builtin_template,
-                      cost_model, default_schedule, explain_trace, feature_names, lower, parse, parse_loops,
+                      cost_model, default_schedule, explain_trace, feature_names, features, lower, parse, parse_loops,
                       simplify_trace, space, templates_for)
 from .errors import Error
 from .kernel import Kernel, aligned, build, empty

@@ -98,7 +98,7 @@ def tune(func, target=None, threads=1, space="rules", strategy=None, cost_model=
 
     space       "rules", "template", a Template, or any space
     strategy    None (evolution), one of fettle.strategies, or a class
-    cost_model  None (boosted trees), "trees", "trees_rank", "mlp", "prediction", "random", or any cost model
+    cost_model  None (boosted trees), a name ("trees_rank", "autotvm_curve", …: see fettle.cost_model), or any model
     runner      None: processes on this machine
     database    a Database, a path, or None: in memory
     trials      measurements, known ones included; seconds: all in all

@@ -4,10 +4,12 @@
 
 #include <cmath>
 
+#include <fmt/ranges.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "cost/predict.h"
+#include "program.h"
+#include "schedule.h"
 #include "space.h"
 
 namespace fettle::python {
@@ -19,11 +21,32 @@ nb::list rows_of(std::span<const CandidateFeatures> candidates) {
   return rows;
 }
 
-std::vector<CandidateFeatures> features_of(nb::handle rows) {
+/// Rows (features, predicted seconds), perhaps with a workload's number, as this model has them.
+std::vector<CandidateFeatures> features_of(nb::handle rows, const CostModelDef& def) {
   std::vector<CandidateFeatures> candidates;
-  for (nb::handle row : nb::borrow(rows))
-    candidates.push_back({nb::cast<std::vector<float>>(row[0]), nb::cast<double>(row[1])});
+  for (nb::handle row : nb::borrow(rows)) {
+    CandidateFeatures& c = candidates.emplace_back();
+    std::vector<float>& values = c.*def.row;
+    values = nb::cast<std::vector<float>>(row[0]);
+    c.predicted_seconds = nb::cast<double>(row[1]);
+    if (nb::len(row) > 2) c.workload = nb::cast<uint64_t>(row[2]);
+    if (!def.columns) {
+      c.columns = values.size();
+      continue;
+    }
+    const size_t width = def.columns().size();
+    const bool many = def.row == &CandidateFeatures::stores;  // a row for each statement
+    if (many ? values.size() % width != 0 : values.size() != width)
+      raise(ErrorCode::E709, fmt::format("a candidate has {} features{}", width, many ? " a statement" : ""));
+  }
   return candidates;
+}
+
+const CostModelDef& find(const std::string& name) {
+  if (const CostModelDef* def = find_cost_model(name)) return *def;
+  std::vector<std::string_view> names;
+  for (const CostModelDef& def : cost_models()) names.push_back(def.name);
+  raise(ErrorCode::E709, fmt::format("cost models are {}; not {}", fmt::join(names, ", "), name));
 }
 
 /// A Python object. It is given lists of (features, predicted seconds), the features as feature_names() has them.
@@ -64,26 +87,32 @@ class PythonModel : public CostModel {
   nb::object object_;
 };
 
-std::shared_ptr<CostModel> named(const std::string& name, uint64_t seed) {
-  if (name == "trees") return make_boosted_trees(seed);
-  if (name == "trees_rank") return make_boosted_trees(seed, Loss::kRank);
-  if (name == "mlp") return make_mlp(seed);
-  if (name == "prediction") return make_prediction_only();
-  if (name == "random") return make_random_model(seed);
-  raise(ErrorCode::E709, "cost models are trees, trees_rank, mlp, prediction, random; not " + name);
+PyCostModel named(const std::string& name, uint64_t seed) {
+  const CostModelDef& def = find(name);
+  return {def.make(seed), &def};
+}
+
+nb::tuple features(const PySchedule& schedule, const std::string& model, int threads) {
+  on_owner_thread();
+  const CostModelDef& def = find(model);
+  const Target* own = schedule.get().target();
+  const TargetPtr target = own ? std::make_shared<const Target>(*own) : to_target(nb::none());
+  if (threads < 1 || threads > 1024) raise(ErrorCode::E709, "threads are 1 … 1024");
+  const CandidateFeatures made = take(def.describe(target, threads, nullptr)(schedule.get())).features;
+  return nb::make_tuple(made.*def.row, made.predicted_seconds, made.workload);
 }
 
 }  // namespace
 
-std::shared_ptr<CostModel> to_cost_model(nb::handle value, uint64_t seed) {
+PyCostModel to_cost_model(nb::handle value, uint64_t seed) {
   if (value.is_none()) return named("trees", seed);
   std::string name;
   if (nb::try_cast(value, name)) return named(name, seed);
   PyCostModel* known = nullptr;
-  if (nb::try_cast(value, known) && known) return known->model;
+  if (nb::try_cast(value, known) && known) return *known;
   if (!nb::hasattr(value, "update") || !nb::hasattr(value, "predict"))
     throw nb::type_error("a cost model has update(rows, seconds) and predict(rows)");
-  return std::make_shared<PythonModel>(nb::borrow(value));
+  return {std::make_shared<PythonModel>(nb::borrow(value)), &find("prediction")};
 }
 
 void bind_cost_models(nb::module_& m) {
@@ -92,30 +121,32 @@ void bind_cost_models(nb::module_& m) {
       .def(
           "update",
           [](PyCostModel& c, nb::handle rows, const std::vector<double>& seconds) {
-            const auto candidates = features_of(rows);
+            const auto candidates = features_of(rows, *c.def);
             if (candidates.size() != seconds.size()) raise(ErrorCode::E709, "one time for each candidate");
-            for (const CandidateFeatures& f : candidates)
-              if (f.values.size() != feature_names().size())
-                raise(ErrorCode::E709, fmt::format("a candidate has {} features", feature_names().size()));
             take(c.model->update(candidates, seconds));
           },
           nb::arg("rows"), nb::arg("seconds"))
       .def(
-          "predict",
-          [](PyCostModel& c, nb::handle rows) {
-            const auto candidates = features_of(rows);
-            for (const CandidateFeatures& f : candidates)
-              if (f.values.size() != feature_names().size())
-                raise(ErrorCode::E709, fmt::format("a candidate has {} features", feature_names().size()));
-            return c.model->predict(candidates);
-          },
+          "predict", [](PyCostModel& c, nb::handle rows) { return c.model->predict(features_of(rows, *c.def)); },
           nb::arg("rows"))
       .def("save", [](PyCostModel& c, const std::string& path) { take(c.model->save(path)); })
       .def("load", [](PyCostModel& c, const std::string& path) { take(c.model->load(path)); });
   m.def(
-      "cost_model", [](const std::string& name, uint64_t seed) { return PyCostModel{named(name, seed)}; },
-      nb::arg("name"), nb::arg("seed") = 0, "trees, trees_rank, mlp, prediction or random.");
-  m.def("feature_names", [] { return feature_names(); });
+      "cost_model", [](const std::string& name, uint64_t seed) { return named(name, seed); }, nb::arg("name"),
+      nb::arg("seed") = 0,
+      "trees, trees_rank, mlp, statements, autotvm_knob, autotvm_itervar, autotvm_curve, the same with _rank, "
+      "prediction "
+      "or random.");
+  m.def(
+      "feature_names",
+      [](const std::string& model) {
+        const CostModelDef& def = find(model);
+        if (!def.columns) raise(ErrorCode::E709, model + " has the features that a task's decisions have");
+        return def.columns();
+      },
+      nb::arg("cost_model") = "trees", "What the numbers are that this model learns from.");
+  m.def("features", features, nb::arg("schedule"), nb::arg("cost_model") = "trees", nb::arg("threads") = 1,
+        "What this model sees of a schedule: its features, predicted seconds, and the number of its workload.");
 }
 
 }  // namespace fettle::python

@@ -7,6 +7,7 @@
 #include "binding.h"
 #include "cost/cost_model.h"
 #include "measure/runner.h"
+#include "tune/named_cost_models.h"
 #include "tune/search/search_strategy.h"
 #include "tune/space/space.h"
 #include "tune/template/template.h"
@@ -28,6 +29,7 @@ struct PySpace {
 };
 struct PyCostModel {
   std::shared_ptr<CostModel> model;
+  const CostModelDef* def;  // of one's own: that of "prediction"
 };
 struct PyRunner {
   std::shared_ptr<Runner> runner;
@@ -37,7 +39,7 @@ struct PyRunner {
 /// A Space, Template, or any object with generate(func, target, threads, seed, decisions).
 std::shared_ptr<const Space> to_space(nb::handle value);
 /// A CostModel, the name of one, or any object with update and predict.
-std::shared_ptr<CostModel> to_cost_model(nb::handle value, uint64_t seed);
+PyCostModel to_cost_model(nb::handle value, uint64_t seed);
 /// A Runner, or any object with set_workload and measure. Its measure() releases the interpreter's lock where it is
 /// C++.
 std::shared_ptr<Runner> to_runner(nb::handle value);

@@ -65,12 +65,12 @@ PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::hand
   if (trials < 1 || batch < 1 || !(seconds > 0)) raise(ErrorCode::E709, "trials, batch and seconds are positive");
   const TargetPtr target = to_target(target_value);
   const std::shared_ptr<const Space> space = to_space(space_value);
-  const std::shared_ptr<CostModel> model = to_cost_model(model_value, seed);
+  const PyCostModel learner = to_cost_model(model_value, seed);
   const std::shared_ptr<Runner> runner = to_runner(runner_value);
   TuneOptions options{
       .seed = seed, .max_seconds = seconds, .max_trials = trials, .batch = batch, .check_all = check_all};
   options.space = space.get();
-  options.describe = describe_by_lowering(target, threads);
+  options.describe = learner.def->describe(target, threads, nullptr);
   const FactoryInUse use(strategy);
   std::string name;
   if (strategy.is_none()) {
@@ -88,7 +88,7 @@ PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::hand
     progress(p.trials, p.tasks.empty() ? 0.0 : p.tasks[0].best_s, p.elapsed_s);
   };
   TuneReport report = take(tune_tasks({{.workload = func.func, .label = func.func->name}}, *target, threads,
-                                      *database.database, *runner, *model, options, tell));
+                                      *database.database, *runner, *learner.model, options, tell));
   return {std::move(report.tasks.at(0)), func.func, target};
 }
 

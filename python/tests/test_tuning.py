@@ -227,6 +227,47 @@ class Tuning(Refused):
         self.assertGreaterEqual(len(Twice.seen), 4)
         self.assertEqual(len(Twice.seen), len(set(Twice.seen)))
 
+    def test_cost_models_by_name(self):
+        program = matmul(32)
+        space = fettle.builtin_template("matmul").space(program, "x86-64-avx512")
+        numbers = space.allowed()[:40]
+        for name in ("trees", "trees_rank", "mlp", "statements", "autotvm_knob", "autotvm_itervar_rank", "autotvm_curve"):
+            rows = [fettle.features(space.apply(number), name) for number in numbers]
+            self.assertEqual(len({workload for _, _, workload in rows}), 1)
+            if "knob" not in name:
+                self.assertEqual(len(rows[0][0]) % len(fettle.feature_names(name)), 0)
+            model = fettle.cost_model(name, seed=1)
+            seconds = [1e-3 * (1 + i % 7) for i in range(len(rows))]
+            model.update(rows, seconds)
+            self.assertEqual(len(model.predict(rows)), len(rows))
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(folder + "/model")
+                again = fettle.cost_model(name, seed=1)
+                again.load(folder + "/model")
+                self.assertEqual(again.predict(rows), model.predict(rows), name)
+            if name.startswith("autotvm"):
+                report = fettle.tune(program, space="template", strategy="annealing", cost_model=name,
+                                     runner=TimedByLength(), trials=24, batch=8)
+                self.assertGreater(report.trials, 8)
+
+    def test_what_cost_models_refuse(self):
+        self.assertRaises(fettle.Error, fettle.cost_model, "autotvm")
+        self.assertRaises(fettle.Error, fettle.feature_names, "autotvm_knob")
+        self.assertRaises(fettle.Error, fettle.features, fettle.Schedule(matmul(16)), "nothing")
+        self.assertRaises(fettle.Error, fettle.features, fettle.Schedule(matmul(16)), threads=0)
+        curves = fettle.cost_model("autotvm_curve")
+        self.assertRaises(fettle.Error, curves.update, [([1.0, 2.0], 1e-3)], [1e-3])
+        self.assertRaises(fettle.Error, fettle.cost_model("statements").predict, [([1.0, 2.0], 1e-3)])
+        # Knobs of another template.
+        knobs = fettle.cost_model("autotvm_knob")
+        knobs.update([([1.0, float(i)], 1e-3, 1) for i in range(10)], [1e-3 + 1e-5 * i for i in range(10)])
+        with tempfile.TemporaryDirectory() as folder:
+            knobs.save(folder + "/knobs")
+            knobs.load(folder + "/knobs")
+        with self.assertRaises(fettle.Error) as refused:
+            knobs.update([([1.0, 2.0, 3.0], 1e-3, 2)], [1e-3])
+        self.assertEqual(refused.exception.code, "E709")
+
     def test_same_seed_same_candidates(self):
         def run():
             runner = TimedByLength()

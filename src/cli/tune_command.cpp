@@ -25,7 +25,7 @@ struct Options {
   uint64_t seed = 0;
   int search_threads = 0;
   double max_error = std::numeric_limits<double>::infinity();
-  std::string space, strategy, cost_model, scheduler, objective;
+  std::string space, strategy, learner, cost_model, scheduler, objective;
   InputShapes shapes;
   std::string tracker, key;
   CredentialFiles credentials;
@@ -154,6 +154,7 @@ Result<Report> tune(const Options& options) {
   tuning.cost_model = options.cost_model;
   if (options.space == "template") tuning.space = &templates_space();
   if (!options.strategy.empty()) tuning.strategy = find_strategy(options.strategy);
+  if (!options.learner.empty()) tuning.learner = find_cost_model(options.learner);
   tuning.name = std::filesystem::path(options.model).stem().string();
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
   tuning.progress = [&](const TuneProgress& progress) { display.show(progress); };
@@ -229,6 +230,10 @@ Command add_tune_command(CLI::App& app) {
   for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
   made->add_option("--strategy", options->strategy, "how each space is searched; default evolutionary")
       ->check(CLI::IsMember(std::move(names)));
+  std::vector<std::string> learners;
+  for (const CostModelDef& def : cost_models()) learners.emplace_back(def.name);
+  made->add_option("--cost-model", options->learner, "what ranks candidates before they are measured; default trees")
+      ->check(CLI::IsMember(std::move(learners)));
   auto* scheduler =
       made->add_option("--scheduler", options->scheduler, "which task gets the next batch; default gradient")
           ->check(CLI::IsMember({"gradient", "ansor", "round-robin"}));

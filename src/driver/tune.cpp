@@ -291,7 +291,8 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
     FETTLE_TRY(local, LocalMeasurer::start(std::move(measuring)));
   }
   Runner& runner = options.runner ? *options.runner : *local;
-  const std::unique_ptr<CostModel> model = make_boosted_trees(options.seed);
+  const CostModelDef& learner = options.learner ? *options.learner : cost_models().front();
+  const std::unique_ptr<CostModel> model = learner.make(options.seed);
   if (std::error_code ignored; !options.cost_model.empty() && std::filesystem::exists(options.cost_model, ignored))
     FETTLE_TRY_VOID(model->load(options.cost_model.string()));
 
@@ -308,7 +309,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);
   tuning.max_trials = options.trials;
-  tuning.describe = describe_by_lowering(std::make_shared<const Target>(options.target), options.threads, table);
+  tuning.describe = learner.describe(std::make_shared<const Target>(options.target), options.threads, table);
   tuning.atoms = table;
   tuning.stop = options.stop;
   if (table) tuning.peak_flops = table->costs().hz * table->costs().fma_per_cycle * 2 * options.target.vector_lanes(4);

@@ -14,6 +14,7 @@
 #include "database/database.h"
 #include "graph/graph.h"
 #include "target/target.h"
+#include "tune/named_cost_models.h"
 #include "tune/tuner.h"
 
 namespace fettle {
@@ -28,6 +29,7 @@ struct TuneModelOptions {
   const Space* space = nullptr;  // what programs may become; null: rule_space()
   double max_error_bound = std::numeric_limits<double>::infinity();  // TuneOptions::max_error_bound
   const StrategyDef* strategy = nullptr;                             // how spaces are searched; null: evolution
+  const CostModelDef* learner = nullptr;                             // what ranks candidates; null: boosted trees
   Scheduling scheduling = Scheduling::kGradient;                     // which task gets the next batch
   TuneObjective objective = TuneObjective::kLatency;                 // of Ansor's scheduler, with:
   double required_s = 0;

@@ -1,34 +1,68 @@
 #include "tune/describe.h"
 
 #include "base/hash.h"
+#include "cost/loop_features.h"
 #include "cost/predict.h"
 #include "cost/store_features.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
+#include "tune/knob_features.h"
 
 namespace fettle {
+namespace {
+
+/// By its name and its parameters, of which schedules change nothing but the layouts of constants.
+uint64_t workload_of(const Func& scheduled) {
+  uint64_t workload = hash_bytes(scheduled->name);
+  for (const Param& param : scheduled->params) {
+    workload = hash_combine(workload, static_cast<uint64_t>(param.kind));
+    for (const Expr& extent : param.buffer->shape) workload = hash_combine(workload, structural_hash(extent));
+  }
+  return workload;
+}
+
+/// With atoms in their places, and loops still to be unrolled and vectorized.
+Result<Func> lower_whole(const Func& scheduled, const Target& target) {
+  FETTLE_TRY(const LoweredKernel whole,
+             lower(scheduled, target, {.outline_atoms = false, .prologue = false, .expand = false}));
+  return whole.kernel.funcs.at(whole.kernel.entry);
+}
+
+}  // namespace
 
 DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return [target = std::move(target), threads, atoms](const Func& scheduled) -> Result<Description> {
-    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.prologue = false, .expand = false}));
+  return [target = std::move(target), threads, atoms](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.prologue = false, .expand = false}));
     return Description{extract_features(kernel, *target, threads, atoms), kernel.kernel.funcs.at(kernel.kernel.entry)};
   };
 }
 
 DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
   DescribeFn describe = describe_by_lowering(target, threads, atoms);
-  return [target = std::move(target), describe = std::move(describe)](const Func& scheduled) -> Result<Description> {
-    FETTLE_TRY(Description description, describe(scheduled));
-    FETTLE_TRY(const LoweredKernel whole,
-               lower(scheduled, *target, {.outline_atoms = false, .prologue = false, .expand = false}));
-    description.features.stores = store_features(whole.kernel.funcs.at(whole.kernel.entry));
-    // By its name and its parameters, of which schedules change nothing but the layouts of constants.
-    uint64_t workload = hash_bytes(scheduled->name);
-    for (const Param& param : scheduled->params) {
-      workload = hash_combine(workload, static_cast<uint64_t>(param.kind));
-      for (const Expr& extent : param.buffer->shape) workload = hash_combine(workload, structural_hash(extent));
+  return [target = std::move(target), describe = std::move(describe)](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(Description description, describe(schedule));
+    FETTLE_TRY(const Func whole, lower_whole(schedule.func(), *target));
+    description.features.stores = store_features(whole);
+    description.features.workload = workload_of(schedule.func());
+    return description;
+  };
+}
+
+DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
+  DescribeFn describe = describe_by_lowering(target, threads, atoms);
+  return [kind, target = std::move(target),
+          describe = std::move(describe)](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(Description description, describe(schedule));
+    CandidateFeatures& features = description.features;
+    features.workload = workload_of(schedule.func());
+    if (kind == FeatureKind::kKnob) {
+      KnobFeatures knobs = knob_features(schedule.decisions());
+      features.row = std::move(knobs.values);
+      features.columns = knobs.columns;
+      return description;
     }
-    description.features.workload = workload;
+    FETTLE_TRY(const Func whole, lower_whole(schedule.func(), *target));
+    features.row = kind == FeatureKind::kLoop ? loop_features(whole) : curve_features(whole);
     return description;
   };
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "cost/cost_model.h"
 #include "target/target.h"
 #include "tune/search/workbench.h"
 
@@ -15,5 +16,9 @@ DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int thread
 
 /// As describe_by_lowering, and the features of each store, for make_statement_trees().
 DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
+
+/// As describe_by_lowering, and the row of this kind, for make_autotvm_trees().
+DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+                        const AtomTable* atoms = nullptr);
 
 }  // namespace fettle

@@ -99,7 +99,8 @@ inline double toy_seconds(const Func& func) {
 
 /// A prediction that is right but for a factor of two in the best tiles, and does not see unrolling.
 inline DescribeFn toy_describe() {
-  return [](const Func& func) -> Result<Description> {
+  return [](const Schedule& schedule) -> Result<Description> {
+    const Func& func = schedule.func();
     const ToyShape shape = toy_shape(func);
     Description description;
     description.features.values = {static_cast<float>(shape.rows), static_cast<float>(shape.columns)};

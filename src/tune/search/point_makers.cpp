@@ -33,7 +33,7 @@ class Maker {
     note_categories(schedule->trace(), made);
     Func program = schedule->func();
     if (describe_) {
-      auto described = describe_(schedule->func());
+      auto described = describe_(*schedule);
       if (!described) return made;
       program = std::move(described->timed);
       made.features = std::move(described->features);

@@ -42,7 +42,7 @@ struct MadePoint {
 };
 
 struct Description;
-using DescribeFn = std::function<Result<Description>(const Func& scheduled)>;
+using DescribeFn = std::function<Result<Description>(const Schedule& schedule)>;
 
 class PointMakers {
  public:

@@ -80,9 +80,9 @@ TEST(Workbench, EqualProgramsAreOneCandidate) {
 
 TEST(Workbench, ProgramsThatRunTheSameCodeAreOneCandidate) {
   // What is timed has no unrolling here.
-  Toy toy([](const Func& func) -> Result<Description> {
-    Description description = toy_describe()(func).value();
-    description.timed = toy_workload(static_cast<int64_t>(testing::toy_shape(func).rows));
+  Toy toy([](const Schedule& schedule) -> Result<Description> {
+    Description description = toy_describe()(schedule).value();
+    description.timed = toy_workload(static_cast<int64_t>(testing::toy_shape(schedule.func()).rows));
     return description;
   });
   const Candidate* first = toy.bench.make({{"tile/B/i", {3}}}, 1);
@@ -92,10 +92,10 @@ TEST(Workbench, ProgramsThatRunTheSameCodeAreOneCandidate) {
 
 TEST(Workbench, ProgramsWithoutLoweringAreNoCandidates) {
   int asked = 0;
-  Toy toy([&](const Func& func) -> Result<Description> {
+  Toy toy([&](const Schedule& schedule) -> Result<Description> {
     ++asked;
-    if (testing::toy_shape(func).rows == 8) return fail(ErrorCode::E301, "of this height");
-    return toy_describe()(func);
+    if (testing::toy_shape(schedule.func()).rows == 8) return fail(ErrorCode::E301, "of this height");
+    return toy_describe()(schedule);
   });
   EXPECT_EQ(toy.bench.make({{"tile/B/i", {5}}}, 1), nullptr);
   EXPECT_EQ(toy.bench.make({{"tile/B/i", {5}}}, 1), nullptr);

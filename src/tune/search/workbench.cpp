@@ -109,7 +109,7 @@ const Candidate* Workbench::add_made(const Schedule& schedule) {
   CandidateFeatures features;
   Func program = schedule.func();
   if (describe_) {
-    auto described = describe_(schedule.func());
+    auto described = describe_(schedule);
     if (!described) {
       by_decisions_.emplace(digest_of(decisions), -1);
       return nullptr;
