@@ -265,7 +265,7 @@ class Tuning(Refused):
             knobs.save(folder + "/knobs")
             knobs.load(folder + "/knobs")
         with self.assertRaises(fettle.Error) as refused:
-            knobs.update([([1.0, 2.0, 3.0], 1e-3, 2)], [1e-3])
+            knobs.update([([1.0, 2.0, float(i)], 1e-3, 2) for i in range(8)], [1e-3] * 8)
         self.assertEqual(refused.exception.code, "E709")
 
     def test_same_seed_same_candidates(self):

@@ -234,27 +234,47 @@ class AutotvmTrees : public CostModel {
     std::map<uint64_t, size_t> widths;
     for (const auto* rows : {&global_rows_, &local_rows_})
       for (const Row& row : *rows) widths.emplace(row.columns, row.values.size());
-    bool any = false, known = global_rows_.empty();
-    size_t values = 0;  // of the last
     for (const CandidateFeatures& c : candidates) {
       if (c.row.empty()) continue;
-      any = true;
-      const auto found = widths.find(c.columns);
-      if (!fits(c.row) || (found != widths.end() && found->second != c.row.size()))
-        return fail(ErrorCode::E709,
-                    fmt::format("a row of {} {} features, where the model learns from rows of {}", c.row.size(),
-                                name_of(kind_), width_of(kind_) != 0 ? width_of(kind_) : found->second));
-      if (found != widths.end()) known = true;
-      values = c.row.size();
+      const size_t width =
+          width_of(kind_) != 0 ? width_of(kind_) : widths.emplace(c.columns, c.row.size()).first->second;
+      if (!fits(c.row) || c.row.size() != width)
+        return fail(ErrorCode::E709, fmt::format("a row of {} {} features, where the model learns from rows of {}",
+                                                 c.row.size(), name_of(kind_), width));
     }
-    if (kind_ != FeatureKind::kKnob || !any || known) return {};
-    std::set<size_t> loaded;
-    for (const auto& [columns, width] : widths) loaded.insert(width);
-    return fail(
-        ErrorCode::E709,
-        fmt::format("the model was loaded from tasks of {} knob values, and this one has {}, or of other names: "
-                    "only itervar and curve features carry over to other tasks",
-                    fmt::join(loaded, ", "), values));
+    return kind_ == FeatureKind::kKnob && !global_rows_.empty() ? check_knobs(candidates) : Result<>();
+  }
+
+  /// Of a workload there must be some candidate whose knobs a loaded model knows. Not each: one may be no configuration
+  /// of the template, as the default schedule is.
+  Result<> check_knobs(std::span<const CandidateFeatures> candidates) const {
+    std::map<uint64_t, size_t> loaded;  // the widths by columns
+    for (const Row& row : global_rows_) loaded.emplace(row.columns, row.values.size());
+    struct Seen {
+      size_t rows = 0, width = 0;
+      bool known = false;
+    };
+    std::map<uint64_t, Seen> seen;  // by workload
+    const auto note = [&](uint64_t workload, uint64_t columns, size_t width) {
+      Seen& of = seen[workload];
+      of.rows += 1;
+      of.width = width;
+      of.known |= loaded.contains(columns);
+    };
+    for (const Row& row : local_rows_) note(row.workload, row.columns, row.values.size());
+    for (const CandidateFeatures& c : candidates)
+      if (!c.row.empty()) note(c.workload, c.columns, c.row.size());
+    for (const auto& [workload, of] : seen) {
+      if (of.known || of.rows < kLeastRows) continue;
+      std::set<size_t> widths;
+      for (const auto& [columns, width] : loaded) widths.insert(width);
+      return fail(
+          ErrorCode::E709,
+          fmt::format("the model was loaded from tasks of {} knob values, and this one has {}, or of other names: "
+                      "only itervar and curve features carry over to other tasks",
+                      fmt::join(widths, ", "), of.width));
+    }
+    return {};
   }
 
   void note_best(const Row& row) {

@@ -211,6 +211,12 @@ TEST(AutotvmKnobTrees, OfAnotherTemplateAreRefusedOnceLoaded) {
   EXPECT_EQ(refused.error().code, ErrorCode::E709);
   EXPECT_NE(refused.error().to_string().find("6 knob values, and this one has 7"), std::string::npos)
       << refused.error().to_string();
+  // Some of another kind do not matter: a search's default is no configuration of a template.
+  Samples mixed = make_samples(FeatureKind::kKnob, 20, 3, 4);
+  mixed.candidates[0] = wider.candidates[0];
+  mixed.candidates[0].workload = 4;
+  EXPECT_TRUE(second->update(std::span(mixed.candidates).first(1), std::span(mixed.seconds).first(1)));
+  EXPECT_TRUE(second->update(mixed.candidates, mixed.seconds));
   // A model that was not loaded takes both.
   EXPECT_TRUE(first->update(wider.candidates, wider.seconds));
 }

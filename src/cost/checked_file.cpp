@@ -55,7 +55,7 @@ Result<std::vector<double>> read_checked(const std::string& path, std::string_vi
     return fail(ErrorCode::E503, path + " is damaged");
   const size_t first = text.find('\n');
   if (text.substr(0, first) != title)
-    return fail(ErrorCode::E503, path + " holds something else, or another version of it");
+    return fail(ErrorCode::E503, fmt::format("{} holds \"{}\", not \"{}\"", path, text.substr(0, first), title));
   std::vector<double> numbers;
   for (size_t at = first + 1; at < end;) {
     const size_t stop = text.find('\n', at);
