@@ -93,7 +93,8 @@ class Sketches:
 
 
 def tune(func, target=None, threads=1, space="rules", strategy=None, cost_model=None, runner=None, database=None,
-         trials=64, seconds=math.inf, seed=0, batch=8, check_all=False, progress=None):
+         trials=64, seconds=math.inf, seed=0, batch=8, check_all=False, max_error=math.inf,
+         progress=None):
     """Searches for the fastest schedule of a program; returns a TuneReport.
 
     space       "rules", "template", a Template, or any space
@@ -102,6 +103,7 @@ def tune(func, target=None, threads=1, space="rules", strategy=None, cost_model=
     runner      None: processes on this machine
     database    a Database, a path, or None: in memory
     trials      measurements, known ones included; seconds: all in all
+    max_error   of what an algorithm adds to the error, in units of epsilon, at most: 100 leaves Winograd's out
     progress    called with (trials, best seconds, elapsed seconds)
     """
     if runner is None:
@@ -109,4 +111,4 @@ def tune(func, target=None, threads=1, space="rules", strategy=None, cost_model=
     if database is None or isinstance(database, (str, bytes)) or hasattr(database, "__fspath__"):
         database = _fettle.Database("" if database is None else str(database))
     return _fettle._tune(func, target, threads, space, strategy, cost_model, runner, database, trials, float(seconds), seed,
-                         batch, check_all, progress)
+                         batch, check_all, float(max_error), progress)

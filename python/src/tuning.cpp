@@ -59,7 +59,7 @@ nb::dict record_to_python(const Record& r) {
 
 PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::handle space_value, nb::handle strategy,
               nb::handle model_value, nb::handle runner_value, const PyDatabase& database, int64_t trials,
-              double seconds, uint64_t seed, int batch, bool check_all, nb::object progress) {
+              double seconds, uint64_t seed, int batch, bool check_all, double max_error, nb::object progress) {
   on_owner_thread();
   if (threads < 1 || threads > 1024) raise(ErrorCode::E709, "threads are 1 … 1024");
   if (trials < 1 || batch < 1 || !(seconds > 0)) raise(ErrorCode::E709, "trials, batch and seconds are positive");
@@ -69,6 +69,7 @@ PyReport tune(const PyFunc& func, nb::handle target_value, int threads, nb::hand
   const std::shared_ptr<Runner> runner = to_runner(runner_value);
   TuneOptions options{
       .seed = seed, .max_seconds = seconds, .max_trials = trials, .batch = batch, .check_all = check_all};
+  options.max_error_bound = max_error;
   options.space = space.get();
   options.describe = learner.def->describe(target, threads, nullptr);
   const FactoryInUse use(strategy);
@@ -157,7 +158,7 @@ void bind_tuning(nb::module_& m) {
   m.def("_tune", &tune, nb::arg("func"), nb::arg("target").none(), nb::arg("threads"), nb::arg("space").none(),
         nb::arg("strategy").none(), nb::arg("cost_model").none(), nb::arg("runner"), nb::arg("database"),
         nb::arg("trials"), nb::arg("seconds"), nb::arg("seed"), nb::arg("batch"), nb::arg("check_all"),
-        nb::arg("progress").none());
+        nb::arg("max_error"), nb::arg("progress").none());
 }
 
 }  // namespace fettle::python

@@ -197,6 +197,21 @@ class Tuning(Refused):
                 self.assertGreaterEqual(report.trials, 1, (space, strategy))
                 self.assertTrue(report.best_trace is not None)
 
+    def test_algorithms_within_an_error_bound(self):
+        X, W = te.placeholder((10, 10, 16), name="X"), te.placeholder((3, 3, 16, 16), name="W")
+        r, q, c = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 3), "q"), te.reduce_axis((0, 16), "c")
+        Y = te.compute((8, 8, 16), lambda h, w, o: te.sum(X[h + r, w + q, c] * W[r, q, c, o], axis=[r, q, c]), name="Y")
+        program = te.create_func("conv", [X, W], [Y], constants=[W])
+
+        def filters(max_error):
+            database = fettle.Database()
+            fettle.tune(program, runner=TimedByLength(), cost_model="prediction", trials=24, database=database,
+                        max_error=max_error)
+            return any('kind="winograd"' in record["trace"] for record in database.records(program))
+
+        self.assertTrue(filters(math.inf))
+        self.assertFalse(filters(100))
+
     def test_own_parts(self):
         class Spy(fettle.CostModel):
             rows = 0
