@@ -1,8 +1,6 @@
 // AutoTVM's cost model: boosted trees on one row a candidate; a global model of what was loaded, and a local one of what
 // it misses. By XGBoost's C interface.
 
-#include <xgboost/c_api.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,6 +17,7 @@
 #include "cost/checked_file.h"
 #include "cost/cost_model.h"
 #include "cost/loop_features.h"
+#include "cost/xgboost_handles.h"
 
 namespace fettle {
 namespace {
@@ -28,17 +27,6 @@ constexpr size_t kMostRows = 4096;
 constexpr int kRounds = 80;
 constexpr double kLeastScore = 0.01;  // 100 times slower than the best
 constexpr size_t kWidest = 1 << 16;
-
-struct BoosterCloser {
-  void operator()(void* handle) const { XGBoosterFree(handle); }
-};
-struct MatrixCloser {
-  void operator()(void* handle) const { XGDMatrixFree(handle); }
-};
-using Booster = std::unique_ptr<void, BoosterCloser>;
-using Matrix = std::unique_ptr<void, MatrixCloser>;
-
-void check(int status) { FETTLE_CHECK_MSG(status == 0, XGBGetLastError()); }
 
 struct Row {
   uint64_t workload = 0, columns = 0;
@@ -75,7 +63,7 @@ Matrix make_matrix(const std::vector<const std::vector<float>*>& rows) {
     values.insert(values.end(), row->begin(), row->end());
   }
   DMatrixHandle handle = nullptr;
-  check(XGDMatrixCreateFromMat(values.data(), rows.size(), width, NAN, &handle));
+  check_xgboost(XGDMatrixCreateFromMat(values.data(), rows.size(), width, NAN, &handle));
   return Matrix(handle);
 }
 
@@ -84,10 +72,10 @@ std::vector<float> scores_of(const Trees* trees, const std::vector<const std::ve
   std::vector<float> result(rows.size(), 0.0f);
   if (!trees || rows.empty()) return result;
   const Matrix matrix = make_matrix(rows);
-  check(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", result.data(), result.size()));
+  check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", result.data(), result.size()));
   bst_ulong n = 0;
   const float* scores = nullptr;
-  check(XGBoosterPredict(trees->booster.get(), matrix.get(), 1, 0, 0, &n, &scores));
+  check_xgboost(XGBoosterPredict(trees->booster.get(), matrix.get(), 1, 0, 0, &n, &scores));
   FETTLE_CHECK(n == rows.size());
   return {scores, scores + n};
 }
@@ -325,10 +313,10 @@ class AutotvmTrees : public CostModel {
     }
     const Matrix matrix = make_matrix(values);
     const std::vector<float> margins = scores_of(before, values);
-    check(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
-    check(XGDMatrixSetFloatInfo(matrix.get(), "label", throughput.data(), throughput.size()));
+    check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
+    check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "label", throughput.data(), throughput.size()));
     const bool ranks = loss_ == Loss::kRank;
-    if (ranks) check(XGDMatrixSetUIntInfo(matrix.get(), "group", groups.data(), groups.size()));
+    if (ranks) check_xgboost(XGDMatrixSetUIntInfo(matrix.get(), "group", groups.data(), groups.size()));
     const std::vector<std::pair<const char*, std::string>> params = {
         {"tree_method", "hist"}, {"objective", ranks ? "rank:pairwise" : "reg:squarederror"},
         {"max_depth", "4"},      {"eta", "0.2"},
@@ -338,11 +326,11 @@ class AutotvmTrees : public CostModel {
     Trees made;
     BoosterHandle handle = nullptr;
     const DMatrixHandle cached[] = {matrix.get()};
-    check(XGBoosterCreate(cached, 1, &handle));
+    check_xgboost(XGBoosterCreate(cached, 1, &handle));
     made.booster.reset(handle);
-    for (const auto& [name, value] : params) check(XGBoosterSetParam(made.booster.get(), name, value.c_str()));
+    for (const auto& [name, value] : params) check_xgboost(XGBoosterSetParam(made.booster.get(), name, value.c_str()));
     for (int round = 0; round < kRounds; ++round)
-      check(XGBoosterUpdateOneIter(made.booster.get(), round, matrix.get()));
+      check_xgboost(XGBoosterUpdateOneIter(made.booster.get(), round, matrix.get()));
     if (ranks) {
       std::vector<float> scores = scores_of(&made, values);
       for (size_t i = 0; i < scores.size(); ++i) scores[i] += margins[i];

@@ -1,7 +1,5 @@
 // Boosted trees, by XGBoost's C interface.
 
-#include <xgboost/c_api.h>
-
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -10,6 +8,7 @@
 
 #include "base/check.h"
 #include "cost/residuals.h"
+#include "cost/xgboost_handles.h"
 
 namespace fettle {
 namespace {
@@ -17,17 +16,6 @@ namespace {
 constexpr size_t kLeastRows = 8;  // with fewer, nothing is learned
 constexpr int kRounds = 80;
 constexpr float kSharpness = 12;  // ranks: a time longer by 1/12 is worse with odds of e to 1
-
-struct BoosterCloser {
-  void operator()(void* handle) const { XGBoosterFree(handle); }
-};
-struct MatrixCloser {
-  void operator()(void* handle) const { XGDMatrixFree(handle); }
-};
-using Booster = std::unique_ptr<void, BoosterCloser>;
-using Matrix = std::unique_ptr<void, MatrixCloser>;
-
-void check(int status) { FETTLE_CHECK_MSG(status == 0, XGBGetLastError()); }
 
 class BoostedTrees : public CostModel {
  public:
@@ -51,9 +39,9 @@ class BoostedTrees : public CostModel {
     const float* scores = nullptr;
     if (loss_ == Loss::kRank) {
       const std::vector<float> none(candidates.size(), 0.0f);
-      check(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", none.data(), none.size()));
+      check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", none.data(), none.size()));
     }
-    check(XGBoosterPredict(booster_.get(), matrix.get(), 0, 0, 0, &n, &scores));
+    check_xgboost(XGBoosterPredict(booster_.get(), matrix.get(), 0, 0, 0, &n, &scores));
     FETTLE_CHECK(n == candidates.size());
     // Regression: the logarithm of what is missed. Ranks: higher is faster, beyond what was predicted.
     const double unit = loss_ == Loss::kRank ? -1 / static_cast<double>(kSharpness) : 1;
@@ -71,7 +59,7 @@ class BoostedTrees : public CostModel {
  private:
   Matrix make_matrix(const std::vector<float>& values, size_t rows) const {
     DMatrixHandle handle = nullptr;
-    check(XGDMatrixCreateFromMat(values.data(), rows, data_.features(), NAN, &handle));
+    check_xgboost(XGDMatrixCreateFromMat(values.data(), rows, data_.features(), NAN, &handle));
     return Matrix(handle);
   }
 
@@ -93,7 +81,7 @@ class BoostedTrees : public CostModel {
       const auto& weights = data_.weights();
       const double weight = std::accumulate(weights.begin(), weights.end(), 0.0);
       const double sum = std::inner_product(labels.begin(), labels.end(), weights.begin(), 0.0);
-      check(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights.data(), weights.size()));
+      check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights.data(), weights.size()));
       params.insert(params.end(), {{"objective", "reg:squarederror"}, {"base_score", fmt::format("{}", sum / weight)}});
     } else {
       // Of two candidates of a batch, the faster one; the trees add to what the prediction says.
@@ -101,17 +89,18 @@ class BoostedTrees : public CostModel {
       for (size_t i = 0; i < targets.size(); ++i) targets[i] = -(targets[i] + margins[i]);
       for (float& margin : margins) margin *= -kSharpness;
       const auto& batches = data_.batches();
-      check(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
-      check(XGDMatrixSetUIntInfo(matrix.get(), "group", batches.data(), batches.size()));
+      check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
+      check_xgboost(XGDMatrixSetUIntInfo(matrix.get(), "group", batches.data(), batches.size()));
       params.insert(params.end(), {{"objective", "rank:pairwise"}});
     }
-    check(XGDMatrixSetFloatInfo(matrix.get(), "label", targets.data(), targets.size()));
+    check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "label", targets.data(), targets.size()));
     BoosterHandle handle = nullptr;
     const DMatrixHandle cached[] = {matrix.get()};
-    check(XGBoosterCreate(cached, 1, &handle));
+    check_xgboost(XGBoosterCreate(cached, 1, &handle));
     booster_.reset(handle);
-    for (const auto& [name, value] : params) check(XGBoosterSetParam(booster_.get(), name, value.c_str()));
-    for (int round = 0; round < kRounds; ++round) check(XGBoosterUpdateOneIter(booster_.get(), round, matrix.get()));
+    for (const auto& [name, value] : params) check_xgboost(XGBoosterSetParam(booster_.get(), name, value.c_str()));
+    for (int round = 0; round < kRounds; ++round)
+      check_xgboost(XGBoosterUpdateOneIter(booster_.get(), round, matrix.get()));
   }
 
   const uint64_t seed_;

@@ -1,7 +1,5 @@
 // Ansor's cost model: a score for each statement, a program's is the sum. By XGBoost's C interface.
 
-#include <xgboost/c_api.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,6 +12,7 @@
 #include "cost/checked_file.h"
 #include "cost/cost_model.h"
 #include "cost/store_features.h"
+#include "cost/xgboost_handles.h"
 
 namespace fettle {
 namespace {
@@ -22,17 +21,6 @@ constexpr size_t kLeastPrograms = 8;  // with fewer, nothing is learned
 constexpr size_t kMostPrograms = 4096;
 constexpr int kRounds = 100;
 constexpr double kLeastScore = 0.01;  // 100 times slower than the best
-
-struct BoosterCloser {
-  void operator()(void* handle) const { XGBoosterFree(handle); }
-};
-struct MatrixCloser {
-  void operator()(void* handle) const { XGDMatrixFree(handle); }
-};
-using Booster = std::unique_ptr<void, BoosterCloser>;
-using Matrix = std::unique_ptr<void, MatrixCloser>;
-
-void check(int status) { FETTLE_CHECK_MSG(status == 0, XGBGetLastError()); }
 
 std::string title() { return fmt::format("fettle statement trees 1, {} features", kStoreFeatures); }
 
@@ -132,7 +120,7 @@ class StatementTrees : public CostModel {
 
   static Matrix make_matrix(const std::vector<float>& values) {
     DMatrixHandle handle = nullptr;
-    check(XGDMatrixCreateFromMat(values.data(), values.size() / kStoreFeatures, kStoreFeatures, NAN, &handle));
+    check_xgboost(XGDMatrixCreateFromMat(values.data(), values.size() / kStoreFeatures, kStoreFeatures, NAN, &handle));
     return Matrix(handle);
   }
 
@@ -140,7 +128,7 @@ class StatementTrees : public CostModel {
   std::vector<float> margins(const Matrix& matrix) const {
     bst_ulong n = 0;
     const float* scores = nullptr;
-    check(XGBoosterPredict(booster_.get(), matrix.get(), 1, 0, 0, &n, &scores));
+    check_xgboost(XGBoosterPredict(booster_.get(), matrix.get(), 1, 0, 0, &n, &scores));
     return {scores, scores + n};
   }
 
@@ -177,9 +165,9 @@ class StatementTrees : public CostModel {
         {"nthread", "1"},        {"verbosity", "0"},        {"seed", fmt::format("{}", seed_ & 0x7fffffff)}};
     BoosterHandle handle = nullptr;
     const DMatrixHandle cached[] = {matrix.get()};
-    check(XGBoosterCreate(cached, 1, &handle));
+    check_xgboost(XGBoosterCreate(cached, 1, &handle));
     booster_.reset(handle);
-    for (const auto& [name, value] : params) check(XGBoosterSetParam(booster_.get(), name, value.c_str()));
+    for (const auto& [name, value] : params) check_xgboost(XGBoosterSetParam(booster_.get(), name, value.c_str()));
     std::vector<float> gradient(program_of_row.size(), 0), curvature(program_of_row.size(), 0);
     for (int round = 0; round < kRounds; ++round) {
       std::vector<double> sums(programs_.size(), 0.0);
@@ -193,7 +181,8 @@ class StatementTrees : public CostModel {
         gradient[r] = static_cast<float>(2 * weight * (sums[program_of_row[r]] - y));
         curvature[r] = static_cast<float>(2 * weight);
       }
-      check(XGBoosterBoostOneIter(booster_.get(), matrix.get(), gradient.data(), curvature.data(), gradient.size()));
+      check_xgboost(
+          XGBoosterBoostOneIter(booster_.get(), matrix.get(), gradient.data(), curvature.data(), gradient.size()));
     }
   }
 

@@ -1,0 +1,24 @@
+#pragma once
+// XGBoost's C interface with handles that close themselves.
+
+#include <xgboost/c_api.h>
+
+#include <memory>
+
+#include "base/check.h"
+
+namespace fettle {
+
+struct BoosterCloser {
+  void operator()(void* handle) const { XGBoosterFree(handle); }
+};
+struct MatrixCloser {
+  void operator()(void* handle) const { XGDMatrixFree(handle); }
+};
+using Booster = std::unique_ptr<void, BoosterCloser>;
+using Matrix = std::unique_ptr<void, MatrixCloser>;
+
+/// Of what a call returned: a failure is a bug.
+inline void check_xgboost(int status) { FETTLE_CHECK_MSG(status == 0, XGBGetLastError()); }
+
+}  // namespace fettle
