@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/check.h"
-#include "cost/access_form.h"
+#include "cost/nest_walk.h"
 #include "cost/touched.h"
 #include "ir/visit.h"
 
@@ -64,47 +64,13 @@ struct Program {
   std::array<double, kCurveKinds> products{};  // of the extents of the loops of a kind around a statement, at most
 };
 
-class ProgramReader {
+class ProgramReader : public NestWalk {
  public:
   ProgramReader() { program_.levels.emplace_back(); }
 
   Program take() {
     program_.buffers = buffers_.size();
     return std::move(program_);
-  }
-
-  void visit(const Stmt& s) {
-    if (!s) return;
-    switch (s.kind()) {
-      case StmtKind::kFor:
-        return visit_loop(*s.as<ForNode>());
-      case StmtKind::kSeq:
-        for (const Stmt& child : s.as<SeqNode>()->stmts) visit(child);
-        return;
-      case StmtKind::kIf:
-        visit(s.as<IfNode>()->then_body);
-        return visit(s.as<IfNode>()->else_body);
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        middle_.push(n->var.get(), estimate_int(n->value, middle_));
-        visit(n->body);
-        middle_.pop();
-        return;
-      }
-      case StmtKind::kAllocate:
-        return visit(s.as<AllocateNode>()->body);
-      case StmtKind::kBlock:
-        return visit(s.as<BlockNode>()->body);
-      case StmtKind::kWhile:
-        return visit(s.as<WhileNode>()->body);
-      case StmtKind::kAsync:
-        return visit(s.as<AsyncNode>()->body);
-      case StmtKind::kStore:
-        return read(*s.as<StoreNode>());
-      case StmtKind::kEvaluate:
-      case StmtKind::kCallFunc:
-        return;
-    }
   }
 
  private:
@@ -122,24 +88,17 @@ class ProgramReader {
     return program_.levels.size() - 1;
   }
 
-  void visit_loop(const ForNode& loop) {
-    const int64_t* constant = as_int(loop.extent);
-    const int64_t extent = std::max<int64_t>(1, constant ? *constant : estimate_int(loop.extent, middle_, 1));
+  void enter(const ForNode& loop, int64_t extent) override {
     LoopEntry made{.kind = kind_of(loop), .level = around_.size(), .extent = static_cast<double>(extent)};
     if (!around_.empty()) made.topdown = around(around_.size() - 1).topdown * around(around_.size() - 1).extent;
     made.whole = add_level(made.topdown);
     made.body = add_level(made.topdown * made.extent);
     around_.push_back(program_.loops.size());
     program_.loops.push_back(made);
-    if (vars_.size() < AccessForm::kMost) vars_.emplace_back(loop.var.get(), made.extent);
-    middle_.push(loop.var.get(), estimate_int(loop.min, middle_) + (extent - 1) / 2);
-    visit(loop.body);
-    middle_.pop();
-    if (vars_.size() == around_.size()) vars_.pop_back();
-    around_.pop_back();
   }
+  void leave() override { around_.pop_back(); }
 
-  void read(const StoreNode& store) {
+  void on_store(const StoreNode& store) override {
     accesses_.clear();
     const auto add_loads = [&](const Expr& e) {
       if (!e) return;
@@ -172,12 +131,8 @@ class ProgramReader {
   }
 
   void add_access(const BufferNode* buffer, const Expr& index) {
-    const LoopContext context{&vars_, &no_copies_, &no_lane_, &middle_};
-    const AccessForm form = access_form(index, context);
     const size_t number = buffers_.emplace(buffer, buffers_.size()).first->second;
-    Access access{number, static_cast<double>(buffer->dtype.element_bytes()), std::vector<int64_t>(around_.size(), 0)};
-    for (size_t i = 0; i < vars_.size(); ++i) access.strides[i] = form.steps[i];
-    accesses_.push_back(std::move(access));
+    accesses_.push_back({number, static_cast<double>(buffer->dtype.element_bytes()), strides_of(index)});
   }
 
   /// Of the statement at hand, in one run of the loops from number `from` inwards.
@@ -206,11 +161,7 @@ class ProgramReader {
   }
 
   Program program_;
-  std::vector<size_t> around_;                           // numbers of loops
-  std::vector<std::pair<const VarNode*, double>> vars_;  // of the first of them
-  const std::vector<UnrolledLoop> no_copies_;
-  const LaneLoop no_lane_;
-  IntEnv middle_;
+  std::vector<size_t> around_;  // numbers of loops
   std::map<const BufferNode*, size_t> buffers_;
   std::vector<Access> accesses_;  // of the statement at hand
 };

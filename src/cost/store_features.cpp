@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/check.h"
-#include "cost/access_form.h"
+#include "cost/nest_walk.h"
 #include "cost/touched.h"
 #include "ir/visit.h"
 
@@ -160,62 +160,16 @@ void write(Row row, const Statement& s) {
   row.log("auto_unroll_max_step", s.max_unroll);
 }
 
-class StatementReader {
+class StatementReader : public NestWalk {
  public:
   explicit StatementReader(std::vector<float>& rows) : rows_(rows) {}
 
-  void visit(const Stmt& s) {
-    if (!s) return;
-    switch (s.kind()) {
-      case StmtKind::kFor: {
-        const auto* loop = s.as<ForNode>();
-        const int64_t* constant = as_int(loop->extent);
-        const double extent =
-            constant ? static_cast<double>(*constant) : static_cast<double>(estimate_int(loop->extent, middle_, 1));
-        loops_.push_back({loop, std::max(1.0, extent)});
-        const int64_t middle = estimate_int(loop->min, middle_) + static_cast<int64_t>((loops_.back().extent - 1) / 2);
-        if (around_.size() < AccessForm::kMost) around_.emplace_back(loop->var.get(), loops_.back().extent);
-        middle_.push(loop->var.get(), middle);
-        visit(loop->body);
-        middle_.pop();
-        if (around_.size() == loops_.size()) around_.pop_back();
-        loops_.pop_back();
-        return;
-      }
-      case StmtKind::kSeq:
-        for (const Stmt& child : s.as<SeqNode>()->stmts) visit(child);
-        return;
-      case StmtKind::kIf:
-        visit(s.as<IfNode>()->then_body);
-        return visit(s.as<IfNode>()->else_body);
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        middle_.push(n->var.get(), estimate_int(n->value, middle_));
-        visit(n->body);
-        middle_.pop();
-        return;
-      }
-      case StmtKind::kAllocate: {
-        const auto* n = s.as<AllocateNode>();
-        allocated_[n->buffer.get()] = loops_.size();
-        return visit(n->body);
-      }
-      case StmtKind::kBlock:
-        return visit(s.as<BlockNode>()->body);
-      case StmtKind::kWhile:
-        return visit(s.as<WhileNode>()->body);
-      case StmtKind::kAsync:
-        return visit(s.as<AsyncNode>()->body);
-      case StmtKind::kStore:
-        return read(*s.as<StoreNode>());
-      case StmtKind::kEvaluate:
-      case StmtKind::kCallFunc:
-        return;
-    }
-  }
-
  private:
-  void read(const StoreNode& store) {
+  void enter(const ForNode& loop, int64_t extent) override { loops_.push_back({&loop, static_cast<double>(extent)}); }
+  void leave() override { loops_.pop_back(); }
+  void on_allocate(const AllocateNode& n) override { allocated_[n.buffer.get()] = loops_.size(); }
+
+  void on_store(const StoreNode& store) override {
     Statement s;
     for (const Loop& loop : loops_) s.product *= loop.extent;
     s.loops = static_cast<double>(loops_.size());
@@ -228,7 +182,7 @@ class StatementReader {
     read_intensity(s);
     if (const auto found = allocated_.find(store.buffer.get()); found != allocated_.end()) {
       double elements = 1;
-      for (const Expr& extent : store.buffer->shape) elements *= static_cast<double>(estimate_int(extent, middle_, 1));
+      for (const Expr& extent : store.buffer->shape) elements *= static_cast<double>(estimate_int(extent, middle(), 1));
       s.allocated_bytes = elements * store.buffer->dtype.element_bytes();
       s.allocated_outer = s.allocated_inner = 1;
       for (size_t i = 0; i < loops_.size(); ++i)
@@ -305,11 +259,7 @@ class StatementReader {
   }
 
   void add_access(const BufferNode* buffer, const Expr& index, bool is_write) {
-    const LoopContext context{&around_, &no_copies_, &no_lane_, &middle_};
-    const AccessForm form = access_form(index, context);
-    Access access{buffer, is_write, std::vector<int64_t>(loops_.size(), 0)};
-    for (size_t i = 0; i < around_.size(); ++i) access.strides[i] = form.steps[i];
-    accesses_.push_back(std::move(access));
+    accesses_.push_back({buffer, is_write, strides_of(index)});
   }
 
   // Where a loop stands among those that move the store (spatial), or only what it reads (reduce).
@@ -464,10 +414,6 @@ class StatementReader {
 
   std::vector<float>& rows_;
   std::vector<Loop> loops_;
-  std::vector<std::pair<const VarNode*, double>> around_;
-  const std::vector<UnrolledLoop> no_copies_;
-  const LaneLoop no_lane_;
-  IntEnv middle_;
   std::map<const BufferNode*, size_t> allocated_;  // with how many loops around
   std::vector<Access> accesses_;                   // of the statement at hand, the store last
 };
