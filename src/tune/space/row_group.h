@@ -1,5 +1,5 @@
 #pragma once
-// Programs whose blocks all work row by row: softmax, norms, means, and what is done element by element with them.
+// Blocks in a row that all work row by row: softmax, norms, means, and what is done element by element with them.
 
 #include <optional>
 #include <string>
