@@ -156,6 +156,10 @@ nlohmann::json describe_rate(const std::string& what, const PeakRate& rate, cons
           {"instruction", loop.instruction}};
 }
 
+nlohmann::json describe_rate(const PeakRate& bytes) {
+  return {{"gb_per_s", bytes.one_thread * 1e-9}, {"gb_per_s_all_threads", bytes.all_threads * 1e-9}};
+}
+
 nlohmann::json describe_peaks(const MachinePeaks& peaks, std::string* text) {
   *text += fmt::format("peak fp32      {:.1f} GFLOP/s on one thread, {:.1f} on {}\n", peaks.fp32.one_thread * 1e-9,
                        peaks.fp32.all_threads * 1e-9, peaks.threads);
@@ -164,15 +168,19 @@ nlohmann::json describe_peaks(const MachinePeaks& peaks, std::string* text) {
                          {"int8", describe_rate("int8", peaks.int8, int8_loop(), peaks.threads, text)},
                          {"bf16", describe_rate("bf16", peaks.bf16, bf16_loop(), peaks.threads, text)},
                          {"threads", peaks.threads},
-                         {"copies", nlohmann::json::array()}};
-  for (const CopyRate& copy : peaks.copies) {
-    const std::string level = copy.level == 0 ? "memory" : fmt::format("L{}", copy.level);
-    *text += fmt::format("copy {:<9} {:.1f} GB/s read and written on one thread, {:.1f} on {}\n", level,
-                         copy.bytes_per_second * 1e-9, copy.all_bytes_per_second * 1e-9, peaks.threads);
-    made["copies"].push_back({{"level", level},
-                              {"buffer_bytes", copy.buffer_bytes},
-                              {"gb_per_s", copy.bytes_per_second * 1e-9},
-                              {"gb_per_s_all_threads", copy.all_bytes_per_second * 1e-9}});
+                         {"fork_join_us", peaks.fork_join_s * 1e6},
+                         {"memory", nlohmann::json::array()}};
+  if (peaks.fork_join_s > 0)
+    *text += fmt::format("fork and join  {:.2f} us on {} threads\n", peaks.fork_join_s * 1e6, peaks.threads);
+  for (const MemoryRates& rates : peaks.memory) {
+    const std::string level = rates.level == 0 ? "memory" : fmt::format("L{}", rates.level);
+    *text += fmt::format("{:<14} {:.1f} GB/s read and written on one thread, {:.1f} on {}; only read {:.1f}, {:.1f}\n",
+                         level, rates.copied.one_thread * 1e-9, rates.copied.all_threads * 1e-9, peaks.threads,
+                         rates.read.one_thread * 1e-9, rates.read.all_threads * 1e-9);
+    made["memory"].push_back({{"level", level},
+                              {"buffer_bytes", rates.buffer_bytes},
+                              {"copied", describe_rate(rates.copied)},
+                              {"read", describe_rate(rates.read)}});
   }
   return made;
 }

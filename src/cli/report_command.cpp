@@ -54,6 +54,17 @@ Result<> check_model(const TuningRun& run, const CompiledModel& compiled, const 
   return {};
 }
 
+nlohmann::json describe(const ReportedTask& task) {
+  return {{"label", task.task.label},
+          {"weight", task.task.weight},
+          {"trials", task.trials},
+          {"failed", task.failed},
+          {"default_us", task.default_s * 1e6},
+          {"best_us", task.best_s * 1e6},
+          {"limit_us", task.limit.seconds * 1e6},
+          {"limit", task.limit.by}};
+}
+
 Result<Report> report(const Options& options) {
   FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.database));
   const std::string model_name = options.model.empty() ? std::string() : stem(options.model);
@@ -93,11 +104,12 @@ Result<Report> report(const Options& options) {
                  {"file", options.out},
                  {"model", run.model},
                  {"run", fmt::format("{:016x}", run.id)},
-                 {"tasks", made.tasks.size()},
+                 {"tasks", nlohmann::json::array()},
                  {"trials", made.trials},
                  {"failed", made.failed},
                  {"estimated_ms", made.estimated_s * 1e3},
                  {"default_ms", made.default_s * 1e3}};
+  for (const ReportedTask& task : made.tasks) result.json["tasks"].push_back(describe(task));
   if (content.against) result.json["against"] = {{"estimated_ms", content.against->estimated_s * 1e3}};
   result.text = fmt::format("{}: {}, {} tasks, {} candidates, estimated {:.3f} ms (untuned {:.3f} ms)\n", options.out,
                             run.model, made.tasks.size(), made.trials, made.estimated_s * 1e3, made.default_s * 1e3);

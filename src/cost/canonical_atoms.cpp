@@ -7,6 +7,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
@@ -79,15 +80,37 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
   return s.func();
 }
 
-Result<Func> canonical_copy(int64_t elems, int64_t lanes) {
+Result<Func> canonical_copy(int64_t elems, int64_t lanes, int threads) {
   te::Tensor a = te::placeholder({elems}, kF32, "A");
   te::Tensor b = te::compute({elems}, [&](const std::vector<Var>& i) { return a(i); }, "B", {"i"});
   Schedule s(te::create_func("copy", {a}, {b}));
   FETTLE_TRY(BlockRef block, get_block(s, {.name = "B"}));
   FETTLE_TRY(std::vector<LoopRef> loops, get_loops(s, {.block = block}));
-  FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = loops[0], .factors = {kInfer, 4, lanes}}));
-  FETTLE_TRY_VOID(unroll(s, {.loop = parts[1]}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = parts[2]}));
+  FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = loops[0], .factors = {threads, kInfer, 4, lanes}}));
+  if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = parts[0]}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = parts[2]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = parts[3]}));
+  return s.func();
+}
+
+Result<Func> canonical_read(int64_t elems, int64_t lanes) {
+  const int64_t width = kReadVectors * lanes;
+  te::Tensor a = te::placeholder({elems / width, width}, kF32, "A");
+  te::ReduceAxis i = te::reduce_axis(elems / width, "i");
+  te::Tensor b = te::compute({width}, [&](const std::vector<Var>& j) { return te::sum(a(i, j[0]), {i}); }, "B", {"j"});
+  Schedule s(te::create_func("read", {a}, {b}));
+  FETTLE_TRY(BlockRef block, get_block(s, {.name = "B"}));
+  FETTLE_TRY(BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeRegister}));
+  FETTLE_TRY(std::vector<LoopRef> loops, get_loops(s, {.block = block}));  // j i
+  FETTLE_TRY(std::vector<LoopRef> columns, split(s, {.loop = loops[0], .factors = {kInfer, lanes}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {loops[1], columns[0], columns[1]}}));
+  FETTLE_TRY(std::vector<LoopRef> own, get_loops(s, {.block = back}));
+  FETTLE_TRY(std::vector<LoopRef> stored, split(s, {.loop = own[0], .factors = {kInfer, lanes}}));
+  for (const auto& parts : {columns, stored}) {
+    FETTLE_TRY_VOID(unroll(s, {.loop = parts[0]}));
+    FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
+  }
+  FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = loops[1]}).map([](BlockRef) {}));
   return s.func();
 }
 

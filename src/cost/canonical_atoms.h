@@ -29,7 +29,12 @@ struct CanonicalAtom {
 /// The scheduled program. E2xx where a tile cannot be built.
 Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes);
 
-/// B[i] = A[i] for `elems` floats, on vectors: a multiple of lanes.
-Result<Func> canonical_copy(int64_t elems, int64_t lanes);
+/// B[i] = A[i] for `elems` floats, on vectors, a multiple of 4 · lanes · threads; each thread copies a part.
+Result<Func> canonical_copy(int64_t elems, int64_t lanes, int threads = 1);
+
+/// B[j] = Σi A[i, j] for `elems` floats of A, whose rows are kReadVectors vectors: a multiple of so many lanes. It reads, and
+/// does little else.
+inline constexpr int64_t kReadVectors = 16;
+Result<Func> canonical_read(int64_t elems, int64_t lanes);
 
 }  // namespace fettle

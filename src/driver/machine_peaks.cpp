@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kSliceSeconds = 0.1;   // of each measurement
 constexpr double kBatchSeconds = 5e-4;  // of which it takes the best
-constexpr double kNumbersVersion = 1;
+constexpr double kNumbersVersion = 2;
 constexpr double kLongestThreadsSeconds = 0.5;  // spent on building a kernel for each thread
 constexpr double kLargestBuffer = 96 << 20;     // filling takes time
 
@@ -90,45 +90,58 @@ PeakRate rate_of(const PeakLoop& loop, int threads) {
           ops * calls_a_second(std::vector<std::function<void()>>(static_cast<size_t>(threads), run))};
 }
 
-/// Elements of a copy over buffers of `bytes`.
-int64_t copy_elems(double bytes, int lanes) {
-  return std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / (4 * lanes)) * 4 * lanes;
+/// Elements of a buffer of `bytes`, in whole rows of what reads and copies it.
+int64_t elements_of(double bytes, int lanes) {
+  const int64_t row = kReadVectors * lanes;
+  return std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / row) * row;
+}
+
+/// A second, where a call of `program` moves `bytes`, and one of `part`, which each thread runs where all do, `part_bytes`.
+Result<PeakRate> rate_of(const Func& program, double bytes, const Func& part, double part_bytes, const Target& target,
+                         int threads, const std::shared_ptr<ObjectCache>& cache) {
+  FETTLE_TRY(LocalKernel kernel, LocalKernel::build(program, target, {.cache = cache}));
+  FETTLE_TRY(const double seconds, time_kernel(kernel));
+  PeakRate rate{bytes / seconds, bytes / seconds};
+  if (threads == 1) return rate;
+  FETTLE_TRY(std::vector<LocalKernel> parts, build_for_threads(part, target, cache));
+  rate.all_threads = part_bytes * calls_a_second(parts);
+  return rate;
+}
+
+/// One call of a program whose threads have next to nothing to do.
+Result<double> fork_join_seconds(const Target& target, int threads, const std::shared_ptr<ObjectCache>& cache) {
+  const int lanes = target.vector_lanes(4);
+  FETTLE_TRY(const Func copy, canonical_copy(int64_t{4} * lanes * threads, lanes, threads));
+  FETTLE_TRY(LocalKernel kernel, LocalKernel::build(copy, target, {.threads = threads, .cache = cache}));
+  return time_kernel(kernel);
 }
 
 }  // namespace
 
-const CopyRate* MachinePeaks::copies_of(const Target& target, double bytes) const {
-  const CopyRate* outermost = nullptr;
-  for (const CopyRate& copy : copies) {
-    outermost = &copy;
-    const auto cache = static_cast<size_t>(copy.level - 1);
-    if (copy.level > 0 && cache < target.caches.size() &&
-        bytes <= 0.75 * static_cast<double>(target.caches[cache].size_bytes))
-      return &copy;
-  }
-  return outermost;
-}
-
 std::vector<double> MachinePeaks::to_numbers() const {
-  std::vector<double> numbers{kNumbersVersion, static_cast<double>(threads)};
+  std::vector<double> numbers{kNumbersVersion, static_cast<double>(threads), fork_join_s};
   for (const PeakRate& rate : {fp32, int8, bf16}) numbers.insert(numbers.end(), {rate.one_thread, rate.all_threads});
-  for (const CopyRate& copy : copies)
-    numbers.insert(numbers.end(), {static_cast<double>(copy.level), copy.buffer_bytes, copy.bytes_per_second,
-                                   copy.all_bytes_per_second});
+  for (const MemoryRates& level : memory)
+    numbers.insert(numbers.end(), {static_cast<double>(level.level), level.buffer_bytes, level.copied.one_thread,
+                                   level.copied.all_threads, level.read.one_thread, level.read.all_threads});
   return numbers;
 }
 
 std::optional<MachinePeaks> MachinePeaks::from_numbers(std::span<const double> numbers) {
-  constexpr size_t kHead = 8, kEach = 4;
+  constexpr size_t kHead = 9, kEach = 6;
   if (numbers.size() < kHead || numbers[0] != kNumbersVersion || (numbers.size() - kHead) % kEach != 0)
     return std::nullopt;
   MachinePeaks peaks;
   peaks.threads = static_cast<int>(numbers[1]);
-  peaks.fp32 = {numbers[2], numbers[3]};
-  peaks.int8 = {numbers[4], numbers[5]};
-  peaks.bf16 = {numbers[6], numbers[7]};
+  peaks.fork_join_s = numbers[2];
+  peaks.fp32 = {numbers[3], numbers[4]};
+  peaks.int8 = {numbers[5], numbers[6]};
+  peaks.bf16 = {numbers[7], numbers[8]};
   for (size_t i = kHead; i < numbers.size(); i += kEach)
-    peaks.copies.push_back({static_cast<int>(numbers[i]), numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+    peaks.memory.push_back({.level = static_cast<int>(numbers[i]),
+                            .buffer_bytes = numbers[i + 1],
+                            .copied = {numbers[i + 2], numbers[i + 3]},
+                            .read = {numbers[i + 4], numbers[i + 5]}});
   return peaks;
 }
 
@@ -150,6 +163,9 @@ Result<MachinePeaks> measure_peaks(const Target& target) {
   peaks.threads = static_cast<int>(kernels.size());
   peaks.fp32.one_thread = flops_a_call / seconds;
   peaks.fp32.all_threads = peaks.threads == 1 ? peaks.fp32.one_thread : flops_a_call * calls_a_second(kernels);
+  if (peaks.threads > 1) {
+    FETTLE_TRY(peaks.fork_join_s, fork_join_seconds(target, peaks.threads, cache));
+  }
   peaks.int8 = rate_of(int8_loop(), peaks.threads);
   peaks.bf16 = rate_of(bf16_loop(), peaks.threads);
 
@@ -157,27 +173,24 @@ Result<MachinePeaks> measure_peaks(const Target& target) {
     const bool memory = level == target.caches.size();
     const double inner = level == 0 ? 0 : static_cast<double>(target.caches[level - 1].size_bytes);
     const double outer = memory ? 16 * inner : static_cast<double>(target.caches[level].size_bytes);
-    // Together well beyond the level before, and at most three quarters of this one.
-    const double bytes =
-        std::min({0.375 * outer, std::max(1.5 * inner, 0.3 * outer), memory ? 2 * inner : outer, kLargestBuffer});
+    // What threads share, each has a part of.
+    const int sharing = memory ? peaks.threads : std::clamp(target.caches[level].shared_by_threads, 1, peaks.threads);
+    // Together well beyond the level before, and at most three quarters of this one. No more of a large cache than that
+    // takes: its further parts may be others'.
+    const double enough = level == 0 ? outer : std::max(8, 2 * sharing) * inner;
+    const double bytes = std::min(
+        {0.375 * outer, std::max(1.5 * inner, 0.3 * outer), memory ? 2 * inner : outer, enough, kLargestBuffer});
     if (2 * bytes < 1.5 * inner) continue;
-    const int64_t elems = copy_elems(bytes, lanes);
+    const int64_t elems = elements_of(bytes, lanes), part = elements_of(bytes / sharing, lanes);
+    const double moved = static_cast<double>(elems) * 8, part_moved = static_cast<double>(part) * 8;
+    MemoryRates rates{.level = memory ? 0 : static_cast<int>(level) + 1, .buffer_bytes = moved / 2};
     FETTLE_TRY(const Func copy, canonical_copy(elems, lanes));
-    FETTLE_TRY(LocalKernel kernel, LocalKernel::build(copy, target, {.cache = cache}));
-    FETTLE_TRY(const double copy_seconds, time_kernel(kernel));
-    CopyRate rate{.level = memory ? 0 : static_cast<int>(level) + 1,
-                  .buffer_bytes = static_cast<double>(elems) * 4,
-                  .bytes_per_second = static_cast<double>(elems) * 8 / copy_seconds};
-    rate.all_bytes_per_second = rate.bytes_per_second;
-    if (peaks.threads > 1) {
-      // What threads share, each has a part of.
-      const int sharing = memory ? peaks.threads : std::clamp(target.caches[level].shared_by_threads, 1, peaks.threads);
-      const int64_t part = copy_elems(bytes / sharing, lanes);
-      FETTLE_TRY(const Func part_copy, canonical_copy(part, lanes));
-      FETTLE_TRY(std::vector<LocalKernel> copies, build_for_threads(part_copy, target, cache));
-      rate.all_bytes_per_second = static_cast<double>(part) * 8 * calls_a_second(copies);
-    }
-    peaks.copies.push_back(rate);
+    FETTLE_TRY(const Func part_copy, canonical_copy(part, lanes));
+    FETTLE_TRY(rates.copied, rate_of(copy, moved, part_copy, part_moved, target, peaks.threads, cache));
+    FETTLE_TRY(const Func read, canonical_read(2 * elems, lanes));
+    FETTLE_TRY(const Func part_read, canonical_read(2 * part, lanes));
+    FETTLE_TRY(rates.read, rate_of(read, moved, part_read, part_moved, target, peaks.threads, cache));
+    peaks.memory.push_back(rates);
   }
   return peaks;
 }

@@ -12,26 +12,18 @@ TEST(MachinePeaks, NumbersAndBack) {
   peaks.fp32 = {1e11, 2e11};
   peaks.int8 = {4e11, 8e11};
   peaks.threads = 2;
-  peaks.copies = {{1, 14e3, 2e11, 4e11}, {0, 9e7, 1e10, 1.5e10}};
+  peaks.fork_join_s = 1e-6;
+  peaks.memory = {{1, 14e3, {2e11, 4e11}, {3e11, 5e11}}, {0, 9e7, {1e10, 1.5e10}, {2e10, 2.5e10}}};
   const auto again = MachinePeaks::from_numbers(peaks.to_numbers());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->to_numbers(), peaks.to_numbers());
-  EXPECT_EQ(again->copies.at(1).all_bytes_per_second, 1.5e10);
+  EXPECT_EQ(again->memory.at(1).copied.all_threads, 1.5e10);
+  EXPECT_EQ(again->fork_join_s, 1e-6);
+  EXPECT_EQ(again->memory.at(1).read.one_thread, 2e10);
   std::vector<double> other = peaks.to_numbers();
   other[0] += 1;
   EXPECT_FALSE(MachinePeaks::from_numbers(other)) << "of another version";
   EXPECT_FALSE(MachinePeaks::from_numbers(std::vector<double>{1, 2, 3}));
-}
-
-TEST(MachinePeaks, TheMemoryThatHoldsIt) {
-  Target target;
-  target.caches = {{.size_bytes = 32 << 10}, {.size_bytes = 1 << 20}};
-  MachinePeaks peaks;
-  EXPECT_EQ(peaks.copies_of(target, 1), nullptr);
-  peaks.copies = {{.level = 1}, {.level = 2}, {.level = 0}};
-  EXPECT_EQ(peaks.copies_of(target, 20e3)->level, 1);
-  EXPECT_EQ(peaks.copies_of(target, 30e3)->level, 2);
-  EXPECT_EQ(peaks.copies_of(target, 1e6)->level, 0);
 }
 
 TEST(PeakLoops, RunWhereTheProcessorHasThem) {

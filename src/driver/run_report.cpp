@@ -9,10 +9,7 @@
 
 #include "driver/bench.h"
 #include "driver/kernels.h"
-#include "ir/expr.h"
 #include "ir/text.h"
-#include "ir/visit.h"
-#include "tune/bound.h"
 
 namespace fettle {
 namespace {
@@ -92,63 +89,14 @@ std::vector<LatencyPoint> thinned(const std::vector<LatencyPoint>& points) {
   return fewer;
 }
 
-/// How many elements of each buffer are read at most: one for each load and point of its block. A table of which a few
-/// rows are looked up counts with these.
-std::unordered_map<const BufferNode*, double> elements_read(const Func& func) {
-  std::unordered_map<const BufferNode*, double> read;
-  walk(func->body, [&](const Stmt& s) {
-    const auto* block = s.as<BlockNode>();
-    if (!block || block->iters.empty()) return true;
-    double points = 1;
-    for (const auto& iter : block->iters)
-      if (const auto* extent = iter.extent.as<IntImmNode>()) points *= static_cast<double>(extent->value);
-    walk(
-        block->body, [](const Stmt&) { return true; },
-        [&](const Expr& e) {
-          if (const auto* source = e.as<LoadNode>()) read[source->buffer.get()] += points;
-          return true;
-        });
-    return true;
-  });
-  return read;
-}
-
-double bytes_of(const Func& func) {
-  const auto read = elements_read(func);
-  double sum = 0;
-  for (const Param& param : func->params) {
-    double elems = 1;
-    for (const Expr& extent : param.buffer->shape)
-      if (const auto* number = extent.as<IntImmNode>()) elems *= static_cast<double>(number->value);
-    if (const auto found = read.find(param.buffer.get()); found != read.end()) elems = std::min(elems, found->second);
-    sum += elems * static_cast<double>(param.buffer->dtype.element_bytes());
-  }
-  return sum;
-}
-
-/// The least time of one call, by whichever of arithmetic and memory takes longer.
-void set_limit(ReportedTask& task, const Target& target, const MachinePeaks& peaks, int threads) {
-  const bool all = threads > 1;
-  const double flops = all ? peaks.fp32.all_threads : peaks.fp32.one_thread;
-  if (flops > 0 && task.flops > 0) {
-    task.limit_s = task.flops / flops;
-    task.limit = "fp32";
-  }
-  const CopyRate* copies = peaks.copies_of(target, task.bytes);
-  const double rate = copies ? (all ? copies->all_bytes_per_second : copies->bytes_per_second) : 0;
-  if (rate > 0 && task.bytes / rate > task.limit_s) {
-    task.limit_s = task.bytes / rate;
-    task.limit = copies->level == 0 ? "memory" : fmt::format("L{}", copies->level);
-  }
-}
-
 /// What the machine makes of the task's best trace, and the least that it has to do.
 void describe_task(ReportedTask& task, const TuningRun& run, const Target& target, const MachinePeaks* peaks) {
   const auto func = parse_func(task.task.workload.text);
   if (!func) return;
-  task.flops = needed_flops(*func);
-  task.bytes = bytes_of(*func);
-  if (peaks) set_limit(task, target, *peaks, run.threads);
+  const NecessaryWork work = necessary_work(*func);
+  task.flops = work.flops;
+  task.bytes = work.read_bytes + work.written_bytes;
+  if (peaks) task.limit = least_time(work, target, *peaks, run.threads);
   if (task.trace.empty()) return;
   const auto schedule = schedule_for({task.task.workload.text, task.trace, "kernel", {}}, target, run.threads);
   task.scheduled = schedule ? to_text(schedule->func()) : "# does not replay here: " + schedule.error().to_string();

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "database/database.h"
 #include "driver/compile.h"
+#include "driver/least_time.h"
 #include "driver/machine_peaks.h"
 
 namespace fettle {
@@ -43,8 +44,7 @@ struct ReportedTask {
   // The least that each call must do, and what the machine needs for that at its peak.
   double flops = 0;       // multiply-adds of contractions, two each; 0: it has none
   double bytes = 0;       // every parameter moved once
-  double limit_s = 0;     // 0: the machine's peaks are not known
-  std::string limit;      // "fp32", "L2", "memory": what takes that long
+  LeastTime limit;        // nothing where the machine's peaks are not known
   double in_model_s = 0;  // one call inside the model, the mean over its calls; 0: not timed
 };
 

@@ -14,6 +14,7 @@ struct State {
   std::vector<double> history;  // best after each batch, the default's time first
   int64_t trials = 0;
   int stale = 0;  // batches in a row without progress
+  bool negligible = false;
   bool given_up = false;
 };
 
@@ -27,15 +28,15 @@ class GradientScheduler : public TaskScheduler {
       State& state = states_[i];
       state.best_s = tasks_[i].default_s;
       state.history = {state.best_s};
-      state.given_up = tasks_[i].weight * tasks_[i].default_s < options_.negligible * total_s || at_bound(i);
+      state.negligible = tasks_[i].weight * tasks_[i].default_s < options_.negligible * total_s;
+      state.given_up = at_bound(i);
     }
   }
   std::string name() const override { return "gradient"; }
 
   std::optional<size_t> next() override {
-    std::vector<size_t> live;
-    for (size_t i = 0; i < tasks_.size(); ++i)
-      if (!states_[i].given_up) live.push_back(i);
+    std::vector<size_t> live = live_tasks(false);
+    if (live.empty()) live = live_tasks(true);
     if (live.empty()) return std::nullopt;
     RandomStream stream{options_.seed, static_cast<uint64_t>(batches_)};
     if (stream.uniform() < options_.greed) return live[stream.below(live.size())];
@@ -57,6 +58,13 @@ class GradientScheduler : public TaskScheduler {
   bool given_up(size_t task) const override { return states_[task].given_up; }
 
  private:
+  std::vector<size_t> live_tasks(bool negligible) const {
+    std::vector<size_t> live;
+    for (size_t i = 0; i < tasks_.size(); ++i)
+      if (!states_[i].given_up && states_[i].negligible == negligible) live.push_back(i);
+    return live;
+  }
+
   bool at_bound(size_t i) const { return states_[i].best_s <= options_.at_bound * tasks_[i].bound_s; }
 
   // Seconds of the model's time that the next batch is expected to save.

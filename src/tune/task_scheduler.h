@@ -44,7 +44,7 @@ struct GradientSchedulerOptions {
   int patience = 6;           // batches in a row without progress, after which a task is given up
   double progress = 0.005;    // relative: less is none
   double at_bound = 1.01;     // times the bound: the task is given up
-  double negligible = 0.002;  // share of the model's time: such a task gets no trials at all
+  double negligible = 0.002;  // share of the model's time: such a task waits until all others are given up
   int64_t max_trials = 400;   // of one task
 };
 /// Gradient descent on the model's time Σ weight · best (after Zheng et al., Ansor, OSDI 2020, section 6): each batch

@@ -378,7 +378,7 @@ TEST_F(Tuner, ADatabaseThatFailsEndsTheRun) {
 }
 
 TEST_F(Tuner, ManyTasks) {
-  // The second cannot be measured; the fourth is the first again; the third does not matter.
+  // The second cannot be measured; the fourth is the first again; the third hardly matters, and comes last.
   std::vector<TuneTask> tasks = {{toy_workload(96), 10, "a"},
                                  {toy_workload(48), 10, "b"},
                                  {toy_workload(24), 0.001, "c"},
@@ -393,12 +393,12 @@ TEST_F(Tuner, ManyTasks) {
   ASSERT_EQ(report->tasks.size(), 4u);
   EXPECT_NEAR(report->tasks[0].best_s, 1e-3, 1e-9);
   EXPECT_EQ(report->tasks[1].best_s, 0);
-  EXPECT_EQ(report->tasks[2].trials, 1);
+  EXPECT_GT(report->tasks[2].trials, 1);
   EXPECT_EQ(report->tasks[3].best_trace, report->tasks[0].best_trace);
   EXPECT_EQ(report->tasks[3].label, "d");
   EXPECT_NEAR(report->estimated_s, 15 * 1e-3 + 0.001 * report->tasks[2].best_s, 1e-9);
   EXPECT_NEAR(report->default_s, 15 * 1.5e-3 + 0.001 * report->tasks[2].default_s, 1e-9);
-  EXPECT_EQ(report->trials, report->tasks[0].trials + 1);
+  EXPECT_EQ(report->trials, report->tasks[0].trials + report->tasks[2].trials);
 
   ASSERT_FALSE(events.empty());
   const TuneProgress& last = events.back();

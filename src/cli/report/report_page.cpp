@@ -42,8 +42,8 @@ json task_json(const ReportedTask& task) {
           {"failed", task.failed},
           {"flops", task.flops},
           {"bytes", task.bytes},
-          {"limit_s", task.limit_s},
-          {"limit", task.limit},
+          {"limit_s", task.limit.seconds},
+          {"limit", task.limit.by},
           {"workload", task.task.workload.text},
           {"program", task.scheduled},
           {"trace", task.trace}};
@@ -89,9 +89,9 @@ json run_json(const RunReport& report) {
 json limits_json(const MachinePeaks& peaks, int threads) {
   const bool all = threads > 1;
   json copies = json::array();
-  for (const CopyRate& copy : peaks.copies)
-    copies.push_back({{"level", copy.level == 0 ? "memory" : fmt::format("L{}", copy.level)},
-                      {"bytes_per_second", all ? copy.all_bytes_per_second : copy.bytes_per_second}});
+  for (const MemoryRates& rates : peaks.memory)
+    copies.push_back({{"level", rates.level == 0 ? "memory" : fmt::format("L{}", rates.level)},
+                      {"bytes_per_second", all ? rates.copied.all_threads : rates.copied.one_thread}});
   if (copies.empty()) return nullptr;
   return {{"flops", all ? peaks.fp32.all_threads : peaks.fp32.one_thread},
           {"threads", threads},
