@@ -49,7 +49,7 @@ CANDIDATE_COLUMNS = [
     "space, hashes and the rest",
 ]
 # Tables of one row a figure, named like their files.
-PLAIN = ["model", "schedule", "threads", "robust", "search"]
+PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks"]
 MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
 CANDIDATES = re.compile(r"((?!\d+ candidates)[^:]*): (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
