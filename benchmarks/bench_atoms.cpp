@@ -73,7 +73,7 @@ double worked_seconds() {
 
 /// Share of the FMA peak: the median over many short runs, each between two slices of the peak loop.
 double share_of_peak(Kernel* kernel, const Tile& tile, int lanes, int64_t depth, bench::PeakMeter& peak) {
-  const int64_t lda = depth + 16, ldc = tile.vectors * lanes;
+  const int64_t lda = depth + 16, ldc = int64_t{tile.vectors} * lanes;
   std::vector<float> a(static_cast<size_t>(tile.rows * lda + 64), 0.5f),
       b(static_cast<size_t>(depth * ldc + 64), 0.25f), c(static_cast<size_t>(tile.rows * ldc + 64), 0.0f);
   const double flops = 2.0 * tile.rows * static_cast<double>(ldc) * static_cast<double>(depth);

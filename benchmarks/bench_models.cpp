@@ -162,8 +162,8 @@ Result<bool> bench_all(const Options& options, const std::string& folder) {
   for (const TableModel& model : models) {
     for (size_t t = 0; t < options.threads.size(); ++t) {
       fmt::print(stderr, "{} ({}), {} threads\n", model.name, model.what, options.threads[t]);
-      FETTLE_TRY(ModelTimes times, bench(options, model, options.threads[t], folder, report));
-      by_threads[t].push_back(std::move(times));
+      FETTLE_TRY(const ModelTimes times, bench(options, model, options.threads[t], folder, report));
+      by_threads[t].push_back(times);
       FETTLE_TRY_VOID(report.write(options.out));  // what is known so far, if this is the last
     }
     if (model.name == "resnet50" && options.wants("cold"))

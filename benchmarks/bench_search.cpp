@@ -99,7 +99,7 @@ void read_peer(const std::filesystem::path& file, std::vector<TaskCurves>& tasks
     const auto row = nlohmann::json::parse(line, nullptr, false);
     if (!row.is_object() || !row.contains("task") || !row.contains("best")) continue;
     for (TaskCurves& task : tasks)
-      if (task.name == row["task"])
+      if (row["task"] == task.name)
         for (const auto& point : row["best"]) task.peer_best_s[point[0].get<int64_t>()] = point[1].get<double>();
   }
 }

@@ -47,7 +47,7 @@ typedef struct FettleTensor {
 
 /* Bytes of the tensor's data. */
 static inline int64_t fettle_tensor_bytes(const FettleTensor* tensor) {
-  static const int8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+  static const uint8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
   int64_t bytes = elem_bytes[tensor->dtype];
   for (int32_t d = 0; d < tensor->rank; ++d) bytes *= tensor->shape[d];
   return bytes;
