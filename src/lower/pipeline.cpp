@@ -116,6 +116,7 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
       f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
     f = on_body(f, vectorize_loops);
     f = on_body(f, options.vectors ? unroll_loops : fold_control);
+    if (options.vectors) f = on_body(f, relax_lane_masks);
   }
   return module;
 }

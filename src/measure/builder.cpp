@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 9;
+constexpr int kLoweringVersion = 10;
 constexpr int kCodegenVersion = 6;
 
 std::string program_versions() {

@@ -111,6 +111,13 @@ Stmt vectorize_loops(const Stmt& body);
 /// Unrolled loops are replicated; guards that became constant are resolved.
 Stmt unroll_loops(const Stmt& body);
 
+/// Masks that only keep surplus lanes out, where nobody asks what these lanes hold: one element for all lanes is read
+/// once, and accumulators whose lanes are all stored under the mask are added to without it.
+///   R[ramp(0, 1, 16) if m] = R[ramp(0, 1, 16)] + A[broadcast(k, 16) if m] * B[ramp(k*77, 1, 16) if m]
+///   →   R[ramp(0, 1, 16)] = R[ramp(0, 1, 16)] + broadcast(A[k], 16) * B[ramp(k*77, 1, 16) if m]
+/// Masks must be constant, as they are in atoms: `unroll_loops` comes first.
+Stmt relax_lane_masks(const Stmt& body);
+
 /// The parts of a conjunction, in order.
 void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
 
