@@ -59,7 +59,8 @@ Result<std::vector<OwnLoop>> own_loops(RuleContext& ctx, BlockRef block, size_t 
 }
 
 // What one block does with one row (or with the rows of one vector).
-Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, bool is_last) {
+// whole: all of the row unrolled.
+Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, bool is_last, bool whole) {
   Schedule& s = ctx.schedule;
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
@@ -84,7 +85,7 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
   Loops reduce;
   for (const OwnLoop& l : loops)
     if (l.reduce) {
-      add(l.loop, loops.size() == 2 && steps * vectors <= kMostUnrolled);
+      add(l.loop, loops.size() == 2 && (whole || steps * vectors <= kMostUnrolled));
       reduce.push_back(l.loop);
     }
   if (reduces && reduce.empty()) return fail(ErrorCode::E230, name + " has no loop to reduce over");
@@ -104,7 +105,7 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
       FETTLE_TRY(const int64_t at_once, choose(ctx, "vectors", {1, 2, 4}, 1));
       FETTLE_TRY(const Loops parts,
                  split(s, {.loop = vector->loop, .factors = {kInfer, at_once, width}, .tail = Tail::kPartition}));
-      add(parts[0], false);
+      add(parts[0], whole);
       add(parts[1], true);
       lane = parts[2];
     }
@@ -120,6 +121,38 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
   return {};
+}
+
+bool calls(const BlockNode& block) {
+  bool found = false;
+  walk(
+      block.body, [&](const Stmt&) { return !found; },
+      [&](const Expr& e) {
+        found |= e.kind() == ExprKind::kCall;
+        return !found;
+      });
+  return found;
+}
+
+// Whether the passes over a short row are unrolled: a loop of a dozen turns ends often, and each end is guessed wrong.
+// An exponential takes longer than that, and much code.
+Result<bool> unrolls_rows(RuleContext& ctx, const RowGroup& group) {
+  constexpr int64_t kShortRow = 64;  // vectors
+  const Func& func = ctx.schedule.func();
+  const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
+  int64_t rows = 1, most = 0;
+  for (const size_t row : group.rows) rows *= last->extents[row];
+  bool has_calls = false;
+  for (const std::string& name : group.blocks) {
+    const BlockNode& block = *find_block(func->body, name);
+    const int64_t points = block_structure(func, block)->points();
+    most = std::max(most, points);
+    has_calls |= points > rows && calls(block);
+  }
+  const int64_t vectors = most / rows / ctx.lanes(kF32);
+  if (vectors <= kMostUnrolled || vectors > kShortRow) return false;
+  FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_rows", {0, 1}, has_calls ? 0 : 1));
+  return whole != 0;
 }
 
 // Rows that are dealt out to threads go in runs, so that the hand-over costs nothing beside a short row: the number of
@@ -170,6 +203,8 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
   for (const std::string& name : group->blocks)
     points += block_structure(s.func(), *find_block(s.func()->body, name))->points();
 
+  FETTLE_TRY(const bool whole, unrolls_rows(ctx, *group));
+
   Loops rows, order;
   LoopRef side_by_side;
   bool has_side_by_side = false;
@@ -206,7 +241,8 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
       FETTLE_TRY(const BlockRef part, get_block(s, {.name = group->blocks[b]}));
       FETTLE_TRY_VOID(compute_at(s, {.block = part, .loop = rows.back(), .preserve_unit_loops = false}));
     }
-  for (const std::string& name : group->blocks) FETTLE_TRY_VOID(schedule_part(ctx, name, rows.size(), name == last));
+  for (const std::string& name : group->blocks)
+    FETTLE_TRY_VOID(schedule_part(ctx, name, rows.size(), name == last, whole));
   return points < 32768 ? Result<>() : parallelize(ctx, rows);
 }
 
