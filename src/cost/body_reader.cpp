@@ -95,7 +95,8 @@ void BodyReader::read(const Stmt& s) {
   if (const auto* target = s.as<StoreNode>()) {
     const int lanes = std::max<int>(target->value.dtype().lanes, lanes_of(target->indices[0]));
     read_widened(target->value, lanes);
-    if (target->mask) read_value(target->mask);
+    // A sum in registers is made under its mask at once.
+    if (target->mask && target->buffer->scope != kScopeRegister) read_value(target->mask);
     access(target->buffer, target->indices[0], lanes, true);
   } else if (const auto* effect = s.as<EvaluateNode>()) {
     read_value(effect->value);

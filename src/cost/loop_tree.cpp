@@ -247,7 +247,7 @@ class TreeBuilder {
     if (is_new) {
       Stmt& vectors = vectors_of_[s.get()];
       if (!vectors) vectors = vectorize_loops(s);
-      at->second = unroll_loops(substitute(vectors, values));
+      at->second = relax_lane_masks(unroll_loops(substitute(vectors, values)));
     }
     return at->second;
   }

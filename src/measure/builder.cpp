@@ -9,7 +9,7 @@ namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
 constexpr int kLoweringVersion = 10;
-constexpr int kCodegenVersion = 6;
+constexpr int kCodegenVersion = 7;
 
 std::string program_versions() {
   std::string primitives;

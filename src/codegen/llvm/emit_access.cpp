@@ -70,6 +70,31 @@ Value* FunctionEmitter::memory_mask(const Expr& mask) {
   return constant && constant->isAllOnesValue() ? nullptr : value;
 }
 
+/// A constant mask as a value of a mask register. LLVM makes a choice by a constant mask a shuffle, for which a
+/// multiply-add and the lanes that it keeps are two instructions and a copy; by a mask that it does not know they are
+/// one.
+Value* FunctionEmitter::run_time_mask(Value* mask) {
+  const auto* constant = dyn_cast<Constant>(mask);
+  const unsigned lanes = cast<FixedVectorType>(mask->getType())->getNumElements();
+  if (!constant || !state_.target.has_feature("avx512f") || (lanes != 16 && lanes != 8)) return mask;
+  Value*& known = run_time_masks_[constant];
+  if (known) return known;
+  uint64_t bits = 0;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const Constant* on = constant->getAggregateElement(lane);
+    if (!on || !isa<ConstantInt>(on)) return known = mask;
+    bits |= uint64_t{cast<ConstantInt>(on)->isOne()} << lane;
+  }
+  BasicBlock& entry = vb_.function()->getEntryBlock();
+  IRBuilder<> first(&entry, entry.begin());
+  Type* type = first.getIntNTy(lanes);
+  AllocaInst* place = first.CreateAlloca(type);
+  first.CreateStore(ConstantInt::get(type, bits), place, true);
+  known = first.CreateBitCast(first.CreateLoad(type, place, true), mask->getType());
+  vb_.made_at(known, 0);
+  return known;
+}
+
 Value* FunctionEmitter::gather_pointers(const BufferNode* buffer, const Expr& index) {
   Value* lanes = emit(index);
   Type* element = memory_type_of(buffer->dtype.element());
@@ -149,7 +174,7 @@ void FunctionEmitter::emit_store(const StoreNode& node) {
   if (registers_.has(buffer)) {
     const RegisterAccess access = registers_.find(buffer, index, forms_);
     Value* value = emit(node.value);
-    write_register(access, mask ? vb_.select(mask, value, read_register(access)) : value);
+    write_register(access, mask ? vb_.select(run_time_mask(mask), value, read_register(access)) : value);
     return;
   }
   if (mask && index.dtype().lanes == 1) {

@@ -162,6 +162,7 @@ class FunctionEmitter {
   llvm::Value* load_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
   void store_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);
   llvm::Value* memory_mask(const Expr& mask);
+  llvm::Value* run_time_mask(llvm::Value* mask);
   llvm::Value* gather_pointers(const BufferNode* buffer, const Expr& index);
   llvm::Value* finish_access(llvm::Instruction* access, const BufferNode* buffer);
   llvm::Value* read_register(const RegisterAccess& access);
@@ -194,6 +195,7 @@ class FunctionEmitter {
   std::unordered_map<const VarNode*, llvm::Value*> vars_;
   std::unordered_map<const VarNode*, int64_t> var_minimum_;
   std::unordered_map<const BufferNode*, MemoryBuffer> buffers_;
+  std::map<const llvm::Constant*, llvm::Value*> run_time_masks_;
   struct Remembered {
     Expr expr;  // kept alive, so that no other takes its address
     llvm::Value* value;

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "ir/compare.h"
 #include "ir/visit.h"
@@ -22,21 +24,38 @@ struct Guarded {
   Expr value;      // what remains where it holds
 };
 
+// The lanes of vectorized loops around.
+using LaneVars = std::vector<const VarNode*>;
+
+// Of select(c, x, 0): what of c lanes decide stays a selection.
+Guarded without_lanes(const SelectNode& choice, const LaneVars& lanes) {
+  std::vector<Expr> conjuncts;
+  split_conjuncts(choice.condition, conjuncts);
+  Expr of_all, of_lanes;
+  for (const Expr& conjunct : conjuncts) {
+    const bool by_lane = std::ranges::any_of(lanes, [&](const VarNode* lane) { return uses_var(conjunct, lane); });
+    Expr& part = by_lane ? of_lanes : of_all;
+    part = logical_and(part, conjunct);
+  }
+  if (!of_lanes) return {choice.condition, choice.if_true};
+  return {of_all, select(of_lanes, choice.if_true, choice.if_false)};
+}
+
 // e where it is neutral unless `condition` holds: select(c, x, 0), products and casts of such.
-Guarded find_guard(const Expr& e, Neutral neutral) {
+Guarded find_guard(const Expr& e, Neutral neutral, const LaneVars& lanes) {
   if (const auto* choice = e.as<SelectNode>()) {
-    if (is_neutral(choice->if_false, neutral)) return {choice->condition, choice->if_true};
+    if (is_neutral(choice->if_false, neutral)) return without_lanes(*choice, lanes);
     if (is_neutral(choice->if_true, neutral)) return {logical_not(choice->condition), choice->if_false};
     return {};
   }
   if (neutral != Neutral::kZero) return {};
   if (const auto* convert = e.as<CastNode>()) {
-    Guarded inner = find_guard(convert->a, neutral);
+    Guarded inner = find_guard(convert->a, neutral, lanes);
     return inner.condition ? Guarded{inner.condition, cast(convert->dtype, inner.value)} : inner;
   }
   const auto* product = e.as<BinaryNode>();
   if (!product || product->op != BinaryOp::kMul) return {};
-  Guarded a = find_guard(product->a, neutral), b = find_guard(product->b, neutral);
+  Guarded a = find_guard(product->a, neutral, lanes), b = find_guard(product->b, neutral, lanes);
   if (!a.condition && !b.condition) return {};
   return {logical_and(a.condition, b.condition),
           binary(BinaryOp::kMul, a.condition ? a.value : product->a, b.condition ? b.value : product->b)};
@@ -48,7 +67,14 @@ class Annihilator : public Mutator {
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* target = s.as<StoreNode>();
-    if (!target) return Mutator::rewrite(s);
+    if (!target) {
+      const auto* loop = s.as<ForNode>();
+      const bool vectorized = loop && loop->loop_kind == ForKind::kVectorized;
+      if (vectorized) lanes_.push_back(loop->var.get());
+      Stmt result = Mutator::rewrite(s);
+      if (vectorized) lanes_.pop_back();
+      return result;
+    }
     const auto* update = target->value.as<BinaryNode>();
     if (!update) return s;
     Neutral neutral;
@@ -70,11 +96,19 @@ class Annihilator : public Mutator {
     const bool old_first = is_old(update->a);
     if (!old_first && !is_old(update->b)) return s;
     const Expr& old = old_first ? update->a : update->b;
-    Guarded guarded = find_guard(old_first ? update->b : update->a, neutral);
+    // Sums of products in registers take a zero for a lane that is off: only what is read for it is masked, not what is read for all
+    // lanes, nor the sum.
+    const bool adds_zeros = neutral == Neutral::kZero && target->buffer->scope == kScopeRegister;
+    const Expr& added = old_first ? update->b : update->a;
+    const bool is_product = added.as<BinaryNode>() || added.as<CastNode>();
+    Guarded guarded = find_guard(added, neutral, adds_zeros && is_product ? lanes_ : LaneVars());
     if (!guarded.condition) return s;
     return if_then(guarded.condition,
                    store(target->buffer, target->indices, binary(update->op, old, guarded.value), target->mask));
   }
+
+ private:
+  LaneVars lanes_;
 };
 
 }  // namespace

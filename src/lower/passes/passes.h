@@ -62,7 +62,8 @@ Func drop_private_guards(const Func& func);
 
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:
 ///   C = C + select(p, a, 0) * b   →   if p: C = C + a * b        (the same for max and min with the lowest / highest)
-/// b is taken to be finite.
+/// b is taken to be finite. What lanes of sums of products in registers decide stays a selection, so that only `a` is masked:
+///   R[j] = R[j] + select(p && j < 9, a[j], 0) * b   →   if p: R[j] = R[j] + select(j < 9, a[j], 0) * b
 Func annihilate_guards(const Func& func);
 
 /// Moves each conjunct of a guard outwards to the innermost loop that it depends on, and turns guards into bounds:

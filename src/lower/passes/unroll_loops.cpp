@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
 
@@ -59,6 +60,11 @@ class Folder : public Mutator {
       return load(source->buffer, source->indices);
     if (const auto* choice = result.as<SelectNode>(); choice && choice->condition.dtype().is_vector())
       if (const auto known = mask_value(choice->condition)) return *known ? choice->if_true : choice->if_false;
+    // Lanes that are off read zero as it is.
+    if (const auto* choice = result.as<SelectNode>(); choice && is_const_zero(choice->if_false))
+      if (const auto* source = choice->if_true.as<LoadNode>();
+          source && source->mask && structural_equal(source->mask, choice->condition))
+        return choice->if_true;
     return result;
   }
   Stmt rewrite(const Stmt& s) override {

@@ -181,6 +181,47 @@ TEST(DefaultSchedule, OfAttentionTakesItsRowsThroughTheSoftmaxAtOnce) {
             loops_around(s->func(), find_block(s->func()->body, "P")).front());
 }
 
+// Passes over a short row of sums are unrolled; exponentials keep their loops.
+TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
+  const auto unrolls = [](const Func& func) {
+    const auto s = default_schedule(func, avx512(), 1);
+    EXPECT_TRUE(s.has_value());
+    const DecisionMap decisions = s->decisions();
+    const auto found =
+        std::ranges::find_if(decisions, [](const auto& decision) { return decision.first.ends_with("/unroll_rows"); });
+    return found == decisions.end() ? int64_t{-1} : found->second.front();
+  };
+  EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 768)), 1);
+  EXPECT_EQ(unrolls(testing::softmax_workload(128, 768)), 0);
+  EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 4096)), -1);  // not offered
+}
+
+// Taps and channels that lie in one run of the weights stay two loops where windows of an image are what fills vectors.
+TEST(DefaultSchedule, OfAConvolutionWithChannelsFirst) {
+  const Func func = [] {
+    te::Tensor x = te::placeholder({64, 501}, kF32, "X"), w = te::placeholder({96, 64, 9}, kF32, "W");
+    te::ReduceAxis c = te::reduce_axis(64, "c"), k = te::reduce_axis(9, "k");
+    te::Tensor p = te::compute(
+        {64, 509},
+        [&](const std::vector<Var>& i) {
+          return select(logical_and(le(Expr(4), i[1]), lt(i[1], Expr(505))), x(i[0], i[1] - Expr(4)), float_imm(0));
+        },
+        "P");
+    te::Tensor y = te::compute(
+        {96, 501}, [&](const std::vector<Var>& i) { return te::sum(p(c, i[1] + k) * w(i[0], c, k), {c, k}); }, "Y");
+    return te::create_func("conv", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+  }();
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_EQ(to_text(s->trace()).find("fuse("), std::string::npos);
+  const auto lowered = lower(s->func(), *avx512());
+  ASSERT_OK(lowered);
+  // Weights are read as one element for all lanes, masked nowhere.
+  const std::string text = to_text(lowered->kernel);
+  for (size_t at = text.find("[broadcast("); at != std::string::npos; at = text.find("[broadcast(", at + 1))
+    EXPECT_EQ(text.substr(at, text.find(']', at) - at).find(" if "), std::string::npos);
+}
+
 TEST(DefaultSchedule, OfASoftmaxWhoseRowsLieSideBySide) {
   const auto s = default_schedule(testing::softmax_middle_workload(2, 5, 70), avx512(), 1);
   ASSERT_OK(s);

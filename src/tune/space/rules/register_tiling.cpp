@@ -419,7 +419,8 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
         !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
         !roles.row_loads.empty() &&
         std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
-          return load.touches(roles.vector) || (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
+          const bool packed = roles.panel && &load == &structure.loads[*roles.panel];
+          return packed || (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
         });
     if (one_run) {
       FETTLE_TRY(const LoopRef run, fuse(s, {.loops = {reduce[reduce.size() - 2], reduce.back()}}));
