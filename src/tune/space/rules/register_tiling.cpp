@@ -415,13 +415,12 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   // Taps and channels of one row that lie in one run: one loop.
   if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
     const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
-    const bool one_run =
-        !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
-        !roles.row_loads.empty() &&
-        std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
-          const bool packed = roles.panel && &load == &structure.loads[*roles.panel];
-          return packed || (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
-        });
+    const bool one_run = !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
+                         !roles.row_loads.empty() &&
+                         std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
+                           const bool packed = roles.panel && &load == &structure.loads[*roles.panel];
+                           return packed || (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
+                         });
     if (one_run) {
       FETTLE_TRY(const LoopRef run, fuse(s, {.loops = {reduce[reduce.size() - 2], reduce.back()}}));
       reduce.pop_back();
