@@ -50,6 +50,11 @@ ScheduleRule apply_custom_rule(std::map<std::string, ScheduleRule> rules = {});
 /// total. Comes before all rules that edit.
 ScheduleRule rows_in_lanes();
 
+/// A 3x3 convolution of stride 1 with constant weights is computed as it is written, or by Winograd's F(2x2) or F(4x4), over
+/// the whole image or in strips, whose product other rules tile (tune/sketch/filtered_convolution.h). Comes before all rules
+/// that edit.
+ScheduleRule minimal_filtering();
+
 /// A block that writes one constant is computed where it is read.
 ScheduleRule inline_constant_scalars();
 

@@ -4,6 +4,7 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
+#include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/row_lanes.h"
 #include "tune/space/structure.h"
 
@@ -69,7 +70,7 @@ int64_t points_of(const BlockNode& block, IterKind kind) {
 
 bool is_strict_inlinable(const Func& func, const BlockNode& block) {
   const StoreNode* store = single_store(block);
-  if (is_in_row_lanes(block)) return false;  // it stands for a reduction
+  if (is_in_row_lanes(block) || is_scheduled(block)) return false;  // it stands for a reduction
   if (!store || block.predicate || !is_complete(block, func.root()) || is_branch_or_costly(store->value)) return false;
   const auto written = iters_in_order(block, store->indices);
   if (!written || !strictly_ascending(*written)) return false;
@@ -85,7 +86,7 @@ bool is_strict_inlinable(const Func& func, const BlockNode& block) {
 }
 
 bool has_data_reuse(const Func& func, const BlockNode& block) {
-  if (is_in_row_lanes(block)) return false;
+  if (is_in_row_lanes(block) || is_scheduled(block)) return false;
   if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
   int lacking = 0;
   for (const Region& read : block.reads) {
@@ -121,7 +122,7 @@ const BlockNode* fusible_consumer(const Func& func, const BlockNode& block) {
 }
 
 bool has_more_reduction_parallel(const Func& func, const BlockNode& block, int cores) {
-  if (is_in_row_lanes(block) || !is_reduction(block, func.root())) return false;
+  if (is_in_row_lanes(block) || is_scheduled(block) || !is_reduction(block, func.root())) return false;
   const int64_t outputs = points_of(block, IterKind::kSpatial), terms = points_of(block, IterKind::kReduce);
   if (has_data_reuse(func, block)) return outputs <= terms && outputs <= int64_t{16} * cores;
   return terms > cores;

@@ -12,6 +12,7 @@
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/transform_layout.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/register_sums.h"
 #include "tune/space/structure.h"
 
@@ -138,20 +139,46 @@ Result<> insert_transform_stages(Schedule& s, int threads) {
   return {};
 }
 
+namespace {
+
+// Constant parameters, and what is worked out from such alone.
+std::vector<Buffer> constants_of(const Func& func) {
+  const auto is_constant = [&](const Region& read) {
+    const Param* param = func.find_param(read.buffer.get());
+    return param && param->kind == ParamKind::kConstant;
+  };
+  std::vector<Buffer> result;
+  for (const Param& param : func->params)
+    if (param.kind == ParamKind::kConstant) result.push_back(param.buffer);
+  for (const BlockNode* block : blocks_of(func.root())) {
+    if (block->writes.size() != 1 || func.find_param(block->writes[0].buffer.get()) || block->reads.empty()) continue;
+    const Buffer& written = block->writes[0].buffer;
+    if (std::ranges::all_of(
+            block->reads, [&](const Region& read) { return read.buffer.get() == written.get() || is_constant(read); }))
+      result.push_back(written);
+  }
+  return result;
+}
+
+}  // namespace
+
 Result<> rewrite_constant_layouts(Schedule& s) {
   const Func func = s.func();
-  for (const Param& param : func->params) {
-    if (param.kind != ParamKind::kConstant || param.buffer->rank() < 2) continue;
-    const auto readers = consumers_of(func.root(), param.buffer.get());
-    if (readers.size() != 1) continue;
+  for (const Buffer& buffer : constants_of(func)) {
+    if (buffer->rank() < 2) continue;
+    const auto all = consumers_of(func.root(), buffer.get());
+    std::vector<const BlockNode*> readers;  // but for a reduction into it
+    for (const BlockNode* reader : all)
+      if (!write_region(*reader, buffer.get())) readers.push_back(reader);
+    if (readers.size() != 1 || is_scheduled(*readers.front())) continue;
     // A tile of an intrinsic asks for a layout of its own.
     const BlockNode* block = readers.front();
-    const auto loads = loads_of(block->body, param.buffer.get());
+    const auto loads = loads_of(block->body, buffer.get());
     if (loads.size() != 1 || !single_store(*block)) continue;
-    const auto map = layout_for(*block, loads.front(), param.buffer, loops_around(func, block));
+    const auto map = layout_for(*block, loads.front(), buffer, loops_around(func, block));
     if (!map) continue;
     int64_t read = 0;
-    while (block->reads[static_cast<size_t>(read)].buffer.get() != param.buffer.get()) ++read;
+    while (block->reads[static_cast<size_t>(read)].buffer.get() != buffer.get()) ++read;
     FETTLE_TRY(const BlockRef ref, get_block(s, {.name = block->name}));
     Schedule changed = s;
     if (transform_layout(changed, {.block = ref, .buffer_index = read, .buffer_index_type = "read", .index_map = *map}))

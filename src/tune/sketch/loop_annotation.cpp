@@ -11,6 +11,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
+#include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/row_lanes.h"
 #include "tune/space/structure.h"
 
@@ -172,7 +173,7 @@ Result<std::vector<LoopRef>> cut_reduction(Schedule& s, BlockRef block, int64_t 
 Result<> decompose_reductions(Schedule& s) {
   std::vector<std::string> names;
   for (const BlockNode* block : blocks_of(s.func().root()))
-    if (block->init && is_reduction(*block, s.func().root())) names.push_back(block->name);
+    if (block->init && !is_scheduled(*block) && is_reduction(*block, s.func().root())) names.push_back(block->name);
   for (const std::string& name : names) {
     Schedule work = s;
     FETTLE_TRY(const BlockRef block, get_block(work, {.name = name}));

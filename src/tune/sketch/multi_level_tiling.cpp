@@ -12,6 +12,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
+#include "tune/sketch/filtered_convolution.h"
 
 namespace fettle {
 namespace {
@@ -105,7 +106,9 @@ Result<MultiLevelTiling::Levels> MultiLevelTiling::apply(Schedule& s, BlockRef b
     return does_not_fit(s, &node, fmt::format("{} thread axes for \"{}\"", tile_binds.size(), structure));
 
   Schedule work = s;
-  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(work, {block}));
+  FETTLE_TRY(std::vector<LoopRef> loops, get_loops(work, {block}));
+  const size_t shared = first_own_loop(work.func(), node);  // as a block's own loops are all inside of it
+  loops.erase(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(std::min(shared, loops.size())));
   if (loops.empty()) return does_not_fit(s, &node, fmt::format("block {} has no loops", node.name));
   Levels levels(structure.size());
   std::vector<LoopRef> order;           // loops of one iteration first: those that were rounded up

@@ -30,7 +30,7 @@ struct MultiLevelTiling {
 
   /// The loops of each level, outermost first; those of a bound level are one.
   using Levels = std::vector<std::vector<LoopRef>>;
-  /// Tiles the nest of `block`, which must have loops of its own, each of which belongs to what is spatial or to the
+  /// Tiles the nest of `block`, which must have loops of its own (those around other blocks, too, stay as they are), each of which belongs to what is spatial or to the
   /// reduction. Errors: E206 no such block · E221 an extent is not a constant · E235 the structure does not fit the
   /// block, or is none · those of split, reorder, fuse and bind
   Result<Levels> apply(Schedule& s, BlockRef block) const;

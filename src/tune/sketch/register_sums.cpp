@@ -13,6 +13,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/sketch/filtered_convolution.h"
 #include "tune/space/rule.h"
 
 namespace fettle {
@@ -154,7 +155,8 @@ Result<> vectorize_companions(Schedule& s, BlockRef block) {
 Result<> accumulate_in_registers(Schedule& s, const Target& target) {
   std::vector<std::string> names;
   for (const BlockNode* block : blocks_of(s.func().root()))
-    if (block->init && block->writes.size() == 1 && is_reduction(*block, s.func().root())) names.push_back(block->name);
+    if (block->init && !is_scheduled(*block) && block->writes.size() == 1 && is_reduction(*block, s.func().root()))
+      names.push_back(block->name);
   for (const std::string& name : names) {
     Schedule held = s;
     if (hold(held, target, name)) s = std::move(held);

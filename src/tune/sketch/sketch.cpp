@@ -64,8 +64,10 @@ const BlockNode* SketchState::block() const {
   return find_block(schedule.func()->body, nodes[working - 1]);
 }
 
+std::vector<std::string> nodes_of(const Func& func) { return NodeOrder(func).take(); }
+
 SketchState initial_state(const Func& workload, const DeriveOptions& options) {
-  SketchState state{.schedule = Schedule(workload), .nodes = NodeOrder(workload).take(), .options = &options};
+  SketchState state{.schedule = Schedule(workload), .nodes = nodes_of(workload), .options = &options};
   if (options.target) state.schedule.set_target(options.target);
   state.working = state.nodes.size();
   return state;
@@ -81,7 +83,8 @@ Result<Derivation> derive_sketches(const Func& workload, const DeriveOptions& op
     const SketchState state = std::move(queue.front());
     queue.pop_front();
     if (state.working == 0) {
-      result.sketches.push_back({workload, open_steps(state.schedule), state.derivation, options.target});
+      result.sketches.push_back(
+          {workload, open_steps(state.schedule), state.derivation, options.target, state.computation});
       continue;
     }
     for (const DerivationRule* rule : rules) {

@@ -39,6 +39,8 @@ struct SketchState {
   std::vector<std::string> nodes;
   /// The working node i is nodes[i - 1]; 0: the state is terminal, its program is a sketch.
   size_t working = 0;
+  /// Which computation it is: 0 as written; a rule that turns to another algorithm gives it a number of its own.
+  size_t computation = 0;
   /// The names of the rules that led here.
   std::vector<std::string> derivation;
   const DeriveOptions* options = nullptr;
@@ -65,6 +67,7 @@ struct Sketch {
   ParsedTrace steps;
   std::vector<std::string> derivation;
   std::shared_ptr<const Target> target = nullptr;  // DeriveOptions::target
+  size_t computation = 0;                          // SketchState::computation
 };
 
 struct Derivation {
@@ -80,6 +83,8 @@ struct Derivation {
 /// All sketches of a program whose blocks stand under the root, in the order in which they are found (breadth first).
 /// Every rule whose condition holds is applied to every state. Errors: E236 too many states
 Result<Derivation> derive_sketches(const Func& workload, const DeriveOptions& options = {});
+/// The nodes of a program: producers first, in the order of a walk from the outputs along what each block reads.
+std::vector<std::string> nodes_of(const Func& func);
 /// The initial state (naive program, number of the last node). `options` must outlive it.
 SketchState initial_state(const Func& workload, const DeriveOptions& options);
 

@@ -25,6 +25,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/layout_rewrite.h"
 #include "tune/sketch/loop_annotation.h"
 #include "tune/sketch/register_sums.h"
@@ -41,7 +42,7 @@ using Places = std::vector<int64_t>;
 struct Structure {
   size_t sketch = 0;
   Places places;      // one for each movable block, in order
-  double points = 0;  // how many there are
+  double points = 0;  // how many there are; a share, where there are several computations
 };
 
 struct Derived {
@@ -158,7 +159,7 @@ class SketchSpace : public Space {
     const Func before = s.func();
     for (const BlockNode* node : blocks_of(before.root())) {
       const std::string name = node->name;
-      if (is_in_row_lanes(*node)) continue;
+      if (is_in_row_lanes(*node) || is_scheduled(*node)) continue;
       s.set_address_prefix("cut");
       FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
       FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
@@ -205,6 +206,7 @@ class SketchSpace : public Space {
   // What may be computed elsewhere: alone in its nest, without reuse of data (which is tiled), and read by others.
   static bool is_movable(const Func& func, const BlockNode& block) {
     if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
+    if (is_scheduled(block)) return false;
     if (is_in_row_lanes(block) && !is_row_total(block)) return false;  // it goes where its total goes
     if (block.writes.size() != 1 || has_data_reuse(func, block)) return false;
     const BufferNode* buffer = block.writes[0].buffer.get();
@@ -263,6 +265,7 @@ class SketchSpace : public Space {
   Result<> annotate(Schedule& s, int threads, bool decide_only = false) const {
     constexpr size_t kInner = 2;
     for (const std::string& name : nest_blocks(s.func())) {
+      if (is_scheduled(*find_block(s.func()->body, name))) continue;
       FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
       FETTLE_TRY(const std::vector<LoopRef> all, get_loops(s, {block}));
       FETTLE_TRY(const Stmt outermost, s.loop(all.front()));
@@ -282,7 +285,10 @@ class SketchSpace : public Space {
       s.set_address_prefix("unroll");
       FETTLE_TRY(const int64_t steps, choose(s, name, options_.unroll_steps));
       if (decide_only) continue;
-      LoopRef first = all.front();
+      // Beside scheduled blocks, which are unrolled as they should be, the nest is the block's own.
+      const auto beside = blocks_under(outermost);
+      const bool with_scheduled = std::ranges::any_of(beside, [](const BlockNode* b) { return is_scheduled(*b); });
+      LoopRef first = with_scheduled ? all[first_own_loop(s.func(), *find_block(s.func()->body, name))] : all.front();
       if (lanes > 0) {
         const std::vector<LoopRef> taken(inner.end() - lanes, inner.end());
         FETTLE_TRY(const int64_t extent, extent_of_loops(s, taken));
@@ -294,8 +300,9 @@ class SketchSpace : public Space {
       }
       FETTLE_TRY_VOID(vectorize_companions(s, block));
       if (fused > 0) {
-        FETTLE_TRY(first, fused_loop(s, {outer.begin(), outer.begin() + fused}));
-        FETTLE_TRY_VOID(parallel(s, {.loop = first}));
+        FETTLE_TRY(const LoopRef loop, fused_loop(s, {outer.begin(), outer.begin() + fused}));
+        FETTLE_TRY_VOID(parallel(s, {.loop = loop}));
+        if (!with_scheduled) first = loop;
       }
       if (steps > 0) FETTLE_TRY_VOID(pragma(s, {.loop = first, .name = "auto_unroll_max_step", .value = steps}));
     }
@@ -344,10 +351,10 @@ class SketchSpace : public Space {
     Derived made{.workload = workload, .threads = threads, .bound = target->has_threads()};
     DeriveOptions derive = options_.derive;
     derive.cores = threads;
+    derive.target = target;
     if (made.bound) {
       constexpr int kBlocksToFill = 64;  // a GPU has so many at least
       derive.cores = kBlocksToFill;
-      derive.target = target;
       if (derive.tiling.tile_binds.empty()) derive.tiling = tiling_for_threads();
     }
     Schedule start(workload);
@@ -356,8 +363,19 @@ class SketchSpace : public Space {
     FETTLE_TRY(Derivation derivation, derive_sketches(start.func(), derive));
     made.sketches = std::move(derivation.sketches);
     for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
+    weigh_computations_alike(made);
     if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
     return latest_ = &derived_.emplace(hash, std::move(made))->second;
+  }
+
+  // Points become shares of their computation's.
+  static void weigh_computations_alike(Derived& derived) {
+    std::map<size_t, double> points;  // by the computation
+    for (const Structure& structure : derived.structures)
+      points[derived.sketches[structure.sketch].computation] += structure.points;
+    if (points.size() == 1) return;
+    for (Structure& structure : derived.structures)
+      structure.points /= points[derived.sketches[structure.sketch].computation];
   }
 
   // Every combination of places, each counted at one of its points. What depends on the sizes alone is tried with a

@@ -61,6 +61,18 @@ std::optional<MinimalFiltering> filtered_convolution(const Func& func, const Blo
   return found;
 }
 
+}  // namespace
+
+std::optional<MinimalFiltering> filterable_convolution(const Func& func) {
+  const BlockNode* reduction = nullptr;
+  for (const BlockNode* block : blocks_of(func.root())) {
+    if (!block->init) continue;
+    if (reduction) return {};
+    reduction = block;
+  }
+  return reduction ? filtered_convolution(func, *reduction) : std::nullopt;
+}
+
 Result<MinimalFiltering> filtered(Schedule& s, const MinimalFiltering& convolution, int64_t m) {
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = convolution.block}));
   FETTLE_TRY(const std::vector<BlockRef> parts, reformulate(s, {.block = block, .kind = "winograd", .numbers = {m}}));
@@ -82,23 +94,10 @@ Result<MinimalFiltering> filtered(Schedule& s, const MinimalFiltering& convoluti
   return result;
 }
 
-// The program's only reduction, if it is such a convolution.
-std::optional<MinimalFiltering> filtered_convolution(const Func& func) {
-  const BlockNode* reduction = nullptr;
-  for (const BlockNode* block : blocks_of(func.root())) {
-    if (!block->init) continue;
-    if (reduction) return {};
-    reduction = block;
-  }
-  return reduction ? filtered_convolution(func, *reduction) : std::nullopt;
-}
-
-}  // namespace
-
 double least_share_of_products(const Func& workload, double max_error_bound) {
-  const auto convolution = filtered_convolution(workload);
+  const auto convolution = filterable_convolution(workload);
   double least = 1;
-  for (const int64_t m : {2, 4}) {
+  for (const int64_t m : kFilterOutputs) {
     Schedule trial(workload);
     if (!convolution || !filtered(trial, *convolution, m)) return 1;
     const double share = static_cast<double>(m + kTaps - 1) / static_cast<double>(m * kTaps);
@@ -109,7 +108,7 @@ double least_share_of_products(const Func& workload, double max_error_bound) {
 
 Result<> choose_algorithm(RuleContext& ctx) {
   if (ctx.lanes(kF32) == 1) return {};
-  const auto convolution = filtered_convolution(ctx.schedule.func());
+  const auto convolution = filterable_convolution(ctx.schedule.func());
   if (!convolution) return {};
   std::vector<int64_t> outputs = {0};
   std::vector<double> weights = {0.5};

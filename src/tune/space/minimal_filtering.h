@@ -11,11 +11,28 @@
 //
 // or each part over the whole image, parallel by itself. The weights' transform, and their panels, are made once.
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "tune/space/rule.h"
 
 namespace fettle {
 
 /// Schedules all parts of ctx.filtering. E230, and what the primitives refuse: then the point is none.
 Result<> filter_in_tiles(RuleContext& ctx);
+
+/// The loops of parts that are placed, none of them parallel.
+struct PlacedTransforms {
+  std::string last;              // the block that writes the output
+  std::vector<LoopRef> around;   // the product: those of strips; none where there are none
+  std::vector<LoopRef> outputs;  // that walk through the output's tiles, outermost first: those around as well
+  std::vector<LoopRef> inputs;   // that walk through the input's tiles, where there are no strips
+};
+/// Schedules all parts but the product, of strips as high as `strip` rows of tiles, or of none: the first transform of the
+/// data is computed where the second reads it, one tile at a time, as is the first of the outputs, and the selections
+/// among rows of the constant matrices are unrolled away. On a target with vectors these are channels; on one with
+/// threads each thread has one channel of a tile. Errors as above
+Result<PlacedTransforms> place_transforms(RuleContext& ctx, const MinimalFiltering& parts, std::optional<IntRef> strip);
 
 }  // namespace fettle

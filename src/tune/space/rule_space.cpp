@@ -109,10 +109,15 @@ class BoundedSpace : public Space {
   }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
-    FETTLE_TRY(Schedule made, space_.generate(workload, std::move(target), threads, seed, std::move(decisions)));
-    if (error_bound_of(made.func()) > max_error_bound_)
-      return fail(ErrorCode::E230, "its error bound is more than was allowed");
-    return made;
+    // What exceeds it is drawn anew, but where a point follows from its address.
+    const int attempts = draws_by_address() ? 1 : 30;
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+      const uint64_t drawn = attempt == 0 ? seed : hash_combine(seed, static_cast<uint64_t>(attempt));
+      FETTLE_TRY(Schedule made, space_.generate(workload, target, threads, drawn, decisions));
+      if (error_bound_of(made.func()) <= max_error_bound_) return made;
+      if (decisions && !decisions->empty()) break;
+    }
+    return fail(ErrorCode::E230, "its error bound is more than was allowed");
   }
 
  private:

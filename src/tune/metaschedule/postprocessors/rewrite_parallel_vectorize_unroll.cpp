@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "ir/visit.h"
+#include "schedule/dataflow.h"
 #include "schedule/edit.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
@@ -7,6 +10,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unannotate.h"
 #include "tune/metaschedule/postprocessor.h"
+#include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/loop_annotation.h"
 #include "tune/sketch/register_sums.h"
 
@@ -64,6 +68,7 @@ Postprocessor rewrite_parallel_vectorize_unroll() {
             for (const char* key : {notes::kParallel, notes::kVectorize, notes::kUnroll})
               if (noted.find(key)) FETTLE_TRY_VOID(unannotate(s, {.target = root, .key = key}));
             for (const std::string& name : nest_blocks(s.func())) {
+              if (is_scheduled(*find_block(s.func()->body, name))) continue;
               FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
               FETTLE_TRY(const auto inner, inner_spatial_loops(s, block));
               if (most_lanes > 1) {
@@ -81,8 +86,15 @@ Postprocessor rewrite_parallel_vectorize_unroll() {
               if (most_parallel > 1) FETTLE_TRY_VOID(make_parallel(s, outer, most_parallel));
               if (unroll == 0) continue;
               FETTLE_TRY(const auto loops, get_loops(s, {block}));
-              if (!loops.empty())
-                FETTLE_TRY_VOID(pragma(s, {.loop = loops.front(), .name = "auto_unroll_max_step", .value = unroll}));
+              if (loops.empty()) continue;
+              // Beside scheduled blocks, which are unrolled as they should be, the nest is the block's own.
+              FETTLE_TRY(const Stmt nest, s.loop(loops.front()));
+              const auto beside = blocks_under(nest);
+              const bool with_scheduled =
+                  std::ranges::any_of(beside, [](const BlockNode* b) { return is_scheduled(*b); });
+              const size_t first = with_scheduled ? first_own_loop(s.func(), *find_block(s.func()->body, name)) : 0;
+              if (first < loops.size())
+                FETTLE_TRY_VOID(pragma(s, {.loop = loops[first], .name = "auto_unroll_max_step", .value = unroll}));
             }
             return {};
           }};

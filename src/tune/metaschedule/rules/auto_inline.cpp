@@ -5,6 +5,7 @@
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "tune/metaschedule/schedule_rule.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/filtered_convolution.h"
 
 namespace fettle {
 
@@ -13,6 +14,7 @@ ScheduleRule auto_inline(AutoInlineOptions options) {
           [options](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
             const Func func = s.func();
             const BlockNode& node = *find_block(func->body, name);
+            if (is_scheduled(node)) return std::vector{s};
             if (options.into_consumer && (!options.strict || is_strict_inlinable(func, node))) {
               Schedule inlined = s;
               FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));

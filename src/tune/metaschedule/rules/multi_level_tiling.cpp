@@ -9,6 +9,7 @@
 #include "schedule/primitives/reverse_compute_at.h"
 #include "tune/metaschedule/rules/tile_block.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/filtered_convolution.h"
 
 namespace fettle {
 namespace {
@@ -90,7 +91,8 @@ ScheduleRule multi_level_tiling(MultiLevelTilingOptions options) {
 
 bool is_tiled(const Func& func, const std::string& name) {
   const BlockNode* node = find_block(func->body, name);
-  return loops_around(func, node).size() != node->iters.size() || node->annotations.find(notes::kTensorize);
+  return loops_around(func, node).size() - first_own_loop(func, *node) != node->iters.size() ||
+         node->annotations.find(notes::kTensorize);
 }
 
 }  // namespace fettle

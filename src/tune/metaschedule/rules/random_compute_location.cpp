@@ -7,6 +7,7 @@
 #include "schedule/primitives/sample_categorical.h"
 #include "schedule/primitives/sample_compute_location.h"
 #include "tune/metaschedule/rules/tile_block.h"
+#include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/row_lanes.h"
 
 namespace fettle {
@@ -16,6 +17,7 @@ namespace {
 bool can_move(const Func& func, const BlockNode& block) {
   if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
   if (block.writes.size() != 1 || is_tiled(func, block.name)) return false;
+  if (is_scheduled(block)) return false;
   if (is_in_row_lanes(block) && !is_row_total(block)) return false;  // it goes where its total goes
   const BufferNode* buffer = block.writes[0].buffer.get();
   if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;

@@ -1,8 +1,12 @@
 #include "tune/sketch/rules/add_cache_stage.h"
 
+#include <algorithm>
+
+#include "schedule/dataflow.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/get_block.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/filtered_convolution.h"
 
 namespace fettle {
 namespace {
@@ -10,7 +14,10 @@ namespace {
 bool applies(const SketchState& state) {
   const BlockNode* block = state.block();
   const Func& func = state.schedule.func();
-  return block && has_data_reuse(func, *block) && !has_fusible_consumer(func, *block);
+  if (!block || !has_data_reuse(func, *block) || has_fusible_consumer(func, *block)) return false;
+  // The transform of a filtered convolution reads columns of it at once: a copy would only come between.
+  const auto readers = consumers_of(func.root(), block->writes[0].buffer.get());
+  return std::ranges::none_of(readers, [](const BlockNode* reader) { return is_scheduled(*reader); });
 }
 
 Result<std::vector<SketchState>> apply(const SketchState& state) {
