@@ -182,9 +182,10 @@ TEST(FilteredConvolution, MayBeRefusedByItsBound) {
 
 // Simplified, and in its special compute location: the tile that a thread transforms stays with the thread.
 TEST(FilteredConvolution, RunsOnThreads) {
-  const Func func = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16, .epilogue = true});
+  const Func func = testing::conv_workload({.h = 4, .w = 5, .ic = 16, .oc = 16, .epilogue = true});
   for (const auto& space : spaces()) {
     int seen = 0;
+    bool run = false;
     for (uint64_t seed = 0; seed < 8; ++seed) {
       const auto point = space->generate(func, target("opencl"), 1, seed, nullptr);
       ASSERT_OK(point);
@@ -200,9 +201,14 @@ TEST(FilteredConvolution, RunsOnThreads) {
         EXPECT_TRUE(std::ranges::any_of(loops, [](const ForNode* loop) { return loop->thread_axis == "threadIdx.x"; }));
         EXPECT_EQ(loops[loops.size() - 2]->loop_kind, ForKind::kUnrolled);
       }
-      EXPECT_TRUE(seen > 2 || testing::same_on_devices(func, made)) << to_text(point->trace());
+      // F(2x2) is exact on these numbers.
+      if (kind_of(made, "Y") == "4 points" && !run) {
+        run = true;
+        EXPECT_TRUE(testing::same_on_devices(func, made)) << to_text(point->trace());
+      }
     }
     EXPECT_GE(seen, 2) << space->name();
+    EXPECT_TRUE(run) << space->name();
   }
 }
 

@@ -60,11 +60,14 @@ Result<> Filtering::in_registers(BlockRef block, size_t vector, std::array<size_
   Schedule& s = schedule();
   FETTLE_TRY(const Loops all, loops_of_block(ctx, block));
   if (all.size() < 3) return fail(ErrorCode::E230, "a transform has other loops");
+  if (threads) {  // of one channel there is no loop
+    FETTLE_TRY_VOID(unroll_all(s, {all.end() - 2, all.end()}));
+    return set_scope(s, {.block = block, .scope = kScopeLocal});
+  }
   const Loops own(all.end() - 3, all.end());
   FETTLE_TRY_VOID(reorder(s, {.loops = {own[unrolled[0]], own[unrolled[1]], own[vector]}}));
   FETTLE_TRY_VOID(unroll_all(s, {own[unrolled[0]], own[unrolled[1]]}));
-  FETTLE_TRY_VOID(to_vector(own[vector]));
-  if (threads) return set_scope(s, {.block = block, .scope = kScopeLocal});
+  FETTLE_TRY_VOID(vectorize(s, {.loop = own[vector]}));
   FETTLE_TRY(const int64_t first, loop_extent(ctx, own[unrolled[0]]));
   FETTLE_TRY(const int64_t second, loop_extent(ctx, own[unrolled[1]]));
   if (first * second > ctx.target->vector_registers) return {};

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/primitives/compute_inline.h"
@@ -15,6 +17,11 @@ ScheduleRule auto_inline(AutoInlineOptions options) {
             const Func func = s.func();
             const BlockNode& node = *find_block(func->body, name);
             if (is_scheduled(node)) return std::vector{s};
+            if (node.writes.size() == 1) {
+              const auto readers = consumers_of(func.root(), node.writes[0].buffer.get());
+              if (std::ranges::any_of(readers, [](const BlockNode* reader) { return is_scheduled(*reader); }))
+                return std::vector{s};
+            }
             if (options.into_consumer && (!options.strict || is_strict_inlinable(func, node))) {
               Schedule inlined = s;
               FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
