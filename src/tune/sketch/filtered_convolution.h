@@ -26,7 +26,7 @@ bool is_scheduled(const BlockNode& block);
 ///   in strips:   for p_0: { for p_1, q, c: O_tiles;  for x, y, p, q, o, c: O_product;  for p_1, q, o: O }
 std::vector<Schedule> filtered_by_tiles(const Schedule& s, int threads);
 
-/// The loops around `block` that hold nothing else, outermost first, by their number in `loops_around`.
+/// The number, among the loops around `block`, of the outermost that holds nothing else; their count where none does.
 size_t first_own_loop(const Func& func, const BlockNode& block);
 
 }  // namespace fettle
