@@ -27,6 +27,11 @@ struct ScheduleRule {
   /// addresses that begin with the rule's name and the block's. Errors: where the rule applies and its steps are
   /// refused in each way.
   std::function<Result<std::vector<Schedule>>(const TuneContext&, const Schedule&, const std::string& block)> apply;
+  /// Where it would be dear to make all alternatives for the one that is drawn, may be empty: how many there are, and the
+  /// one of that number.
+  std::function<size_t(const TuneContext&, const Schedule&, const std::string& block)> count = nullptr;
+  std::function<Result<Schedule>(const TuneContext&, const Schedule&, const std::string& block, size_t number)>
+      alternative = nullptr;
 };
 
 /// Notes that post-processors read, and take away.

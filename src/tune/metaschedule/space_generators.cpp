@@ -76,6 +76,15 @@ class PostOrderApply : public SampledSpace {
     for (const ScheduleRule& rule : rules_)
       for (const std::string& block : blocks_from_the_last(s.func())) {
         if (!find_block(s.func()->body, block)) continue;
+        if (rule.count && rule.alternative) {
+          const size_t n = rule.count(context, s, block);
+          size_t number = 0;
+          if (n > 1) {
+            FETTLE_TRY(number, choose_number(s, rule.name + "/" + block, "design", n));
+          }
+          FETTLE_TRY(s, rule.alternative(context, s, block, number));
+          continue;
+        }
         FETTLE_TRY(std::vector<Schedule> next, rule.apply(context, s, block));
         size_t chosen = 0;
         if (next.size() > 1) {

@@ -26,14 +26,19 @@ Result<IntRef> draw_strip(Schedule& s, const MinimalFiltering& parts) {
   return IntRef(sizes[1]);
 }
 
-Result<Schedule> filtered_by(const Schedule& start, const MinimalFiltering& convolution, int64_t m, bool strips,
-                             int threads) {
+}  // namespace
+
+bool is_scheduled(const BlockNode& block) { return block.annotations.find(kScheduled) != nullptr; }
+
+Result<Schedule> filtered_by(const Schedule& start, const FilteringWay& way, int threads) {
+  const auto convolution = start.target() ? filterable_convolution(start.func()) : std::nullopt;
+  if (!convolution) return fail(ErrorCode::E230, "no convolution to filter, or no target", "filtered_by");
   RuleContext ctx{.schedule = start, .target = std::make_shared<const Target>(*start.target()), .threads = threads};
-  FETTLE_TRY(const MinimalFiltering parts, filtered(ctx.schedule, convolution, m));
+  FETTLE_TRY(const MinimalFiltering parts, filtered(ctx.schedule, *convolution, way.outputs));
   ctx.filtering = parts;
   FETTLE_TRY_VOID(auto_inline(ctx));
   std::optional<IntRef> height;
-  if (strips) {
+  if (way.strips) {
     FETTLE_TRY(height, draw_strip(ctx.schedule, parts));
   }
   FETTLE_TRY(const PlacedTransforms placed, place_transforms(ctx, parts, height));
@@ -42,30 +47,32 @@ Result<Schedule> filtered_by(const Schedule& start, const MinimalFiltering& conv
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
     FETTLE_TRY_VOID(annotate(s, {.target = block, .key = kScheduled}));
   }
-  if (!strips && !ctx.target->has_threads()) {
+  if (!way.strips && !ctx.target->has_threads()) {
     FETTLE_TRY_VOID(parallelize(ctx, placed.inputs));
     FETTLE_TRY_VOID(parallelize(ctx, placed.outputs));
   }
   return std::move(ctx.schedule);
 }
 
-}  // namespace
-
-bool is_scheduled(const BlockNode& block) { return block.annotations.find(kScheduled) != nullptr; }
-
-std::vector<Schedule> filtered_by_tiles(const Schedule& s, int threads) {
+std::vector<FilteringWay> ways_to_filter(const Schedule& s) {
   if (!s.target()) return {};
   for (const auto& step : s.trace().steps)
     if (!step->def->samples && !step->def->queries && step->def != &reformulate_def) return {};
   const auto convolution = filterable_convolution(s.func());
   const bool has_threads = s.target()->has_threads();
   if (!convolution || (!has_threads && s.target()->vector_lanes(4) == 1)) return {};
-  std::vector<Schedule> all;
+  if (Schedule trial = s; !filtered(trial, *convolution, kFilterOutputs[0])) return {};  // strides, dilation
+  std::vector<FilteringWay> ways;
   for (const int64_t m : kFilterOutputs)
-    for (const bool strips : {false, true}) {
-      if (strips && has_threads) continue;
-      if (auto made = filtered_by(s, *convolution, m, strips, threads)) all.push_back(std::move(*made));
-    }
+    for (const bool strips : {false, true})
+      if (!strips || !has_threads) ways.push_back({m, strips});
+  return ways;
+}
+
+std::vector<Schedule> filtered_by_tiles(const Schedule& s, int threads) {
+  std::vector<Schedule> all;
+  for (const FilteringWay& way : ways_to_filter(s))
+    if (auto made = filtered_by(s, way, threads)) all.push_back(std::move(*made));
   return all;
 }
 

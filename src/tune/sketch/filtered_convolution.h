@@ -26,6 +26,16 @@ bool is_scheduled(const BlockNode& block);
 ///   in strips:   for p_0: { for p_1, q, c: O_tiles;  for x, y, p, q, o, c: O_product;  for p_1, q, o: O }
 std::vector<Schedule> filtered_by_tiles(const Schedule& s, int threads);
 
+/// One of these ways: m outputs of a tile in each direction.
+struct FilteringWay {
+  int64_t outputs = 0;
+  bool strips = false;
+};
+/// All, without their schedules; empty where filtered_by_tiles has none.
+std::vector<FilteringWay> ways_to_filter(const Schedule& s);
+/// Errors: E228, E230, E234, and those of the steps
+Result<Schedule> filtered_by(const Schedule& start, const FilteringWay& way, int threads);
+
 /// The number, among the loops around `block`, of the outermost that holds nothing else; their count where none does.
 size_t first_own_loop(const Func& func, const BlockNode& block);
 
