@@ -6,6 +6,7 @@
 
 #include "candidates/subjects.h"
 #include "schedule/subjects.h"
+#include "tune/named_cost_models.h"
 
 using namespace fettle::bench;
 
@@ -18,6 +19,8 @@ int main(int argc, char** argv) {
   app.add_option("--timing", options.seconds, "seconds for each workload and space")->capture_default_str();
   app.add_option("--many", options.many, "candidates made for the figures of memory")->capture_default_str();
   app.add_option("--most", options.most, "so many candidates of each workload, however long they take");
+  app.add_option("--cost-model", options.cost_model, "describe candidates as this one wants them")
+      ->check([](const std::string& name) { return fettle::find_cost_model(name) ? "" : "no cost model " + name; });
   app.add_option("--list", options.list, "a file for all that is known of each candidate");
   app.add_option("--out", out, "folder of candidates.json")->capture_default_str();
   CLI11_PARSE(app, argc, argv);

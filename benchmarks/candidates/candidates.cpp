@@ -15,6 +15,7 @@
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "tune/describe.h"
+#include "tune/named_cost_models.h"
 #include "tune/search/moves.h"
 #include "tune/search/workbench.h"
 #include "tune/sketch/sketch_space.h"
@@ -103,6 +104,17 @@ DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts&
   };
 }
 
+/// As a learned cost model wants them described: all of it counts as features.
+DescribeFn describe_for(const CostModelDef& model, const std::shared_ptr<const Target>& target, Parts& parts) {
+  return [describe = model.describe(target, kThreads, nullptr), &parts](const Schedule& schedule) {
+    ++parts.asked;
+    const auto start = Clock::now();
+    auto description = describe(schedule);
+    parts.features += seconds_since(start);
+    return description;
+  };
+}
+
 DescribeFn describe_verified(const std::shared_ptr<const Target>& target) {
   return [target, describe = describe_by_lowering(target, kThreads)](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY_VOID(verify(schedule.func(), *target, kLeftToVerify));
@@ -177,10 +189,13 @@ struct Limits {
 };
 
 void make_candidates(const Space& space, const Func& func, const std::shared_ptr<const Target>& target,
-                     const Limits& limits, Made& all, const ListFn& list = {}) {
+                     const Limits& limits, Made& all, const ListFn& list = {},
+                     const CostModelDef* described_for = nullptr) {
   constexpr int kExhausted = 200;
   auto model = make_prediction_only();
-  Workbench bench(space, func, target, kThreads, *model, describe_in_parts(target, all.parts));
+  Workbench bench(
+      space, func, target, kThreads, *model,
+      described_for ? describe_for(*described_for, target, all.parts) : describe_in_parts(target, all.parts));
   Points points(bench);
   std::vector<const Candidate*> made;
   size_t ranked_from = 0;
@@ -218,11 +233,12 @@ void add_rate(Report& report, const Subject& subject, const Space& space, const 
   const auto& [plain_name, func] = subject.workload;
   const std::string name = plain_name + " (" + space.name() + ")";
   const auto target = std::make_shared<const Target>(detect_host(kThreads));
+  const CostModelDef* described_for = options.cost_model.empty() ? nullptr : find_cost_model(options.cost_model);
   Made all;
   Limits limits{after(options.seconds)};
   if (options.most > 0) limits = {Clock::time_point::max(), options.most};
   do {
-    make_candidates(space, func, target, limits, all, list);
+    make_candidates(space, func, target, limits, all, list, described_for);
   } while (options.most == 0 && Clock::now() < limits.end);
   const auto n = static_cast<double>(all.distinct);
   // The spaces of the rules have some hundred points: made in a moment, most of which is what comes first.

@@ -16,6 +16,7 @@ struct CandidateBenchOptions {
   double seconds = 0.7;    // for each workload and space
   int64_t most = 0;        // not 0: so many candidates of one search of each, however long they take
   int64_t many = 100'000;  // candidates made for the figures of memory; 0: none
+  std::string cost_model;  // of find_cost_model: candidates are described for it, unverified; empty: for the prediction
   std::string list;        // a file for all that is known of each candidate, to be compared with another build's
 };
 

@@ -54,6 +54,9 @@ Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed
   options.space = &space;
   options.strategy = find_strategy(mode.strategy);
   options.describe = learner.describe(std::make_shared<const Target>(run.target), run.threads, run.atoms);
+  if (learner.describe_unpredicted)
+    options.describe_unpredicted =
+        learner.describe_unpredicted(std::make_shared<const Target>(run.target), run.threads, run.atoms);
   options.atoms = run.atoms;
   options.start_from_default = !mode.as_published;
   options.train_each_batch = mode.as_published;

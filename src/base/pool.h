@@ -57,7 +57,7 @@ struct PoolAllocator {
   template <class U>
   PoolAllocator(const PoolAllocator<U>&) {}
   T* allocate(size_t n) { return static_cast<T*>(pool::take(n * sizeof(T))); }
-  void deallocate(T* p, size_t n) { pool::give(p, n * sizeof(T)); }
+  void deallocate(T* p, size_t n) { pool::give(static_cast<void*>(p), n * sizeof(T)); }
   friend bool operator==(const PoolAllocator&, const PoolAllocator&) { return true; }
 };
 

@@ -41,6 +41,9 @@ class CostModel {
   virtual Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) = 0;
   /// Predicted seconds, to be used for ranking; the same order as the candidates.
   virtual std::vector<double> predict(std::span<const CandidateFeatures> candidates) = 0;
+  /// Whether predict(), from now on, may depend on `values` or `predicted_seconds` of a candidate that has rows of its
+  /// own kind: else they need not be found.
+  virtual bool asks_prediction() const { return true; }
   virtual Result<> save(const std::string& path) const = 0;
   virtual Result<> load(const std::string& path) = 0;
 };

@@ -44,6 +44,8 @@ class StatementTrees : public CostModel {
     return {};
   }
 
+  bool asks_prediction() const override { return !booster_; }
+
   std::vector<double> predict(std::span<const CandidateFeatures> candidates) override {
     std::vector<double> result;
     std::vector<const std::vector<float>*> rows;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "base/check.h"
 #include "cost/nest_walk.h"
@@ -52,19 +53,24 @@ struct Access {
 };
 
 const std::vector<const char*>& position_names() {
-  static const std::vector<const char*> names = {"none",         "inner_spatial", "middle_spatial", "outer_spatial",
-                                                 "inner_reduce", "middle_reduce", "outer_reduce",   "mixed"};
+  static const std::vector<const char*> names = {"_none",         "_inner_spatial", "_middle_spatial", "_outer_spatial",
+                                                 "_inner_reduce", "_middle_reduce", "_outer_reduce",   "_mixed"};
   return names;
 }
 
+/// Values, or names of them: these are put together only where they are asked for.
 struct Row {
   std::vector<float>* values;
   std::vector<std::string>* names;
-  void plain(const std::string& name, double value) {
+  void plain(std::string_view of, std::string_view name, double value) {
     if (values) values->push_back(static_cast<float>(value));
-    if (names) names->push_back(name);
+    if (names) names->push_back(std::string(of).append(name));
   }
-  void log(const std::string& name, double value) { plain(name, std::log2(1 + std::max(0.0, value))); }
+  void log(std::string_view of, std::string_view name, double value) {
+    plain(of, name, std::log2(1 + std::max(0.0, value)));
+  }
+  void plain(std::string_view name, double value) { plain({}, name, value); }
+  void log(std::string_view name, double value) { log({}, name, value); }
 };
 
 struct Notes {  // of the loops of one kind
@@ -90,37 +96,37 @@ struct Statement {
   double product = 1, loops = 0, max_unroll = 0;
 };
 
-void write_notes(Row& row, const std::string& kind, const Notes& notes) {
-  row.log(kind + "_loops", notes.loops);
-  row.log(kind + "_product", notes.loops > 0 ? notes.product : 0);
-  row.log(kind + "_extent", notes.innermost);
+void write_notes(Row& row, std::string_view kind, const Notes& notes) {
+  row.log(kind, "_loops", notes.loops);
+  row.log(kind, "_product", notes.loops > 0 ? notes.product : 0);
+  row.log(kind, "_extent", notes.innermost);
   for (size_t i = 0; i < position_names().size(); ++i)
-    row.plain(kind + "_" + position_names()[i], static_cast<size_t>(notes.position) == i ? 1 : 0);
+    row.plain(kind, position_names()[i], static_cast<size_t>(notes.position) == i ? 1 : 0);
 }
 
-void write_buffer(Row& row, const std::string& name, const BufferUse* used) {
+void write_buffer(Row& row, std::string_view name, const BufferUse* used) {
   const BufferUse use = used ? *used : BufferUse();
   using Reuse = BufferUse::Reuse;
-  row.plain(name + "_read", use.reads && !use.writes);
-  row.plain(name + "_write", use.writes && !use.reads);
-  row.plain(name + "_read_write", use.reads && use.writes);
-  row.log(name + "_bytes", use.bytes);
-  row.log(name + "_unique_bytes", use.unique_bytes);
-  row.log(name + "_lines", use.lines);
-  row.log(name + "_unique_lines", use.unique_lines);
-  row.plain(name + "_reuse_by_loop", used && use.reuse == Reuse::kLoop);
-  row.plain(name + "_reuse_by_others", used && use.reuse == Reuse::kSerial);
-  row.plain(name + "_reuse_none", used && use.reuse == Reuse::kNone);
-  row.log(name + "_reuse_iterations", use.reuse_iterations);
-  row.log(name + "_reuse_bytes", use.reuse_bytes);
-  row.log(name + "_reuse_count", use.reuse_count);
+  row.plain(name, "_read", use.reads && !use.writes);
+  row.plain(name, "_write", use.writes && !use.reads);
+  row.plain(name, "_read_write", use.reads && use.writes);
+  row.log(name, "_bytes", use.bytes);
+  row.log(name, "_unique_bytes", use.unique_bytes);
+  row.log(name, "_lines", use.lines);
+  row.log(name, "_unique_lines", use.unique_lines);
+  row.plain(name, "_reuse_by_loop", used && use.reuse == Reuse::kLoop);
+  row.plain(name, "_reuse_by_others", used && use.reuse == Reuse::kSerial);
+  row.plain(name, "_reuse_none", used && use.reuse == Reuse::kNone);
+  row.log(name, "_reuse_iterations", use.reuse_iterations);
+  row.log(name, "_reuse_bytes", use.reuse_bytes);
+  row.log(name, "_reuse_count", use.reuse_count);
   // What is never used again costs as if it were used half a time.
   const double uses = use.reuse_count > 0 ? use.reuse_count : 0.5;
-  row.log(name + "_bytes_a_use", use.bytes / uses);
-  row.log(name + "_unique_bytes_a_use", use.unique_bytes / uses);
-  row.log(name + "_lines_a_use", use.lines / uses);
-  row.log(name + "_unique_lines_a_use", use.unique_lines / uses);
-  row.log(name + "_stride", use.stride);
+  row.log(name, "_bytes_a_use", use.bytes / uses);
+  row.log(name, "_unique_bytes_a_use", use.unique_bytes / uses);
+  row.log(name, "_lines_a_use", use.lines / uses);
+  row.log(name, "_unique_lines_a_use", use.unique_lines / uses);
+  row.log(name, "_stride", use.stride);
 }
 
 void write(Row row, const Statement& s) {
@@ -147,10 +153,12 @@ void write(Row row, const Statement& s) {
   row.plain("is_gpu", s.on_device);
   static constexpr const char* kAxes[] = {"blockIdx_x",  "blockIdx_y",  "blockIdx_z", "threadIdx_x",
                                           "threadIdx_y", "threadIdx_z", "vthread"};
-  for (size_t i = 0; i < s.device.size(); ++i) row.log(std::string(kAxes[i]) + "_extent", s.device[i]);
+  for (size_t i = 0; i < s.device.size(); ++i) row.log(kAxes[i], "_extent", s.device[i]);
+  static constexpr const char* kBufferNames[kBuffers] = {"b0", "b1", "b2", "b3", "b4"};
   for (size_t i = 0; i < kBuffers; ++i)
-    write_buffer(row, "b" + std::to_string(i), i < s.buffers.size() ? &s.buffers[i] : nullptr);
-  for (size_t i = 0; i < kIntensities; ++i) row.log("intensity_" + std::to_string(i), s.intensity[i]);
+    write_buffer(row, kBufferNames[i], i < s.buffers.size() ? &s.buffers[i] : nullptr);
+  static constexpr const char* kNumbers[kIntensities] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+  for (size_t i = 0; i < kIntensities; ++i) row.log("intensity_", kNumbers[i], s.intensity[i]);
   row.log("alloc_bytes", s.allocated_bytes);
   row.log("alloc_outer_product", s.allocated_outer);
   row.log("alloc_inner_product", s.allocated_inner);

@@ -309,7 +309,10 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);
   tuning.max_trials = options.trials;
-  tuning.describe = learner.describe(std::make_shared<const Target>(options.target), options.threads, table);
+  const auto target = std::make_shared<const Target>(options.target);
+  tuning.describe = learner.describe(target, options.threads, table);
+  if (learner.describe_unpredicted)
+    tuning.describe_unpredicted = learner.describe_unpredicted(target, options.threads, table);
   tuning.atoms = table;
   tuning.stop = options.stop;
   if (table) tuning.peak_flops = table->costs().hz * table->costs().fma_per_cycle * 2 * options.target.vector_lanes(4);

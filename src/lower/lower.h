@@ -14,6 +14,8 @@ struct LoweredKernel {
   /// The entry (a Func of flat accesses) and the atoms that it calls. Its parameters are those of the scheduled
   /// program, in order; then, as kConstant parameters, the packed buffers that the prologue makes.
   IrModule kernel;
+  /// The kernel as `outline_atoms = false` lowers it; null unless LowerOptions::whole.
+  Func whole;
   /// What depends on constants alone, to be run once when the program is compiled: an entry whose parameters are
   /// the constants that it reads, then the packed buffers (kOutput). Null entry name: there is none.
   IrModule prologue;
@@ -37,6 +39,8 @@ struct LowerOptions {
   /// those who only ask what the kernel costs: cost/loop_tree.h reads them as they are. Tensor units' tiles are spelled
   /// out.
   bool expand = true;
+  /// On: beside the kernel with atoms also that without, for those who ask what both are like: most passes are the same.
+  bool whole = false;
 };
 
 /// E301 where a construct has no lowering.

@@ -79,7 +79,8 @@ Func on_body(const Func& func, Pass pass) {
   return with(func, [&](FuncNode& f) { f.body = body; });
 }
 
-IrModule lower_func(const Func& scheduled, const Target& target, const LowerOptions& options) {
+// `whole`: what it is without atoms (LoweredKernel::whole), if that is asked for.
+IrModule lower_func(const Func& scheduled, const Target& target, const LowerOptions& options, Func* whole = nullptr) {
   Func func = flatten_blocks(note_carried_buffers(options.obey_notes ? mark_pipelines(scheduled) : scheduled));
   if (!options.obey_notes)
     func = NoteRemover().Mutator::rewrite(func);
@@ -96,9 +97,20 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
   }
   func = flatten_accesses(func);
   if (options.obey_notes && guarded) func = peel_tails(func);
+  // What is left of lanes, copies and tensor units' tiles.
+  const auto finished = [&](Func f) {
+    if (!options.expand && !has_tensor_tiles(f->body)) return f;
+    if (options.obey_notes)
+      f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
+    f = on_body(f, vectorize_loops);
+    if (!options.vectors) return on_body(f, fold_control);
+    f = on_body(f, unroll_loops);
+    return on_body(f, relax_lane_masks);
+  };
   IrModule module;
   module.entry = func->name;
   if (options.obey_notes && options.outline_atoms && options.vectors) {
+    if (whole) *whole = finished(on_body(func, insert_prefetches));
     if (guarded) {
       func = dispatch_register_kernels(func);
       func = on_body(func, tighten);
@@ -110,14 +122,7 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
     if (options.obey_notes && options.vectors) func = on_body(func, insert_prefetches);
     module.funcs[func->name] = func;
   }
-  for (auto& [name, f] : module.funcs) {
-    if (!options.expand && !has_tensor_tiles(f->body)) continue;
-    if (options.obey_notes)
-      f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
-    f = on_body(f, vectorize_loops);
-    f = on_body(f, options.vectors ? unroll_loops : fold_control);
-    if (options.vectors) f = on_body(f, relax_lane_masks);
-  }
+  for (auto& [name, f] : module.funcs) f = finished(f);
   return module;
 }
 
@@ -130,7 +135,7 @@ Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const L
   }
   PrologueSplit split = options.obey_notes ? split_prologue(bound) : PrologueSplit{bound, nullptr};
   LoweredKernel result;
-  result.kernel = lower_func(split.main, target, options);
+  result.kernel = lower_func(split.main, target, options, options.whole ? &result.whole : nullptr);
   result.kernel_params = split.main->params;
   result.int_params = scheduled->int_params;
   if (split.prologue && options.prologue) {

@@ -28,6 +28,19 @@ Result<Func> lower_whole(const Func& scheduled, const Target& target) {
   return whole.kernel.funcs.at(whole.kernel.entry);
 }
 
+DescribeFn statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms, bool always_predict) {
+  return [target = std::move(target), threads, atoms, always_predict](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(const LoweredKernel kernel,
+               lower(schedule.func(), *target, {.prologue = false, .expand = false, .whole = true}));
+    Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
+    std::vector<float> stores = store_features(kernel.whole);
+    if (always_predict || stores.empty()) description.features = extract_features(kernel, *target, threads, atoms);
+    description.features.stores = std::move(stores);
+    description.features.workload = workload_of(schedule.func());
+    return description;
+  };
+}
+
 }  // namespace
 
 DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
@@ -38,14 +51,11 @@ DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int thread
 }
 
 DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  DescribeFn describe = describe_by_lowering(target, threads, atoms);
-  return [target = std::move(target), describe = std::move(describe)](const Schedule& schedule) -> Result<Description> {
-    FETTLE_TRY(Description description, describe(schedule));
-    FETTLE_TRY(const Func whole, lower_whole(schedule.func(), *target));
-    description.features.stores = store_features(whole);
-    description.features.workload = workload_of(schedule.func());
-    return description;
-  };
+  return statements(std::move(target), threads, atoms, true);
+}
+
+DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
+  return statements(std::move(target), threads, atoms, false);
 }
 
 DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {

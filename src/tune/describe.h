@@ -17,6 +17,11 @@ DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int thread
 /// As describe_by_lowering, and the features of each store, for make_statement_trees().
 DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
 
+/// As describe_statements, without a prediction where there are stores: for what is ranked by a trained model alone
+/// (CostModel::asks_prediction).
+DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads,
+                                    const AtomTable* atoms = nullptr);
+
 /// As describe_by_lowering, and the row of this kind, for make_autotvm_trees().
 DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
                         const AtomTable* atoms = nullptr);

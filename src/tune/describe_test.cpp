@@ -6,6 +6,8 @@
 
 #include "base/random.h"
 #include "cost/predict.h"
+#include "cost/store_features.h"
+#include "ir/canonical.h"
 #include "lower/lower.h"
 #include "tune/sketch/sketch_space.h"
 #include "tune/space/space.h"
@@ -72,6 +74,39 @@ INSTANTIATE_TEST_SUITE_P(Workloads, Described,
                            std::ranges::replace(name, ' ', '_');
                            return name;
                          });
+
+// Lowered with and without atoms at once, a candidate's statements are those of two lowerings; and they are the same
+// where nobody asks for a prediction.
+TEST(DescribedStatements, AreThoseOfTheWholeKernel) {
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  const auto sketches = make_sketch_space();
+  const DescribeFn describe = describe_statements(target, 2), unpredicted = describe_only_statements(target, 2);
+  for (const auto& [name, func] : workloads()) {
+    int compared = 0;
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      const auto schedule = sketches->generate(func, target, 2, seed, std::make_shared<const DecisionMap>());
+      if (!schedule) continue;
+      const auto apart = lower(schedule->func(), *target, {.outline_atoms = false, .prologue = false, .expand = false});
+      const auto both = lower(schedule->func(), *target, {.prologue = false, .expand = false, .whole = true});
+      ASSERT_EQ(apart.has_value(), both.has_value());
+      if (!both) continue;
+      ++compared;
+      EXPECT_EQ(canonical_bytes(both->whole), canonical_bytes(apart->kernel.funcs.at(apart->kernel.entry))) << name;
+      const auto all = describe(*schedule), some = unpredicted(*schedule),
+                 plain = describe_by_lowering(target, 2)(*schedule);
+      ASSERT_TRUE(all && some && plain);
+      EXPECT_EQ(all->features.stores, store_features(apart->kernel.funcs.at(apart->kernel.entry)));
+      EXPECT_EQ(all->features.values, plain->features.values);
+      EXPECT_EQ(all->features.predicted_seconds, plain->features.predicted_seconds);
+      EXPECT_EQ(canonical_bytes(all->timed), canonical_bytes(plain->timed));
+      EXPECT_EQ(some->features.stores, all->features.stores);
+      EXPECT_EQ(some->features.workload, all->features.workload);
+      EXPECT_EQ(canonical_bytes(some->timed), canonical_bytes(all->timed));
+      EXPECT_TRUE(some->features.values.empty());
+    }
+    EXPECT_GT(compared, 3) << name;
+  }
+}
 
 }  // namespace
 }  // namespace fettle

@@ -26,7 +26,7 @@ constexpr CostModelDef kModels[] = {
     {"mlp", "a multi-layer perceptron on what the prediction misses", make_mlp, describe_by_lowering,
      &CandidateFeatures::values, feature_names},
     {"statements", "Ansor's: a score for each statement by 164 features", make_statement_trees, describe_statements,
-     &CandidateFeatures::stores, store_feature_names},
+     &CandidateFeatures::stores, store_feature_names, describe_only_statements},
     {"autotvm_knob", "AutoTVM's: boosted trees on throughput, by the values of knobs",
      make_autotvm<FeatureKind::kKnob, Loss::kRegression>, describe_kind<FeatureKind::kKnob>, &CandidateFeatures::row,
      nullptr},

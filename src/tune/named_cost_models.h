@@ -20,6 +20,9 @@ struct CostModelDef {
   DescribeFn (*describe)(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms);
   std::vector<float> CandidateFeatures::* row;   // what of a description it learns from
   const std::vector<std::string>& (*columns)();  // of a row; null: they depend on the task
+  /// What candidates need of `describe` while the model does not ask for a prediction; null: all of it.
+  DescribeFn (*describe_unpredicted)(std::shared_ptr<const Target> target, int threads,
+                                     const AtomTable* atoms) = nullptr;
 };
 
 /// "trees" (the default) first.

@@ -45,7 +45,8 @@ double usual_seconds(const MeasureResult& r) {
 
 Result<> Learner::learn(std::span<const Observation> observations) {
   for (const Observation& o : observations) {
-    if (o.candidate->features.values.empty()) continue;
+    const CandidateFeatures& features = o.candidate->features;
+    if (features.values.empty() && features.stores.empty()) continue;  // not described
     features_.push_back(o.candidate->features);
     seconds_.push_back(o.seconds);
   }
@@ -72,6 +73,7 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
       t.space_ ? *t.space_ : space, task.workload, session.target, session.threads, session.learner.model(),
       options.describe ? options.describe : describe_by_lowering(session.target, session.threads, options.atoms),
       options.search_threads);
+  if (options.describe) t.bench_->describe_unpredicted_by(options.describe_unpredicted);
   FETTLE_TRY(const Schedule constructed,
              default_schedule(task.workload, session.target, session.threads, options.atoms));
   t.default_ = t.bench_->add(constructed);

@@ -14,15 +14,13 @@ namespace {
 // Makes points on one thread.
 class Maker {
  public:
-  Maker(std::unique_ptr<Space> space, Func workload, std::shared_ptr<const Target> target, int kernel_threads,
-        const DescribeFn& describe)
+  Maker(std::unique_ptr<Space> space, Func workload, std::shared_ptr<const Target> target, int kernel_threads)
       : space_(std::move(space)),
         workload_(std::move(workload)),
         target_(std::move(target)),
-        kernel_threads_(kernel_threads),
-        describe_(describe) {}
+        kernel_threads_(kernel_threads) {}
 
-  MadePoint make(const PointRequest& request) {
+  MadePoint make(const PointRequest& request, const DescribeFn& describe) {
     MadePoint made;
     const auto schedule = space_->generate(workload_, target_, kernel_threads_, request.key,
                                            std::make_shared<const DecisionMap>(request.decisions));
@@ -32,8 +30,8 @@ class Maker {
     made.steps = schedule->trace().size();
     note_categories(schedule->trace(), made);
     Func program = schedule->func();
-    if (describe_) {
-      auto described = describe_(*schedule);
+    if (describe) {
+      auto described = describe(*schedule);
       if (!described) return made;
       program = std::move(described->timed);
       made.features = std::move(described->features);
@@ -63,15 +61,14 @@ class Maker {
   const Func workload_;
   const std::shared_ptr<const Target> target_;
   const int kernel_threads_;
-  const DescribeFn& describe_;
   std::unordered_map<std::string, size_t> known_;
 };
 
 }  // namespace
 
 PointMakers::PointMakers(const Space& space, const Func& workload, std::shared_ptr<const Target> target,
-                         int kernel_threads, DescribeFn describe, int threads)
-    : space_(space), target_(std::move(target)), kernel_threads_(kernel_threads), describe_(std::move(describe)) {
+                         int kernel_threads, int threads)
+    : space_(space), target_(std::move(target)), kernel_threads_(kernel_threads) {
   const std::string text = to_text(workload);
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this, text] { work(text); });
 }
@@ -88,25 +85,27 @@ PointMakers::~PointMakers() {
 void PointMakers::work(const std::string& workload) {
   auto func = parse_func(workload);
   FETTLE_CHECK_MSG(func.has_value(), "a workload's own text");
-  Maker maker(space_.clone(), std::move(*func), target_, kernel_threads_, describe_);
+  Maker maker(space_.clone(), std::move(*func), target_, kernel_threads_);
   std::unique_lock lock(mutex_);
   for (;;) {
     asked_.wait(lock, [&] { return end_ || next_ < requests_.size(); });
     if (end_) return;
     const size_t i = next_++;
     const PointRequest& request = requests_[i];
+    const DescribeFn& describe = *describe_;
     lock.unlock();
-    MadePoint made = maker.make(request);
+    MadePoint made = maker.make(request, describe);
     lock.lock();
     results_[i] = std::move(made);
     if (++finished_ == requests_.size()) done_.notify_one();
   }
 }
 
-std::vector<MadePoint> PointMakers::make(std::span<const PointRequest> requests) {
+std::vector<MadePoint> PointMakers::make(std::span<const PointRequest> requests, const DescribeFn& describe) {
   if (requests.empty()) return {};
   std::unique_lock lock(mutex_);
   requests_ = requests;
+  describe_ = &describe;
   results_.assign(requests.size(), {});
   next_ = finished_ = 0;
   asked_.notify_all();

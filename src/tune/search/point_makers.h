@@ -46,15 +46,16 @@ using DescribeFn = std::function<Result<Description>(const Schedule& schedule)>;
 
 class PointMakers {
  public:
-  /// `describe` is called by all threads at once; empty: points are not described. The space is one that can be cloned.
+  /// The space is one that can be cloned.
   PointMakers(const Space& space, const Func& workload, std::shared_ptr<const Target> target, int kernel_threads,
-              DescribeFn describe, int threads);
+              int threads);
   ~PointMakers();
   PointMakers(const PointMakers&) = delete;
   PointMakers& operator=(const PointMakers&) = delete;
 
-  /// One for each request, in their order, whichever thread makes them.
-  std::vector<MadePoint> make(std::span<const PointRequest> requests);
+  /// One for each request, in their order, whichever thread makes them. `describe` is called by all threads at once;
+  /// empty: points are not described.
+  std::vector<MadePoint> make(std::span<const PointRequest> requests, const DescribeFn& describe);
 
  private:
   void work(const std::string& workload);
@@ -62,10 +63,10 @@ class PointMakers {
   const Space& space_;
   std::shared_ptr<const Target> target_;
   const int kernel_threads_;
-  const DescribeFn describe_;
   std::mutex mutex_;
   std::condition_variable asked_, done_;
-  std::span<const PointRequest> requests_;  // of the call at hand
+  std::span<const PointRequest> requests_;  // of the call at hand, as `describe_`
+  const DescribeFn* describe_ = nullptr;
   std::vector<MadePoint> results_;
   size_t next_ = 0, finished_ = 0;
   bool end_ = false;

@@ -49,13 +49,51 @@ TEST(PointMakers, TheSameCandidatesWithAnyNumberOfThreads) {
     }
 }
 
+// Batches of a search with Ansor's model, which learns after each; times are made up.
+std::vector<std::string> searched_by_statements(int search_threads, bool leaves_predictions_out) {
+  const auto sketches = make_sketch_space();
+  const Func matmul = testing::matmul_workload(40, 48, 36, false, false, true, true);
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  const auto model = make_statement_trees(7);
+  Workbench bench(*sketches, matmul, target, 2, *model, describe_statements(target, 2), search_threads);
+  int64_t unpredicted = 0;
+  if (leaves_predictions_out) bench.describe_unpredicted_by(describe_only_statements(target, 2));
+  const auto search = make_population_search(bench, {.seed = 5, .population = 48, .generations = 2, .crossover = 0.2});
+  std::vector<std::string> result;
+  for (int batch = 0; batch < 3; ++batch) {
+    std::vector<Observation> observations;
+    std::vector<CandidateFeatures> features;
+    std::vector<double> seconds;
+    for (const Candidate* candidate : search->propose(12)) {
+      EXPECT_TRUE(batch > 0 || !candidate->features.values.empty());
+      unpredicted += candidate->features.values.empty();
+      features.push_back(candidate->features);
+      seconds.push_back(1e-4 * static_cast<double>(1 + hash_bytes(candidate->canonical) % 97));
+      observations.push_back({candidate, seconds.back()});
+      result.push_back(std::to_string(candidate->number) + " " + bench.trace(*candidate));
+    }
+    EXPECT_TRUE(model->update(features, seconds).has_value());
+    EXPECT_FALSE(model->asks_prediction());
+    search->observe(observations);
+  }
+  EXPECT_EQ(unpredicted > 0, leaves_predictions_out);
+  return result;
+}
+
+TEST(PointMakers, ATrainedModelOfStatementsNeedsNoPredictions) {
+  const auto with_all = searched_by_statements(1, false);
+  EXPECT_EQ(with_all.size(), 36u);
+  EXPECT_EQ(with_all, searched_by_statements(1, true));
+  EXPECT_EQ(with_all, searched_by_statements(2, true));
+}
+
 TEST(PointMakers, ResultsComeInTheOrderOfTheRequests) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
   const Func pool = testing::pool_workload(14, 14, 16, false, true);
-  PointMakers makers(rule_space(), pool, target, 2, describe_by_lowering(target, 2), 3);
+  PointMakers makers(rule_space(), pool, target, 2, 3);
   std::vector<PointRequest> requests(24);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].key = i % 6;
-  const std::vector<MadePoint> made = makers.make(requests);
+  const std::vector<MadePoint> made = makers.make(requests, describe_by_lowering(target, 2));
   ASSERT_EQ(made.size(), requests.size());
   for (size_t i = 0; i < made.size(); ++i) {
     ASSERT_TRUE(made[i].legal && made[i].lowers);
@@ -64,7 +102,7 @@ TEST(PointMakers, ResultsComeInTheOrderOfTheRequests) {
     EXPECT_GT(made[i].features.predicted_seconds, 0);
   }
   EXPECT_NE(made[0].decisions, made[1].decisions);
-  EXPECT_TRUE(makers.make({}).empty());
+  EXPECT_TRUE(makers.make({}, {}).empty());
 }
 
 }  // namespace

@@ -12,7 +12,9 @@ namespace {
 
 class PopulationSearch : public SearchStrategy {
  public:
-  PopulationSearch(Workbench& bench, const PopulationOptions& options) : bench_(bench), options_(options) {}
+  PopulationSearch(Workbench& bench, const PopulationOptions& options) : bench_(bench), options_(options) {
+    bench_.rank_by_model_alone();
+  }
   std::string name() const override { return "population"; }
 
   std::vector<const Candidate*> propose(size_t n) override {

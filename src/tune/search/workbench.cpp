@@ -62,7 +62,7 @@ const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
 std::vector<const Candidate*> Workbench::make_all(std::span<const PointRequest> requests) {
   std::vector<const Candidate*> result(requests.size(), nullptr);
   if (search_threads_ > 1 && !makers_ && requests.size() > 1 && can_be_cloned_)
-    makers_ = std::make_unique<PointMakers>(space_, workload_, target_, threads_, describe_, search_threads_);
+    makers_ = std::make_unique<PointMakers>(space_, workload_, target_, threads_, search_threads_);
   if (!makers_) {
     for (size_t i = 0; i < requests.size(); ++i) result[i] = make(requests[i].decisions, requests[i].key);
     return result;
@@ -78,7 +78,7 @@ std::vector<const Candidate*> Workbench::make_all(std::span<const PointRequest> 
     open.push_back(requests[i]);
     places.push_back(i);
   }
-  std::vector<MadePoint> made = makers_->make(open);
+  std::vector<MadePoint> made = makers_->make(open, describe_now());
   for (size_t i = 0; i < made.size(); ++i) result[places[i]] = add_made_elsewhere(std::move(made[i]));
   return result;
 }
@@ -109,7 +109,7 @@ const Candidate* Workbench::add_made(const Schedule& schedule) {
   CandidateFeatures features;
   Func program = schedule.func();
   if (describe_) {
-    auto described = describe_(schedule);
+    auto described = describe_now()(schedule);
     if (!described) {
       by_decisions_.emplace(digest_of(decisions), -1);
       return nullptr;

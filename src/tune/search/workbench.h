@@ -37,6 +37,10 @@ class Workbench {
   const Candidate* make(const DecisionMap& decisions, uint64_t key);
   /// As make() for each in turn, but for what the points have to do with each other: none sees the others' choices.
   std::vector<const Candidate*> make_all(std::span<const PointRequest> requests);
+  /// For strategies that rank by predict() alone: while the model asks for no prediction (CostModel::asks_prediction),
+  /// candidates are described by the function that was given for that, if any.
+  void rank_by_model_alone() { ranks_by_model_alone_ = true; }
+  void describe_unpredicted_by(DescribeFn describe) { describe_unpredicted_ = std::move(describe); }
   /// Ends the search threads until make_all() wants them again.
   void rest() { makers_.reset(); }
   /// All decisions of that point, and nothing more. Nothing where the space has no program there.
@@ -78,13 +82,18 @@ class Workbench {
                                  CandidateFeatures features);
   Result<Schedule> make_again(const Candidate& known) const;
   void note_choices(const Step& step);
+  const DescribeFn& describe_now() const {
+    return ranks_by_model_alone_ && describe_unpredicted_ && !model_.asks_prediction() ? describe_unpredicted_
+                                                                                       : describe_;
+  }
 
   const Space& space_;
   Func workload_;
   std::shared_ptr<const Target> target_;
   int threads_;
   CostModel& model_;
-  DescribeFn describe_;
+  DescribeFn describe_, describe_unpredicted_;
+  bool ranks_by_model_alone_ = false;
   std::vector<std::unique_ptr<Candidate>> candidates_;  // null: forgotten
   std::unordered_multimap<Digest, int64_t> by_program_;
   std::unordered_map<Digest, int64_t> by_decisions_;  // -1: it has no lowering, or was forgotten

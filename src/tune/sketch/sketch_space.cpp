@@ -91,21 +91,32 @@ class SketchSpace : public Space {
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
     FETTLE_TRY(const Derived* derived, derive(workload, target, threads));
-    // Of a whole point there is one; else what is not legal is drawn anew.
+    // What is not legal is drawn anew, as far as it was drawn.
     const int attempts = decisions && !decisions->empty() ? 3 : 100;
-    Result<Schedule> made = fail(ErrorCode::E235, "no point of the space is legal", "sketch_space");
-    for (int attempt = 0; attempt < attempts; ++attempt) {
-      made = point(*derived, target, hash_combine(seed, static_cast<uint64_t>(attempt)), decisions);
-      if (made) break;
+    for (int attempt = 0;; ++attempt) {
+      Schedule s(derived->workload, hash_combine(seed, static_cast<uint64_t>(attempt)), decisions);
+      s.set_target(target);
+      Result<> done = complete(s, *derived, target);
+      if (done) return s;
+      if (attempt + 1 == attempts || !is_drawn(s, done.error())) return tl::unexpected(std::move(done).error());
     }
-    return made;
   }
 
  private:
-  Result<Schedule> point(const Derived& derived, const std::shared_ptr<const Target>& target, uint64_t seed,
-                         const std::shared_ptr<const DecisionMap>& decisions) const {
-    Schedule s(derived.workload, seed, decisions);
-    s.set_target(target);
+  /// Whether another seed may lead elsewhere than to this refusal: unless all decisions before it were known ones.
+  static bool is_drawn(const Schedule& s, const Diagnostic& refusal) {
+    const auto* refused = dynamic_cast<const RefusedStep*>(refusal.program.get());
+    if (refused ? refused->def->samples : refusal.where.starts_with("step ")) return true;
+    const Trace& steps = refused ? refused->before : s.trace();  // a sketch's are replayed on a copy
+    return std::ranges::any_of(steps.steps, [&](const auto& step) {
+      if (!step->def->samples) return false;
+      const Decision* known = s.remembered(step->address);
+      return !known || *known != step->decision;
+    });
+  }
+
+  /// The steps of a point.
+  Result<> complete(Schedule& s, const Derived& derived, const std::shared_ptr<const Target>& target) const {
     if (!derived.bound) FETTLE_TRY_VOID(split_rows_into_lanes(s, derived.threads));
     std::vector<int64_t> numbers;
     std::vector<double> weights(derived.sketches.size(), 0.0);
@@ -139,7 +150,7 @@ class SketchSpace : public Space {
     if (derived.bound) {
       FETTLE_TRY_VOID(bind_threads(s, *target));
       FETTLE_TRY_VOID(fits_threads(s.func(), *target));
-      return s;
+      return {};
     }
     FETTLE_TRY_VOID(rewrite_constant_layouts(s));
     FETTLE_TRY_VOID(insert_transform_stages(s, derived.threads));
@@ -148,7 +159,7 @@ class SketchSpace : public Space {
     FETTLE_TRY_VOID(decompose_reductions(s));
     FETTLE_TRY_VOID(verify_unrolled_size(s.func()));
     FETTLE_TRY_VOID(verify(s.func(), *target, {.races = false}));
-    return s;
+    return {};
   }
 
   // The sketch's steps; then, for lanes, blocks that no rule tiled are cut once.
