@@ -237,14 +237,14 @@ class TreeBuilder {
     std::vector<const VarNode*>& vars = vars_of_.try_emplace(s.get()).first->second;
     if (vars.empty()) vars = vars_used(s);
     SpelledKey key = {s.get(), {}};
-    VarMap values;
-    for (const auto& [var, value] : constants_.list) {
-      if (std::ranges::find(vars, var) == vars.end()) continue;
-      key.second.push_back(value);
-      values[var] = Expr(value);
-    }
+    key.second.reserve(constants_.list.size());
+    for (const auto& [var, value] : constants_.list)
+      if (std::ranges::find(vars, var) != vars.end()) key.second.push_back(value);
     const auto [at, is_new] = spelled_out_.try_emplace(std::move(key));
     if (is_new) {
+      VarMap values;
+      for (const auto& [var, value] : constants_.list)
+        if (std::ranges::find(vars, var) != vars.end()) values[var] = Expr(value);
       Stmt& vectors = vectors_of_[s.get()];
       if (!vectors) vectors = vectorize_loops(s);
       at->second = relax_lane_masks(unroll_loops(substitute(vectors, values)));

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/pointer_map.h"
 #include "cost/nest_walk.h"
 #include "cost/touched.h"
 #include "ir/visit.h"
@@ -331,7 +332,7 @@ class StatementReader : public NestWalk {
 
   /// The distinct bytes that the loops from `from` inwards touch, of all buffers.
   double bytes_inside(size_t from) const {
-    std::map<const BufferNode*, double> bytes;
+    PointerMap<const BufferNode*, double> bytes;
     for (const Access& access : accesses_) {
       double& most = bytes[access.buffer];
       most = std::max(most, touched(access, from).elements * access.buffer->dtype.element_bytes());

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
+
+#include "base/small_vector.h"
 
 namespace fettle {
 
@@ -22,7 +23,7 @@ struct Touched {
 /// extent(i): how often loop i runs.
 template <class Extent>
 Touched touched_by(std::span<const int64_t> strides, size_t from, const Extent& extent) {
-  std::vector<std::pair<int64_t, double>> steps;
+  SmallVector<std::pair<int64_t, double>, 16> steps;
   for (size_t i = from; i < strides.size(); ++i)
     if (strides[i] != 0 && extent(i) > 1) steps.emplace_back(std::abs(strides[i]), extent(i));
   std::sort(steps.begin(), steps.end());

@@ -5,6 +5,7 @@
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
+#include "base/pointer_map.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -17,7 +18,7 @@ constexpr int kMaxCopies = 16;
 
 // Variables bound inside a register kernel, by the kind of loop.
 struct InnerVars {
-  std::unordered_map<const VarNode*, ForKind> kinds;
+  PointerMap<const VarNode*, ForKind> kinds;
 };
 
 InnerVars inner_vars(const Stmt& kernel) {

@@ -111,7 +111,7 @@ class Tightener : public Mutator {
         if (!body) return nullptr;
         const auto* choice = body.as<IfNode>();
         if (choice && !choice->else_body) return if_then(choice->condition, allocate(n->buffer, choice->then_body));
-        return allocate(n->buffer, body);
+        return body == n->body ? s : allocate(n->buffer, body);
       }
       default:
         return Mutator::rewrite(s);
@@ -122,6 +122,7 @@ class Tightener : public Mutator {
   Stmt rewrite_loop(const Stmt& s) {
     const auto* loop = s.as<ForNode>();
     Expr min = analyzer_.simplify(loop->min), extent = analyzer_.simplify(loop->extent);
+    const auto scope = analyzer_.enter();
     analyzer_.bind(loop->var, min, extent);
     Stmt body = rewrite(loop->body);
     if (!body) return nullptr;
@@ -158,10 +159,12 @@ class Tightener : public Mutator {
         inside.push_back(conjunct);
       }
     }
+    body = guard(inside, std::move(body));
+    if (min == loop->min && extent == loop->extent && body == loop->body) return guard(outside, s);
     Stmt result = with(*loop, [&](ForNode& f) {
       f.min = min;
       f.extent = extent;
-      f.body = guard(inside, body);
+      f.body = std::move(body);
     });
     return guard(outside, result);
   }

@@ -24,6 +24,7 @@ Result<std::vector<int64_t>> factor_values(const Schedule& s, const SplitArgs& a
                                            int64_t* product) {
   if (args.factors.empty()) return fail_at(ErrorCode::E202, s.func(), &loop, "no factors are given", {});
   std::vector<int64_t> factors;
+  factors.reserve(args.factors.size());
   *infer = -1;
   *product = 1;
   for (const IntRef& ref : args.factors) {
