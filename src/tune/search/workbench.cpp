@@ -68,18 +68,41 @@ std::vector<const Candidate*> Workbench::make_all(std::span<const PointRequest> 
     return result;
   }
   points_ += static_cast<int64_t>(requests.size());
-  std::vector<PointRequest> open;
-  std::vector<size_t> places;
+  std::vector<size_t> open, again;
+  std::unordered_map<Digest, size_t> first_of;  // by what is asked for
+  std::vector<size_t> first(requests.size());
+  std::vector<bool> known_before(requests.size(), false);
   for (size_t i = 0; i < requests.size(); ++i) {
     if (const auto found = known(requests[i].decisions)) {
       result[i] = *found;
+      known_before[i] = true;
       continue;
     }
-    open.push_back(requests[i]);
-    places.push_back(i);
+    const auto [at, fresh] = first_of.try_emplace(digest_of(requests[i].decisions), i);
+    first[i] = at->second;
+    const bool repeated = !fresh && requests[first[i]].decisions == requests[i].decisions;
+    (repeated && !requests[i].decisions.empty() ? again : open).push_back(i);
   }
-  std::vector<MadePoint> made = makers_->make(open, describe_now());
-  for (size_t i = 0; i < made.size(); ++i) result[places[i]] = add_made_elsewhere(std::move(made[i]));
+  std::vector<std::optional<MadePoint>> made(requests.size());
+  const auto make_points = [&](const std::vector<size_t>& places) {
+    std::vector<PointRequest> asked;
+    for (const size_t i : places) asked.push_back(requests[i]);
+    std::vector<MadePoint> points = makers_->make(asked, describe_now());
+    for (size_t n = 0; n < points.size(); ++n) made[places[n]] = std::move(points[n]);
+  };
+  make_points(open);
+  // What was asked for before in the same words is the same point, unless a part of it was drawn.
+  std::erase_if(again, [&](size_t i) {
+    const MadePoint& before = *made[first[i]];
+    return before.legal && before.decisions == requests[i].decisions;
+  });
+  make_points(again);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (made[i])
+      result[i] = add_made_elsewhere(std::move(*made[i]));
+    else if (!known_before[i])
+      result[i] = result[first[i]];
+  }
   return result;
 }
 
