@@ -322,7 +322,9 @@ Result<> write_sources(const Subject& subject, const std::string& folder) {
     FETTLE_TRY(const std::string source, emit_cuda(program));
     std::string name = fmt::format("{} {}.cu", subject.name, v);
     std::replace(name.begin(), name.end(), ' ', '_');
-    std::ofstream(fmt::format("{}/{}", folder, name)) << "// " << subject.name << ", " << subject.variants[v].name << "\n" << source;
+    std::ofstream(fmt::format("{}/{}", folder, name))
+        << "// " << subject.name << ", " << subject.variants[v].name << "\n"
+        << source;
   }
   return {};
 }
