@@ -296,10 +296,8 @@ class SketchSpace : public Space {
       s.set_address_prefix("unroll");
       FETTLE_TRY(const int64_t steps, choose(s, name, options_.unroll_steps));
       if (decide_only) continue;
-      // Beside scheduled blocks, which are unrolled as they should be, the nest is the block's own.
-      const auto beside = blocks_under(outermost);
-      const bool with_scheduled = std::ranges::any_of(beside, [](const BlockNode* b) { return is_scheduled(*b); });
-      LoopRef first = with_scheduled ? all[first_own_loop(s.func(), *find_block(s.func()->body, name))] : all.front();
+      const size_t own = first_loop_to_unroll(s.func(), *find_block(s.func()->body, name));
+      LoopRef first = all[own];
       if (lanes > 0) {
         const std::vector<LoopRef> taken(inner.end() - lanes, inner.end());
         FETTLE_TRY(const int64_t extent, extent_of_loops(s, taken));
@@ -313,7 +311,7 @@ class SketchSpace : public Space {
       if (fused > 0) {
         FETTLE_TRY(const LoopRef loop, fused_loop(s, {outer.begin(), outer.begin() + fused}));
         FETTLE_TRY_VOID(parallel(s, {.loop = loop}));
-        if (!with_scheduled) first = loop;
+        if (own == 0) first = loop;
       }
       if (steps > 0) FETTLE_TRY_VOID(pragma(s, {.loop = first, .name = "auto_unroll_max_step", .value = steps}));
     }

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/edit.h"
@@ -87,12 +85,7 @@ Postprocessor rewrite_parallel_vectorize_unroll() {
               if (unroll == 0) continue;
               FETTLE_TRY(const auto loops, get_loops(s, {block}));
               if (loops.empty()) continue;
-              // Beside scheduled blocks, which are unrolled as they should be, the nest is the block's own.
-              FETTLE_TRY(const Stmt nest, s.loop(loops.front()));
-              const auto beside = blocks_under(nest);
-              const bool with_scheduled =
-                  std::ranges::any_of(beside, [](const BlockNode* b) { return is_scheduled(*b); });
-              const size_t first = with_scheduled ? first_own_loop(s.func(), *find_block(s.func()->body, name)) : 0;
+              const size_t first = first_loop_to_unroll(s.func(), *find_block(s.func()->body, name));
               if (first < loops.size())
                 FETTLE_TRY_VOID(pragma(s, {.loop = loops[first], .name = "auto_unroll_max_step", .value = unroll}));
             }
