@@ -165,6 +165,7 @@ nlohmann::json describe_peaks(const MachinePeaks& peaks, std::string* text) {
                        peaks.fp32.all_threads * 1e-9, peaks.threads);
   nlohmann::json made = {{"gflops_one_thread", peaks.fp32.one_thread * 1e-9},
                          {"gflops_all_threads", peaks.fp32.all_threads * 1e-9},
+                         {"operations", describe_rate("all fp32", peaks.operations, fp32_loop(), peaks.threads, text)},
                          {"int8", describe_rate("int8", peaks.int8, int8_loop(), peaks.threads, text)},
                          {"bf16", describe_rate("bf16", peaks.bf16, bf16_loop(), peaks.threads, text)},
                          {"threads", peaks.threads},

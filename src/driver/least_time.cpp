@@ -4,36 +4,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
-
-#include "ir/expr.h"
-#include "ir/visit.h"
-#include "tune/bound.h"
-#include "tune/space/algorithm.h"
 
 namespace fettle {
 namespace {
-
-/// How many elements of each buffer are read at most: one for each load and point of its block. A table of which a few
-/// rows are looked up counts with these.
-std::unordered_map<const BufferNode*, double> elements_read(const Func& func) {
-  std::unordered_map<const BufferNode*, double> read;
-  walk(func->body, [&](const Stmt& s) {
-    const auto* block = s.as<BlockNode>();
-    if (!block || block->iters.empty()) return true;
-    double points = 1;
-    for (const auto& iter : block->iters)
-      if (const auto* extent = iter.extent.as<IntImmNode>()) points *= static_cast<double>(extent->value);
-    walk(
-        block->body, [](const Stmt&) { return true; },
-        [&](const Expr& e) {
-          if (const auto* source = e.as<LoadNode>()) read[source->buffer.get()] += points;
-          return true;
-        });
-    return true;
-  });
-  return read;
-}
 
 double of(const PeakRate& rate, int threads) { return threads > 1 ? rate.all_threads : rate.one_thread; }
 
@@ -58,6 +31,8 @@ std::vector<double> levels_of(double bytes, const Target& target, const MachineP
 LeastTime least_time_on(const NecessaryWork& work, const Target& target, const MachinePeaks& peaks, int threads) {
   LeastTime least;
   if (const double flops = of(peaks.fp32, threads); flops > 0 && work.flops > 0) least = {work.flops / flops, "fp32"};
+  if (const double rate = of(peaks.operations, threads); rate > 0 && work.operations / rate > least.seconds)
+    least = {work.operations / rate, "operations"};
   const double bytes = work.read_bytes + work.written_bytes;
   if (bytes <= 0 || peaks.memory.empty()) return least;
   const double copied_bytes = 2 * std::min(work.read_bytes, work.written_bytes);
@@ -80,22 +55,6 @@ LeastTime least_time_on(const NecessaryWork& work, const Target& target, const M
 }
 
 }  // namespace
-
-NecessaryWork necessary_work(const Func& workload) {
-  constexpr double kAnyError = std::numeric_limits<double>::infinity();
-  NecessaryWork work{.flops = needed_flops(workload) * least_share_of_products(workload, kAnyError)};
-  const auto read = elements_read(workload);
-  for (const Param& param : workload->params) {
-    double elems = 1;
-    for (const Expr& extent : param.buffer->shape)
-      if (const auto* number = extent.as<IntImmNode>()) elems *= static_cast<double>(number->value);
-    const auto found = read.find(param.buffer.get());
-    if (found != read.end()) elems = std::min(elems, found->second);
-    const double bytes = elems * static_cast<double>(param.buffer->dtype.element_bytes());
-    (param.kind == ParamKind::kOutput ? work.written_bytes : work.read_bytes) += bytes;
-  }
-  return work;
-}
 
 LeastTime least_time(const NecessaryWork& work, const Target& target, const MachinePeaks& peaks, int threads) {
   const LeastTime one = least_time_on(work, target, peaks, 1);

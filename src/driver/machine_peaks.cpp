@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kSliceSeconds = 0.1;   // of each measurement
 constexpr double kBatchSeconds = 5e-4;  // of which it takes the best
-constexpr double kNumbersVersion = 2;
+constexpr double kNumbersVersion = 3;
 constexpr double kLongestThreadsSeconds = 0.5;  // spent on building a kernel for each thread
 constexpr double kLargestBuffer = 96 << 20;     // filling takes time
 
@@ -120,7 +120,8 @@ Result<double> fork_join_seconds(const Target& target, int threads, const std::s
 
 std::vector<double> MachinePeaks::to_numbers() const {
   std::vector<double> numbers{kNumbersVersion, static_cast<double>(threads), fork_join_s};
-  for (const PeakRate& rate : {fp32, int8, bf16}) numbers.insert(numbers.end(), {rate.one_thread, rate.all_threads});
+  for (const PeakRate& rate : {fp32, operations, int8, bf16})
+    numbers.insert(numbers.end(), {rate.one_thread, rate.all_threads});
   for (const MemoryRates& level : memory)
     numbers.insert(numbers.end(), {static_cast<double>(level.level), level.buffer_bytes, level.copied.one_thread,
                                    level.copied.all_threads, level.read.one_thread, level.read.all_threads});
@@ -128,15 +129,16 @@ std::vector<double> MachinePeaks::to_numbers() const {
 }
 
 std::optional<MachinePeaks> MachinePeaks::from_numbers(std::span<const double> numbers) {
-  constexpr size_t kHead = 9, kEach = 6;
+  constexpr size_t kHead = 11, kEach = 6;
   if (numbers.size() < kHead || numbers[0] != kNumbersVersion || (numbers.size() - kHead) % kEach != 0)
     return std::nullopt;
   MachinePeaks peaks;
   peaks.threads = static_cast<int>(numbers[1]);
   peaks.fork_join_s = numbers[2];
   peaks.fp32 = {numbers[3], numbers[4]};
-  peaks.int8 = {numbers[5], numbers[6]};
-  peaks.bf16 = {numbers[7], numbers[8]};
+  peaks.operations = {numbers[5], numbers[6]};
+  peaks.int8 = {numbers[7], numbers[8]};
+  peaks.bf16 = {numbers[9], numbers[10]};
   for (size_t i = kHead; i < numbers.size(); i += kEach)
     peaks.memory.push_back({.level = static_cast<int>(numbers[i]),
                             .buffer_bytes = numbers[i + 1],
@@ -166,6 +168,10 @@ Result<MachinePeaks> measure_peaks(const Target& target) {
   if (peaks.threads > 1) {
     FETTLE_TRY(peaks.fork_join_s, fork_join_seconds(target, peaks.threads, cache));
   }
+  // Some processors add and multiply-add in units of their own.
+  peaks.operations = rate_of(fp32_loop(), peaks.threads);
+  peaks.operations.one_thread = std::max(peaks.operations.one_thread, peaks.fp32.one_thread / 2);
+  peaks.operations.all_threads = std::max(peaks.operations.all_threads, peaks.fp32.all_threads / 2);
   peaks.int8 = rate_of(int8_loop(), peaks.threads);
   peaks.bf16 = rate_of(bf16_loop(), peaks.threads);
 

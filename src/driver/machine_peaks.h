@@ -28,6 +28,7 @@ struct MemoryRates {
 
 struct MachinePeaks {
   PeakRate fp32;                    // a register kernel, its operands in the first-level cache
+  PeakRate operations;              // fp32 operations of all kinds, on each lane: a multiply-add counts as one
   PeakRate int8;                    // 8-bit integers, summed in 32 bits
   PeakRate bf16;                    // summed in fp32
   int threads = 1;                  // of all_threads

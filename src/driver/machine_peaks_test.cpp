@@ -10,6 +10,7 @@ namespace {
 TEST(MachinePeaks, NumbersAndBack) {
   MachinePeaks peaks;
   peaks.fp32 = {1e11, 2e11};
+  peaks.operations = {5e10, 1e11};
   peaks.int8 = {4e11, 8e11};
   peaks.threads = 2;
   peaks.fork_join_s = 1e-6;
@@ -19,6 +20,8 @@ TEST(MachinePeaks, NumbersAndBack) {
   EXPECT_EQ(again->to_numbers(), peaks.to_numbers());
   EXPECT_EQ(again->memory.at(1).copied.all_threads, 1.5e10);
   EXPECT_EQ(again->fork_join_s, 1e-6);
+  EXPECT_EQ(again->operations.all_threads, 1e11);
+  EXPECT_EQ(again->int8.one_thread, 4e11);
   EXPECT_EQ(again->memory.at(1).read.one_thread, 2e10);
   std::vector<double> other = peaks.to_numbers();
   other[0] += 1;
@@ -27,7 +30,7 @@ TEST(MachinePeaks, NumbersAndBack) {
 }
 
 TEST(PeakLoops, RunWhereTheProcessorHasThem) {
-  for (const PeakLoop& loop : {int8_loop(), bf16_loop()}) {
+  for (const PeakLoop& loop : {fp32_loop(), int8_loop(), bf16_loop()}) {
     EXPECT_EQ(loop.run == nullptr, loop.instruction.empty());
     if (loop.run) loop.run(3);
     if (loop.run) {

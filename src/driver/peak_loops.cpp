@@ -14,6 +14,57 @@ void opaque(Vector& x) {
   __asm__ volatile("" : "+v"(x));
 }
 
+__attribute__((target("avx512f"))) void fp32_avx512(int64_t n) {
+  __m512 values[kSums] = {}, a = _mm512_set1_ps(0.5F), b = _mm512_set1_ps(0.25F);
+  opaque(a);
+  opaque(b);
+  for (int64_t i = 0; i < n; ++i)
+#pragma GCC unroll 12
+    for (int j = 0; j < kSums; ++j) {
+      __m512& x = values[j];
+      switch (j % 4) {
+        case 0:
+          x = _mm512_fmadd_ps(x, a, b);
+          break;
+        case 1:
+          x = _mm512_mul_ps(x, a);
+          break;
+        case 2:
+          x = _mm512_max_ps(x, b);
+          break;
+        default:
+          x = _mm512_add_ps(x, a);
+          break;
+      }
+      opaque(x);
+    }
+}
+
+__attribute__((target("avx2,fma"))) void fp32_avx2(int64_t n) {
+  __m256 values[kSums] = {}, a = _mm256_set1_ps(0.5F), b = _mm256_set1_ps(0.25F);
+  __asm__ volatile("" : "+x"(a), "+x"(b));
+  for (int64_t i = 0; i < n; ++i)
+#pragma GCC unroll 12
+    for (int j = 0; j < kSums; ++j) {
+      __m256& x = values[j];
+      switch (j % 4) {
+        case 0:
+          x = _mm256_fmadd_ps(x, a, b);
+          break;
+        case 1:
+          x = _mm256_mul_ps(x, a);
+          break;
+        case 2:
+          x = _mm256_max_ps(x, b);
+          break;
+        default:
+          x = _mm256_add_ps(x, a);
+          break;
+      }
+      __asm__ volatile("" : "+x"(x));
+    }
+}
+
 __attribute__((target("avx512f,avx512vnni"))) void int8_vnni512(int64_t n) {
   __m512i sums[kSums] = {}, a = _mm512_set1_epi8(1), b = _mm512_set1_epi8(2);
   opaque(a);
@@ -64,6 +115,13 @@ __attribute__((target("avx512f,avx512bf16"))) void bf16_avx512(int64_t n) {
 }
 
 }  // namespace
+
+PeakLoop fp32_loop() {
+  if (__builtin_cpu_supports("avx512f")) return {"vfmadd, vmulps, vmaxps, vaddps, 512 bits", kSums * 16.0, fp32_avx512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {"vfmadd, vmulps, vmaxps, vaddps, 256 bits", kSums * 8.0, fp32_avx2};
+  return {};
+}
 
 PeakLoop int8_loop() {
   if (__builtin_cpu_supports("avx512vnni")) return {"vpdpbusd, 512 bits", kSums * 64 * 2.0, int8_vnni512};

@@ -1,7 +1,7 @@
 #include "tune/bound.h"
 
 #include <algorithm>
-#include <map>
+#include <vector>
 
 #include "schedule/dataflow.h"
 #include "tune/space/structure.h"
@@ -18,14 +18,14 @@ double elements(const BufferNode& buffer) {
   return count;
 }
 
-}  // namespace
-
-double needed_flops(const Func& workload) {
+std::vector<BlockStructure> structures_of(const Func& workload) {
   std::vector<BlockStructure> blocks;
   for (const BlockNode* block : blocks_of(workload.root()))
     if (auto structure = block_structure(workload, *block)) blocks.push_back(std::move(*structure));
+  return blocks;
+}
 
-  // Of a buffer that a block only copies together: the share of its elements that come from elsewhere.
+std::map<const BufferNode*, double> shares_inside(const std::vector<BlockStructure>& blocks) {
   std::map<const BufferNode*, double> inside;
   for (const BlockStructure& block : blocks) {
     const bool reduces = std::find(block.reduce.begin(), block.reduce.end(), true) != block.reduce.end();
@@ -33,6 +33,18 @@ double needed_flops(const Func& workload) {
     inside[block.store.buffer.get()] =
         std::min(1.0, elements(*block.loads.front().buffer) / elements(*block.store.buffer));
   }
+  return inside;
+}
+
+}  // namespace
+
+std::map<const BufferNode*, double> shares_inside(const Func& workload) {
+  return shares_inside(structures_of(workload));
+}
+
+double needed_flops(const Func& workload) {
+  const std::vector<BlockStructure> blocks = structures_of(workload);
+  const std::map<const BufferNode*, double> inside = shares_inside(blocks);
   double flops = 0;
   for (const BlockStructure& block : blocks) {
     if (!block.multiplies_two_loads) continue;
