@@ -81,6 +81,7 @@ nlohmann::json curves_json(const std::vector<TaskCurves>& tasks) {
         for (const CurvePoint& p : curve.improvements) points.push_back({p.trial, p.seconds, p.best_s});
         one["modes"][mode].push_back({{"trials", curve.trials},
                                       {"seconds", curve.seconds},
+                                      {"exhausted", curve.exhausted},
                                       {"raced_out", curve.raced_out},
                                       {"failed", curve.failed},
                                       {"tight", curve.tight},

@@ -27,9 +27,16 @@ double best_after(const std::vector<Curve>& curves, int64_t trials) {
   return std::ranges::all_of(best, [](double x) { return std::isfinite(x); }) ? median(best) : INFINITY;
 }
 
+/// Whether each has so many trials, or all that its space holds.
+bool hold(const std::vector<Curve>& curves, int64_t trials) {
+  return std::ranges::all_of(curves, [&](const Curve& curve) { return curve.holds(trials); });
+}
+
+/// The least of those that might have had more; INT64_MAX: none might.
 int64_t trials_of(const std::vector<Curve>& curves) {
   int64_t least = INT64_MAX;
-  for (const Curve& curve : curves) least = std::min(least, curve.trials);
+  for (const Curve& curve : curves)
+    if (!curve.exhausted) least = std::min(least, curve.trials);
   return least;
 }
 
@@ -69,18 +76,22 @@ class Figures {
   // How often each mode comes within 95 % of the best that any found.
   void near_the_best() {
     for (const std::string& mode : modes_) {
-      int tasks = 0, near = 0;
+      int tasks = 0, near = 0, used_up = 0;
       int64_t least = INT64_MAX;
       for (const TaskCurves& task : tasks_) {
         const auto* curves = curves_of(task, mode);
         if (!curves) continue;
         ++tasks;
         least = std::min(least, trials_of(*curves));
+        if (trials_of(*curves) == INT64_MAX) ++used_up;
         if (best_known(task) >= 0.95 * best_after(*curves, INT64_MAX)) ++near;
       }
       if (tasks == 0) continue;
       const bool counts = std::ranges::count(options_.three, mode) > 0 && least >= 1000 && tasks >= 20;
-      report_.add(fmt::format("{}, {} tasks, >= {} trials: share within 95 % of the best known", mode, tasks, least),
+      // Where a space holds fewer programs, all of them.
+      std::string trials = used_up < tasks ? fmt::format(">= {} trials", least) : "";
+      if (used_up > 0) trials += fmt::format("{}all programs of {}", trials.empty() ? "" : " or ", used_up);
+      report_.add(fmt::format("{}, {} tasks, {}: share within 95 % of the best known", mode, tasks, trials),
                   100.0 * near / tasks, "%", counts ? std::optional(at_least(75)) : std::nullopt);
     }
   }
@@ -96,7 +107,7 @@ class Figures {
       bool all = true;
       for (const std::string& mode : options_.three) {
         const auto* curves = curves_of(task, mode);
-        all = all && curves && trials_of(*curves) >= 256;
+        all = all && curves && hold(*curves, 256);
         if (curves) target = std::min(target, best_after(*curves, 256));
       }
       const auto* own = curves_of(task, options_.fourth);
@@ -130,7 +141,7 @@ class Figures {
         std::vector<double> differences, ratios;
         for (const TaskCurves& task : tasks_) {
           const auto *own = curves_of(task, mode), *random = curves_of(task, base);
-          if (!own || !random || trials_of(*own) < trials || trials_of(*random) < trials) continue;
+          if (!own || !random || !hold(*own, trials) || !hold(*random, trials)) continue;
           differences.push_back(std::log(best_after(*own, trials)) - std::log(best_after(*random, trials)));
           ratios.push_back(std::exp(-differences.back()));
         }
@@ -194,7 +205,7 @@ class Figures {
     int64_t most = 0;
     for (const TaskCurves& task : tasks_) {
       const auto* own = curves_of(task, options_.fourth);
-      if (!own || task.peer_best_s.empty() || trials_of(*own) < 1) continue;
+      if (!own || task.peer_best_s.empty() || !hold(*own, 1)) continue;
       ++tasks;
       most = std::max(most, task.peer_best_s.rbegin()->first);
       if (best_after(*own, 64) <= task.peer_best_s.rbegin()->second) ++wins;

@@ -14,6 +14,7 @@ class BorrowedSpace : public Space {
   explicit BorrowedSpace(const Space& space) : space_(space) {}
   std::string name() const override { return space_.name(); }
   bool draws_by_address() const override { return space_.draws_by_address(); }
+  std::unique_ptr<Space> clone() const override { return space_.clone(); }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
     return space_.generate(workload, std::move(target), threads, seed, std::move(decisions));

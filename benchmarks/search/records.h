@@ -23,7 +23,10 @@ struct Curve {
   std::vector<CurvePoint> improvements;  // where best_s fell
   int64_t trials = 0;
   double seconds = 0;
+  bool exhausted = false;  // the search ended since it knew no more: more trials would change nothing
   int64_t raced_out = 0, failed = 0, tight = 0;  // tight: the median's half-width is at most 2 %
+  /// Whether all that so many trials can show is known.
+  bool holds(int64_t n) const { return trials > 0 && (exhausted || trials >= n); }
   /// infinity before anything was measured.
   double best_after(int64_t trials) const;
   std::string best_trace_after(int64_t trials) const;

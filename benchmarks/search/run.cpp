@@ -12,7 +12,7 @@ namespace fettle::bench {
 namespace {
 
 // In the database: how far the search of a task got before it knew no more.
-std::string ended_key(const TaskKey& key) { return "search ended " + key.workload.hash.hex(); }
+std::string ended_key(const TaskKey& key) { return "search ended " + key.workload.hash.hex() + ' ' + key.versions; }
 
 Result<std::unique_ptr<Database>> open(const SearchMode& mode, uint64_t seed, const SearchRun& run) {
   return open_sqlite_database(records_file(run.folder, mode.name, seed));
@@ -23,8 +23,12 @@ TaskKey key_of(const SearchTask& task, const SearchRun& run) {
 }
 
 Result<Curve> curve_in(Database& database, const SearchTask& task, const SearchMode& mode, const SearchRun& run) {
-  FETTLE_TRY(const std::vector<Record> records, database.records(key_of(task, run)));
-  return read_curve(records, !mode.as_published);
+  const TaskKey key = key_of(task, run);
+  FETTLE_TRY(const std::vector<Record> records, database.records(key));
+  FETTLE_TRY(const auto ended, database.fact(key.fingerprint.hex(), ended_key(key)));
+  Curve curve = read_curve(records, !mode.as_published);
+  curve.exhausted = ended.has_value();
+  return curve;
 }
 
 }  // namespace
@@ -41,8 +45,7 @@ Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed
   FETTLE_TRY(const Curve known, curve_in(*database, task, mode, run));
   const TaskKey key = key_of(task, run);
   const std::string machine = key.fingerprint.hex();
-  FETTLE_TRY(const auto ended, database->fact(machine, ended_key(key)));
-  if (known.trials >= trials || ended) return {};
+  if (known.trials >= trials || known.exhausted) return {};
   const CostModelDef& learner = *find_cost_model(mode.cost_model);
   const auto model = learner.make(seed);
   if (!run.model.empty()) FETTLE_TRY_VOID(model->load(run.model));

@@ -27,7 +27,7 @@ struct SearchRun {
 Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed, int64_t trials, const SearchRun& run,
                    const Space& space, Runner& runner);
 
-/// What is known. E5xx.
+/// What is known, and whether that is all that the search can find. E5xx.
 Result<Curve> known_curve(const SearchTask& task, const SearchMode& mode, uint64_t seed, const SearchRun& run);
 
 }  // namespace fettle::bench

@@ -166,5 +166,40 @@ TEST(SearchFigures, AreTakenFromCurvesAndWhatIsMissingIsSaid) {
   EXPECT_EQ(report.json().find("TVM"), std::string::npos);  // not measured: no row
 }
 
+TEST(SearchFigures, ASearchThatUsedItsSpaceUpIsComplete) {
+  // Of 20 tasks all but one have 1000 trials; that one's space holds 3 programs.
+  const auto table = [](bool exhausted, int64_t trials, int64_t short_trials) {
+    std::vector<TaskCurves> tasks;
+    for (int i = 0; i < 20; ++i) {
+      TaskCurves& task = tasks.emplace_back();
+      task.name = "task " + std::to_string(i);
+      for (const char* mode : {"autotvm", "ansor", "metaschedule"}) {
+        Curve c = curve({{1, 1, 2e-3}}, i == 0 ? short_trials : trials);
+        c.exhausted = i == 0 && exhausted;
+        task.modes[mode] = {c};
+      }
+      task.modes["fourth"] = {curve({{1, 0.1, 2e-3}}, 64)};
+    }
+    Report report("test");
+    add_figures(report, tasks);
+    return report.table();
+  };
+  const std::string complete = table(true, 1000, 3), cut_short = table(false, 1000, 3);
+  const auto row = [](const std::string& text, const std::string& begin) {
+    const size_t at = text.find(begin);
+    return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+  };
+  const std::string bound = ">= 75";
+  EXPECT_NE(row(complete, "autotvm, 20 tasks, >= 1000 trials or all programs of 1:").find(bound), std::string::npos)
+      << complete;
+  EXPECT_NE(row(cut_short, "autotvm, 20 tasks, >= 3 trials:"), "") << cut_short;
+  EXPECT_EQ(row(cut_short, "autotvm, 20 tasks, >= 3 trials:").find(bound), std::string::npos);
+  EXPECT_NE(complete.find("geometric mean of 20 tasks"), std::string::npos) << complete;
+  EXPECT_NE(cut_short.find("geometric mean of 19 tasks"), std::string::npos) << cut_short;
+  EXPECT_NE(table(true, 256, 9).find("geometric mean of 20 tasks"), std::string::npos);
+  EXPECT_EQ(row(table(true, 256, 9), "autotvm, 20 tasks").find(bound), std::string::npos) << "256 are no 1000";
+  EXPECT_FALSE(Curve{.exhausted = true}.holds(1)) << "nothing was measured";
+}
+
 }  // namespace
 }  // namespace fettle::bench

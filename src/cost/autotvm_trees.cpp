@@ -131,6 +131,9 @@ class AutotvmTrees : public CostModel {
     return result;
   }
 
+  // Trees of loops or of curves serve every candidate that has a row.
+  bool asks_prediction() const override { return kind_ == FeatureKind::kKnob || (local_.empty() && global_.empty()); }
+
   Result<> save(const std::string& path) const override {
     std::vector<double> numbers = {static_cast<double>(global_rows_.size() + local_rows_.size())};
     const auto push_hash = [&](uint64_t hash) {

@@ -14,6 +14,8 @@ namespace {
 constexpr double kSleepSeconds = 0.02;
 /// So many times the incumbent's time are no accident of a first call.
 constexpr double kHopeless = 4;
+/// So many times, and so much longer, is no accident at all: nothing that is not ready at a first call takes that long.
+constexpr double kHopelessCold = 10, kHopelessColdSeconds = 0.02;
 /// Of one sample.
 constexpr int kMaxSleeps = 8;
 
@@ -89,6 +91,13 @@ Timing time_call(const std::function<int32_t()>& call, const TimingOptions& opti
 
   const double cold_s = timed(1);
   if (timing.status != 0) return timing;
+  if (options.incumbent_s > 0 && cold_s > kHopelessCold * options.incumbent_s &&
+      cold_s > options.incumbent_s + kHopelessColdSeconds) {
+    timing.median_s = timing.min_s = cold_s;
+    timing.samples = 1;
+    timing.raced_out = true;
+    return timing;
+  }
   // A first call much slower than the incumbent gets one more chance; a fast one says how long a batch must be.
   const double warm_s = timed(1);
   if (timing.status != 0) return timing;

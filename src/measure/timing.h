@@ -37,7 +37,8 @@ struct Clocks {
 };
 Clocks system_clocks();
 
-/// Calls `call` (0: success) at least twice: once to warm up, then timed.
+/// Calls `call` (0: success) at least twice: once to warm up, then timed. But for a first call of more than 10 times the
+/// incumbent's time, and 20 ms above it: that is raced out by itself.
 ///
 /// A sample during which the machine went to sleep is dropped and taken again.
 ///

@@ -67,6 +67,11 @@ TEST(Timing, StopsWhenPlainlySlower) {
   EXPECT_EQ(calls, 2);
   EXPECT_GE(timing.median_s, 1e-3);
   calls = 0;
+  timing = time_call([&] { return ++calls, spin(30e-3), 0; }, {.incumbent_s = 1e-3});
+  EXPECT_TRUE(timing.raced_out);
+  EXPECT_EQ(calls, 1) << "a first call so slow says enough";
+  EXPECT_GE(timing.median_s, 30e-3);
+  calls = 0;
   timing = time_call(call, {.incumbent_s = 0.8e-3});
   EXPECT_TRUE(timing.raced_out);
   EXPECT_LE(calls, 5);

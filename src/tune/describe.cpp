@@ -21,13 +21,6 @@ uint64_t workload_of(const Func& scheduled) {
   return workload;
 }
 
-/// With atoms in their places, and loops still to be unrolled and vectorized.
-Result<Func> lower_whole(const Func& scheduled, const Target& target) {
-  FETTLE_TRY(const LoweredKernel whole,
-             lower(scheduled, target, {.outline_atoms = false, .prologue = false, .expand = false}));
-  return whole.kernel.funcs.at(whole.kernel.entry);
-}
-
 DescribeFn statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms, bool always_predict) {
   return [target = std::move(target), threads, atoms, always_predict](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(const LoweredKernel kernel,
@@ -37,6 +30,28 @@ DescribeFn statements(std::shared_ptr<const Target> target, int threads, const A
     if (always_predict || stores.empty()) description.features = extract_features(kernel, *target, threads, atoms);
     description.features.stores = std::move(stores);
     description.features.workload = workload_of(schedule.func());
+    return description;
+  };
+}
+
+DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms,
+               bool always_predict) {
+  return [kind, target = std::move(target), threads, atoms,
+          always_predict](const Schedule& schedule) -> Result<Description> {
+    const bool knobs_alone = kind == FeatureKind::kKnob;
+    FETTLE_TRY(const LoweredKernel kernel,
+               lower(schedule.func(), *target, {.prologue = false, .expand = false, .whole = !knobs_alone}));
+    Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
+    CandidateFeatures& features = description.features;
+    if (always_predict) features = extract_features(kernel, *target, threads, atoms);
+    features.workload = workload_of(schedule.func());
+    if (knobs_alone) {
+      KnobFeatures knobs = knob_features(schedule.decisions());
+      features.row = std::move(knobs.values);
+      features.columns = knobs.columns;
+    } else {
+      features.row = kind == FeatureKind::kLoop ? loop_features(kernel.whole) : curve_features(kernel.whole);
+    }
     return description;
   };
 }
@@ -59,22 +74,12 @@ DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int th
 }
 
 DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  DescribeFn describe = describe_by_lowering(target, threads, atoms);
-  return [kind, target = std::move(target),
-          describe = std::move(describe)](const Schedule& schedule) -> Result<Description> {
-    FETTLE_TRY(Description description, describe(schedule));
-    CandidateFeatures& features = description.features;
-    features.workload = workload_of(schedule.func());
-    if (kind == FeatureKind::kKnob) {
-      KnobFeatures knobs = knob_features(schedule.decisions());
-      features.row = std::move(knobs.values);
-      features.columns = knobs.columns;
-      return description;
-    }
-    FETTLE_TRY(const Func whole, lower_whole(schedule.func(), *target));
-    features.row = kind == FeatureKind::kLoop ? loop_features(whole) : curve_features(whole);
-    return description;
-  };
+  return row(kind, std::move(target), threads, atoms, true);
+}
+
+DescribeFn describe_only_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+                             const AtomTable* atoms) {
+  return row(kind, std::move(target), threads, atoms, false);
 }
 
 }  // namespace fettle

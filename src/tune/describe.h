@@ -26,4 +26,8 @@ DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int th
 DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
                         const AtomTable* atoms = nullptr);
 
+/// As describe_row, without a prediction, as describe_only_statements.
+DescribeFn describe_only_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+                             const AtomTable* atoms = nullptr);
+
 }  // namespace fettle

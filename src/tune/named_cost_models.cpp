@@ -17,6 +17,11 @@ DescribeFn describe_kind(std::shared_ptr<const Target> target, int threads, cons
   return describe_row(kind, std::move(target), threads, atoms);
 }
 
+template <FeatureKind kind>
+DescribeFn describe_only_kind(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
+  return describe_only_row(kind, std::move(target), threads, atoms);
+}
+
 constexpr CostModelDef kModels[] = {
     {"trees", "boosted trees on what the prediction misses", [](uint64_t seed) { return make_boosted_trees(seed); },
      describe_by_lowering, &CandidateFeatures::values, feature_names},
@@ -31,16 +36,20 @@ constexpr CostModelDef kModels[] = {
      make_autotvm<FeatureKind::kKnob, Loss::kRegression>, describe_kind<FeatureKind::kKnob>, &CandidateFeatures::row,
      nullptr},
     {"autotvm_itervar", "… by loops and what they touch", make_autotvm<FeatureKind::kLoop, Loss::kRegression>,
-     describe_kind<FeatureKind::kLoop>, &CandidateFeatures::row, loop_feature_names},
+     describe_kind<FeatureKind::kLoop>, &CandidateFeatures::row, loop_feature_names,
+     describe_only_kind<FeatureKind::kLoop>},
     {"autotvm_curve", "… by relations between levels of loops", make_autotvm<FeatureKind::kCurve, Loss::kRegression>,
-     describe_kind<FeatureKind::kCurve>, &CandidateFeatures::row, curve_feature_names},
+     describe_kind<FeatureKind::kCurve>, &CandidateFeatures::row, curve_feature_names,
+     describe_only_kind<FeatureKind::kCurve>},
     {"autotvm_knob_rank", "AutoTVM's by knobs, trained on which of two is faster",
      make_autotvm<FeatureKind::kKnob, Loss::kRank>, describe_kind<FeatureKind::kKnob>, &CandidateFeatures::row,
      nullptr},
     {"autotvm_itervar_rank", "… by loops and what they touch", make_autotvm<FeatureKind::kLoop, Loss::kRank>,
-     describe_kind<FeatureKind::kLoop>, &CandidateFeatures::row, loop_feature_names},
+     describe_kind<FeatureKind::kLoop>, &CandidateFeatures::row, loop_feature_names,
+     describe_only_kind<FeatureKind::kLoop>},
     {"autotvm_curve_rank", "… by relations between levels of loops", make_autotvm<FeatureKind::kCurve, Loss::kRank>,
-     describe_kind<FeatureKind::kCurve>, &CandidateFeatures::row, curve_feature_names},
+     describe_kind<FeatureKind::kCurve>, &CandidateFeatures::row, curve_feature_names,
+     describe_only_kind<FeatureKind::kCurve>},
     {"prediction", "no learning", [](uint64_t) { return make_prediction_only(); }, describe_by_lowering,
      &CandidateFeatures::values, feature_names},
     {"random", "chance", make_random_model, describe_by_lowering, &CandidateFeatures::values, feature_names},

@@ -54,15 +54,17 @@ std::unique_ptr<SearchStrategy> make_genetic_search(Workbench& bench, const Gene
 
 struct AnnealingOptions {
   uint64_t seed = 0;
-  size_t chains = 48;         // walked side by side; they go on from batch to batch
-  int steps = 12;             // of each chain between two batches
+  size_t chains = 128;        // walked side by side; they go on from batch to batch
+  int steps = 500;            // of each chain between two batches, at most,
+  int early_stop = 50;        // as long as so many do not all fail to better the best of a batch,
+  int64_t made = 1024;        // and so many points that were not known are not made
   double temperature = 0.3;   // at the first step, in units of log seconds; falls to 0
   double random_share = 0.1;  // ε: of a batch, at random
   double diversity = 0.05;    // α: what a decision that no other of the batch has counts, in best predicted times
   size_t plan = 8;            // a batch is chosen among so many times its size, the best predicted
   size_t attempts = 20;
 };
-/// Simulated annealing on the cost model, then the batch S that maximises predicted speed and diversity, -Σ f(s) + α
+/// Simulated annealing on the cost model, with the chains, steps and early stop that TVM has, then the batch S that maximises predicted speed and diversity, -Σ f(s) + α
 /// Σ_j |∪ s_j| over the decisions j, greedily (Chen et al., 2018, sections 3.3 and 3.4).
 std::unique_ptr<SearchStrategy> make_annealing_search(Workbench& bench, const AnnealingOptions& options = {});
 

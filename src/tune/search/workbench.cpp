@@ -52,6 +52,7 @@ const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
   if (space_.draws_by_address())
     if (const auto number = known_points_.find(asked, key))
       return *number < 0 ? nullptr : candidates_[static_cast<size_t>(*number)].get();
+  ++made_;
   const auto schedule = space_.generate(workload_, target_, threads_, key, asked);
   if (!schedule) return nullptr;
   const Candidate* candidate = add_made(*schedule);
@@ -87,6 +88,7 @@ std::vector<const Candidate*> Workbench::make_all(std::span<const PointRequest> 
   const auto make_points = [&](const std::vector<size_t>& places) {
     std::vector<PointRequest> asked;
     for (const size_t i : places) asked.push_back(requests[i]);
+    made_ += static_cast<int64_t>(asked.size());
     std::vector<MadePoint> points = makers_->make(asked, describe_now());
     for (size_t n = 0; n < points.size(); ++n) made[places[n]] = std::move(points[n]);
   };

@@ -66,6 +66,8 @@ class Workbench {
   const Candidate& candidate(int64_t number) const { return *candidates_[static_cast<size_t>(number)]; }
   /// Points asked for so far, whether or not they were new.
   int64_t points() const { return points_; }
+  /// Those of them that were made, since they were not known.
+  int64_t made() const { return made_; }
 
  private:
   struct Choices {
@@ -100,7 +102,7 @@ class Workbench {
   KnownPoints known_points_;                          // ends: as in by_decisions_
   std::unordered_map<std::string, Choices> choices_;
   std::set<int64_t> never_forgotten_;
-  int64_t points_ = 0;
+  int64_t points_ = 0, made_ = 0;
   const int search_threads_;
   const bool can_be_cloned_;             // the space; then traces are written when they are asked for
   std::unique_ptr<PointMakers> makers_;  // once several points are asked for at once

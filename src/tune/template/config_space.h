@@ -55,6 +55,8 @@ class ConfigSpace {
   Result<Config> at(int64_t index) const;
   Result<int64_t> index_of(const Config& config) const;
 
+  /// Whether it is one of the space's, and meets all constraints.
+  bool allows(const Config& config) const;
   /// E238 naming the constraint, where one is not met.
   Result<> check(const Config& config) const;
   /// Calls `fn` with each configuration that meets all constraints, in the order of indices, until it returns false.

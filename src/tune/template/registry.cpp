@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "schedule/primitives/sample_categorical.h"
 #include "tune/template/draw.h"
@@ -8,13 +9,23 @@
 namespace fettle {
 namespace {
 
+// What all points of one workload have in common.
+struct Choices {
+  Func workload;
+  std::shared_ptr<const Target> target;
+  std::vector<const TemplateDef*> matching;
+  std::vector<std::optional<Result<ConfigSpace>>> spaces;  // of each that matches, once it was wanted
+};
+
 class TemplatesSpace : public Space {
  public:
   std::string name() const override { return "templates"; }
+  std::unique_ptr<Space> clone() const override { return std::make_unique<TemplatesSpace>(); }
 
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int /*threads*/, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
-    const std::vector<const TemplateDef*> matching = templates_for(workload);
+    Choices& choices = choices_of(workload, target);
+    const std::vector<const TemplateDef*>& matching = choices.matching;
     if (matching.empty()) return fail(ErrorCode::E238, "no template matches", workload->name);
     Schedule schedule(workload, seed, decisions);
     SampleCategoricalArgs which{.probabilities = std::vector<double>(matching.size(), 1.0), .name = "algorithm"};
@@ -23,7 +34,10 @@ class TemplatesSpace : public Space {
     const auto number = static_cast<size_t>(schedule.decisions().at("algorithm")[0]);
     const Template made = as_template(*matching[number]);
 
-    FETTLE_TRY(const ConfigSpace space, config_space(made, workload, target));
+    std::optional<Result<ConfigSpace>>& kept = choices.spaces[number];
+    if (!kept) kept = config_space(made, workload, target);
+    if (!*kept) return tl::make_unexpected(kept->error());
+    const ConfigSpace& space = **kept;
     FETTLE_TRY(const Config config, draw_config(space, decisions.get(), seed, made.name));
     auto chosen = std::make_shared<DecisionMap>(space.decisions(config));
     (*chosen)["algorithm"] = {static_cast<int64_t>(number)};
@@ -34,6 +48,18 @@ class TemplatesSpace : public Space {
     FETTLE_TRY_VOID(made.body(context));
     return std::move(context.schedule());
   }
+
+ private:
+  // Of the workload asked for last.
+  Choices& choices_of(const Func& workload, const std::shared_ptr<const Target>& target) const {
+    if (!choices_ || choices_->workload.get() != workload.get() || choices_->target != target) {
+      choices_ = Choices{workload, target, templates_for(workload), {}};
+      choices_->spaces.resize(choices_->matching.size());
+    }
+    return *choices_;
+  }
+
+  mutable std::optional<Choices> choices_;  // one thread's, as the space is
 };
 
 double distance(const Decision& a, const Decision& b) {
@@ -64,7 +90,7 @@ std::vector<const TemplateDef*> templates_for(const Func& workload) {
 }
 
 const Space& templates_space() {
-  static const TemplatesSpace space;
+  static thread_local const TemplatesSpace space;
   return space;
 }
 
@@ -85,13 +111,13 @@ Result<Config> fallback_config(const ConfigSpace& space, const DecisionMap& pref
     }
     config.push_back(choices.front());
   }
-  if (space.check(config)) return config;
+  if (space.allows(config)) return config;
   for (size_t step = 1; step < 64; ++step)
     for (size_t k = 0; k < order.size(); ++k) {
       if (step >= order[k].size()) continue;
       Config other = config;
       other[k] = order[k][step];
-      if (space.check(other)) return other;
+      if (space.allows(other)) return other;
     }
   std::optional<Config> first;
   space.enumerate([&](int64_t, const Config& found) {

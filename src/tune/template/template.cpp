@@ -274,7 +274,7 @@ Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decision
   constexpr int kAttempts = 200;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const Config config = complete(space, decisions, stream);
-    if (space.check(config)) return config;
+    if (space.allows(config)) return config;
   }
   // Few meet the constraints: the first that does, from a place drawn.
   std::vector<Config> allowed;
