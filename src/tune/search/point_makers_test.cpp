@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tune/describe.h"
 #include "tune/search/search_strategy.h"
 #include "tune/sketch/sketch_space.h"
 #include "tune/space/test_workloads.h"
+#include "tune/template/template_def.h"
 
 namespace fettle {
 namespace {
@@ -85,6 +88,47 @@ TEST(PointMakers, ATrainedModelOfStatementsNeedsNoPredictions) {
   EXPECT_EQ(with_all.size(), 36u);
   EXPECT_EQ(with_all, searched_by_statements(1, true));
   EXPECT_EQ(with_all, searched_by_statements(2, true));
+}
+
+// Batches of AutoTVM's search of a template; times are made up.
+std::vector<std::string> annealed(int search_threads, bool leaves_predictions_out) {
+  const Func matmul = testing::matmul_workload(40, 48, 36, false, false, true, true);
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  const auto model = make_autotvm_trees(7, FeatureKind::kLoop);
+  Workbench bench(templates_space(), matmul, target, 2, *model, describe_row(FeatureKind::kLoop, target, 2),
+                  search_threads);
+  if (leaves_predictions_out) bench.describe_unpredicted_by(describe_only_row(FeatureKind::kLoop, target, 2));
+  const auto search = make_annealing_search(bench, {.seed = 5, .chains = 16, .made = 64});
+  int64_t unpredicted = 0, made = 0;
+  std::vector<std::string> result;
+  for (int batch = 0; batch < 3; ++batch) {
+    std::vector<Observation> observations;
+    std::vector<CandidateFeatures> features;
+    std::vector<double> seconds;
+    for (const Candidate* candidate : search->propose(12)) {
+      unpredicted += candidate->features.values.empty();
+      features.push_back(candidate->features);
+      seconds.push_back(1e-4 * static_cast<double>(1 + hash_bytes(candidate->canonical) % 97));
+      observations.push_back({candidate, seconds.back()});
+      result.push_back(std::to_string(candidate->number) + " " + bench.trace(*candidate));
+    }
+    EXPECT_LE(bench.made() - made, 64 + 2 * 16 + 12 * 20) << "a walk ends with what it may make";
+    made = bench.made();
+    EXPECT_EQ(model->asks_prediction(), batch == 0);
+    EXPECT_TRUE(model->update(features, seconds).has_value());
+    EXPECT_FALSE(model->asks_prediction());
+    search->observe(observations);
+  }
+  EXPECT_EQ(unpredicted > 0, leaves_predictions_out);
+  return result;
+}
+
+TEST(PointMakers, AnnealingMakesTheSameCandidatesWithAnyNumberOfThreads) {
+  const auto alone = annealed(1, false);
+  EXPECT_EQ(alone.size(), 36u);
+  EXPECT_EQ(std::set<std::string>(alone.begin(), alone.end()).size(), 36u);
+  EXPECT_EQ(alone, annealed(2, false));
+  EXPECT_EQ(alone, annealed(2, true));
 }
 
 TEST(PointMakers, ResultsComeInTheOrderOfTheRequests) {
