@@ -19,6 +19,72 @@ namespace {
 
 constexpr size_t kMostVariants = 16;
 
+/// Whether the numbers in the indices of this buffer matter before they are evaluated: what is spelled out does not
+/// depend on where memory is read, but for registers.
+bool places_decide(const BufferNode& buffer) { return buffer.scope == kScopeRegister; }
+
+/// Puts numbers in where they decide what code there is: conditions, masks, bounds of loops, places in registers.
+/// Indices of memory, most of the code, stay: they are evaluated where they are read.
+class Decided : public Mutator {
+ public:
+  explicit Decided(const VarMap& values) : values_(values) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    if (const auto* var = e.as<VarNode>()) {
+      const auto found = values_.find(var);
+      return found == values_.end() ? e : found->second;
+    }
+    if (const auto* source = e.as<LoadNode>(); source && !places_decide(*source->buffer)) {
+      if (!source->mask) return e;
+      const Expr mask = rewrite(source->mask);
+      return mask.get() == source->mask.get() ? e : load(source->buffer, source->indices, mask);
+    }
+    return Mutator::rewrite(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    const auto* target = s ? s.as<StoreNode>() : nullptr;
+    if (!target || places_decide(*target->buffer)) return Mutator::rewrite(s);
+    const Expr value = rewrite(target->value), mask = target->mask ? rewrite(target->mask) : Expr();
+    if (value.get() == target->value.get() && mask.get() == target->mask.get()) return s;
+    return store(target->buffer, target->indices, value, mask);
+  }
+
+ private:
+  const VarMap& values_;
+};
+
+/// The variables that Decided may put numbers in for.
+class DecidingVars : public Visitor {
+ public:
+  using Visitor::visit;
+  void visit(const Stmt& s) override {
+    const auto* target = s ? s.as<StoreNode>() : nullptr;
+    if (!target || places_decide(*target->buffer)) return Visitor::visit(s);
+    visit(target->value);
+    if (target->mask) visit(target->mask);
+  }
+  void visit(const Expr& e) override {
+    if (!e) return;
+    if (const auto* var = e.as<VarNode>()) {
+      if (std::ranges::find(vars, var) == vars.end()) vars.push_back(var);
+      return;
+    }
+    if (const auto* source = e.as<LoadNode>(); source && !places_decide(*source->buffer)) {
+      if (source->mask) visit(source->mask);
+      return;
+    }
+    Visitor::visit(e);
+  }
+
+  std::vector<const VarNode*> vars;
+};
+
+std::vector<const VarNode*> deciding_vars(const Stmt& s) {
+  DecidingVars found;
+  found.visit(s);
+  return std::move(found.vars);
+}
+
 class TreeBuilder {
  public:
   TreeBuilder(const IrModule& module, const Target& target) : module_(module) {
@@ -232,36 +298,26 @@ class TreeBuilder {
     if (const Stmt& code = spelled_out(s)) add(code, seq);
   }
 
-  // Once for all variants and call sites in which the same numbers are known.
+  // Once for all variants and call sites in which the same numbers are known that decide what is spelled out.
   const Stmt& spelled_out(const Stmt& s) {
-    std::vector<const VarNode*>& vars = vars_of_.try_emplace(s.get()).first->second;
-    if (vars.empty()) vars = vars_used(s);
+    Vectors& vectors = vectors_of_[s.get()];
+    if (!vectors.code) {
+      vectors.code = vectorize_loops(s);
+      vectors.vars = deciding_vars(vectors.code);
+    }
     SpelledKey key = {s.get(), {}};
     key.second.reserve(constants_.list.size());
     for (const auto& [var, value] : constants_.list)
-      if (std::ranges::find(vars, var) != vars.end()) key.second.push_back(value);
+      if (std::ranges::find(vectors.vars, var) != vectors.vars.end()) key.second.push_back(value);
     const auto [at, is_new] = spelled_out_.try_emplace(std::move(key));
     if (is_new) {
       VarMap values;
       for (const auto& [var, value] : constants_.list)
-        if (std::ranges::find(vars, var) != vars.end()) values[var] = Expr(value);
-      Stmt& vectors = vectors_of_[s.get()];
-      if (!vectors) vectors = vectorize_loops(s);
-      at->second = relax_lane_masks(unroll_loops(substitute(vectors, values)));
+        if (std::ranges::find(vectors.vars, var) != vectors.vars.end()) values[var] = Expr(value);
+      at->second =
+          relax_lane_masks(unroll_loops(values.empty() ? vectors.code : Decided(values).rewrite(vectors.code)));
     }
     return at->second;
-  }
-
-  static std::vector<const VarNode*> vars_used(const Stmt& s) {
-    std::vector<const VarNode*> vars;
-    walk(
-        s, [](const Stmt&) { return true; },
-        [&](const Expr& e) {
-          const auto* var = e.as<VarNode>();
-          if (var && std::ranges::find(vars, var) == vars.end()) vars.push_back(var);
-          return true;
-        });
-    return vars;
   }
 
   CostNode build_loop(const ForNode& loop) {
@@ -397,8 +453,11 @@ class TreeBuilder {
   // What add_lanes had to spell out, kept for what refers to it: by the loop and the numbers that it uses.
   using SpelledKey = std::pair<const StmtNode*, std::vector<int64_t>>;
   std::map<SpelledKey, Stmt> spelled_out_;
-  std::unordered_map<const StmtNode*, Stmt> vectors_of_;
-  std::unordered_map<const StmtNode*, std::vector<const VarNode*>> vars_of_;
+  struct Vectors {
+    Stmt code;
+    std::vector<const VarNode*> vars;  // those that decide
+  };
+  std::unordered_map<const StmtNode*, Vectors> vectors_of_;
 };
 
 void collect_calls(const CostNode& node, double executions, std::vector<AtomCall>& calls) {
