@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "ir/visit.h"
 #include "schedule/dataflow.h"
 #include "schedule/edit.h"
 #include "schedule/primitives/cache_inplace.h"
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/sketch/filtered_convolution.h"
+#include "tune/sketch/guarded_taps.h"
+#include "tune/sketch/unrolled_size.h"
 #include "tune/space/rule.h"
 
 namespace fettle {
@@ -79,6 +84,68 @@ Result<> vectorize_tile(Schedule& s, BlockRef block, size_t first, int64_t lanes
   return done;
 }
 
+/// Those of the reduction inside the tile's registers, as far as code does not become too long (verify_unrolled_size).
+Result<> unroll_guarded_taps(Schedule& s, BlockRef block, const std::vector<Level>& levels, size_t first) {
+  std::set<const VarNode*> tile, reduction;
+  int64_t copies = 1;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const Level& level = levels[i];
+    if (level.kind == ForKind::kUnrolled || (i >= first && !level.reduces && level.kind == ForKind::kSerial))
+      copies *= std::max<int64_t>(level.extent, 1);
+    if (i < first || !level.counts()) continue;
+    FETTLE_TRY(const Var var, s.loop_var(level.loop));
+    if (!level.reduces) tile.insert(var.get());
+    if (level.reduces && level.kind == ForKind::kSerial && level.extent > 0) reduction.insert(var.get());
+  }
+  FETTLE_TRY(const Stmt stmt, s.block(block));
+  const std::set<const VarNode*> taps = guarded_taps(*stmt.as<BlockNode>(), tile, reduction);
+  std::vector<LoopRef> loops;
+  for (const Level& level : levels) {
+    FETTLE_TRY(const Var var, s.loop_var(level.loop));
+    if (!taps.contains(var.get())) continue;
+    loops.push_back(level.loop);
+    if (__builtin_mul_overflow(copies, level.extent, &copies)) return {};
+  }
+  if (copies > UnrolledSizeOptions{}.most_guarded) return {};
+  for (const LoopRef& loop : loops) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  return {};
+}
+
+/// The only reader of what `store` writes reads the registers, where it stands behind a single iteration of the loops
+/// from `first` on and has lanes as they have.
+Result<> read_from_registers(Schedule& s, BlockRef store, size_t first, int64_t lanes) {
+  FETTLE_TRY(const Stmt stmt, s.block(store));
+  const auto& node = *stmt.as<BlockNode>();
+  const Func func = s.func();
+  const BufferNode* sums = node.writes[0].buffer.get();
+  const auto readers = consumers_of(func.root(), sums);
+  if (is_param(func, sums) || readers.size() != 1 || readers.front()->init) return {};
+  const auto done = loops_around(func, &node), loops = loops_around(func, readers.front());
+  const auto own = std::ranges::mismatch(done, loops);
+  const auto runs_once = [](const ForNode* loop) { return as_int(loop->extent) && *as_int(loop->extent) == 1; };
+  if (own.in2 == loops.begin() || own.in1 > done.begin() + static_cast<std::ptrdiff_t>(first) ||
+      !std::all_of(own.in1, done.begin() + static_cast<std::ptrdiff_t>(first), runs_once))
+    return {};
+  bool in_lanes = false;
+  const auto unrollable = [&](const ForNode* loop) {
+    const bool vector = loop->loop_kind == ForKind::kVectorized;
+    in_lanes |= vector && as_int(loop->extent) && *as_int(loop->extent) == lanes;
+    return as_int(loop->extent) &&
+           (vector ? in_lanes : loop->loop_kind == ForKind::kSerial || loop->loop_kind == ForKind::kUnrolled);
+  };
+  if (!std::all_of(own.in2, loops.end(), unrollable) || !in_lanes) return {};
+  const auto place = own.in2 - loops.begin();
+  const std::string reader = readers.front()->name;
+  FETTLE_TRY_VOID(compute_inline(s, {.block = store}));
+  FETTLE_TRY(const BlockRef block, get_block(s, {.name = reader}));
+  FETTLE_TRY(const std::vector<LoopRef> tile, get_loops(s, {block}));
+  for (size_t i = static_cast<size_t>(place); i < tile.size(); ++i) {
+    FETTLE_TRY(const Stmt loop, s.loop(tile[i]));
+    if (loop.as<ForNode>()->loop_kind == ForKind::kSerial) FETTLE_TRY_VOID(unroll(s, {.loop = tile[i]}));
+  }
+  return {};
+}
+
 Result<> hold(Schedule& s, const Target& target, const std::string& name) {
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
   FETTLE_TRY(const int64_t lanes, lanes_of(s, block));
@@ -89,6 +156,7 @@ Result<> hold(Schedule& s, const Target& target, const std::string& name) {
   for (size_t i = *first; i < levels.size(); ++i)
     if (!levels[i].reduces && levels[i].kind == ForKind::kSerial && levels[i].counts())
       FETTLE_TRY_VOID(unroll(s, {.loop = levels[i].loop}));
+  if (Schedule unrolled = s; unroll_guarded_taps(unrolled, block, levels, *first)) s = std::move(unrolled);
   // As the sums are accumulated: runs of fewer lanes, or one by one.
   int64_t run = 1;
   for (const Level& level : levels)
@@ -101,6 +169,9 @@ Result<> hold(Schedule& s, const Target& target, const std::string& name) {
     FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {copy}));
     for (size_t i = *first; i < loops.size(); ++i) FETTLE_TRY_VOID(unroll(s, {.loop = loops[i]}));
   }
+  if (run == 1) return {};
+  Schedule read = s;
+  if (read_from_registers(read, copies[1], *first, std::min(run, lanes))) s = std::move(read);
   return {};
 }
 
