@@ -9,8 +9,12 @@ namespace fettle {
 namespace {
 
 std::vector<ScheduleRule> cpu_rules(const std::vector<const char*>& intrinsics) {
-  std::vector<ScheduleRule> rules = {minimal_filtering(),       rows_in_lanes(), apply_custom_rule(),
-                                     inline_constant_scalars(), auto_inline(),   add_rfactor()};
+  std::vector<ScheduleRule> rules = {minimal_filtering(),
+                                     rows_in_lanes(),
+                                     apply_custom_rule(),
+                                     inline_constant_scalars(),
+                                     auto_inline({.paddings = true}),
+                                     add_rfactor()};
   for (const char* intrinsic : intrinsics) rules.push_back(multi_level_tiling_with_intrin(intrinsic));
   rules.push_back(multi_level_tiling());
   rules.push_back(parallelize_vectorize_unroll());

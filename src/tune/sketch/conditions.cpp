@@ -68,6 +68,16 @@ int64_t points_of(const BlockNode& block, IterKind kind) {
 
 }  // namespace
 
+bool is_padding(const BlockNode& block) {
+  const auto* store = single_store(block);
+  const auto* choice = store ? store->value.as<SelectNode>() : nullptr;
+  const auto is_constant = [](const Expr& e) {
+    return e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kFloatImm;
+  };
+  return choice && !block.init && choice->if_true.kind() == ExprKind::kLoad && is_constant(choice->if_false) &&
+         std::ranges::all_of(block.iters, [](const IterVar& iter) { return iter.kind == IterKind::kSpatial; });
+}
+
 bool is_strict_inlinable(const Func& func, const BlockNode& block) {
   const StoreNode* store = single_store(block);
   if (is_in_row_lanes(block) || is_scheduled(block)) return false;  // it stands for a reduction

@@ -11,6 +11,10 @@ namespace fettle {
 ///   relu, add, bias add: yes      padding (selects), transpose (another order), exp (costly), matmul (reduces): no
 bool is_strict_inlinable(const Func& func, const BlockNode& block);
 
+/// A padding: one load or a constant, by a selection, for each element.
+///   P[i, j] = select(2 <= i && i < 29 && …, X[i - 2, j - 2], 0)
+bool is_padding(const BlockNode& block);
+
 /// Elements that are read are used again in other places of the output: two of the loads each lack a spatial iterator
 /// of extent > 1 (of matmul, A lacks j and B lacks i), or one load of a reduction does (a depthwise convolution's
 /// weights lack its pixels).

@@ -120,8 +120,8 @@ TEST(UnrolledSize, CodeHasALimitAndGuardedCodeASmallerOne) {
   };
   EXPECT_OK(verify_unrolled_size(unrolled(2048, "A[v]")));
   EXPECT_ERROR(verify_unrolled_size(unrolled(2049, "A[v]")), E230);
-  EXPECT_OK(verify_unrolled_size(unrolled(128, "select(v < 5, A[v], 0.0)")));
-  EXPECT_ERROR(verify_unrolled_size(unrolled(129, "select(v < 5, A[v], 0.0)")), E230);
+  EXPECT_OK(verify_unrolled_size(unrolled(256, "select(v < 5, A[v], 0.0)")));
+  EXPECT_ERROR(verify_unrolled_size(unrolled(257, "select(v < 5, A[v], 0.0)")), E230);
 }
 
 // Of a product with a constant: sums in registers, the constant in the order of the tiles, nothing guarded or selected in

@@ -82,6 +82,25 @@ double choices_of(const Step& step) {
   return 1;
 }
 
+/// Pads what a tiled block reads, or is its consumer: what it takes is little beside the tiles, and how many lanes it has
+/// and whether it is unrolled would make most points of a space, all but alike. Both are given.
+bool is_beside_tiles(const Func& func, const BlockNode& block) {
+  if (block.init || block.writes.size() != 1 || !single_store(block)) return false;
+  const auto is_tiled = [&](const BlockNode* other) { return other->init && has_data_reuse(func, *other); };
+  if (is_padding(block)) return std::ranges::any_of(consumers_of(func.root(), block.writes[0].buffer.get()), is_tiled);
+  return std::ranges::any_of(blocks_of(func.root()), [&](const BlockNode* other) {
+    return is_tiled(other) && fusible_consumer(func, *other) == &block;
+  });
+}
+
+/// The largest divisor of `extent`, at most `most`, that fills vectors of that many lanes; the largest where none does.
+int64_t widest_part(int64_t extent, int64_t lanes, int64_t most) {
+  int64_t widest = 1;
+  for (int64_t d = 1; d <= std::min(extent, most); ++d)
+    if (extent % d == 0 && (d % lanes == 0 || widest % lanes != 0)) widest = d;
+  return widest;
+}
+
 class SketchSpace : public Space {
  public:
   explicit SketchSpace(SketchSpaceOptions options) : options_(std::move(options)) {}
@@ -198,10 +217,17 @@ class SketchSpace : public Space {
         spatial.back() = unit.back();
         unit.pop_back();
       }
-      FETTLE_TRY(const auto sizes,
-                 sample_perfect_tile(
-                     s, {.loop = spatial.back(), .n = 2, .max_innermost = options_.max_vector_lanes, .name = name}));
-      FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = spatial.back(), .factors = {sizes[0], sizes[1]}}));
+      std::vector<IntRef> sizes;
+      if (is_beside_tiles(before, *node)) {
+        const int64_t inner = widest_part(rounded, register_lanes, options_.max_vector_lanes);
+        sizes = {rounded / inner, inner};
+      } else {
+        FETTLE_TRY(const auto drawn,
+                   sample_perfect_tile(
+                       s, {.loop = spatial.back(), .n = 2, .max_innermost = options_.max_vector_lanes, .name = name}));
+        sizes = {drawn[0], drawn[1]};
+      }
+      FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = spatial.back(), .factors = sizes}));
       if (!unit.empty()) {
         FETTLE_TRY(parts[0], fuse(s, {.loops = {unit[0], parts[0]}}));
       }
@@ -294,7 +320,8 @@ class SketchSpace : public Space {
       s.set_address_prefix("vector");
       FETTLE_TRY(const int64_t lanes, choose(s, name, from_to(inner.empty() ? 0 : 1, inner.size())));
       s.set_address_prefix("unroll");
-      FETTLE_TRY(const int64_t steps, choose(s, name, options_.unroll_steps));
+      const bool beside = is_beside_tiles(s.func(), *find_block(s.func()->body, name));
+      FETTLE_TRY(const int64_t steps, choose(s, name, beside ? std::vector<int64_t>{0} : options_.unroll_steps));
       if (decide_only) continue;
       const size_t own = first_loop_to_unroll(s.func(), *find_block(s.func()->body, name));
       LoopRef first = all[own];

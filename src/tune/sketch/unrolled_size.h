@@ -8,7 +8,7 @@ namespace fettle {
 
 struct UnrolledSizeOptions {
   int64_t most = 2048;         // statements that unrolling makes of one block, vectors counting as one
-  int64_t most_guarded = 128;  // where each is guarded, or selects between values
+  int64_t most_guarded = 256;  // where each is guarded, or selects between values
 };
 
 /// Programs that would be mostly code take seconds to compile and are slow, since no cache holds their instructions: they

@@ -27,6 +27,11 @@ ScheduleRule auto_inline(AutoInlineOptions options) {
               FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
               if (compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
             }
+            if (options.paddings && is_padding(node)) {
+              Schedule inlined = s;
+              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
+              if (compute_inline(inlined, {.block = block})) return std::vector{s, std::move(inlined)};
+            }
             if (options.into_producer) {
               Schedule inlined = s;
               FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
