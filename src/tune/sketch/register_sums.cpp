@@ -13,6 +13,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -111,6 +112,31 @@ Result<> unroll_guarded_taps(Schedule& s, BlockRef block, const std::vector<Leve
   return {};
 }
 
+/// The only reader of what `store` writes, as far as it stands in the same nest, is moved to where a tile is done: between
+/// the two there are loops over what is spatial alone.
+///   for c: O_register = …; O = O_register;  for ax: Y = max(O, 0)   →   for c: O_register = …; O = O_register; Y = max(O, 0)
+Result<> bring_reader(Schedule& s, BlockRef store, const std::vector<Level>& levels, size_t first, int64_t lanes) {
+  FETTLE_TRY(const Stmt stmt, s.block(store));
+  const auto& node = *stmt.as<BlockNode>();
+  const Func func = s.func();
+  const auto readers = consumers_of(func.root(), node.writes[0].buffer.get());
+  if (readers.size() != 1 || readers.front()->init) return {};
+  const auto done = loops_around(func, &node), loops = loops_around(func, readers.front());
+  const auto shared = static_cast<size_t>(std::ranges::mismatch(done, loops).in1 - done.begin());
+  if (shared == 0 || shared >= first) return {};
+  bool iterates = false;
+  for (size_t i = shared; i < first; ++i) {
+    if (levels[i].counts() && levels[i].reduces) return {};
+    iterates |= levels[i].counts();
+  }
+  if (!iterates) return {};
+  const std::string name = readers.front()->name;
+  FETTLE_TRY(const BlockRef reader, get_block(s, {.name = name}));
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = reader, .loop = levels[first - 1].loop}));
+  FETTLE_TRY(const BlockRef moved, get_block(s, {.name = name}));
+  return vectorize_tile(s, moved, first, lanes, true);
+}
+
 /// The only reader of what `store` writes reads the registers, where it stands behind a single iteration of the loops
 /// from `first` on and has lanes as they have.
 Result<> read_from_registers(Schedule& s, BlockRef store, size_t first, int64_t lanes) {
@@ -170,6 +196,8 @@ Result<> hold(Schedule& s, const Target& target, const std::string& name) {
     for (size_t i = *first; i < loops.size(); ++i) FETTLE_TRY_VOID(unroll(s, {.loop = loops[i]}));
   }
   if (run == 1) return {};
+  if (Schedule brought = s; bring_reader(brought, copies[1], levels, *first, std::min(run, lanes)))
+    s = std::move(brought);
   Schedule read = s;
   if (read_from_registers(read, copies[1], *first, std::min(run, lanes))) s = std::move(read);
   return {};
