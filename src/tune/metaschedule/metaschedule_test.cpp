@@ -61,6 +61,25 @@ TEST(ScheduleRules, AutoInlineLeavesWhatIsCostlyUnlessToldOtherwise) {
   EXPECT_EQ(find_block(inlined->front().func()->body, "B"), nullptr);
 }
 
+TEST(ScheduleRules, AutoInlineKeepsAPaddingOrInlinesIt) {
+  const auto c = context("x86-64-avx512");
+  const Func func = testing::conv_workload({.epilogue = true});
+  const auto kept = auto_inline().apply(c, start(func, c), "padded");
+  ASSERT_OK(kept);
+  ASSERT_EQ(kept->size(), 1u);
+  EXPECT_NE(find_block(kept->front().func()->body, "padded"), nullptr);
+  const auto both = auto_inline({.paddings = true}).apply(c, start(func, c), "padded");
+  ASSERT_OK(both);
+  ASSERT_EQ(both->size(), 2u);
+  EXPECT_NE((*both)[0].func()->body.get(), (*both)[1].func()->body.get());
+  EXPECT_NE(find_block((*both)[0].func()->body, "padded"), nullptr);
+  EXPECT_EQ(find_block((*both)[1].func()->body, "padded"), nullptr);
+  EXPECT_TRUE(testing::same_result(func, (*both)[1].func()));
+  const auto other = auto_inline({.paddings = true}).apply(c, start(func, c), "O");
+  ASSERT_OK(other);
+  EXPECT_EQ(other->size(), 1u);
+}
+
 TEST(ScheduleRules, InlineConstantScalars) {
   const auto func = parse_func(R"(func f(A: f32[8], B: f32[8] output):
   alloc S: f32[1]

@@ -4,9 +4,15 @@
 
 #include "analysis/verify.h"
 #include "lower/lower.h"
+#include "schedule/dataflow.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/vectorize.h"
 #include "schedule/testing.h"
+#include "tune/sketch/guarded_taps.h"
 #include "tune/sketch/sketch.h"
 #include "tune/sketch/sketch_space.h"
 #include "tune/sketch/test_programs.h"
@@ -90,6 +96,110 @@ TEST(RegisterSums, WhatIsBetweenTwoLoopsOfTheReductionIsNotPartOfTheTile) {
           C[...] = C_register[...]
 )");
   EXPECT_SAME_RESULT(s);
+}
+
+// A 3x3 convolution whose padding is computed where it is read: for n: for oh: for ow_0: for ow_1: for ic, kh, kw: for
+// ow_2 in 2: for oc, in lanes; bias and relu moved under ow_0.
+TestSchedule tiled_convolution(int64_t outer, int64_t between, int64_t channels) {
+  TestSchedule s(testing::conv_workload(
+      {.h = 4, .w = outer * between * 2, .ic = 3, .oc = channels, .kernel = 3, .epilogue = true}));
+  s.set_target(avx512());
+  FETTLE_CHECK(compute_inline(s, {.block = s.block("padded")}).has_value());
+  const BlockRef block = s.block("O");
+  const auto loops = get_loops(s, {block});  // n, oh, ow, oc, ic, kh, kw
+  FETTLE_CHECK(loops.has_value());
+  const auto columns = split(s, {.loop = (*loops)[2], .factors = {outer, between, 2}});
+  FETTLE_CHECK(columns.has_value());
+  FETTLE_CHECK(reorder(s, {.loops = {(*columns)[0], (*columns)[1], (*loops)[4], (*loops)[5], (*loops)[6], (*columns)[2],
+                                     (*loops)[3]}})
+                   .has_value());
+  FETTLE_CHECK(reverse_compute_at(s, {.block = s.block("Y"), .loop = (*columns)[0]}).has_value());
+  FETTLE_CHECK(vectorize_in_registers(s, (*loops)[3], 16).has_value());
+  FETTLE_CHECK(vectorize_companions(s, block).has_value());
+  return s;
+}
+
+TEST(RegisterSums, TapsThatATilesGuardsShareAreUnrolledAndTheConsumerReadsRegisters) {
+  for (const int64_t channels : {16, 40}) {
+    TestSchedule s = tiled_convolution(3, 1, channels);
+    ASSERT_OK(accumulate_in_registers(s, *avx512()));
+    EXPECT_SAME_RESULT(s);
+    EXPECT_REPLAYS(s);
+    EXPECT_OK(verify(s.func(), *avx512(), {.races = false}));
+    EXPECT_OK(lower(s.func(), *avx512()));
+    if (channels != 16) continue;
+    EXPECT_EQ(loops_text(s.func()), R"(for oh in 4:
+  for ow_0 in 3:
+    unroll ax2 in 2:
+      vectorize ax3 in 16:
+        O_register[...] = 0.0
+    for ic in 3:
+      for kh in 3:
+        unroll kw in 3:
+          unroll ow_2 in 2:
+            vectorize oc in 16:
+              O_register[...] += select(likely(1 <= voh + vkh && voh + vkh < 5 && 1 <= vow + vkw && vow + vkw < 7), X[...], 0.0) * W[...]
+    unroll ax2 in 2:
+      vectorize ax3 in 16:
+        Y[...] = max(O_register[...] + bias[...], 0.0)
+)");
+  }
+}
+
+TEST(RegisterSums, TheConsumerComesToWhereTheTileIsDone) {
+  TestSchedule s = tiled_convolution(2, 3, 16);
+  ASSERT_OK(accumulate_in_registers(s, *avx512()));
+  EXPECT_SAME_RESULT(s);
+  EXPECT_REPLAYS(s);
+  EXPECT_OK(lower(s.func(), *avx512()));
+  EXPECT_EQ(loops_text(s.func()), R"(for oh in 4:
+  for ow_0 in 2:
+    for ow_1 in 3:
+      unroll ax2 in 2:
+        vectorize ax3 in 16:
+          O_register[...] = 0.0
+      for ic in 3:
+        for kh in 3:
+          unroll kw in 3:
+            unroll ow_2 in 2:
+              vectorize oc in 16:
+                O_register[...] += select(likely(1 <= voh + vkh && voh + vkh < 5 && 1 <= vow + vkw && vow + vkw < 13), X[...], 0.0) * W[...]
+      unroll ax2 in 2:
+        vectorize ax3 in 16:
+          Y[...] = max(O_register[...] + bias[...], 0.0)
+)");
+}
+
+TEST(GuardedTaps, AreThoseComparedTogetherWithALoopOfTheTile) {
+  TestSchedule s = tiled_convolution(3, 1, 16);
+  const BlockNode& block = *find_block(s.func()->body, "O");
+  const auto var_of = [&](const std::string& name) -> const VarNode* {
+    for (const ForNode* loop : loops_around(s.func(), &block))
+      if (loop->var->name == name) return loop->var.get();
+    return nullptr;
+  };
+  const std::set<const VarNode*> reduction = {var_of("ic"), var_of("kh"), var_of("kw")};
+  EXPECT_EQ(guarded_taps(block, {var_of("ow_2")}, reduction), (std::set<const VarNode*>{var_of("kw")}));
+  EXPECT_EQ(guarded_taps(block, {var_of("ow_2"), var_of("oh")}, reduction),
+            (std::set<const VarNode*>{var_of("kh"), var_of("kw")}));
+  EXPECT_TRUE(guarded_taps(block, {var_of("oc")}, reduction).empty());
+}
+
+// Unrolled taps of many rows would be mostly code.
+TEST(RegisterSums, TapsStayALoopWhereCodeWouldBecomeTooLong) {
+  TestSchedule s(testing::conv_workload({.h = 2, .w = 48, .ic = 2, .oc = 16, .kernel = 11, .padding = 5}));
+  s.set_target(avx512());
+  ASSERT_OK(compute_inline(s, {.block = s.block("padded")}));
+  const auto loops = get_loops(s, {s.block("O")});
+  ASSERT_OK(loops);
+  const auto columns = split(s, {.loop = (*loops)[2], .factors = {2, 24}});
+  ASSERT_OK(columns);
+  ASSERT_OK(reorder(s, {.loops = {(*loops)[4], (*loops)[5], (*loops)[6], (*columns)[1], (*loops)[3]}}));
+  ASSERT_OK(vectorize(s, {.loop = (*loops)[3]}));
+  ASSERT_OK(accumulate_in_registers(s, *avx512()));  // 24 rows of 11 taps: 264 statements
+  EXPECT_NE(to_text(s.func()).find("@register"), std::string::npos);
+  EXPECT_EQ(loops_text(s.func()).find("unroll kw"), std::string::npos);
+  EXPECT_OK(verify_unrolled_size(s.func()));
 }
 
 TEST(RegisterSums, WhatWasMovedIntoTheNestIsVectorizedToo) {

@@ -114,6 +114,27 @@ TEST(SketchSpace, PointsRunOnThreads) {
   EXPECT_EQ(structures.size(), 3u);
 }
 
+// What stands beside tiles has neither lanes nor unrolling to choose: most points would differ in these alone.
+TEST(SketchSpace, PaddingsAndConsumersOfTilesHaveNothingToDraw) {
+  const Func func = testing::conv_workload({.h = 6, .w = 6, .ic = 12, .oc = 48, .kernel = 3, .epilogue = true});
+  const auto space = make_sketch_space();
+  std::set<int64_t> steps;
+  int apart = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto point = space->generate(func, avx512(), 2, seed, nullptr);
+    ASSERT_OK(point);
+    for (const auto& step : point->trace().steps) {
+      if (step->address.starts_with("cut/")) ADD_FAILURE() << step->address;
+      if (step->address == "unroll/O") steps.insert(step->decision[0]);
+      if (step->address != "unroll/padded" && step->address != "unroll/Y") continue;
+      EXPECT_EQ(step->decision, Decision{0});
+      ++apart;
+    }
+  }
+  EXPECT_GT(apart, 20);
+  EXPECT_EQ(steps.size(), 4u);
+}
+
 // Every complete program is equally likely: Pearson's test over all points of a small space, whose sketches and places
 // differ in how many they have.
 TEST(SketchSpace, EveryPointIsEquallyLikely) {
@@ -121,7 +142,7 @@ TEST(SketchSpace, EveryPointIsEquallyLikely) {
   SketchSpaceOptions options{.unroll_steps = {0, 16}};
   options.derive.tiling.structure = "SRS";
   const auto space = make_sketch_space(options);
-  const Func func = testing::matmul_relu(2, 4, 2);
+  const Func func = testing::matmul_relu(4, 12, 2);
   std::map<DecisionMap, int> counts;
   constexpr int kDraws = 20'000;
   for (int i = 0; i < kDraws; ++i) {
