@@ -64,6 +64,8 @@ const BlockNode* SketchState::block() const {
   return find_block(schedule.func()->body, nodes[working - 1]);
 }
 
+bool SketchState::has_cache_stage() const { return !derivation.empty() && derivation.back() == "add_cache_stage"; }
+
 std::vector<std::string> nodes_of(const Func& func) { return NodeOrder(func).take(); }
 
 SketchState initial_state(const Func& workload, const DeriveOptions& options) {

@@ -47,6 +47,8 @@ struct SketchState {
 
   /// The working node's block; null where it is an input.
   const BlockNode* block() const;
+  /// Whether the last rule gave the working node a cache stage: then it is tiled with that, or not at all.
+  bool has_cache_stage() const;
 };
 
 /// One rule: where it may be applied, and the next states, in which i is smaller or the working node's part is done.

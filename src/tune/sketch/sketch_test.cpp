@@ -42,6 +42,24 @@ TEST(Sketch, EveryRuleWhoseConditionHolds) {
                                    }));
 }
 
+// A copy that is made after all of the product would be one more pass over the output.
+TEST(Sketch, ACacheStageIsTiledWithWhatItIsFor) {
+  const auto derived = derive_sketches(testing::matmul(64, 64, 64));
+  ASSERT_OK(derived);
+  const auto found = derivations(*derived);
+  EXPECT_EQ(std::ranges::count(found, "multi_level_tiling, skip, skip"), 1);
+  size_t fused = 0;
+  for (const Sketch& sketch : derived->sketches) {
+    const auto& rules = sketch.derivation;
+    const auto stage = std::ranges::find(rules, "add_cache_stage");
+    if (stage == rules.end()) continue;
+    ASSERT_NE(stage + 1, rules.end());
+    EXPECT_EQ(*(stage + 1), "multi_level_tiling_with_fusion");
+    ++fused;
+  }
+  EXPECT_EQ(fused, 2u);  // at the first and at the second level of tiles
+}
+
 TEST(Sketch, EachPointComputesTheSame) {
   for (const Func& func : {testing::matmul_relu(12, 8, 20), testing::matmul(6, 4, 60)}) {
     const auto derived = derive_sketches(func, {.cores = 16});

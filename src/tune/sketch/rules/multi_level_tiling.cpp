@@ -8,7 +8,7 @@ namespace {
 
 bool applies(const SketchState& state) {
   const BlockNode* block = state.block();
-  return block && has_data_reuse(state.schedule.func(), *block);
+  return block && has_data_reuse(state.schedule.func(), *block) && !state.has_cache_stage();
 }
 
 Result<std::vector<SketchState>> apply(const SketchState& state) {

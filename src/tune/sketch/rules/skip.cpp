@@ -14,11 +14,12 @@ bool can_be_inlined(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule skip_rule{"skip", 1, [](const SketchState& state) { return !can_be_inlined(state); },
-                                         [](const SketchState& state) -> Result<std::vector<SketchState>> {
-                                           SketchState next = state;
-                                           --next.working;
-                                           return std::vector{std::move(next)};
-                                         }};
+constinit const DerivationRule skip_rule{
+    "skip", 1, [](const SketchState& state) { return !can_be_inlined(state) && !state.has_cache_stage(); },
+    [](const SketchState& state) -> Result<std::vector<SketchState>> {
+      SketchState next = state;
+      --next.working;
+      return std::vector{std::move(next)};
+    }};
 
 }  // namespace fettle
