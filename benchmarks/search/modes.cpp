@@ -29,7 +29,7 @@ class BorrowedSpace : public Space {
 const std::vector<SearchMode>& search_modes() {
   static const std::vector<SearchMode> modes = {
       {"autotvm", "template", "annealing", 64, true, "autotvm_itervar_rank"},
-      {"ansor", "sketches", "ansor", 64, true, "statements"},
+      {"ansor", "drawn-sketches", "ansor", 64, true, "statements"},
       {"metaschedule", "metaschedule", "metaschedule", 64, true},
       {"fourth", "rules", "evolutionary"},
       {"random", "rules", "random"},
@@ -57,6 +57,7 @@ std::optional<SearchMode> find_mode(const std::string& name) {
 std::unique_ptr<Space> make_space(const std::string& name) {
   if (name == "rules") return std::make_unique<BorrowedSpace>(rule_space());
   if (name == "sketches") return make_sketch_space();
+  if (name == "drawn-sketches") return make_sketch_space({.equally_likely = EquallyLikely::kChoices});
   if (name == "template") return std::make_unique<BorrowedSpace>(templates_space());
   if (name == "metaschedule") return make_metaschedule_space();
   return nullptr;

@@ -13,7 +13,7 @@ namespace fettle::bench {
 
 struct SearchMode {
   std::string name;
-  std::string space;     // "rules", "sketches", "metaschedule", "template"
+  std::string space;     // "rules", "sketches", "drawn-sketches", "metaschedule", "template"
   std::string strategy;  // of strategies()
   int batch = 8;         // measured before the model learns
   /// As published: the model is trained anew after each batch, and nothing is known at the start, not even the default.

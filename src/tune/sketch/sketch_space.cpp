@@ -399,9 +399,25 @@ class SketchSpace : public Space {
     FETTLE_TRY(Derivation derivation, derive_sketches(start.func(), derive));
     made.sketches = std::move(derivation.sketches);
     for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
+    if (options_.equally_likely == EquallyLikely::kChoices) weigh_choices_alike(made);
     weigh_computations_alike(made);
     if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
     return latest_ = &derived_.emplace(hash, std::move(made))->second;
+  }
+
+  // Each sketch counts as one point, each of its places as an equal share of what the places before have.
+  static void weigh_choices_alike(Derived& derived) {
+    std::map<std::pair<size_t, Places>, std::set<int64_t>> next;  // by the sketch and the places before
+    for (const Structure& s : derived.structures)
+      for (size_t n = 0; n < s.places.size(); ++n)
+        next[{s.sketch, Places(s.places.begin(), s.places.begin() + static_cast<std::ptrdiff_t>(n))}].insert(
+            s.places[n]);
+    for (Structure& s : derived.structures) {
+      s.points = 1;
+      for (size_t n = 0; n < s.places.size(); ++n)
+        s.points /= static_cast<double>(
+            next.at({s.sketch, Places(s.places.begin(), s.places.begin() + static_cast<std::ptrdiff_t>(n))}).size());
+    }
   }
 
   // Points become shares of their computation's.

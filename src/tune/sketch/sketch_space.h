@@ -10,9 +10,16 @@
 
 namespace fettle {
 
+/// What is equally likely where a point is drawn.
+enum class EquallyLikely : uint8_t {
+  kPrograms,  // every complete program of a computation: a sketch is as likely as its programs are many
+  kChoices,   // every sketch of a computation, and then every place of a block: as Ansor draws (section 4.2)
+};
+
 struct SketchSpaceOptions {
   /// `cores` is set from the threads that a kernel may use.
   DeriveOptions derive = {};
+  EquallyLikely equally_likely = EquallyLikely::kPrograms;
   int64_t max_vector_lanes = 64;                             // elements of a vectorized loop
   std::vector<int64_t> unroll_steps = {0, 16, 64, 512};      // of the pragma auto_unroll_max_step
   std::vector<int64_t> thread_extents = {32, 64, 128, 256};  // of a nest that no rule bound, on a target with threads

@@ -160,6 +160,22 @@ TEST(SketchSpace, EveryPointIsEquallyLikely) {
   EXPECT_LT((chi_square - n) / std::sqrt(2 * n), 3.0) << counts.size() << " points";
 }
 
+// As Ansor draws: a sketch, then a place, however many programs each has.
+TEST(SketchSpace, EverySketchIsEquallyLikelyWhereChoicesAre) {
+  const auto target = avx512();
+  const auto space = make_sketch_space({.equally_likely = EquallyLikely::kChoices});
+  const Func func = testing::matmul_relu(16, 32, 16);
+  std::map<Decision, int> counts;
+  constexpr int kDraws = 400;
+  for (int i = 0; i < kDraws; ++i) {
+    const auto point = space->generate(func, target, 2, static_cast<uint64_t>(i), nullptr);
+    ASSERT_OK(point);
+    ++counts[point->decisions().at("sketch_space/sketch")];
+  }
+  ASSERT_EQ(counts.size(), 4u);
+  for (const auto& [sketch, count] : counts) EXPECT_NEAR(count, kDraws / 4, 30) << sketch[0];
+}
+
 TEST(SketchSpace, CountsOfTilesAreThoseOfTheirLists) {
   EXPECT_EQ(perfect_tile_count(12, 2, 0), 6);
   EXPECT_EQ(perfect_tile_count(12, 2, 4), 4);  // innermost 1, 2, 3, 4
