@@ -44,6 +44,9 @@ class CostModel {
   /// Whether predict(), from now on, may depend on `values` or `predicted_seconds` of a candidate that has rows of its
   /// own kind: else they need not be found.
   virtual bool asks_prediction() const { return true; }
+  /// Whether predict() follows from more than what candidates come with. A model that corrects a prediction ranks from
+  /// the start.
+  virtual bool can_rank() const { return true; }
   virtual Result<> save(const std::string& path) const = 0;
   virtual Result<> load(const std::string& path) = 0;
 };

@@ -45,6 +45,7 @@ class StatementTrees : public CostModel {
   }
 
   bool asks_prediction() const override { return !booster_; }
+  bool can_rank() const override { return static_cast<bool>(booster_); }
 
   std::vector<double> predict(std::span<const CandidateFeatures> candidates) override {
     std::vector<double> result;
@@ -146,17 +147,20 @@ class StatementTrees : public CostModel {
     return result;
   }
 
-  // Each round lowers Σ y (Σ f(s) - y)² over the programs; y: throughput relative to the best of the workload.
+  // Each round lowers Σ y (Σ f(s) - y)² over the programs; y: throughput relative to the best of the workload. The rows
+  // of a program move together, so its curvature counts once for each of them: with that of one row alone, steps go too
+  // far where there are more than 2 / eta rows, and scores grow without bound.
   void train() {
     booster_.reset();
     if (programs_.size() < kLeastPrograms) return;
     std::vector<float> values;
     std::vector<size_t> program_of_row;
-    std::vector<double> targets;
+    std::vector<double> targets, rows_of_program;
     for (size_t i = 0; i < programs_.size(); ++i) {
       const Program& program = programs_[i];
       values.insert(values.end(), program.stores.begin(), program.stores.end());
       program_of_row.resize(values.size() / kStoreFeatures, i);
+      rows_of_program.push_back(static_cast<double>(program.stores.size() / kStoreFeatures));
       const auto best = best_s_.find(program.workload);
       targets.push_back(std::isfinite(program.seconds) && best != best_s_.end() ? best->second / program.seconds : 0);
     }
@@ -181,7 +185,7 @@ class StatementTrees : public CostModel {
         const double y = targets[program_of_row[r]];
         const double weight = std::max(y, 1e-3);  // what failed counts a little
         gradient[r] = static_cast<float>(2 * weight * (sums[program_of_row[r]] - y));
-        curvature[r] = static_cast<float>(2 * weight);
+        curvature[r] = static_cast<float>(2 * weight * rows_of_program[program_of_row[r]]);
       }
       check_xgboost(
           XGBoosterBoostOneIter(booster_.get(), matrix.get(), gradient.data(), curvature.data(), gradient.size()));

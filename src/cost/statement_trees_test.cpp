@@ -61,6 +61,41 @@ TEST(StatementTrees, LearnWhatStatementsTake) {
   EXPECT_GT(accuracy(*model, others), 0.85);
 }
 
+// A program of many statements, each of which takes a share: scores neither overshoot nor grow without bound.
+TEST(StatementTrees, LearnProgramsOfManyStatements) {
+  constexpr size_t kStatements = 40;
+  const auto make = [](size_t count, uint64_t seed) {
+    RandomStream stream{seed};
+    Samples samples;
+    for (size_t i = 0; i < count; ++i) {
+      CandidateFeatures c;
+      c.predicted_seconds = 1;
+      const double slow = stream.uniform();
+      double work = 0;
+      for (size_t statement = 0; statement < kStatements; ++statement) {
+        std::vector<float> row(kStoreFeatures, 0.0f);
+        row[3] = stream.uniform() < slow ? 1.0f : 0.0f;
+        work += 0.1 + static_cast<double>(row[3]);
+        c.stores.insert(c.stores.end(), row.begin(), row.end());
+      }
+      samples.seconds.push_back(work * 1e-3);
+      samples.candidates.push_back(std::move(c));
+    }
+    return samples;
+  };
+  const auto model = make_statement_trees(1);
+  EXPECT_FALSE(model->can_rank());
+  const Samples known = make(200, 1), others = make(60, 2);
+  ASSERT_TRUE(model->update(known.candidates, known.seconds));
+  EXPECT_TRUE(model->can_rank());
+  EXPECT_GT(accuracy(*model, others), 0.85);
+  const double best = *std::ranges::min_element(known.seconds);
+  for (const double seconds : model->predict(others.candidates)) {
+    EXPECT_GT(seconds, best / 3);
+    EXPECT_LT(seconds, best * 300);
+  }
+}
+
 TEST(StatementTrees, WhatFailedIsPredictedSlow) {
   const auto model = make_statement_trees(1);
   Samples known = make_samples(200, 1);
