@@ -19,12 +19,12 @@ class PopulationSearch : public SearchStrategy {
 
   std::vector<const Candidate*> propose(size_t n) override {
     RandomStream stream{options_.seed, static_cast<uint64_t>(batch_++)};
+    const double random_share = bench_.can_rank() ? options_.random_share : options_.random_share_at_first;
     std::vector<const Candidate*> population = first_population(stream);
     const std::vector<const Candidate*> drawn = drawn_;
     for (int g = 0; g < options_.generations && !population.empty(); ++g) population = next(population, stream);
     std::vector<const Candidate*> batch;
-    const auto n_random =
-        static_cast<size_t>(std::floor(options_.random_share * static_cast<double>(n) + stream.uniform()));
+    const auto n_random = static_cast<size_t>(std::floor(random_share * static_cast<double>(n) + stream.uniform()));
     const auto take = [&](const Candidate* candidate) {
       if (candidate && known_.insert(candidate->number).second) batch.push_back(candidate);
     };
@@ -158,7 +158,7 @@ PopulationOptions ansor_evolution(uint64_t seed) {
                                                   {&mutate_parallel, 0.02},
                                                   {&mutate_compute_location, 0.02},
                                                   {&mutate_vectorize, 0.02}};
-  return {.seed = seed, .population = 2048, .crossover = 0.05, .mutators = kMutators};
+  return {.seed = seed, .population = 2048, .crossover = 0.05, .random_share_at_first = 0.5, .mutators = kMutators};
 }
 
 PopulationOptions metaschedule_evolution(uint64_t seed) {

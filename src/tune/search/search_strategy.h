@@ -107,8 +107,9 @@ struct PopulationOptions {
   double mutation = 0.85;       // share of children that are their parent with one change
   double crossover = 0.05;      // that have two parents; the rest is as its parent
   double random_share = 0.05;   // ε: of a batch, drawn whatever is predicted
-  int attempts = 10;            // at a mutation whose program is not legal
-  size_t pool = 2048;           // made and not measured: of more, the worst by prediction are forgotten after a batch
+  double random_share_at_first = 0.05;  // the same until the model has learned enough to rank (CostModel::can_rank)
+  int attempts = 10;                    // at a mutation whose program is not legal
+  size_t pool = 2048;  // made and not measured: of more, the worst by prediction are forgotten after a batch
   std::span<const WeightedMutator> mutators = {};  // empty: any decision
 };
 /// Evolutionary search as Ansor (OSDI 2020, section 5.1) and MetaSchedule have it: for each batch a population of the

@@ -58,6 +58,9 @@ class Workbench {
   /// Predicted seconds of each, by the cost model as it is now.
   std::vector<double> predict(std::span<const Candidate* const> candidates);
 
+  /// Whether predict() ranks by more than the prediction that candidates come with (CostModel::can_rank).
+  bool can_rank() const { return !describe_ || model_.can_rank(); }
+
   /// The decisions known to be possible at `address`: all of a categorical one, else those met so far.
   const std::set<Decision>& decisions_at(const std::string& address) const;
 
