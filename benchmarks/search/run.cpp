@@ -63,6 +63,7 @@ Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed
   options.atoms = run.atoms;
   options.start_from_default = !mode.as_published;
   options.train_each_batch = mode.as_published;
+  options.confirm_each_best = mode.as_published;
   // Of their thousands of candidates a batch, most of the time is making them; which are made does not depend on it.
   if (mode.as_published) options.search_threads = run.threads;
   options.stop = run.stop;

@@ -141,6 +141,28 @@ TEST_F(Measurer, RacesOutWhatIsPlainlySlower) {
   }
 }
 
+// What is believed to be the best was timed twice.
+TEST_F(Measurer, TimesANewBestAgain) {
+  for (const int workers : {1, 2}) {
+    auto with = options();
+    with.workers = workers;
+    start(with);
+    const auto texts = traces(2);
+    MeasureRequest request;
+    request.timing = {.target_half_width = 0, .max_samples = 5, .max_seconds = 1};
+    const auto once = measure(texts, request);
+    request.confirm_best = true;
+    const auto twice = measure({texts[0]}, request);
+    request.incumbent_s = 1e-9;  // raced out
+    const auto slow = measure({texts[0]}, request);
+    ASSERT_TRUE(once[0].ok() && twice[0].ok() && slow[0].ok()) << twice[0].message;
+    EXPECT_EQ(once[0].repeats, 5);
+    EXPECT_EQ(twice[0].repeats, 10);
+    EXPECT_TRUE(slow[0].raced_out);
+    EXPECT_LE(slow[0].repeats, 5);
+  }
+}
+
 TEST_F(Measurer, StopsWhenAsked) {
   start(options());
   int asked = 0;

@@ -41,6 +41,9 @@ struct MeasureRequest {
   double incumbent_s = 0;
   /// Compare each candidate's outputs with the plain program's (compare.h).
   bool check = false;
+  /// What would be the best so far is built and timed again, by another worker where there is one: where memory lies
+  /// there may be what it owed its time to. The slower of the two counts.
+  bool confirm_best = false;
   /// How each is timed; incumbent_s in it is ignored.
   TimingOptions timing;
   /// Called as soon as each candidate's result is known, in order.

@@ -217,6 +217,7 @@ Result<> TaskTuner::measure(std::vector<const Candidate*> candidates, MeasureReq
     Result<> kept;
     request.timing = timing();
     request.check = session_.options.check_all;
+    request.confirm_best = session_.options.confirm_each_best;
     request.max_seconds = session_.left_s(session_.search_until_s);
     request.should_stop = [&] { return !kept || session_.stopped() || session_.out_of_time(); };
     request.on_result = [&](size_t i, const MeasureResult& result) {

@@ -84,7 +84,9 @@ struct TuneOptions {
       true;  // the default is measured first: what every other must beat, and a search may start from
   bool train_each_batch =
       false;  // the cost model is trained anew after every batch, as published, not when a quarter more is known
-  DescribeFn describe;              // empty: nothing is predicted; of several search threads, called by all of them
+  bool confirm_each_best =
+      false;            // what would be the best so far is timed again at once (MeasureRequest::confirm_best)
+  DescribeFn describe;  // empty: nothing is predicted; of several search threads, called by all of them
   DescribeFn describe_unpredicted;  // the same where neither model nor strategy asks for a prediction; empty: all of it
   int search_threads = 1;           // that make candidates, between measurements; never changes which are made
   const AtomTable* atoms = nullptr;  // for the constructed default
