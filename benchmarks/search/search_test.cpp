@@ -65,7 +65,7 @@ TEST(SideBySide, TimesReplaceThoseThatASearchWentBy) {
 TEST(SearchFigures, StrategiesAreHeldAgainstRandomSearchOfTheirOwnSpace) {
   EXPECT_EQ(random_of("fourth"), "random");
   EXPECT_EQ(random_of("autotvm"), "template:random");
-  EXPECT_EQ(random_of("ansor"), "sketches:random");
+  EXPECT_EQ(random_of("ansor"), "drawn-sketches:random");
   EXPECT_EQ(random_of("metaschedule"), "metaschedule:random");
   EXPECT_EQ(random_of("rules:annealing"), "random");
   EXPECT_EQ(random_of("random"), "");
@@ -120,6 +120,7 @@ TEST(SearchModes, AreFoundAndMakePoints) {
   EXPECT_FALSE(find_mode("nothing"));
   EXPECT_FALSE(find_mode("nothing:random"));
   EXPECT_FALSE(find_mode("template:annealing:nothing"));
+  ASSERT_TRUE(find_mode("drawn-sketches:random"));
   ASSERT_TRUE(find_mode("sketches:random"));
   EXPECT_EQ(find_mode("sketches:random")->cost_model, "trees");
   EXPECT_EQ(find_mode("sketches:ansor")->cost_model, "statements");
