@@ -101,6 +101,8 @@ int64_t widest_part(int64_t extent, int64_t lanes, int64_t most) {
   return widest;
 }
 
+constexpr const char* kSketchAddress = "sketch_space/sketch";
+
 class SketchSpace : public Space {
  public:
   explicit SketchSpace(SketchSpaceOptions options) : options_(std::move(options)) {}
@@ -112,12 +114,21 @@ class SketchSpace : public Space {
     FETTLE_TRY(const Derived* derived, derive(workload, target, threads));
     // What is not legal is drawn anew, as far as it was drawn.
     const int attempts = decisions && !decisions->empty() ? 3 : 100;
+    constexpr int kSameSketch = 20;  // attempts; where that is too few, it may have no program at all
+    const std::shared_ptr<const DecisionMap> asked = decisions;
     for (int attempt = 0;; ++attempt) {
       Schedule s(derived->workload, hash_combine(seed, static_cast<uint64_t>(attempt)), decisions);
       s.set_target(target);
       Result<> done = complete(s, *derived, target);
       if (done) return s;
       if (attempt + 1 == attempts || !is_drawn(s, done.error())) return tl::unexpected(std::move(done).error());
+      // A sketch many of whose programs are refused is as likely as any other, where sketches are.
+      if (options_.equally_likely != EquallyLikely::kChoices) continue;
+      const DecisionMap drawn = s.decisions();
+      const auto sketch = drawn.find(kSketchAddress);
+      auto kept = asked ? std::make_shared<DecisionMap>(*asked) : std::make_shared<DecisionMap>();
+      if (attempt < kSameSketch && sketch != drawn.end()) kept->insert(*sketch);
+      decisions = std::move(kept);
     }
   }
 
@@ -141,7 +152,7 @@ class SketchSpace : public Space {
     std::vector<double> weights(derived.sketches.size(), 0.0);
     for (size_t i = 0; i < weights.size(); ++i) numbers.push_back(static_cast<int64_t>(i));
     for (const Structure& structure : derived.structures) weights[structure.sketch] += structure.points;
-    s.set_address_prefix("sketch_space");
+    s.set_address_prefix("sketch_space");  // kSketchAddress
     FETTLE_TRY(const int64_t sketch, choose(s, "sketch", numbers, weights));
     FETTLE_TRY_VOID(cut(s, derived.sketches[static_cast<size_t>(sketch)], derived.bound));
     Places places;
