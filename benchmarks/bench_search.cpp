@@ -140,7 +140,8 @@ int main(int argc, char** argv) {
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
   double budget_s = 0;
-  bool list = false, measure_nothing = false, training = false, rank_models = false, side_by_side = false;
+  bool list = false, measure_nothing = false, training = false, rank_models = false, side_by_side = false,
+       one_by_one = false;
   CLI::App app(
       "Ways to search compared: best so far against trials and seconds. Exits with 1 if a figure misses its bound.");
   app.add_option("--tasks", only, "only tasks whose name contains one of these, separated by commas");
@@ -153,6 +154,8 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", seeds, "searches of each task and mode")->capture_default_str()->check(CLI::Range(1, 100));
   app.add_option("--first-seed", first_seed, "the others follow")->capture_default_str();
   app.add_option("--threads", threads, "that a kernel may use")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_flag("--one-by-one", one_by_one,
+               "each search to its end before the next begins, not all side by side in steps");
   app.add_option("--budget", budget_s, "seconds after which nothing new is measured; 0: none")->capture_default_str();
   app.add_option("--model", model, "cost model that each search starts from");
   app.add_option("--out", out, "folder of search.json, and of search/ with the records")->capture_default_str();
@@ -214,6 +217,7 @@ int main(int argc, char** argv) {
       if (step < trials) steps.push_back(step);
     steps.push_back(trials);
     if (side_by_side) steps.clear();
+    if (one_by_one && !side_by_side) steps = {trials};
     for (const int64_t step : steps)
       for (int64_t seed = first_seed; seed < first_seed + seeds; ++seed)
         for (const SearchMode& mode : modes) {
