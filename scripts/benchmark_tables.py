@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarks.md from what `make bench` and `make bench-…` left in build/bench/.
+"""Writes the tables of docs/benchmarks.md and docs/search.md from what `make bench` and `make bench-…` left in build/bench/.
 
 usage: benchmark_tables.py [FOLDER]      FOLDER: where models.json, core.json and so on are, build/bench by default
 A table whose file is missing stays as it is. A figure that missed its bound is marked with (!).
@@ -8,10 +8,12 @@ A table whose file is missing stays as it is. A figure that missed its bound is 
 import json
 import pathlib
 import re
+import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
+SEARCH_PAGE = ROOT / "docs/search.md"
 
 # Columns of the table of shapes: what the report calls them, after "SHAPE, ", and in which unit.
 COLUMNS = [
@@ -50,6 +52,8 @@ CANDIDATE_COLUMNS = [
 ]
 # Tables of one row a figure, named like their files.
 PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks"]
+# Columns of the table of searches: modes of bench-search.
+SEARCH_MODES = ["fourth", "autotvm", "metaschedule", "ansor"]
 MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
 CANDIDATES = re.compile(r"((?!\d+ candidates)[^:]*): (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
@@ -97,11 +101,36 @@ def candidates_rows(entries):
     return rows, [entry for entry in others if not entry["what"].endswith(": score")]
 
 
+def best_ms(searches):
+    """The median over the seeds of the best that each found."""
+    return 1e3 * statistics.median(s["improvements"][-1][2] for s in searches if s["improvements"])
+
+
+def search_rows(curves):
+    """A row a task: what each mode found, ms; bold within 95 % of the best that any found."""
+    rows = []
+    for task in curves:
+        known = [p[2] for searches in task["modes"].values() for s in searches for p in s["improvements"]]
+        if not known:
+            continue
+        cells = []
+        for mode in SEARCH_MODES:
+            searches = task["modes"].get(mode)
+            if not searches:
+                cells.append("-")
+                continue
+            ms = best_ms(searches)
+            text = f"{ms:.3g}" if ms >= 0.1 else f"{ms:.4f}"
+            cells.append(f"**{text}**" if 1e3 * min(known) >= 0.95 * ms else text)
+        rows.append(f"| {task['task']} | " + " | ".join(cells) + " |")
+    return rows
+
+
 def replace_table(text, name, rows):
     """The page with the rows below the header of a table replaced."""
     pattern = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\|.*\n\|.*\n)(?:\|.*\n)*(<!-- end -->)")
     if not pattern.search(text):
-        sys.exit(f"{PAGE}: no table '{name}'")
+        sys.exit(f"no table '{name}'")
     return pattern.sub(lambda m: m.group(1) + "".join(row + "\n" for row in rows) + m.group(2), text)
 
 
@@ -121,6 +150,9 @@ def main():
         if (folder / f"{name}.json").exists():
             text = replace_table(text, name, plain_rows(json.loads((folder / f"{name}.json").read_text())))
     PAGE.write_text(text)
+    if (folder / "search/curves.json").exists():
+        rows = search_rows(json.loads((folder / "search/curves.json").read_text()))
+        SEARCH_PAGE.write_text(replace_table(SEARCH_PAGE.read_text(), "searches", rows))
 
 
 if __name__ == "__main__":
