@@ -154,12 +154,12 @@ double operations_of(const Func& func, const BlockNode& block, const std::set<co
   const auto* combine = combiner->update->value.as<BinaryNode>();
   const bool fused = combine->op == BinaryOp::kAdd && is_float_product(combiner->term);
   count.add(combiner->term, fused);
-  double points = 1, results = 1;
+  OperationCount::Iters every, spatial;
   for (const IterVar& iter : block.iters) {
-    const int64_t* extent = as_int(iter.extent);
-    points *= extent ? static_cast<double>(*extent) : 1;
-    if (iter.kind != IterKind::kReduce) results *= extent ? static_cast<double>(*extent) : 1;
+    every.insert(iter.var.get());
+    if (iter.kind != IterKind::kReduce) spatial.insert(iter.var.get());
   }
+  const double points = count.points(every), results = count.points(spatial);
   const bool floats = combiner->update->buffer->dtype.is_float();
   return count.total() + (floats ? points - (fused ? 0 : results) : 0);
 }
