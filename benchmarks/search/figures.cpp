@@ -82,8 +82,9 @@ class Figures {
         const auto* curves = curves_of(task, mode);
         if (!curves) continue;
         ++tasks;
-        least = std::min(least, trials_of(*curves));
-        if (trials_of(*curves) == INT64_MAX) ++used_up;
+        const int64_t trials = trials_of(*curves);
+        least = std::min(least, trials);
+        if (trials == INT64_MAX) ++used_up;
         if (best_known(task) >= 0.95 * best_after(*curves, INT64_MAX)) ++near;
       }
       if (tasks == 0) continue;
