@@ -8,12 +8,20 @@
 
 namespace fettle {
 
-const TileCosts* AtomTable::nearest(const Work& work) const {
+// Rows of the tile: steps that share broadcasts, as the taps of a convolution do, load fewer than there are.
+static double rows_of(const Work& work) {
+  const double vectors = std::max(1, work.vector_loads());
+  return std::max(work.broadcasts, std::min(work.fma, work.accumulators) / vectors);
+}
+
+const TileCosts* AtomTable::nearest(const Work& work) const { return nearest(rows_of(work), work.vector_loads()); }
+
+const TileCosts* AtomTable::nearest(double rows_wanted, double vectors_wanted) const {
   const TileCosts* best = nullptr;
   double best_distance = 0;
   for (const TileCosts& tile : tiles_) {
-    const double rows = std::log2((work.broadcasts + 1) / (tile.rows + 1.0));
-    const double vectors = std::log2((work.vector_loads() + 1.0) / (tile.vectors + 1.0));
+    const double rows = std::log2((rows_wanted + 1) / (tile.rows + 1.0));
+    const double vectors = std::log2((vectors_wanted + 1) / (tile.vectors + 1.0));
     const double distance = rows * rows + 2 * vectors * vectors;
     if (!best || distance < best_distance) {
       best = &tile;
@@ -35,10 +43,7 @@ double AtomTable::step_cycles(const Work& work, RowMode mode, double rows_a_set)
   const double cycles = analytic * tile->step_cycles[static_cast<size_t>(plain)] / work_cycles(like, costs_, true);
   if (mode != RowMode::kConflict || rows_a_set < 1) return cycles;
   // Each set is in the state of a tile with as many rows as share it.
-  Work crowded = work;
-  crowded.broadcasts = rows_a_set;
-  crowded.loads = rows_a_set + work.vector_loads();
-  const TileCosts* alike = nearest(crowded);
+  const TileCosts* alike = nearest(rows_a_set, work.vector_loads());
   const double extra = std::max(0.0, alike->step_cycles[static_cast<size_t>(RowMode::kConflict)] -
                                          alike->step_cycles[static_cast<size_t>(RowMode::kInPlace)]);
   return cycles + extra * work.broadcasts / alike->rows;

@@ -57,6 +57,7 @@ class AtomTable {
   double step_cycles(const Work& work, RowMode mode, double rows_a_set = 0) const;
   /// The measured tile most like `work`, or null.
   const TileCosts* nearest(const Work& work) const;
+  const TileCosts* nearest(double rows, double vectors) const;
 
   /// For tests and for those who measure elsewhere.
   AtomTable() = default;

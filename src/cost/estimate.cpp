@@ -154,10 +154,12 @@ class Estimator {
                                ? 0.1 * work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 1.0)
                                : 0;
     if (atoms_ && work.broadcasts > 0) {
-      const double alone = steps * atoms_->step_cycles(step, RowMode::kInPlace);
+      // What a tile takes beyond its arithmetic belongs to the loop around it: it shows once an iteration.
+      const double steady = (steps - 1) * work_cycles(step, costs_, true);
+      const double alone = steady + atoms_->step_cycles(step, RowMode::kInPlace);
       cycles = mode == RowMode::kConflict
                    ? std::max(steps * atoms_->step_cycles(step, mode, rows_a_set), alone + crowded)
-                   : steps * atoms_->step_cycles(step, mode);
+                   : steady + atoms_->step_cycles(step, mode);
     } else {
       cycles += crowded;
     }

@@ -190,6 +190,11 @@ TEST(AtomTable, TheNearestTileServesOthers) {
   work.loads = 13;
   EXPECT_EQ(table.nearest(work)->vectors, 1);
   EXPECT_EQ(AtomTable().nearest(work), nullptr);
+  // Steps that share broadcasts are of the tile that they compute.
+  work.fma = work.accumulators = 28;
+  work.broadcasts = 5;
+  work.loads = 7;
+  EXPECT_EQ(table.nearest(work), table.nearest(14, 2));
 }
 
 TEST(AtomTable, MeasuredOnThisMachine) {

@@ -9,7 +9,7 @@ namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
 constexpr int kLoweringVersion = 10;
-constexpr int kCodegenVersion = 7;
+constexpr int kCodegenVersion = 8;
 
 std::string program_versions() {
   std::string primitives;

@@ -173,6 +173,7 @@ void FunctionEmitter::emit_store(const StoreNode& node) {
   Value* mask = memory_mask(node.mask);
   if (registers_.has(buffer)) {
     const RegisterAccess access = registers_.find(buffer, index, forms_);
+    if (separate_steps_) separate_steps(access.slot);
     Value* value = emit(node.value);
     write_register(access, mask ? vb_.select(run_time_mask(mask), value, read_register(access)) : value);
     return;
@@ -233,6 +234,15 @@ void FunctionEmitter::write_register(const RegisterAccess& access, Value* value)
   }
   for (int i = 0; i < access.lanes; ++i)
     whole = vb_.insert(whole, access.lanes == 1 ? value : vb_.extract(value, i), access.lane + i);
+}
+
+/// Before slot `slot` is written: where that begins another step, nothing read before is known any more. A fence for
+/// this thread alone is no instruction, but keeps instruction selection from taking equal loads together again.
+void FunctionEmitter::separate_steps(int slot) {
+  if (step_slots_.insert(slot).second) return;
+  step_slots_ = {slot};
+  vb_.here().CreateFence(AtomicOrdering::AcquireRelease, SyncScope::SingleThread);
+  for (auto& [buffer, place] : buffers_) place.state = ++next_state_;
 }
 
 }  // namespace fettle::llvm_backend

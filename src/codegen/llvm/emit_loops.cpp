@@ -2,6 +2,7 @@
 #include <llvm/IR/MDBuilder.h>
 
 #include "base/check.h"
+#include "codegen/llvm/crowded_steps.h"
 #include "codegen/llvm/function_emitter.h"
 #include "ir/visit.h"
 
@@ -136,7 +137,10 @@ void FunctionEmitter::emit_for(const ForNode& node) {
   plan_rows(loop, node.body);
   loops_.push_back(std::move(loop));
   b.SetInsertPoint(body);
+  separate_steps_ = steps_crowd(node.body, registers_, forms_, state_.target.vector_registers);
+  step_slots_.clear();
   emit(node.body);
+  separate_steps_ = false;
 
   BasicBlock* latch = b.GetInsertBlock();
   std::vector<const PointerPhi*> pointers(loops_.back().pointers.size());

@@ -167,6 +167,7 @@ class FunctionEmitter {
   llvm::Value* finish_access(llvm::Instruction* access, const BufferNode* buffer);
   llvm::Value* read_register(const RegisterAccess& access);
   void write_register(const RegisterAccess& access, llvm::Value* value);
+  void separate_steps(int slot);
 
   // addresses.cpp
   llvm::Value* address(const BufferNode* buffer, const Expr& index);
@@ -202,6 +203,8 @@ class FunctionEmitter {
   };
   std::unordered_map<const ExprNode*, Remembered> memo_;  // within one statement
   std::vector<Loop> loops_;
+  bool separate_steps_ = false;       // of the innermost loop: see steps_crowd
+  std::set<int> step_slots_;          // that the current step has written
   llvm::Value* lane_mask_ = nullptr;  // vector loads below touch only these lanes
   llvm::Value* context_ = nullptr;
   llvm::Value* status_ = nullptr;  // pointer to an i32

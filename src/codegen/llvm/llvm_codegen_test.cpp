@@ -1,6 +1,7 @@
 // Every construct of lowered code, compiled and run beside the interpreter.
 #include "codegen/llvm/llvm_codegen.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -312,6 +313,44 @@ TEST(Llvm, RegistersThatDoNotFitLieOnTheStack) {
   for i in 32:
     C[i] = r[i]
 )");
+}
+
+/// Three taps of a row at once: `rows` pixels by two vectors of channels, with `rows` + 2 broadcast elements.
+std::string three_taps(int rows) {
+  std::string text = fmt::format(R"(lowered func f(A: f32[1024], W: f32[3072], C: f32[{0}] output):
+  allocate acc: f32[{0}] @register
+)",
+                                 rows * 32);
+  for (int i = 0; i < rows * 2; ++i) text += fmt::format("  acc[ramp({}, 1, 16)] = broadcast(0.0, 16)\n", i * 16);
+  text += "  for k in 32:\n";
+  for (int tap = 0; tap < 3; ++tap) {
+    for (int i = 0; i < rows * 2; ++i)
+      text += fmt::format(
+          "    acc[ramp({0}, 1, 16)] = acc[ramp({0}, 1, 16)] + broadcast(A[k + {1}], 16) * W[ramp(k * 96 + {2}, 1, "
+          "16)]\n",
+          i * 16, (i / 2 + tap) * 32, tap * 32 + i % 2 * 16);
+  }
+  for (int i = 0; i < rows * 2; ++i) text += fmt::format("  C[ramp({0}, 1, 16)] = acc[ramp({0}, 1, 16)]\n", i * 16);
+  return text;
+}
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(Llvm, StepsShareWhatTheyBroadcastWhereRegistersHoldIt) {
+  const Target target = *parse_target("x86-64-avx512");
+  ASSERT_EQ(target.vector_registers, 32);
+  for (const int rows : {7, 14}) {
+    const IrModule module = parsed(three_taps(rows).c_str(), "f");
+    expect_as_interpreted(module);
+    const std::string code = *emit_assembly(module, target);
+    EXPECT_EQ(count(code, "zmmword ptr [rsp"), 0) << code;
+    // Loads of one element: shared by the taps of the small tile, each tap's own in the large one.
+    EXPECT_EQ(count(code, "\tvbroadcastss\t"), rows == 7 ? 9 : 42) << code;
+  }
 }
 
 TEST(Llvm, MemoryOfAnIterationIsReadInTheLoopItself) {
