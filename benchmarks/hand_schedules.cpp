@@ -131,7 +131,6 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   FETTLE_TRY_VOID(unroll_all(s, {ow[1], oc[1]}));
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
-  if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch", .value = t.prefetch}));
   if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch_near", .value = t.near}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
@@ -221,14 +220,13 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
   ConvTiles tiles;
   // Small images: the panel of weights stays in L2 while the rows pass by, and all channels of a tap are one long loop.
   // Seven pixels do not keep a core busy while their weights arrive, so these are asked for.
-  if (p.channels_in < lanes || p.width_out() == 7) {
-    ConvTiles narrow = {.pixels = 4, .vectors = 4}, small = {.pixels = 7, .vectors = 3, .prefetch = 64};
-    if (far_caches) small.near = 8;
-    FETTLE_TRY_VOID(schedule_channels_last(s, p.channels_in < lanes ? narrow : small, lanes, threads));
+  if (p.channels_in < lanes || p.width_out() == 7 || (p.width_out() == 14 && p.kernel > 1)) {
+    ConvTiles narrow = {.pixels = 4, .vectors = 4}, row = {.pixels = 14, .vectors = 2};
+    if (p.width_out() == 7) row = {.pixels = 7, .vectors = 3, .prefetch = 64};
+    if (far_caches) row.near = 8;
+    FETTLE_TRY_VOID(schedule_channels_last(s, p.channels_in < lanes ? narrow : row, lanes, threads));
     return s;
   }
-  // All weights stay in L2, but each tile needs them from there: the next channels' are asked for.
-  if (p.width_out() == 14 && p.kernel > 1) tiles.prefetch = p.kernel * p.kernel * lanes;
   if (far_caches) tiles.near = 8;
   if (p.kernel == 1 && p.stride == 1) tiles = {.pixels = 8, .flat = true};
   FETTLE_TRY_VOID(schedule_convolution(s, p, tiles, lanes, threads));
