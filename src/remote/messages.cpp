@@ -62,6 +62,7 @@ wire::Measure to_wire(const MeasureRequest& request) {
   wire::Measure m;
   m.set_incumbent_s(request.incumbent_s);
   m.set_check(request.check);
+  m.set_confirm_best(request.confirm_best);
   m.set_target_half_width(request.timing.target_half_width);
   m.set_batch_s(request.timing.batch_s);
   m.set_min_samples(request.timing.min_samples);
@@ -76,6 +77,7 @@ MeasureRequest from_wire(const wire::Measure& m) {
   MeasureRequest request;
   request.incumbent_s = m.incumbent_s();
   request.check = m.check();
+  request.confirm_best = m.confirm_best();
   request.timing.target_half_width = m.target_half_width();
   request.timing.batch_s = m.batch_s();
   request.timing.min_samples = m.min_samples();

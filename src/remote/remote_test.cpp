@@ -161,6 +161,34 @@ TEST_F(Remote, WhatIsComparedStaysOnOneDevice) {
   EXPECT_EQ(batches, 1);
 }
 
+TEST_F(Remote, WhatATunerAsksForArrives) {
+  start_tracker();
+  std::mutex mutex;
+  std::vector<MeasureRequest> seen;
+  add_device([&](Device& device) {
+    device.runner.outcome = [&](const std::string&, const MeasureRequest& request) {
+      const std::lock_guard lock(mutex);
+      seen.push_back(request);
+      return timed(1e-3);
+    };
+  });
+  connect();
+  MeasureRequest request;
+  request.timing.max_samples = 7;
+  request.incumbent_s = 0.5;
+  measure({"a"}, request);
+  request.check = request.confirm_best = true;
+  measure({"b"}, request);
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(seen.size(), 2u);
+  for (const MeasureRequest& one : seen) {
+    EXPECT_EQ(one.timing.max_samples, 7);
+    EXPECT_EQ(one.incumbent_s, 0.5);
+    EXPECT_EQ(one.check, &one == &seen[1]);
+    EXPECT_EQ(one.confirm_best, &one == &seen[1]);
+  }
+}
+
 TEST_F(Remote, FailuresArriveAsTheyWere) {
   start_tracker();
   add_device([](Device& device) {
