@@ -59,20 +59,31 @@ struct Case {
 std::vector<Case> cases() {
   using namespace testing;
   return {
-      // vectors 1 2 3 4; pack; rows 1 2 3 4 6 8 12 16; order; parallel
-      {"matmul", {}, matmul_workload(24, 64, 16, false, false, true, true), 4 * 2 * 8 * 2 * 3},
-      // vectors 1 2 3; pack; rows 1 2 4 8 16; order; parallel
-      {"matmul", {}, matmul_workload(19, 37, 11, true, true, false, false), 3 * 2 * 5 * 2 * 3},
+      // vectors 1 2 3 4; pack; rows 1 2 3 4 5 6 8 12; order; parallel; steps 1 2 4 8
+      {"matmul", {}, matmul_workload(24, 64, 16, false, false, true, true), 4 * 2 * 8 * 2 * 3 * 4},
+      // vectors 1 2 3; pack; rows 1 2 3 4 5 7 10; order; parallel
+      {"matmul", {}, matmul_workload(19, 37, 11, true, true, false, false), 3 * 2 * 7 * 2 * 3},
+      // vectors 1 2; pack; rows 1 … 10 of 90; order; parallel; steps 1 2 4
+      {"matmul", {}, conv_workload({.h = 9, .w = 10, .ic = 12, .oc = 20, .kernel = 1, .padding = 0}), 0},
       {"batched_matmul", {}, batched_matmul_workload(3, 10, 20, 7, false), 0},
       {"conv1d", {}, conv_of({21}, 4, 20, 3), 0},
       {"conv2d", {"conv2d_im2col", "conv2d_winograd"}, conv_workload({.ic = 5, .oc = 20, .epilogue = true}), 0},
       {"conv2d", {"conv2d_im2col"}, conv_workload({.h = 9, .w = 10, .ic = 4, .oc = 18, .stride = 2}), 0},
       {"conv2d",
        {"conv2d_im2col", "conv2d_winograd"},
+       conv_workload({.h = 18, .w = 13, .ic = 17, .oc = 37, .epilogue = true}),
+       0},
+      {"conv2d", {"conv2d_im2col", "conv2d_winograd"}, conv_workload({.n = 2, .h = 8, .w = 8, .ic = 16, .oc = 48}), 0},
+      {"conv2d",
+       {"conv2d_im2col", "conv2d_winograd"},
        conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .channels_last = false}),
        0},
       {"conv3d", {}, conv_of({4, 5, 6}, 3, 10, 2), 0},
       {"depthwise_conv", {}, conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .groups = 21, .epilogue = true}), 0},
+      {"depthwise_conv",
+       {},
+       conv_workload({.h = 14, .w = 13, .ic = 32, .oc = 32, .kernel = 5, .padding = 2, .groups = 32}),
+       0},
       {"grouped_conv", {}, conv_workload({.ic = 8, .oc = 32, .groups = 2}), 0},
       {"transposed_conv", {}, conv_transpose_workload(5, 7, 6, 20), 0},
       {"pooling", {}, pool_workload(9, 12, 20, false, true), 0},
@@ -80,6 +91,8 @@ std::vector<Case> cases() {
       {"softmax", {}, softmax_workload(5, 37), 0},
       {"softmax", {}, softmax_workload(9, 10), 0},
       {"layer_norm", {}, layer_norm_workload(5, 37), 0},
+      {"softmax", {}, softmax_workload(70, 200), 0},
+      {"layer_norm", {}, layer_norm_workload(67, 300), 0},
       {"layer_norm", {}, decomposed_norm_workload(6, 64), 0},
       {"attention", {}, testing::attention_workload(2, 13, 10), 0},
       {"attention", {}, testing::attention_workload(3, 33, 20), 0},
@@ -140,6 +153,7 @@ TEST(Templates, SpacesAreCounted) {
 
 // For each template that matches: configurations from all over its space.
 TEST(Templates, ConfigurationsCompileAndComputeTheSame) {
+  constexpr int kConfigs = 6;
   std::map<std::string, int> tried;
   for (const Case& c : cases()) {
     const auto expected = run(c.func, true);
@@ -151,7 +165,7 @@ TEST(Templates, ConfigurationsCompileAndComputeTheSame) {
       ASSERT_TRUE(space.has_value()) << def->name << " " << to_text(c.func) << explain(space.error());
       RandomStream stream{tried.size(), 17};
       int done = 0;
-      for (int attempt = 0; attempt < 400 && done < 4; ++attempt) {
+      for (int attempt = 0; attempt < 1000 && done < kConfigs; ++attempt) {
         const Config config =
             space->at(static_cast<int64_t>(stream.below(static_cast<uint64_t>(space->size())))).value();
         if (!space->check(config)) continue;
@@ -165,7 +179,7 @@ TEST(Templates, ConfigurationsCompileAndComputeTheSame) {
         if (HasFatalFailure()) return;
         ++done;
       }
-      EXPECT_EQ(done, 4) << def->name;
+      EXPECT_EQ(done, kConfigs) << def->name;
       tried[std::string(def->name)] += done;
     }
   }
