@@ -94,8 +94,14 @@ Result<std::vector<OwnLoop>> own_loops(Schedule& s, const Part& part, BlockRef b
   return loops;
 }
 
+/// How all blocks walk through rows.
+struct Passes {
+  bool whole = false;        // unrolled
+  bool interleaved = false;  // a few vectors of each of several rows in turn
+};
+
 // What one block does with one row, or with several at a time: reductions and short rows in registers.
-Result<> with_rows(Schedule& s, const Part& part, bool whole) {
+Result<> with_rows(Schedule& s, const Part& part, const Passes& passes) {
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = part.name}));
   FETTLE_TRY(const std::vector<OwnLoop> loops, own_loops(s, part, block));
   const int64_t lanes = lanes_of(s);
@@ -121,20 +127,24 @@ Result<> with_rows(Schedule& s, const Part& part, bool whole) {
   }
   constexpr int64_t kFewSteps = 16;
   // What is in registers is addressed by constants.
-  if (steps) add(steps->loop, whole || steps->extent <= kFewSteps);
+  if (steps) add(steps->loop, passes.whole || steps->extent <= kFewSteps);
+  const bool is_long = vector && vector->extent > kMostKept * lanes;
   Loops lane;
   if (vector) {
     int64_t width = lanes;
     while (width / 2 >= vector->extent) width /= 2;
-    const bool few = vector->extent <= kMostKept * lanes;
-    const std::vector<IntRef> factors =
-        few ? std::vector<IntRef>{kInfer, width} : std::vector<IntRef>{kInfer, part.at_once, width};
-    FETTLE_TRY(lane,
-               split(s, {.loop = vector->loop, .factors = factors, .tail = few ? Tail::kMask : Tail::kPartition}));
-    if (!few) add(lane[0], whole);
+    std::vector<IntRef> factors = {kInfer, width};
+    if (is_long) factors.insert(factors.begin() + 1, part.at_once);
+    const Tail tail = is_long ? Tail::kPartition : Tail::kMask;
+    FETTLE_TRY(lane, split(s, {.loop = vector->loop, .factors = factors, .tail = tail}));
   }
-  for (const OwnLoop& l : loops)
-    if (l.rows) add(l.loop, true);
+  const auto add_rows = [&] {
+    for (const OwnLoop& l : loops)
+      if (l.rows) add(l.loop, true);
+  };
+  if (is_long && !passes.interleaved) add_rows();
+  if (is_long) add(lane[0], passes.whole);
+  if (!is_long || passes.interleaved) add_rows();
   if (vector) {
     add(lane[lane.size() - 2], true);
     order.push_back(lane.back());
@@ -252,7 +262,7 @@ Result<Loops> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::st
   for (const size_t row : group->rows) iterating += last->extents[row] > 1 ? 1 : 0;
   const int64_t inner = last->extents[group->rows.back()];
   int64_t at_once = 1, runs = 0;
-  bool whole = false;
+  Passes passes;
   if (which.several) {
     std::vector<int64_t> counts = {1};
     if (inner >= 2) counts.push_back(2);
@@ -264,7 +274,10 @@ Result<Loops> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::st
     FETTLE_TRY(const int64_t unrolled,
                t.define_knob("whole", longest > kMostKept && longest <= kMostUnrolled ? std::vector<int64_t>{0, 1}
                                                                                       : std::vector<int64_t>{0}));
-    whole = unrolled != 0;
+    passes.whole = unrolled != 0;
+    FETTLE_TRY(const int64_t interleaved, t.define_knob("interleaved", {0, 1}));
+    passes.interleaved = interleaved != 0;
+    t.constrain("one row is not interleaved", [](const ConfigView& v) { return v["interleaved"][0] < v["rows"][0]; });
     t.constrain("several whole rows are not too much code", [longest](const ConfigView& v) {
       return v["whole"][0] == 0 || v["rows"][0] * longest <= 2 * kMostUnrolled;
     });
@@ -277,13 +290,16 @@ Result<Loops> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::st
   for (const size_t row : group->rows) rows.push_back(loops[row]);
   const LoopRef cut = rows.back();
   rows.pop_back();
-  std::vector<IntRef> factors = {kInfer};
-  if (runs > 0) factors.insert(factors.begin(), runs);
-  if (at_once > 1) factors.push_back(at_once);
   Loops pieces = {cut};
-  if (factors.size() > 1) {
-    const bool exact = inner % (std::max<int64_t>(runs, 1) * at_once) == 0;
-    FETTLE_TRY(pieces, split(s, {.loop = cut, .factors = factors, .tail = exact ? Tail::kExact : Tail::kGuard}));
+  if (at_once > 1) {
+    const Tail tail = inner % at_once == 0 ? Tail::kExact : Tail::kPartition;
+    FETTLE_TRY(pieces, split(s, {.loop = cut, .factors = {kInfer, at_once}, .tail = tail}));
+  }
+  if (runs > 0) {
+    const Tail tail = (inner + at_once - 1) / at_once % runs == 0 ? Tail::kExact : Tail::kGuard;
+    FETTLE_TRY(const Loops dealt, split(s, {.loop = pieces[0], .factors = {runs, kInfer}, .tail = tail}));
+    pieces.erase(pieces.begin());
+    pieces.insert(pieces.begin(), dealt.begin(), dealt.end());
   }
   rows.insert(rows.end(), pieces.begin(), pieces.end());
   order = rows;
@@ -305,7 +321,7 @@ Result<Loops> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::st
     FETTLE_TRY_VOID(compute_at(s, {.block = part, .loop = around, .preserve_unit_loops = false}));
   }
   parts.back().depth = rows.size();
-  for (const Part& part : parts) FETTLE_TRY_VOID(with_rows(s, part, whole));
+  for (const Part& part : parts) FETTLE_TRY_VOID(with_rows(s, part, passes));
   Loops found;
   for (const LoopRef& loop : rows) {
     FETTLE_TRY(const Stmt stmt, s.loop(loop));

@@ -28,7 +28,8 @@ Result<std::vector<LaneSums>> lanes_with_knobs(TemplateContext& t);
 Result<> reciprocal_with_knobs(TemplateContext& t, const std::string& block);
 
 struct RowKnobs {
-  bool several = true;  // knobs "rows", of two rows at a time, "runs", which are dealt out, and "whole" rows unrolled
+  // Knobs "rows", of two rows at a time, "interleaved", which take turns, "runs", which are dealt out, "whole" rows unrolled.
+  bool several = true;
   std::vector<LaneSums> lanes = {};  // sums that are worked out one after the other, where there are several rows
 };
 /// The blocks, which follow one another, in one loop over their rows. Knobs: "unroll_BLOCK", vectors of a long row at a time,
