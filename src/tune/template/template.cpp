@@ -271,9 +271,21 @@ Config complete(const ConfigSpace& space, const DecisionMap* decisions, RandomSt
 Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decisions, uint64_t seed,
                            const std::string& name) {
   RandomStream stream{seed, hash_bytes(name)};
-  constexpr int kAttempts = 200;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  constexpr int kAttempts = 200, kEach = 16;
+  const auto is_given = [&](const Knob& knob) { return decisions && decisions->contains(knob.name); };
+  const bool open = !std::ranges::all_of(space.knobs(), is_given);
+  int attempt = 0;
+  for (; attempt < (open ? kAttempts : 1); ++attempt) {
     const Config config = complete(space, decisions, stream);
+    if (space.allows(config)) return config;
+  }
+  // What is given does not go together: one near it, with one other knob drawn again, then with two, …
+  for (attempt = 0; decisions && attempt < kAttempts; ++attempt) {
+    Config config = complete(space, decisions, stream);
+    for (int again = 0; again <= attempt / kEach; ++again) {
+      const size_t k = stream.below(space.knobs().size());
+      config[k] = stream.below(space.knobs()[k].choices.size());
+    }
     if (space.allows(config)) return config;
   }
   // Few meet the constraints: the first that does, from a place drawn.

@@ -118,6 +118,7 @@ struct Tiling {
   int64_t extent(size_t iter) const { return structure.extents[iter]; }
   bool merged(size_t iter) const { return flat && iter < *roles.row && iter + roles.flat >= *roles.row; }
 
+  std::optional<size_t> second_row() const;
   Result<bool> pack();
   Result<Loops> cut_rows(LoopRef loop, std::string& name, int64_t most, Tail tail);
   Result<Loops> unroll_steps(Loops reduce);
@@ -127,6 +128,24 @@ struct Tiling {
   void fit_registers(int64_t registers);
   Result<> run();
 };
+
+// Pixels of several image rows in one tile: where there are few in a row, windows share what they read, or slide over
+// both.
+std::optional<size_t> Tiling::second_row() const {
+  if (flat || !roles.row || !which.rows.empty()) return {};
+  if (roles.second_row) return roles.second_row;
+  const auto slides = [&](size_t iter) {
+    return std::ranges::any_of(structure.loads, [&](const AccessPattern& load) {
+      return std::ranges::any_of(roles.reduce, [&](size_t tap) {
+        return extent(tap) > 1 && load.shares_dimension(structure.vars[tap], structure.vars[iter]);
+      });
+    });
+  };
+  if (!slides(*roles.row)) return {};
+  for (auto i = roles.outside.rbegin(); i != roles.outside.rend(); ++i)
+    if (extent(*i) > 1 && slides(*i)) return *i;
+  return {};
+}
 
 // The factor that moves with the vectors, from panels; true if all that does so is.
 Result<bool> Tiling::pack() {
@@ -168,8 +187,9 @@ Result<Loops> Tiling::cut_rows(LoopRef loop, std::string& name, int64_t most, Ta
 //   for k: …   →   for k_0: for k_1 in 4 unrolled: …
 Result<Loops> Tiling::unroll_steps(Loops reduce) {
   if (!which.unroll_steps || !structure.multiplies_two_loads || reduce.size() != 1) return reduce;
-  std::vector<int64_t> counts = {1};
-  for (int64_t n : {2, 4, 8})
+  constexpr int64_t kMostSteps = 12;
+  std::vector<int64_t> counts;
+  for (int64_t n = 1; n <= kMostSteps; ++n)
     if (extent(roles.reduce[0]) % n == 0) counts.push_back(n);
   if (counts.size() == 1) return reduce;
   FETTLE_TRY(const int64_t steps, t.define_knob(knob("steps"), counts));
@@ -244,14 +264,15 @@ Result<> Tiling::run() {
   const Tail tail = surplus ? Tail::kPad : Tail::kPartition;
   FETTLE_TRY(const Loops columns,
              split(s, {.loop = loops[roles.vector], .factors = {kInfer, vectors, lanes}, .tail = tail}));
+  const std::optional<size_t> second = second_row();
   Loops outer, inner;
   for (size_t i : roles.batch) outer.push_back(loops[i]);
   outer.push_back(columns[0]);
   for (size_t i : roles.outside) {
     if (merged(i)) continue;
     LoopRef loop = loops[i];
-    if (roles.second_row == i && !flat && which.rows.empty()) {
-      constexpr int64_t kMostSecondRows = 4;
+    if (i == second) {
+      constexpr int64_t kMostSecondRows = 8;
       FETTLE_TRY(const Loops parts, cut_rows(loop, second_knob, kMostSecondRows, Tail::kBalance));
       loop = parts[0];
       inner.push_back(parts[1]);

@@ -61,9 +61,9 @@ std::vector<Case> cases() {
   return {
       // vectors 1 2 3 4; pack; rows 1 2 3 4 5 6 8 12; order; parallel; steps 1 2 4 8
       {"matmul", {}, matmul_workload(24, 64, 16, false, false, true, true), 4 * 2 * 8 * 2 * 3 * 4},
-      // vectors 1 2 3; pack; rows 1 2 3 4 5 7 10; order; parallel
-      {"matmul", {}, matmul_workload(19, 37, 11, true, true, false, false), 3 * 2 * 7 * 2 * 3},
-      // vectors 1 2; pack; rows 1 … 10 of 90; order; parallel; steps 1 2 4
+      // vectors 1 2 3; pack; rows 1 2 3 4 5 7 10; order; parallel; steps 1 11
+      {"matmul", {}, matmul_workload(19, 37, 11, true, true, false, false), 3 * 2 * 7 * 2 * 3 * 2},
+      // vectors 1 2; pack; rows 1 … 10 of 90; order; parallel; steps 1 2 3 4 6 12
       {"matmul", {}, conv_workload({.h = 9, .w = 10, .ic = 12, .oc = 20, .kernel = 1, .padding = 0}), 0},
       {"batched_matmul", {}, batched_matmul_workload(3, 10, 20, 7, false), 0},
       {"conv1d", {}, conv_of({21}, 4, 20, 3), 0},
