@@ -1,10 +1,12 @@
 #include "tune/template/template.h"
+#include "tune/template/draw.h"
 
 #include <set>
 
 #include "schedule/primitives/reorder.h"
 #include "schedule/testing.h"
 #include "tune/sketch/test_programs.h"
+#include "tune/template/draw.h"
 
 namespace fettle {
 namespace {
@@ -82,6 +84,28 @@ TEST(Template, EnumerationMeetsTheConstraints) {
   int64_t few = 0;
   space->enumerate([&](int64_t, const Config&) { return ++few < 7; });
   EXPECT_EQ(few, 7);
+}
+
+// What a search asks for by changing one decision of a point may not go together with the others.
+TEST(Template, WhatDoesNotGoTogetherBecomesAPointNearby) {
+  const auto space = config_space(kEverything, testing::matmul(6, 8, 4));
+  ASSERT_OK(space);
+  Config config(space->knobs().size(), 0);
+  const auto index_of = [&](const char* name) {
+    return static_cast<size_t>(std::ranges::find(space->knobs(), name, &Knob::name) - space->knobs().begin());
+  };
+  config[index_of("tile_y")] = 4;  // 6 rows of
+  for (size_t& x = config[index_of("tile_x")]; space->allows(config);) ++x;
+  const DecisionMap asked = space->decisions(config);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto drawn = draw_config(*space, &asked, seed, "test");
+    ASSERT_OK(drawn);
+    EXPECT_TRUE(space->allows(*drawn));
+    int changed = 0;
+    for (size_t k = 0; k < config.size(); ++k) changed += (*drawn)[k] != config[k] ? 1 : 0;
+    EXPECT_GE(changed, 1);
+    EXPECT_LE(changed, 3);
+  }
 }
 
 TEST(Template, EachConfigurationComputesTheSame) {

@@ -8,6 +8,7 @@
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 #include "tune/template/template_def.h"
+#include "tune/template/tiling_knobs.h"
 
 namespace fettle {
 namespace {
@@ -212,6 +213,82 @@ TEST(Templates, OneSpaceOfAllThatMatch) {
     EXPECT_EQ(to_text(again->trace()), to_text(s->trace()));  // decisions say it all
   }
   EXPECT_EQ(which.size(), templates_for(func).size());
+}
+
+// The choices of one knob, as a constraint sees them.
+std::vector<Decision> values_of(const ConfigSpace& space, const std::string& name) {
+  const auto knob = std::ranges::find(space.knobs(), name, &Knob::name);
+  return knob == space.knobs().end() ? std::vector<Decision>() : knob->values;
+}
+
+TEST(Templates, RowCutsAreTheLowestOfEachNumberOfTiles) {
+  using Cuts = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(row_cuts(19, 16), (Cuts{{19, 1}, {10, 2}, {7, 3}, {5, 4}, {4, 5}, {3, 7}, {2, 10}}));
+  EXPECT_EQ(row_cuts(3, 16), (Cuts{{3, 1}, {2, 2}, {1, 3}}));
+  EXPECT_EQ(row_cuts(1, 16), (Cuts{{1, 1}}));
+}
+
+// Strips are as many rows of tiles each, of F(4x4) or of F(2x2): 18 outputs are 5 or 9 rows.
+TEST(Templates, FilteredInStrips) {
+  const Func func = testing::conv_workload({.h = 18, .w = 13, .ic = 17, .oc = 37, .epilogue = true});
+  const Template made = as_template(*find_template("conv2d_winograd"));
+  const auto space = config_space(made, func, avx512());
+  ASSERT_OK(space);
+  EXPECT_EQ(values_of(*space, "outputs"), (std::vector<Decision>{{4}, {2}}));
+  EXPECT_EQ(values_of(*space, "strip"), (std::vector<Decision>{{0}, {1}, {3}}));
+  std::set<std::pair<int64_t, int64_t>> together;
+  std::map<int64_t, std::set<int64_t>> rows;
+  space->enumerate([&](int64_t, const Config& config) {
+    const ConfigView v(*space, config);
+    together.emplace(v["outputs"][0], v["strip"][0]);
+    rows[v["outputs"][0]].insert(v["rows"][0]);
+    return true;
+  });
+  EXPECT_EQ(together, (std::set<std::pair<int64_t, int64_t>>{{4, 0}, {4, 1}, {2, 0}, {2, 1}, {2, 3}}));
+  EXPECT_EQ(rows[4], (std::set<int64_t>{1, 2, 4}));        // of 4 tiles in a row
+  EXPECT_EQ(rows[2], (std::set<int64_t>{1, 2, 3, 4, 7}));  // of 7
+  // In a strip, the tiles, the products and the outputs are in one parallel loop.
+  const auto config = fallback_config(*space, {{"outputs", {2}}, {"strip", {3}}, {"parallel", {1}}});
+  ASSERT_OK(config);
+  const auto s = apply_template(made, func, *space, *config, avx512());
+  ASSERT_OK(s);
+  const std::string text = to_text(s->func());
+  const size_t parallel = text.find("parallel");
+  ASSERT_NE(parallel, std::string::npos) << text;
+  EXPECT_EQ(text.find("parallel", parallel + 1), std::string::npos) << text;
+  for (const char* block : {"block O_tiles(", "block O_product(", "block Y("})
+    EXPECT_GT(text.find(block), parallel) << block << "\n" << text;
+}
+
+// Rows of an image without windows lie one behind the other: one loop.
+TEST(Templates, PixelsAreRowsOfAProduct) {
+  const Func func = testing::conv_workload({.h = 9, .w = 10, .ic = 12, .oc = 20, .kernel = 1, .padding = 0});
+  const auto space = config_space(as_template(*find_template("matmul")), func, avx512());
+  ASSERT_OK(space);
+  std::vector<Decision> cuts;
+  for (const Knob& knob : space->knobs())
+    if (knob.name.starts_with("tile_")) {
+      EXPECT_TRUE(cuts.empty());
+      cuts = knob.values;
+    }
+  const auto expected = row_cuts(90, 10);
+  EXPECT_EQ(cuts, std::vector<Decision>(expected.begin(), expected.end()));
+}
+
+// Two rows at a time have each its sums, before what both of them are used for.
+TEST(Templates, RowsInPairsAndRuns) {
+  const Func func = testing::layer_norm_workload(67, 300);
+  const Template made = as_template(*find_template("layer_norm"));
+  const auto space = config_space(made, func, avx512());
+  ASSERT_OK(space);
+  EXPECT_EQ(values_of(*space, "runs"), (std::vector<Decision>{{0}, {2}, {4}, {8}, {16}, {32}}));
+  EXPECT_EQ(values_of(*space, "rows"), (std::vector<Decision>{{1}, {2}}));
+  space->enumerate([&](int64_t, const Config& config) {
+    const ConfigView v(*space, config);
+    EXPECT_TRUE(v["runs"][0] == 0 || v["parallel"][0] != 0);
+    EXPECT_TRUE(v["rows"][0] == 2 || v["interleaved"][0] == 0);
+    return true;
+  });
 }
 
 TEST(Templates, FallbackIsNearestToWhatIsPreferred) {
