@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "schedule/dataflow.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_inline.h"
@@ -111,7 +112,7 @@ struct Tiling {
   TilingRoles roles;
   int64_t lanes = 1, vectors = 1;
   std::string row_knob, second_knob;
-  bool flat = false;
+  bool flat = false, packed = false;
 
   Schedule& schedule() const { return t.schedule(); }
   std::string knob(const std::string& name) const { return name + which.suffix; }
@@ -120,6 +121,8 @@ struct Tiling {
 
   std::optional<size_t> second_row() const;
   Result<bool> pack();
+  bool panels_are_far() const;
+  Result<> ask_ahead(LoopRef panels);
   Result<Loops> cut_rows(LoopRef loop, std::string& name, int64_t most, Tail tail);
   Result<Loops> unroll_steps(Loops reduce);
   Result<LoopRef> whole_rows(const Loops& loops) const;
@@ -152,7 +155,8 @@ Result<bool> Tiling::pack() {
   if (!which.pack || !roles.panel) return false;
   const AccessPattern& load = structure.loads[*roles.panel];
   if (load.dimension_of(structure.vars[roles.vector]) < 0) return false;
-  FETTLE_TRY(const int64_t packed, t.define_knob(knob("pack"), {0, 1}));
+  FETTLE_TRY(const int64_t chosen, t.define_knob(knob("pack"), {0, 1}));
+  packed = chosen != 0;
   if (!packed) return false;
   Schedule& s = schedule();
   FETTLE_TRY(const Stmt stmt, s.block(block));
@@ -164,6 +168,24 @@ Result<bool> Tiling::pack() {
   FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .index_map = map}));
   if (!roles.panel_is_constant) FETTLE_TRY_VOID(fill_in_vectors(s, panels, lanes));
   return roles.vector_loads.size() == 1;
+}
+
+bool Tiling::panels_are_far() const {
+  if (!which.pack || !roles.panel || !roles.panel_is_constant) return false;
+  if (which.prefetch) return *which.prefetch;
+  const Buffer& read = structure.loads[*roles.panel].buffer;
+  int64_t bytes = read->dtype.element_bytes();
+  for (const Expr& extent : read->shape) bytes *= as_int(extent) ? *as_int(extent) : 1;
+  const auto target = target_or_usual(schedule());
+  return target->caches.size() > 1 && bytes > target->caches[1].size_bytes;
+}
+
+// Where the loop over panels has not become part of a parallel one.
+Result<> Tiling::ask_ahead(LoopRef panels) {
+  if (!panels_are_far()) return {};
+  FETTLE_TRY(const int64_t ahead, t.define_knob(knob("prefetch"), {0, 1}));
+  if (!ahead || !packed || !schedule().loop(panels)) return {};
+  return annotate(schedule(), {.target = panels, .key = "prefetch", .value = 1});
 }
 
 // The loop over rows: those of an image, or of all that lie one behind the other.
@@ -329,6 +351,7 @@ Result<> Tiling::run() {
   s = std::move(ctx.schedule);
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
   FETTLE_TRY_VOID(share_out(outer));
+  FETTLE_TRY_VOID(ask_ahead(columns[0]));
   fit_registers(target->vector_registers);
   return {};
 }

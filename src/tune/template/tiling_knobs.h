@@ -2,6 +2,7 @@
 // Parts that templates are made of: a register tile with its knobs, plain nests, and producers that are inlined.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,11 @@ struct TileKnobs {
   bool unroll_windows = true;  // a knob "unroll_…" for each loop of the reduction of at most 8 iterations, but one
   bool unroll_steps = true;    // a knob "steps", where the reduction is one loop: so many of its steps unrolled
   int64_t max_rows = 16;
-  std::string suffix;         // of the knobs' names, where a program has several tiles
-  int most_parallel = 2;      // a knob "parallel": so many of the outermost loops, together; 0: no knob, none
+  std::string suffix;     // of the knobs' names, where a program has several tiles
+  int most_parallel = 2;  // a knob "parallel": so many of the outermost loops, together; 0: no knob, none
+  // A knob "prefetch": the next panel is asked for early; where panels of constants are larger than the second-level cache,
+  // if nothing is said.
+  std::optional<bool> prefetch;
   std::vector<int64_t> rows;  // choices of a knob "rows" that stands for "tile_…", where the extent is a choice, too
   size_t shared = 0;          // so many of the outermost loops enclose other blocks, too, and stay as they are
   std::string constant;       // a buffer that is made of constants, and as good as one

@@ -57,10 +57,16 @@ int64_t tiles_of(int64_t extent, int64_t outputs) { return (extent + outputs - 1
 // What the knobs are, and which of them go together.
 struct Choices {
   int64_t height = 0, width = 0;           // of the output
+  int64_t channels = 1;                    // in times out
   std::vector<int64_t> strips, tile_rows;  // rows of tiles; tiles in the product's register tile
 
   static Choices of(int64_t height, int64_t width);
   void constrain(TemplateContext& t) const;
+  // Those of F(4x4), beyond the second-level cache.
+  bool weights_are_far(const Schedule& s) const {
+    const auto target = target_or_usual(s);
+    return target->caches.size() > 1 && 36 * 4 * channels > target->caches[1].size_bytes;
+  }
 };
 
 Choices Choices::of(int64_t height, int64_t width) {
@@ -70,8 +76,8 @@ Choices Choices::of(int64_t height, int64_t width) {
     for (int64_t strip = 1; strip < tiles_of(height, m); ++strip)
       if (tiles_of(height, m) % strip == 0) strips.insert(strip);
   found.strips.assign(strips.begin(), strips.end());
-  constexpr int64_t kMostRows = 16;
-  for (int64_t rows = 1; rows <= std::min(kMostRows, tiles_of(width, kFilterOutputs[0])); ++rows)
+  constexpr int64_t kMostRows = 16, m = kFilterOutputs[0];
+  for (int64_t rows = 1; rows <= std::min(kMostRows, tiles_of(height, m) * tiles_of(width, m)); ++rows)
     found.tile_rows.push_back(rows);
   return found;
 }
@@ -82,8 +88,9 @@ void Choices::constrain(TemplateContext& t) const {
     const int64_t rows = tiles_of(h, v["outputs"][0]), strip = v["strip"][0];
     return strip == 0 || (strip < rows && rows % strip == 0);
   });
-  t.constrain("register tiles are as low as their number allows", [w](const ConfigView& v) {
-    const int64_t tiles = tiles_of(w, v["outputs"][0]), rows = v["rows"][0];
+  t.constrain("register tiles are as low as their number allows", [h, w](const ConfigView& v) {
+    const int64_t m = v["outputs"][0], rows = v["rows"][0];
+    const int64_t tiles = tiles_of(w, m) * (v["strip"][0] == 0 ? tiles_of(h, m) : 1);
     return rows <= tiles && tiles_of(tiles, tiles_of(tiles, rows)) == rows;
   });
 }
@@ -107,6 +114,7 @@ Result<> in_strips(TemplateContext& t, const MinimalFiltering& convolution, cons
   const BlockNode* weights = find_block(func->body, parts.weights);
   FETTLE_TRY_VOID(tile_with_knobs(t, parts.product,
                                   {.most_parallel = 0,
+                                   .prefetch = choices.weights_are_far(s),
                                    .rows = choices.tile_rows,
                                    .shared = placed.around.size(),
                                    .constant = weights->writes[0].buffer->name}));
@@ -129,7 +137,11 @@ Result<> body(TemplateContext& t) {
   const std::vector<Expr>& shape = kind->structure.store.buffer->shape;
   const int64_t *height = as_int(shape[convolution->height]), *width = as_int(shape[convolution->width]);
   if (!height || !width) return fail(ErrorCode::E230, "an image of no constant size");
-  return in_strips(t, *convolution, Choices::of(*height, *width));
+  Choices choices = Choices::of(*height, *width);
+  const int64_t* out = as_int(shape.back());
+  choices.channels = out ? *out : 1;
+  for (const size_t channel : kind->channels) choices.channels *= kind->structure.extents[channel];
+  return in_strips(t, *convolution, choices);
 }
 
 }  // namespace
