@@ -68,14 +68,14 @@ TEST(ScheduleRules, AutoInlineKeepsAPaddingOrInlinesIt) {
   ASSERT_OK(kept);
   ASSERT_EQ(kept->size(), 1u);
   EXPECT_NE(find_block(kept->front().func()->body, "padded"), nullptr);
-  const auto both = auto_inline({.paddings = true}).apply(c, start(func, c), "padded");
+  const auto both = auto_inline({.operands = true}).apply(c, start(func, c), "padded");
   ASSERT_OK(both);
   ASSERT_EQ(both->size(), 2u);
   EXPECT_NE((*both)[0].func()->body.get(), (*both)[1].func()->body.get());
   EXPECT_NE(find_block((*both)[0].func()->body, "padded"), nullptr);
   EXPECT_EQ(find_block((*both)[1].func()->body, "padded"), nullptr);
   EXPECT_TRUE(testing::same_result(func, (*both)[1].func()));
-  const auto other = auto_inline({.paddings = true}).apply(c, start(func, c), "O");
+  const auto other = auto_inline({.operands = true}).apply(c, start(func, c), "O");
   ASSERT_OK(other);
   EXPECT_EQ(other->size(), 1u);
 }

@@ -13,7 +13,7 @@ std::vector<ScheduleRule> cpu_rules(const std::vector<const char*>& intrinsics) 
                                      rows_in_lanes(),
                                      apply_custom_rule(),
                                      inline_constant_scalars(),
-                                     auto_inline({.paddings = true}),
+                                     auto_inline({.operands = true}),
                                      add_rfactor()};
   for (const char* intrinsic : intrinsics) rules.push_back(multi_level_tiling_with_intrin(intrinsic));
   rules.push_back(multi_level_tiling());

@@ -68,9 +68,10 @@ struct AutoInlineOptions {
   bool into_consumer = true;
   /// Only what keeps the order of its elements, selects nothing and calls nothing costly (is_strict_inlinable).
   bool strict = true;
-  /// A padding stays, or is computed where it is read, each as likely: two alternatives. Guards in the innermost loop are
-  /// dear; these fall away where sums are in registers (tune/sketch/guarded_taps.h).
-  bool paddings = false;
+  /// A padding, or what a product reads over and over (is_operand_of_product), stays or is computed where it is read, each
+  /// as likely: two alternatives. Arithmetic and guards in the innermost loop are dear; a padding's fall away where sums are in registers
+  /// (tune/sketch/guarded_taps.h).
+  bool operands = false;
 };
 /// A block is computed where it is read; or where what it reads is written.
 ScheduleRule auto_inline(AutoInlineOptions options = {});

@@ -110,6 +110,22 @@ bool has_data_reuse(const Func& func, const BlockNode& block) {
   return lacking >= 2 || (lacking == 1 && is_reduction(block, func.root()));
 }
 
+bool is_operand_of_product(const Func& func, const BlockNode& block) {
+  const StoreNode* store = single_store(block);
+  if (!store || block.init || block.writes.size() != 1) return false;
+  const ExprKind kind = store->value.kind();
+  if (kind == ExprKind::kLoad || kind == ExprKind::kCast) return false;
+  const auto readers = consumers_of(func.root(), block.writes[0].buffer.get());
+  return !readers.empty() && std::ranges::all_of(readers, [&](const BlockNode* reader) {
+    return reader->init && has_data_reuse(func, *reader);
+  });
+}
+
+bool is_always_inlined(const Func& func, const BlockNode& block, const Target* target) {
+  if (!is_strict_inlinable(func, block) || is_param(func, block.writes[0].buffer.get())) return false;
+  return (target && target->has_threads()) || !is_operand_of_product(func, block);
+}
+
 const BlockNode* fusible_consumer(const Func& func, const BlockNode& block) {
   if (block.writes.size() != 1) return nullptr;
   const BufferNode* buffer = block.writes[0].buffer.get();

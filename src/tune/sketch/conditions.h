@@ -3,6 +3,7 @@
 // (Zheng et al.: Ansor, OSDI 2020, section 4.1 and table 1.)
 
 #include "ir/func.h"
+#include "target/target.h"
 
 namespace fettle {
 
@@ -19,6 +20,14 @@ bool is_padding(const BlockNode& block);
 /// of extent > 1 (of matmul, A lacks j and B lacks i), or one load of a reduction does (a depthwise convolution's
 /// weights lack its pixels).
 bool has_data_reuse(const Func& func, const BlockNode& block);
+
+/// What it computes is read by reductions that use it again (has_data_reuse): a padding, or arithmetic on each element.
+/// Where it is inlined, it is worked out again for every tile of lanes, in the innermost loop.
+///   P[i, j] = E[i, j] / T[i]; Y[i, c] += P[i, j] * V[j, c]
+bool is_operand_of_product(const Func& func, const BlockNode& block);
+/// Strictly inlinable, no parameter, and, but on a target with threads, no operand of a product: for those it is a
+/// decision. (A departure from the paper, whose rule 2 inlines them all.)
+bool is_always_inlined(const Func& func, const BlockNode& block, const Target* target);
 
 /// Exactly one block reads what `block` writes, and reads it element by element: of the same domain, without a
 /// reduction of its own. Returns it, or null.

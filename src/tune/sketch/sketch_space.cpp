@@ -159,17 +159,14 @@ class SketchSpace : public Space {
     std::set<std::string> placed;
     while (const auto movable = next_movable(s.func(), placed)) {
       const std::string& block = *movable;
-      std::map<int64_t, double> points;  // by the place of this block, the ones before being where they are
-      for (const Structure& structure : derived.structures)
-        if (structure.sketch == static_cast<size_t>(sketch) && structure.places.size() > places.size() &&
-            std::equal(places.begin(), places.end(), structure.places.begin()))
-          points[structure.places[places.size()]] += structure.points;
-      if (points.empty()) return fail(ErrorCode::E235, "no place for " + block, "sketch_space");
+      FETTLE_TRY(const auto weights, options_.equally_likely == EquallyLikely::kChoices
+                                         ? Result<std::map<int64_t, double>>(likely_places(s.func(), block))
+                                         : counted_places(derived, static_cast<size_t>(sketch), places, block));
       std::vector<int64_t> candidates;
       std::vector<double> place_weights;
-      for (const auto& [place, count] : points) {
+      for (const auto& [place, weight] : weights) {
         candidates.push_back(place);
-        place_weights.push_back(count);
+        place_weights.push_back(weight);
       }
       s.set_address_prefix("location");
       FETTLE_TRY(const int64_t place, choose(s, block, candidates, place_weights));
@@ -228,17 +225,13 @@ class SketchSpace : public Space {
         spatial.back() = unit.back();
         unit.pop_back();
       }
-      std::vector<IntRef> sizes;
+      std::vector<LoopRef> parts;
       if (is_beside_tiles(before, *node)) {
         const int64_t inner = widest_part(rounded, register_lanes, options_.max_vector_lanes);
-        sizes = {rounded / inner, inner};
+        FETTLE_TRY(parts, split(s, {.loop = spatial.back(), .factors = {rounded / inner, inner}}));
       } else {
-        FETTLE_TRY(const auto drawn,
-                   sample_perfect_tile(
-                       s, {.loop = spatial.back(), .n = 2, .max_innermost = options_.max_vector_lanes, .name = name}));
-        sizes = {drawn[0], drawn[1]};
+        FETTLE_TRY(parts, draw_lanes(s, spatial.back(), name, rounded, register_lanes));
       }
-      FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = spatial.back(), .factors = sizes}));
       if (!unit.empty()) {
         FETTLE_TRY(parts[0], fuse(s, {.loops = {unit[0], parts[0]}}));
       }
@@ -249,6 +242,24 @@ class SketchSpace : public Space {
       FETTLE_TRY_VOID(reorder(s, {.loops = order}));
     }
     return {};
+  }
+
+  // Two parts of a block's last loop, the inner one for lanes: a number of whole vectors, where those divide the loop.
+  Result<std::vector<LoopRef>> draw_lanes(Schedule& s, LoopRef loop, const std::string& name, int64_t extent,
+                                          int64_t lanes) const {
+    if (extent <= lanes || extent % lanes != 0 || lanes > options_.max_vector_lanes) {
+      FETTLE_TRY(
+          const auto drawn,
+          sample_perfect_tile(s, {.loop = loop, .n = 2, .max_innermost = options_.max_vector_lanes, .name = name}));
+      return split(s, {.loop = loop, .factors = {drawn[0], drawn[1]}});
+    }
+    FETTLE_TRY(const std::vector<LoopRef> vectors, split(s, {.loop = loop, .factors = {extent / lanes, lanes}}));
+    FETTLE_TRY(const auto drawn,
+               sample_perfect_tile(
+                   s, {.loop = vectors[0], .n = 2, .max_innermost = options_.max_vector_lanes / lanes, .name = name}));
+    FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = vectors[0], .factors = {drawn[0], drawn[1]}}));
+    FETTLE_TRY(parts[1], fuse(s, {.loops = {parts[1], vectors[1]}}));
+    return parts;
   }
 
   // What may be computed elsewhere: alone in its nest, without reuse of data (which is tiled), and read by others.
@@ -289,6 +300,29 @@ class SketchSpace : public Space {
       const int64_t* extent = as_int(common[i]->extent);
       if (!extent || *extent != 1) places.push_back(static_cast<int64_t>(i));
     }
+    return places;
+  }
+
+  // The places of a block that structures have where those before are chosen, and how many points each leads to.
+  static Result<std::map<int64_t, double>> counted_places(const Derived& derived, size_t sketch, const Places& before,
+                                                          const std::string& block) {
+    std::map<int64_t, double> points;
+    for (const Structure& structure : derived.structures)
+      if (structure.sketch == sketch && structure.places.size() > before.size() &&
+          std::equal(before.begin(), before.end(), structure.places.begin()))
+        points[structure.places[before.size()]] += structure.points;
+    if (points.empty()) return fail(ErrorCode::E235, "no place for " + block, "sketch_space");
+    return points;
+  }
+
+  // All that it may have, each as likely; of what a product reads, being inlined is, staying and being under a loop.
+  static std::map<int64_t, double> likely_places(const Func& func, const std::string& name) {
+    const BlockNode& block = *find_block(func->body, name);
+    const Places loops = places_of(func, name);
+    std::map<int64_t, double> places{{kStay, 1.0}};
+    if (!block.init && !is_row_total(block)) places[kInline] = 1.0;
+    const bool operand = is_padding(block) || is_operand_of_product(func, block);
+    for (const int64_t loop : loops) places[loop] = operand ? 1.0 / static_cast<double>(loops.size()) : 1.0;
     return places;
   }
 
@@ -410,25 +444,16 @@ class SketchSpace : public Space {
     FETTLE_TRY(Derivation derivation, derive_sketches(start.func(), derive));
     made.sketches = std::move(derivation.sketches);
     for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
-    if (options_.equally_likely == EquallyLikely::kChoices) weigh_choices_alike(made);
+    if (options_.equally_likely == EquallyLikely::kChoices) weigh_sketches_alike(made);
     weigh_computations_alike(made);
     if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
     return latest_ = &derived_.emplace(hash, std::move(made))->second;
   }
 
-  // Each sketch counts as one point, each of its places as an equal share of what the places before have.
-  static void weigh_choices_alike(Derived& derived) {
-    std::map<std::pair<size_t, Places>, std::set<int64_t>> next;  // by the sketch and the places before
-    for (const Structure& s : derived.structures)
-      for (size_t n = 0; n < s.places.size(); ++n)
-        next[{s.sketch, Places(s.places.begin(), s.places.begin() + static_cast<std::ptrdiff_t>(n))}].insert(
-            s.places[n]);
-    for (Structure& s : derived.structures) {
-      s.points = 1;
-      for (size_t n = 0; n < s.places.size(); ++n)
-        s.points /= static_cast<double>(
-            next.at({s.sketch, Places(s.places.begin(), s.places.begin() + static_cast<std::ptrdiff_t>(n))}).size());
-    }
+  // Each sketch counts as one point.
+  static void weigh_sketches_alike(Derived& derived) {
+    std::set<size_t> seen;
+    for (Structure& s : derived.structures) s.points = seen.insert(s.sketch).second ? 1 : 0;
   }
 
   // Points become shares of their computation's.
@@ -445,9 +470,10 @@ class SketchSpace : public Space {
   // few.
   void find_structures(Derived& derived, const std::shared_ptr<const Target>& target, size_t sketch) const {
     constexpr uint64_t kSizes = 6;
-    constexpr size_t kMany = 32;  // structures: then further sizes find few that are new
+    // Structures, from which on further sizes find few that are new. Where choices are drawn one will do.
+    const size_t many = options_.equally_likely == EquallyLikely::kChoices ? 1 : 32;
     std::set<Places> seen;
-    for (uint64_t seed = 0; seed < kSizes && seen.size() < kMany; ++seed) {
+    for (uint64_t seed = 0; seed < kSizes && seen.size() < many; ++seed) {
       Schedule s(derived.workload, seed);
       s.set_target(target);
       if (!derived.bound && !split_rows_into_lanes(s, derived.threads)) continue;
@@ -464,7 +490,10 @@ class SketchSpace : public Space {
     };
     std::vector<State> open;
     open.push_back({std::move(start), {}, {}});
-    while (!open.empty() && derived.structures.size() < options_.max_structures) {
+    const bool one = options_.equally_likely == EquallyLikely::kChoices;
+    // What a sketch leaves of its share is for those that follow.
+    const size_t most = std::max<size_t>(1, options_.max_structures * (sketch + 1) / derived.sketches.size());
+    while (!open.empty() && derived.structures.size() < most && !(one && !seen.empty())) {
       auto [s, places, placed] = std::move(open.back());
       open.pop_back();
       if (const auto movable = next_movable(s.func(), placed)) {

@@ -22,12 +22,15 @@ ScheduleRule auto_inline(AutoInlineOptions options) {
               if (std::ranges::any_of(readers, [](const BlockNode* reader) { return is_scheduled(*reader); }))
                 return std::vector{s};
             }
-            if (options.into_consumer && (!options.strict || is_strict_inlinable(func, node))) {
+            const bool operand =
+                options.operands &&
+                (is_padding(node) || (is_strict_inlinable(func, node) && is_operand_of_product(func, node)));
+            if (options.into_consumer && !operand && (!options.strict || is_strict_inlinable(func, node))) {
               Schedule inlined = s;
               FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
               if (compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
             }
-            if (options.paddings && is_padding(node)) {
+            if (operand) {
               Schedule inlined = s;
               FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
               if (compute_inline(inlined, {.block = block})) return std::vector{s, std::move(inlined)};

@@ -1,6 +1,5 @@
 #include "tune/sketch/rules/always_inline.h"
 
-#include "schedule/dataflow.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
 #include "tune/sketch/conditions.h"
@@ -10,8 +9,7 @@ namespace {
 
 bool applies(const SketchState& state) {
   const BlockNode* block = state.block();
-  return block && is_strict_inlinable(state.schedule.func(), *block) &&
-         !is_param(state.schedule.func(), block->writes[0].buffer.get());
+  return block && is_always_inlined(state.schedule.func(), *block, state.options->target.get());
 }
 
 Result<std::vector<SketchState>> apply(const SketchState& state) {

@@ -1,6 +1,5 @@
 #include "tune/sketch/rules/skip.h"
 
-#include "schedule/dataflow.h"
 #include "tune/sketch/conditions.h"
 
 namespace fettle {
@@ -8,8 +7,7 @@ namespace {
 
 bool can_be_inlined(const SketchState& state) {
   const BlockNode* block = state.block();
-  if (!block || !is_strict_inlinable(state.schedule.func(), *block)) return false;
-  return !is_param(state.schedule.func(), block->writes[0].buffer.get());
+  return block && is_always_inlined(state.schedule.func(), *block, state.options->target.get());
 }
 
 }  // namespace
