@@ -29,7 +29,7 @@ class BorrowedSpace : public Space {
 const std::vector<SearchMode>& search_modes() {
   static const std::vector<SearchMode> modes = {
       {"autotvm", "template", "annealing", 64, true, "autotvm_itervar_rank"},
-      {"ansor", "drawn-sketches", "ansor", 64, true, "statements"},
+      {"ansor", "drawn-sketches", "ansor", 64, true, "statements_residual"},
       {"metaschedule", "metaschedule", "metaschedule", 64, true},
       {"fourth", "rules", "evolutionary"},
       {"random", "rules", "random"},
@@ -45,7 +45,7 @@ std::optional<SearchMode> find_mode(const std::string& name) {
   const std::string rest = name.substr(colon + 1);
   const size_t second = rest.find(':');
   SearchMode mode{.name = name, .space = name.substr(0, colon), .strategy = rest.substr(0, second)};
-  if (mode.strategy == "ansor") mode.cost_model = "statements";
+  if (mode.strategy == "ansor") mode.cost_model = "statements_residual";
   if (second != std::string::npos) mode.cost_model = rest.substr(second + 1);
   mode.as_published = mode.space != "rules";
   if (mode.as_published) mode.batch = 64;

@@ -123,7 +123,7 @@ TEST(SearchModes, AreFoundAndMakePoints) {
   ASSERT_TRUE(find_mode("drawn-sketches:random"));
   ASSERT_TRUE(find_mode("sketches:random"));
   EXPECT_EQ(find_mode("sketches:random")->cost_model, "trees");
-  EXPECT_EQ(find_mode("sketches:ansor")->cost_model, "statements");
+  EXPECT_EQ(find_mode("sketches:ansor")->cost_model, "statements_residual");
   EXPECT_EQ(find_mode("template:annealing:autotvm_knob")->cost_model, "autotvm_knob");
   const auto target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());
   for (const SearchMode& mode : search_modes()) {

@@ -61,7 +61,10 @@ std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed, Loss loss = Loss::k
 /// is their sum, which is to be its throughput relative to the best known of its workload, with errors weighted by that
 /// throughput. What has no rows of statements is predicted as predicted_seconds. Predictions are times of a workload
 /// whose best is known; for others they rank only.
-std::unique_ptr<CostModel> make_statement_trees(uint64_t seed);
+/// kPrediction, which is ours: the boosting begins not at zero but at k / predicted_seconds, k by least squares over what is
+/// measured of the workload. What nothing is known of then ranks as it is predicted, not as the mean of what is.
+enum class ScoreStart : uint8_t { kZero, kPrediction };
+std::unique_ptr<CostModel> make_statement_trees(uint64_t seed, ScoreStart start = ScoreStart::kZero);
 /// AutoTVM's model (NeurIPS 2018, section 3.2): boosted trees give each candidate, by its row of this kind, a score that
 /// is to be its throughput relative to the best known of its workload (kRegression), or higher for the faster one of
 /// two of a workload (kRank). What was loaded is the global model of section 4; what is measured after that trains a

@@ -21,12 +21,13 @@ constexpr size_t kLeastPrograms = 8;  // with fewer, nothing is learned
 constexpr size_t kMostPrograms = 4096;
 constexpr int kRounds = 100;
 constexpr double kLeastScore = 0.01;  // 100 times slower than the best
+constexpr double kMostPrior = 1.5;    // what is predicted to be faster than anything measured
 
-std::string title() { return fmt::format("fettle statement trees 1, {} features", kStoreFeatures); }
+std::string title() { return fmt::format("fettle statement trees 2, {} features", kStoreFeatures); }
 
 class StatementTrees : public CostModel {
  public:
-  explicit StatementTrees(uint64_t seed) : seed_(seed) {}
+  StatementTrees(uint64_t seed, ScoreStart start) : seed_(seed), start_(start) {}
   std::string name() const override { return "statement trees"; }
 
   Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) override {
@@ -35,7 +36,8 @@ class StatementTrees : public CostModel {
       const CandidateFeatures& c = candidates[i];
       if (c.stores.empty()) continue;
       const double time = seconds[i] > 0 ? seconds[i] : std::numeric_limits<double>::infinity();
-      programs_.push_back({c.workload, c.stores, time});
+      const bool predicted = std::isfinite(c.predicted_seconds) && c.predicted_seconds > 0;
+      programs_.push_back({c.workload, c.stores, time, predicted ? c.predicted_seconds : 0});
       note_best(programs_.back());
     }
     if (programs_.size() > kMostPrograms)
@@ -44,7 +46,7 @@ class StatementTrees : public CostModel {
     return {};
   }
 
-  bool asks_prediction() const override { return !booster_; }
+  bool asks_prediction() const override { return !booster_ || start_ == ScoreStart::kPrediction; }
   bool can_rank() const override { return static_cast<bool>(booster_); }
 
   std::vector<double> predict(std::span<const CandidateFeatures> candidates) override {
@@ -55,10 +57,11 @@ class StatementTrees : public CostModel {
       rows.push_back(&c.stores);
     }
     if (!booster_) return result;
-    const std::vector<double> scores = scores_of(rows);
+    std::vector<double> scores = scores_of(rows);
     for (size_t i = 0; i < result.size(); ++i) {
       if (rows[i]->empty()) continue;
       const auto best = best_s_.find(candidates[i].workload);
+      scores[i] += prior(candidates[i].predicted_seconds, candidates[i].workload);
       result[i] = (best == best_s_.end() ? 1.0 : best->second) / std::max(scores[i], kLeastScore);
       // Those that all count as hopeless keep an order.
       if (scores[i] < kLeastScore) result[i] *= 1 + kLeastScore - scores[i];
@@ -72,6 +75,7 @@ class StatementTrees : public CostModel {
       numbers.push_back(static_cast<double>(program.workload >> 32));
       numbers.push_back(static_cast<double>(program.workload & 0xffffffff));
       numbers.push_back(std::isfinite(program.seconds) ? program.seconds : 0);
+      numbers.push_back(program.predicted);
       numbers.push_back(static_cast<double>(program.stores.size() / kStoreFeatures));
       numbers.insert(numbers.end(), program.stores.begin(), program.stores.end());
     }
@@ -85,16 +89,18 @@ class StatementTrees : public CostModel {
       if (!std::isfinite(number)) return damaged();
     std::vector<Program> programs;
     size_t at = 1;
-    while (at + 4 <= numbers.size()) {
-      const double high = numbers[at], low = numbers[at + 1], seconds = numbers[at + 2], rows = numbers[at + 3];
-      const bool sane = high >= 0 && high < 0x1p32 && low >= 0 && low < 0x1p32 && seconds >= 0 && rows > 0 &&
-                        rows * kStoreFeatures <= static_cast<double>(numbers.size() - at - 4);
+    while (at + 5 <= numbers.size()) {
+      const double high = numbers[at], low = numbers[at + 1], seconds = numbers[at + 2], predicted = numbers[at + 3],
+                   rows = numbers[at + 4];
+      const bool sane = high >= 0 && high < 0x1p32 && low >= 0 && low < 0x1p32 && seconds >= 0 && predicted >= 0 &&
+                        rows > 0 && rows * kStoreFeatures <= static_cast<double>(numbers.size() - at - 5);
       if (!sane) return damaged();
-      at += 4;
+      at += 5;
       const auto count = static_cast<size_t>(rows) * kStoreFeatures;
       Program program{static_cast<uint64_t>(high) << 32 | static_cast<uint64_t>(low),
                       {},
-                      seconds > 0 ? seconds : std::numeric_limits<double>::infinity()};
+                      seconds > 0 ? seconds : std::numeric_limits<double>::infinity(),
+                      predicted};
       program.stores.assign(numbers.begin() + static_cast<ptrdiff_t>(at),
                             numbers.begin() + static_cast<ptrdiff_t>(at + count));
       at += count;
@@ -112,13 +118,35 @@ class StatementTrees : public CostModel {
   struct Program {
     uint64_t workload = 0;
     std::vector<float> stores;
-    double seconds = 0;  // infinity: it failed
+    double seconds = 0;    // infinity: it failed
+    double predicted = 0;  // 0: not known
   };
 
   void note_best(const Program& program) {
     if (!std::isfinite(program.seconds)) return;
     const auto [best, fresh] = best_s_.emplace(program.workload, program.seconds);
     if (!fresh) best->second = std::min(best->second, program.seconds);
+  }
+
+  // Where the boosting of a score begins: what the prediction makes of it, on the scale of the workload's measurements.
+  double prior(double predicted_s, uint64_t workload) const {
+    const auto scale = scale_.find(workload);
+    return scale == scale_.end() || predicted_s <= 0 ? 0 : std::min(scale->second / predicted_s, kMostPrior);
+  }
+
+  // Of each workload k, for which Σ y (k / predicted - y)² is least; y as in train().
+  void note_scales() {
+    scale_.clear();
+    if (start_ == ScoreStart::kZero) return;
+    std::map<uint64_t, std::pair<double, double>> sums;
+    for (const Program& program : programs_) {
+      const auto best = best_s_.find(program.workload);
+      if (program.predicted <= 0 || !std::isfinite(program.seconds) || best == best_s_.end()) continue;
+      const double y = best->second / program.seconds, x = 1 / program.predicted;
+      sums[program.workload].first += y * x * y;
+      sums[program.workload].second += y * x * x;
+    }
+    for (const auto& [workload, sum] : sums) scale_[workload] = sum.first / sum.second;
   }
 
   static Matrix make_matrix(const std::vector<float>& values) {
@@ -164,6 +192,9 @@ class StatementTrees : public CostModel {
       const auto best = best_s_.find(program.workload);
       targets.push_back(std::isfinite(program.seconds) && best != best_s_.end() ? best->second / program.seconds : 0);
     }
+    note_scales();
+    std::vector<double> priors;
+    for (const Program& program : programs_) priors.push_back(prior(program.predicted, program.workload));
     const Matrix matrix = make_matrix(values);
     const std::vector<std::pair<const char*, std::string>> params = {
         {"tree_method", "hist"}, {"max_depth", "6"},        {"eta", "0.2"},
@@ -176,7 +207,7 @@ class StatementTrees : public CostModel {
     for (const auto& [name, value] : params) check_xgboost(XGBoosterSetParam(booster_.get(), name, value.c_str()));
     std::vector<float> gradient(program_of_row.size(), 0), curvature(program_of_row.size(), 0);
     for (int round = 0; round < kRounds; ++round) {
-      std::vector<double> sums(programs_.size(), 0.0);
+      std::vector<double> sums = priors;
       if (round > 0) {
         const std::vector<float> scores = margins(matrix);
         for (size_t r = 0; r < scores.size(); ++r) sums[program_of_row[r]] += static_cast<double>(scores[r]);
@@ -193,13 +224,16 @@ class StatementTrees : public CostModel {
   }
 
   const uint64_t seed_;
+  const ScoreStart start_;
   std::vector<Program> programs_;
-  std::map<uint64_t, double> best_s_;  // by workload
+  std::map<uint64_t, double> best_s_, scale_;  // by workload
   Booster booster_;
 };
 
 }  // namespace
 
-std::unique_ptr<CostModel> make_statement_trees(uint64_t seed) { return std::make_unique<StatementTrees>(seed); }
+std::unique_ptr<CostModel> make_statement_trees(uint64_t seed, ScoreStart start) {
+  return std::make_unique<StatementTrees>(seed, start);
+}
 
 }  // namespace fettle

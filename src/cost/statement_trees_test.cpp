@@ -110,6 +110,34 @@ TEST(StatementTrees, WhatFailedIsPredictedSlow) {
   EXPECT_LT(predicted[0], predicted[1]);
 }
 
+// What no statement tells apart is ranked by its prediction, if the scores begin there, and in a model that was kept, too.
+TEST(StatementTrees, ScoresMayBeginAtThePrediction) {
+  const auto zero = make_statement_trees(1), ours = make_statement_trees(1, ScoreStart::kPrediction),
+             again = make_statement_trees(1, ScoreStart::kPrediction);
+  RandomStream stream{5};
+  Samples known, others;
+  for (int i = 0; i < 120; ++i) {
+    CandidateFeatures c;
+    c.stores.assign(kStoreFeatures, 0.0f);
+    c.stores[3] = i % 2 ? 1.0f : 0.0f;  // twice as slow as it is predicted
+    c.predicted_seconds = 1e-3 * (1 + stream.uniform());
+    Samples& samples = i < 80 ? known : others;
+    samples.seconds.push_back(3 * c.predicted_seconds * (i % 2 ? 2 : 1));
+    samples.candidates.push_back(std::move(c));
+  }
+  ASSERT_TRUE(zero->update(known.candidates, known.seconds));
+  ASSERT_TRUE(ours->update(known.candidates, known.seconds));
+  EXPECT_FALSE(zero->asks_prediction());
+  EXPECT_TRUE(ours->asks_prediction());
+  EXPECT_LT(accuracy(*zero, others), 0.8);
+  EXPECT_GT(accuracy(*ours, others), 0.95);
+  const std::string path = std::filesystem::temp_directory_path() / ("statements-" + std::to_string(getpid()));
+  ASSERT_TRUE(ours->save(path));
+  ASSERT_TRUE(again->load(path));
+  EXPECT_EQ(again->predict(others.candidates), ours->predict(others.candidates));
+  std::filesystem::remove(path);
+}
+
 TEST(StatementTrees, WithoutStatementsThePredictionStays) {
   const auto model = make_statement_trees(1);
   const Samples known = make_samples(40, 1);

@@ -106,6 +106,25 @@ TEST(SketchConditions, StrictlyInlinableIsElementwiseInOrderWithoutChoices) {
   EXPECT_FALSE(answer([&](const auto& v) { return row(floordiv(v[0] * 8 + v[1], 8)); }));        // a gather
 }
 
+// Operands of a product are not inlined by rule: what is arithmetic, but not what only moves values, nor what a sum reads.
+TEST(SketchConditions, OperandsOfProductsAreNotAlwaysInlined) {
+  const Tensor a = te::placeholder({32, 64}, kF32, "A"), b = te::placeholder({64, 48}, kF32, "B");
+  const Tensor scaled = te::compute({32, 64}, [&](const auto& v) { return a(v) * float_imm(2); }, "S");
+  const Tensor copied = te::compute({32, 64}, [&](const auto& v) { return a(v); }, "S");
+  const te::ReduceAxis k = te::reduce_axis(64, "k");
+  const auto answer = [&](const Tensor& read, bool product) {
+    const Tensor out = product ? testing::matmul_of(read, b, "C")
+                               : te::compute({32}, [&](const auto& v) { return te::sum(read(v[0], k), {k}); }, "C");
+    const Func func = te::create_func("f", product ? std::vector<Tensor>{a, b} : std::vector<Tensor>{a}, {out});
+    const BlockNode& block = *find_block(func->body, "S");
+    EXPECT_TRUE(is_strict_inlinable(func, block));
+    return is_always_inlined(func, block, nullptr);
+  };
+  EXPECT_FALSE(answer(scaled, true));
+  EXPECT_TRUE(answer(copied, true));
+  EXPECT_TRUE(answer(scaled, false));
+}
+
 TEST(SketchConditions, AConsumerThatReadsElsewhereIsNotFusible) {
   const Tensor a = te::placeholder({8, 8}, kF32, "A"), b = te::placeholder({8, 8}, kF32, "B");
   const Tensor c = testing::matmul_of(a, b, "C");

@@ -37,6 +37,7 @@ namespace fettle {
 namespace {
 
 using Places = std::vector<int64_t>;
+using PlaceWeights = std::map<int64_t, double>;
 
 /// A sketch with all its blocks' places: what is left open are sizes and annotations.
 struct Structure {
@@ -155,16 +156,15 @@ class SketchSpace : public Space {
     s.set_address_prefix("sketch_space");  // kSketchAddress
     FETTLE_TRY(const int64_t sketch, choose(s, "sketch", numbers, weights));
     FETTLE_TRY_VOID(cut(s, derived.sketches[static_cast<size_t>(sketch)], derived.bound));
+    if (!derived.bound) FETTLE_TRY_VOID(has_lanes(s.func()));
     Places places;
     std::set<std::string> placed;
     while (const auto movable = next_movable(s.func(), placed)) {
       const std::string& block = *movable;
-      FETTLE_TRY(const auto weights, options_.equally_likely == EquallyLikely::kChoices
-                                         ? Result<std::map<int64_t, double>>(likely_places(s.func(), block))
-                                         : counted_places(derived, static_cast<size_t>(sketch), places, block));
+      FETTLE_TRY(const PlaceWeights likely, weights_of_places(s, derived, static_cast<size_t>(sketch), places, block));
       std::vector<int64_t> candidates;
       std::vector<double> place_weights;
-      for (const auto& [place, weight] : weights) {
+      for (const auto& [place, weight] : likely) {
         candidates.push_back(place);
         place_weights.push_back(weight);
       }
@@ -262,6 +262,18 @@ class SketchSpace : public Space {
     return parts;
   }
 
+  // The innermost loop of a tile becomes lanes: known before the steps that follow.
+  static Result<> has_lanes(const Func& func) {
+    for (const BlockNode* block : blocks_of(func.root())) {
+      if (!has_data_reuse(func, *block)) continue;
+      const auto loops = loops_around(func, block);
+      if (loops.size() <= block->iters.size()) continue;  // not tiled
+      if (const int64_t* extent = as_int(loops.back()->extent); extent && *extent == 1)
+        return fail(ErrorCode::E235, "no lanes: one iteration", "sketch_space");
+    }
+    return {};
+  }
+
   // What may be computed elsewhere: alone in its nest, without reuse of data (which is tiled), and read by others.
   static bool is_movable(const Func& func, const BlockNode& block) {
     if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
@@ -303,10 +315,12 @@ class SketchSpace : public Space {
     return places;
   }
 
-  // The places of a block that structures have where those before are chosen, and how many points each leads to.
-  static Result<std::map<int64_t, double>> counted_places(const Derived& derived, size_t sketch, const Places& before,
-                                                          const std::string& block) {
-    std::map<int64_t, double> points;
+  // The places of a block: those that structures have where `before` are chosen, by how many points each leads to; or,
+  // where choices are equally likely, all that it may have.
+  Result<PlaceWeights> weights_of_places(const Schedule& s, const Derived& derived, size_t sketch, const Places& before,
+                                         const std::string& block) const {
+    if (options_.equally_likely == EquallyLikely::kChoices) return likely_places(s.func(), block);
+    PlaceWeights points;
     for (const Structure& structure : derived.structures)
       if (structure.sketch == sketch && structure.places.size() > before.size() &&
           std::equal(before.begin(), before.end(), structure.places.begin()))
@@ -315,11 +329,11 @@ class SketchSpace : public Space {
     return points;
   }
 
-  // All that it may have, each as likely; of what a product reads, being inlined is, staying and being under a loop.
-  static std::map<int64_t, double> likely_places(const Func& func, const std::string& name) {
+  // Each is as likely; of what a product reads, being inlined is, staying, and being under a loop.
+  static PlaceWeights likely_places(const Func& func, const std::string& name) {
     const BlockNode& block = *find_block(func->body, name);
     const Places loops = places_of(func, name);
-    std::map<int64_t, double> places{{kStay, 1.0}};
+    PlaceWeights places{{kStay, 1.0}};
     if (!block.init && !is_row_total(block)) places[kInline] = 1.0;
     const bool operand = is_padding(block) || is_operand_of_product(func, block);
     for (const int64_t loop : loops) places[loop] = operand ? 1.0 / static_cast<double>(loops.size()) : 1.0;
@@ -359,6 +373,12 @@ class SketchSpace : public Space {
       // Of a tile, what its two innermost loops walk through together is not contiguous.
       const bool tiled = has_data_reuse(s.func(), *find_block(s.func()->body, name));
       if (tiled && !inner.empty()) inner.erase(inner.begin(), inner.end() - 1);
+      // Whole vectors need no further loop: the cut had all the sizes that there are.
+      if (inner.size() > 1) {
+        FETTLE_TRY(const int64_t extent, extent_of_loops(s, {inner.back()}));
+        FETTLE_TRY(const int64_t register_lanes, lanes_of(s, block));
+        if (extent % register_lanes == 0) inner.erase(inner.begin(), inner.end() - 1);
+      }
       s.set_address_prefix("parallel");
       const int64_t least = threads > 1 && !outer.empty() ? 1 : 0;
       FETTLE_TRY(const int64_t fused, choose(s, name, from_to(least, threads > 1 ? outer.size() : 0)));
@@ -373,11 +393,19 @@ class SketchSpace : public Space {
       if (lanes > 0) {
         const std::vector<LoopRef> taken(inner.end() - lanes, inner.end());
         FETTLE_TRY(const int64_t extent, extent_of_loops(s, taken));
-        if (extent > options_.max_vector_lanes) return fail(ErrorCode::E235, "too many lanes", "sketch_space");
-        FETTLE_TRY(const LoopRef loop, fused_loop(s, taken));
         FETTLE_TRY(const int64_t register_lanes, lanes_of(s, block));
-        FETTLE_TRY_VOID(vectorize_in_registers(s, loop, register_lanes));
-        if (all.size() == static_cast<size_t>(lanes)) continue;
+        if (extent > options_.max_vector_lanes && taken.size() == 1 && !tiled) {  // a whole row, moved here
+          const Tail tail = extent % register_lanes == 0 ? Tail::kExact : Tail::kMask;
+          FETTLE_TRY(const std::vector<LoopRef> parts,
+                     split(s, {.loop = taken[0], .factors = {kInfer, register_lanes}, .tail = tail}));
+          FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
+          if (all.size() == 1) first = parts[0];
+        } else {
+          if (extent > options_.max_vector_lanes) return fail(ErrorCode::E235, "too many lanes", "sketch_space");
+          FETTLE_TRY(const LoopRef loop, fused_loop(s, taken));
+          FETTLE_TRY_VOID(vectorize_in_registers(s, loop, register_lanes));
+          if (all.size() == static_cast<size_t>(lanes)) continue;
+        }
       }
       FETTLE_TRY_VOID(vectorize_companions(s, block));
       if (fused > 0) {

@@ -176,6 +176,67 @@ TEST(SketchSpace, EverySketchIsEquallyLikelyWhereChoicesAre) {
   for (const auto& [sketch, count] : counts) EXPECT_NEAR(count, kDraws / 4, 30) << sketch[0];
 }
 
+// A padding that a convolution reads is inlined, stays, or stands under a loop: each as likely.
+TEST(SketchSpace, OperandsOfProductsHaveThreeKindsOfPlaces) {
+  const auto space = make_sketch_space({.equally_likely = EquallyLikely::kChoices});
+  const Func func = testing::conv_workload({.h = 8, .w = 8, .ic = 12, .oc = 48, .kernel = 5, .epilogue = true});
+  int inlined = 0, alone = 0;
+  constexpr int kDraws = 150;
+  for (uint64_t seed = 0; seed < kDraws; ++seed) {
+    const auto point = space->generate(func, avx512(), 2, seed, nullptr);
+    ASSERT_OK(point);
+    const BlockNode* padded = find_block(point->func()->body, "padded");
+    if (!padded)
+      ++inlined;
+    else
+      alone += blocks_under(Stmt(Ref<const StmtNode>(loops_around(point->func(), padded).front()))).size() == 1 ? 1 : 0;
+  }
+  EXPECT_NEAR(inlined, kDraws / 3, kDraws / 8);
+  EXPECT_NEAR(alone, kDraws / 3, kDraws / 8);
+}
+
+// Normalised rows that a product reads may be a block of their own, which the paper's rule 2 inlines; with their totals they
+// may be one nest, however long the rows are.
+TEST(SketchSpace, NormalisedRowsMayStayBeforeTheirProduct) {
+  const te::Tensor x = te::placeholder({16, 96}, kF32, "X"), v = te::placeholder({96, 32}, kF32, "V");
+  const te::ReduceAxis j = te::reduce_axis(96, "j"), k = te::reduce_axis(96, "k");
+  const te::Tensor total = te::compute({16}, [&](const auto& i) { return te::sum(x(i[0], j), {j}); }, "T");
+  const te::Tensor rows = te::compute({16, 96}, [&](const auto& i) { return x(i[0], i[1]) / total(i[0]); }, "P");
+  const te::Tensor y =
+      te::compute({16, 32}, [&](const auto& i) { return te::sum(rows(i[0], k) * v(k, i[1]), {k}); }, "Y");
+  const Func func = te::create_func("normalised", {x, v}, {y});
+  const auto space = make_sketch_space({.equally_likely = EquallyLikely::kChoices});
+  int inlined = 0, one_nest = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto point = space->generate(func, avx512(), 2, seed, nullptr);
+    ASSERT_OK(point);
+    if (seed < 20) {
+      EXPECT_TRUE(testing::near_result(func, point->func())) << to_text(point->trace());
+    }
+    const BlockNode *p = find_block(point->func()->body, "P"), *t = find_block(point->func()->body, "T");
+    inlined += p ? 0 : 1;
+    one_nest += p && t && loops_around(point->func(), p).front() == loops_around(point->func(), t).front() ? 1 : 0;
+  }
+  EXPECT_GT(inlined, 5);
+  EXPECT_GT(one_nest, 5);
+  EXPECT_LT(inlined + one_nest, 60);
+}
+
+// What no rule tiled has whole vectors as lanes, where its extent has such.
+TEST(SketchSpace, LanesOfWhatIsNotTiledAreWholeVectors) {
+  const Func func = testing::relu_workload(3, 7, 48);
+  const auto space = make_sketch_space();
+  std::set<Decision> cuts;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto point = space->generate(func, avx512(), 2, seed, nullptr);
+    ASSERT_OK(point);
+    for (const auto& step : point->trace().steps)
+      if (step->address.starts_with("cut/")) cuts.insert(step->decision);
+    EXPECT_TRUE(testing::same_result(func, point->func())) << to_text(point->trace());
+  }
+  EXPECT_EQ(cuts, (std::set<Decision>{{1, 3}, {3, 1}}));
+}
+
 TEST(SketchSpace, CountsOfTilesAreThoseOfTheirLists) {
   EXPECT_EQ(perfect_tile_count(12, 2, 0), 6);
   EXPECT_EQ(perfect_tile_count(12, 2, 4), 4);  // innermost 1, 2, 3, 4
