@@ -6,6 +6,7 @@
 
 #include "codegen/device/testing.h"
 #include "lower/lower.h"
+#include "schedule/dataflow.h"
 #include "schedule/edit.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/testing.h"
@@ -191,8 +192,10 @@ TEST(SketchSpace, OperandsOfProductsHaveThreeKindsOfPlaces) {
     else
       alone += blocks_under(Stmt(Ref<const StmtNode>(loops_around(point->func(), padded).front()))).size() == 1 ? 1 : 0;
   }
-  EXPECT_NEAR(inlined, kDraws / 3, kDraws / 8);
-  EXPECT_NEAR(alone, kDraws / 3, kDraws / 8);
+  // More of those that are inlined are not legal.
+  EXPECT_GT(inlined, kDraws / 6);
+  EXPECT_GT(alone, kDraws / 6);
+  EXPECT_GT(kDraws - inlined - alone, kDraws / 6);
 }
 
 // Normalised rows that a product reads may be a block of their own, which the paper's rule 2 inlines; with their totals they
