@@ -65,6 +65,11 @@ Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
       vectors.push_back(k);
       if (rows * k <= 8 || k * lanes * 8 <= total) preferred = vectors.size() - 1;
     }
+  // One chain of additions over a long row is slower than several in any case.
+  if (preferred == 2 && rows > 8) {
+    vectors.erase(vectors.begin());
+    --preferred;
+  }
   ctx.schedule.set_address_prefix("lane_reductions/" + name);
   FETTLE_TRY(const int64_t k, choose(ctx, "vectors", vectors, preferred));
   Schedule trial = ctx.schedule;

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "analysis/verify.h"
 #include "cost/atom_table.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
+#include "schedule/primitives/sample_categorical.h"
 #include "schedule/reformulation.h"
 #include "schedule/testing.h"
 #include "tune/space/algorithm.h"
@@ -194,6 +197,45 @@ TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
   EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 768)), 1);
   EXPECT_EQ(unrolls(testing::softmax_workload(128, 768)), 0);
   EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 4096)), -1);  // not offered
+}
+
+// Short rows go through the passes several at once, all of which the first-level cache keeps, and to threads in few runs.
+TEST(DefaultSchedule, TakesRowsTogether) {
+  const auto decided = [](const Func& func, int threads, const std::string& name) {
+    const auto s = default_schedule(func, avx512(), threads);
+    EXPECT_TRUE(s.has_value());
+    for (const auto& step : s->trace().steps)
+      if (step->address.ends_with("/" + name)) {
+        const auto* args = static_cast<const SampleCategoricalArgs*>(step->args.get());
+        return args->candidates[static_cast<size_t>(step->decision.front())];
+      }
+    return int64_t{-1};
+  };
+  EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "rows"), 2);
+  EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "runs"), -1);
+  EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 2, "runs"), 4);
+  EXPECT_EQ(decided(testing::layer_norm_workload(1, 768), 2, "rows"), -1);
+  EXPECT_EQ(decided(testing::softmax_workload(1536, 128), 2, "rows"), 4);
+  EXPECT_EQ(decided(testing::softmax_workload(1536, 128), 2, "runs"), 16);
+  EXPECT_EQ(decided(testing::softmax_workload(40, 6625), 2, "rows"), 1);
+  EXPECT_EQ(decided(testing::softmax_workload(40, 6625), 2, "runs"), 4);  // 16 are 14, of which one is short
+}
+
+// Rows that neither runs nor what is worked on at once divide.
+TEST(RuleSpace, OddRowsTogether) {
+  for (const Func& func : {testing::layer_norm_workload(67, 170), testing::softmax_workload(67, 170)}) {
+    std::set<std::string> seen;
+    for (uint64_t seed = 0; seed < 24; ++seed) {
+      const auto s = rule_space().generate(func, avx512(), 2, seed, nullptr);
+      ASSERT_OK(s);
+      std::string key;
+      for (const auto& [address, decision] : s->decisions())
+        if (address.ends_with("/rows") || address.ends_with("/runs")) key += std::to_string(decision.front());
+      if (seen.insert(key).second) expect_same(func, *s);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GE(seen.size(), 4u);
+  }
 }
 
 // Taps and channels that lie in one run of the weights stay two loops where windows of an image are what fills vectors.

@@ -25,15 +25,26 @@ constexpr int64_t kMostUnrolled = 16;
 /// A row of up to this many vectors stays in registers from block to block.
 constexpr int64_t kMostKept = 8;
 
+/// Less than so many elements are not worth a fork.
+constexpr int64_t kWorthThreads = 32768;
+
 struct OwnLoop {
   LoopRef loop;
   int64_t extent = 0;
   bool reduce = false;
+  bool row = false;    // of the rows that are worked on at once
   int64_t stride = 0;  // in what the block writes
 };
 
+// One block of the group.
+struct Part {
+  std::string name;
+  size_t row_iter = 0;  // its iterator that is the last of the rows
+  size_t head = 0;      // which block it is a step towards: one that adds up in pairs; else itself
+};
+
 // The loops of a block inside of those around the row.
-Result<std::vector<OwnLoop>> own_loops(RuleContext& ctx, BlockRef block, size_t depth) {
+Result<std::vector<OwnLoop>> own_loops(RuleContext& ctx, const Part& part, BlockRef block, size_t depth, bool several) {
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
   FETTLE_TRY(const Loops all, loops_of_block(ctx, block));
   VarMap bindings;
@@ -51,6 +62,7 @@ Result<std::vector<OwnLoop>> own_loops(RuleContext& ctx, BlockRef block, size_t 
     vars.push_back(var);
     for (const IterVar& iter : node->iters)
       if (iter.kind == IterKind::kReduce && uses_var(iter.binding, var.get())) own.reduce = true;
+    own.row = several && uses_var(node->iters[part.row_iter].binding, var.get());
     loops.push_back(own);
   }
   const std::vector<int64_t> strides = access_strides(*store->buffer, indices, vars);
@@ -58,26 +70,39 @@ Result<std::vector<OwnLoop>> own_loops(RuleContext& ctx, BlockRef block, size_t 
   return loops;
 }
 
-// What one block does with one row (or with the rows of one vector).
+// What one block does with one row (or with the rows of one vector, or with several rows).
 // whole: all of the row unrolled.
-Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, bool is_last, bool whole) {
+Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is_last, bool whole, bool several,
+                       bool interleaved) {
   Schedule& s = ctx.schedule;
+  const std::string& name = part.name;
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
-  FETTLE_TRY(std::vector<OwnLoop> loops, own_loops(ctx, block, depth));
+  FETTLE_TRY(std::vector<OwnLoop> loops, own_loops(ctx, part, block, depth, several));
   const bool reduces = static_cast<bool>(node->init);
   const DType dtype = single_store(*node)->buffer->dtype;
   const int64_t lanes = ctx.lanes(dtype);
   s.set_address_prefix("row_fusion/" + name);
 
+  // Of several rows each has its sums worked out by itself, and all are written side by side.
+  std::optional<LoopRef> row;
+  if (const auto l = std::ranges::find_if(loops, &OwnLoop::row); l != loops.end()) {
+    row = l->loop;
+    loops.erase(l);
+  }
+
   const auto vector = std::find_if(loops.begin(), loops.end(),
                                    [](const OwnLoop& l) { return l.stride == 1 && !l.reduce && l.extent > 1; });
-  int64_t kept = 1, steps = 1;  // elements that are written; of the reduction for each of them
+  int64_t kept = 1, steps = 1;  // elements of a row that are written; of the reduction for each of them
   for (const OwnLoop& l : loops) (l.reduce ? steps : kept) *= l.extent;
   const int64_t vectors = (kept + lanes - 1) / lanes;
 
   Loops order, unrolled;
   LoopRef lane;
+  const bool few = vectors <= kMostUnrolled;
+  const bool is_long = vector != loops.end() && vector->extent > lanes && !reduces && !few;
+  const bool innermost_rows = row && is_last && is_long && interleaved;
+  if (row && !innermost_rows) order.push_back(*row);
   const auto add = [&](LoopRef loop, bool unroll_it) {
     order.push_back(loop);
     if (unroll_it) unrolled.push_back(loop);
@@ -89,7 +114,6 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
       reduce.push_back(l.loop);
     }
   if (reduces && reduce.empty()) return fail(ErrorCode::E230, name + " has no loop to reduce over");
-  const bool few = vectors <= kMostUnrolled;
   for (auto l = loops.begin(); l != loops.end(); ++l)
     if (!l->reduce && l != vector) add(l->loop, reduces || (few && !is_last));
   if (vector != loops.end()) {
@@ -97,7 +121,7 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
     while (width / 2 >= vector->extent) width /= 2;
     if (vector->extent == width) {
       lane = vector->loop;
-    } else if (reduces || few) {
+    } else if (!is_long) {
       FETTLE_TRY(const Loops parts, split(s, {.loop = vector->loop, .factors = {kInfer, width}, .tail = Tail::kMask}));
       add(parts[0], true);
       lane = parts[1];
@@ -106,6 +130,7 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
       FETTLE_TRY(const Loops parts,
                  split(s, {.loop = vector->loop, .factors = {kInfer, at_once, width}, .tail = Tail::kPartition}));
       add(parts[0], whole);
+      if (innermost_rows) add(*row, true);
       add(parts[1], true);
       lane = parts[2];
     }
@@ -115,7 +140,7 @@ Result<> schedule_part(RuleContext& ctx, const std::string& name, size_t depth, 
   for (const LoopRef& loop : unrolled) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   if (vector != loops.end()) FETTLE_TRY_VOID(vectorize(s, {.loop = lane}));
   // Accumulators and short rows stay in registers.
-  if (!is_last && vectors <= (reduces ? kMostUnrolled : kMostKept) && loops.size() <= 2)
+  if (!is_last && !row && vectors <= (reduces ? kMostUnrolled : kMostKept) && loops.size() <= 2)
     FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
   if (reduces) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
   ctx.done.insert(name);
@@ -130,41 +155,109 @@ bool calls(const BlockNode& block) {
       block.body, [&](const Stmt&) { return !found; },
       [&](const Expr& e) {
         const auto* call = e.as<CallNode>();
-        found |= call && call->name != "sqrt" && call->name != "rsqrt";
+        found |= call && call->name != "sqrt" && call->name != "rsqrt" && call->name != "likely";
         return !found;
       });
   return found;
 }
 
-// Whether the passes over a short row are unrolled: a loop of a dozen turns ends often, and each end is guessed wrong.
-// An exponential takes longer than that, and much code.
-Result<bool> unrolls_rows(RuleContext& ctx, const RowGroup& group) {
-  constexpr int64_t kShortRow = 64;  // vectors
-  const Func& func = ctx.schedule.func();
+// What is done with all rows.
+struct RowWork {
+  int64_t rows = 1, row = 1;  // elements of a row
+  int64_t points = 0;         // of all passes
+  bool has_calls = false;     // for each element
+  bool keeps_rows = false;    // of what later passes read
+};
+
+RowWork row_work(const Func& func, const RowGroup& group) {
+  RowWork work;
   const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
-  int64_t rows = 1, most = 0;
-  for (const size_t row : group.rows) rows *= last->extents[row];
-  bool has_calls = false;
+  for (const size_t row : group.rows) work.rows *= last->extents[row];
   for (const std::string& name : group.blocks) {
     const BlockNode& block = *find_block(func->body, name);
     const int64_t points = block_structure(func, block)->points();
-    most = std::max(most, points);
-    has_calls |= points > rows && calls(block);
+    work.points += points;
+    work.row = std::max(work.row, points / work.rows);
+    work.has_calls |= points > work.rows && calls(block);
+    work.keeps_rows |= !block.init && points == work.rows * work.row && name != group.blocks.back();
   }
-  const int64_t vectors = most / rows / ctx.lanes(kF32);
+  return work;
+}
+
+// Whether the passes over a short row are unrolled: a loop of a dozen turns ends often, and each end is guessed wrong.
+// An exponential takes longer than that, and much code.
+Result<bool> unrolls_rows(RuleContext& ctx, const RowWork& work) {
+  constexpr int64_t kShortRow = 64;  // vectors
+  const int64_t vectors = work.row / ctx.lanes(kF32);
   if (vectors <= kMostUnrolled || vectors > kShortRow) return false;
-  FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_rows", {0, 1}, has_calls ? 0 : 1));
+  FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_rows", {0, 1}, work.has_calls ? 0 : 1));
   return whole != 0;
 }
 
-// Rows that are dealt out to threads go in runs, so that the hand-over costs nothing beside a short row: the number of
-// runs, a divisor of the rows, or 1.
-int64_t runs_of(int64_t rows, int64_t threads) {
-  constexpr int64_t kMostRuns = 32;
-  if (threads <= 1 || rows < 2 * kMostRuns) return 1;
-  for (int64_t runs = kMostRuns; runs >= 4 * threads; --runs)
-    if (rows % runs == 0 && runs % threads == 0) return runs;
-  return 1;
+// Rows that are worked on at once. One row waits for its sums, from one pass to the next and at the end of each for its
+// lanes to be added up; two rows hide half of that, more of them where they are short. All of them stay in the
+// first-level cache.
+Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowWork& work) {
+  constexpr int64_t kFewVectors = 16;
+  if (group.rows_are_contiguous || group.rows.empty()) return 1;
+  const Func& func = ctx.schedule.func();
+  const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
+  const int64_t rows = last->extents[group.rows.back()];
+  const std::vector<CacheLevel>& caches = ctx.target->caches;
+  const int64_t l1 = caches.empty() ? 32768 : caches.front().size_bytes;
+  std::vector<int64_t> candidates = {1};
+  size_t preferred = 0;
+  for (const int64_t n : {2, 4}) {
+    if (rows < 2 * n) break;
+    candidates.push_back(n);
+    const int64_t bytes = n * work.row * (work.keeps_rows ? 2 : 1) * last->store.buffer->dtype.element_bytes();
+    if (4 * bytes <= 3 * l1 && (n == 2 || work.row <= kFewVectors * ctx.lanes(kF32))) preferred = candidates.size() - 1;
+  }
+  if (candidates.size() == 1) return 1;
+  return choose(ctx, "rows", candidates, preferred);
+}
+
+Result<std::vector<Part>> parts_of(const RuleContext& ctx, const RowGroup& group) {
+  const Func& func = ctx.schedule.func();
+  std::vector<Part> parts(group.blocks.size());
+  for (size_t b = group.blocks.size(); b-- > 0;) {
+    const BlockNode* block = find_block(func->body, group.blocks[b]);
+    parts[b] = {.name = group.blocks[b], .head = b};
+    const StoreNode* store = single_store(*block);
+    if (!store) return fail(ErrorCode::E230, parts[b].name + " is not one store");
+    if (!group.rows.empty()) {
+      const VarNode* var = block_structure(func, *block)->vars[group.rows_of[b].back()].get();
+      for (size_t i = 0; i < block->iters.size(); ++i)
+        if (uses_var(block->iters[i].binding, var)) parts[b].row_iter = i;
+    }
+    const std::vector<const BlockNode*> readers = consumers_of(func.root(), store->buffer.get());
+    if (readers.size() == 1 && combines_itself(*readers.front())) {
+      const auto reader = std::ranges::find(parts, readers.front()->name, &Part::name);
+      if (reader != parts.end()) parts[b].head = reader->head;
+    }
+  }
+  return parts;
+}
+
+// Rows that are dealt out to threads go in runs, so that the hand-over, some tens of nanoseconds, costs nothing beside
+// short rows: the number of runs, perhaps with a shorter last one, or 1.
+Result<int64_t> runs_of(RuleContext& ctx, const RowWork& work, int64_t pieces) {
+  const int64_t least = 2 * ctx.threads;
+  if (ctx.threads <= 1 || work.points < kWorthThreads || pieces < 2 * least) return 1;
+  std::vector<int64_t> candidates = {least};
+  for (const int64_t runs : {8 * ctx.threads, 32 * ctx.threads})
+    if (2 * runs <= pieces) candidates.push_back(runs);
+  const int64_t run = work.has_calls ? 4096 : 16384;  // elements that take a few microseconds
+  const auto per_run = [&](int64_t runs) { return (pieces + runs - 1) / runs; };
+  const auto whole_runs = [&](int64_t runs) { return (pieces + per_run(runs) - 1) / per_run(runs); };
+  // Of the thread that has most to do.
+  const auto most = [&](int64_t runs) { return (whole_runs(runs) + ctx.threads - 1) / ctx.threads * per_run(runs); };
+  size_t preferred = 0;
+  for (size_t c = 1; c < candidates.size(); ++c)
+    if (candidates[c] * run <= work.rows * work.row && 50 * most(candidates[c]) <= 51 * most(candidates[preferred]))
+      preferred = c;
+  FETTLE_TRY(const int64_t runs, choose(ctx, "runs", candidates, preferred));
+  return whole_runs(runs);
 }
 
 // The blocks before and behind that one which no rule has dealt with yet, as far as no product stands between: all of a
@@ -201,26 +294,39 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
   FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
   const int64_t lanes = ctx.lanes(single_store(*node)->buffer->dtype);
-  int64_t points = 0;
-  for (const std::string& name : group->blocks)
-    points += block_structure(s.func(), *find_block(s.func()->body, name))->points();
+  FETTLE_TRY(const std::vector<Part> blocks, parts_of(ctx, *group));
+  const RowWork work = row_work(s.func(), *group);
+  FETTLE_TRY(const bool whole, unrolls_rows(ctx, work));
+  FETTLE_TRY(const int64_t at_once, rows_at_once(ctx, *group, work));
 
-  FETTLE_TRY(const bool whole, unrolls_rows(ctx, *group));
-
-  Loops rows, order;
+  Loops rows, order, together;
+  bool interleaved = false;  // rows that are worked on at once, in what is written last
   LoopRef side_by_side;
   bool has_side_by_side = false;
   for (size_t r = 0; r < group->rows.size(); ++r) {
     const LoopRef loop = loops[group->rows[r]];
     FETTLE_TRY(const int64_t extent, loop_extent(ctx, loop));
     if (r + 1 < group->rows.size() || !group->rows_are_contiguous) {
-      const int64_t runs = r == 0 ? runs_of(extent, ctx.threads) : 1;
-      if (runs > 1) {
-        FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {runs, kInfer}}));
-        rows.insert(rows.end(), parts.begin(), parts.end());
-      } else {
+      const int64_t own = r + 1 == group->rows.size() ? at_once : 1;
+      const int64_t pieces = (extent + own - 1) / own;
+      FETTLE_TRY(const int64_t runs, r == 0 ? runs_of(ctx, work, pieces) : Result<int64_t>(1));
+      const int64_t per_run = (pieces + runs - 1) / runs;
+      SplitArgs args{.loop = loop};
+      if (runs > 1) args.factors.push_back(runs);
+      args.factors.push_back(per_run);
+      if (own > 1) args.factors.push_back(own);
+      if (args.factors.size() == 1) {
         rows.push_back(loop);
+        continue;
       }
+      if (runs * per_run * own != extent) args.tail = Tail::kGuard;
+      interleaved = own > 1 && args.tail == Tail::kExact;
+      FETTLE_TRY(Loops parts, split(s, args));
+      if (own > 1) {
+        together.push_back(parts.back());
+        parts.pop_back();
+      }
+      rows.insert(rows.end(), parts.begin(), parts.end());
     } else if (extent <= lanes) {
       side_by_side = loop;
       has_side_by_side = true;
@@ -234,18 +340,31 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
     }
   }
   order = rows;
+  order.insert(order.end(), together.begin(), together.end());
   for (size_t i = 0; i < loops.size(); ++i)
     if (std::find(group->rows.begin(), group->rows.end(), i) == group->rows.end()) order.push_back(loops[i]);
   if (has_side_by_side) order.push_back(side_by_side);
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  const bool several = !together.empty();
+  std::vector<LoopRef> own_row(blocks.size());  // of several rows, of those that others are steps towards
+  if (several) own_row.back() = together.back();
   if (!rows.empty())
-    for (size_t b = group->blocks.size() - 1; b-- > 0;) {
-      FETTLE_TRY(const BlockRef part, get_block(s, {.name = group->blocks[b]}));
-      FETTLE_TRY_VOID(compute_at(s, {.block = part, .loop = rows.back(), .preserve_unit_loops = false}));
+    for (size_t b = blocks.size() - 1; b-- > 0;) {
+      FETTLE_TRY(const BlockRef part, get_block(s, {.name = blocks[b].name}));
+      const bool is_step = several && blocks[b].head != b;
+      FETTLE_TRY_VOID(compute_at(
+          s, {.block = part, .loop = is_step ? own_row[blocks[b].head] : rows.back(), .preserve_unit_loops = false}));
+      if (!several || is_step) continue;
+      FETTLE_TRY(const std::vector<OwnLoop> own, own_loops(ctx, blocks[b], part, rows.size(), several));
+      const auto row = std::ranges::find_if(own, &OwnLoop::row);
+      if (row == own.end()) return fail(ErrorCode::E230, blocks[b].name + " has no loop over rows");
+      own_row[b] = row->loop;
     }
-  for (const std::string& name : group->blocks)
-    FETTLE_TRY_VOID(schedule_part(ctx, name, rows.size(), name == last, whole));
-  return points < 32768 ? Result<>() : parallelize(ctx, rows);
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const size_t depth = rows.size() + (several && blocks[b].head != b ? 1 : 0);
+    FETTLE_TRY_VOID(schedule_part(ctx, blocks[b], depth, blocks[b].name == last, whole, several, interleaved));
+  }
+  return work.points < kWorthThreads ? Result<>() : parallelize(ctx, rows);
 }
 
 }  // namespace

@@ -7,6 +7,11 @@
 //   for i: for k: Y[i, k] = E[i, k] / S[i]   for k: S += E[k]
 //                                            for k: Y[i, k] = E[k] * (1 / S)
 //
+// Several rows may be worked on at once: pass by pass, so that one need not wait for another's sums.
+//
+//   parallel runs of rows: for i0: for i in 2: M[i] max= X[i0 * 2 + i, k] …
+//                                  for i in 2: …
+//
 // Where the rows themselves are contiguous in memory (softmax over channels of an image), vectors hold rows side by
 // side.
 
