@@ -40,10 +40,10 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
 // Padding that is inlined unrolls the taps of a row, so that its borders are constant. Where a row has many taps,
 // neighbouring pixels share more elements than there are registers, unless the channels can be brought innermost: a
 // padded copy is better. Not so where the elements are vectors (depthwise convolutions): tiles are chosen so that
-// registers hold what is shared.
+// registers hold what is shared; nor where a picture has so few channels that one loop takes all of a row's taps.
 bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers,
                   const BufferNode* buffer) {
-  constexpr int64_t kManyTaps = 5;
+  constexpr int64_t kManyTaps = 5, kMostUnrolled = 7, kPicture = 4;
   bool free_layout = false;
   walk(
       copied, [](const Stmt&) { return true; },
@@ -62,11 +62,18 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
         if (!structure->reduce[i] && structure->store.strides[i] == 1 && load.strides[i] == 1) return true;
       return false;
     };
-    for (const AccessPattern& load : structure->loads)
-      for (size_t i = 0; i < structure->n_iters() && !is_vector(load); ++i)
-        if (load.buffer.get() == buffer && structure->reduce[i] && load.touches(i) &&
-            load.dimension_of(structure->vars[i]) < 0 && structure->extents[i] >= kManyTaps)
-          return true;
+    for (const AccessPattern& load : structure->loads) {
+      if (is_vector(load) || load.buffer.get() != buffer) continue;
+      int64_t channels = 1, taps = 1;
+      for (size_t i = 0; i < structure->n_iters(); ++i) {
+        if (!structure->reduce[i] || !load.touches(i)) continue;
+        if (load.dimension_of(structure->vars[i]) < 0)
+          taps = std::max(taps, structure->extents[i]);
+        else
+          channels *= structure->extents[i];
+      }
+      if (taps >= kManyTaps && (channels > kPicture || taps > kMostUnrolled)) return true;
+    }
   }
   return false;
 }

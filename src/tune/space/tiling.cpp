@@ -103,6 +103,9 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   cost *= static_cast<double>(p.repeats);
   // Lines that lie side by side come together.
   if (p.streamed && !p.shared_vectors && tile.vectors == 1 && columns > 1) cost *= 1.1;
+  // What waits for a neighbour finds no register. A few are no matter: not all wait at once.
+  if (p.kept_rows > 0 && 10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > 11 * target.vector_registers)
+    cost *= 1.35;
   // All taps unrolled, and once more for each border: a kernel that takes long to compile must be worth it.
   if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) cost *= 1.1;
   if (p.threads > 1) {
@@ -220,15 +223,19 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
       tiles.push_back({.rows = rows, .vectors = vectors});
     }
     if (apart) {
-      // Image rows that a tile has in common with itself: the longest rows that registers hold.
+      // Image rows that a tile has in common with itself: the longest rows that registers hold, and the longest of which
+      // all are as long.
       for (int64_t second : {2, 3, 4}) {
         if (second > p.second_row_extent || p.second_step >= p.second_taps) break;
+        bool has_longest = false;
         for (int64_t rows : {8, 7, 6, 5, 4, 3}) {
           if (rows > p.row_extent ||
               (rows * second + 2 * window(rows, p.taps, p.row_step)) * vectors > target.vector_registers)
             continue;
-          tiles.push_back({.rows = rows, .vectors = vectors, .second_rows = second});
-          break;
+          const bool divides = p.row_extent % rows == 0;
+          if (!has_longest || divides) tiles.push_back({.rows = rows, .vectors = vectors, .second_rows = second});
+          has_longest = true;
+          if (divides) break;
         }
       }
     } else if (p.row_extent < 12) {

@@ -58,6 +58,9 @@ struct TileProblem {
   bool shared_vectors = true;  // rows read the same vectors (else each row loads its own)
   // Of rows that load their own: windows of so many unrolled taps, so many rows apart, share what they read.
   int64_t taps = 1, row_step = 1, second_taps = 1, second_step = 1;
+  // Of rows that share vectors, and read windows whose taps are unrolled together: so many elements of each wait for
+  // the tap at which a neighbour reads them.
+  int64_t kept_rows = 0;
   bool multiplies = true;
   bool streamed = false;         // what rows read comes from beyond the second-level cache
   int64_t row_stride_bytes = 0;  // between rows, where they are read in place

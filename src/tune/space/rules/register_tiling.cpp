@@ -29,6 +29,9 @@ namespace {
 
 using Loops = std::vector<LoopRef>;
 
+/// Channels of a picture, at most.
+constexpr int64_t kPicture = 4;
+
 struct Choice {
   Tile tile;
   bool flat = false;
@@ -49,7 +52,8 @@ struct Tiling {
   int64_t lanes = 1;
   size_t shared = 0;  // outermost loops that enclose other blocks, too, and stay as they are
   Choice choice;
-  std::optional<size_t> blocked;  // the reduce iterator that depth cuts
+  std::optional<size_t> blocked;            // the reduce iterator that depth cuts
+  std::optional<size_t> unrolled_channels;  // few, and so unrolled beside the taps
 
   Schedule& schedule() const { return ctx.schedule; }
   const Var& var(size_t iter) const { return structure.vars[iter]; }
@@ -67,6 +71,7 @@ struct Tiling {
   int64_t panel_bytes() const;
   int64_t cache_bytes(size_t level, int64_t otherwise) const;
   bool streams_panels() const;
+  bool threads_share_lines() const;
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
@@ -130,6 +135,17 @@ TileProblem tile_problem(const Tiling& t) {
   };
   window(*t.roles.row, p.taps, p.row_step);
   if (t.roles.second_row) window(*t.roles.second_row, p.second_taps, p.second_step);
+  // Few channels, so that the taps are unrolled inside of them (order_taps): what windows share stays in registers.
+  if (p.shared_vectors && p.multiplies && !t.roles.row_loads.empty() && t.extent(t.roles.reduce.back()) <= kPicture)
+    for (size_t r : t.roles.reduce)
+      for (size_t l : t.roles.row_loads) {
+        const AccessPattern& load = s.loads[l];
+        if (t.extent(r) == 1 || !t.is_unrolled(r) || !load.shares_dimension(t.var(r), t.var(*t.roles.row))) continue;
+        const int64_t row = load.strides[*t.roles.row], tap = load.strides[r];
+        const bool known = row != AccessPattern::kIrregular && tap != AccessPattern::kIrregular && tap != 0;
+        const int64_t step = known ? std::abs(row / tap) : 1;
+        p.kept_rows = std::max(p.kept_rows, std::min(step, t.extent(r) - step));
+      }
   if (!t.roles.row_loads.empty()) {
     const int64_t stride = s.loads[t.roles.row_loads.front()].strides[*t.roles.row];
     if (stride != AccessPattern::kIrregular)
@@ -193,6 +209,7 @@ bool Tiling::guards_lanes(size_t iter) const {
 }
 
 bool Tiling::is_unrolled(size_t iter) const {
+  if (iter == unrolled_channels) return true;
   if (extent(iter) <= 1 || extent(iter) > 7) return false;
   const bool shares_rows = (roles.row && is_tap(iter, *roles.row)) ||
                            (roles.second_row && choice.tile.second_rows > 1 && is_tap(iter, *roles.second_row));
@@ -200,17 +217,41 @@ bool Tiling::is_unrolled(size_t iter) const {
 }
 
 // A loop over few channels ends often, and where is hard to foresee. With the unrolled taps inside of it, it is one loop
-// of longer steps, instead of one for each tap.
+// of longer steps, instead of one for each tap. The channels of a picture are unrolled with them.
 Result<> Tiling::order_taps() {
-  constexpr int64_t kFewChannels = 64;
+  enum : int64_t { kTapsOutside, kTapsInside, kAllUnrolled };
+  constexpr int64_t kFewChannels = 64, kMostSteps = 32;
   if (layouts.blocked_reduce || blocked || !structure.multiplies_two_loads || roles.reduce.size() < 2) return {};
   const size_t inner = roles.reduce.back();
-  if (is_unrolled(inner) || extent(inner) > kFewChannels || extent(inner) < 8) return {};
-  if (std::ranges::none_of(roles.reduce, [&](size_t i) { return is_unrolled(i); })) return {};
-  FETTLE_TRY(const int64_t inside, choose(ctx, "taps_inside", {0, 1}, 0, {0.7, 0.3}));
-  if (inside)
+  if (is_unrolled(inner) || extent(inner) > kFewChannels || extent(inner) < 2) return {};
+  int64_t steps = extent(inner);
+  for (size_t i : roles.reduce)
+    if (is_unrolled(i)) steps *= extent(i);
+  if (steps == extent(inner)) return {};
+  std::vector<int64_t> orders = {kTapsOutside, kTapsInside};
+  std::vector<double> weights = {0.7, 0.3};
+  if (extent(inner) <= kPicture && steps <= kMostSteps) {
+    orders.push_back(kAllUnrolled);
+    weights = {0.2, 0.4, 0.4};
+  }
+  FETTLE_TRY(const int64_t order, choose(ctx, "taps_inside", orders, orders.size() > 2 ? 1 : 0, weights));
+  if (order == kAllUnrolled) unrolled_channels = inner;
+  if (order == kTapsInside)
     std::stable_partition(roles.reduce.begin(), roles.reduce.end(), [&](size_t i) { return !is_unrolled(i); });
   return {};
+}
+
+// Panels that are dealt out to threads end in the middle of cache lines, one for each row, which go to and fro; and a
+// row takes little longer than that.
+bool Tiling::threads_share_lines() const {
+  constexpr int64_t kLineBytes = 64, kShortRow = 100000;  // multiply-adds
+  if (ctx.threads <= 1 || shared > 0 || !roles.row) return false;
+  const int64_t element = structure.store.buffer->dtype.element_bytes();
+  const int64_t stride = structure.store.strides[*roles.row];
+  if (stride == AccessPattern::kIrregular || stride * element % kLineBytes == 0) return false;
+  int64_t work = extent(roles.vector);
+  for (size_t i : roles.reduce) work *= extent(i);
+  return work <= kShortRow;
 }
 
 // Which loop is outside of the other: that over panels of columns, or that over tiles of rows.
@@ -220,7 +261,7 @@ Result<> Tiling::order_tiles() {
   std::vector<int64_t> orders = {kPanelsOutside, kRowsOutside};
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
   // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
-  size_t preferred = fills_l2(*this) ? 1 : 0;
+  size_t preferred = fills_l2(*this) || threads_share_lines() ? 1 : 0;
   if (streams_panels()) {
     // A panel that the first-level cache does not keep comes from the second for each tile. It does as well where other
     // panels pass between, as many as that cache holds; and then the rows of a tile stay.
