@@ -106,8 +106,13 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   // What waits for a neighbour finds no register. A few are no matter: not all wait at once.
   if (p.kept_rows > 0 && 10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > 11 * target.vector_registers)
     cost *= 1.35;
-  // All taps unrolled, and once more for each border: a kernel that takes long to compile must be worth it.
-  if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) cost *= 1.1;
+  // All taps unrolled: no loop of a few turns, and image rows are read once for several. Tiles of two heights or widths
+  // are so many more kernels.
+  if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) {
+    cost *= 0.6;
+    if (p.row_extent % tile.rows != 0) cost *= 1.08;
+    if (p.second_row_extent % tile.second_rows != 0) cost *= 1.08;
+  }
   if (p.threads > 1) {
     const int64_t pieces = n_tiles * panels * p.repeats;
     cost *= std::ceil(static_cast<double>(pieces) / p.threads) / static_cast<double>(pieces);

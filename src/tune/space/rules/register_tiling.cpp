@@ -71,7 +71,7 @@ struct Tiling {
   int64_t panel_bytes() const;
   int64_t cache_bytes(size_t level, int64_t otherwise) const;
   bool streams_panels() const;
-  bool threads_share_lines() const;
+  bool threads_share_rows() const;
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
@@ -241,17 +241,22 @@ Result<> Tiling::order_taps() {
   return {};
 }
 
-// Panels that are dealt out to threads end in the middle of cache lines, one for each row, which go to and fro; and a
-// row takes little longer than that.
-bool Tiling::threads_share_lines() const {
+// Panels of short rows that are dealt out to threads: both write into the same cache lines, or what one of them prefetches
+// for writing is the other's. Long rows of products have other work to do, and a small output whose panels are whole
+// lines stays in the caches that it is in.
+bool Tiling::threads_share_rows() const {
   constexpr int64_t kLineBytes = 64, kShortRow = 100000;  // multiply-adds
   if (ctx.threads <= 1 || shared > 0 || !roles.row) return false;
-  const int64_t element = structure.store.buffer->dtype.element_bytes();
-  const int64_t stride = structure.store.strides[*roles.row];
-  if (stride == AccessPattern::kIrregular || stride * element % kLineBytes == 0) return false;
-  int64_t work = extent(roles.vector);
+  int64_t work = extent(roles.vector), bytes = structure.store.buffer->dtype.element_bytes();
   for (size_t i : roles.reduce) work *= extent(i);
-  return work <= kShortRow;
+  if (work > kShortRow) return false;
+  const int64_t stride = structure.store.strides[*roles.row];
+  const bool whole_lines = stride != AccessPattern::kIrregular && stride * bytes % kLineBytes == 0;
+  const bool own_vectors =
+      std::ranges::any_of(roles.vector_loads, [&](size_t l) { return structure.loads[l].touches(*roles.row); });
+  for (size_t i = 0; i < structure.n_iters(); ++i)
+    if (!structure.reduce[i]) bytes *= extent(i);
+  return !whole_lines || own_vectors || 8 * bytes > cache_bytes(1, 1 << 20);
 }
 
 // Which loop is outside of the other: that over panels of columns, or that over tiles of rows.
@@ -261,7 +266,7 @@ Result<> Tiling::order_tiles() {
   std::vector<int64_t> orders = {kPanelsOutside, kRowsOutside};
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
   // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
-  size_t preferred = fills_l2(*this) || threads_share_lines() ? 1 : 0;
+  size_t preferred = fills_l2(*this) || threads_share_rows() ? 1 : 0;
   if (streams_panels()) {
     // A panel that the first-level cache does not keep comes from the second for each tile. It does as well where other
     // panels pass between, as many as that cache holds; and then the rows of a tile stay.
