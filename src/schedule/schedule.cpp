@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/checks.h"
+#include "schedule/step_memory.h"
 #include "schedule/trace_refs.h"
 
 namespace fettle {
@@ -104,11 +106,24 @@ Schedule::Schedule(Func func, uint64_t seed, std::shared_ptr<const DecisionMap> 
     : func_(std::move(func)), seed_(seed), decisions_(std::move(decisions)) {}
 
 Result<int> Schedule::step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args) {
+  StepMemory* memory = detail::disabled_checks ? nullptr : &StepMemory::of_this_thread();
+  const auto go_on_from = [&](const StepMemory::State& after) {
+    func_ = after.func;
+    trace_.steps.push_back(after.step);
+    return static_cast<int>(trace_.size()) - 1;
+  };
+  StepMemory::State* before = memory ? memory->find(func_, trace_, target_) : nullptr;
+  if (before && !def.samples)
+    if (const StepMemory::State* after = memory->next(*before, def, args, {}, {})) return go_on_from(*after);
   Result<Applied> applied = def.apply(*this, args.get());
   if (!applied) {
     return tl::unexpected<Diagnostic>(refused(def, args, std::move(applied).error()));
   }
   FETTLE_CHECK_MSG(def.samples == applied->decision.has_value(), def.name);
+  if (before) before = memory->find(func_, trace_, target_);  // what was applied may have taken steps of its own
+  if (before && def.samples)
+    if (const StepMemory::State* after = memory->next(*before, def, args, applied->address, *applied->decision))
+      return go_on_from(*after);
   auto step = make_ref<Step>();
   step->def = &def;
   step->args = std::move(args);
@@ -116,7 +131,8 @@ Result<int> Schedule::step_erased(const PrimitiveDef& def, std::shared_ptr<const
   step->address = std::move(applied->address);
   if (applied->decision) step->decision = std::move(*applied->decision);
   if (applied->func) func_ = std::move(applied->func);
-  trace_.steps.push_back(std::move(step));
+  trace_.steps.push_back(step);
+  if (before) memory->keep(*before, step, func_);
   return static_cast<int>(trace_.size()) - 1;
 }
 
