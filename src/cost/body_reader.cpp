@@ -90,6 +90,15 @@ bool is_plain(const Expr& e) {
 
 }  // namespace
 
+bool is_carried_through_memory(const std::vector<Stream>& streams) {
+  for (const Stream& write : streams) {
+    if (!write.is_write || write.step_bytes.empty() || write.step_bytes.back() != 0) continue;
+    for (const Stream& read : streams)
+      if (!read.is_write && read.buffer == write.buffer && read.step_bytes == write.step_bytes) return true;
+  }
+  return false;
+}
+
 void BodyReader::read(const Stmt& s) {
   enter_copies();
   if (const auto* target = s.as<StoreNode>()) {
@@ -184,12 +193,7 @@ void BodyReader::finish(CostNode& node) {
     stream.dims = find_dims(std::move(starts));
     node.streams.push_back(std::move(stream));
   }
-  for (const Stream& write : node.streams) {
-    if (!write.is_write || write.step_bytes.empty() || write.step_bytes.back() != 0) continue;
-    for (const Stream& read : node.streams)
-      work_.carried_through_memory |=
-          !read.is_write && read.buffer == write.buffer && read.step_bytes == write.step_bytes;
-  }
+  work_.carried_through_memory = is_carried_through_memory(node.streams);
   node.work = work_;
 }
 

@@ -31,6 +31,9 @@ struct BodyContext {
   std::function<const BufferPlace&(const BufferNode*)> place;
 };
 
+/// Whether a piece reads what the iteration before wrote (Work::carried_through_memory).
+bool is_carried_through_memory(const std::vector<Stream>& streams);
+
 /// Reads stores and evaluations in a row.
 class BodyReader {
  public:

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "cost/atoms.h"
 #include "cost/body_reader.h"
+#include "cost/known_calls.h"
 #include "cost/loop_points.h"
 #include "cost/unexpanded.h"
 #include "ir/visit.h"
@@ -392,6 +393,17 @@ class TreeBuilder {
       for (size_t l = 0; l < loops_.size(); ++l) place.base_steps[l] += form.steps[l];
       places_[func->params[i].buffer.get()] = std::move(place);
     }
+    for (const auto& [point, count] : counts) {
+      node.shares.push_back(count / total);
+      node.variants.push_back({call.name, point, count / total});
+    }
+    const std::optional<CallSite> site = site_of(call, func, counts);
+    if (site)
+      if (auto known = site->find()) {
+        node.children = std::move(*known);
+        return node;
+      }
+    const size_t n_known = tree_.buffers.size();
     bodies_.clear();
     in_call_ = true;
     for (const auto& [point, count] : counts) {
@@ -401,13 +413,25 @@ class TreeBuilder {
         middle_.push(var, point[i]);
       }
       node.children.push_back(build(func->body));
-      node.shares.push_back(count / total);
-      node.variants.push_back({call.name, point, count / total});
       middle_.pop(point.size());
       path_.pop(point.size());
     }
     in_call_ = false;
+    if (site && tree_.buffers.size() == n_known) site->keep(node.children);
     return node;
+  }
+
+  // Where nothing but loops stands around the call, and each of its buffers is known.
+  std::optional<CallSite> site_of(const CallFuncNode& call, const Func& atom, const ValueCounts& counts) {
+    if (!unrolled_.empty() || lane_.var || constants_.size() > 0) return std::nullopt;
+    std::vector<const BufferPlace*> places;
+    for (size_t i = 0; i < atom->params.size(); ++i) {
+      if (!call.args[i].as<AddressNode>()) return std::nullopt;
+      places.push_back(&places_.at(atom->params[i].buffer.get()));
+    }
+    std::vector<std::vector<int64_t>> points;
+    for (const auto& [point, count] : counts) points.push_back(point);
+    return CallSite::of(atom, places, points, loops_.size(), live_registers_, context_.vector_bytes);
   }
 
   /// Variables that have one value where we are, though loops of theirs stand around: copies that are read one by one.
