@@ -35,6 +35,14 @@ class Decided : public Mutator {
       const auto found = values_.find(var);
       return found == values_.end() ? e : found->second;
     }
+    // Of what is decided, only what is taken counts.
+    if (const auto* choice = e.as<SelectNode>()) {
+      const Expr condition = rewrite(choice->condition);
+      if (const int64_t* holds = as_int(condition)) return rewrite(*holds ? choice->if_true : choice->if_false);
+      Expr if_true = rewrite(choice->if_true), if_false = rewrite(choice->if_false);
+      if (condition == choice->condition && if_true == choice->if_true && if_false == choice->if_false) return e;
+      return select(condition, std::move(if_true), std::move(if_false));
+    }
     if (const auto* source = e.as<LoadNode>(); source && !places_decide(*source->buffer)) {
       if (!source->mask) return e;
       const Expr mask = rewrite(source->mask);
@@ -270,7 +278,7 @@ class TreeBuilder {
   // Copies that are alike are read once, as many; others one by one.
   void add_copies(const ForNode& loop, int64_t extent, CostNode& seq) {
     if (extent <= 0) return;
-    if (extent > 1 && unrolled_.size() < AccessForm::kMost && copies_are_alike(loop)) {
+    if (extent > 1 && unrolled_.size() < AccessForm::kMost && are_alike(loop)) {
       unrolled_.push_back({loop.var.get(), *as_int(loop.min), extent});
       middle_.push(loop.var.get(), *as_int(loop.min));
       add(loop.body, seq);
@@ -281,11 +289,18 @@ class TreeBuilder {
     for (int64_t i = 0; i < extent; ++i) with_value(loop, loop.min + i, [&] { add(loop.body, seq); });
   }
 
+  // Copies or lanes; asked for each copy of what is around.
+  bool are_alike(const ForNode& loop) {
+    const auto [at, is_new] = alike_.try_emplace(&loop);
+    if (is_new) at->second = loop.loop_kind == ForKind::kVectorized ? lanes_are_alike(loop) : copies_are_alike(loop);
+    return at->second;
+  }
+
   void add_lanes(const Stmt& s, CostNode& seq) {
     const auto& loop = *s.as<ForNode>();
     const int64_t* extent = as_int(loop.extent);
     if (extent && *extent == 1) return with_value(loop, loop.min, [&] { add(loop.body, seq); });
-    if (!lane_.var && lanes_are_alike(loop)) {
+    if (!lane_.var && are_alike(loop)) {
       const int64_t first = *as_int(loop.min);
       lane_ = {loop.var.get(), static_cast<int>(*extent)};
       path_.push_let(loop.var.get(), Expr(first));
@@ -477,6 +492,7 @@ class TreeBuilder {
   // What add_lanes had to spell out, kept for what refers to it: by the loop and the numbers that it uses.
   using SpelledKey = std::pair<const StmtNode*, std::vector<int64_t>>;
   std::map<SpelledKey, Stmt> spelled_out_;
+  std::unordered_map<const ForNode*, bool> alike_;
   struct Vectors {
     Stmt code;
     std::vector<const VarNode*> vars;  // those that decide
