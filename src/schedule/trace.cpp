@@ -1,7 +1,7 @@
 #include "schedule/trace.h"
 
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -28,8 +28,8 @@ Result<std::shared_ptr<const void>> moved_args(const ParsedStep& step, int32_t b
     const PrimitiveDef* def = nullptr;
     int32_t base = 0;
   };
-  constexpr size_t kRemembered = 64;
-  thread_local std::array<Moved, kRemembered> memory;
+  constexpr size_t kRemembered = 4096;  // some dozen sketches of some hundred steps
+  thread_local std::vector<Moved> memory(kRemembered);
   Moved& known = memory[mix64(reinterpret_cast<uintptr_t>(step.args.get())) % kRemembered];
   if (known.from == step.args && known.def == step.def && known.base == base) return known.to;
   FETTLE_TRY(std::shared_ptr<const void> to,
