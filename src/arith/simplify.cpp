@@ -500,6 +500,14 @@ Expr Simplifier::rewrite_bool_binary(const BinaryNode& n, const Expr& e) {
         if (const auto range = c ? plain_range(var) : std::nullopt)
           return range->max < *c ? bool_imm(true) : range->min >= *c ? bool_imm(false) : e;
       }
+      const bool equal = n.op == BinaryOp::kEq;
+      if (const auto* var = equal || n.op == BinaryOp::kNe ? n.a.as<VarNode>() : nullptr) {
+        const int64_t* c = as_int(n.b);
+        if (const auto range = c ? plain_range(var) : std::nullopt) {
+          if (!range->contains(*c)) return bool_imm(!equal);
+          return range->is_single() ? bool_imm(equal) : e;
+        }
+      }
       LinearForm difference;
       accumulate(n.a, 1, difference);
       accumulate(n.b, -1, difference);

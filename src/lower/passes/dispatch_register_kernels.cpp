@@ -152,6 +152,16 @@ class Dispatcher : public Mutator {
     return lanes && masked;
   }
 
+  static bool uses_outer(const Expr& comparison, const InnerVars& inner) {
+    bool found = false;
+    walk(comparison, [&](const Expr& e) {
+      const auto* var = e.as<VarNode>();
+      found |= var && !inner.kinds.contains(var);
+      return !found;
+    });
+    return found;
+  }
+
   struct Question {
     Expr predicate;   // in outer variables only
     Expr substitute;  // where it fails, this outer expression …
@@ -244,6 +254,7 @@ class Dispatcher : public Mutator {
     std::vector<Expr> comparisons;
     collect_comparisons(simple, comparisons);
     for (const Expr& comparison : comparisons) {
+      if (!uses_outer(comparison, inner)) continue;  // nothing outside decides it, as of most that many copies make
       auto scope = analyzer_.enter();
       bind_inner(simple);
       std::optional<Question> question = ask(comparison, inner);
