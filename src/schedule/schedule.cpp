@@ -106,7 +106,7 @@ Schedule::Schedule(Func func, uint64_t seed, std::shared_ptr<const DecisionMap> 
     : func_(std::move(func)), seed_(seed), decisions_(std::move(decisions)) {}
 
 Result<int> Schedule::step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args) {
-  StepMemory* memory = detail::disabled_checks ? nullptr : &StepMemory::of_this_thread();
+  StepMemory* memory = !func_ || detail::disabled_checks ? nullptr : &StepMemory::of_this_thread();
   const auto go_on_from = [&](const StepMemory::State& after) {
     func_ = after.func;
     trace_.steps.push_back(after.step);

@@ -64,7 +64,9 @@ class GuardSimplifier : public Mutator {
     if (const auto* choice = e.as<SelectNode>()) {
       Expr condition = analyzer_.simplify(choice->condition);
       if (const int64_t* known = as_int(condition)) return rewrite(*known ? choice->if_true : choice->if_false);
-      return select(condition, rewrite(choice->if_true), rewrite(choice->if_false));
+      Expr if_true = rewrite(choice->if_true), if_false = rewrite(choice->if_false);
+      if (condition == choice->condition && if_true == choice->if_true && if_false == choice->if_false) return e;
+      return select(condition, std::move(if_true), std::move(if_false));
     }
     return Mutator::rewrite(e);
   }

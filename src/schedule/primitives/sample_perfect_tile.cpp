@@ -49,37 +49,31 @@ uint64_t count_factorisations(int64_t x, int64_t parts) {
   return ways;
 }
 
-Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfectTileArgs& args) {
-  constexpr int64_t kMaxParts = 16, kMaxExtent = int64_t{1} << 40;  // keep counts and divisors within bounds
-  FETTLE_TRY(const Stmt loop, s.loop(args.loop));
-  if (args.n < 1 || args.n > kMaxParts)
-    return fail(ErrorCode::E202, "n is " + std::to_string(args.n) + ", not 1 to 16");
-  if (args.max_innermost < 0) return fail(ErrorCode::E202, "max_innermost is negative");
-  const int64_t* constant = as_int(loop.as<ForNode>()->extent);
-  if (!constant || *constant < 1 || *constant > kMaxExtent)
-    return fail_at(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from", {});
-  const int64_t extent = *constant;
-  const auto n = static_cast<size_t>(args.n);
-  const int64_t limit = n == 1 || args.max_innermost == 0 ? extent : args.max_innermost;
+/// The lists of n factors of an extent.
+class Choices {
+ public:
+  Choices(int64_t extent, int64_t n, int64_t max_innermost)
+      : extent_(extent), n_(static_cast<size_t>(n)), limit_(n == 1 || max_innermost == 0 ? extent : max_innermost) {}
 
-  const auto valid = [&](const Decision& d) {
-    if (d.size() != n || d.back() > limit) return false;
-    int64_t left = extent;
+  bool contain(const Decision& d) const {
+    if (d.size() != n_ || d.back() > limit_) return false;
+    int64_t left = extent_;
     for (int64_t factor : d) {
       if (factor < 1 || left % factor != 0) return false;
       left /= factor;
     }
     return left == 1;
-  };
+  }
+
   // From the innermost outwards, each factor with the weight of how many ways there are to go on.
-  const auto draw = [&](RandomStream& stream) {
-    Decision decision(n, 1);
-    int64_t left = extent;
-    for (size_t k = n - 1; k > 0; --k) {
+  Decision draw(RandomStream& stream) const {
+    Decision decision(n_, 1);
+    int64_t left = extent_;
+    for (size_t k = n_ - 1; k > 0; --k) {
       uint64_t total = 0;
       SmallVector<std::pair<int64_t, uint64_t>, 32> options;
       for (int64_t factor : divisors_of(left)) {
-        if (k == n - 1 && factor > limit) break;
+        if (k == n_ - 1 && factor > limit_) break;
         const uint64_t ways = count_factorisations(left / factor, static_cast<int64_t>(k));
         options.emplace_back(factor, ways);
         total += ways;
@@ -92,12 +86,37 @@ Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfect
     }
     decision[0] = left;
     return decision;
-  };
+  }
+
+ private:
+  int64_t extent_;
+  size_t n_;
+  int64_t limit_;
+};
+
+Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfectTileArgs& args) {
+  constexpr int64_t kMaxParts = 16, kMaxExtent = int64_t{1} << 40;  // keep counts and divisors within bounds
+  FETTLE_TRY(const Stmt loop, s.loop(args.loop));
+  if (args.n < 1 || args.n > kMaxParts)
+    return fail(ErrorCode::E202, "n is " + std::to_string(args.n) + ", not 1 to 16");
+  if (args.max_innermost < 0) return fail(ErrorCode::E202, "max_innermost is negative");
+  const int64_t* constant = as_int(loop.as<ForNode>()->extent);
+  if (!constant || *constant < 1 || *constant > kMaxExtent)
+    return fail_at(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from", {});
+  const Choices choices(*constant, args.n, args.max_innermost);
+  const auto valid = [&](const Decision& d) { return choices.contain(d); };
+  const auto draw = [&](RandomStream& stream) { return choices.draw(stream); };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
   return sampled(std::move(drawn));
 }
 
 }  // namespace
+
+Decision perfect_tile_of(int64_t extent, int64_t n, int64_t max_innermost, const Decision* remembered,
+                         RandomStream stream) {
+  const Choices choices(extent, n, max_innermost);
+  return remembered && choices.contain(*remembered) ? *remembered : choices.draw(stream);
+}
 
 double perfect_tile_count(int64_t extent, int64_t n, int64_t max_innermost) {
   if (n < 2 || max_innermost == 0) return static_cast<double>(count_factorisations(extent, n));

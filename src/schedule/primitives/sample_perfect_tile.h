@@ -24,6 +24,11 @@ struct SamplePerfectTileArgs {
 Result<std::vector<ValueRef>> sample_perfect_tile(Schedule& s, const SamplePerfectTileArgs& args);
 extern const PrimitiveDef sample_perfect_tile_def;
 
+/// What such a step decides on a loop of this extent: `remembered`, where that is among the choices (null: it is not);
+/// else what is drawn from the stream. The step itself also checks its arguments.
+Decision perfect_tile_of(int64_t extent, int64_t n, int64_t max_innermost, const Decision* remembered,
+                         RandomStream stream);
+
 /// How many lists there are for a loop of this extent, as a number that may be rounded where it is large.
 double perfect_tile_count(int64_t extent, int64_t n, int64_t max_innermost);
 

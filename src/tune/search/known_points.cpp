@@ -1,26 +1,41 @@
 #include "tune/search/known_points.h"
 
 #include "schedule/primitives/sample_categorical.h"
+#include "schedule/primitives/sample_perfect_tile.h"
 
 namespace fettle {
 namespace {
 
 constexpr size_t kMostNodes = 1 << 14;
 
-// Other samplings depend on the program as it is then.
-bool depends_on_args_alone(const Step& step) { return step.def == &sample_categorical_def; }
+// What the step would decide where it was met with other decisions before; nothing for samplings that depend on more of
+// the program than the extent of a loop, which is the product of the factors that were chosen.
+std::optional<Decision> decision_of(const Step& step, const std::shared_ptr<const DecisionMap>& decisions,
+                                    uint64_t seed) {
+  if (step.def == &sample_categorical_def) {
+    Schedule chooser(Func(), seed, decisions);
+    if (!chooser.step_recorded(*step.def, step.args, step.address, {})) return std::nullopt;
+    return chooser.trace().steps.back()->decision;
+  }
+  if (step.def != &sample_perfect_tile_def) return std::nullopt;
+  const auto& args = *static_cast<const SamplePerfectTileArgs*>(step.args.get());
+  int64_t extent = 1;
+  for (const int64_t factor : step.decision) extent *= factor;
+  const Schedule chooser(Func(), seed, decisions);
+  return perfect_tile_of(extent, args.n, args.max_innermost, chooser.remembered(step.address),
+                         chooser.stream(step.address));
+}
 
 }  // namespace
 
 std::optional<int64_t> KnownPoints::find(const std::shared_ptr<const DecisionMap>& decisions, uint64_t seed) const {
   if (nodes_.empty()) return std::nullopt;
-  Schedule chooser(Func(), seed, decisions);
   for (size_t at = 0;;) {
     const Node& node = nodes_[at];
     if (!node.step) return node.number;
-    if (!depends_on_args_alone(*node.step)) return std::nullopt;
-    if (!chooser.step_recorded(*node.step->def, node.step->args, node.step->address, {})) return std::nullopt;
-    const auto next = node.next.find(chooser.trace().steps.back()->decision);
+    const auto decision = decision_of(*node.step, decisions, seed);
+    if (!decision) return std::nullopt;
+    const auto next = node.next.find(*decision);
     if (next == node.next.end()) return std::nullopt;
     at = next->second;
   }

@@ -11,7 +11,7 @@
 namespace fettle {
 
 /// A tree: at each node a sampling step, below it one node for each decision that was met, at the ends the candidates.
-/// For spaces that draw each decision by its address alone (Space::draws_by_address).
+/// For spaces that draw each decision by its address alone (Space::seed_of_first_drawing).
 class KnownPoints {
  public:
   /// Where the point of these decisions ends, the others drawn with this seed; nothing if it leaves what is known.

@@ -49,14 +49,15 @@ const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
   ++points_;
   if (const auto found = known(decisions)) return *found;
   const auto asked = std::make_shared<const DecisionMap>(decisions);
-  if (space_.draws_by_address())
-    if (const auto number = known_points_.find(asked, key))
+  const auto seed = space_.seed_of_first_drawing(key);
+  if (seed)
+    if (const auto number = known_points_.find(asked, *seed))
       return *number < 0 ? nullptr : candidates_[static_cast<size_t>(*number)].get();
   ++made_;
   const auto schedule = space_.generate(workload_, target_, threads_, key, asked);
   if (!schedule) return nullptr;
   const Candidate* candidate = add_made(*schedule);
-  if (space_.draws_by_address()) known_points_.add(schedule->trace(), candidate ? candidate->number : -1);
+  if (seed) known_points_.add(schedule->trace(), candidate ? candidate->number : -1);
   return candidate;
 }
 

@@ -109,6 +109,7 @@ class SketchSpace : public Space {
   explicit SketchSpace(SketchSpaceOptions options) : options_(std::move(options)) {}
   std::string name() const override { return "sketches"; }
   std::unique_ptr<Space> clone() const override { return std::make_unique<SketchSpace>(options_); }
+  std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const override { return seed_of_attempt(seed, 0); }
 
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
                             std::shared_ptr<const DecisionMap> decisions) const override {
@@ -118,7 +119,7 @@ class SketchSpace : public Space {
     constexpr int kSameSketch = 20;  // attempts; where that is too few, it may have no program at all
     const std::shared_ptr<const DecisionMap> asked = decisions;
     for (int attempt = 0;; ++attempt) {
-      Schedule s(derived->workload, hash_combine(seed, static_cast<uint64_t>(attempt)), decisions);
+      Schedule s(derived->workload, seed_of_attempt(seed, attempt), decisions);
       s.set_target(target);
       Result<> done = complete(s, *derived, target);
       if (done) return s;
@@ -134,6 +135,10 @@ class SketchSpace : public Space {
   }
 
  private:
+  static uint64_t seed_of_attempt(uint64_t seed, int attempt) {
+    return hash_combine(seed, static_cast<uint64_t>(attempt));
+  }
+
   /// Whether another seed may lead elsewhere than to this refusal: unless all decisions before it were known ones.
   static bool is_drawn(const Schedule& s, const Diagnostic& refusal) {
     const auto* refused = dynamic_cast<const RefusedStep*>(refusal.program.get());

@@ -3,6 +3,7 @@
 // search can edit the map address → decision and have the space re-run.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "schedule/schedule.h"
@@ -20,6 +21,11 @@ class Space {
   /// Whether each decision that is drawn comes from the stream of `seed` and its address, and what is decided next
   /// depends on the decisions so far alone. Points that were made before are then known without being made again.
   virtual bool draws_by_address() const { return false; }
+  /// The seed of the streams from which the point of `seed` is drawn at first, where it is as draws_by_address says but
+  /// for points that are drawn anew because the first was not legal; nothing where it is not.
+  virtual std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const {
+    return draws_by_address() ? std::optional(seed) : std::nullopt;
+  }
   /// The same space for another thread, if all of a point's decisions always make the same program. Null: it is one
   /// thread's only.
   virtual std::unique_ptr<Space> clone() const { return nullptr; }
