@@ -1,6 +1,8 @@
 // What a search remembers, and what it reads instead of working it out, changes nothing: candidates are those of the
 // slow way, number for number.
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "analysis/verify.h"
@@ -9,6 +11,7 @@
 #include "cost/predict.h"
 #include "ir/canonical.h"
 #include "ir/compare.h"
+#include "ir/text.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
 #include "lower/passes/passes.h"
@@ -81,6 +84,43 @@ TEST(ExactCandidates, MadeFromNothingTheyAreTheSame) {
         });
       }
   EXPECT_GT(compared, 400);
+}
+
+// What a thread remembers of earlier candidates (steps, calls of atoms) changes nothing: one that knows nothing makes
+// the same.
+TEST(ExactCandidates, MadeByThreadsThatRememberNothingTheyAreTheSame) {
+  const auto sketches = make_sketch_space();
+  int compared = 0;
+  for (const NamedWorkload& workload : workloads()) {
+    const auto model = make_prediction_only();
+    Workbench bench(*sketches, workload.func, some_target(), 2, *model, describe_by_lowering(some_target(), 2));
+    std::vector<const Candidate*> met;
+    search(bench, 5, 60, [&](const Candidate* candidate) { met.push_back(candidate); });
+    const std::string text = to_text(workload.func);
+    for (size_t i = met.size() > 12 ? met.size() - 12 : 0; i < met.size(); ++i) {
+      std::string trace, canonical;
+      CandidateFeatures features;
+      std::jthread([&] {
+        const auto func = parse_func(text);
+        const auto target = some_target();
+        const auto s =
+            make_sketch_space()->generate(*func, target, 2, 99, std::make_shared<const DecisionMap>(met[i]->decisions));
+        if (!s) return;
+        const auto described = describe_by_lowering(target, 2)(*s);
+        if (!described) return;
+        trace = to_text(s->trace());
+        canonical = canonical_bytes(described->timed);
+        features = described->features;
+      }).join();
+      SCOPED_TRACE(workload.name + ", candidate " + std::to_string(met[i]->number));
+      ++compared;
+      EXPECT_EQ(trace, bench.trace(*met[i]));
+      EXPECT_EQ(canonical, met[i]->canonical);
+      EXPECT_EQ(features.values, met[i]->features.values);
+      EXPECT_EQ(features.predicted_seconds, met[i]->features.predicted_seconds);
+    }
+  }
+  EXPECT_GT(compared, 40);
 }
 
 // Of equal bytes are equal programs, and only these.
