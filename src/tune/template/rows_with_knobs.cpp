@@ -57,9 +57,8 @@ struct Part {
   std::vector<size_t> rows;  // its iterators that are rows
   int64_t vectors = 0;       // of a row of what it writes
   bool reduces = false, last = false;
-  std::string unroll_knob;  // of long rows
-  int64_t at_once = 1;
-  size_t depth = 0;  // loops around what it does with a row, or with several
+  int64_t at_once = 1;  // vectors of a long row
+  size_t depth = 0;     // loops around what it does with a row, or with several
 
   bool is_long() const { return vectors > kMostKept && !reduces; }
 };
@@ -255,8 +254,7 @@ Result<Loops> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::st
   for (Part& part : parts) {
     longest = std::max(longest, part.vectors);
     if (!part.is_long()) continue;
-    part.unroll_knob = "unroll_" + part.name;
-    FETTLE_TRY(part.at_once, t.define_knob(part.unroll_knob, {1, 2, 4}));
+    FETTLE_TRY(part.at_once, t.define_knob("unroll_" + part.name, {1, 2, 4}));
   }
   size_t iterating = 0;
   for (const size_t row : group->rows) iterating += last->extents[row] > 1 ? 1 : 0;
