@@ -210,12 +210,12 @@ TEST(AutotvmCurves, CarryOverToAnotherOperator) {
   const auto model = make_autotvm_trees(1, FeatureKind::kCurve, Loss::kRank);
   uint64_t seed = 1;
   for (const Func& func : {matmul(128, 192, 64), matmul(80, 64, 256), matmul(196, 128, 32)}) {
-    const Samples known = draw(func, FeatureKind::kCurve, 60, seed++);
+    const Samples known = draw(func, FeatureKind::kCurve, 120, seed++);
     ASSERT_OK(model->update(known.candidates, known.seconds));
   }
   for (const testing::ConvSpec& shape : {testing::ConvSpec{.h = 14, .w = 14, .ic = 16, .oc = 32, .epilogue = true},
                                          testing::ConvSpec{.h = 28, .w = 28, .ic = 32, .oc = 16}}) {
-    const Samples conv = draw(testing::conv_workload(shape), FeatureKind::kCurve, 40, seed++);
+    const Samples conv = draw(testing::conv_workload(shape), FeatureKind::kCurve, 80, seed++);
     const double share = accuracy(*model, conv);
     RecordProperty("accuracy" + std::to_string(seed), std::to_string(share));
     EXPECT_GT(share, 0.65);
