@@ -158,7 +158,7 @@ PopulationOptions ansor_evolution(uint64_t seed) {
                                                   {&mutate_parallel, 0.02},
                                                   {&mutate_compute_location, 0.02},
                                                   {&mutate_vectorize, 0.02}};
-  return {.seed = seed, .population = 1024, .crossover = 0.05, .random_share_at_first = 0.5, .mutators = kMutators};
+  return {.seed = seed, .population = 512, .crossover = 0.05, .random_share_at_first = 0.5, .mutators = kMutators};
 }
 
 PopulationOptions metaschedule_evolution(uint64_t seed) {

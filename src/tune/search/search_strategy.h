@@ -117,7 +117,7 @@ struct PopulationOptions {
 /// generations are measured.
 std::unique_ptr<SearchStrategy> make_population_search(Workbench& bench, const PopulationOptions& options = {});
 /// Their defaults.
-PopulationOptions ansor_evolution(uint64_t seed);         // 1024 programs, crossover 0.05
+PopulationOptions ansor_evolution(uint64_t seed);         // 512 programs, crossover 0.05
 PopulationOptions metaschedule_evolution(uint64_t seed);  // 512 programs, mutation alone
 
 /// One strategy as a user names it.
