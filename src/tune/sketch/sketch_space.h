@@ -13,7 +13,8 @@ namespace fettle {
 /// What is equally likely where a point is drawn.
 enum class EquallyLikely : uint8_t {
   kPrograms,  // every complete program of a computation: a sketch is as likely as its programs are many
-  kChoices,   // every sketch of a computation, and then every place of a block: as Ansor draws (section 4.2)
+  kChoices,  // every sketch of a computation, and then every place of a block: as Ansor draws (section 4.2); for what a
+             // product reads: inlined, where it stands, under a loop
 };
 
 struct SketchSpaceOptions {
@@ -23,7 +24,8 @@ struct SketchSpaceOptions {
   int64_t max_vector_lanes = 64;                             // elements of a vectorized loop
   std::vector<int64_t> unroll_steps = {0, 16, 64, 512};      // of the pragma auto_unroll_max_step
   std::vector<int64_t> thread_extents = {32, 64, 128, 256};  // of a nest that no rule bound, on a target with threads
-  size_t max_structures = 256;  // sketches times places of blocks; those found later are left out
+  size_t max_structures =
+      256;  // sketches times places of blocks, each sketch its share; those found later are left out
 };
 
 /// A point is, in this order and each a decision:
