@@ -199,18 +199,19 @@ TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
   EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 4096)), -1);  // not offered
 }
 
+int64_t decided(const Func& func, int threads, const std::string& name) {
+  const auto s = default_schedule(func, avx512(), threads);
+  EXPECT_TRUE(s.has_value());
+  for (const auto& step : s->trace().steps)
+    if (step->address.ends_with("/" + name)) {
+      const auto* args = static_cast<const SampleCategoricalArgs*>(step->args.get());
+      return args->candidates[static_cast<size_t>(step->decision.front())];
+    }
+  return -1;
+}
+
 // Short rows go through the passes several at once, all of which the first-level cache keeps, and to threads in few runs.
 TEST(DefaultSchedule, TakesRowsTogether) {
-  const auto decided = [](const Func& func, int threads, const std::string& name) {
-    const auto s = default_schedule(func, avx512(), threads);
-    EXPECT_TRUE(s.has_value());
-    for (const auto& step : s->trace().steps)
-      if (step->address.ends_with("/" + name)) {
-        const auto* args = static_cast<const SampleCategoricalArgs*>(step->args.get());
-        return args->candidates[static_cast<size_t>(step->decision.front())];
-      }
-    return int64_t{-1};
-  };
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "rows"), 2);
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "runs"), -1);
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 2, "runs"), 4);
@@ -219,6 +220,27 @@ TEST(DefaultSchedule, TakesRowsTogether) {
   EXPECT_EQ(decided(testing::softmax_workload(1536, 128), 2, "runs"), 16);
   EXPECT_EQ(decided(testing::softmax_workload(40, 6625), 2, "rows"), 1);
   EXPECT_EQ(decided(testing::softmax_workload(40, 6625), 2, "runs"), 4);  // 16 are 14, of which one is short
+}
+
+// Threads that took panels of 72 channels would write into the same cache lines.
+TEST(DefaultSchedule, DealsOutRowsWhereThreadsWouldShareLines) {
+  const auto conv = [](int64_t channels) {
+    return testing::conv_workload({.h = 12, .w = 12, .ic = 20, .oc = channels, .kernel = 1, .padding = 0});
+  };
+  EXPECT_EQ(decided(conv(72), 2, "rows_outside"), 1);
+  EXPECT_EQ(decided(conv(72), 1, "rows_outside"), 0);
+  EXPECT_EQ(decided(conv(64), 2, "rows_outside"), 0);
+}
+
+// The few channels of a picture have all taps of a row inside of them, in a tile that leaves room for what its windows
+// share.
+TEST(DefaultSchedule, OfAPicture) {
+  const auto conv = [](int64_t channels) {
+    return testing::conv_workload({.h = 96, .w = 96, .ic = channels, .oc = 32, .stride = 2});
+  };
+  EXPECT_EQ(decided(conv(3), 2, "taps_inside"), 1);
+  EXPECT_LE(decided(conv(3), 2, "tile") / 100 % 100 * (decided(conv(3), 2, "tile") % 100), 22);
+  EXPECT_EQ(decided(conv(16), 2, "taps_inside"), 0);
 }
 
 // Rows that neither runs nor what is worked on at once divide.
@@ -307,6 +329,18 @@ TEST(RankedTiles, OfWindowsHoldWhatTheyShareInRegisters) {
       const int64_t registers = (tile.rows * tile.second_rows + (tile.second_rows > 1 ? 2 : 1) * read) * tile.vectors;
       EXPECT_LE(registers, 32) << tile.code();
     }
+  }
+}
+
+// The best tile has several image rows, and keeps what their windows share from one tap to the next.
+TEST(RankedTiles, OfWindowsTakeSeveralImageRows) {
+  for (const int64_t size : {27, 28, 56, 112}) {
+    TileProblem p{
+        .row_extent = size, .second_row_extent = size, .vector_extent = 96, .steps = 9, .shared_vectors = false};
+    p.taps = p.second_taps = 3;
+    const Tile best = ranked_tiles(p, *avx512()).front();
+    EXPECT_GT(best.second_rows, 1) << size;
+    EXPECT_LE((best.rows + best.rows + 2) * best.second_rows * best.vectors, 32) << best.code();
   }
 }
 

@@ -42,6 +42,12 @@ bool fuses(const BlockStructure& block, size_t a, size_t b) {
 // Rows that the windows of `n` neighbouring rows read.
 int64_t window(int64_t n, int64_t taps, int64_t step) { return step >= taps ? n * taps : (n - 1) * step + taps; }
 
+// Sums of a tile of several image rows, whose rows have vectors of their own, and what of one row of the windows' taps
+// the next one reads, too.
+int64_t kept_vectors(const TileProblem& p, const Tile& tile) {
+  return (tile.rows + window(tile.rows, p.taps, p.row_step)) * tile.second_rows * tile.vectors;
+}
+
 // Cycles of the whole nest, by a closed form.
 double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& target) {
   const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
@@ -110,6 +116,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   // are so many more kernels.
   if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) {
     cost *= 0.6;
+    if (kept_vectors(p, tile) > target.vector_registers) cost *= 1.4;
     if (p.row_extent % tile.rows != 0) cost *= 1.08;
     if (p.second_row_extent % tile.second_rows != 0) cost *= 1.08;
   }
@@ -228,19 +235,21 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
       tiles.push_back({.rows = rows, .vectors = vectors});
     }
     if (apart) {
-      // Image rows that a tile has in common with itself: the longest rows that registers hold, and the longest of which
-      // all are as long.
+      // Image rows that a tile has in common with itself: the longest rows whose vectors find registers, those for which
+      // what the next image row of the window reads, too, does as well, and the longest of which all are as long.
       for (int64_t second : {2, 3, 4}) {
         if (second > p.second_row_extent || p.second_step >= p.second_taps) break;
-        bool has_longest = false;
+        bool has_longest = false, has_kept = false;
         for (int64_t rows : {8, 7, 6, 5, 4, 3}) {
           if (rows > p.row_extent ||
               (rows * second + 2 * window(rows, p.taps, p.row_step)) * vectors > target.vector_registers)
             continue;
-          const bool divides = p.row_extent % rows == 0;
-          if (!has_longest || divides) tiles.push_back({.rows = rows, .vectors = vectors, .second_rows = second});
+          const Tile tile{.rows = rows, .vectors = vectors, .second_rows = second};
+          const bool divides = p.row_extent % rows == 0, kept = kept_vectors(p, tile) <= target.vector_registers;
+          if (!has_longest || divides || (kept && !has_kept)) tiles.push_back(tile);
           has_longest = true;
-          if (divides) break;
+          has_kept |= kept;
+          if (divides && has_kept) break;
         }
       }
     } else if (p.row_extent < 12) {
