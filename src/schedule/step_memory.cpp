@@ -40,8 +40,9 @@ StepMemory::State* StepMemory::find(const Func& func, const Trace& trace, const 
     return first_[oldest_].get();
   }
   const auto found = states_.find(trace.steps.back().get());
-  if (found == states_.end() || found->second->target != target) return nullptr;
-  return found->second.get();
+  if (found == states_.end()) return nullptr;
+  State& state = *found->second;
+  return state.func == func && state.target == target ? &state : nullptr;
 }
 
 StepMemory::Edge* StepMemory::find_edge(State& from, const PrimitiveDef& def, const std::shared_ptr<const void>& args,
