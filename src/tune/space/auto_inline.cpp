@@ -8,6 +8,7 @@
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_consumers.h"
 #include "tune/space/tensor_product.h"
+#include "tune/space/tiling.h"
 
 namespace fettle {
 namespace {
@@ -43,7 +44,7 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
 // registers hold what is shared; nor where a picture has so few channels that one loop takes all of a row's taps.
 bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers,
                   const BufferNode* buffer) {
-  constexpr int64_t kManyTaps = 5, kMostUnrolled = 7, kPicture = 4;
+  constexpr int64_t kManyTaps = 5, kMostUnrolled = 7;
   bool free_layout = false;
   walk(
       copied, [](const Stmt&) { return true; },
@@ -72,7 +73,7 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
         else
           channels *= structure->extents[i];
       }
-      if (taps >= kManyTaps && (channels > kPicture || taps > kMostUnrolled)) return true;
+      if (taps >= kManyTaps && (channels > kPictureChannels || taps > kMostUnrolled)) return true;
     }
   }
   return false;

@@ -11,6 +11,9 @@
 
 namespace fettle {
 
+/// Channels of a picture, at most: with so few, the taps of a row are unrolled together with them.
+inline constexpr int64_t kPictureChannels = 4;
+
 /// The part that each iterator of a reduction plays in register tiling.
 ///   matmul C[i, j] += A[i, k] * B[k, j]                          vector j, row i, reduce k
 ///   conv   O[n, h, w, c] += I[n, h+kh, w+kw, ic] * W[c, ic, kh, kw]  vector c, row w, rowish h n, reduce kh kw ic

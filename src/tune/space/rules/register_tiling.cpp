@@ -29,9 +29,6 @@ namespace {
 
 using Loops = std::vector<LoopRef>;
 
-/// Channels of a picture, at most.
-constexpr int64_t kPicture = 4;
-
 struct Choice {
   Tile tile;
   bool flat = false;
@@ -136,7 +133,8 @@ TileProblem tile_problem(const Tiling& t) {
   window(*t.roles.row, p.taps, p.row_step);
   if (t.roles.second_row) window(*t.roles.second_row, p.second_taps, p.second_step);
   // Few channels, so that the taps are unrolled inside of them (order_taps): what windows share stays in registers.
-  if (p.shared_vectors && p.multiplies && !t.roles.row_loads.empty() && t.extent(t.roles.reduce.back()) <= kPicture)
+  if (p.shared_vectors && p.multiplies && !t.roles.row_loads.empty() &&
+      t.extent(t.roles.reduce.back()) <= kPictureChannels)
     for (size_t r : t.roles.reduce)
       for (size_t l : t.roles.row_loads) {
         const AccessPattern& load = s.loads[l];
@@ -230,7 +228,7 @@ Result<> Tiling::order_taps() {
   if (steps == extent(inner)) return {};
   std::vector<int64_t> orders = {kTapsOutside, kTapsInside};
   std::vector<double> weights = {0.7, 0.3};
-  if (extent(inner) <= kPicture && steps <= kMostSteps) {
+  if (extent(inner) <= kPictureChannels && steps <= kMostSteps) {
     orders.push_back(kAllUnrolled);
     weights = {0.2, 0.4, 0.4};
   }
