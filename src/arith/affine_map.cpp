@@ -88,13 +88,48 @@ std::optional<AffineMap> plain_bijection(const std::vector<Expr>& bindings, cons
   return map;
 }
 
+// x + e / c beside e % c, where the simplifier has taken whole turns out of e: (9 i + j) / 7 is i + (2 i + j) / 7. With
+// the turns that e's own variables make put back, both are parts of one number again. Nothing if there is no such pair.
+std::optional<std::vector<Expr>> with_turns(const std::vector<Expr>& bindings, Analyzer& analyzer) {
+  std::vector<Expr> whole = bindings;
+  bool found = false;
+  for (size_t j = 0; j < bindings.size(); ++j) {
+    const auto* part = bindings[j].as<BinaryNode>();
+    const int64_t* c = part && part->op == BinaryOp::kFloorMod ? as_int(part->b) : nullptr;
+    if (!c || *c <= 0) continue;
+    const Expr quotient = floordiv(part->a, Expr(*c));
+    LinearForm number = linear_form(part->a);
+    for (size_t i = 0; i < bindings.size(); ++i) {
+      LinearForm form = linear_form(bindings[i]);
+      if (i == j || form.coeff_of(quotient) != 1) continue;
+      LinearForm turns;
+      for (const LinearTerm& t : form.terms)
+        if (number.coeff_of(t.expr) != 0) turns.add_term(t.expr, t.coeff);
+      if (turns.terms.empty()) continue;
+      form.add_term(quotient, -1);
+      form.add(turns, -1);
+      number.add(turns, *c);
+      const Expr joined = analyzer.to_expr(number);
+      whole[i] = analyzer.to_expr(form) + floordiv(joined, Expr(*c));
+      whole[j] = floormod(joined, Expr(*c));
+      found = true;
+      break;
+    }
+  }
+  if (!found) return std::nullopt;
+  return whole;
+}
+
+// As detect_affine_map, of loops from 0 that `analyzer` knows, and simplified expressions.
+AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
+                 const std::vector<VarDomain>& domains, const Expr& predicate, Analyzer& analyzer);
+
 }  // namespace
 
 AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
                             const std::vector<VarDomain>& loops, const Expr& predicate, Analyzer& analyzer) {
   FETTLE_CHECK(bindings.size() == extents.size());
   if (auto plain = plain_bijection(bindings, extents, loops, predicate)) return std::move(*plain);
-  AffineMap map;
   const auto scope = analyzer.enter();
   // Loops are taken to start at 0: x → x + min.
   std::vector<VarDomain> domains;
@@ -112,19 +147,36 @@ AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector
     domains.push_back({d.var, {0, extent}});
   }
   const auto prepared = [&](const Expr& e) { return analyzer.simplify(shifted.empty() ? e : substitute(e, shifted)); };
+  const Expr condition = predicate ? prepared(predicate) : predicate;
+  std::vector<Expr> simple;
+  for (const Expr& binding : bindings) simple.push_back(prepared(binding));
 
+  AffineMap map = detect(simple, extents, domains, condition, analyzer);
+  if (!map.injective)
+    if (const auto whole = with_turns(simple, analyzer)) {
+      AffineMap other = detect(*whole, extents, domains, condition, analyzer);
+      if (other.injective && other.covers >= map.covers) return other;
+    }
+  return map;
+}
+
+namespace {
+
+AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
+                 const std::vector<VarDomain>& domains, const Expr& predicate, Analyzer& analyzer) {
+  AffineMap map;
   MixedRadix radix(domains, analyzer);
   for (const VarDomain& d : domains) {
     if (!radix.uses_loops(d.range.extent)) continue;
     map.reason = "the extent of loop " + d.var->name + " depends on another loop";
     return map;
   }
-  if (predicate) radix.set_predicate(prepared(predicate));
+  if (predicate) radix.set_predicate(predicate);
 
   std::vector<DigitSum> sums;
   map.covers = map.injective = true;
   for (size_t k = 0; k < bindings.size(); ++k) {
-    auto sum = radix.parse(prepared(bindings[k]));
+    auto sum = radix.parse(bindings[k]);
     const auto range = sum ? radix.range_of(*sum, true) : std::nullopt;
     if (!range) {
       map = {};
@@ -177,8 +229,6 @@ AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector
     if (!used[i] && !is_one(domains[i].range.extent)) map.injective = false;
   return map;
 }
-
-namespace {
 
 // The part (input / lower) % extent of an input that an output is; the modulus left out where `top`.
 struct InputPart {

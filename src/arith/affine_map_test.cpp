@@ -151,6 +151,13 @@ TEST(AffineMap, FuseAndSplitAgain) {
   after.split(0, 4, Tail::kGuard);
   after.fuse(1);
   EXPECT_TRUE(after.detect().bijective()) << after.detect().reason << after.text();
+  for (const Tail tail : {Tail::kGuard, Tail::kBalance})
+    for (const int64_t longer : {9, 11, 16}) {  // than a row: the simplifier takes whole rows out of the part
+      Nest rows({9, 7});
+      rows.fuse(0);
+      rows.split(0, longer, tail);
+      EXPECT_TRUE(rows.detect().bijective()) << longer << " " << rows.detect().reason << rows.text();
+    }
 }
 
 TEST(AffineMap, DeclinesWhatIsNot) {

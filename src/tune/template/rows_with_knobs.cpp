@@ -43,6 +43,7 @@ std::vector<std::pair<std::string, int64_t>> along_rows(const Func& func) {
 
 constexpr int64_t kMostKept = 8;       // vectors in registers from block to block
 constexpr int64_t kMostUnrolled = 64;  // vectors of a whole row
+constexpr int64_t kWidest = 4;         // vectors that a reduction along a row takes in one step
 
 struct OwnLoop {
   LoopRef loop;
@@ -99,8 +100,9 @@ struct Passes {
   bool interleaved = false;  // a few vectors of each of several rows in turn
 };
 
-// What one block does with one row, or with several at a time: reductions and short rows in registers.
-Result<> with_rows(Schedule& s, const Part& part, const Passes& passes) {
+// What one block does with one row, or with several at a time. How many vectors of it may be kept in registers: reductions
+// and short rows; 0: none.
+Result<int64_t> with_rows(Schedule& s, const Part& part, const Passes& passes) {
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = part.name}));
   FETTLE_TRY(const std::vector<OwnLoop> loops, own_loops(s, part, block));
   const int64_t lanes = lanes_of(s);
@@ -151,9 +153,22 @@ Result<> with_rows(Schedule& s, const Part& part, const Passes& passes) {
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   for (const LoopRef& loop : unrolled) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   if (vector) FETTLE_TRY_VOID(vectorize(s, {.loop = lane.back()}));
-  if (!part.last && kept <= kMostKept * lanes && !others)
-    FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
   if (steps) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = steps->loop}).map([](BlockRef) {}));
+  return !part.last && kept <= kMostKept * lanes && !others ? (kept + lanes - 1) / lanes : 0;
+}
+
+// Reductions first, as far as registers go: what stays in memory is read and written at each of their steps.
+Result<> keep_in_registers(Schedule& s, const std::vector<Part>& parts, const std::vector<int64_t>& kept) {
+  int64_t left = target_or_usual(s)->vector_registers;
+  for (const bool reductions : {true, false})
+    for (size_t i = 0; i < parts.size(); ++i) {
+      // What a reduction reads is rounded up to its steps.
+      const int64_t taken = reductions || kept[i] == 1 ? kept[i] : (kept[i] + kWidest - 1) / kWidest * kWidest;
+      if (taken == 0 || taken > left || parts[i].reduces != reductions) continue;
+      left -= taken;
+      FETTLE_TRY(const BlockRef block, get_block(s, {.name = parts[i].name}));
+      FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
+    }
   return {};
 }
 
@@ -210,7 +225,7 @@ Result<std::vector<LaneSums>> lanes_with_knobs(TemplateContext& t) {
   std::vector<LaneSums> found;
   for (const auto& [name, extent] : along_rows(s.func())) {
     std::vector<int64_t> wide;
-    for (int64_t n : {1, 2, 4})
+    for (int64_t n = 1; n <= kWidest; n *= 2)
       if (n * lanes <= extent) wide.push_back(n);
     if (wide.empty()) continue;
     FETTLE_TRY(const int64_t vectors, t.define_knob("vectors_" + name, wide));
@@ -319,7 +334,11 @@ Result<Loops> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::st
     FETTLE_TRY_VOID(compute_at(s, {.block = part, .loop = around, .preserve_unit_loops = false}));
   }
   parts.back().depth = rows.size();
-  for (const Part& part : parts) FETTLE_TRY_VOID(with_rows(s, part, passes));
+  std::vector<int64_t> kept(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    FETTLE_TRY(kept[i], with_rows(s, parts[i], passes));
+  }
+  FETTLE_TRY_VOID(keep_in_registers(s, parts, kept));
   Loops found;
   for (const LoopRef& loop : rows) {
     FETTLE_TRY(const Stmt stmt, s.loop(loop));
