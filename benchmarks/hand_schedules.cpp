@@ -187,7 +187,32 @@ Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, 
   return {};
 }
 
+namespace {
+
+// Sixteen registers hold a tile of 6 x 2 vectors, on any shape.
+Result<Schedule> hand_schedule_of_few_registers(const Shape& shape, const Target& target, int threads) {
+  const int64_t lanes = target.vector_lanes(4);
+  Schedule s(shape.matmul ? matmul_func(*shape.matmul) : convolution_func(*shape.conv));
+  s.set_target(std::make_shared<const Target>(target));
+  if (shape.matmul) {
+    FETTLE_TRY_VOID(schedule_gemm(s, {.rows = 6, .vectors = 2, .near = 8, .unroll = 4}, lanes, threads));
+    return s;
+  }
+  const ConvProblem& p = *shape.conv;
+  if (p.kernel == 1 && p.stride == 1) {
+    FETTLE_TRY_VOID(schedule_convolution(s, p, {.pixels = 6, .vectors = 2}, lanes, threads));
+    return s;
+  }
+  ConvTiles tiles{.pixels = 6, .vectors = 2};
+  if (p.width_out() == 7) tiles = {.pixels = 4, .vectors = 3};  // of two heights, 4 and 3
+  FETTLE_TRY_VOID(schedule_channels_last(s, tiles, lanes, threads));
+  return s;
+}
+
+}  // namespace
+
 Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int threads) {
+  if (target.vector_registers < 32) return hand_schedule_of_few_registers(shape, target, threads);
   const int64_t lanes = target.vector_lanes(4);
   const bool far_caches = target.caches.size() > 1 && target.caches[1].size_bytes >= (2 << 20);
   if (shape.matmul) {

@@ -124,6 +124,7 @@ std::optional<size_t> layout_vector(const Func& func, const BlockStructure& bloc
 }
 
 Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
+  constexpr int64_t kLongLoop = 16;  // steps
   Schedule& s = ctx.schedule;
   ChosenLayouts chosen;
   const Func func = s.func();
@@ -147,7 +148,9 @@ Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
   int64_t blocks = 0;
   if (vector) {
     const bool may_block = contracts && structure->extents[*channels] % lanes == 0 && data_free;
-    FETTLE_TRY(const int64_t blocked, may_block ? choose(ctx, "layout", {1, 0}) : Result<int64_t>(0));
+    // A block holds as many channels as a vector has lanes. Where these are few, the innermost loop ends too soon.
+    const size_t preferred = lanes < kLongLoop ? 1 : 0;
+    FETTLE_TRY(const int64_t blocked, may_block ? choose(ctx, "layout", {1, 0}, preferred) : Result<int64_t>(0));
     blocks = blocked ? lanes : 0;
     const auto d = static_cast<size_t>(structure->store.dimension_of(structure->vars[*vector]));
     FETTLE_TRY_VOID(

@@ -199,8 +199,8 @@ TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
   EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 4096)), -1);  // not offered
 }
 
-int64_t decided(const Func& func, int threads, const std::string& name) {
-  const auto s = default_schedule(func, avx512(), threads);
+int64_t decided(const Func& func, int threads, const std::string& name, const auto& target) {
+  const auto s = default_schedule(func, target, threads);
   EXPECT_TRUE(s.has_value());
   for (const auto& step : s->trace().steps)
     if (step->address.ends_with("/" + name)) {
@@ -208,6 +208,10 @@ int64_t decided(const Func& func, int threads, const std::string& name) {
       return args->candidates[static_cast<size_t>(step->decision.front())];
     }
   return -1;
+}
+
+int64_t decided(const Func& func, int threads, const std::string& name) {
+  return decided(func, threads, name, avx512());
 }
 
 // Short rows go through the passes several at once, all of which the first-level cache keeps, and to threads in few runs.
@@ -241,6 +245,18 @@ TEST(DefaultSchedule, OfAPicture) {
   EXPECT_EQ(decided(conv(3), 2, "taps_inside"), 1);
   EXPECT_LE(decided(conv(3), 2, "tile") / 100 % 100 * (decided(conv(3), 2, "tile") % 100), 22);
   EXPECT_EQ(decided(conv(16), 2, "taps_inside"), 0);
+}
+
+// The taps of many channels are no loop of few channels, wherever they stand: tiles are as large as registers allow. Of
+// short vectors, blocks of channels would make loops as short.
+TEST(DefaultSchedule, OfAConvolutionWhoseLayoutIsFree) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const Func func = testing::conv_workload(
+      {.h = 28, .w = 28, .ic = 64, .oc = 64, .channels_last = false, .free_layout = true});
+  EXPECT_EQ(decided(func, 1, "layout"), 1);
+  EXPECT_EQ(decided(func, 1, "tile"), 11402);
+  EXPECT_EQ(decided(func, 1, "layout", avx2), 0);
+  EXPECT_EQ(decided(func, 1, "tile", avx2), 10602);
 }
 
 // Rows that neither runs nor what is worked on at once divide.

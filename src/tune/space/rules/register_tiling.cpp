@@ -29,6 +29,8 @@ namespace {
 
 using Loops = std::vector<LoopRef>;
 
+constexpr int64_t kLineBytes = 64;
+
 struct Choice {
   Tile tile;
   bool flat = false;
@@ -75,6 +77,7 @@ struct Tiling {
   bool guards_rows(size_t iter) const;
   bool guards_lanes(size_t iter) const;
   bool is_unrolled(size_t iter) const;
+  bool ends_in_channels() const;
   Result<> order_taps();
   Result<bool> unrolls_windows();
   Result<> ask_near(const std::vector<LoopRef>& reduce);
@@ -132,8 +135,8 @@ TileProblem tile_problem(const Tiling& t) {
   };
   window(*t.roles.row, p.taps, p.row_step);
   if (t.roles.second_row) window(*t.roles.second_row, p.second_taps, p.second_step);
-  // Few channels, so that the taps are unrolled inside of them (order_taps): what windows share stays in registers.
-  if (p.shared_vectors && p.multiplies && !t.roles.row_loads.empty() &&
+  // Few channels, so that the taps are unrolled inside of them: what windows share stays in registers.
+  if (p.shared_vectors && !t.roles.row_loads.empty() && t.ends_in_channels() &&
       t.extent(t.roles.reduce.back()) <= kPictureChannels)
     for (size_t r : t.roles.reduce)
       for (size_t l : t.roles.row_loads) {
@@ -214,14 +217,20 @@ bool Tiling::is_unrolled(size_t iter) const {
   return guards_rows(iter) || shares_rows || guards_lanes(iter);
 }
 
+// The innermost loop of a convolution's reduction is one over channels, inside of which taps could be unrolled.
+bool Tiling::ends_in_channels() const {
+  return !layouts.blocked_reduce && !blocked && structure.multiplies_two_loads && roles.reduce.size() >= 2 &&
+         !is_unrolled(roles.reduce.back());
+}
+
 // A loop over few channels ends often, and where is hard to foresee. With the unrolled taps inside of it, it is one loop
 // of longer steps, instead of one for each tap. The channels of a picture are unrolled with them.
 Result<> Tiling::order_taps() {
   enum : int64_t { kTapsOutside, kTapsInside, kAllUnrolled };
   constexpr int64_t kFewChannels = 64, kMostSteps = 32;
-  if (layouts.blocked_reduce || blocked || !structure.multiplies_two_loads || roles.reduce.size() < 2) return {};
+  if (!ends_in_channels()) return {};
   const size_t inner = roles.reduce.back();
-  if (is_unrolled(inner) || extent(inner) > kFewChannels || extent(inner) < 2) return {};
+  if (extent(inner) > kFewChannels || extent(inner) < 2) return {};
   int64_t steps = extent(inner);
   for (size_t i : roles.reduce)
     if (is_unrolled(i)) steps *= extent(i);
@@ -243,7 +252,7 @@ Result<> Tiling::order_taps() {
 // for writing is the other's. Long rows of products have other work to do, and a small output whose panels are whole
 // lines stays in the caches that it is in.
 bool Tiling::threads_share_rows() const {
-  constexpr int64_t kLineBytes = 64, kShortRow = 100000;  // multiply-adds
+  constexpr int64_t kShortRow = 100000;  // multiply-adds
   if (ctx.threads <= 1 || shared > 0 || !roles.row) return false;
   int64_t work = extent(roles.vector), bytes = structure.store.buffer->dtype.element_bytes();
   for (size_t i : roles.reduce) work *= extent(i);
@@ -498,7 +507,10 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
 Result<> Tiling::ask_near(const Loops& reduce) {
   if (roles.vector_loads.size() != 1 || 4 * panel_bytes() < cache_bytes(0, 32 << 10)) return {};
   constexpr int64_t kStepsAhead = 8, kStepsAtOnce = 4;
-  FETTLE_TRY(const int64_t near, choose(ctx, "prefetch_near", {0, kStepsAhead}, streams_panels() ? 1 : 0));
+  // Steps that are not taken several at once ask one by one: worth it where each reads several lines.
+  const bool several_lines = choice.tile.vectors * lanes * structure.store.buffer->dtype.element_bytes() > kLineBytes;
+  const bool asks = streams_panels() && (reduce.size() == 1 || several_lines);
+  FETTLE_TRY(const int64_t near, choose(ctx, "prefetch_near", {0, kStepsAhead}, asks ? 1 : 0));
   if (near == 0) return {};
   FETTLE_TRY(const int64_t steps, loop_extent(ctx, reduce.back()));
   LoopRef step = reduce.back();
