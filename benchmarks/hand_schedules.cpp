@@ -168,12 +168,21 @@ Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, 
   FETTLE_TRY(Loops loops, get_loops(s, {.block = o}));  // n oc oh ow ic kh kw
   FETTLE_TRY(Loops oc, split(s, {.loop = loops[1], .factors = {kInfer, t.vectors, lanes}, .tail = Tail::kPad}));
   FETTLE_TRY(Loops ow, split(s, {.loop = loops[3], .factors = {kInfer, t.pixels}, .tail = Tail::kBalance}));
-  FETTLE_TRY_VOID(
-      reorder(s, {.loops = {loops[0], oc[0], loops[2], ow[0], loops[5], loops[6], loops[4], ow[1], oc[1], oc[2]}}));
+  Loops ic = {loops[4]};
+  if (t.unroll > 1) {
+    FETTLE_TRY(ic, split(s, {.loop = loops[4], .factors = {kInfer, t.unroll}}));
+    FETTLE_TRY_VOID(unroll(s, {.loop = ic[1]}));
+  }
+  Loops order = {loops[0], oc[0], loops[2], ow[0], loops[5]};
+  if (!t.taps_inside) order.push_back(loops[6]);
+  order.insert(order.end(), ic.begin(), ic.end());
+  if (t.taps_inside) order.push_back(loops[6]);
+  order.insert(order.end(), {ow[1], oc[1], oc[2]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   FETTLE_TRY_VOID(unroll_all(s, {loops[6], ow[1], oc[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
-  if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = loops[4], .key = "prefetch", .value = t.prefetch}));
-  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = loops[4], .key = "prefetch_near", .value = t.near}));
+  if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic.back(), .key = "prefetch", .value = t.prefetch}));
+  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic.back(), .key = "prefetch_near", .value = t.near}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
@@ -189,13 +198,20 @@ Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, 
 
 namespace {
 
-// Sixteen registers hold a tile of 6 x 2 vectors, on any shape.
+// Sixteen registers hold a tile of 6 x 2 vectors, or 4 x 3. Its steps are short: four make one iteration.
 Result<Schedule> hand_schedule_of_few_registers(const Shape& shape, const Target& target, int threads) {
   const int64_t lanes = target.vector_lanes(4);
   Schedule s(shape.matmul ? matmul_func(*shape.matmul) : convolution_func(*shape.conv));
   s.set_target(std::make_shared<const Target>(target));
   if (shape.matmul) {
-    FETTLE_TRY_VOID(schedule_gemm(s, {.rows = 6, .vectors = 2, .near = 8, .unroll = 4}, lanes, threads));
+    const MatmulProblem& m = *shape.matmul;
+    GemmTiles tiles{.rows = 6, .vectors = 2, .near = 8, .unroll = 4};
+    if (m.m == 512) tiles.rows_outside = true, tiles.block = 128;
+    // A row of the tile is read once for three vectors: fewer lines from beyond the caches.
+    if (m.m > 512 || m.m == 40) tiles.rows = 4, tiles.vectors = 3;
+    tiles.ask_rows = m.m * m.k > (2 << 20);
+    if (m.k < 256) tiles.near = 0;
+    FETTLE_TRY_VOID(schedule_gemm(s, tiles, lanes, threads));
     return s;
   }
   const ConvProblem& p = *shape.conv;
@@ -203,8 +219,9 @@ Result<Schedule> hand_schedule_of_few_registers(const Shape& shape, const Target
     FETTLE_TRY_VOID(schedule_convolution(s, p, {.pixels = 6, .vectors = 2}, lanes, threads));
     return s;
   }
-  ConvTiles tiles{.pixels = 6, .vectors = 2};
-  if (p.width_out() == 7) tiles = {.pixels = 4, .vectors = 3};  // of two heights, 4 and 3
+  ConvTiles tiles{.pixels = 6, .vectors = 2, .unroll = p.channels_in % 4 == 0 ? 4 : 1};
+  if (p.width_out() == 7) tiles.pixels = 4, tiles.vectors = 3;  // of two heights, 4 and 3
+  if (p.channels_in < lanes) tiles.taps_inside = true;
   FETTLE_TRY_VOID(schedule_channels_last(s, tiles, lanes, threads));
   return s;
 }

@@ -80,7 +80,9 @@ struct Tiling {
   bool ends_in_channels() const;
   Result<> order_taps();
   Result<bool> unrolls_windows();
-  Result<> ask_near(const std::vector<LoopRef>& reduce);
+  bool asks_near(size_t reduce_loops) const;
+  Result<LoopRef> several_at_once(const std::vector<LoopRef>& reduce);
+  Result<> ask_near(LoopRef step, size_t reduce_loops);
   Result<> ask_ahead(LoopRef panels, LoopRef rows, const std::vector<LoopRef>& reduce);
 };
 
@@ -502,36 +504,46 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), reduce);
 }
 
-// The next rows of a panel, which come from the second-level cache, are asked for a hundred cycles early. A few steps
-// make one iteration then: fewer instructions that only count, which take the place of multiply-adds.
-Result<> Tiling::ask_near(const Loops& reduce) {
-  if (roles.vector_loads.size() != 1 || 4 * panel_bytes() < cache_bytes(0, 32 << 10)) return {};
-  constexpr int64_t kStepsAhead = 8, kStepsAtOnce = 4;
-  // Steps that are not taken several at once ask one by one: worth it where each reads several lines.
-  const bool several_lines = choice.tile.vectors * lanes * structure.store.buffer->dtype.element_bytes() > kLineBytes;
-  const bool asks = streams_panels() && (reduce.size() == 1 || several_lines);
-  FETTLE_TRY(const int64_t near, choose(ctx, "prefetch_near", {0, kStepsAhead}, asks ? 1 : 0));
-  if (near == 0) return {};
-  FETTLE_TRY(const int64_t steps, loop_extent(ctx, reduce.back()));
+// The next rows of a panel come from the second-level cache, and are asked for. Steps that are not taken several at once
+// ask one by one: worth it where each reads several lines.
+bool Tiling::asks_near(size_t reduce_loops) const {
+  const int64_t bytes = choice.tile.vectors * lanes * structure.store.buffer->dtype.element_bytes();
+  return streams_panels() && (reduce_loops == 1 || bytes > kLineBytes);
+}
+
+// A few steps make one iteration: fewer instructions that only count, which take the place of multiply-adds. The innermost
+// of the reduction's loops, afterwards.
+Result<LoopRef> Tiling::several_at_once(const Loops& reduce) {
+  constexpr int64_t kStepsAtOnce = 4, kFewMultiplyAdds = 16;  // of a step, in vectors
   LoopRef step = reduce.back();
-  const bool even = !blocked || extent(*blocked) % choice.depth == 0;
-  if (reduce.size() == 1 && even && steps % kStepsAtOnce == 0 && steps >= 8 * kStepsAtOnce) {
-    FETTLE_TRY(const Loops parts, split(ctx.schedule, {.loop = step, .factors = {kInfer, kStepsAtOnce}}));
-    FETTLE_TRY_VOID(unroll(ctx.schedule, {.loop = parts[1]}));
-    step = parts[1];
-  }
-  return annotate(ctx.schedule, {.target = step, .key = "prefetch_near", .value = near});
+  const auto stmt = ctx.schedule.loop(step);
+  if (!stmt || stmt->as<ForNode>()->loop_kind != ForKind::kSerial || !structure.multiplies_two_loads) return step;
+  FETTLE_TRY(const int64_t steps, loop_extent(ctx, step));
+  const bool even = (!blocked || extent(*blocked) % choice.depth == 0) && steps % kStepsAtOnce == 0;
+  if (!even || steps < 2 * kStepsAtOnce) return step;
+  const int64_t work = choice.tile.rows * choice.tile.second_rows * choice.tile.vectors;
+  const bool long_loop = steps >= 8 * kStepsAtOnce;
+  const bool preferred = work < kFewMultiplyAdds || (reduce.size() == 1 && long_loop && asks_near(1));
+  FETTLE_TRY(const int64_t at_once, choose(ctx, "steps", {1, kStepsAtOnce}, preferred ? 1 : 0));
+  if (at_once == 1) return step;
+  FETTLE_TRY(const Loops parts, split(ctx.schedule, {.loop = step, .factors = {kInfer, at_once}}));
+  FETTLE_TRY_VOID(unroll(ctx.schedule, {.loop = parts[1]}));
+  return parts[1];
+}
+
+// A hundred cycles early.
+Result<> Tiling::ask_near(LoopRef step, size_t reduce_loops) {
+  if (roles.vector_loads.size() != 1 || 4 * panel_bytes() < cache_bytes(0, 32 << 10)) return {};
+  constexpr int64_t kStepsAhead = 8;
+  FETTLE_TRY(const int64_t near, choose(ctx, "prefetch_near", {0, kStepsAhead}, asks_near(reduce_loops) ? 1 : 0));
+  return near == 0 ? Result<>() : annotate(ctx.schedule, {.target = step, .key = "prefetch_near", .value = near});
 }
 
 // What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction
 // loop (the next channels of a convolution's weights), and the rows of the next tile.
 Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
-  if (!roles.panel) return {};
-  const auto is_serial = [&](LoopRef loop) {
-    const auto stmt = ctx.schedule.loop(loop);
-    return stmt && stmt->as<ForNode>()->loop_kind == ForKind::kSerial;
-  };
-  if (!is_serial(reduce.back())) return {};
+  const auto innermost = ctx.schedule.loop(reduce.back());
+  const bool is_serial = innermost && innermost->as<ForNode>()->loop_kind == ForKind::kSerial;
   const auto exists = [&](LoopRef loop) { return ctx.schedule.loop(loop).has_value(); };  // it may have been fused
   int64_t steps = 1, near = 1;  // iterations of the innermost loop: of a panel, of one step of the outermost loop
   for (size_t i = 0; i < structure.n_iters(); ++i)
@@ -540,6 +552,8 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
     FETTLE_TRY(const int64_t n, loop_extent(ctx, reduce[r]));
     near *= n;
   }
+  FETTLE_TRY(const LoopRef step, several_at_once(reduce));
+  if (!roles.panel || !is_serial) return {};
   const int64_t element = structure.store.buffer->dtype.element_bytes();
   const int64_t l2 = cache_bytes(1, 512 << 10);
 
@@ -560,9 +574,9 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", candidates, preferred));
   if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = "prefetch", .value = 1}));
   if (ahead == kNextStep)
-    FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = reduce.back(), .key = "prefetch", .value = near}));
+    FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = step, .key = "prefetch", .value = near}));
 
-  FETTLE_TRY_VOID(ask_near(reduce));
+  FETTLE_TRY_VOID(ask_near(step, reduce.size()));
 
   if (!roles.row || roles.row_loads.empty() || choice.rows_outside || !exists(rows)) return {};
   int64_t row_bytes = steps * extent(*roles.row) * element;
