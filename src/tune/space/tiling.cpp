@@ -86,9 +86,10 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   const double panel_bytes = static_cast<double>(p.steps * tile.vectors * p.lanes * 4);
   const double row_bytes = static_cast<double>(p.steps * rows * 4);
   if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
-    // 48 bytes a cycle from L2, 12 from beyond.
+    // Three quarters of a vector a cycle from L2, 12 bytes from beyond.
+    const double near = 0.75 * target.vector_bits / 8;
     const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
-    const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? 12.0 : 48.0;
+    const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? 12.0 : near;
     const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
     step = std::max(step, traffic) + 0.15 * traffic;
   }
@@ -186,7 +187,8 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     std::stable_sort(roles.reduce.begin(), roles.reduce.end(), [&](size_t a, size_t b) {
       const auto& strides = block.loads[order_load].strides;
       const auto key = [&](size_t i) {
-        return strides[i] == AccessPattern::kIrregular ? INT64_MAX : std::abs(strides[i]);
+        if (block.extents[i] == 1) return INT64_MAX;  // no loop
+        return strides[i] == AccessPattern::kIrregular ? INT64_MAX - 1 : std::abs(strides[i]);
       };
       return key(a) > key(b);
     });

@@ -501,7 +501,12 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   ctx.done.insert(name + "_init");
   // What takes less than a microsecond is not worth a fork.
   if (shared == 0 && structure.points() >= 50000) FETTLE_TRY_VOID(parallelize(ctx, outer));
-  return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), reduce);
+  Loops turning;
+  for (const LoopRef& loop : reduce) {
+    FETTLE_TRY(const int64_t turns, loop_extent(ctx, loop));
+    if (turns > 1 || loop == reduce.back()) turning.push_back(loop);
+  }
+  return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), turning);
 }
 
 // The next rows of a panel come from the second-level cache, and are asked for. Steps that are not taken several at once
