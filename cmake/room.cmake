@@ -1,12 +1,11 @@
 # One room is one folder under src/, one static library and one test program.
 
-# fettle_room(NAME [DEPS room…] [LIBS library…] [TEST_LIBS library…] [OPTIONS flag…] [PCH | PCH_HEADERS header…])
+# fettle_room(NAME [DEPS room…] [LIBS library…] [TEST_LIBS library…] [OPTIONS flag…])
 #   src/NAME/**/*.cpp, but for *_test.cpp and main.cpp  →  library fettle_NAME
 #   src/NAME/**/*_test.cpp                              →  program bin/test_NAME, each gtest case a CTest entry
 # DEPS are rooms before this one; LIBS are fettle::llvm and the like; OPTIONS are further compiler flags.
-# PCH takes the shared precompiled header of fmt, JSON and the common std headers.
 function(fettle_room name)
-  cmake_parse_arguments(ARG "PCH" "" "DEPS;LIBS;TEST_LIBS;OPTIONS;PCH_HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;OPTIONS" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   set(tests ${sources})
@@ -24,11 +23,6 @@ function(fettle_room name)
       ${CMAKE_BINARY_DIR}/generated)
     target_compile_options(fettle_${name} PRIVATE ${ARG_OPTIONS})
     target_link_libraries(fettle_${name} PUBLIC ${deps} ${ARG_LIBS})
-    if(ARG_PCH)
-      fettle_use_common_pch(fettle_${name})
-    elseif(ARG_PCH_HEADERS)
-      target_precompile_headers(fettle_${name} PRIVATE ${ARG_PCH_HEADERS})
-    endif()
   else()
     # A room of headers alone, or one still empty.
     add_library(fettle_${name} INTERFACE)
@@ -68,20 +62,6 @@ function(fettle_program name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
     ${CMAKE_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE ${deps} ${ARG_LIBS})
-endfunction()
-
-# One precompiled header for all rooms that ask for it.
-function(fettle_use_common_pch target)
-  if(NOT TARGET fettle_pch)
-    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/pch.cpp CONTENT "// holds the precompiled header\n")
-    add_library(fettle_pch OBJECT ${CMAKE_BINARY_DIR}/generated/pch.cpp)
-    target_link_libraries(fettle_pch PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected Threads::Threads)
-    target_compile_options(fettle_pch PRIVATE -fpch-preprocess)
-    target_precompile_headers(fettle_pch PRIVATE <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp>
-      <algorithm> <map> <memory> <optional> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
-  endif()
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
-  target_precompile_headers(${target} REUSE_FROM fettle_pch)
 endfunction()
 
 include(GoogleTest)
