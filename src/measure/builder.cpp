@@ -9,7 +9,7 @@ namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
 constexpr int kLoweringVersion = 10;
-constexpr int kCodegenVersion = 8;
+constexpr int kCodegenVersion = 9;
 
 std::string program_versions() {
   std::string primitives;

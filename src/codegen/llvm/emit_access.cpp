@@ -1,4 +1,6 @@
 // Loads and stores: of memory, contiguous, strided or scattered, with and without a mask; and of register buffers.
+#include <numeric>
+
 #include "base/check.h"
 #include "codegen/llvm/function_emitter.h"
 
@@ -126,6 +128,34 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
   return value;
 }
 
+/// How many elements of a buffer a vector register holds. What has more lanes and a mask is read and written in parts: LLVM
+/// 19 splits it, too, but reads all of a part whose lanes a constant in the mask excludes.
+int FunctionEmitter::lanes_of_a_register(const BufferNode* buffer) const {
+  return std::max(1, state_.target.vector_bits / 8 / static_cast<int>(buffer->dtype.element_bytes()));
+}
+
+Value* FunctionEmitter::part_of(Value* vector, int first, int n) {
+  const auto lanes = cast<FixedVectorType>(vector->getType())->getNumElements();
+  if (static_cast<unsigned>(n) == lanes) return vector;
+  if (const auto* constant = dyn_cast<Constant>(vector)) {
+    SmallVector<Constant*, 16> elements;
+    for (int i = first; i < first + n; ++i) elements.push_back(constant->getAggregateElement(static_cast<unsigned>(i)));
+    if (llvm::all_of(elements, [](const Constant* element) { return element != nullptr; }))
+      return ConstantVector::get(elements);
+  }
+  if (const auto* both = dyn_cast<BinaryOperator>(vector); both && both->getOpcode() == Instruction::And) {
+    Value *a = part_of(both->getOperand(0), first, n), *b = part_of(both->getOperand(1), first, n);
+    for (Value* side : {a, b})
+      if (const auto* constant = dyn_cast<Constant>(side))
+        if (constant->isNullValue() || constant->isAllOnesValue())
+          return constant->isNullValue() ? side : side == a ? b : a;
+    return vb_.binary(Instruction::And, a, b);
+  }
+  SmallVector<int, 16> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), first);
+  return vb_.shuffle(vector, vector, order);
+}
+
 Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
   const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
   const auto plain = [&](Value* pointer, Type* what) -> Value* {
@@ -133,10 +163,10 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
     Value* value = vb_.read(made, memory(buffer)->state);
     return value == made ? finish_access(made, buffer) : value;
   };
-  const auto masked = [&](Intrinsic::ID id, Value* pointer) -> Value* {
+  const auto masked = [&](Intrinsic::ID id, Value* pointer, Type* what, Value* which) -> Value* {
     auto* bytes = ConstantInt::get(Type::getInt32Ty(vb_.context()), align.value());
-    Function* callee = Intrinsic::getDeclaration(&state_.module, id, {type, pointer->getType()});
-    auto* made = CallInst::Create(callee, {pointer, bytes, mask, Constant::getNullValue(type)});
+    Function* callee = Intrinsic::getDeclaration(&state_.module, id, {what, pointer->getType()});
+    auto* made = CallInst::Create(callee, {pointer, bytes, which, Constant::getNullValue(what)});
     Value* value = vb_.read(made, memory(buffer)->state);
     return value == made ? finish_access(made, buffer) : value;
   };
@@ -145,7 +175,7 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
   LaneIndex run;
   if (!as_lane_index(index, run)) {
     if (!mask) mask = Constant::getAllOnesValue(type_of(kBool.with_lanes(lanes)));
-    return masked(Intrinsic::masked_gather, gather_pointers(buffer, index));
+    return masked(Intrinsic::masked_gather, gather_pointers(buffer, index), type, mask);
   }
   if (is_one(run.stride)) {
     Value* pointer = address(buffer, run.base);
@@ -153,10 +183,28 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
     // The same lanes read whole before are as good.
     auto* whole = new LoadInst(type, pointer, "", false, align);
     if (Value* known = vb_.find(whole, memory(buffer)->state)) return known;
-    return masked(Intrinsic::masked_load, pointer);
+    const int widest = lanes_of_a_register(buffer);
+    if (lanes <= widest) return masked(Intrinsic::masked_load, pointer, type, mask);
+    Value* joined = Constant::getNullValue(type);
+    for (int first = 0; first < lanes; first += widest) {
+      const int n = std::min(widest, lanes - first);
+      Value* which = part_of(mask, first, n);
+      const auto* constant = dyn_cast<Constant>(which);
+      if (constant && constant->isNullValue()) continue;
+      Type* what = FixedVectorType::get(type->getScalarType(), static_cast<unsigned>(n));
+      pointer = address(buffer, run.base + Expr(first));
+      Value* part = constant && constant->isAllOnesValue() ? plain(pointer, what)
+                                                           : masked(Intrinsic::masked_load, pointer, what, which);
+      std::vector<int> widened(static_cast<size_t>(lanes), 0), taken(static_cast<size_t>(lanes));
+      std::iota(widened.begin(), widened.begin() + n, 0);
+      std::iota(taken.begin(), taken.end(), 0);
+      std::iota(taken.begin() + first, taken.begin() + first + n, lanes);
+      joined = vb_.shuffle(joined, vb_.shuffle(part, part, widened), taken);
+    }
+    return joined;
   }
   if (is_zero(run.stride) && !mask) return vb_.splat(plain(address(buffer, run.base), type->getScalarType()), lanes);
-  if (mask) return masked(Intrinsic::masked_gather, gather_pointers(buffer, index));
+  if (mask) return masked(Intrinsic::masked_gather, gather_pointers(buffer, index), type, mask);
   Value* vector = PoisonValue::get(type);
   for (int i = 0; i < lanes; ++i)
     vector = vb_.insert(vector, plain(address(buffer, run.base + run.stride * Expr(i)), type->getScalarType()), i);
@@ -200,11 +248,16 @@ void FunctionEmitter::store_lanes(const BufferNode* buffer, const Expr& index, V
   if (lanes == 1) {
     plain(value, address(buffer, index));
   } else if (is_run && is_one(run.stride)) {
-    Value* pointer = address(buffer, run.base);
-    if (mask)
-      finish_access(b.CreateMaskedStore(value, pointer, align, mask), buffer);
-    else
-      plain(value, pointer);
+    if (!mask) return plain(value, address(buffer, run.base));
+    const int widest = lanes_of_a_register(buffer);
+    for (int first = 0; first < lanes; first += widest) {
+      const int n = std::min(widest, lanes - first);
+      Value* which = part_of(mask, first, n);
+      const auto* constant = dyn_cast<Constant>(which);
+      if (constant && constant->isNullValue()) continue;
+      Value* pointer = address(buffer, run.base + Expr(first));
+      finish_access(b.CreateMaskedStore(part_of(value, first, n), pointer, align, which), buffer);
+    }
   } else if (is_run && !mask) {
     for (int i = 0; i < lanes; ++i) plain(vb_.extract(value, i), address(buffer, run.base + run.stride * Expr(i)));
   } else {

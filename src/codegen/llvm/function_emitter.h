@@ -159,6 +159,9 @@ class FunctionEmitter {
 
   // emit_access.cpp
   llvm::Value* emit_load(const LoadNode& node);
+  int lanes_of_a_register(const BufferNode* buffer) const;
+  /// `n` lanes of a vector, from `first` on.
+  llvm::Value* part_of(llvm::Value* vector, int first, int n);
   llvm::Value* load_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
   void store_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);
   llvm::Value* memory_mask(const Expr& mask);

@@ -221,6 +221,24 @@ TEST(Llvm, MasksOfManyLanes) {
   }
 }
 
+// Of which whole registers are excluded by what is known: nothing of them is read or written.
+TEST(Llvm, MasksWiderThanARegister) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[100], C: f32[640] output, n: i64):
+  for k in 8:
+    C[ramp(k * 16, 1, 16)] = A[ramp(k * 5, 1, 16) if broadcast(k < n, 16) && ramp(0, 1, 16) < broadcast(5, 16)]
+  for k in 8:
+    C[ramp(k * 32 + 128, 1, 32) if broadcast(k < n, 32) && ramp(0, 1, 32) < broadcast(5, 32)] = A[ramp(k, 1, 32) if broadcast(7, 32) < ramp(0, 1, 32) || broadcast(k < n, 32)]
+  for k in 8:
+    C[ramp(k * 27 + 384, 1, 27)] = A[ramp(k * 4, 1, 27) if broadcast(k < n, 27) && broadcast(24, 27) < ramp(0, 1, 27)]
+)",
+                                 "f");
+  for (const int64_t n : {0, 3, 8}) {
+    SCOPED_TRACE(n);
+    expect_as_interpreted(module, {n});
+    expect_as_interpreted(module, {n}, "x86-64-avx2");
+  }
+}
+
 // One choice for all lanes: where it is not made, nothing is read, whatever the lanes' own mask says.
 TEST(Llvm, MaskedReadsUnderOneChoice) {
   const IrModule module = parsed(R"(lowered func f(A: f32[16], C: f32[160] output, n: i64):

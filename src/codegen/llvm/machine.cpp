@@ -46,6 +46,8 @@ void initialize(const Target& target) {
     set_option("disable-lsr", "true");
     // So is the order of instructions. LLVM's scheduler gains nothing over it, and takes quadratic time in long blocks.
     set_option("enable-misched", "false");
+    // This pass aborts in LLVM 19 at the size of what was a masked load, and copies alone would gain by it.
+    set_option("x86-disable-avoid-SFB", "true");
     set_option("x86-asm-syntax", "intel");
   });
 }
