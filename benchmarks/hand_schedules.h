@@ -23,10 +23,10 @@ struct GemmTiles {
 struct ConvTiles {
   int64_t pixels = 14;
   int64_t vectors = 2;
-  bool flat = false;     // 1x1: pixels of all rows in one loop
-  int64_t prefetch = 0;  // iterations of the innermost reduction loop ahead; 0: none; channels last alone
-  int64_t near = 0;      // the same into the first-level cache
-  int64_t unroll = 1;    // channels read in one iteration; channels last alone
+  bool flat = false;         // 1x1: pixels of all rows in one loop
+  int64_t prefetch = 0;      // iterations of the innermost reduction loop ahead; 0: none; channels last alone
+  int64_t near = 0;          // the same into the first-level cache
+  int64_t unroll = 1;        // channels read in one iteration; channels last alone
   bool taps_inside = false;  // all taps of a row for one channel; channels last alone
 };
 

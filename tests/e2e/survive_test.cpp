@@ -58,8 +58,8 @@ TEST_F(Survive, EverySignalThatAsksForAnEnd) {
       shape->mutable_dim(0)->set_dim_value(rows);
       shape->mutable_dim(1)->set_dim_value(columns);
     };
-    resize(graph.mutable_input(0), 1536, 640);
-    resize(graph.mutable_output(0), 1536, 400);
+    resize(graph.mutable_input(0), 6144, 640);
+    resize(graph.mutable_output(0), 6144, 400);
     auto* weights = graph.mutable_initializer(0);
     weights->set_dims(0, 640);
     weights->set_dims(1, 400);

@@ -578,8 +578,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   }
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", candidates, preferred));
   if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = "prefetch", .value = 1}));
-  if (ahead == kNextStep)
-    FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = step, .key = "prefetch", .value = near}));
+  if (ahead == kNextStep) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = step, .key = "prefetch", .value = near}));
 
   FETTLE_TRY_VOID(ask_near(step, reduce.size()));
 
