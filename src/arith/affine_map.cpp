@@ -122,47 +122,6 @@ std::optional<std::vector<Expr>> with_turns(const std::vector<Expr>& bindings, A
 
 // As detect_affine_map, of loops from 0 that `analyzer` knows, and simplified expressions.
 AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
-                 const std::vector<VarDomain>& domains, const Expr& predicate, Analyzer& analyzer);
-
-}  // namespace
-
-AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
-                            const std::vector<VarDomain>& loops, const Expr& predicate, Analyzer& analyzer) {
-  FETTLE_CHECK(bindings.size() == extents.size());
-  if (auto plain = plain_bijection(bindings, extents, loops, predicate)) return std::move(*plain);
-  const auto scope = analyzer.enter();
-  // Loops are taken to start at 0: x → x + min.
-  std::vector<VarDomain> domains;
-  domains.reserve(loops.size());
-  VarMap shifted;
-  for (const VarDomain& d : loops) {
-    Expr extent = d.range.extent, first = d.range.min;
-    if (!shifted.empty()) {
-      extent = substitute(extent, shifted);
-      first = substitute(first, shifted);
-    }
-    if (!is_zero(first)) shifted[d.var.get()] = Expr(d.var) + first;
-    extent = analyzer.simplify(extent);
-    analyzer.bind(d.var, 0, extent);
-    domains.push_back({d.var, {0, extent}});
-  }
-  const auto prepared = [&](const Expr& e) { return analyzer.simplify(shifted.empty() ? e : substitute(e, shifted)); };
-  const Expr condition = predicate ? prepared(predicate) : predicate;
-  std::vector<Expr> simple;
-  for (const Expr& binding : bindings) simple.push_back(prepared(binding));
-
-  AffineMap map = detect(simple, extents, domains, condition, analyzer);
-  if (!map.injective)
-    if (const auto whole = with_turns(simple, analyzer)) {
-      AffineMap other = detect(*whole, extents, domains, condition, analyzer);
-      if (other.injective && other.covers >= map.covers) return other;
-    }
-  return map;
-}
-
-namespace {
-
-AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
                  const std::vector<VarDomain>& domains, const Expr& predicate, Analyzer& analyzer) {
   AffineMap map;
   MixedRadix radix(domains, analyzer);
@@ -229,6 +188,44 @@ AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& ext
     if (!used[i] && !is_one(domains[i].range.extent)) map.injective = false;
   return map;
 }
+
+}  // namespace
+
+AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
+                            const std::vector<VarDomain>& loops, const Expr& predicate, Analyzer& analyzer) {
+  FETTLE_CHECK(bindings.size() == extents.size());
+  if (auto plain = plain_bijection(bindings, extents, loops, predicate)) return std::move(*plain);
+  const auto scope = analyzer.enter();
+  // Loops are taken to start at 0: x → x + min.
+  std::vector<VarDomain> domains;
+  domains.reserve(loops.size());
+  VarMap shifted;
+  for (const VarDomain& d : loops) {
+    Expr extent = d.range.extent, first = d.range.min;
+    if (!shifted.empty()) {
+      extent = substitute(extent, shifted);
+      first = substitute(first, shifted);
+    }
+    if (!is_zero(first)) shifted[d.var.get()] = Expr(d.var) + first;
+    extent = analyzer.simplify(extent);
+    analyzer.bind(d.var, 0, extent);
+    domains.push_back({d.var, {0, extent}});
+  }
+  const auto prepared = [&](const Expr& e) { return analyzer.simplify(shifted.empty() ? e : substitute(e, shifted)); };
+  const Expr condition = predicate ? prepared(predicate) : predicate;
+  std::vector<Expr> simple;
+  for (const Expr& binding : bindings) simple.push_back(prepared(binding));
+
+  AffineMap map = detect(simple, extents, domains, condition, analyzer);
+  if (!map.injective)
+    if (const auto whole = with_turns(simple, analyzer)) {
+      AffineMap other = detect(*whole, extents, domains, condition, analyzer);
+      if (other.injective && other.covers >= map.covers) return other;
+    }
+  return map;
+}
+
+namespace {
 
 // The part (input / lower) % extent of an input that an output is; the modulus left out where `top`.
 struct InputPart {

@@ -288,11 +288,7 @@ TEST(DefaultSchedule, OfAConvolutionWithChannelsFirst) {
         },
         "P");
     te::Tensor y = te::compute(
-        {96, 501},
-        [&](const std::vector<Var>& i) {
-          return te::sum(p(c, i[1] + k) * w(i[0], c, k), {c, k});
-        },
-        "Y");
+        {96, 501}, [&](const std::vector<Var>& i) { return te::sum(p(c, i[1] + k) * w(i[0], c, k), {c, k}); }, "Y");
     return te::create_func("conv", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
   }();
   const auto s = default_schedule(func, avx512(), 1);
@@ -425,10 +421,10 @@ Func residual_convolution(int64_t h, int64_t w, int64_t ic, int64_t oc) {
         return te::sum(padded(i[0], i[1] + kh, i[2] + kw, c) * weights(kh, kw, c, i[3]), {kh, kw, c});
       },
       "O");
-  const te::Tensor added = te::compute(
-      o.shape(), [&](const std::vector<Var>& i) { return o(i) + bias(i[3]) + shortcut(i); }, "added");
-  const te::Tensor y = te::compute(
-      o.shape(), [&](const std::vector<Var>& i) { return max(added(i), float_imm(0)); }, "Y");
+  const te::Tensor added =
+      te::compute(o.shape(), [&](const std::vector<Var>& i) { return o(i) + bias(i[3]) + shortcut(i); }, "added");
+  const te::Tensor y =
+      te::compute(o.shape(), [&](const std::vector<Var>& i) { return max(added(i), float_imm(0)); }, "Y");
   return te::create_func("conv_add_relu", {x, weights, bias, shortcut}, {y},
                          {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
 }
