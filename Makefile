@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-robust bench-model bench-schedule bench-search bench-tasks bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-schedule bench-search bench-tasks bench-threads docs fuzz format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -56,6 +56,9 @@ bench-cuda: build ## Schedules by hand on an NVIDIA GPU, beside cuBLAS and a cop
 
 bench-search: build ## Ways to search compared over 25 tasks (hours; goes on where it was interrupted): make bench-search ARGS="--trials 64"
 	@$(BUILD)/bin/bench-search $(ARGS)
+
+bench-learning: build ## What tuning some programs teaches about others: make bench-learning ARGS="a.jsonl b.jsonl" (docs/search.md)
+	@$(BUILD)/bin/bench-learning $(ARGS)
 
 bench-tasks: build models ## Three models tuned for five minutes each: which tasks improve, how far others are from the machine's limits
 	@$(BUILD)/bin/bench-tasks --fresh

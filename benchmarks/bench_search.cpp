@@ -21,7 +21,7 @@
 #include "measure/local_measurer.h"
 #include "measure/object_cache.h"
 #include "search/figures.h"
-#include "search/ranking.h"
+#include "search/measured_rows.h"
 #include "search/run.h"
 #include "search/side_by_side.h"
 #include "tune/space/space.h"
@@ -135,13 +135,12 @@ Result<double> peak_gflops(const Target& target, int threads) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string only, skip, modes_text = "fourth,random,autotvm,ansor,metaschedule", out = "build/bench", model, write_to,
+  std::string only, skip, modes_text = "fourth,random,autotvm,ansor,metaschedule", out = "build/bench", model,
                           write_rows_to;
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
   double budget_s = 0;
-  bool list = false, measure_nothing = false, training = false, rank_models = false, side_by_side = false,
-       one_by_one = false;
+  bool list = false, measure_nothing = false, training = false, side_by_side = false, one_by_one = false;
   CLI::App app(
       "Ways to search compared: best so far against trials and seconds. Exits with 1 if a figure misses its bound.");
   app.add_option("--tasks", only, "only tasks whose name contains one of these, separated by commas");
@@ -159,11 +158,8 @@ int main(int argc, char** argv) {
   app.add_option("--budget", budget_s, "seconds after which nothing new is measured; 0: none")->capture_default_str();
   app.add_option("--model", model, "cost model that each search starts from");
   app.add_option("--out", out, "folder of search.json, and of search/ with the records")->capture_default_str();
-  app.add_flag("--rank", rank_models,
-               "how well a model ranks families that it was not trained on, from the records of --training");
-  app.add_option("--write-model", write_to, "train a model on the records of --training, and write it");
-  app.add_option("--write-rows", write_rows_to, "write what models learn from, and are tried on, as lines of JSON");
-  app.add_flag("--training", training, "the tasks that the model which ships is trained on");
+  app.add_option("--write-rows", write_rows_to, "write what bench-learning learns from, as lines of JSON");
+  app.add_flag("--training", training, "the tasks that the correction of the prediction is trained on");
   app.add_flag("--side-by-side", side_by_side,
                "search no further: time what all modes found next to each other, and take the figures from that");
   app.add_flag("--report", measure_nothing, "measure nothing: the figures of what is there");
@@ -271,20 +267,12 @@ int main(int argc, char** argv) {
   const auto peak = peak_gflops(run.target, threads);
   if (!peak) problems.push_back("the peak: " + peak.error().to_string());
   const auto missing = add_figures(report, curves, {.peak_gflops = peak.value_or(0)});
-  if (rank_models || !write_to.empty() || !write_rows_to.empty()) {
-    const auto training_rows = measured_tasks(training_tasks(), modes, static_cast<uint64_t>(first_seed), seeds, run);
-    const auto test_rows = measured_tasks(search_tasks(), modes, static_cast<uint64_t>(first_seed), seeds, run);
-    if (!training_rows) return fail_with(training_rows.error());
-    if (!test_rows) return fail_with(test_rows.error());
-    if (!write_rows_to.empty()) {
-      std::vector<MeasuredTask> rows = *training_rows;
-      rows.insert(rows.end(), test_rows->begin(), test_rows->end());
-      if (const auto done = write_rows(rows, write_rows_to); !done) return fail_with(done.error());
-    }
-    if (rank_models)
-      if (const auto done = add_ranking(report, *training_rows, *test_rows); !done) return fail_with(done.error());
-    if (!write_to.empty())
-      if (const auto done = write_model(*training_rows, 4000, write_to); !done) return fail_with(done.error());
+  if (!write_rows_to.empty()) {
+    std::vector<SearchTask> of_rows;
+    for (const SearchTask* task : tasks) of_rows.push_back(*task);
+    const auto rows = measured_searches(of_rows, modes, static_cast<uint64_t>(first_seed), seeds, run);
+    if (!rows) return fail_with(rows.error());
+    if (const auto written = write_rows(*rows, write_rows_to); !written) return fail_with(written.error());
   }
   fmt::print("{} tasks, {} threads, peak {:.0f} GFLOP/s\n{}", tasks.size(), threads, peak.value_or(0), report.table());
   for (const std::string& line : missing) fmt::print("{}\n", line);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "measure/timing.h"
+
 namespace fettle::bench {
 
 double Curve::best_after(int64_t n) const {
@@ -61,7 +63,7 @@ Curve read_curve(const std::vector<Record>& records, bool with_default) {
     }
     if (record.half_width <= 0.02) ++curve.tight;
     // As the search sees it: the fastest batch where the median is not tight.
-    const double seconds = record.half_width <= 0.04 || record.min_s <= 0 ? record.median_s : record.min_s;
+    const double seconds = usual_seconds(record.median_s, record.min_s, record.half_width);
     if (seconds >= best) continue;
     best = seconds;
     curve.improvements.push_back({curve.trials, last, seconds});

@@ -1,11 +1,19 @@
 // The search benchmark's own arithmetic, and that each mode finds something for each kind of task.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/random.h"
+#include "cost/predict.h"
 #include "search/figures.h"
+#include "search/learning.h"
 #include "search/rank_tests.h"
 #include "search/ranking.h"
 #include "search/side_by_side.h"
@@ -98,6 +106,70 @@ TEST(Ranking, CountsPairsAndWhatIsFound) {
   EXPECT_DOUBLE_EQ(wrong.recall, 0);
   EXPECT_DOUBLE_EQ(wrong.regret, 32);  // the 33rd of 40 instead of the first
   EXPECT_TRUE(std::isnan(rank({1, 2}, {1, 1}).accuracy));
+}
+
+// Searches whose candidates take as much longer than predicted as their feature 2 says; machines and tasks by factors.
+std::vector<MeasuredSearch> made_up_searches() {
+  RandomStream stream{3};
+  std::vector<MeasuredSearch> searches;
+  for (int task = 0; task < 20; ++task) {
+    MeasuredSearch& search = searches.emplace_back();
+    search.task = fmt::format("task {}", task);
+    search.family = task % 2 == 0 ? "even" : "odd";
+    search.mode = "random-1";
+    search.machine = task % 4 < 2 ? "one" : "another";
+    for (int i = 0; i < 40; ++i) {
+      std::vector<float>& features = search.features.emplace_back(feature_names().size(), 1.0f);
+      for (float& value : features) value = static_cast<float>(stream.uniform());
+      search.decisions.emplace_back();
+      search.predicted_s.push_back(1e-3 * (1 + stream.uniform()));
+      search.seconds.push_back((1 + task) * search.predicted_s.back() * (features[2] < 0.5 ? 1 : 1.8));
+    }
+  }
+  return searches;
+}
+
+TEST(Learning, FindsWhatThePredictionMissesWhicheverTaskItIs) {
+  const std::vector<MeasuredSearch> searches = made_up_searches();
+  std::vector<const MeasuredSearch*> all;
+  for (const MeasuredSearch& search : searches) all.push_back(&search);
+  const std::vector<CorrectionTree> trees = train_correction(all);
+  ASSERT_FALSE(trees.empty());
+  std::vector<float> fast(feature_names().size(), 0.5f), slow = fast;
+  fast[2] = 0.1f;
+  slow[2] = 0.9f;
+  EXPECT_NEAR(sum_of_trees(trees, slow) - sum_of_trees(trees, fast), std::log(1.8), 0.1);
+  Report report("learning");
+  add_rankings(report, searches);
+  const auto rows = nlohmann::json::parse(report.json());
+  std::map<std::string, double> pairs;
+  for (const auto& row : rows)
+    if (const std::string what = row.at("what"); what.starts_with("one") && what.ends_with("pairs in the right order"))
+      pairs[what.substr(what.find("),") + 3)] = row.at("value");
+  ASSERT_EQ(pairs.size(), 4u);
+  for (const auto& [way, share] : pairs) EXPECT_GT(share, way.starts_with("prediction alone") ? 50 : 90) << way;
+}
+
+TEST(Learning, RowsAndTreesAreWrittenAndRead) {
+  const std::filesystem::path folder = ::testing::TempDir();
+  const std::vector<MeasuredSearch> searches = made_up_searches();
+  const std::string rows = (folder / "one.jsonl").string();
+  ASSERT_TRUE(write_rows(searches, rows));
+  const auto read = read_rows(rows);
+  ASSERT_TRUE(read.has_value());
+  ASSERT_EQ(read->size(), searches.size());
+  EXPECT_EQ((*read)[3].features, searches[3].features);
+  EXPECT_EQ((*read)[3].seconds, searches[3].seconds);
+  EXPECT_EQ((*read)[3].machine, "one");
+  std::ofstream(rows, std::ios::app) << "{\"task\": 1}\n";
+  const auto damaged = read_rows(rows);
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code, ErrorCode::E503);
+  EXPECT_NE(damaged.error().to_string().find("line 801"), std::string::npos) << damaged.error().to_string();
+  EXPECT_FALSE(read_rows((folder / "none").string()));
+  const std::string written = (folder / "trees.inc").string();
+  ASSERT_TRUE(write_correction({CorrectionTree{}}, written));
+  EXPECT_TRUE(std::filesystem::file_size(written) > 100);
 }
 
 TEST(SearchTasks, CoverTheFamiliesAndHalfAreOdd) {

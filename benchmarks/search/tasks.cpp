@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "base/random.h"
 #include "te/create_func.h"
 #include "te/tensor.h"
 
@@ -207,6 +210,90 @@ SearchTask elementwise(int64_t rows, int64_t n) {
               {.input_kinds = {ParamKind::kInput, ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}})};
 }
 
+/// Draws shapes as models have them: small ones as likely as large ones, half of the extents multiples of 16. What runs
+/// longer than some milliseconds is left out.
+class TaskDraws {
+ public:
+  /// Between both, its logarithm uniform; every other a multiple of `grain`.
+  int64_t extent(int64_t least, int64_t most, int64_t grain = 16) {
+    const double log = std::log(static_cast<double>(most) / static_cast<double>(least)) * stream_.uniform();
+    const auto drawn = static_cast<int64_t>(std::lround(static_cast<double>(least) * std::exp(log)));
+    return stream_.uniform() < 0.5 ? std::max(least, drawn / grain * grain) : drawn;
+  }
+
+  SearchTask product() {
+    return within([&] {
+      const int64_t m = extent(8, 1024), n = extent(32, 4096), k = extent(32, 4096);
+      return matmul(1, m, n, k);
+    });
+  }
+  SearchTask batched_product() {
+    return within([&] {
+      const int64_t batch = extent(2, 16, 1), m = extent(16, 256), n = extent(16, 256), k = extent(16, 128);
+      return matmul(batch, m, n, k);
+    });
+  }
+  SearchTask convolution(int64_t kernel) {
+    return within([&] {
+      const int64_t stride = stream_.uniform() < 0.25 ? 2 : 1;
+      return conv({extent(7, 80, 7), extent(16, 512), extent(16, 512), kernel, stride});
+    });
+  }
+  // The first layer of a network.
+  SearchTask picture() {
+    return within([&] {
+      const int64_t kernel = one_of({3, 5, 7}), stride = one_of({1, 2});
+      return conv({extent(32, 224), one_of({1, 3, 4}), extent(16, 64), kernel, stride});
+    });
+  }
+  // Groups, or dilated.
+  SearchTask grouped() {
+    return within([&]() -> SearchTask {
+      const int64_t size = extent(7, 40, 7);
+      if (stream_.uniform() < 0.4) {
+        const int64_t ic = extent(16, 192);
+        return conv({size, ic, extent(16, 192), 3, 1, 2});
+      }
+      const int64_t groups = one_of({2, 4, 8}), ic = groups * extent(8, 64, 8);
+      return conv({.size = size, .ic = ic, .oc = ic, .kernel = 3, .groups = groups});
+    });
+  }
+  SearchTask depthwise() {
+    return within([&] {
+      const int64_t channels = extent(16, 512), kernel = one_of({3, 3, 5, 7}), stride = one_of({1, 1, 2});
+      return conv({extent(7, 112, 7), channels, channels, kernel, stride, 1, channels});
+    });
+  }
+  SearchTask pooling() {
+    return within([&] {
+      const int64_t size = extent(12, 112, 7), channels = extent(16, 256), kernel = one_of({2, 3}),
+                    stride = one_of({1, 2});
+      return pool(size, channels, kernel, stride);
+    });
+  }
+  SearchTask rows(SearchTask (*make)(int64_t rows, int64_t n)) {
+    const int64_t rows = extent(16, 1024), n = extent(32, 2048);
+    return make(rows, n);
+  }
+  SearchTask attention_heads() {
+    const int64_t heads = extent(2, 16, 1), n = extent(16, 200), d = extent(16, 96);
+    return attention(heads, n, d);
+  }
+
+ private:
+  static constexpr double kMostFlops = 4e8;
+
+  int64_t one_of(std::initializer_list<int64_t> values) { return values.begin()[stream_.below(values.size())]; }
+
+  template <class Draw>
+  SearchTask within(Draw draw) {
+    for (;;)
+      if (SearchTask task = draw(); task.flops <= kMostFlops) return task;
+  }
+
+  RandomStream stream_{20};
+};
+
 }  // namespace
 
 const std::vector<SearchTask>& search_tasks() {
@@ -241,28 +328,32 @@ const std::vector<SearchTask>& search_tasks() {
 }
 
 const std::vector<SearchTask>& training_tasks() {
-  static const std::vector<SearchTask> tasks = {
-      matmul(1, 384, 384, 384),
-      matmul(1, 128, 768, 3072),
-      matmul(1, 77, 512, 640),
-      matmul(1, 33, 1000, 200),
-      matmul(8, 64, 64, 64),
-      matmul(4, 100, 100, 36),
-      conv({.size = 28, .ic = 128, .oc = 128, .kernel = 3}),
-      conv({.size = 14, .ic = 256, .oc = 256, .kernel = 3}),
-      conv({.size = 23, .ic = 40, .oc = 72, .kernel = 3}),
-      conv({.size = 28, .ic = 128, .oc = 512, .kernel = 1}),
-      conv({.size = 17, .ic = 96, .oc = 200, .kernel = 1}),
-      conv({.size = 56, .ic = 64, .oc = 128, .kernel = 3, .stride = 2}),
-      conv({.size = 64, .ic = 3, .oc = 32, .kernel = 5, .stride = 2}),
-      conv({.size = 28, .ic = 192, .oc = 192, .kernel = 3, .groups = 192}),
-      conv({.size = 20, .ic = 64, .oc = 64, .kernel = 3, .groups = 2}),
-      pool(56, 128, 3, 2),
-      softmax(512, 197),
-      layer_norm(64, 512),
-      attention(4, 64, 32),
-      elementwise(300, 1000),
-  };
+  static const std::vector<SearchTask> tasks = [] {
+    TaskDraws draws;
+    std::vector<SearchTask> result;
+    std::set<std::string> names;
+    for (const SearchTask& task : search_tasks()) names.insert(task.name);
+    const auto add = [&](int count, auto&& draw) {
+      while (count > 0)
+        if (SearchTask task = draw(); names.insert(task.name).second) {
+          result.push_back(std::move(task));
+          --count;
+        }
+    };
+    add(48, [&] { return draws.product(); });
+    add(20, [&] { return draws.batched_product(); });
+    add(32, [&] { return draws.convolution(1); });
+    add(44, [&] { return draws.convolution(3); });
+    add(12, [&] { return draws.picture(); });
+    add(12, [&] { return draws.grouped(); });
+    add(28, [&] { return draws.depthwise(); });
+    add(14, [&] { return draws.pooling(); });
+    add(16, [&] { return draws.rows(softmax); });
+    add(16, [&] { return draws.rows(layer_norm); });
+    add(12, [&] { return draws.attention_heads(); });
+    add(8, [&] { return draws.rows(elementwise); });
+    return result;
+  }();
   return tasks;
 }
 

@@ -10,19 +10,17 @@
 #include "driver/bench.h"
 #include "driver/kernels.h"
 #include "ir/text.h"
+#include "measure/timing.h"
 
 namespace fettle {
 namespace {
 
 /// Points of the curve, at most.
 constexpr size_t kMaxPoints = 2000;
-/// A median that is less tight than this gives way to the fastest batch, as in tuning.
-constexpr double kTight = 0.04;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double seconds_of(const Record& record) {
-  if (!record.ok()) return kInfinity;
-  return record.half_width <= kTight || record.min_s <= 0 ? record.median_s : record.min_s;
+  return record.ok() ? usual_seconds(record.median_s, record.min_s, record.half_width) : kInfinity;
 }
 
 /// What is known of one task while the records go by.

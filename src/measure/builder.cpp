@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 10;
+constexpr int kLoweringVersion = 11;
 constexpr int kCodegenVersion = 9;
 
 std::string program_versions() {

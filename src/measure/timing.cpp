@@ -38,6 +38,11 @@ bool plainly_slower(size_t n, const MedianInterval& interval, double fastest, do
 
 Clocks system_clocks() { return {awake_s, asleep_s}; }
 
+double usual_seconds(double median_s, double min_s, double half_width) {
+  constexpr double kTight = 0.04;
+  return half_width <= kTight || min_s <= 0 ? median_s : min_s;
+}
+
 MedianInterval median_interval(std::vector<double>& samples) {
   FETTLE_CHECK(!samples.empty());
   std::sort(samples.begin(), samples.end());

@@ -29,6 +29,9 @@ struct Timing {
   int32_t status = 0;  // of the first call that failed: then nothing else counts
 };
 
+/// What to go by: the median or, where that is not tight, since something else ran as well, the fastest batch.
+double usual_seconds(double median_s, double min_s, double half_width);
+
 /// In seconds, of which differences count: while the machine is awake, and while it sleeps. Neither follows the wall
 /// clock, which may jump.
 struct Clocks {

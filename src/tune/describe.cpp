@@ -1,6 +1,9 @@
 #include "tune/describe.h"
 
+#include <cmath>
+
 #include "base/hash.h"
+#include "cost/learned_correction.h"
 #include "cost/loop_features.h"
 #include "cost/predict.h"
 #include "cost/store_features.h"
@@ -62,6 +65,17 @@ DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int thread
   return [target = std::move(target), threads, atoms](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.prologue = false, .expand = false}));
     return Description{extract_features(kernel, *target, threads, atoms), kernel.kernel.funcs.at(kernel.kernel.entry)};
+  };
+}
+
+DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
+  if (target->has_threads()) return describe_by_lowering(std::move(target), threads, atoms);
+  return [describe = describe_by_lowering(std::move(target), threads, atoms)](
+             const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(Description description, describe(schedule));
+    CandidateFeatures& features = description.features;
+    features.predicted_seconds *= std::exp(learned_correction(features.values));
+    return description;
   };
 }
 

@@ -35,10 +35,6 @@ double seconds_of(const Record& r) { return r.ok() ? usual_seconds(r.median_s, r
 
 }  // namespace
 
-double usual_seconds(double median_s, double min_s, double half_width) {
-  constexpr double kTight = 0.04;
-  return half_width <= kTight || min_s <= 0 ? median_s : min_s;
-}
 double usual_seconds(const MeasureResult& r) {
   return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity;
 }
@@ -71,7 +67,7 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   if (std::isfinite(options.max_error_bound)) t.space_ = within_error_bound(space, options.max_error_bound);
   t.bench_ = std::make_unique<Workbench>(
       t.space_ ? *t.space_ : space, task.workload, session.target, session.threads, session.learner.model(),
-      options.describe ? options.describe : describe_by_lowering(session.target, session.threads, options.atoms),
+      options.describe ? options.describe : describe_corrected(session.target, session.threads, options.atoms),
       options.search_threads);
   if (options.describe) t.bench_->describe_unpredicted_by(options.describe_unpredicted);
   FETTLE_TRY(const Schedule constructed,

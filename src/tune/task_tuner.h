@@ -71,9 +71,7 @@ class PhaseTimer {
   double start_s_;
 };
 
-/// What a search goes by: the median or, where that is not tight, since something else ran as well, the fastest batch.
-double usual_seconds(double median_s, double min_s, double half_width);
-/// The same; infinity for what failed.
+/// What a search goes by (timing.h); infinity for what failed.
 double usual_seconds(const MeasureResult& result);
 /// Of the candidate itself, not of the harness or of the clock.
 inline bool is_outcome(ErrorCode error) { return error != ErrorCode::E406 && error != ErrorCode::E407; }

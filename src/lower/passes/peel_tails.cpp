@@ -8,10 +8,11 @@ namespace {
 /// Shorter loops gain nothing.
 constexpr int64_t kFewestTurns = 4;
 
-// Guards below a loop that hold wherever the analyzer knows the variables to be.
+// Guards below a loop that hold wherever the analyzer knows the variables to be. Those that `var` has no part in are none
+// of its tail.
 class Resolver : public Mutator {
  public:
-  explicit Resolver(Analyzer& analyzer) : analyzer_(analyzer) {}
+  Resolver(Analyzer& analyzer, const VarNode* var) : analyzer_(analyzer), var_(var) {}
   using Mutator::rewrite;
   bool all_hold = true;
 
@@ -42,20 +43,21 @@ class Resolver : public Mutator {
     Expr left;
     for (const Expr& part : parts) {
       if (analyzer_.can_prove(part)) continue;
-      all_hold = false;
+      all_hold &= !uses_var(part, var_);
       left = logical_and(left, part);
     }
     return left ? left : bool_imm(true);
   }
 
   Analyzer& analyzer_;
+  const VarNode* var_;
 };
 
-bool may_be_doubled(const ForNode& loop) {
+bool may_be_doubled(const Stmt& body) {
   bool fits = true;
   bool guarded = false;
   walk(
-      loop.body,
+      body,
       [&](const Stmt& s) {
         const auto* inner = s.as<ForNode>();
         fits &= !inner || inner->loop_kind == ForKind::kUnrolled || inner->loop_kind == ForKind::kVectorized;
@@ -78,32 +80,41 @@ class Peeler : public Mutator {
     const auto* loop = s.as<ForNode>();
     if (!loop) return Mutator::rewrite(s);
     const int64_t* turns = as_int(loop->extent);
+    Stmt inner = loop->body;
+    while (const auto* allocate = inner.as<AllocateNode>()) inner = allocate->body;
     if (loop->loop_kind != ForKind::kSerial || !turns || *turns < kFewestTurns || !is_zero(loop->min) ||
-        !may_be_doubled(*loop)) {
+        !may_be_doubled(inner)) {
       auto scope = analyzer_.enter();
       analyzer_.bind(loop->var, loop->min, loop->extent);
       return Mutator::rewrite(s);
     }
-    if (holds_for(*loop, *turns)) return s;  // nothing needs a turn of its own
-    const Stmt body = holds_for(*loop, *turns - 1);
+    if (holds_for(*loop, inner, *turns)) return s;  // nothing needs a turn of its own
+    const Stmt body = holds_for(*loop, inner, *turns - 1);
     if (!body) return s;
-    const Stmt rest = substitute(loop->body, {{loop->var.get(), Expr(*turns - 1)}});
-    return seq({with(*loop,
-                     [&](ForNode& f) {
-                       f.extent = Expr(*turns - 1);
-                       f.body = body;
-                     }),
-                rest});
+    const Stmt rest = substitute(inner, {{loop->var.get(), Expr(*turns - 1)}});
+    return around(loop->body, seq({with(*loop,
+                                        [&](ForNode& f) {
+                                          f.extent = Expr(*turns - 1);
+                                          f.body = body;
+                                        }),
+                                   rest}));
   }
 
  private:
-  // The body without its guards, if they hold in the first `turns` iterations; else null.
-  Stmt holds_for(const ForNode& loop, int64_t turns) {
+  // What the body allocates serves both parts.
+  static Stmt around(const Stmt& body, const Stmt& parts) {
+    const auto* allocate = body.as<AllocateNode>();
+    if (!allocate) return parts;
+    return with(*allocate, [&](AllocateNode& a) { a.body = around(allocate->body, parts); });
+  }
+
+  // `body` without its guards, if they hold in the first `turns` iterations; else null.
+  Stmt holds_for(const ForNode& loop, const Stmt& body, int64_t turns) {
     auto scope = analyzer_.enter();
     analyzer_.bind(loop.var, Expr(0), Expr(turns));
-    Resolver resolver(analyzer_);
-    Stmt body = resolver.rewrite(loop.body);
-    return resolver.all_hold ? body : Stmt();
+    Resolver resolver(analyzer_, loop.var.get());
+    Stmt resolved = resolver.rewrite(body);
+    return resolver.all_hold ? resolved : Stmt();
   }
 
   Analyzer analyzer_;

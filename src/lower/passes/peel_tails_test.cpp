@@ -31,6 +31,30 @@ TEST(PeelTails, TheLastTurnAloneKeepsItsGuard) {
   EXPECT_NE(text.find("< 197"), std::string::npos) << text;
 }
 
+// A transform of an image's tile: what the image's rows ask stays, what is allocated serves both parts.
+TEST(PeelTails, GuardsOfOtherLoopsAndMemoryAreInNobodysWay) {
+  const std::string text =
+      to_text(peel_tails(lowered("lowered func f(A: f32[4000], B: f32[4000] output):\n"
+                                 "  for h in 8:\n"
+                                 "    for i in 5:\n"
+                                 "      allocate T: f32[8]\n"
+                                 "      for j in 8 vectorized:\n"
+                                 "        if i * 8 + j < 36:\n"
+                                 "          T[j] = select(h < 7, A[h * 36 + i * 8 + j], 0.0)\n"
+                                 "      for j in 8 vectorized:\n"
+                                 "        if i * 8 + j < 36:\n"
+                                 "          B[h * 36 + i * 8 + j] = T[j] + 1.0\n")));
+  const auto count = [&](const std::string& part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(count("for i in 4:"), 1) << text;
+  EXPECT_EQ(count("allocate T"), 1) << text;
+  EXPECT_EQ(count("< 36"), 2) << text << "the last turn's";
+  EXPECT_EQ(count("h < 7"), 2) << text;
+}
+
 TEST(PeelTails, LeavesWhatGainsNothing) {
   // Few turns; two partial ones; none.
   for (const auto& [turns, extent] : {std::pair{3, 41}, std::pair{13, 150}, std::pair{5, 80}}) {

@@ -1,0 +1,33 @@
+#pragma once
+// What tuning other programs on several machines taught about the prediction.
+
+#include <cstdint>
+#include <span>
+
+namespace fettle {
+
+/// To be added to the logarithm of a program's predicted seconds, from its features (feature_names()): by how much the
+/// prediction misses programs like this one, compared with others of its workload. It improves their order, not the
+/// seconds. Within ±1.
+///
+/// A sum of small trees, in learned_correction_trees.inc; `bench-learning` trains them and says what they are worth
+/// (docs/search.md, "The model that ranks").
+double learned_correction(std::span<const float> features);
+
+/// A tree all of whose paths are as long: node i goes on to 2i + 1 where the feature is less than the threshold, else to
+/// 2i + 2; leaves follow the splits.
+struct CorrectionTree {
+  static constexpr int kDepth = 4;
+  static constexpr int kSplits = (1 << kDepth) - 1;
+
+  uint8_t feature[kSplits];
+  float threshold[kSplits];
+  float leaf[kSplits + 1];
+};
+double sum_of_trees(std::span<const CorrectionTree> trees, std::span<const float> features);
+
+/// Of the names of features: those there are, and those that the trees were trained on.
+uint64_t hash_of_features();
+uint64_t hash_of_corrected_features();
+
+}  // namespace fettle
