@@ -98,13 +98,27 @@ class GuardDropper : public Mutator {
       for (size_t j = 0; j < conjuncts.size(); ++j)
         if (j != i) others = logical_and(others, conjuncts[j]);
       auto scope = analyzer_.assume(others);
-      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, vars) &&
+      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, movers(conjuncts[i], vars)) &&
           divides_safely(target.value) && lanes_are_apart(target) && every_read_has(conjuncts[i], target))
         conjuncts.erase(conjuncts.begin() + static_cast<ptrdiff_t>(i));
     }
     Expr condition;
     for (const Expr& conjunct : conjuncts) condition = logical_and(condition, conjunct);
     return is_true(condition) ? choice.then_body : if_then(condition, choice.then_body);
+  }
+
+  // The variables that tell the surplus lanes' reads from others'. Where the first lane of a tile is never surplus, what it
+  // reads is read in any case, and loops around the tile are the same for all of its lanes:
+  //   if f // 78 * 8 + lane < 20: R[lane] += X[f % 78] * W[f // 78, lane]     f < 234
+  std::vector<Var> movers(const Expr& conjunct, const std::vector<Var>& vars) {
+    std::vector<Var> of_tile;
+    VarMap first;
+    for (const Var& var : vars) {
+      if (!inside_.contains(var.get())) continue;
+      of_tile.push_back(var);
+      first[var.get()] = loops_.at(var.get())->min;
+    }
+    return analyzer_.can_prove(substitute(conjunct, first)) ? of_tile : vars;
   }
 
   bool in_bounds(const Buffer& buffer, const std::vector<Expr>& indices) {
