@@ -239,6 +239,22 @@ TEST(Llvm, MasksWiderThanARegister) {
   }
 }
 
+// f // 2 % n is made in the inner loop, under a condition: a pointer that this loop carries cannot begin with it.
+TEST(Llvm, DivisionsThatMayTrapAreNoPartOfACarriedPointer) {
+  const IrModule module = parsed(R"(lowered func g(A: f32[512], T: f32[1664] output, n: i64):
+  for f in n * 26:
+    T[f] = 0.0
+    for k in 4:
+      if k + f // (n * 2) < 4:
+        T[n * (f // (n * 2)) * 2 + f // 2 % n * 2 + f % 2] = T[n * (f // (n * 2)) * 2 + f // 2 % n * 2 + f % 2] + A[f // 2 % n * 8 + f % 2 * 4 + k]
+)",
+                                 "g");
+  for (const int64_t n : {1, 6, 64}) {
+    SCOPED_TRACE(n);
+    expect_as_interpreted(module, {n});
+  }
+}
+
 // One choice for all lanes: where it is not made, nothing is read, whatever the lanes' own mask says.
 TEST(Llvm, MaskedReadsUnderOneChoice) {
   const IrModule module = parsed(R"(lowered func f(A: f32[16], C: f32[160] output, n: i64):
