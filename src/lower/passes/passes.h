@@ -57,7 +57,8 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
 Stmt pipeline_loops(const Stmt& body);
 
 /// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it, and
-/// where each read of the buffer has the same guard: surplus lanes are computed and never read.
+/// where each read of the buffer has the same guard: surplus lanes are computed and never read. What does not depend on
+/// the lane is read as the first lane reads it, which must not be surplus, under whatever other guards there are.
 Func drop_private_guards(const Func& func);
 
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:
