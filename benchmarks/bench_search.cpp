@@ -268,9 +268,7 @@ int main(int argc, char** argv) {
   if (!peak) problems.push_back("the peak: " + peak.error().to_string());
   const auto missing = add_figures(report, curves, {.peak_gflops = peak.value_or(0)});
   if (!write_rows_to.empty()) {
-    std::vector<SearchTask> of_rows;
-    for (const SearchTask* task : tasks) of_rows.push_back(*task);
-    const auto rows = measured_searches(of_rows, modes, static_cast<uint64_t>(first_seed), seeds, run);
+    const auto rows = measured_searches(tasks, modes, static_cast<uint64_t>(first_seed), seeds, run);
     if (!rows) return fail_with(rows.error());
     if (const auto written = write_rows(*rows, write_rows_to); !written) return fail_with(written.error());
   }

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "cost/predict.h"
 #include "cost/xgboost_handles.h"
+#include "harness/statistics.h"
 #include "search/ranking.h"
 
 namespace fettle::bench {
@@ -25,12 +26,6 @@ constexpr size_t kLeastCandidates = 12;
 constexpr uint64_t kParts = 5;
 /// What is further off than e to this is as far off as this.
 constexpr double kLargest = 1;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 // Node i of `tree`, from XGBoost's tree at `node`; a leaf that lies less deep stands for all below it.
 void copy_node(const Json& node, int i, CorrectionTree& tree) {
@@ -71,7 +66,7 @@ std::vector<CorrectionTree> train_correction(const std::vector<const MeasuredSea
     const size_t n = search->seconds.size();
     std::vector<double> missed(n);
     for (size_t i = 0; i < n; ++i) missed[i] = std::log(search->seconds[i] / search->predicted_s[i]);
-    const double usual = median(missed), best = *std::ranges::min_element(search->seconds);
+    const double usual = quantile(missed, 0.5), best = *std::ranges::min_element(search->seconds);
     for (size_t i = 0; i < n; ++i) {
       values.insert(values.end(), search->features[i].begin(), search->features[i].end());
       labels.push_back(static_cast<float>(std::clamp(missed[i] - usual, -kLargest, kLargest)));
@@ -80,10 +75,7 @@ std::vector<CorrectionTree> train_correction(const std::vector<const MeasuredSea
     }
   }
   if (labels.empty()) return {};
-  DMatrixHandle matrix_handle = nullptr;
-  check_xgboost(
-      XGDMatrixCreateFromMat(values.data(), labels.size(), values.size() / labels.size(), NAN, &matrix_handle));
-  const Matrix matrix(matrix_handle);
+  const Matrix matrix = make_matrix(values, labels.size(), values.size() / labels.size());
   check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "label", labels.data(), labels.size()));
   check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights.data(), weights.size()));
   const DMatrixHandle cached[] = {matrix.get()};

@@ -13,14 +13,14 @@
 
 namespace fettle::bench {
 
-Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<SearchTask>& tasks,
+Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<const SearchTask*>& tasks,
                                                       const std::vector<SearchMode>& modes, uint64_t first_seed,
                                                       int seeds, const SearchRun& run) {
   const auto target = std::make_shared<const Target>(run.target);
   const DescribeFn describe = describe_by_lowering(target, run.threads, run.atoms);
   std::vector<MeasuredSearch> result;
-  for (const SearchTask& task : tasks) {
-    const TaskKey key = make_task_key(task.program, run.target, run.threads, program_versions());
+  for (const SearchTask* task : tasks) {
+    const TaskKey key = make_task_key(task->program, run.target, run.threads, program_versions());
     std::set<std::string> seen;
     for (const SearchMode& mode : modes) {
       if (mode.space != "rules") continue;
@@ -31,10 +31,10 @@ Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<SearchTa
         FETTLE_TRY(const auto database, open_sqlite_database(file));
         FETTLE_TRY(const std::vector<Record> records, database->records(key));
         MeasuredSearch measured{
-            .task = task.name, .family = task.family, .mode = fmt::format("{}-{}", mode.name, seed)};
+            .task = task->name, .family = task->family, .mode = fmt::format("{}-{}", mode.name, seed)};
         for (const Record& record : records) {
           if (!record.ok() || record.generation < 0 || !seen.insert(record.trace).second) continue;
-          Schedule schedule(task.program);
+          Schedule schedule(task->program);
           schedule.set_target(target);
           const auto trace = parse_trace(record.trace);
           if (!trace || !replay(schedule, *trace)) continue;

@@ -18,7 +18,7 @@ struct MeasuredSearch {
 };
 
 /// From the records of searches of the space "rules" in run.folder: each trace is replayed and described anew. E5xx
-Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<SearchTask>& tasks,
+Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<const SearchTask*>& tasks,
                                                       const std::vector<SearchMode>& modes, uint64_t first_seed,
                                                       int seeds, const SearchRun& run);
 

@@ -135,9 +135,7 @@ void bind_cost_models(nb::module_& m) {
       "cost_model", [](const std::string& name, uint64_t seed) { return named(name, seed); }, nb::arg("name"),
       nb::arg("seed") = 0,
       "trees, trees_rank, trees_alone, mlp, statements, autotvm_knob, autotvm_itervar, autotvm_curve, the same with "
-      "_rank, "
-      "prediction "
-      "or random.");
+      "_rank, prediction or random.");
   m.def(
       "feature_names",
       [](const std::string& model) {

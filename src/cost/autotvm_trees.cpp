@@ -54,7 +54,7 @@ size_t width_of(FeatureKind kind) {
   return 0;
 }
 
-Matrix make_matrix(const std::vector<const std::vector<float>*>& rows) {
+Matrix matrix_of(const std::vector<const std::vector<float>*>& rows) {
   const size_t width = rows.front()->size();
   std::vector<float> values;
   values.reserve(rows.size() * width);
@@ -62,16 +62,14 @@ Matrix make_matrix(const std::vector<const std::vector<float>*>& rows) {
     FETTLE_CHECK(row->size() == width);
     values.insert(values.end(), row->begin(), row->end());
   }
-  DMatrixHandle handle = nullptr;
-  check_xgboost(XGDMatrixCreateFromMat(values.data(), rows.size(), width, NAN, &handle));
-  return Matrix(handle);
+  return make_matrix(values, rows.size(), width);
 }
 
 /// What the trees give the rows, all in all; none: nothing.
 std::vector<float> scores_of(const Trees* trees, const std::vector<const std::vector<float>*>& rows) {
   std::vector<float> result(rows.size(), 0.0f);
   if (!trees || rows.empty()) return result;
-  const Matrix matrix = make_matrix(rows);
+  const Matrix matrix = matrix_of(rows);
   check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", result.data(), result.size()));
   bst_ulong n = 0;
   const float* scores = nullptr;
@@ -314,7 +312,7 @@ class AutotvmTrees : public CostModel {
       if (i == 0 || rows[i]->workload != rows[i - 1]->workload) groups.push_back(0);
       ++groups.back();
     }
-    const Matrix matrix = make_matrix(values);
+    const Matrix matrix = matrix_of(values);
     const std::vector<float> margins = scores_of(before, values);
     check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
     check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "label", throughput.data(), throughput.size()));

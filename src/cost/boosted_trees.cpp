@@ -34,7 +34,7 @@ class BoostedTrees : public CostModel {
     result.reserve(candidates.size());
     for (const CandidateFeatures& c : candidates) result.push_back(c.predicted_seconds);
     if (!booster_ || candidates.empty()) return result;
-    const Matrix matrix = make_matrix(data_.rows_of(candidates), candidates.size());
+    const Matrix matrix = make_matrix(data_.rows_of(candidates), candidates.size(), data_.features());
     bst_ulong n = 0;
     const float* scores = nullptr;
     if (loss_ == Loss::kRank) {
@@ -57,16 +57,10 @@ class BoostedTrees : public CostModel {
   }
 
  private:
-  Matrix make_matrix(const std::vector<float>& values, size_t rows) const {
-    DMatrixHandle handle = nullptr;
-    check_xgboost(XGDMatrixCreateFromMat(values.data(), rows, data_.features(), NAN, &handle));
-    return Matrix(handle);
-  }
-
   void train() {
     booster_.reset();
     if (data_.rows() < kLeastRows) return;
-    const Matrix matrix = make_matrix(data_.values(), data_.rows());
+    const Matrix matrix = make_matrix(data_.values(), data_.rows(), data_.features());
     std::vector<std::pair<const char*, std::string>> params = {{"tree_method", "hist"},
                                                                {"max_depth", "5"},
                                                                {"eta", "0.12"},

@@ -149,10 +149,8 @@ class StatementTrees : public CostModel {
     for (const auto& [workload, sum] : sums) scale_[workload] = sum.first / sum.second;
   }
 
-  static Matrix make_matrix(const std::vector<float>& values) {
-    DMatrixHandle handle = nullptr;
-    check_xgboost(XGDMatrixCreateFromMat(values.data(), values.size() / kStoreFeatures, kStoreFeatures, NAN, &handle));
-    return Matrix(handle);
+  static Matrix matrix_of(const std::vector<float>& values) {
+    return make_matrix(values, values.size() / kStoreFeatures, kStoreFeatures);
   }
 
   // One a row.
@@ -168,7 +166,7 @@ class StatementTrees : public CostModel {
     for (const auto* rows : programs) values.insert(values.end(), rows->begin(), rows->end());
     std::vector<double> result(programs.size(), 0.0);
     if (values.empty()) return result;
-    const std::vector<float> scores = margins(make_matrix(values));
+    const std::vector<float> scores = margins(matrix_of(values));
     size_t row = 0;
     for (size_t i = 0; i < programs.size(); ++i)
       for (size_t r = 0; r < programs[i]->size() / kStoreFeatures; ++r) result[i] += static_cast<double>(scores[row++]);
@@ -195,7 +193,7 @@ class StatementTrees : public CostModel {
     note_scales();
     std::vector<double> priors;
     for (const Program& program : programs_) priors.push_back(prior(program.predicted, program.workload));
-    const Matrix matrix = make_matrix(values);
+    const Matrix matrix = matrix_of(values);
     const std::vector<std::pair<const char*, std::string>> params = {
         {"tree_method", "hist"}, {"max_depth", "6"},        {"eta", "0.2"},
         {"lambda", "1"},         {"min_child_weight", "0"}, {"base_score", "0"},

@@ -3,7 +3,9 @@
 
 #include <xgboost/c_api.h>
 
+#include <cmath>
 #include <memory>
+#include <vector>
 
 #include "base/check.h"
 
@@ -20,5 +22,12 @@ using Matrix = std::unique_ptr<void, MatrixCloser>;
 
 /// Of what a call returned: a failure is a bug.
 inline void check_xgboost(int status) { FETTLE_CHECK_MSG(status == 0, XGBGetLastError()); }
+
+/// rows x columns values, row by row.
+inline Matrix make_matrix(const std::vector<float>& values, size_t rows, size_t columns) {
+  DMatrixHandle handle = nullptr;
+  check_xgboost(XGDMatrixCreateFromMat(values.data(), rows, columns, NAN, &handle));
+  return Matrix(handle);
+}
 
 }  // namespace fettle

@@ -69,11 +69,14 @@ class GuardDropper : public Mutator {
       --register_depth_;
       return result;
     }
-    if (const auto* choice = s.as<IfNode>(); choice && !choice->else_body) {
-      const auto* target = choice->then_body.as<StoreNode>();
-      if (target && target->buffer->scope == kScopeRegister) return if_needed(*choice, *target);
-    }
-    return Mutator::rewrite(s);
+    const auto* choice = s.as<IfNode>();
+    if (!choice) return Mutator::rewrite(s);
+    const auto* target = choice->else_body ? nullptr : choice->then_body.as<StoreNode>();
+    if (target && target->buffer->scope == kScopeRegister) return if_needed(*choice, *target);
+    around_.push_back(choice->condition);
+    Stmt result = Mutator::rewrite(s);
+    around_.pop_back();
+    return result;
   }
 
  private:
@@ -98,7 +101,8 @@ class GuardDropper : public Mutator {
       for (size_t j = 0; j < conjuncts.size(); ++j)
         if (j != i) others = logical_and(others, conjuncts[j]);
       auto scope = analyzer_.assume(others);
-      if (in_bounds(target.buffer, target.indices) && reads_in_bounds(target.value, movers(conjuncts[i], vars)) &&
+      if (in_bounds(target.buffer, target.indices) &&
+          reads_in_bounds(target.value, movers(conjuncts[i], others, target.value, vars)) &&
           divides_safely(target.value) && lanes_are_apart(target) && every_read_has(conjuncts[i], target))
         conjuncts.erase(conjuncts.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -110,15 +114,30 @@ class GuardDropper : public Mutator {
   // The variables that tell the surplus lanes' reads from others'. Where the first lane of a tile is never surplus, what it
   // reads is read in any case, and loops around the tile are the same for all of its lanes:
   //   if f // 78 * 8 + lane < 20: R[lane] += X[f % 78] * W[f // 78, lane]     f < 234
-  std::vector<Var> movers(const Expr& conjunct, const std::vector<Var>& vars) {
+  // unless something else than the conjunct decides what the first lane does.
+  std::vector<Var> movers(const Expr& conjunct, const Expr& others, const Expr& value, const std::vector<Var>& vars) {
     std::vector<Var> of_tile;
     VarMap first;
     for (const Var& var : vars) {
       if (!inside_.contains(var.get())) continue;
+      if (decides(var, others, value)) return vars;
       of_tile.push_back(var);
       first[var.get()] = loops_.at(var.get())->min;
     }
     return analyzer_.can_prove(substitute(conjunct, first)) ? of_tile : vars;
+  }
+
+  // Whether something is done, or read in `value`, because of this variable.
+  bool decides(const Var& var, const Expr& others, const Expr& value) const {
+    const auto uses = [&](const Expr& e) { return e && uses_var(e, var.get()); };
+    bool found = uses(others) || std::ranges::any_of(around_, uses);
+    for (const auto& [other, loop] : loops_) found |= uses(loop->min) || uses(loop->extent);
+    walk(value, [&](const Expr& e) {
+      const auto* choice = e.as<SelectNode>();
+      found |= choice && uses(choice->condition);
+      return !found;
+    });
+    return found;
   }
 
   bool in_bounds(const Buffer& buffer, const std::vector<Expr>& indices) {
@@ -241,6 +260,7 @@ class GuardDropper : public Mutator {
   std::unordered_map<const VarNode*, int64_t>
       inside_;  // loops within the life of a register buffer → extents, -1: unknown
   std::unordered_map<const VarNode*, const ForNode*> loops_;
+  std::vector<Expr> around_;  // conditions
   int register_depth_ = 0;
   Analyzer analyzer_;
   const ReadFinder& finder_;

@@ -7,26 +7,28 @@ namespace fettle {
 namespace {
 
 /// Panels of 8 of 20 channels of a 3x1 convolution of 78 rows; panels and rows are one loop f. `lanes`: how many elements
-/// of a panel B holds.
-std::string dropped(const std::string& surplus, const std::string& lanes = "8") {
-  const Result<Func> func = parse_func(
-      "lowered func g(A: f32[78], B: f32[3, 3, " + lanes +
-      "], C: f32[78, 24] output):\n"
-      "  for f in 234 parallel:\n"
-      "    allocate R: f32[8] @register\n"
-      "    for j in 8 vectorized:\n"
-      "      R[j] = 0.0\n"
-      "    for k in 3:\n"
-      "      for j in 8 vectorized:\n"
-      "        if " +
-      surplus +
-      ":\n"
-      "          R[j] = R[j] + select(1 <= f % 78 + k && f % 78 + k < 79, A[f % 78 + k - 1], 0.0) * B[f // 78, k, j]\n"
-      "    for j in 8 vectorized:\n"
-      "      if " +
-      surplus +
-      ":\n"
-      "        C[f % 78, f // 78 * 8 + j] = R[j]\n");
+/// of a panel B holds; `reader`: which lanes read A.
+std::string dropped(const std::string& surplus, const std::string& lanes = "8", const std::string& reader = "") {
+  const Result<Func> func =
+      parse_func("lowered func g(A: f32[78], B: f32[3, 3, " + lanes +
+                 "], C: f32[78, 24] output):\n"
+                 "  for f in 234 parallel:\n"
+                 "    allocate R: f32[8] @register\n"
+                 "    for j in 8 vectorized:\n"
+                 "      R[j] = 0.0\n"
+                 "    for k in 3:\n"
+                 "      for j in 8 vectorized:\n"
+                 "        if " +
+                 surplus +
+                 ":\n"
+                 "          R[j] = R[j] + select(" +
+                 reader +
+                 "1 <= f % 78 + k && f % 78 + k < 79, A[f % 78 + k - 1], 0.0) * B[f // 78, k, j]\n"
+                 "    for j in 8 vectorized:\n"
+                 "      if " +
+                 surplus +
+                 ":\n"
+                 "        C[f % 78, f // 78 * 8 + j] = R[j]\n");
   EXPECT_TRUE(func) << (func ? "" : func.error().to_string());
   return func ? to_text(drop_private_guards(*func)) : "";
 }
@@ -46,6 +48,11 @@ TEST(DropPrivateGuards, OfPanelsAndRowsInOneLoop) {
 
 TEST(DropPrivateGuards, NotWhereALaneWouldReadBeyond) {
   const std::string text = dropped("f // 78 * 8 + j < 20", "4");
+  EXPECT_EQ(count(text, "< 20"), 2) << text;
+}
+
+TEST(DropPrivateGuards, NotWhereTheFirstLaneDoesNotRead) {
+  const std::string text = dropped("f // 78 * 8 + j < 20", "8", "3 <= j && ");
   EXPECT_EQ(count(text, "< 20"), 2) << text;
 }
 

@@ -75,8 +75,9 @@ Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params);
 /// Multi-dimensional accesses become flat ones; buffers and parameters become one-dimensional. Indices are simplified.
 Func flatten_accesses(const Func& func);
 
-/// The last iteration of a loop stands by itself where its guards then hold in all others. Innermost loops only; what
-/// is unrolled or vectorized in them does not count.
+/// The last iteration of a loop stands by itself where its guards then hold in all others; guards that do not depend on
+/// the loop stay in both parts, and what the loop allocates serves both. Innermost loops only; what is unrolled or
+/// vectorized in them does not count.
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
 Func peel_tails(const Func& func);
 
