@@ -30,7 +30,8 @@ test: build models ## Build, then run every test
 	@scripts/setup.sh --test
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 
-demo: build fetch ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers
+demo: configure fetch ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers
+	@cmake --build $(BUILD) -j $(JOBS) --target fettle bench_model
 	@scripts/demo.sh
 
 bench: build models ## All models against ONNX Runtime and OpenVINO, untuned and tuned (about an hour)

@@ -45,7 +45,8 @@ function(fettle_test_program name)
     ${CMAKE_BINARY_DIR}/generated)
   target_compile_definitions(${name} PRIVATE FETTLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     FETTLE_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  # Tests are compiled for longer than they run: -Og saves a third of that time.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og> ${ARG_OPTIONS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     PROPERTIES TIMEOUT 120)

@@ -31,8 +31,8 @@ const TileCosts* AtomTable::nearest(double rows_wanted, double vectors_wanted) c
   return best;
 }
 
-double AtomTable::step_cycles(const Work& work, RowMode mode, double rows_a_set) const {
-  const double analytic = work_cycles(work, costs_, true);
+double AtomTable::step_cycles(const Work& work, RowMode mode, double rows_a_set, double exposed) const {
+  const double analytic = work_cycles(work, costs_, true, exposed);
   const TileCosts* tile = nearest(work);
   if (!tile) return analytic;
   Work like;
@@ -51,7 +51,7 @@ double AtomTable::step_cycles(const Work& work, RowMode mode, double rows_a_set)
 
 namespace {
 
-constexpr double kFormat = 1;  // raised with every change of what is kept
+constexpr double kFormat = 2;  // raised with every change of what is kept
 
 // What is measured of a machine, in the order in which it is kept.
 template <class Costs, class Fn>

@@ -53,8 +53,8 @@ class AtomTable {
 
   /// Cycles a step of an atom's loop, estimated from the tile most like it: that tile's measured cycles over its
   /// analytic ones, times the analytic ones of `work`. rows_a_set: in kConflict, how many rows share a set of the
-  /// first-level cache.
-  double step_cycles(const Work& work, RowMode mode, double rows_a_set = 0) const;
+  /// first-level cache. exposed: as work_cycles has it.
+  double step_cycles(const Work& work, RowMode mode, double rows_a_set = 0, double exposed = 1) const;
   /// The measured tile most like `work`, or null.
   const TileCosts* nearest(const Work& work) const;
   const TileCosts* nearest(double rows, double vectors) const;

@@ -105,6 +105,8 @@ class Estimator {
           out_.code_bytes = std::max(out_.code_bytes, bytes);
           code_missing_ = std::clamp(4 * (bytes / costs_.code_bytes - 0.75), 0.0, 1.0);
           atom_loops_ = has_loop(node.children[i]);
+          // While the sums of one call wait for each other, those of the next begin.
+          exposed_ = std::min(1.0, (costs_.call_cycles + instructions(node.children[i])) / costs_.in_flight);
           visit(node.children[i], runs * node.shares[i], depth, nullptr, true);
         }
         return;
@@ -134,7 +136,8 @@ class Estimator {
     if (!is_step) {
       // What is before and after an atom's loops overlaps with other atoms; without loops it is the work itself.
       const double shows = in_atom && !loop && atom_loops_ ? costs_.edge_share : 1;
-      const double seconds = runs * work_cycles(work, costs_, loop != nullptr) * shows / costs_.hz;
+      const double seconds =
+          runs * work_cycles(work, costs_, loop != nullptr, in_atom ? exposed_ : 1) * shows / costs_.hz;
       (in_atom ? out_.edge_s : out_.plain_s) += seconds;
       if (!in_atom) {
         out_.plain_flops += runs * work.flops;
@@ -148,18 +151,18 @@ class Estimator {
     Work step = work;
     for (double* part : {&step.fma, &step.arithmetic, &step.loads, &step.broadcasts, &step.stores, &step.far_requests})
       *part /= steps;
-    double cycles = steps * work_cycles(step, costs_, true);
+    double cycles = steps * work_cycles(step, costs_, true, exposed_);
     // Beyond some ways of a set, rows' lines come anew; more so beside others that use the same cache.
     const double crowded = mode == RowMode::kConflict
                                ? 0.1 * work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 1.0)
                                : 0;
     if (atoms_ && work.broadcasts > 0) {
       // What a tile takes beyond its arithmetic belongs to the loop around it: it shows once an iteration.
-      const double steady = (steps - 1) * work_cycles(step, costs_, true);
-      const double alone = steady + atoms_->step_cycles(step, RowMode::kInPlace);
+      const double steady = (steps - 1) * work_cycles(step, costs_, true, exposed_);
+      const double alone = steady + atoms_->step_cycles(step, RowMode::kInPlace, 0, exposed_);
       cycles = mode == RowMode::kConflict
-                   ? std::max(steps * atoms_->step_cycles(step, mode, rows_a_set), alone + crowded)
-                   : steady + atoms_->step_cycles(step, mode);
+                   ? std::max(steps * atoms_->step_cycles(step, mode, rows_a_set, exposed_), alone + crowded)
+                   : steady + atoms_->step_cycles(step, mode, 0, exposed_);
     } else {
       cycles += crowded;
     }
@@ -194,9 +197,13 @@ class Estimator {
     return mode;
   }
 
-  static bool has_loop(const CostNode& node) {
-    return node.kind == CostNode::Kind::kLoop || std::any_of(node.children.begin(), node.children.end(),
-                                                             [](const CostNode& child) { return has_loop(child); });
+  // That one run executes.
+  static double instructions(const CostNode& node) {
+    const Work& work = node.work;
+    double sum = node.kind == CostNode::Kind::kBody ? work.fma + work.arithmetic + work.loads + work.stores : 0;
+    for (size_t i = 0; i < node.children.size(); ++i)
+      sum += (node.kind == CostNode::Kind::kChoice ? node.shares[i] : 1) * instructions(node.children[i]);
+    return node.kind == CostNode::Kind::kLoop ? node.extent * (sum + 2) : sum;
   }
 
   static double code_bytes(const CostNode& node) {
@@ -214,6 +221,7 @@ class Estimator {
   Estimate out_;
   std::set<std::string> names_;
   bool atom_loops_ = false;
+  double exposed_ = 1;       // share of the latencies of the atom's sums that nothing hides
   double code_missing_ = 0;  // share of the atom's code that is not at hand when it is needed
 };
 

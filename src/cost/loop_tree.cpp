@@ -519,6 +519,10 @@ void collect_calls(const CostNode& node, double executions, std::vector<AtomCall
 
 }  // namespace
 
+bool has_loop(const CostNode& node) {
+  return node.kind == CostNode::Kind::kLoop || std::ranges::any_of(node.children, has_loop);
+}
+
 LoopTree make_loop_tree(const IrModule& kernel, const Target& target) { return TreeBuilder(kernel, target).build(); }
 
 std::vector<AtomCall> atom_calls(const LoopTree& tree) {

@@ -71,6 +71,9 @@ struct CostNode {
   std::vector<int> asked_near, asked_far;  // kBody: the buffers that its prefetches name
 };
 
+/// Whether it is a loop, or one lies in it.
+bool has_loop(const CostNode& node);
+
 struct CostBuffer {
   std::string name;
   double bytes = 0;      // 0: unknown

@@ -1,6 +1,7 @@
 #include "cost/machine_costs.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fettle {
 
@@ -22,22 +23,24 @@ MachineCosts describe_costs(const Target& target) {
   return costs;
 }
 
-double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop) {
+double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop, double exposed) {
   double loads = work.loads + 2 * work.gathers, stores = work.stores;
   // What does not fit into registers is stored and loaded again.
-  const double needed = work.live_registers > 0 ? work.live_registers + work.vector_loads() + 1 : 0;
+  const double updates = work.fma > 0 ? work.fma : work.arithmetic;  // of accumulators
+  const double steps = work.accumulators > 0 ? std::max(1.0, std::floor(updates / work.accumulators)) : 1;
+  const double needed = work.live_registers > 0 ? work.live_registers + work.vector_loads() / steps + 1 : 0;
   const double spilled = std::max(0.0, needed - costs.registers);
   loads += spilled;
   stores += spilled;
   const double arithmetic = work.arithmetic + work.fma;
+  // Other arithmetic on vectors runs where multiply-adds run.
   double cycles =
-      std::max({work.fma / costs.fma_per_cycle, arithmetic / (2 * costs.fma_per_cycle), loads / costs.loads_per_cycle,
-                stores / costs.stores_per_cycle, (arithmetic + loads + stores + 2) / costs.issue_per_cycle});
+      std::max({arithmetic / costs.fma_per_cycle, loads / costs.loads_per_cycle, stores / costs.stores_per_cycle,
+                (arithmetic + loads + stores + 2) / costs.issue_per_cycle});
   cycles += 6 * work.divisions + 1.2 * spilled + costs.request_cycles * work.far_requests;
   if (in_loop && work.accumulators > 0) {
     // Each accumulator waits for itself.
-    cycles = std::max(
-        cycles, costs.fma_latency * std::max(1.0, (work.fma > 0 ? work.fma : work.arithmetic) / work.accumulators));
+    cycles = std::max(cycles, exposed * costs.fma_latency * std::max(1.0, updates / work.accumulators));
   }
   if (in_loop && work.carried_through_memory) cycles = std::max(cycles, costs.fma_latency + 8);
   return std::max(cycles, 1.0);

@@ -20,6 +20,7 @@ struct MachineCosts {
   double stores_per_cycle = 1;
   double issue_per_cycle = 6;
   double registers = 32;
+  double in_flight = 256;  // instructions that wait for others while later ones run
   /// One line read, where nothing but bandwidth limits.
   std::array<double, kSources> line_cycles{1.4, 2.7, 4.5};
   /// One line's delay that is not hidden behind arithmetic even where there is bandwidth to spare.
@@ -46,7 +47,7 @@ struct MachineCosts {
 MachineCosts describe_costs(const Target& target);
 
 /// Cycles of one run of straight-line code whose data lie in the first-level cache. in_loop: run after run, so that
-/// latencies of accumulators count.
-double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop);
+/// latencies of accumulators count; `exposed` is the share of them that nothing else hides.
+double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop, double exposed = 1);
 
 }  // namespace fettle

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "cost/canonical_atoms.h"
+#include "cost/estimate.h"
+#include "cost/loop_tree.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/parallel.h"
@@ -64,6 +66,24 @@ TEST(Predict, ATileThatSpillsOrWaitsIsSlower) {
   };
   EXPECT_GT(seconds(24, 1, 2), seconds(12, 2, 2));  // 48 accumulators
   EXPECT_GT(seconds(2, 12, 1), seconds(12, 2, 1));  // 2 accumulators wait for themselves
+}
+
+TEST(Predict, SumsOfShortAtomsDoNotWaitForEachOther) {
+  // One accumulator: each step of a long sum waits for the one before. Many short sums are under way at once.
+  const CanonicalAtom sum{.rows = 1, .vectors = 1, .depth = 512, .repeats = 1};
+  CanonicalAtom short_sums = sum;
+  short_sums.depth = 8;
+  short_sums.repeats = 64;
+  const Target target = plain_target();
+  const double steps = 512, cycles_a_second = target.frequency_ghz * 1e9;
+  EXPECT_GE(predicted(sum) * cycles_a_second, steps * target.fma_latency_cycles);
+  const auto step_s = [&](const CanonicalAtom& atom) {
+    return estimate(make_loop_tree(lowered(canonical_atom(atom, 16)).kernel, target), describe_costs(target), 1,
+                    nullptr)
+        .step_s;
+  };
+  EXPECT_NEAR(step_s(sum) * cycles_a_second, steps * target.fma_latency_cycles, 0.01 * steps);
+  EXPECT_LT(step_s(short_sums), 0.7 * step_s(sum));
 }
 
 TEST(Predict, NotFasterThanThePeak) {
@@ -177,6 +197,23 @@ TEST(AtomTable, NumbersThatMakeNoSenseAreRefused) {
   }
   EXPECT_FALSE(AtomTable::from_numbers({good.begin(), good.end() - 1}).has_value());
   EXPECT_FALSE(AtomTable::from_numbers({}).has_value());
+}
+
+TEST(MachineCosts, RegistersHoldOneStepOfSeveral) {
+  // Nine steps of six accumulators, each with three vectors and two broadcasts of its own: 12 registers at a time.
+  const MachineCosts costs = describe_costs(plain_target());
+  Work step, nine;
+  step.fma = step.accumulators = step.live_registers = 6;
+  step.loads = 5;
+  step.broadcasts = 2;
+  nine = step;
+  nine.fma *= 9;
+  nine.loads *= 9;
+  nine.broadcasts *= 9;
+  MachineCosts few = costs;
+  few.registers = 16;
+  EXPECT_DOUBLE_EQ(work_cycles(nine, few, false), work_cycles(nine, costs, false));
+  EXPECT_LE(work_cycles(nine, few, false), 9 * work_cycles(step, few, false));
 }
 
 TEST(AtomTable, TheNearestTileServesOthers) {

@@ -277,13 +277,16 @@ void find_asked(const CostNode& node, std::vector<bool>& near, std::vector<bool>
   for (const CostNode& child : node.children) find_asked(child, near, far);
 }
 
+// Buffers that atoms read before or after their loops. An atom without loops has no edges: what it reads is its work.
 void find_edges(const CostNode& node, bool in_atom, std::vector<bool>& edge) {
   if (node.kind == CostNode::Kind::kBody && in_atom) {
     for (const Stream& stream : node.streams)
       if (!stream.is_write) edge[static_cast<size_t>(stream.buffer)] = true;
   }
   if (node.kind == CostNode::Kind::kLoop && in_atom) return;
-  for (const CostNode& child : node.children) find_edges(child, in_atom || node.kind == CostNode::Kind::kCall, edge);
+  for (const CostNode& child : node.children)
+    if (node.kind != CostNode::Kind::kCall || has_loop(child))
+      find_edges(child, in_atom || node.kind == CostNode::Kind::kCall, edge);
 }
 
 }  // namespace
