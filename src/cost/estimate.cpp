@@ -120,8 +120,21 @@ class Estimator {
     return in_atom && loop && !has_loop(node) ? loop : nullptr;
   }
 
+  // Steps of a tile share what they broadcast only where the registers hold it beside all that they read: else each
+  // reads for itself, as code generation has it (codegen/llvm/crowded_steps.h).
+  Work as_read(Work work) const {
+    if (work.accumulators <= 0 || work.live_registers + work.loads + 1 <= costs_.registers) return work;
+    const double steps = std::floor(work.fma / work.accumulators);
+    if (steps < 2 || work.broadcasts <= 0) return work;
+    const double vectors = std::max(1.0, work.vector_loads() / steps);
+    const double broadcasts = std::max(work.broadcasts, steps * work.accumulators / vectors);
+    work.loads += broadcasts - work.broadcasts;
+    work.broadcasts = broadcasts;
+    return work;
+  }
+
   void body(const CostNode& node, double runs, const CostNode* loop, bool in_atom) {
-    const Work& work = node.work;
+    const Work work = as_read(node.work);
     out_.near_requests += runs * work.near_requests;
     out_.far_requests += runs * work.far_requests;
     out_.flops += runs * work.flops;

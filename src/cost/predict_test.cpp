@@ -86,6 +86,29 @@ TEST(Predict, SumsOfShortAtomsDoNotWaitForEachOther) {
   EXPECT_LT(step_s(short_sums), 0.7 * step_s(sum));
 }
 
+TEST(Predict, StepsThatDoNotFitReadForThemselves) {
+  // Seven taps of 14 pixels, which read 29 between them.
+  CostNode taps, loop, call;
+  taps.kind = CostNode::Kind::kBody;
+  taps.work.fma = 98;
+  taps.work.accumulators = taps.work.live_registers = 14;
+  taps.work.broadcasts = 29;
+  taps.work.loads = 36;
+  loop.kind = CostNode::Kind::kLoop;
+  loop.extent = 100;
+  loop.children = {taps};
+  call.kind = CostNode::Kind::kCall;
+  call.variants = {{.name = "atom", .share = 1}};
+  call.shares = {1};
+  call.children = {loop};
+  const LoopTree tree{.root = call};
+  MachineCosts costs = describe_costs(plain_target());
+  costs.registers = 64;
+  EXPECT_EQ(estimate(tree, costs, 1, nullptr).broadcasts, 2900);
+  costs.registers = 16;
+  EXPECT_EQ(estimate(tree, costs, 1, nullptr).broadcasts, 9800);
+}
+
 TEST(Predict, NotFasterThanThePeak) {
   const Target target = plain_target();
   const CanonicalAtom atom{.rows = 14, .vectors = 2, .depth = 256};
