@@ -259,6 +259,15 @@ TEST(DefaultSchedule, OfAConvolutionWhoseLayoutIsFree) {
   EXPECT_EQ(decided(func, 1, "tile", avx2), 10602);
 }
 
+// Weights from beyond L2 are asked for a step early, where a step takes long enough for that.
+TEST(DefaultSchedule, OfASmallImage) {
+  constexpr int64_t kNextStep = 2;
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const Func func = testing::conv_workload({.h = 7, .w = 7, .ic = 512, .oc = 512, .free_layout = true});
+  EXPECT_EQ(decided(func, 1, "prefetch"), kNextStep);
+  EXPECT_NE(decided(func, 1, "prefetch", avx2), kNextStep);
+}
+
 // Rows that neither runs nor what is worked on at once divide.
 TEST(RuleSpace, OddRowsTogether) {
   for (const Func& func : {testing::layer_norm_workload(67, 170), testing::softmax_workload(67, 170)}) {
