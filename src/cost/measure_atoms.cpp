@@ -47,10 +47,9 @@ class Meter {
   /// Builds the program and takes a first look. Which one it is among those that `look_again` takes its looks at;
   /// nothing where it cannot be built.
   std::optional<size_t> add(const Result<Func>& func) {
-    if (!func) return std::nullopt;
-    auto kernel = LocalKernel::build(*func, target_, {.cache = cache_});
-    if (!kernel) return std::nullopt;
-    probes_.push_back({std::move(*kernel), INFINITY});
+    std::optional<Probe> probe = build(func);
+    if (!probe) return std::nullopt;
+    probes_.push_back(std::move(*probe));
     (void)look(probes_.back(), kLook_s);
     return probes_.size() - 1;
   }
@@ -76,12 +75,9 @@ class Meter {
 
   /// Of a program that takes too much memory to be kept.
   std::optional<double> time_once(const Result<Func>& func, double longest_s) {
-    if (!func) return std::nullopt;
-    auto kernel = LocalKernel::build(*func, target_, {.cache = cache_});
-    if (!kernel) return std::nullopt;
-    Probe probe{std::move(*kernel), INFINITY};
-    if (!look(probe, longest_s)) return std::nullopt;
-    return probe.least_s;
+    std::optional<Probe> probe = build(func);
+    if (!probe || !look(*probe, longest_s)) return std::nullopt;
+    return probe->least_s;
   }
 
  private:
@@ -92,6 +88,13 @@ class Meter {
     LocalKernel kernel;
     double least_s;
   };
+
+  std::optional<Probe> build(const Result<Func>& func) const {
+    if (!func) return std::nullopt;
+    auto kernel = LocalKernel::build(*func, target_, {.cache = cache_});
+    if (!kernel) return std::nullopt;
+    return Probe{std::move(*kernel), INFINITY};
+  }
 
   static bool look(Probe& probe, double longest_s) {
     TimingOptions options;
