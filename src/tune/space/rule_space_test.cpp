@@ -266,6 +266,16 @@ TEST(DefaultSchedule, OfASmallImage) {
   const Func func = testing::conv_workload({.h = 7, .w = 7, .ic = 512, .oc = 512, .free_layout = true});
   EXPECT_EQ(decided(func, 1, "prefetch"), kNextStep);
   EXPECT_NE(decided(func, 1, "prefetch", avx2), kNextStep);
+  // Tiles of three vectors, although their panels come from beyond L2.
+  EXPECT_EQ(decided(func, 1, "tile", avx2) % 100, 3);
+}
+
+// Several steps at once, but where sums of single vectors take almost all registers.
+TEST(DefaultSchedule, OfStepsOfOneVector) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const auto product = [](int64_t rows) { return testing::matmul_workload(rows, 8, 300, false, false, true, false); };
+  EXPECT_EQ(decided(product(8), 1, "steps", avx2), 4);
+  EXPECT_EQ(decided(product(14), 1, "steps", avx2), 1);
 }
 
 // Rows that neither runs nor what is worked on at once divide.

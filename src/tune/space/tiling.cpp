@@ -51,6 +51,7 @@ int64_t kept_vectors(const TileProblem& p, const Tile& tile) {
 // Cycles of the whole nest, by a closed form.
 double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& target) {
   const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
+  const bool broadcasts_in_place = target.vector_bits > 256;  // else each is an instruction, beside its multiply-adds
   const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
   const int64_t panels = (columns + tile.vectors - 1) / tile.vectors;
@@ -66,7 +67,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     }
     const double loads = (static_cast<double>(tile.vectors) + of_rows) / 2;
     const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
-    return std::max({work, loads, waiting}) + 0.04 * loads;
+    return std::max({work, loads, waiting}) + (broadcasts_in_place ? 0.04 : 0.1) * loads;
   };
   // n tiles of heights q and q + 1.
   const int64_t n_rows = (p.row_extent + tile.rows - 1) / tile.rows;
@@ -86,10 +87,11 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   const double panel_bytes = static_cast<double>(p.steps * tile.vectors * p.lanes * 4);
   const double row_bytes = static_cast<double>(p.steps * rows * 4);
   if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
-    // Three quarters of a vector a cycle from L2, 12 bytes from beyond.
+    // Three quarters of a vector a cycle from L2. From beyond 20 bytes, or 12 on the many cores of servers with long vectors.
     const double near = 0.75 * target.vector_bits / 8;
     const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
-    const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? 12.0 : near;
+    const double far = target.vector_bits > 256 ? 12 : 20;
+    const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? far : near;
     const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
     step = std::max(step, traffic) + 0.15 * traffic;
   }

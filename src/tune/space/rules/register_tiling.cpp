@@ -528,7 +528,9 @@ Result<LoopRef> Tiling::several_at_once(const Loops& reduce) {
   if (!even || steps < 2 * kStepsAtOnce) return step;
   const int64_t work = choice.tile.rows * choice.tile.second_rows * choice.tile.vectors;
   const bool long_loop = steps >= 8 * kStepsAtOnce;
-  const bool preferred = work < kFewMultiplyAdds || (reduce.size() == 1 && long_loop && asks_near(1));
+  // Sums of single vectors wander from register to register between steps, and need some to spare.
+  const bool fits = choice.tile.vectors > 1 || work + 4 < ctx.target->vector_registers;
+  const bool preferred = (work < kFewMultiplyAdds && fits) || (reduce.size() == 1 && long_loop && asks_near(1));
   FETTLE_TRY(const int64_t at_once, choose(ctx, "steps", {1, kStepsAtOnce}, preferred ? 1 : 0));
   if (at_once == 1) return step;
   FETTLE_TRY(const Loops parts, split(ctx.schedule, {.loop = step, .factors = {kInfer, at_once}}));
