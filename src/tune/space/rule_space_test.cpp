@@ -262,7 +262,9 @@ TEST(DefaultSchedule, OfAConvolutionWhoseLayoutIsFree) {
 // Weights from beyond L2 are asked for a step early, where a step takes long enough for that.
 TEST(DefaultSchedule, OfASmallImage) {
   constexpr int64_t kNextStep = 2;
-  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  Target small = parse_target("x86-64-avx2").value();
+  small.caches = {{32 << 10, 8}, {512 << 10, 8}, {32 << 20, 16}};
+  const auto avx2 = std::make_shared<const Target>(small);
   const Func func = testing::conv_workload({.h = 7, .w = 7, .ic = 512, .oc = 512, .free_layout = true});
   EXPECT_EQ(decided(func, 1, "prefetch"), kNextStep);
   EXPECT_NE(decided(func, 1, "prefetch", avx2), kNextStep);
