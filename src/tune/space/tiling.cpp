@@ -67,7 +67,10 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     }
     const double loads = (static_cast<double>(tile.vectors) + of_rows) / 2;
     const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
-    return std::max({work, loads, waiting}) + (broadcasts_in_place ? 0.04 : 0.1) * loads;
+    const double cycles = std::max({work, loads, waiting});
+    if (broadcasts_in_place) return cycles + 0.04 * loads;
+    // Sums that just cover the latency find their slot late now and then, among so many instructions.
+    return cycles + 0.1 * loads + (waiting >= work ? 0.1 * waiting : 0);
   };
   // n tiles of heights q and q + 1.
   const int64_t n_rows = (p.row_extent + tile.rows - 1) / tile.rows;
@@ -112,6 +115,11 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   cost *= static_cast<double>(p.repeats);
   // Lines that lie side by side come together.
   if (p.streamed && !p.shared_vectors && tile.vectors == 1 && columns > 1) cost *= 1.1;
+  // Pooling whose windows share little, or wait for memory, reads pixels best in runs of two lines.
+  constexpr int64_t kRunBytes = 128;
+  if (!p.multiplies && !p.shared_vectors && (p.streamed || p.row_step >= p.taps) && columns > tile.vectors &&
+      tile.vectors * p.lanes * 4 < kRunBytes)
+    cost *= 1.2;
   // What waits for a neighbour finds no register. A few are no matter: not all wait at once.
   if (p.kept_rows > 0 && 10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > 11 * target.vector_registers)
     cost *= 1.35;
