@@ -36,6 +36,14 @@ IndexMap index_map(const std::string& text) {
   return map;
 }
 
+// The image in a layout of its own; its padding is inlined.
+Result<> lay_out_image(Schedule& s, BlockRef o, const ConvProblem& p, const IndexMap& layout) {
+  if (p.padding == 0) return transform_layout(s, {.block = o, .buffer_index_type = "read", .index_map = layout});
+  FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
+  FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index_type = "read", .index_map = layout}));
+  return compute_inline(s, {.block = padded});
+}
+
 Result<> unroll_all(Schedule& s, std::initializer_list<LoopRef> loops) {
   for (LoopRef loop : loops) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   return {};
@@ -105,15 +113,7 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
           .buffer_index_type = "write",
           .index_map =
               index_map(fmt::format("(o, i, h, w) -> (o // {0}, i // {1}, h, w, i % {1}, o % {0})", width, lanes))}));
-  if (p.padding > 0) {
-    FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
-    FETTLE_TRY_VOID(transform_layout(
-        s, {.block = padded, .buffer_index = 0, .buffer_index_type = "read", .index_map = index_map(blocked)}));
-    FETTLE_TRY_VOID(compute_inline(s, {.block = padded}));
-  } else {
-    FETTLE_TRY_VOID(transform_layout(
-        s, {.block = o, .buffer_index = 0, .buffer_index_type = "read", .index_map = index_map(blocked)}));
-  }
+  FETTLE_TRY_VOID(lay_out_image(s, o, p, index_map(blocked)));
   FETTLE_TRY_VOID(transform_layout(
       s, {.block = o, .buffer_index = 0, .buffer_index_type = "write", .index_map = index_map(blocked)}));
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = o, .write_index = 0, .scope = kScopeRegister}));
@@ -151,17 +151,15 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   return {};
 }
 
-Result<> schedule_channels_last(Schedule& s, const ConvTiles& t, int64_t lanes, int threads) {
+Result<> schedule_channels_last(Schedule& s, const ConvProblem& p, const ConvTiles& t, int64_t lanes, int threads) {
   FETTLE_TRY(BlockRef o, get_block(s, {.name = "O"}));
-  FETTLE_TRY(BlockRef padded, get_block(s, {.name = "padded"}));
   const int64_t width = t.vectors * lanes;
   const IndexMap channels_last = index_map("(n, c, h, w) -> (n, h, w, c)");
   FETTLE_TRY(BlockRef panels, cache_read(s, {.block = o, .read_index = 1}));
   FETTLE_TRY_VOID(transform_layout(
       s,
       {.block = panels, .index_map = index_map(fmt::format("(o, i, h, w) -> (o // {0}, h, w, i, o % {0})", width))}));
-  FETTLE_TRY_VOID(transform_layout(s, {.block = padded, .buffer_index_type = "read", .index_map = channels_last}));
-  FETTLE_TRY_VOID(compute_inline(s, {.block = padded}));
+  FETTLE_TRY_VOID(lay_out_image(s, o, p, channels_last));
   FETTLE_TRY_VOID(transform_layout(s, {.block = o, .index_map = channels_last}));
   FETTLE_TRY(BlockRef back, cache_write(s, {.block = o, .scope = kScopeRegister}));
 
@@ -215,14 +213,11 @@ Result<Schedule> hand_schedule_of_few_registers(const Shape& shape, const Target
     return s;
   }
   const ConvProblem& p = *shape.conv;
-  if (p.kernel == 1 && p.stride == 1) {
-    FETTLE_TRY_VOID(schedule_convolution(s, p, {.pixels = 6, .vectors = 2}, lanes, threads));
-    return s;
-  }
   ConvTiles tiles{.pixels = 6, .vectors = 2, .unroll = p.channels_in % 4 == 0 ? 4 : 1};
-  if (p.width_out() == 7) tiles.pixels = 4, tiles.vectors = 3;  // of two heights, 4 and 3
+  // Rows of 7 pixels are tiles of two heights, 4 and 3.
+  if (p.width_out() == 7 || p.kernel == 1) tiles.pixels = 4, tiles.vectors = 3;
   if (p.channels_in < lanes) tiles.taps_inside = true;
-  FETTLE_TRY_VOID(schedule_channels_last(s, tiles, lanes, threads));
+  FETTLE_TRY_VOID(schedule_channels_last(s, p, tiles, lanes, threads));
   return s;
 }
 
@@ -266,7 +261,7 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
     ConvTiles narrow = {.pixels = 4, .vectors = 4}, row = {.pixels = 14, .vectors = 2};
     if (p.width_out() == 7) row = {.pixels = 7, .vectors = 3, .prefetch = 64};
     if (far_caches) row.near = 8;
-    FETTLE_TRY_VOID(schedule_channels_last(s, p.channels_in < lanes ? narrow : row, lanes, threads));
+    FETTLE_TRY_VOID(schedule_channels_last(s, p, p.channels_in < lanes ? narrow : row, lanes, threads));
     return s;
   }
   if (far_caches) tiles.near = 8;
