@@ -23,10 +23,11 @@ PerBuffer filled(size_t n, double value) {
   return result;
 }
 
-// What one stream touches while some loops run. Runs: of lines side by side.
+// What one stream touches while some loops run: `runs` of lines side by side, each of `run_bytes` and `period` bytes
+// or more from the next.
 struct Box {
   int buffer;
-  double low, high, lines, runs;
+  double low, high, lines, runs, run_bytes, period;
   double crowding;  // all sets of a cache over those that the lines can lie in: as many times they fill those
   bool is_write;
 };
@@ -165,12 +166,21 @@ class Footprints {
     }
     const double whole = std::floor(run / kLine);
     const double lines = std::max(1.0, whole + (run - whole * kLine > 0 ? (whole > 0 ? 0.5 : 1) : 0));
-    double step = kPage;  // runs begin at multiples of it
+    double step = kPage, period = INFINITY;  // runs begin at multiples of it
     for (size_t i = 0; i < n; ++i)
-      if (dims[i].stride > std::max(run, kLine) && dims[i].count > 1)
+      if (dims[i].stride > std::max(run, kLine) && dims[i].count > 1) {
         step = static_cast<double>(std::gcd(static_cast<int64_t>(step), static_cast<int64_t>(dims[i].stride)));
+        period = std::min(period, dims[i].stride);
+      }
     const double crowding = segments > 1 ? std::max(1.0, step / (kLine * std::ceil(lines))) : 1;
-    return {stream.buffer, low, high, segments * lines, segments, crowding, stream.is_write};
+    return {stream.buffer, low, high, segments * lines, segments, run, period, crowding, stream.is_write};
+  }
+
+  // The runs of one lie between those of the other: taps of weights in blocks of channels.
+  static bool interleave(const Box& a, const Box& b) {
+    if (a.period != b.period || std::isinf(a.period)) return false;
+    const double shift = std::fmod(std::abs(a.low - b.low), a.period), run = std::max(a.run_bytes, b.run_bytes);
+    return shift >= run && a.period - shift >= run;
   }
 
   // Accesses of one place by several pieces count once. Only the latest are compared.
@@ -181,7 +191,8 @@ class Footprints {
       if (known.buffer != box.buffer) continue;
       ++compared;
       const double slack = 0.02 * (box.high - box.low) + 1;
-      if (std::abs(known.low - box.low) <= slack && std::abs(known.high - box.high) <= slack) {
+      if (std::abs(known.low - box.low) <= slack && std::abs(known.high - box.high) <= slack &&
+          !interleave(known, box)) {
         known.lines = std::max(known.lines, box.lines);
         known.runs = std::max(known.runs, box.runs);
         return;

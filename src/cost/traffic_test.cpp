@@ -35,6 +35,32 @@ LoopTree calls(bool looping) {
   return {.root = outer, .buffers = {{.name = "A", .bytes = 64.0 * (1 << 16)}}};
 }
 
+/// for 64: 256 bytes of weights from each KiB, and as many from `apart` bytes behind them.
+LoopTree taps(double apart) {
+  using Kind = CostNode::Kind;
+  CostNode pieces, loop;
+  pieces.kind = Kind::kSeq;
+  for (const double low : {0.0, apart}) {
+    CostNode body;
+    body.kind = Kind::kBody;
+    body.streams = {{.buffer = 0, .accesses = 4, .low_bytes = low, .run_bytes = 256, .step_bytes = {1024}}};
+    pieces.children.push_back(body);
+  }
+  loop.kind = Kind::kLoop;
+  loop.extent = 64;
+  loop.children = {pieces};
+  return {.root = loop, .buffers = {{.name = "weights", .bytes = 65536}}};
+}
+
+TEST(Traffic, TapsBetweenEachOtherAreNotOnePlace) {
+  const double one = footprint_bytes(taps(0), taps(0).root);
+  EXPECT_EQ(one, 64 * 256);
+  EXPECT_EQ(footprint_bytes(taps(512), taps(512).root), 2 * one);
+  // Shifted by whole periods, or by less than a run, they are the same but for their ends.
+  EXPECT_EQ(footprint_bytes(taps(1024), taps(1024).root), one);
+  EXPECT_EQ(footprint_bytes(taps(64), taps(64).root), one);
+}
+
 TEST(Traffic, WhatAnAtomReadsBeforeItsLoopIsItsEdge) {
   const MachineCosts costs;
   const Traffic looping = traffic_of_nests(calls(true), costs, 1).front();
