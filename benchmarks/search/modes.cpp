@@ -31,7 +31,7 @@ const std::vector<SearchMode>& search_modes() {
       {"autotvm", "template", "annealing", 64, true, "autotvm_itervar_rank"},
       {"ansor", "drawn-sketches", "ansor", 64, true, "statements_residual"},
       {"metaschedule", "metaschedule", "metaschedule", 64, true},
-      {"fourth", "rules", "evolutionary"},
+      {.name = "fourth", .space = "rules", .strategy = "evolutionary", .from_default = true},
       {"random", "rules", "random"},
   };
   return modes;
@@ -48,6 +48,7 @@ std::optional<SearchMode> find_mode(const std::string& name) {
   if (mode.strategy == "ansor") mode.cost_model = "statements_residual";
   if (second != std::string::npos) mode.cost_model = rest.substr(second + 1);
   mode.as_published = mode.space != "rules";
+  mode.from_default = !mode.as_published;
   if (mode.as_published) mode.batch = 64;
   if (!make_space(mode.space) || !find_strategy(mode.strategy) || !find_cost_model(mode.cost_model))
     return std::nullopt;

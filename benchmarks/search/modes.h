@@ -13,17 +13,19 @@ namespace fettle::bench {
 
 struct SearchMode {
   std::string name;
-  std::string space;     // "rules", "sketches", "drawn-sketches", "metaschedule", "template"
-  std::string strategy;  // of strategies()
-  int batch = 8;         // measured before the model learns
-  /// As published: the model is trained anew after each batch, and nothing is known at the start, not even the default.
-  bool as_published = false;
+  std::string space;                 // "rules", "sketches", "drawn-sketches", "metaschedule", "template"
+  std::string strategy;              // of strategies()
+  int batch = 8;                     // measured before the model learns
+  bool as_published = false;         // the model is trained anew after each batch
   std::string cost_model = "trees";  // of cost_models()
+  bool from_default = false;         // which is the first trial
 };
 
-/// "autotvm", "ansor", "metaschedule", "fourth" (the product's default), "random".
+/// "autotvm", "ansor", "metaschedule", "fourth" (the product's default), "random". The product's alone starts from its
+/// constructed default.
 const std::vector<SearchMode>& search_modes();
-/// One of them, or "SPACE:STRATEGY[:COST_MODEL]"; Ansor's strategy has Ansor's model unless another is named.
+/// One of them, or "SPACE:STRATEGY[:COST_MODEL]"; Ansor's strategy has Ansor's model unless another is named, and what
+/// searches the space of the rules starts from the default.
 std::optional<SearchMode> find_mode(const std::string& name);
 
 /// The space of this name. It remembers what it has derived, and is used by one thread.

@@ -26,7 +26,7 @@ Result<Curve> curve_in(Database& database, const SearchTask& task, const SearchM
   const TaskKey key = key_of(task, run);
   FETTLE_TRY(const std::vector<Record> records, database.records(key));
   FETTLE_TRY(const auto ended, database.fact(key.fingerprint.hex(), ended_key(key)));
-  Curve curve = read_curve(records, !mode.as_published);
+  Curve curve = read_curve(records, mode.from_default);
   curve.exhausted = ended.has_value();
   return curve;
 }
@@ -61,7 +61,7 @@ Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed
     options.describe_unpredicted =
         learner.describe_unpredicted(std::make_shared<const Target>(run.target), run.threads, run.atoms);
   options.atoms = run.atoms;
-  options.start_from_default = !mode.as_published;
+  options.start_from_default = mode.from_default;
   options.train_each_batch = mode.as_published;
   options.confirm_each_best = mode.as_published;
   // Of their thousands of candidates a batch, most of the time is making them; which are made does not depend on it.

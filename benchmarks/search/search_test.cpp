@@ -195,6 +195,9 @@ TEST(SearchModes, AreFoundAndMakePoints) {
   ASSERT_TRUE(find_mode("drawn-sketches:random"));
   ASSERT_TRUE(find_mode("sketches:random"));
   EXPECT_EQ(find_mode("sketches:random")->cost_model, "trees");
+  EXPECT_TRUE(find_mode("fourth")->from_default);
+  EXPECT_TRUE(find_mode("rules:random")->from_default);
+  for (const char* blind : {"random", "autotvm", "sketches:random"}) EXPECT_FALSE(find_mode(blind)->from_default);
   EXPECT_EQ(find_mode("sketches:ansor")->cost_model, "statements_residual");
   EXPECT_EQ(find_mode("template:annealing:autotvm_knob")->cost_model, "autotvm_knob");
   const auto target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());

@@ -54,11 +54,22 @@ class Meter {
     return probes_.size() - 1;
   }
 
+  /// The only look at a program that takes too much memory to be kept.
+  std::optional<size_t> add_once(const Result<Func>& func, double longest_s) {
+    std::optional<Probe> probe = build(func);
+    if (!probe) return std::nullopt;
+    (void)look(*probe, longest_s);
+    probe->kernel.reset();
+    probes_.push_back(std::move(*probe));
+    return probes_.size() - 1;
+  }
+
   /// Until the last rounds showed nothing new, or the time is up.
   void look_again() {
     for (int round = 0, quiet = 0; round < kMostRounds && quiet < kQuietRounds; ++round) {
       bool news = false;
       for (Probe& probe : probes_) {
+        if (!probe.kernel) continue;
         if (spent() >= kShareOfAll * limit_s_) return;
         const double before = probe.least_s;
         news |= look(probe, kLook_s) && probe.least_s < (1 - kNews) * before;
@@ -73,19 +84,12 @@ class Meter {
     return probes_[*probe].least_s;
   }
 
-  /// Of a program that takes too much memory to be kept.
-  std::optional<double> time_once(const Result<Func>& func, double longest_s) {
-    std::optional<Probe> probe = build(func);
-    if (!probe || !look(*probe, longest_s)) return std::nullopt;
-    return probe->least_s;
-  }
-
  private:
   static constexpr double kShareForFirst = 0.7, kShareOfAll = 0.9, kLook_s = 0.006, kNews = 0.01;
   static constexpr int kQuietRounds = 3, kMostRounds = 16;
 
   struct Probe {
-    LocalKernel kernel;
+    std::optional<LocalKernel> kernel;  // nothing: it was looked at once
     double least_s;
   };
 
@@ -103,7 +107,7 @@ class Meter {
     options.max_samples = 100;
     options.target_half_width = 0.005;
     options.max_seconds = longest_s;
-    const Timing timing = time_call([&] { return probe.kernel.call(); }, options);
+    const Timing timing = time_call([&] { return probe.kernel->call(); }, options);
     if (timing.status != 0) return false;
     probe.least_s = std::min(probe.least_s, timing.min_s);
     return true;
@@ -251,7 +255,6 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
   struct Moves {
     double lines = 0;  // of a copy
     std::optional<size_t> copy, once, twice;
-    std::optional<double> copy_s, once_s, twice_s;
     EdgeProbe edge;
   };
   std::array<Moves, kSources> moves;
@@ -271,18 +274,13 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
       m.once = meter.add(once);
       m.twice = meter.add(twice);
     } else {
-      m.copy_s = meter.time_once(copy, 0.012);
+      m.copy = meter.add_once(copy, 0.012);
       // A difference of two times: both must be good.
-      m.once_s = meter.time_once(once, 0.05);
-      m.twice_s = meter.time_once(twice, 0.05);
+      m.once = meter.add_once(once, 0.05);
+      m.twice = meter.add_once(twice, 0.05);
     }
   }
   meter.look_again();
-  for (Moves& m : moves) {
-    if (m.copy) m.copy_s = meter.least_s(m.copy);
-    if (m.once) m.once_s = meter.least_s(m.once);
-    if (m.twice) m.twice_s = meter.least_s(m.twice);
-  }
   std::vector<TileTimes> times;
   for (const TileProbes& probes : tile_probes)
     if (const auto tile = times_of(probes, meter)) times.push_back(*tile);
@@ -325,9 +323,9 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
   std::array<double, kSources> copied{};  // cycles a line
   for (size_t level = 0; level < kSources; ++level) {
     const Moves& m = moves[level];
-    if (m.copy_s) copied[level] = *m.copy_s * costs.hz / m.lines;
-    if (m.once_s && m.twice_s && *m.twice_s > *m.once_s)
-      costs.edge_line_cycles[level] = (*m.twice_s - *m.once_s) / m.edge.lines * costs.hz;
+    if (const auto copy = meter.least_s(m.copy)) copied[level] = *copy * costs.hz / m.lines;
+    const auto once = meter.least_s(m.once), twice = meter.least_s(m.twice);
+    if (once && twice && *twice > *once) costs.edge_line_cycles[level] = (*twice - *once) / m.edge.lines * costs.hz;
   }
   for (size_t level = 0; level < kSources; ++level) {
     // Unknown: as far from a copy as on the level before.
