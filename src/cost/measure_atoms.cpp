@@ -135,7 +135,7 @@ std::optional<TileProbes> probe_tile(Meter& meter, int rows, int vectors, const 
   const int64_t lanes = meter.lanes();
   CanonicalAtom atom{.rows = rows, .vectors = vectors};
   // Both operands and the results of one repeat in L1.
-  const double panel_bytes_a_step = static_cast<double>(vectors * lanes * 4 + rows * 4);
+  const double panel_bytes_a_step = static_cast<double>(4 * (vectors * lanes + rows));
   const int64_t deep = std::clamp<int64_t>(
       static_cast<int64_t>(0.6 * costs.capacity_bytes[0] / panel_bytes_a_step) / 16 * 16, kShallow, 192);
   if (deep == kShallow) return std::nullopt;
@@ -264,7 +264,7 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
     const double outer = level + 1 < kSources ? costs.capacity_bytes[level + 1] : 8 * inner;
     const double bytes = std::min(std::clamp(0.25 * outer, 0.8 * inner, 2 * inner), 64e6);  // of each of the two
     const int64_t elems =
-        std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / (4 * meter.lanes())) * 4 * meter.lanes();
+        std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / (int64_t{4} * meter.lanes())) * 4 * meter.lanes();
     m.lines = static_cast<double>(elems) * 4 / 64;
     m.edge = probe_edge(level, costs, meter.lanes());
     const auto copy = canonical_copy(elems, meter.lanes()), once = canonical_atom(m.edge.once, meter.lanes()),

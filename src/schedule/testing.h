@@ -52,7 +52,7 @@ template <class T>
 struct TestSchedule : Schedule {
   Func original;
 
-  explicit TestSchedule(Func func, uint64_t seed = 0) : Schedule(func, seed), original(func) {}
+  explicit TestSchedule(const Func& func, uint64_t seed = 0) : Schedule(func, seed), original(func) {}
 
   using Schedule::block;
   using Schedule::loop;

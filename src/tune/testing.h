@@ -48,7 +48,7 @@ class ToySpace : public Space {
     s.set_target(std::move(target));
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
     FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
-    const auto choose = [&](const char* rule, const char* name, std::vector<int64_t> candidates) {
+    const auto choose = [&](const char* rule, const char* name, const std::vector<int64_t>& candidates) {
       s.set_address_prefix(rule);
       std::vector<double> weights(candidates.size(), 1.0);
       return sample_categorical(s, {.candidates = candidates, .probabilities = weights, .name = name});

@@ -80,7 +80,7 @@ inline ::testing::AssertionResult same_on_cuda(const Func& before, const Func& a
 
 /// On OpenCL, and on CUDA where there is a device; on CUDA alone only where there is no OpenCL.
 inline ::testing::AssertionResult same_on_devices(const Func& before, const Func& after,
-                                                  std::vector<int64_t> ints = {}) {
+                                                  const std::vector<int64_t>& ints = {}) {
   if (has_cuda_device()) {
     if (auto same = same_on_cuda(before, after, ints); !same) return same << "on CUDA";
     if (!has_opencl()) return ::testing::AssertionSuccess();

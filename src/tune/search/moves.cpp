@@ -18,8 +18,8 @@ DecisionMap mutated(const Workbench& bench, DecisionMap decisions, RandomStream&
   const std::set<Decision>& choices = bench.decisions_at(chosen->first);
   if (choices.size() > 1 && stream.uniform() >= forget) {
     auto other = std::next(choices.begin(), static_cast<std::ptrdiff_t>(stream.below(choices.size())));
-    if (*other == chosen->second && ++other == choices.end()) other = choices.begin();
-    chosen->second = *other;
+    if (*other == chosen->second) ++other;
+    chosen->second = other == choices.end() ? *choices.begin() : *other;
   } else {
     decisions.erase(chosen);
   }
@@ -42,13 +42,13 @@ DecisionMap crossed(const DecisionMap& mother, const DecisionMap& father, Random
 
 std::vector<DecisionMap> next_along_each_axis(const Workbench& bench, const DecisionMap& decisions) {
   std::vector<DecisionMap> result;
-  for (const auto& [address, current] : decisions) {
-    const std::set<Decision>& choices = bench.decisions_at(address);
-    const auto at = choices.find(current);
+  for (const auto& one : decisions) {
+    const std::set<Decision>& choices = bench.decisions_at(one.first);
+    const auto at = choices.find(one.second);
     if (at == choices.end()) continue;
     const auto with_choice = [&](const Decision& choice) {
       result.push_back(decisions);
-      result.back()[address] = choice;
+      result.back()[one.first] = choice;
     };
     if (at != choices.begin()) with_choice(*std::prev(at));
     if (std::next(at) != choices.end()) with_choice(*std::next(at));

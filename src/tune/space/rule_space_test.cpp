@@ -351,7 +351,7 @@ TEST(DefaultSchedule, OfDepthwiseConvolutions) {
 }
 
 TEST(RankedTiles, OfWindowsHoldWhatTheyShareInRegisters) {
-  for (const auto& [taps, step] : {std::pair{3, 1}, {5, 1}, {7, 1}, {3, 2}}) {
+  for (const auto& [taps, step] : {std::pair{int64_t{3}, int64_t{1}}, {5, 1}, {7, 1}, {3, 2}}) {
     TileProblem p{.row_extent = 112,
                   .second_row_extent = 112,
                   .vector_extent = 96,

@@ -14,7 +14,10 @@ struct NamedWorkload {
   std::string name;
   Func func;
 };
-inline void PrintTo(const NamedWorkload& workload, std::ostream* out) { *out << workload.name; }
+// As GoogleTest calls it.
+inline void PrintTo(const NamedWorkload& workload, std::ostream* out) {  // NOLINT(readability-identifier-naming)
+  *out << workload.name;
+}
 
 using Indices = std::vector<Var>;
 
@@ -66,7 +69,7 @@ struct ConvSpec {
 
 /// Groups == ic == oc: depthwise.
 inline Func conv_workload(const ConvSpec& p) {
-  const auto image = [&](Expr n, Expr c, Expr h, Expr w) {
+  const auto image = [&](const Expr& n, const Expr& c, const Expr& h, const Expr& w) {
     return p.channels_last ? std::vector<Expr>{n, h, w, c} : std::vector<Expr>{n, c, h, w};
   };
   te::Tensor x = te::placeholder(image(p.n, p.ic, p.h, p.w), kF32, "X");
@@ -185,7 +188,7 @@ inline Func conv_transpose_workload(int64_t h, int64_t w, int64_t ic, int64_t oc
 }
 
 inline Func pool_workload(int64_t h, int64_t w, int64_t c, bool average, bool channels_last) {
-  const auto image = [&](Expr ch, Expr y, Expr x) {
+  const auto image = [&](const Expr& ch, const Expr& y, const Expr& x) {
     return channels_last ? std::vector<Expr>{1, y, x, ch} : std::vector<Expr>{1, ch, y, x};
   };
   te::Tensor x = te::placeholder(image(c, h, w), kF32, "X");

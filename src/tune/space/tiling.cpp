@@ -121,7 +121,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
       tile.vectors * p.lanes * 4 < kRunBytes)
     cost *= 1.2;
   // What waits for a neighbour finds no register. A few are no matter: not all wait at once.
-  if (p.kept_rows > 0 && 10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > 11 * target.vector_registers)
+  if (p.kept_rows > 0 &&
+      10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > int64_t{11} * target.vector_registers)
     cost *= 1.35;
   // All taps unrolled: no loop of a few turns, and image rows are read once for several. Tiles of two heights or widths
   // are so many more kernels.

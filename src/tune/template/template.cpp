@@ -276,7 +276,7 @@ Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decision
   const bool open = !std::ranges::all_of(space.knobs(), is_given);
   int attempt = 0;
   for (; attempt < (open ? kAttempts : 1); ++attempt) {
-    const Config config = complete(space, decisions, stream);
+    Config config = complete(space, decisions, stream);
     if (space.allows(config)) return config;
   }
   // What is given does not go together: one near it, with one other knob drawn again, then with two, …

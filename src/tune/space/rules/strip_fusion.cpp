@@ -85,7 +85,7 @@ std::pair<std::vector<int64_t>, size_t> strip_heights(const RuleContext& ctx, co
   for (int64_t height = 1; height <= chain.rows; ++height) {
     if (chain.rows % height != 0) continue;
     const int64_t strips = chain.rows / height;
-    const bool shared_well = strips % ctx.threads == 0 || strips >= 8 * ctx.threads;
+    const bool shared_well = strips % ctx.threads == 0 || strips >= int64_t{8} * ctx.threads;
     if (height == 1 || (height * chain.row_bytes <= l2 / 8 && shared_well)) preferred = heights.size();
     heights.push_back(height);
   }
