@@ -51,7 +51,8 @@ int64_t kept_vectors(const TileProblem& p, const Tile& tile) {
 // Cycles of the whole nest, by a closed form.
 double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& target) {
   const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
-  const bool broadcasts_in_place = target.vector_bits > 256;  // else each is an instruction, beside its multiply-adds
+  // AVX-512 and NEON broadcast as they multiply; with AVX2 each broadcast is an instruction by itself.
+  const bool broadcasts_in_place = target.vector_registers > 16;
   const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
   const int64_t panels = (columns + tile.vectors - 1) / tile.vectors;
@@ -90,10 +91,10 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   const double panel_bytes = static_cast<double>(p.steps * tile.vectors * p.lanes * 4);
   const double row_bytes = static_cast<double>(p.steps * rows * 4);
   if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
-    // Three quarters of a vector a cycle from L2. From beyond 20 bytes, or 12 on the many cores of servers with long vectors.
+    // Three quarters of a vector a cycle from L2; 12 bytes from beyond, on servers of many cores, or 20 on what has AVX2.
     const double near = 0.75 * target.vector_bits / 8;
     const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
-    const double far = target.vector_bits > 256 ? 12 : 20;
+    const double far = target.vector_registers > 16 ? 12 : 20;
     const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? far : near;
     const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
     step = std::max(step, traffic) + 0.15 * traffic;
