@@ -135,8 +135,8 @@ Result<double> peak_gflops(const Target& target, int threads) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string only, skip, modes_text = "fourth,random,autotvm,ansor,metaschedule", out = "build/bench", model,
-                          write_rows_to;
+  std::string only, skip, modes_text = "fourth,random,rules:random,autotvm,ansor,metaschedule", out = "build/bench",
+                          model, write_rows_to;
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
   double budget_s = 0;

@@ -51,9 +51,10 @@ int64_t kept_vectors(const TileProblem& p, const Tile& tile) {
 // Cycles of the whole nest, by a closed form.
 double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& target) {
   const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
-  // AVX-512 and NEON broadcast as they multiply; with AVX2 each broadcast is an instruction by itself.
-  const bool broadcasts_in_place = target.vector_registers > 16;
+  // AVX2: each broadcast is an instruction by itself, and L3 is nearer than on servers of many cores.
+  const bool few_registers = target.vector_registers <= 16;
   const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
+  const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
   const int64_t panels = (columns + tile.vectors - 1) / tile.vectors;
   const auto cycles_per_step = [&](int64_t rows, int64_t second) {
@@ -69,7 +70,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     const double loads = (static_cast<double>(tile.vectors) + of_rows) / 2;
     const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
     const double cycles = std::max({work, loads, waiting});
-    if (broadcasts_in_place) return cycles + 0.04 * loads;
+    if (!few_registers) return cycles + 0.04 * loads;
     // Sums that just cover the latency find their slot late now and then, among so many instructions.
     return cycles + 0.1 * loads + (waiting >= work ? 0.1 * waiting : 0);
   };
@@ -91,18 +92,15 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   const double panel_bytes = static_cast<double>(p.steps * tile.vectors * p.lanes * 4);
   const double row_bytes = static_cast<double>(p.steps * rows * 4);
   if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
-    // Three quarters of a vector a cycle from L2; 12 bytes from beyond, on servers of many cores, or 20 on what has AVX2.
+    // Three quarters of a vector a cycle from L2.
     const double near = 0.75 * target.vector_bits / 8;
-    const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
-    const double far = target.vector_registers > 16 ? 12 : 20;
+    const double far = few_registers ? 20 : 12;
     const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? far : near;
     const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
     step = std::max(step, traffic) + 0.15 * traffic;
   }
   // Rows that do not stay in L2 come from beyond it again for each panel.
-  const double l2_bytes = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
-  if (p.shared_vectors && panels > 1 &&
-      static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2_bytes)
+  if (p.shared_vectors && panels > 1 && static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2)
     step += 0.3 * static_cast<double>(rows * 4) / 12.0 * static_cast<double>(n_tiles);
   // Rows that fall into the same cache sets, of which each holds as many lines as the cache has pages.
   const int64_t ways = std::max<int64_t>(8, l1 / 4096);
