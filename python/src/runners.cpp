@@ -171,6 +171,8 @@ void bind_runners(nb::module_& m) {
       .def_ro("repeats", &MeasureResult::repeats)
       .def_ro("raced_out", &MeasureResult::raced_out)
       .def_ro("checked", &MeasureResult::checked)
+      .def_ro("beside", &MeasureResult::beside)
+      .def_ro("pace", &MeasureResult::pace)
       .def("__repr__", [](const MeasureResult& r) {
         return r.ok() ? fmt::format("<MeasureResult {:.4g} s>", r.median_s)
                       : fmt::format("<MeasureResult {} {}>", code_name(r.error), r.message);
@@ -189,15 +191,22 @@ void bind_runners(nb::module_& m) {
           nb::arg("func"), nb::arg("seed") = 0, nb::arg("ints") = nb::list())
       .def(
           "measure",
-          [](PyRunner& r, const std::vector<std::string>& traces, double incumbent_s, bool check, double max_seconds) {
+          [](PyRunner& r, const std::vector<std::string>& traces, double incumbent_s, bool check, double max_seconds,
+             const std::string& beside, double beside_s) {
             on_owner_thread();
             const InUse use(r);
             MeasureRequest request{.incumbent_s = incumbent_s, .check = check};
             if (max_seconds > 0) request.max_seconds = max_seconds;
+            if (beside.empty() != !(beside_s > 0)) raise(ErrorCode::E709, "beside has a time, beside_s, in seconds");
+            request.beside_trace = beside;
+            request.beside_s = beside_s;
             return take(r.runner->measure(traces, request));
           },
           nb::arg("traces"), nb::arg("incumbent_s") = 0.0, nb::arg("check") = false, nb::arg("max_seconds") = 0.0,
-          "Times each trace's program. The interpreter's lock is released meanwhile.")
+          nb::arg("beside") = "", nb::arg("beside_s") = 0.0,
+          "Times each trace's program; in turn with that of the trace `beside`, if given, which counts as beside_s. "
+          "The "
+          "interpreter's lock is released meanwhile.")
       .def("failures", [](const PyRunner& r) {
         std::map<std::string, int64_t> counts;
         for (const auto& [code, n] : r.runner->failures()) counts[code_name(code)] = n;

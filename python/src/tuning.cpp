@@ -52,6 +52,7 @@ nb::dict record_to_python(const Record& r) {
   record["min_s"] = r.min_s;
   record["checked"] = r.checked;
   record["raced_out"] = r.raced_out;
+  record["pace"] = r.pace;
   record["seed"] = r.seed;
   record["generation"] = r.generation;
   return record;

@@ -347,6 +347,12 @@ class Tuning(Refused):
         runner.set_workload(program)
         good, = runner.measure([fettle.default_schedule(program).trace], check=True)
         self.assertTrue(good.ok and good.checked, good)
+        beside, = runner.measure([fettle.default_schedule(program).trace], beside=fettle.default_schedule(program).trace,
+                                 beside_s=100.0)
+        self.assertTrue(beside.ok and beside.beside, beside)
+        self.assertGreater(beside.median_s, 10)
+        self.assertLess(beside.pace, 0.1)
+        self.refused("E709", runner.measure, [], beside="no time")
         bad, = runner.measure(["no trace"])
         self.assertEqual(bad.error, "E401")
         self.assertEqual(runner.failures(), {"E401": 1})

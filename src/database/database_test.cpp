@@ -45,6 +45,7 @@ TEST_P(AnyDatabase, GivesBackWhatItWasGiven) {
   r.half_width = 0.015;
   r.repeats = 31;
   r.raced_out = true;
+  r.pace = 1.25;
   r.checked = true;
   r.lost_worker = true;
   r.run = UINT64_MAX - 1;

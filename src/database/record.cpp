@@ -123,6 +123,7 @@ std::string to_json_line(const Record& r) {
   if (r.signal != 0) json["signal"] = r.signal;
   if (!r.message.empty()) json["message"] = r.message;
   if (r.lost_worker) json["lost_worker"] = true;
+  if (r.pace != 1) json["pace"] = r.pace;
   if (r.run != 0) json["run_id"] = r.run, json["elapsed_s"] = r.elapsed_s;
   return dump(json);
 }
@@ -152,6 +153,7 @@ Result<Record> record_from_json(std::string_view line) {
   r.raced_out = fields.get<bool>("raced_out");
   r.checked = fields.get_or<bool>("checked", false);
   r.lost_worker = fields.get_or<bool>("lost_worker", false);
+  r.pace = fields.get_or<double>("pace", 1);
   r.run = fields.get_or<uint64_t>("run_id", 0);
   r.elapsed_s = fields.get_or<double>("elapsed_s", 0);
   r.machine = fields.get<std::string>("machine");
@@ -170,6 +172,7 @@ Result<Record> record_from_json(std::string_view line) {
     r.error = info->code;
   }
   if (r.ok() && !(r.median_s > 0)) return fail(ErrorCode::E506, "a measured time is not positive");
+  if (!(r.pace > 0)) return fail(ErrorCode::E506, "the machine's pace is not positive");
   if (r.task.threads < 1) return fail(ErrorCode::E506, "the number of threads is less than one");
   FETTLE_TRY(r.task.fingerprint, parse_digest(fingerprint));
   auto workload = parse_workload(text);

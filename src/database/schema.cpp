@@ -88,6 +88,10 @@ constexpr const char* kSteps[] = {
     ALTER TABLE records ADD COLUMN run INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE records ADD COLUMN elapsed_s REAL NOT NULL DEFAULT 0;
     )",
+    // 5: the machine's pace when a candidate was timed
+    R"(
+    ALTER TABLE records ADD COLUMN pace REAL NOT NULL DEFAULT 1;
+    )",
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr std::uintmax_t kCheckBytes = 64 << 20;
 
 constexpr const char* kColumns =
     "features, fingerprint, threads, versions, trace, decisions, error, signal, message, median_s, min_s, half_width, "
-    "repeats, raced_out, checked, lost_worker, machine, created_ns, run, elapsed_s, seed, generation, candidate";
+    "repeats, raced_out, pace, checked, lost_worker, machine, created_ns, run, elapsed_s, seed, generation, candidate";
 
 constexpr const char* kOfTask =
     "workload = ?1 AND features = ?2 AND fingerprint = ?3 AND threads = ?4 AND versions = ?5";
@@ -66,6 +66,7 @@ Result<Record> read_record(const Statement& row, const Workload& workload, const
   r.half_width = row.real(column++);
   r.repeats = row.integer(column++);
   r.raced_out = row.integer(column++) != 0;
+  r.pace = row.real(column++);
   r.checked = row.integer(column++) != 0;
   r.lost_worker = row.integer(column++) != 0;
   r.machine = row.text(column++);
@@ -178,7 +179,7 @@ class SqliteDatabase : public Database {
     }
     // In pages, so that no lock is held, and nothing else refused, while `visit` works.
     constexpr int64_t kPage = 256;
-    constexpr int kWorkloadColumn = 23;  // behind kColumns
+    constexpr int kWorkloadColumn = 24;  // behind kColumns
     for (int64_t after = 0;;) {
       std::vector<Record> page;
       FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 "
@@ -345,7 +346,7 @@ class SqliteDatabase : public Database {
       FETTLE_TRY(Statement s,
                  connection_.prepare(fmt::format("INSERT INTO records (workload, {}, trace_hash) VALUES (?1, ?2, ?3, "
                                                  "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
-                                                 "?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
+                                                 "?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
                                                  kColumns)));
       for (const Record& r : records) {
         FETTLE_TRY(int64_t workload, find_workload(r.task.workload));
@@ -364,6 +365,7 @@ class SqliteDatabase : public Database {
         s.bind(index++, r.half_width);
         s.bind(index++, r.repeats);
         s.bind(index++, static_cast<int64_t>(r.raced_out));
+        s.bind(index++, r.pace);
         s.bind(index++, static_cast<int64_t>(r.checked));
         s.bind(index++, static_cast<int64_t>(r.lost_worker));
         s.bind(index++, r.machine);

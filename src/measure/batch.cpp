@@ -25,11 +25,11 @@ constexpr double kPrologueSeconds = 10;
 /// For a candidate whose worker is lost.
 constexpr int kAttempts = 2;
 
-Json to_json(const TimingOptions& t, double incumbent_s, double max_seconds) {
+Json to_json(const TimingOptions& t, double incumbent_s, double reference_s, double max_seconds) {
   return {{"incumbent_s", incumbent_s},   {"target_half_width", t.target_half_width},
           {"batch_s", t.batch_s},         {"min_samples", t.min_samples},
           {"max_samples", t.max_samples}, {"max_seconds", std::min(t.max_seconds, max_seconds)},
-          {"flush_bytes", t.flush_bytes}};
+          {"flush_bytes", t.flush_bytes}, {"reference_s", reference_s}};
 }
 
 /// A distinct trace.
@@ -207,7 +207,7 @@ class Batch {
       }
       auto reply = run_once(build, worker, incumbent_s_, request_.check);
       if (reply && is_new_best(*reply)) {
-        if (request_.confirm_best) FETTLE_TRY_VOID(confirm(build, *reply));
+        if (request_.confirm_best || reply->beside) FETTLE_TRY_VOID(confirm(build, *reply));
         if (is_new_best(*reply)) incumbent_s_ = reply->median_s;
       }
       if (reply) return *reply;
@@ -221,7 +221,7 @@ class Batch {
   }
 
   bool is_new_best(const MeasureResult& result) const {
-    return result.ok() && !result.raced_out && (incumbent_s_ <= 0 || result.median_s < incumbent_s_);
+    return request_.race && result.ok() && !result.raced_out && (incumbent_s_ <= 0 || result.median_s < incumbent_s_);
   }
 
   // Another worker has its own buffers, and the kernel's outputs and scratch memory are new in any case. A worker that is
@@ -247,12 +247,15 @@ class Batch {
   // E406: the worker is lost. What is plainly slower than `incumbent_s`, if there is one, is raced out.
   Result<MeasureResult> run_once(const Build& build, Worker& worker, double incumbent_s, bool check) {
     const double own_limit_s = state_.timeout_s(incumbent_s), left = left_s();
+    const bool beside = !check && request_.beside_s > 0 && !request_.beside_trace.empty();
+    if (!request_.race) incumbent_s = 0;
     const double limit_s = std::min(own_limit_s, left);
     const Json message = {{"do", "measure"},
                           {"id", build.id},
                           {"keep", build.runs_left > 0},
                           {"threads", state_.options.threads},
-                          {"time", to_json(request_.timing, incumbent_s, left)},
+                          {"time", to_json(request_.timing, incumbent_s, request_.beside_s, left)},
+                          {"beside", beside ? request_.beside_trace : std::string()},
                           {"timeout_s", limit_s},
                           {"prologue_s", std::min(kPrologueSeconds, left)},
                           {"memory_bytes", state_.options.memory_bytes},
@@ -273,6 +276,8 @@ class Batch {
     result.repeats = reply.value("repeats", int64_t{0});
     result.raced_out = reply.value("raced_out", false);
     result.checked = reply.value("checked", false);
+    result.beside = reply.value("beside", false);
+    result.pace = reply.value("pace", 1.0);
     result.run_s = reply.value("run_s", 0.0);
     return result;
   }

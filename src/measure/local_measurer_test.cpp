@@ -163,6 +163,44 @@ TEST_F(Measurer, TimesANewBestAgain) {
   }
 }
 
+// Times are in units of the reference's, whatever the clock says.
+TEST_F(Measurer, TimesBesideAReference) {
+  for (const int workers : {1, 2}) {
+    auto with = options();
+    with.workers = workers;
+    start(with);
+    const auto texts = traces(9);
+    MeasureRequest request;
+    request.beside_s = 1000;
+    request.beside_trace = texts[2];  // packs B, as 5 and 8 do
+    request.race = false;
+    const auto results = measure(texts, request);
+    for (const MeasureResult& r : results) {
+      expect_ok(r);
+      EXPECT_TRUE(r.beside);
+      EXPECT_FALSE(r.raced_out);
+      EXPECT_GT(r.median_s, 1);
+      EXPECT_LT(r.pace, 0.1);
+    }
+    EXPECT_NEAR(results[2].median_s, 1000, 500) << "as fast as itself";
+    request.check = true;
+    for (const MeasureResult& r : measure({texts[0]}, request)) {
+      EXPECT_TRUE(r.checked);
+      EXPECT_FALSE(r.beside) << "its outputs must be its own";
+    }
+  }
+}
+
+TEST_F(Measurer, AReferenceThatCannotBeBuilt) {
+  start(options());
+  MeasureRequest request;
+  request.beside_s = 1e-3;
+  request.beside_trace = "nonsense(";
+  const auto results = measure(traces(2), request);
+  for (const MeasureResult& r : results) EXPECT_EQ(r.error, ErrorCode::E406) << r.message;
+  EXPECT_EQ(measurer_->restarts(), 0);
+}
+
 TEST_F(Measurer, StopsWhenAsked) {
   start(options());
   int asked = 0;

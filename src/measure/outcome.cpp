@@ -12,6 +12,7 @@ void set_outcome(Record& record, const MeasureResult& result) {
   record.repeats = result.repeats;
   record.raced_out = result.raced_out;
   record.checked = result.checked;
+  record.pace = result.pace;
   record.lost_worker = result.lost_worker;
 }
 

@@ -30,6 +30,8 @@ struct MeasureResult {
   bool lost_worker = false;  // E401, E403: the candidate took its worker along
   bool raced_out = false;    // stopped early, being plainly slower than the incumbent
   bool checked = false;      // its outputs were compared, and right
+  bool beside = false;       // timed beside the reference, and then:
+  double pace = 1;           // what that took meanwhile over reference_s; times are the clock's, divided by this
   double build_s = 0;        // replay, lowering, compilation, linking
   double run_s = 0;          // wall clock of its run
 
@@ -39,6 +41,13 @@ struct MeasureResult {
 struct MeasureRequest {
   /// The best time so far; 0: none. Improves while candidates are measured.
   double incumbent_s = 0;
+  /// False: each is timed to the end.
+  bool race = true;
+  /// The trace of a reference, and the time that it counts as. Candidates are timed in turn with it (time_beside), unless
+  /// they are checked; what would be the best so far has to be that twice (confirm_best), since otherwise the luckiest
+  /// of many were. Empty: they are timed alone.
+  std::string beside_trace;
+  double beside_s = 0;
   /// Compare each candidate's outputs with the plain program's (compare.h).
   bool check = false;
   /// What would be the best so far is built and timed again, by another worker where there is one: where memory lies

@@ -27,11 +27,19 @@ double read_s(clockid_t clock) {
 double awake_s() { return read_s(CLOCK_MONOTONIC); }
 double asleep_s() { return read_s(CLOCK_BOOTTIME) - read_s(CLOCK_MONOTONIC); }
 
-bool plainly_slower(size_t n, const MedianInterval& interval, double fastest, double incumbent_s) {
+/// By how much what is plainly slower exceeds the incumbent: one estimate, the fastest of at least three samples, and the
+/// lower end of the interval of at least six. Ratios to a reference vary less.
+struct Margins {
+  double one, few, many;
+};
+constexpr Margins kAlone{1.5, 1.15, 1.03}, kBeside{1.5, 1.08, 1.01};
+
+bool plainly_slower(size_t n, const MedianInterval& interval, double fastest, double incumbent_s,
+                    const Margins& margins) {
   if (incumbent_s <= 0) return false;
-  if (n >= 6) return interval.low > 1.03 * incumbent_s;
-  if (n >= 3) return fastest > 1.15 * incumbent_s;
-  return n == 1 && fastest > 1.5 * incumbent_s;
+  if (n >= 6) return interval.low > margins.many * incumbent_s;
+  if (n >= 3) return fastest > margins.few * incumbent_s;
+  return n == 1 && fastest > margins.one * incumbent_s;
 }
 
 }  // namespace
@@ -78,68 +86,135 @@ class CacheFlusher {
 
 }  // namespace
 
-Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options, const Clocks& clocks) {
-  Timing timing;
-  CacheFlusher caches(options.flush_bytes);
-  const double begin = clocks.awake_s();
-  const auto timed = [&](int64_t calls) {
+namespace {
+
+/// Times calls, and counts them in a Timing.
+class Stopwatch {
+ public:
+  Stopwatch(const TimingOptions& options, const Clocks& clocks, Timing& timing)
+      : options_(options), clocks_(clocks), timing_(timing), caches_(options.flush_bytes), begin_s_(clocks.awake_s()) {}
+
+  /// Seconds of one of so many calls.
+  double time(const std::function<int32_t()>& call, int64_t calls) {
     for (int sleeps = 0;; ++sleeps) {
-      if (options.flush_bytes > 0) caches.flush();
-      const double asleep = clocks.asleep_s(), start = clocks.awake_s();
-      for (int64_t i = 0; i < calls && timing.status == 0; ++i) timing.status = call();
-      timing.calls += calls;
-      const double took_s = clocks.awake_s() - start;
-      if (clocks.asleep_s() - asleep > kSleepSeconds && sleeps < kMaxSleeps) continue;
+      if (options_.flush_bytes > 0) caches_.flush();
+      const double asleep = clocks_.asleep_s(), start = clocks_.awake_s();
+      for (int64_t i = 0; i < calls && timing_.status == 0; ++i) timing_.status = call();
+      timing_.calls += calls;
+      const double took_s = clocks_.awake_s() - start;
+      if (clocks_.asleep_s() - asleep > kSleepSeconds && sleeps < kMaxSleeps) continue;
       return took_s / static_cast<double>(calls);
     }
-  };
-
-  const double cold_s = timed(1);
-  if (timing.status != 0) return timing;
-  if (options.incumbent_s > 0 && cold_s > kHopelessCold * options.incumbent_s &&
-      cold_s > options.incumbent_s + kHopelessColdSeconds) {
-    timing.median_s = timing.min_s = cold_s;
-    timing.samples = 1;
-    timing.raced_out = true;
-    return timing;
   }
+  double quicker(double seconds, const std::function<int32_t()>& call) {
+    return std::max(std::min(seconds, time(call, 1)), 1e-9);
+  }
+
+  bool failed() const { return timing_.status != 0; }
+  double elapsed_s() const { return clocks_.awake_s() - begin_s_; }
+  int64_t calls_for(double call_s) const {
+    const double wanted = options_.flush_bytes > 0 ? 1 : std::ceil(options_.batch_s / call_s);
+    return static_cast<int64_t>(std::clamp(wanted, 1.0, 1e6));
+  }
+
+ private:
+  const TimingOptions& options_;
+  const Clocks& clocks_;
+  Timing& timing_;
+  CacheFlusher caches_;
+  const double begin_s_;
+};
+
+bool hopeless_when_cold(double cold_s, double incumbent_s) {
+  return incumbent_s > 0 && cold_s > kHopelessCold * incumbent_s && cold_s > incumbent_s + kHopelessColdSeconds;
+}
+
+void race_out(Timing& timing, double seconds) {
+  timing.median_s = timing.min_s = seconds;
+  timing.samples = 1;
+  timing.raced_out = true;
+}
+
+// What `samples`, which it sorts, say; whether they are enough.
+bool settled(Timing& timing, std::vector<double>& samples, double incumbent, const Margins& margins,
+             const TimingOptions& options, double elapsed_s) {
+  const MedianInterval interval = median_interval(samples);
+  const size_t n = samples.size();
+  timing.median_s = interval.median;
+  timing.min_s = samples.front();
+  timing.half_width = (interval.high - interval.low) / 2 / interval.median;
+  timing.samples = static_cast<int64_t>(n);
+  timing.raced_out = plainly_slower(n, interval, samples.front(), incumbent, margins);
+  if (timing.raced_out) return true;
+  if (static_cast<int>(n) >= options.min_samples && timing.half_width <= options.target_half_width) return true;
+  return static_cast<int>(n) >= options.max_samples || (n >= 3 && elapsed_s >= options.max_seconds);
+}
+
+}  // namespace
+
+Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options, const Clocks& clocks) {
+  Timing timing;
+  Stopwatch watch(options, clocks, timing);
+  const double best_s = options.incumbent_s;
+  const double cold_s = watch.time(call, 1);
+  if (watch.failed()) return timing;
+  if (hopeless_when_cold(cold_s, best_s)) return race_out(timing, cold_s), timing;
   // A first call much slower than the incumbent gets one more chance; a fast one says how long a batch must be.
-  const double warm_s = timed(1);
-  if (timing.status != 0) return timing;
+  const double warm_s = watch.time(call, 1);
+  if (watch.failed()) return timing;
   std::vector<double> samples;
   double estimate_s = std::max(std::min(cold_s, warm_s), 1e-9);
   // What caches and threads were not ready for may well be twice as long.
-  if (plainly_slower(1, {}, estimate_s, options.incumbent_s) && estimate_s < kHopeless * options.incumbent_s) {
-    estimate_s = std::max(std::min(estimate_s, timed(1)), 1e-9);
-    if (timing.status != 0) return timing;
-  }
-  if (plainly_slower(1, {}, estimate_s, options.incumbent_s)) {
-    timing.median_s = timing.min_s = estimate_s;
-    timing.samples = 1;
-    timing.raced_out = true;
-    return timing;
-  }
-  const double wanted = options.flush_bytes > 0 ? 1 : std::ceil(options.batch_s / estimate_s);
-  const auto batch = static_cast<int64_t>(std::clamp(wanted, 1.0, 1e6));
+  if (plainly_slower(1, {}, estimate_s, best_s, kAlone) && estimate_s < kHopeless * best_s)
+    estimate_s = watch.quicker(estimate_s, call);
+  if (watch.failed()) return timing;
+  if (plainly_slower(1, {}, estimate_s, best_s, kAlone)) return race_out(timing, estimate_s), timing;
+  const int64_t batch = watch.calls_for(estimate_s);
   if (batch == 1) samples.push_back(warm_s);
+  do {
+    samples.push_back(watch.time(call, batch));
+  } while (!watch.failed() && !settled(timing, samples, best_s, kAlone, options, watch.elapsed_s()));
+  return timing;
+}
 
-  for (;;) {
-    samples.push_back(timed(batch));
-    if (timing.status != 0) return timing;
-    const MedianInterval interval = median_interval(samples);
-    const size_t n = samples.size();
-    timing.median_s = interval.median;
-    timing.min_s = samples.front();
-    timing.half_width = (interval.high - interval.low) / 2 / interval.median;
-    timing.samples = static_cast<int64_t>(n);
-    if (plainly_slower(n, interval, samples.front(), options.incumbent_s)) {
-      timing.raced_out = true;
-      return timing;
-    }
-    if (static_cast<int>(n) >= options.min_samples && timing.half_width <= options.target_half_width) return timing;
-    if (static_cast<int>(n) >= options.max_samples) return timing;
-    if (n >= 3 && clocks.awake_s() - begin >= options.max_seconds) return timing;
+Timing time_beside(const std::function<int32_t()>& call, const std::function<int32_t()>& reference,
+                   const TimingOptions& options, const Clocks& clocks) {
+  FETTLE_CHECK(options.reference_s > 0);
+  const double best_s = options.incumbent_s, unit_s = options.reference_s;
+  Timing timing;
+  timing.beside = true;
+  Stopwatch watch(options, clocks, timing);
+  const double cold_s = watch.time(call, 1);
+  if (watch.failed()) return timing;
+  if (hopeless_when_cold(cold_s, best_s)) return race_out(timing, cold_s), timing;
+  double estimate_s = watch.quicker(cold_s, call);
+  if (watch.failed()) return timing;
+  if (best_s > 0 && estimate_s > kHopeless * best_s) return race_out(timing, estimate_s), timing;
+  double now_s = watch.quicker(watch.time(reference, 1), reference);
+  const auto slower = [&] { return plainly_slower(1, {}, estimate_s, best_s * now_s / unit_s, kBeside); };
+  if (slower()) {
+    estimate_s = watch.quicker(estimate_s, call);
+    now_s = watch.quicker(now_s, reference);
   }
+  if (watch.failed()) return timing;
+  timing.pace = now_s / unit_s;
+  if (slower()) return race_out(timing, estimate_s / timing.pace), timing;
+
+  const int64_t calls = watch.calls_for(estimate_s), reference_calls = watch.calls_for(now_s);
+  std::vector<double> ratios, paces;
+  for (bool candidate_first = false;; candidate_first = !candidate_first) {
+    double own_s = candidate_first ? watch.time(call, calls) : 0;
+    const double other_s = watch.time(reference, reference_calls);
+    if (!candidate_first) own_s = watch.time(call, calls);
+    if (watch.failed()) return timing;
+    ratios.push_back(own_s / other_s);
+    paces.push_back(other_s / unit_s);
+    if (settled(timing, ratios, best_s / unit_s, kBeside, options, watch.elapsed_s())) break;
+  }
+  timing.pace = median_interval(paces).median;
+  timing.median_s *= unit_s;
+  timing.min_s = timing.median_s;
+  return timing;
 }
 
 }  // namespace fettle

@@ -9,6 +9,7 @@ namespace fettle {
 
 struct TimingOptions {
   double incumbent_s = 0;           // the best so far; 0: none, nothing is raced out
+  double reference_s = 0;           // of time_beside: what the reference counts as
   double target_half_width = 0.02;  // of the 95 % interval of the median, relative to it
   double batch_s = 2e-4;            // calls are timed in batches of about this length
   int min_samples = 5;              // batches, unless raced out or out of time
@@ -26,7 +27,9 @@ struct Timing {
   int64_t samples = 0;
   int64_t calls = 0;  // the warm-up included
   bool raced_out = false;
-  int32_t status = 0;  // of the first call that failed: then nothing else counts
+  bool beside = false;  // by time_beside, and then:
+  double pace = 1;      // of the machine: what the reference took meanwhile over reference_s
+  int32_t status = 0;   // of the first call that failed: then nothing else counts
 };
 
 /// What to go by: the median or, where that is not tight, since something else ran as well, the fastest batch.
@@ -50,6 +53,13 @@ Clocks system_clocks();
 /// exceeds 1.15 times; n >= 6 and the lower end of the median's 95 % interval exceeds 1.03 times.
 Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options,
                  const Clocks& clocks = system_clocks());
+
+/// As time_call, in turn with a reference, sample by sample: what else the machine does slows both. The times are
+/// reference_s times the ratio of the two, of which the median and its interval are taken (min_s is the median, too). A
+/// first call of more than 4 times incumbent_s is judged by that alone. A sample begins with what the other left in the
+/// caches, as a kernel of a model does. Raced out: with 1.08 for 1.15 and 1.01 for 1.03.
+Timing time_beside(const std::function<int32_t()>& call, const std::function<int32_t()>& reference,
+                   const TimingOptions& options, const Clocks& clocks = system_clocks());
 
 /// Median and its 95 % interval from order statistics (Conover, Practical Nonparametric Statistics, 3.2); with fewer
 /// than six samples the interval is their range. Sorts `samples`, of which there is at least one.

@@ -33,6 +33,8 @@ wire::Outcome to_wire(const MeasureResult& r) {
   o.set_lost_worker(r.lost_worker);
   o.set_raced_out(r.raced_out);
   o.set_checked(r.checked);
+  o.set_beside(r.beside);
+  o.set_pace(r.pace);
   o.set_build_s(r.build_s);
   o.set_run_s(r.run_s);
   return o;
@@ -53,6 +55,8 @@ MeasureResult from_wire(const wire::Outcome& o) {
   r.lost_worker = o.lost_worker();
   r.raced_out = o.raced_out();
   r.checked = o.checked();
+  r.beside = o.beside();
+  r.pace = o.pace() > 0 ? o.pace() : 1;
   r.build_s = o.build_s();
   r.run_s = o.run_s();
   return r;
@@ -61,6 +65,9 @@ MeasureResult from_wire(const wire::Outcome& o) {
 wire::Measure to_wire(const MeasureRequest& request) {
   wire::Measure m;
   m.set_incumbent_s(request.incumbent_s);
+  m.set_beside_trace(request.beside_trace);
+  m.set_beside_s(request.beside_s);
+  m.set_all_to_the_end(!request.race);
   m.set_check(request.check);
   m.set_confirm_best(request.confirm_best);
   m.set_target_half_width(request.timing.target_half_width);
@@ -76,6 +83,9 @@ wire::Measure to_wire(const MeasureRequest& request) {
 MeasureRequest from_wire(const wire::Measure& m) {
   MeasureRequest request;
   request.incumbent_s = m.incumbent_s();
+  request.beside_trace = m.beside_trace();
+  request.beside_s = m.beside_s();
+  request.race = !m.all_to_the_end();
   request.check = m.check();
   request.confirm_best = m.confirm_best();
   request.timing.target_half_width = m.target_half_width();
@@ -125,8 +135,10 @@ Result<> check(const wire::Machine& machine, const TrackerLimits& limits) {
   return {};
 }
 
-Result<> check(const wire::Measure& m) {
-  for (const double s : {m.incumbent_s(), m.target_half_width(), m.batch_s(), m.max_seconds_each(), m.max_seconds()})
+Result<> check(const wire::Measure& m, const TrackerLimits& limits) {
+  if (m.beside_trace().size() > limits.trace_bytes) return malformed("a trace is too large");
+  for (const double s :
+       {m.incumbent_s(), m.beside_s(), m.target_half_width(), m.batch_s(), m.max_seconds_each(), m.max_seconds()})
     if (!is_time(s)) return malformed("a time or ratio of a request makes no sense");
   if (m.min_samples() < 0 || m.max_samples() < 1 || m.max_samples() > 1'000'000 || m.min_samples() > m.max_samples())
     return malformed("a request's number of samples makes no sense");
@@ -148,7 +160,7 @@ Result<> check(const wire::Job& job, const TrackerLimits& limits) {
 }
 
 Result<> check(const wire::Outcome& o) {
-  for (const double s : {o.median_s(), o.min_s(), o.half_width(), o.build_s(), o.run_s()})
+  for (const double s : {o.median_s(), o.min_s(), o.half_width(), o.pace(), o.build_s(), o.run_s()})
     if (!is_time(s)) return malformed("a time of a result makes no sense");
   if (o.code().size() > 8 || !is_drawn_name(o.session()) || o.repeats() < 0)
     return malformed("a result makes no sense");

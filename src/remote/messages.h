@@ -29,7 +29,7 @@ std::string workload_name(const wire::Workload& workload);
 
 /// E803: what is not of the right form or beyond a limit. Times must be numbers, not negative, and not endless.
 Result<> check(const wire::Machine& machine, const TrackerLimits& limits);
-Result<> check(const wire::Measure& measure);
+Result<> check(const wire::Measure& measure, const TrackerLimits& limits);
 Result<> check(const wire::Workload& workload, const TrackerLimits& limits);
 Result<> check(const wire::Job& job, const TrackerLimits& limits);
 Result<> check(const wire::Outcome& outcome);

@@ -169,14 +169,23 @@ TEST_F(Remote, WhatATunerAsksForArrives) {
     device.runner.outcome = [&](const std::string&, const MeasureRequest& request) {
       const std::lock_guard lock(mutex);
       seen.push_back(request);
-      return timed(1e-3);
+      MeasureResult result = timed(1e-3);
+      result.beside = true;
+      result.pace = 1.5;
+      return result;
     };
   });
   connect();
   MeasureRequest request;
   request.timing.max_samples = 7;
   request.incumbent_s = 0.5;
-  measure({"a"}, request);
+  request.beside_trace = "c";
+  request.beside_s = 0.75;
+  request.race = false;
+  for (const MeasureResult& result : measure({"a"}, request)) {
+    EXPECT_TRUE(result.beside);
+    EXPECT_EQ(result.pace, 1.5);
+  }
   request.check = request.confirm_best = true;
   measure({"b"}, request);
   const std::lock_guard lock(mutex);
@@ -184,6 +193,9 @@ TEST_F(Remote, WhatATunerAsksForArrives) {
   for (const MeasureRequest& one : seen) {
     EXPECT_EQ(one.timing.max_samples, 7);
     EXPECT_EQ(one.incumbent_s, 0.5);
+    EXPECT_EQ(one.beside_trace, "c");
+    EXPECT_EQ(one.beside_s, 0.75);
+    EXPECT_FALSE(one.race);
     EXPECT_EQ(one.check, &one == &seen[1]);
     EXPECT_EQ(one.confirm_best, &one == &seen[1]);
   }

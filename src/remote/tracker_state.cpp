@@ -289,7 +289,7 @@ Result<wire::OpenReply> TrackerState::open(const wire::OpenRequest& request, dou
 
 Result<wire::SubmitReply> TrackerState::submit(const wire::SubmitRequest& request, double now_s) {
   FETTLE_TRY_VOID(check_name(request.session()));
-  FETTLE_TRY_VOID(check(request.measure()));
+  FETTLE_TRY_VOID(check(request.measure(), limits_));
   size_t bytes = 0;
   for (const wire::Job& job : request.jobs()) {
     FETTLE_TRY_VOID(check(job, limits_));

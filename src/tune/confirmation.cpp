@@ -167,9 +167,15 @@ bool TaskTuner::replay_times(const std::vector<const Candidate*>& list) {
   return true;
 }
 
-// These in turn, round by round. Whatever else the machine does only adds to a time, so each one's quietest round
-// counts; series of rounds go on until for the best of all and the default two rounds agree. False: cut short, without
-// a round of each.
+// Of these rounds, fastest first, the one that counts. Timed beside another, what slowed both is in neither, and the
+// lowest would be the luckiest: the median. Timed alone, whatever else the machine does only adds to a time: the
+// quietest.
+size_t TaskTuner::typical(const std::vector<MeasureResult>& rounds) {
+  return rounds.front().beside ? rounds.size() / 2 : 0;
+}
+
+// These in turn, round by round; series of rounds go on until for the best of all and the default two rounds agree.
+// False: cut short, without a round of each.
 Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, int n_rounds, int n_series,
                                    double until_s) {
   if (replay_times(list)) return true;
@@ -182,9 +188,11 @@ Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, in
   const auto settled = [&] {
     size_t best = sound.front();
     for (const size_t i : sound)
-      if (rounds[i].front().median_s < rounds[best].front().median_s) best = i;
-    for (const size_t i : {best, sound.back()})
-      if (rounds[i].size() > 1 && rounds[i][1].median_s > kAgree * rounds[i][0].median_s) return false;
+      if (rounds[i][typical(rounds[i])].median_s < rounds[best][typical(rounds[best])].median_s) best = i;
+    for (const size_t i : {best, sound.back()}) {
+      const size_t n = rounds[i].size(), low = rounds[i].front().beside ? (n - 1) / 2 : 0;
+      if (low + 1 < n && rounds[i][low + 1].median_s > kAgree * rounds[i][low].median_s) return false;
+    }
     return true;
   };
   for (int series = 0; series < n_series; ++series) {
@@ -212,7 +220,8 @@ Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, in
 
   for (size_t i = 0; i < list.size(); ++i) {
     Known& known = known_.at(list[i]->number);
-    MeasureResult result = failures[i].ok() ? rounds[i].front() : failures[i];
+    MeasureResult result = failures[i].ok() ? rounds[i][typical(rounds[i])] : failures[i];
+    if (result.beside && list[i] == anchor_) result.median_s = result.min_s = anchor_s_;
     if (!result.ok()) {
       ++report_.failed;
       note_failure(*list[i], result.error, result.signal, result.message);
@@ -285,6 +294,8 @@ Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Can
   for (const Candidate* candidate : candidates) traces.push_back(bench_->trace(*candidate));
   MeasureRequest request{.check = check, .timing = timing()};
   if (check) request.timing.max_samples = 1;
+  request.race = false;
+  if (!check && anchor_) request.beside_trace = bench_->trace(*anchor_), request.beside_s = anchor_s_;
   request.max_seconds = session_.left_s(until_s);
   request.should_stop = [this] { return session_.stopped(); };
   return session_.runner.measure(traces, request);

@@ -212,6 +212,7 @@ Result<> TaskTuner::measure(std::vector<const Candidate*> candidates, MeasureReq
     std::vector<const Candidate*> again;
     Result<> kept;
     request.timing = timing();
+    if (anchor_) request.beside_trace = bench_->trace(*anchor_), request.beside_s = anchor_s_;
     request.check = session_.options.check_all;
     request.confirm_best = session_.options.confirm_each_best;
     request.max_seconds = session_.left_s(session_.search_until_s);
@@ -253,6 +254,7 @@ void TaskTuner::improve(const Candidate* candidate, double seconds) {
 }
 
 void TaskTuner::set_best(const Candidate* candidate, double seconds, bool confirmed) {
+  best_ = candidate;
   report_.best_s = seconds;
   report_.best_trace = bench_->trace(*candidate);
   report_.best_decisions = candidate->decisions;
@@ -275,6 +277,7 @@ Result<> TaskTuner::measure_default() {
     ++report_.trials;
     if (std::isfinite(known->second.seconds)) {
       report_.default_s = known->second.seconds;
+      anchor_ = default_, anchor_s_ = report_.default_s;
       improve(default_, known->second.seconds);
     } else {
       ++report_.failed;
@@ -330,6 +333,8 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
     const PhaseTimer timer(session_, session_.profile.measure_s);
     FETTLE_TRY_VOID(measure(unknown, {.incumbent_s = report_.best_s}));
   }
+
+  if (!anchor_ && best_) anchor_ = best_, anchor_s_ = report_.best_s;
 
   std::vector<Observation> observations;
   for (const Candidate* candidate : batch) {

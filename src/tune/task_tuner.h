@@ -150,6 +150,7 @@ class TaskTuner {
   Result<> check_default(double until_s);
   Result<std::vector<MeasureResult>> repeat(const std::vector<const Candidate*>& candidates, bool check,
                                             double until_s);
+  static size_t typical(const std::vector<MeasureResult>& rounds);
   double run_cost_s() const;
   void choose_best();
   /// Counts it, by its kind.
@@ -165,6 +166,11 @@ class TaskTuner {
   std::unique_ptr<Workbench> bench_;
   std::unique_ptr<SearchStrategy> strategy_;
   const Candidate* default_ = nullptr;
+  const Candidate* best_ = nullptr;  // so far
+  /// What all others are timed beside, so that their times can be compared whatever else the machine does meanwhile, and
+  /// the time that it took at first: the default or, where that is not measured, the best of the first batch.
+  const Candidate* anchor_ = nullptr;
+  double anchor_s_ = 0;
   double predicted_s_ = 0;
   double bound_s_ = 0;
   std::unordered_map<std::string, Recorded> records_;  // by trace

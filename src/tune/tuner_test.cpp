@@ -243,6 +243,56 @@ TEST_F(Tuner, ABusyMachineMisleadsNobody) {
   EXPECT_NEAR(report.default_s, 1.5e-3, 1e-9);
 }
 
+TEST_F(Tuner, TimesAreComparedBesideTheDefault) {
+  // Everything takes twice as long once the default was timed.
+  runner.outcome = [](const Func& func, int, const MeasureRequest& request) {
+    MeasureResult result = FakeRunner::timed(toy_seconds(func));
+    if (request.beside_s == 0) return result;
+    EXPECT_NE(request.beside_trace, "");
+    result.median_s = result.min_s = toy_seconds(func) / 1.5e-3 * request.beside_s;
+    result.beside = true;
+    result.pace = 2;
+    return result;
+  };
+  const TaskReport report = tune(options());
+  EXPECT_NEAR(report.best_s, 1e-3, 1e-9);
+  EXPECT_NEAR(report.default_s, 1.5e-3, 1e-9);
+  int64_t beside = 0;
+  for (const Record& r : records()) {
+    if (r.generation > 0) {
+      EXPECT_EQ(r.pace, 2);
+      ++beside;
+    }
+    if (r.generation == 0) {
+      EXPECT_EQ(r.pace, 1);
+    }
+  }
+  EXPECT_GT(beside, 8);
+}
+
+// With nothing known at the start, the best of the first batch is what later ones are timed beside.
+TEST_F(Tuner, WithoutADefaultTheFirstBestIsTheReference) {
+  std::set<std::string> references;
+  double beside_s = 0;
+  runner.outcome = [&](const Func& func, int, const MeasureRequest& request) {
+    if (request.beside_s > 0) {
+      references.insert(request.beside_trace);
+      beside_s = request.beside_s;
+    }
+    return FakeRunner::timed(toy_seconds(func));
+  };
+  TuneOptions o = options();
+  o.start_from_default = false;
+  o.batch = 4;
+  o.max_trials = 16;
+  tune(o);
+  ASSERT_EQ(references.size(), 1u);
+  double first_s = 1;
+  for (const Record& r : records())
+    if (r.generation == 1) first_s = std::min(first_s, r.median_s);
+  EXPECT_EQ(beside_s, first_s);
+}
+
 TEST_F(Tuner, AMedianThatIsNotTightGivesWayToTheFastestBatch) {
   runner.outcome = [](const Func& func, int, const MeasureRequest&) {
     MeasureResult result = FakeRunner::timed(toy_seconds(func));

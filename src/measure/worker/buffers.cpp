@@ -52,7 +52,7 @@ Result<std::shared_ptr<BufferStore::Slot>> BufferStore::slot(const std::string& 
 Result<BufferStore::Arguments> BufferStore::arguments(const BuiltKernel& built, size_t n_params) {
   trim();
   Arguments result;
-  std::unordered_map<const BufferNode*, void*> address;
+  std::unordered_map<const BufferNode*, std::shared_ptr<Slot>> slot_of;
   const std::string prologue = built.prologue_entry.empty() ? "" : code_digest(built.prologue_objects).hex();
   for (size_t i = 0; i < built.kernel_params.size(); ++i) {
     const Param& param = built.kernel_params[i];
@@ -67,13 +67,12 @@ Result<BufferStore::Arguments> BufferStore::arguments(const BuiltKernel& built, 
       s->layout.to_physical(values.data(), s->memory->data());
     }
     if (!given) result.packed.push_back(s);
-    address[param.buffer.get()] = s->memory->data();
-    result.kernel.push_back(s->memory->data());
+    slot_of[param.buffer.get()] = s;
     result.slots.push_back(std::move(s));
   }
   for (const Param& param : built.prologue_params) {
-    const auto found = address.find(param.buffer.get());
-    if (found == address.end()) return fail(ErrorCode::E302, param.buffer->name + " of the prologue is unknown");
+    const auto found = slot_of.find(param.buffer.get());
+    if (found == slot_of.end()) return fail(ErrorCode::E302, param.buffer->name + " of the prologue is unknown");
     result.prologue.push_back(found->second);
   }
   return result;
@@ -84,15 +83,13 @@ bool BufferStore::Arguments::needs_prologue() const {
 }
 
 Result<> BufferStore::Arguments::keep_packed() {
-  for (size_t i = slots.size() - packed.size(); i < slots.size(); ++i) {
-    Slot& slot = *slots[i];
-    if (slot.filled) continue;
+  for (const std::shared_ptr<Slot>& slot : packed) {
+    if (slot->filled) continue;
     FETTLE_TRY(std::shared_ptr<GuardedBuffer> kept,
-               GuardedBuffer::make(slot.memory->bytes(), slot.memory->stagger_bytes(), Sharing::kPrivate));
-    std::memcpy(kept->data(), slot.memory->data(), static_cast<size_t>(kept->bytes()));
-    slot.memory = std::move(kept);
-    slot.filled = true;
-    kernel[i] = slot.memory->data();
+               GuardedBuffer::make(slot->memory->bytes(), slot->memory->stagger_bytes(), Sharing::kPrivate));
+    std::memcpy(kept->data(), slot->memory->data(), static_cast<size_t>(kept->bytes()));
+    slot->memory = std::move(kept);
+    slot->filled = true;
   }
   return {};
 }

@@ -26,13 +26,12 @@ class BufferStore {
     bool filled = false;  // of what a prologue makes: it has run
   };
   struct Arguments {
-    std::vector<std::shared_ptr<Slot>> slots;  // one a kernel parameter
-    std::vector<void*> kernel;                 // their addresses
-    std::vector<void*> prologue;
-    std::vector<std::shared_ptr<Slot>> packed;  // what the prologue makes
+    std::vector<std::shared_ptr<Slot>> slots;     // one a kernel parameter
+    std::vector<std::shared_ptr<Slot>> prologue;  // one a parameter of the prologue
+    std::vector<std::shared_ptr<Slot>> packed;    // what the prologue makes
 
     bool needs_prologue() const;
-    /// The prologue has run: what it made is no longer shared. E710.
+    /// The prologue has run: what it made is no longer shared, and lies elsewhere. E710.
     Result<> keep_packed();
   };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include "measure/gather.h"
@@ -76,7 +77,8 @@ int32_t misbehave(Misbehaviour what, FettleContext* context, void** buffers, con
 
 int be_prologue(const LoadedKernel& candidate, const BufferStore::Arguments& arguments,
                 const std::vector<int64_t>& ints, int threads, ChildReport& report) {
-  std::vector<void*> buffers = arguments.prologue;
+  std::vector<void*> buffers;
+  for (const auto& slot : arguments.prologue) buffers.push_back(slot->memory->data());
   rt::OwnedContext context(threads);
   report.status = context.threads() < threads ? static_cast<int32_t>(FETTLE_OUT_OF_MEMORY)
                                               : candidate.prologue(context.get(), buffers.data(), ints.data());
@@ -84,26 +86,50 @@ int be_prologue(const LoadedKernel& candidate, const BufferStore::Arguments& arg
   return 0;
 }
 
+/// Memory of a child for its calls. Outputs are made where a model has them, too: in huge pages, which cannot be shared.
+class ChildMemory {
+ public:
+  /// The buffers of a kernel's call. False: there is no memory.
+  bool place(const LoadedKernel& kernel, const BufferStore::Arguments& arguments, size_t n_params,
+             std::vector<void*>& buffers) {
+    bool has_memory = true;
+    for (size_t i = 0; i < arguments.slots.size(); ++i) {
+      const GuardedBuffer& memory = *arguments.slots[i]->memory;
+      buffers.push_back(memory.data());
+      if (i >= n_params || kernel.built.kernel_params[i].kind != ParamKind::kOutput) {
+        memory.forbid_writing();
+      } else if (memory.bytes() >= GuardedBuffer::kHugeFromBytes) {
+        std::shared_ptr<GuardedBuffer>& output = outputs_[&memory];
+        if (!output) {
+          auto made = GuardedBuffer::make(memory.bytes(), memory.stagger_bytes(), Sharing::kPrivate);
+          has_memory &= made.has_value();
+          if (!made) continue;
+          output = std::move(*made);
+          std::memcpy(output->data(), memory.data(), static_cast<size_t>(memory.bytes()));
+        }
+        buffers[i] = output->data();
+      }
+    }
+    return has_memory;
+  }
+  /// To where the worker reads them.
+  void give_back() const {
+    for (const auto& [memory, output] : outputs_)
+      if (output) std::memcpy(memory->data(), output->data(), static_cast<size_t>(memory->bytes()));
+  }
+
+ private:
+  std::map<const GuardedBuffer*, std::shared_ptr<GuardedBuffer>> outputs_;
+};
+
 int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& arguments, size_t n_params,
                  const std::vector<int64_t>& ints, const RunRequest& request, ChildReport& report) {
-  std::vector<void*> buffers = arguments.kernel;
   rt::OwnedContext context(request.threads);
-  // Outputs are made where a model has them, too: in huge pages, which cannot be shared.
-  std::vector<std::shared_ptr<GuardedBuffer>> outputs(n_params);
+  ChildMemory memory;
+  std::vector<void*> buffers, buffers_beside;
   bool has_memory = context.threads() >= request.threads;
-  for (size_t i = 0; i < arguments.slots.size(); ++i) {
-    const GuardedBuffer& memory = *arguments.slots[i]->memory;
-    if (i >= n_params || candidate.built.kernel_params[i].kind != ParamKind::kOutput) {
-      memory.forbid_writing();
-    } else if (memory.bytes() >= GuardedBuffer::kHugeFromBytes) {
-      auto made = GuardedBuffer::make(memory.bytes(), memory.stagger_bytes(), Sharing::kPrivate);
-      has_memory &= made.has_value();
-      if (!made) continue;
-      outputs[i] = std::move(*made);
-      std::memcpy(outputs[i]->data(), memory.data(), static_cast<size_t>(memory.bytes()));
-      buffers[i] = outputs[i]->data();
-    }
-  }
+  has_memory &= memory.place(candidate, arguments, n_params, buffers);
+  if (request.beside) has_memory &= memory.place(*request.beside, *request.beside_arguments, n_params, buffers_beside);
   if (!has_memory) {
     report.status = FETTLE_OUT_OF_MEMORY;
     return 0;
@@ -118,19 +144,18 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
     }
     return candidate.kernel(context.get(), buffers.data(), ints.data());
   };
+  const auto beside = [&] { return request.beside->kernel(context.get(), buffers_beside.data(), ints.data()); };
   if (request.timing) {
     gather_team(context.get()->team);
-    report.timing = time_call(call, *request.timing);
+    report.timing = request.beside ? time_beside(call, beside, *request.timing) : time_call(call, *request.timing);
     report.status = report.timing.status;
   } else {
     report.status = call();
   }
-  for (size_t i = 0; i < n_params; ++i) {
-    if (candidate.built.kernel_params[i].kind != ParamKind::kOutput) continue;
-    if (request.misbehaviour == Misbehaviour::kCorrupt) std::memset(buffers[i], 0x3f, 4);
-    const GuardedBuffer& memory = *arguments.slots[i]->memory;
-    if (outputs[i]) std::memcpy(memory.data(), buffers[i], static_cast<size_t>(memory.bytes()));
-  }
+  if (request.misbehaviour == Misbehaviour::kCorrupt)
+    for (size_t i = 0; i < n_params; ++i)
+      if (candidate.built.kernel_params[i].kind == ParamKind::kOutput) std::memset(buffers[i], 0x3f, 4);
+  memory.give_back();
   report.done = true;
   return 0;
 }
@@ -184,19 +209,27 @@ Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Argumen
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal) {
   *signal = 0;
   FETTLE_TRY(const std::shared_ptr<GuardedBuffer> page, GuardedBuffer::make(sizeof(ChildReport), 0, Sharing::kShared));
-  if (arguments.needs_prologue()) {
+  const auto make_ready = [&](const LoadedKernel& kernel, BufferStore::Arguments& own) -> Result<> {
+    if (!own.needs_prologue()) return {};
     auto* report = new (page->data()) ChildReport{};
     ChildLimits limits = request.limits;
     limits.timeout_s = std::max(limits.timeout_s, request.prologue_s);
-    FETTLE_TRY_VOID(run_reporting([&] { return be_prologue(candidate, arguments, ints, request.threads, *report); },
-                                  limits, request.give_up_fd, *report, signal));
-    FETTLE_TRY_VOID(arguments.keep_packed());
-  }
+    FETTLE_TRY_VOID(run_reporting([&] { return be_prologue(kernel, own, ints, request.threads, *report); }, limits,
+                                  request.give_up_fd, *report, signal));
+    return own.keep_packed();
+  };
+  FETTLE_TRY_VOID(make_ready(candidate, arguments));
+  if (request.beside) FETTLE_TRY_VOID(make_ready(*request.beside, *request.beside_arguments));
+
   auto* report = new (page->data()) ChildReport{};
   ChildLimits limits = request.limits;
-  for (size_t i = 0; i < n_params; ++i)
-    if (candidate.built.kernel_params[i].kind == ParamKind::kOutput)
-      limits.memory_bytes += 2 * arguments.slots[i]->memory->bytes() + (6 << 20);
+  const auto add_outputs = [&](const LoadedKernel& kernel, const BufferStore::Arguments& own) {
+    for (size_t i = 0; i < n_params; ++i)
+      if (kernel.built.kernel_params[i].kind == ParamKind::kOutput)
+        limits.memory_bytes += 2 * own.slots[i]->memory->bytes() + (6 << 20);
+  };
+  add_outputs(candidate, arguments);
+  if (request.beside) add_outputs(*request.beside, *request.beside_arguments);
   FETTLE_TRY_VOID(run_reporting([&] { return be_candidate(candidate, arguments, n_params, ints, request, *report); },
                                 limits, request.give_up_fd, *report, signal));
   return report->timing;

@@ -45,6 +45,9 @@ struct ChildReport {
 struct RunRequest {
   int threads = 1;
   std::optional<TimingOptions> timing;  // none: one call only
+  /// What the candidate is timed in turn with (time_beside), and its memory; null: it is timed alone.
+  const LoadedKernel* beside = nullptr;
+  BufferStore::Arguments* beside_arguments = nullptr;
   ChildLimits limits;
   double prologue_s = 10;  // a prologue's limit
   int give_up_fd = -1;
@@ -52,7 +55,8 @@ struct RunRequest {
 };
 
 /// Runs the prologue, where its results are not there yet, in a child of its own, and the kernel in another. Inputs,
-/// constants and packed constants cannot be written meanwhile. An error is E402, E403, E404 or E710, with `signal` set
+/// constants and packed constants cannot be written meanwhile. Outputs are the candidate's, unless it is timed beside
+/// another: then they are either's. An error is E402, E403, E404 or E710, with `signal` set
 /// for E403.
 Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Arguments& arguments, size_t n_params,
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal);

@@ -41,6 +41,7 @@ TimingOptions timing_from(const Json& json) {
   options.max_samples = json.at("max_samples");
   options.max_seconds = json.at("max_seconds");
   options.flush_bytes = json.at("flush_bytes");
+  options.reference_s = json.at("reference_s");
   return options;
 }
 
@@ -87,6 +88,7 @@ Result<Json> Session::answer(const Json& message) {
 
 Result<Json> Session::on_workload(const Json& message) {
   candidates_.clear();
+  beside_trace_.clear();
   store_.reset();
   workload_ = Func();
   FETTLE_TRY(target_, target_from_json(message.at("target").dump()));
@@ -246,6 +248,20 @@ std::optional<std::string> Session::difference(const Outputs& outputs, const Ref
   return std::nullopt;
 }
 
+// The best so far changes seldom: it is kept.
+Result<const LoadedKernel*> Session::beside(const std::string& trace) {
+  if (trace.empty()) return nullptr;
+  if (trace == beside_trace_) return beside_.get();
+  auto built = [&]() -> Result<std::shared_ptr<LoadedKernel>> {
+    FETTLE_TRY(const Func scheduled, schedule(trace));
+    return build(scheduled, false);
+  }();
+  if (!built) return fail(ErrorCode::E406, "what it is timed beside was not built: " + built.error().to_string());
+  beside_ = std::move(*built);
+  beside_trace_ = trace;
+  return beside_.get();
+}
+
 Result<Json> Session::on_measure(const Json& message) {
   const auto start = std::chrono::steady_clock::now();
   const auto found = candidates_.find(message.at("id").get<int64_t>());
@@ -269,6 +285,12 @@ Result<Json> Session::on_measure(const Json& message) {
   RunRequest request;
   request.threads = message.at("threads");
   if (!message.at("time").is_null()) request.timing = timing_from(message.at("time"));
+  FETTLE_TRY(request.beside, beside(message.at("beside")));
+  BufferStore::Arguments beside_arguments;
+  if (request.beside) {
+    FETTLE_TRY(beside_arguments, store_->arguments(request.beside->built, n_params));
+    request.beside_arguments = &beside_arguments;
+  }
   request.limits.timeout_s = message.at("timeout_s");
   request.prologue_s = message.at("prologue_s");
   request.limits.memory_bytes = message.at("memory_bytes");
@@ -280,9 +302,9 @@ Result<Json> Session::on_measure(const Json& message) {
     if (const auto wrong = difference(outputs, references_.at(key_), candidate->error_bound))
       return fail(ErrorCode::E405, *wrong);
   }
-  return Json{{"median_s", timing.median_s},  {"min_s", timing.min_s},         {"half_width", timing.half_width},
-              {"repeats", timing.samples},    {"raced_out", timing.raced_out}, {"checked", check},
-              {"run_s", seconds_since(start)}};
+  return Json{{"median_s", timing.median_s}, {"min_s", timing.min_s},         {"half_width", timing.half_width},
+              {"repeats", timing.samples},   {"raced_out", timing.raced_out}, {"checked", check},
+              {"beside", timing.beside},     {"pace", timing.pace},           {"run_s", seconds_since(start)}};
 }
 
 }  // namespace fettle

@@ -6,8 +6,8 @@
 //    "reference_trace": text}                                       → {"ok": true}
 //   {"do": "build", "id": n, "first_id": n, "trace": text, "limit_s": s}
 //                                                                   → {"ok": true, "id": n, "build_s": s}
-//   {"do": "measure", "id": n, "keep": b, "threads": n, "time": {…} or null, "timeout_s": s, "prologue_s": s,
-//    "memory_bytes": n, "check": b}                                 → {"ok": true, "id": n, "median_s": s, …}
+//   {"do": "measure", "id": n, "keep": b, "threads": n, "time": {…} or null, "beside": trace or "", "timeout_s": s,
+//    "prologue_s": s, "memory_bytes": n, "check": b}                → {"ok": true, "id": n, "median_s": s, …}
 // A failure is {"ok": false, "id": n, "code": "E403", "signal": n, "message": text}. A built candidate is dropped once
 // it was measured, unless it is to be kept; with the next build, where its id is below first_id; and with a new
 // workload.
@@ -59,6 +59,7 @@ class Session {
   Result<nlohmann::json> on_measure(const nlohmann::json& message);
 
   Result<std::shared_ptr<LoadedKernel>> build(const Func& scheduled, bool plain);
+  Result<const LoadedKernel*> beside(const std::string& trace);
   Result<Func> schedule(const std::string& trace) const;
   Result<Outputs> computed_by(const Func& scheduled, bool plain);
   Result<Outputs> outputs_of(const LoadedKernel& candidate, const BufferStore::Arguments& arguments);
@@ -81,6 +82,8 @@ class Session {
   std::vector<int64_t> ints_;
   std::unique_ptr<BufferStore> store_;
   std::map<int64_t, std::shared_ptr<LoadedKernel>> candidates_;
+  std::string beside_trace_;  // of what candidates were last timed beside, and that kernel
+  std::shared_ptr<LoadedKernel> beside_;
   Digest key_;                                // of the workload and what its buffers hold
   std::map<Digest, Reference> references_;    // by that
   std::vector<std::vector<int64_t>> shapes_;  // of the outputs
