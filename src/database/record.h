@@ -32,8 +32,8 @@ struct Record {
   double half_width = 0;  // of the 95 % interval of the median, relative to it
   int64_t repeats = 0;
   bool raced_out = false;  // stopped early, being plainly slower than the best: median_s is rough
-  /// The machine's, where the candidate was timed beside the best so far: what that took meanwhile over what it took
-  /// when it was found. median_s and min_s are what the clock said, divided by this.
+  /// The machine's, where the candidate was timed beside a reference: what that took meanwhile over what it took at
+  /// first. median_s and min_s are what the clock said, divided by this.
   double pace = 1;
 
   bool checked = false;      // its results were compared, and right; or it is what an untuned program does

@@ -31,7 +31,7 @@ struct MeasureResult {
   bool raced_out = false;    // stopped early, being plainly slower than the incumbent
   bool checked = false;      // its outputs were compared, and right
   bool beside = false;       // timed beside the reference, and then:
-  double pace = 1;           // what that took meanwhile over reference_s; times are the clock's, divided by this
+  double pace = 1;           // what that took meanwhile over beside_s; times are the clock's, divided by this
   double build_s = 0;        // replay, lowering, compilation, linking
   double run_s = 0;          // wall clock of its run
 

@@ -57,7 +57,8 @@ Timing time_call(const std::function<int32_t()>& call, const TimingOptions& opti
 /// As time_call, in turn with a reference, sample by sample: what else the machine does slows both. The times are
 /// reference_s times the ratio of the two, of which the median and its interval are taken (min_s is the median, too). A
 /// first call of more than 4 times incumbent_s is judged by that alone. A sample begins with what the other left in the
-/// caches, as a kernel of a model does. Raced out: with 1.08 for 1.15 and 1.01 for 1.03.
+/// caches, as a kernel of a model does. Raced out: with 1.08 for 1.15 and 1 for 1.03, since ratios vary less. Samples
+/// are a quarter as long.
 Timing time_beside(const std::function<int32_t()>& call, const std::function<int32_t()>& reference,
                    const TimingOptions& options, const Clocks& clocks = system_clocks());
 
