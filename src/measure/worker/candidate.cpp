@@ -129,7 +129,8 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
   std::vector<void*> buffers, buffers_beside;
   bool has_memory = context.threads() >= request.threads;
   has_memory &= memory.place(candidate, arguments, n_params, buffers);
-  if (request.beside) has_memory &= memory.place(*request.beside, *request.beside_arguments, n_params, buffers_beside);
+  if (request.beside)
+    has_memory &= memory.place(*request.beside->kernel, request.beside->arguments, n_params, buffers_beside);
   if (!has_memory) {
     report.status = FETTLE_OUT_OF_MEMORY;
     return 0;
@@ -144,7 +145,7 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
     }
     return candidate.kernel(context.get(), buffers.data(), ints.data());
   };
-  const auto beside = [&] { return request.beside->kernel(context.get(), buffers_beside.data(), ints.data()); };
+  const auto beside = [&] { return request.beside->kernel->kernel(context.get(), buffers_beside.data(), ints.data()); };
   if (request.timing) {
     gather_team(context.get()->team);
     report.timing = request.beside ? time_beside(call, beside, *request.timing) : time_call(call, *request.timing);
@@ -219,7 +220,7 @@ Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Argumen
     return own.keep_packed();
   };
   FETTLE_TRY_VOID(make_ready(candidate, arguments));
-  if (request.beside) FETTLE_TRY_VOID(make_ready(*request.beside, *request.beside_arguments));
+  if (request.beside) FETTLE_TRY_VOID(make_ready(*request.beside->kernel, request.beside->arguments));
 
   auto* report = new (page->data()) ChildReport{};
   ChildLimits limits = request.limits;
@@ -229,7 +230,7 @@ Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Argumen
         limits.memory_bytes += 2 * own.slots[i]->memory->bytes() + (6 << 20);
   };
   add_outputs(candidate, arguments);
-  if (request.beside) add_outputs(*request.beside, *request.beside_arguments);
+  if (request.beside) add_outputs(*request.beside->kernel, request.beside->arguments);
   FETTLE_TRY_VOID(run_reporting([&] { return be_candidate(candidate, arguments, n_params, ints, request, *report); },
                                 limits, request.give_up_fd, *report, signal));
   return report->timing;

@@ -42,12 +42,17 @@ struct ChildReport {
   Timing timing;
 };
 
+/// What candidates are timed in turn with, and its memory.
+struct Beside {
+  std::string trace;
+  std::shared_ptr<LoadedKernel> kernel;
+  BufferStore::Arguments arguments;
+};
+
 struct RunRequest {
   int threads = 1;
   std::optional<TimingOptions> timing;  // none: one call only
-  /// What the candidate is timed in turn with (time_beside), and its memory; null: it is timed alone.
-  const LoadedKernel* beside = nullptr;
-  BufferStore::Arguments* beside_arguments = nullptr;
+  Beside* beside = nullptr;             // null: it is timed alone
   ChildLimits limits;
   double prologue_s = 10;  // a prologue's limit
   int give_up_fd = -1;

@@ -88,7 +88,7 @@ Result<Json> Session::answer(const Json& message) {
 
 Result<Json> Session::on_workload(const Json& message) {
   candidates_.clear();
-  beside_trace_.clear();
+  beside_.reset();
   store_.reset();
   workload_ = Func();
   FETTLE_TRY(target_, target_from_json(message.at("target").dump()));
@@ -248,18 +248,20 @@ std::optional<std::string> Session::difference(const Outputs& outputs, const Ref
   return std::nullopt;
 }
 
-// The best so far changes seldom: it is kept.
-Result<const LoadedKernel*> Session::beside(const std::string& trace) {
+// It is the same for all candidates of a task, so it is kept, with what its prologue packed.
+Result<Beside*> Session::beside(const std::string& trace) {
   if (trace.empty()) return nullptr;
-  if (trace == beside_trace_) return beside_.get();
-  auto built = [&]() -> Result<std::shared_ptr<LoadedKernel>> {
+  if (beside_ && beside_->trace == trace) return &*beside_;
+  beside_.reset();
+  auto made = [&]() -> Result<Beside> {
     FETTLE_TRY(const Func scheduled, schedule(trace));
-    return build(scheduled, false);
+    FETTLE_TRY(std::shared_ptr<LoadedKernel> kernel, build(scheduled, false));
+    FETTLE_TRY(BufferStore::Arguments arguments, store_->arguments(kernel->built, workload_->params.size()));
+    return Beside{trace, std::move(kernel), std::move(arguments)};
   }();
-  if (!built) return fail(ErrorCode::E406, "what it is timed beside was not built: " + built.error().to_string());
-  beside_ = std::move(*built);
-  beside_trace_ = trace;
-  return beside_.get();
+  if (!made) return fail(ErrorCode::E406, "what it is timed beside was not built: " + made.error().to_string());
+  beside_ = std::move(*made);
+  return &*beside_;
 }
 
 Result<Json> Session::on_measure(const Json& message) {
@@ -286,11 +288,6 @@ Result<Json> Session::on_measure(const Json& message) {
   request.threads = message.at("threads");
   if (!message.at("time").is_null()) request.timing = timing_from(message.at("time"));
   FETTLE_TRY(request.beside, beside(message.at("beside")));
-  BufferStore::Arguments beside_arguments;
-  if (request.beside) {
-    FETTLE_TRY(beside_arguments, store_->arguments(request.beside->built, n_params));
-    request.beside_arguments = &beside_arguments;
-  }
   request.limits.timeout_s = message.at("timeout_s");
   request.prologue_s = message.at("prologue_s");
   request.limits.memory_bytes = message.at("memory_bytes");

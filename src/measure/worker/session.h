@@ -59,7 +59,7 @@ class Session {
   Result<nlohmann::json> on_measure(const nlohmann::json& message);
 
   Result<std::shared_ptr<LoadedKernel>> build(const Func& scheduled, bool plain);
-  Result<const LoadedKernel*> beside(const std::string& trace);
+  Result<Beside*> beside(const std::string& trace);
   Result<Func> schedule(const std::string& trace) const;
   Result<Outputs> computed_by(const Func& scheduled, bool plain);
   Result<Outputs> outputs_of(const LoadedKernel& candidate, const BufferStore::Arguments& arguments);
@@ -82,8 +82,7 @@ class Session {
   std::vector<int64_t> ints_;
   std::unique_ptr<BufferStore> store_;
   std::map<int64_t, std::shared_ptr<LoadedKernel>> candidates_;
-  std::string beside_trace_;  // of what candidates were last timed beside, and that kernel
-  std::shared_ptr<LoadedKernel> beside_;
+  std::optional<Beside> beside_;              // of the last candidate
   Digest key_;                                // of the workload and what its buffers hold
   std::map<Digest, Reference> references_;    // by that
   std::vector<std::vector<int64_t>> shapes_;  // of the outputs
