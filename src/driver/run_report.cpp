@@ -27,6 +27,7 @@ double seconds_of(const Record& record) {
 class TaskHistory {
  public:
   void take(const Record& record) {
+    if (record.pace != 1) paces_.push_back(record.pace);
     if (record.generation == kCheckGeneration && record.ok()) return;  // a single run is no time
     if (default_trace_.empty() && record.generation == 0) default_trace_ = record.trace;
     Known& known = of_trace_[record.trace];
@@ -44,6 +45,8 @@ class TaskHistory {
   /// 0: none succeeded yet.
   double best_s() const { return best_s_ < kInfinity ? best_s_ : 0; }
   const std::string& best_trace() const { return best_trace_; }
+  /// By which all its times are to be multiplied.
+  double pace() { return quiet_pace(paces_); }
   double default_s() const {
     const auto found = of_trace_.find(default_trace_);
     return found != of_trace_.end() && found->second.seconds < kInfinity ? found->second.seconds : 0;
@@ -64,6 +67,7 @@ class TaskHistory {
   }
 
   std::unordered_map<std::string, Known> of_trace_;
+  std::vector<double> paces_;
   std::string default_trace_, best_trace_;
   double best_s_ = 0;
 };
@@ -180,6 +184,11 @@ Result<RunReport> report_run(Database& database, const TuningRun& run, const Tar
   // Records that came from a file may lie in another order.
   std::stable_sort(events.begin(), events.end(),
                    [](const Event& a, const Event& b) { return a.elapsed_s < b.elapsed_s; });
+  std::vector<double> pace;
+  for (size_t i = 0; i < histories.size(); ++i) {
+    pace.push_back(histories[i].pace());
+    first_s[i] *= pace[i];
+  }
   std::vector<double> best_s = first_s;
   double estimated_s = 0;
   for (size_t i = 0; i < best_s.size(); ++i) estimated_s += run.tasks[i].weight * best_s[i];
@@ -188,16 +197,17 @@ Result<RunReport> report_run(Database& database, const TuningRun& run, const Tar
     ++report.trials;
     report.failed += event.failed;
     if (event.best_s > 0) {
-      estimated_s += run.tasks[event.task].weight * (event.best_s - best_s[event.task]);
-      best_s[event.task] = event.best_s;
+      const double now_s = pace[event.task] * event.best_s;
+      estimated_s += run.tasks[event.task].weight * (now_s - best_s[event.task]);
+      best_s[event.task] = now_s;
     }
     points.push_back({event.elapsed_s, estimated_s, report.trials, report.failed});
   }
   report.points = thinned(points);
   for (size_t i = 0; i < report.tasks.size(); ++i) {
     ReportedTask& task = report.tasks[i];
-    task.best_s = histories[i].best_s();
-    task.default_s = histories[i].default_s();
+    task.best_s = pace[i] * histories[i].best_s();
+    task.default_s = pace[i] * histories[i].default_s();
     task.trace = histories[i].best_trace();
     describe_task(task, run, target, peaks);
     report.default_s += task.task.weight * task.default_s;

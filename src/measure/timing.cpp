@@ -53,6 +53,13 @@ double usual_seconds(double median_s, double min_s, double half_width) {
   return half_width <= kTight || min_s <= 0 ? median_s : min_s;
 }
 
+double quiet_pace(std::vector<double>& paces) {
+  constexpr size_t kFewest = 8;
+  if (paces.size() < kFewest) return 1;
+  std::sort(paces.begin(), paces.end());
+  return std::min(1.0, paces[paces.size() / 10]);
+}
+
 MedianInterval median_interval(std::vector<double>& samples) {
   FETTLE_CHECK(!samples.empty());
   std::sort(samples.begin(), samples.end());

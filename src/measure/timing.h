@@ -35,6 +35,11 @@ struct Timing {
 /// What to go by: the median or, where that is not tight, since something else ran as well, the fastest batch.
 double usual_seconds(double median_s, double min_s, double half_width);
 
+/// Of these paces (Timing::pace), which it sorts, that of the machine when little else ran: a tenth are lower. At most 1,
+/// and 1 where there are fewer than 8. Times in units of a reference that was first timed while the machine was busy
+/// are too long by its inverse.
+double quiet_pace(std::vector<double>& paces);
+
 /// In seconds, of which differences count: while the machine is awake, and while it sleeps. Neither follows the wall
 /// clock, which may jump.
 struct Clocks {

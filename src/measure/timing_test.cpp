@@ -32,6 +32,17 @@ TEST(Timing, MedianAndItsInterval) {
   EXPECT_EQ(large.high, 60);
 }
 
+TEST(Timing, ThePaceOfAQuietMachine) {
+  std::vector<double> few = {0.5, 0.5};
+  EXPECT_EQ(quiet_pace(few), 1) << "that says nothing yet";
+  std::vector<double> busy_at_first(20, 0.9);
+  busy_at_first[3] = 0.1;  // an accident
+  busy_at_first[4] = busy_at_first[7] = 0.6;
+  EXPECT_EQ(quiet_pace(busy_at_first), 0.6);
+  std::vector<double> busy_later(20, 1.7);
+  EXPECT_EQ(quiet_pace(busy_later), 1);
+}
+
 TEST(Timing, CountsCallsInBatches) {
   int64_t calls = 0;
   TimingOptions options;

@@ -106,6 +106,9 @@ Result<> TaskTuner::confirm(double until_s) {
   }
   FETTLE_TRY_VOID(check_default(until_s));
   choose_best();
+  const double pace = quiet_pace(paces_);
+  report_.best_s *= pace;
+  report_.default_s *= pace;
   report_.seconds += session_.elapsed_s() - start;
   return {};
 }

@@ -87,6 +87,7 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
 Result<> TaskTuner::read_records() {
   FETTLE_TRY(const std::vector<Record> records, session_.database.records(key_));
   for (const Record& record : records) {
+    if (record.pace != 1) paces_.push_back(record.pace);
     Recorded& known = records_[record.trace];
     if (record.generation == kCheckGeneration) {
       known.checked = true;
@@ -191,6 +192,7 @@ Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& resu
   record.trace = bench_->trace(candidate);
   record.decisions.insert(candidate.decisions.begin(), candidate.decisions.end());
   set_outcome(record, result);
+  if (result.beside) paces_.push_back(result.pace);
   record.checked = result.ok() && (result.checked || &candidate == default_);
   record.machine = describe(*session_.target);
   record.created_ns = now_ns();

@@ -171,6 +171,7 @@ class TaskTuner {
   /// the time that it took at first: the default or, where that is not measured, the best of the first batch.
   const Candidate* anchor_ = nullptr;
   double anchor_s_ = 0;
+  std::vector<double> paces_;  // of the machine, whenever it ran
   double predicted_s_ = 0;
   double bound_s_ = 0;
   std::unordered_map<std::string, Recorded> records_;  // by trace
