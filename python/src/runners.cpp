@@ -205,8 +205,7 @@ void bind_runners(nb::module_& m) {
           nb::arg("traces"), nb::arg("incumbent_s") = 0.0, nb::arg("check") = false, nb::arg("max_seconds") = 0.0,
           nb::arg("beside") = "", nb::arg("beside_s") = 0.0,
           "Times each trace's program; in turn with that of the trace `beside`, if given, which counts as beside_s. "
-          "The "
-          "interpreter's lock is released meanwhile.")
+          "The interpreter's lock is released meanwhile.")
       .def("failures", [](const PyRunner& r) {
         std::map<std::string, int64_t> counts;
         for (const auto& [code, n] : r.runner->failures()) counts[code_name(code)] = n;

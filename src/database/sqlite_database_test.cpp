@@ -229,6 +229,7 @@ TEST(Sqlite, MigratesAnOlderSchema) {
   ASSERT_EQ(best->size(), 1u);
   EXPECT_EQ(best->at(0).median_s, 0.002);
   EXPECT_FALSE(best->at(0).raced_out);
+  EXPECT_EQ(best->at(0).pace, 1);
   EXPECT_TRUE((*db)->add(testing::record(10, "new", 1e-3)));
   EXPECT_TRUE((*db)->set_fact("m", "k", std::vector<double>{1}));
   EXPECT_EQ(best->at(0).run, 0u);

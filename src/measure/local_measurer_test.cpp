@@ -67,6 +67,11 @@ class Measurer : public ::testing::Test {
     const auto set = measurer_->set_workload(parsed(kMatmul));
     ASSERT_TRUE(set) << set.error().to_string();
   }
+  void start_with(int workers) {
+    auto o = options();
+    o.workers = workers;
+    start(std::move(o));
+  }
   std::vector<MeasureResult> measure(const std::vector<std::string>& list, MeasureRequest request = {}) {
     request.timing.max_seconds = 0.02;
     auto results = measurer_->measure(list, request);
@@ -86,9 +91,7 @@ void expect_ok(const MeasureResult& r) {
 }
 
 TEST_F(Measurer, TimesABatch) {
-  auto o = options();
-  o.workers = 2;
-  start(o);
+  start_with(2);
   std::vector<size_t> order;
   MeasureRequest request;
   request.check = true;
@@ -144,9 +147,7 @@ TEST_F(Measurer, RacesOutWhatIsPlainlySlower) {
 // What is believed to be the best was timed twice.
 TEST_F(Measurer, TimesANewBestAgain) {
   for (const int workers : {1, 2}) {
-    auto with = options();
-    with.workers = workers;
-    start(with);
+    start_with(workers);
     const auto texts = traces(2);
     MeasureRequest request;
     request.timing = {.target_half_width = 0, .max_samples = 5, .max_seconds = 1};
@@ -166,9 +167,7 @@ TEST_F(Measurer, TimesANewBestAgain) {
 // Times are in units of the reference's, whatever the clock says.
 TEST_F(Measurer, TimesBesideAReference) {
   for (const int workers : {1, 2}) {
-    auto with = options();
-    with.workers = workers;
-    start(with);
+    start_with(workers);
     const auto texts = traces(9);
     MeasureRequest request;
     request.beside_s = 1000;

@@ -298,7 +298,7 @@ Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Can
   MeasureRequest request{.check = check, .timing = timing()};
   if (check) request.timing.max_samples = 1;
   request.race = false;
-  if (!check && anchor_) request.beside_trace = bench_->trace(*anchor_), request.beside_s = anchor_s_;
+  beside_anchor(request);
   request.max_seconds = session_.left_s(until_s);
   request.should_stop = [this] { return session_.stopped(); };
   return session_.runner.measure(traces, request);

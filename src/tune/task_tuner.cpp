@@ -186,13 +186,19 @@ TimingOptions TaskTuner::timing() const {
   return timing;
 }
 
+void TaskTuner::beside_anchor(MeasureRequest& request) const {
+  if (!anchor_) return;
+  request.beside_trace = bench_->trace(*anchor_);
+  request.beside_s = anchor_s_;
+}
+
 Result<> TaskTuner::record(const Candidate& candidate, const MeasureResult& result, int64_t generation) {
   Record record;
   record.task = key_;
   record.trace = bench_->trace(candidate);
   record.decisions.insert(candidate.decisions.begin(), candidate.decisions.end());
   set_outcome(record, result);
-  if (result.beside) paces_.push_back(result.pace);
+  if (record.pace != 1) paces_.push_back(record.pace);
   record.checked = result.ok() && (result.checked || &candidate == default_);
   record.machine = describe(*session_.target);
   record.created_ns = now_ns();
@@ -214,7 +220,7 @@ Result<> TaskTuner::measure(std::vector<const Candidate*> candidates, MeasureReq
     std::vector<const Candidate*> again;
     Result<> kept;
     request.timing = timing();
-    if (anchor_) request.beside_trace = bench_->trace(*anchor_), request.beside_s = anchor_s_;
+    beside_anchor(request);
     request.check = session_.options.check_all;
     request.confirm_best = session_.options.confirm_each_best;
     request.max_seconds = session_.left_s(session_.search_until_s);

@@ -136,6 +136,7 @@ class TaskTuner {
   Result<> read_records();
   Result<> use_runner();
   TimingOptions timing() const;
+  void beside_anchor(MeasureRequest& request) const;
   /// Measures and records; what was not reached is left out of known_.
   Result<> measure(std::vector<const Candidate*> candidates, MeasureRequest request);
   Result<> keep(const Candidate* candidate, const MeasureResult& result);
