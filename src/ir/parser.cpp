@@ -490,21 +490,17 @@ Result<> Parser::block_parts(BlockNode& result, std::vector<std::string>& alloca
 Result<Stmt> Parser::store_or_evaluate() {
   FETTLE_TRY(Expr left, expr());
   std::optional<BinaryOp> op;
-  bool is_store = false;
-  if (take_symbol("="))
-    is_store = true;
-  else if (take_symbol("+="))
+  if (take_symbol("+=")) {
     op = BinaryOp::kAdd;
-  else if (take_symbol("*="))
+  } else if (take_symbol("*=")) {
     op = BinaryOp::kMul;
-  else if ((is_word("min") || is_word("max")) && token_after().text == "=") {
+  } else if ((is_word("min") || is_word("max")) && token_after().text == "=") {
     op = is_word("min") ? BinaryOp::kMin : BinaryOp::kMax;
     at_ += 2;
-  } else {
+  } else if (!take_symbol("=")) {
     FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
     return evaluate(std::move(left));
   }
-  is_store |= op.has_value();
   const auto* place = left.as<LoadNode>();
   if (!place) return error("only elements of buffers can be assigned");
   FETTLE_TRY(Expr value, expr());
