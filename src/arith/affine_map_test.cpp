@@ -202,7 +202,6 @@ TEST(AffineMap, RandomSchedulesAgreeWithEnumeration) {
   int exact = 0, total = 0;
   for (int round = 0; round < 1500; ++round) {
     Nest nest({static_cast<int64_t>(1 + random.below(20)), static_cast<int64_t>(1 + random.below(9))});
-    bool shifted = false;
     for (uint64_t step = 0, steps = random.below(4); step < steps; ++step) {
       const size_t at = random.below(nest.loops.size());
       const uint64_t what = random.below(6);
@@ -212,7 +211,6 @@ TEST(AffineMap, RandomSchedulesAgreeWithEnumeration) {
         std::swap(nest.loops[at], nest.loops[random.below(nest.loops.size())]);
       } else {
         const Tail tail = what == 2 ? Tail::kBalance : what == 3 ? Tail::kShift : Tail::kGuard;
-        shifted |= tail == Tail::kShift;
         nest.split(at, static_cast<int64_t>(1 + random.below(7)), tail);
       }
     }

@@ -26,6 +26,7 @@
 #include "tune/space/panels.h"
 #include "tune/space/rule.h"
 #include "tune/space/tiling.h"
+#include "tune/template/workload_kind.h"
 
 namespace fettle {
 namespace {
@@ -407,6 +408,13 @@ Result<> nest_with_knobs(TemplateContext& t, const std::string& name) {
   if (structure->reduce.front() && vector != size_t{0}) return {};
   return t.define_annotate("parallel_" + name, {first}, {.policy = AnnotateOptions::Policy::kTryParallel})
       .map([](const auto&) {});
+}
+
+Result<> tile_the_reduction(TemplateContext& t, const TileKnobs& which) {
+  const auto kind = reduction_kind(t.schedule().func());
+  if (!kind) return fail(ErrorCode::E230, "no reduction");
+  FETTLE_TRY_VOID(inline_producers(t.schedule(), kind->block));
+  return tile_with_knobs(t, kind->block, which);
 }
 
 Result<> nests_of_others(TemplateContext& t, const std::vector<std::string>& but) {

@@ -47,6 +47,9 @@ std::vector<std::vector<int64_t>> row_cuts(int64_t extent, int64_t most);
 /// "parallel_BLOCK" says.
 Result<> nest_with_knobs(TemplateContext& t, const std::string& block);
 
+/// The program's one reduction by tile_with_knobs, what is computed before it inlined. Errors: E230 there is none.
+Result<> tile_the_reduction(TemplateContext& t, const TileKnobs& which = {});
+
 /// Inlines what is computed element by element before the block, paddings too, into those that read it, where legal.
 Result<> inline_producers(Schedule& s, const std::string& block);
 

@@ -34,6 +34,12 @@ bool has_matrix_product(const Func& func) {
   });
 }
 
+bool is_convolution(const Func& func, size_t dimensions) {
+  const auto kind = reduction_kind(func);
+  return kind && kind->product && kind->windows.size() == dimensions && !kind->channels.empty() &&
+         kind->shared.empty() && kind->grouped.empty();
+}
+
 std::optional<ReductionKind> reduction_kind(const Func& func) {
   if (!func->body.as<BlockNode>()) return {};
   const BlockNode* reduction = nullptr;

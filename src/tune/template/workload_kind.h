@@ -28,7 +28,10 @@ struct ReductionKind {
 /// Nothing where the program has no reduction or several, or one that is no plain nest.
 std::optional<ReductionKind> reduction_kind(const Func& func);
 
-/// Whether one of the program's blocks is such a sum.
+/// Whether that reduction is a convolution with windows in so many dimensions, neither grouped nor depthwise.
+bool is_convolution(const Func& func, size_t dimensions);
+
+/// Whether one of the program's blocks is a sum of products.
 bool has_matrix_product(const Func& func);
 
 }  // namespace fettle

@@ -6,18 +6,9 @@
 namespace fettle {
 namespace {
 
-bool matches(const Func& workload) {
-  const auto kind = reduction_kind(workload);
-  return kind && kind->product && kind->windows.size() == 1 && !kind->channels.empty() && kind->shared.empty() &&
-         kind->grouped.empty();
-}
+bool matches(const Func& workload) { return is_convolution(workload, 1); }
 
-Result<> body(TemplateContext& t) {
-  const auto kind = reduction_kind(t.schedule().func());
-  if (!kind) return fail(ErrorCode::E230, "no reduction");
-  FETTLE_TRY_VOID(inline_producers(t.schedule(), kind->block));
-  return tile_with_knobs(t, kind->block);
-}
+Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 

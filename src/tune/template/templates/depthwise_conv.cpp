@@ -11,13 +11,8 @@ bool matches(const Func& workload) {
   return kind && kind->product && !kind->windows.empty() && kind->channels.empty() && !kind->shared.empty();
 }
 
-Result<> body(TemplateContext& t) {
-  const auto kind = reduction_kind(t.schedule().func());
-  if (!kind) return fail(ErrorCode::E230, "no reduction");
-  FETTLE_TRY_VOID(inline_producers(t.schedule(), kind->block));
-  // The weights are few and read in order: no panels.
-  return tile_with_knobs(t, kind->block, {.pack = false});
-}
+// The weights are few and read in order: no panels.
+Result<> body(TemplateContext& t) { return tile_the_reduction(t, {.pack = false}); }
 
 }  // namespace
 

@@ -12,12 +12,7 @@ bool matches(const Func& workload) {
          kind->phased.empty();
 }
 
-Result<> body(TemplateContext& t) {
-  const auto kind = reduction_kind(t.schedule().func());
-  if (!kind) return fail(ErrorCode::E230, "no reduction");
-  FETTLE_TRY_VOID(inline_producers(t.schedule(), kind->block));
-  return tile_with_knobs(t, kind->block);
-}
+Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
