@@ -45,13 +45,14 @@ std::vector<BufferArg> views(std::vector<std::vector<float>>& args) {
 }
 
 // Runs the scheduled program and the lowered one (its prologue first) on the same numbers.
-void expect_same(const Func& func, const LowerOptions& options = {}) {
+void expect_same_on(const std::string& target, const Func& func, const LowerOptions& options) {
+  SCOPED_TRACE(target);
   std::vector<std::vector<float>> expected = random_args(func->params);
   std::vector<BufferArg> expected_views = views(expected);
   Result<> reference = interpret(func, expected_views);
   ASSERT_TRUE(reference) << reference.error().to_string();
 
-  Result<LoweredKernel> lowered = lower(func, parse_target("x86-64-avx512").value(), options);
+  Result<LoweredKernel> lowered = lower(func, parse_target(target).value(), options);
   ASSERT_TRUE(lowered) << lowered.error().to_string();
   std::vector<std::vector<float>> args = random_args(func->params);
   for (size_t i = func->params.size(); i < lowered->kernel_params.size(); ++i)
@@ -72,8 +73,14 @@ void expect_same(const Func& func, const LowerOptions& options = {}) {
   for (size_t i = 0; i < func->params.size(); ++i) EXPECT_EQ(args[i], expected[i]) << to_text(lowered->kernel);
 }
 
-size_t atoms(const Func& func) {
-  Result<LoweredKernel> lowered = lower(func, parse_target("x86-64-avx512").value());
+// With cheap masks and with dear ones.
+void expect_same(const Func& func, const LowerOptions& options = {}) {
+  expect_same_on("x86-64-avx512", func, options);
+  expect_same_on("x86-64-avx2", func, options);
+}
+
+size_t atoms(const Func& func, const std::string& target = "x86-64-avx512") {
+  Result<LoweredKernel> lowered = lower(func, parse_target(target).value());
   EXPECT_TRUE(lowered);
   return lowered->kernel.funcs.size() - 1;
 }
@@ -248,6 +255,26 @@ TEST(Lower, ATailTakesOneMoreAtom) {
   EXPECT_EQ(atoms(parsed(gemm(8, 16, 3, "partition", "pad"))), 1u);
   EXPECT_EQ(atoms(parsed(gemm(9, 16, 3, "partition", "pad"))), 2u);
   EXPECT_EQ(atoms(parsed(gemm(9, 13, 3, "partition", "partition"))), 4u);
+}
+
+TEST(Lower, WholeVectorsHaveNoMasksWhereTheseAreDear) {
+  const Func padded = parsed(gemm(8, 21, 3, "partition", "pad")), masked = parsed(gemm(8, 21, 3, "partition", "mask"));
+  EXPECT_EQ(atoms(padded), 1u);
+  for (const Func& func : {padded, masked}) {
+    size_t with_masks = 0;
+    const LoweredKernel lowered = lower(func, parse_target("x86-64-avx2").value()).value();
+    for (const auto& [name, f] : lowered.kernel.funcs) {
+      bool masks = false;
+      walk(f->body, [&](const Stmt& s) {
+        if (const auto* store = s.as<StoreNode>()) masks |= static_cast<bool>(store->mask);
+        return true;
+      });
+      with_masks += masks;
+    }
+    EXPECT_EQ(with_masks, 1u) << "the last panel's: " << to_text(lowered.kernel);
+    EXPECT_EQ(lowered.kernel.funcs.size(), 3u) << to_text(lowered.kernel);
+  }
+  EXPECT_EQ(atoms(parsed(gemm(8, 24, 3, "partition", "pad")), "x86-64-avx2"), 1u);
 }
 
 TEST(Lower, AtomsDoNotDependOnTheShapeAround) {

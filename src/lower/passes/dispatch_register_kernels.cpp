@@ -95,7 +95,9 @@ class GuardSimplifier : public Mutator {
 
 class Dispatcher : public Mutator {
  public:
-  explicit Dispatcher(const Func& func) : int_params_(func->int_params) { analyzer_.bind_params(func); }
+  Dispatcher(const Func& func, bool lanes_too) : int_params_(func->int_params), lanes_too_(lanes_too) {
+    analyzer_.bind_params(func);
+  }
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
@@ -170,8 +172,9 @@ class Dispatcher : public Mutator {
     Expr value;       // … has this one value (may be null)
   };
 
-  // A predicate over the outer variables that decides `comparison` in one of its cases.
-  std::optional<Question> ask(const Expr& comparison, const InnerVars& inner) {
+  // A predicate over the outer variables that decides `comparison` in one of its cases; of guards on lanes only where
+  // `lanes`, and then of no others.
+  std::optional<Question> ask(const Expr& comparison, const InnerVars& inner, bool lanes) {
     const auto* c = comparison.as<BinaryNode>();
     bool uses_inner = false, uses_serial = false, uses_outer = false;
     for (const Var& var : collect_vars(comparison)) {
@@ -185,7 +188,7 @@ class Dispatcher : public Mutator {
     }
     if (!uses_outer) return std::nullopt;
     if (!uses_inner) return Question{comparison, nullptr, nullptr};
-    if (uses_serial || is_lane_guard(comparison, inner)) return std::nullopt;
+    if (uses_serial || is_lane_guard(comparison, inner) != lanes) return std::nullopt;
     // A condition inside, over outer variables alone: (i0 < r ? 14 : 13).
     std::optional<Question> nested;
     walk(comparison, [&](const Expr& e) {
@@ -252,37 +255,45 @@ class Dispatcher : public Mutator {
     }
     if (!simple) return nullptr;
     if (depth >= kMaxDepth || copies_ >= kMaxCopies) return simple;
-    const InnerVars inner = inner_vars(simple);
-    std::vector<Expr> comparisons;
-    collect_comparisons(simple, comparisons);
-    for (const Expr& comparison : comparisons) {
-      if (!uses_outer(comparison, inner)) continue;  // nothing outside decides it, as of most that many copies make
-      auto scope = analyzer_.enter();
-      bind_inner(simple);
-      std::optional<Question> question = ask(comparison, inner);
-      if (!question) continue;
-      ++copies_;
-      Stmt when_true, when_false;
-      {
-        auto assumed = analyzer_.assume(question->predicate);
-        when_true = specialise(simple, depth + 1);
-      }
-      {
-        auto assumed = analyzer_.assume(logical_not(question->predicate));
-        Stmt other = simple;
-        if (question->substitute) {
-          if (const auto* var = question->substitute.as<VarNode>())
-            other = substitute(other, {{var, question->value}});
-          else
-            other = ExprReplacer(question->substitute, question->value).rewrite(other);
-        }
-        when_false = specialise(rename_bound(other), depth + 1);
-      }
-      if (!when_true && !when_false) return nullptr;
-      if (!when_true) return if_then(logical_not(question->predicate), when_false);
-      return if_then(question->predicate, when_true, when_false);
+    const std::optional<Question> question = first_question(simple);
+    if (!question) return simple;
+    ++copies_;
+    Stmt when_true, when_false;
+    {
+      auto assumed = analyzer_.assume(question->predicate);
+      when_true = specialise(simple, depth + 1);
     }
-    return simple;
+    {
+      auto assumed = analyzer_.assume(logical_not(question->predicate));
+      Stmt other = simple;
+      if (question->substitute) {
+        if (const auto* var = question->substitute.as<VarNode>())
+          other = substitute(other, {{var, question->value}});
+        else
+          other = ExprReplacer(question->substitute, question->value).rewrite(other);
+      }
+      when_false = specialise(rename_bound(other), depth + 1);
+    }
+    if (!when_true && !when_false) return nullptr;
+    if (!when_true) return if_then(logical_not(question->predicate), when_false);
+    return if_then(question->predicate, when_true, when_false);
+  }
+
+  // Of what is not decided yet; of lanes last, as all that comes before is decided for whole vectors, too.
+  std::optional<Question> first_question(const Stmt& kernel) {
+    const InnerVars inner = inner_vars(kernel);
+    std::vector<Expr> comparisons;
+    collect_comparisons(kernel, comparisons);
+    // Nothing outside decides the others, as of most that many copies make.
+    std::erase_if(comparisons, [&](const Expr& comparison) { return !uses_outer(comparison, inner); });
+    auto scope = analyzer_.enter();
+    bind_inner(kernel);
+    for (const bool lanes : {false, true}) {
+      if (lanes && !lanes_too_) break;
+      for (const Expr& comparison : comparisons)
+        if (auto question = ask(comparison, inner, lanes)) return question;
+    }
+    return std::nullopt;
   }
 
   // Ranges of all loops inside, for bounds of the inner part of a comparison.
@@ -296,13 +307,14 @@ class Dispatcher : public Mutator {
   Analyzer analyzer_;
   std::vector<IntParam> int_params_;
   std::vector<const ForNode*> outer_;
+  bool lanes_too_;
   int copies_ = 0;
 };
 
 }  // namespace
 
-Func dispatch_register_kernels(const Func& func) {
-  Dispatcher dispatcher(func);
+Func dispatch_register_kernels(const Func& func, bool lanes_too) {
+  Dispatcher dispatcher(func, lanes_too);
   Stmt body = dispatcher.rewrite(func->body);
   return with(func, [&](FuncNode& f) { f.body = body; });
 }

@@ -83,8 +83,10 @@ Func peel_tails(const Func& func);
 
 /// Guards inside a register kernel that depend on outer loops and on unrolled loops are decided outside of it:
 ///   kernel(guards of (i0, i1))   →   if i0 < 14: kernel(all true) else: kernel(i0 = 14)
-/// so that every copy has constant guards. What cannot be decided in a few copies stays a guard.
-Func dispatch_register_kernels(const Func& func);
+/// so that every copy has constant guards. What cannot be decided in a few copies stays a guard. So do tails of vectors
+/// that the schedule asked to mask or pad, but for `lanes_too`: whole vectors then have a copy without masks.
+///   kernel(lanes of i0*24 + j < 6625)   →   if i0 < 276: kernel(all lanes) else: kernel(one lane)
+Func dispatch_register_kernels(const Func& func, bool lanes_too);
 
 /// A loop annotated `prefetch` = d asks, while an iteration runs, for what the iteration d later reads (into the
 /// second-level cache): each dense run of memory that moves on with the loop by at least a cache line, evenly over the
