@@ -207,6 +207,23 @@ TEST(Llvm, MasksAtTheirEdges) {
   }
 }
 
+TEST(Llvm, FirstLanesAreStoredInPiecesWhereMasksAreDear) {
+  for (int n = 1; n < 16; ++n) {
+    SCOPED_TRACE(n);
+    const IrModule module =
+        parsed(fmt::format("lowered func f(A: f32[16], I: i8[16], C: f32[20] output, J: i8[20] output):\n"
+                           "  C[ramp(1, 1, 16) if ramp(0, 1, 16) < broadcast({0}, 16)] = A[ramp(0, 1, 16)]\n"
+                           "  J[ramp(3, 1, 16) if ramp(0, 1, 16) < broadcast({0}, 16)] = I[ramp(0, 1, 16)]\n",
+                           n)
+                   .c_str(),
+               "f");
+    expect_as_interpreted(module, {});
+    expect_as_interpreted(module, {}, "x86-64-avx2");
+    const std::string code = *emit_assembly(module, parse_target("x86-64-avx2").value());
+    EXPECT_EQ(code.find("vmaskmov"), std::string::npos) << code;
+  }
+}
+
 // Lane numbers of more lanes than a byte counts.
 TEST(Llvm, MasksOfManyLanes) {
   const IrModule module = parsed(R"(lowered func f(A: f32[300], C: f32[900] output, n: i64):
