@@ -10,6 +10,7 @@
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -17,18 +18,7 @@ namespace {
 
 using testing::schedule_from;
 
-constexpr const char* kMatmul = R"(
-func matmul(A: f32[32, 16], B: f32[16, 32], C: f32[32, 32] output):
-  for i in 32:
-    for j in 32:
-      for k in 16:
-        block C(vi: spatial[32] = i, vj: spatial[32] = j, vk: reduce[16] = k):
-          reads A[vi, vk], B[vk, vj]
-          writes C[vi, vj]
-          init:
-            C[vi, vj] = 0.0
-          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)";
+const std::string kMatmul = testing::matmul_program(32, 32, 16);
 
 testing::TestSchedule tiled() {
   auto s = schedule_from(kMatmul, 11);

@@ -5,11 +5,13 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/tile.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kBiased;
 using testing::schedule_from;
 
 constexpr const char* kMatmul = "for i in 8: for j in 12: for k in 6: C[i, j] += A[i, k] * B[k, j]";
@@ -84,18 +86,7 @@ TEST(Blockize, E206ConsumedLoop) {
 }
 
 TEST(Blockize, E207SeveralBlocks) {
-  auto s = schedule_from(R"(
-func two(A: f32[8], B: f32[8] output, C: f32[8] output):
-  for i in 8:
-    block B(vi: spatial[8] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-    block C(vi: spatial[8] = i):
-      reads A[vi]
-      writes C[vi]
-      C[vi] = A[vi]
-)");
+  auto s = schedule_from(testing::kTwoInOneLoop);
   EXPECT_ERROR(blockize(s, {s.loop("i")}), E207);
 }
 
@@ -105,15 +96,7 @@ TEST(Blockize, E209NoTiles) {
   ASSERT_OK(parts);
   EXPECT_ERROR(blockize(balanced, {(*parts)[1]}), E209);
 
-  auto window = schedule_from(R"(
-func window(A: f32[8], B: f32[8] output):
-  for i in 4:
-    for r in 3:
-      block B(vi: spatial[8] = i + r):
-        reads A[vi]
-        writes B[vi]
-        B[vi] = A[vi]
-)");
+  auto window = schedule_from(testing::kWindow);
   EXPECT_ERROR(blockize(window, {window.loop("r")}), E209);  // tiles overlap
 
   auto triangle = schedule_from(R"(
@@ -144,32 +127,12 @@ TEST(Blockize, KeepsWhatThePredicateSaysOfTheLoopsOutside) {
 }
 
 TEST(Blockize, WhatTheInitAloneReads) {
-  auto s = schedule_from(R"(
-func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk], D[vi]
-        writes B[vi]
-        init:
-          B[vi] = D[vi]
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(kBiased);
   ASSERT_OK(blockize(s, {s.loop("k")}));
   EXPECT_OK(check_well_formed(s.func()));
   EXPECT_SAME_RESULT(s);
 
-  auto blocked = schedule_from(R"(
-func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk], D[vi]
-        writes B[vi]
-        init:
-          B[vi] = D[vi]
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto blocked = schedule_from(kBiased);
   ASSERT_OK(split(blocked, {blocked.loop("k"), {3, 1}}));
   ASSERT_OK(blockize(blocked, {blocked.loop("k_1")}));
   EXPECT_OK(check_well_formed(blocked.func()));
@@ -178,17 +141,7 @@ func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
 
 // A unit around a unit that clears and sums inside makes its output anew, too.
 TEST(Blockize, AUnitOfUnits) {
-  auto s = schedule_from(R"(
-func rows(A: f32[4, 3], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(testing::row_sum_program(4, 3));
   ASSERT_OK(split(s, {s.loop("i"), {2, 2}}));
   const auto inner = blockize(s, {s.loop("k")});
   ASSERT_OK(inner);

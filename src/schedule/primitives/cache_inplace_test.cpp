@@ -5,11 +5,13 @@
 #include "schedule/primitives/read_at.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kBiased;
 using testing::schedule_from;
 
 constexpr const char* kMatmul = R"(
@@ -77,37 +79,12 @@ TEST(CacheInplace, Errors) {
   EXPECT_ERROR(cache_inplace(s, {c, 0, i, "register"}), E212);
   EXPECT_ERROR(cache_inplace(s, {s.block("C_init"), 0, i, "register"}), E212);
 
-  auto two = schedule_from(R"(
-func two(A: f32[4, 3], B: f32[4] output, C: f32[4] output):
-  for i in 4:
-    block C(vi: spatial[4] = i):
-      reads A[vi, 0]
-      writes C[vi]
-      C[vi] = A[vi, 0]
-  for y in 4:
-    for k in 3:
-      block B(vi: spatial[4] = y, vk: reduce[3] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto two = schedule_from(testing::kColumnAndRowSum);
   EXPECT_ERROR(cache_inplace(two, {two.block("B"), 0, two.loop("i"), "register"}), E207);
 }
 
 TEST(CacheInplace, WhatTheInitAloneReads) {
-  auto s = schedule_from(R"(
-func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk], D[vi]
-        writes B[vi]
-        init:
-          B[vi] = D[vi]
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(kBiased);
   ASSERT_OK(cache_inplace(s, {s.block("B"), 0, s.loop("k"), "global"}));
   EXPECT_OK(check_well_formed(s.func()));
   EXPECT_SAME_RESULT(s);
@@ -115,17 +92,7 @@ func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
 
 // A loop that has no part in the sum's steps but that a guard asks for: the tile begins below it in one iteration alone.
 TEST(CacheInplace, AGuardChoosesTheStep) {
-  auto s = schedule_from(R"(
-func sums(A: f32[3, 1], B: f32[3] output):
-  for i in 3:
-    for k in 1:
-      block B(vi: spatial[3] = i, vk: reduce[1] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(testing::row_sum_program(3, 1));
   const auto outer = split(s, {s.loop("k"), {kInfer, 8}, Tail::kGuard});
   ASSERT_OK(outer);
   const auto steps = split(s, {(*outer)[0], {kInfer, 5}, Tail::kGuard});
@@ -166,17 +133,7 @@ func again(A: f32[5, 4], C: f32[5, 3] output):
 
 // The tile would begin before the copy that its first step reads.
 TEST(CacheInplace, E227WhatTheInitReadsIsMadeBelow) {
-  auto s = schedule_from(R"(
-func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk], D[vi]
-        writes B[vi]
-        init:
-          B[vi] = D[vi]
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(kBiased);
   const BlockRef b = s.block("B");
   const LoopRef i = s.loop("i"), k = s.loop("k");
   ASSERT_OK(read_at(s, {k, b, 1, "global"}));

@@ -1,6 +1,7 @@
 #include "schedule/primitives/cache_read.h"
 
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -110,46 +111,13 @@ TEST(CacheRead, Errors) {
   ASSERT_OK(compute_inline(s, {*cache_read(s, {b, 0, "global"})}));
   EXPECT_ERROR(cache_read(s, {BlockRef(StepRef{static_cast<int>(s.trace().size()) - 2, 0}), 0, "global"}), E206);
 
-  auto updating = schedule_from(R"(
-func update(A: f32[4], B: f32[4] output):
-  for i in 4:
-    block fill(vi: spatial[4] = i):
-      writes B[vi]
-      B[vi] = 1.0
-  for i in 4:
-    block B(vi: spatial[4] = i):
-      reads A[vi], B[vi]
-      writes B[vi]
-      B[vi] = B[vi] + A[vi]
-)");
+  auto updating = schedule_from(testing::kUpdate);
   EXPECT_ERROR(cache_read(updating, {updating.block("B"), 1, "global"}), E211);
 }
 
 // A copy for two readers must be what both would read.
 TEST(CacheRead, E215OverwrittenBetweenTheReaders) {
-  auto s = schedule_from(R"(
-func f(A: f32[5], C: f32[5] output, D: f32[5] output, B: f32[5] output):
-  for i in 5:
-    block B(vi: spatial[5] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-  for i in 5:
-    block C(vi: spatial[5] = i):
-      reads B[vi]
-      writes C[vi]
-      C[vi] = B[vi] + 1.0
-  for i in 5:
-    block again(vi: spatial[5] = i):
-      reads B[vi]
-      writes B[vi]
-      B[vi] = B[vi] * 2.0
-  for i in 5:
-    block D(vi: spatial[5] = i):
-      reads B[vi]
-      writes D[vi]
-      D[vi] = B[vi] + 3.0
-)");
+  auto s = schedule_from(testing::kOverwritten);
   EXPECT_ERROR(cache_read(s, {s.block("C"), 0, "global", {s.block("D")}}), E215);
 }
 

@@ -13,18 +13,7 @@ namespace {
 
 using testing::schedule_from;
 
-constexpr const char* kMatmul = R"(
-func matmul(A: f32[13, 7], B: f32[7, 9], C: f32[13, 9] output):
-  for i in 13:
-    for j in 9:
-      for k in 7:
-        block C(vi: spatial[13] = i, vj: spatial[9] = j, vk: reduce[7] = k):
-          reads A[vi, vk], B[vk, vj]
-          writes C[vi, vj]
-          init:
-            C[vi, vj] = 0.0
-          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)";
+const std::string kMatmul = testing::matmul_program(13, 9, 7);
 
 TEST(CacheWrite, AccumulatesInTheOtherBuffer) {
   auto s = schedule_from(kMatmul);
@@ -128,10 +117,8 @@ TEST(CacheWrite, CopiesBackOnlyWhatWasWritten) {
 }
 
 TEST(CacheWrite, E211LeavesElementsAsTheyWere) {
-  std::string partly = kUpdated;
   const std::string store = "T[vi * 2] = B[vi]";
-  partly.replace(partly.rfind(store), store.size(), "if vi < 3:\n        " + store);
-  auto s = schedule_from(partly);
+  auto s = schedule_from(testing::replaced(kUpdated, store, "if vi < 3:\n        " + store));
   ASSERT_OK(blockize(s, {get_loops(s, {s.block("U")})->front()}));
   EXPECT_ERROR(cache_write(s, {s.block("U")}), E211);
   EXPECT_ERROR(reindex_cache_write(s, {s.block("U"), 0, "global", testing::map_of("(i) -> (i)")}), E211);

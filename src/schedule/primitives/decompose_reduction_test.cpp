@@ -6,25 +6,16 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kBiased;
 using testing::schedule_from;
 
-constexpr const char* kMatmul = R"(
-func matmul(A: f32[13, 7], B: f32[7, 9], C: f32[13, 9] output):
-  for i in 13:
-    for j in 9:
-      for k in 7:
-        block C(vi: spatial[13] = i, vj: spatial[9] = j, vk: reduce[7] = k):
-          reads A[vi, vk], B[vk, vj]
-          writes C[vi, vj]
-          init:
-            C[vi, vj] = 0.0
-          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)";
+const std::string kMatmul = testing::matmul_program(13, 9, 7);
 
 TEST(DecomposeReduction, AtTheReductionLoop) {
   auto s = schedule_from(kMatmul);
@@ -61,20 +52,10 @@ TEST(DecomposeReduction, OutsideOfAllLoops) {
 }
 
 TEST(DecomposeReduction, KeepsConditionsOnLoopsOfOneIteration) {
-  auto s = schedule_from(R"(
-func two(A: f32[20, 3], B: f32[20] output):
-  for y in 20:
-    for k in 3:
-      block B(vi: spatial[20] = y, vk: reduce[3] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(testing::row_sum_program(20, 3));
   const BlockRef b = s.block("B");
   const LoopRef k = s.loop("k");
-  auto parts = split(s, {s.loop("y"), {kInfer, 1, 16}, Tail::kGuard});
+  auto parts = split(s, {s.loop("i"), {kInfer, 1, 16}, Tail::kGuard});
   ASSERT_OK(parts);
   ASSERT_OK(reorder(s, {{(*parts)[0], k, (*parts)[1], (*parts)[2]}}));
   ASSERT_OK(decompose_reduction(s, {b, k}));
@@ -136,17 +117,7 @@ func triangle(A: f32[6, 6], B: f32[6] output):
 }
 
 TEST(DecomposeReduction, WhatTheInitAloneReads) {
-  auto s = schedule_from(R"(
-func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk], D[vi]
-        writes B[vi]
-        init:
-          B[vi] = D[vi]
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(kBiased);
   ASSERT_OK(decompose_reduction(s, {s.block("B"), s.loop("k")}));
   EXPECT_OK(check_well_formed(s.func()));
   EXPECT_SAME_RESULT(s);
@@ -164,39 +135,14 @@ TEST(DecomposeReduction, Errors) {
   ASSERT_OK(decompose_reduction(s, {c, k}));
   EXPECT_ERROR(decompose_reduction(s, {c, k}), E212);
   EXPECT_ERROR(decompose_reduction(s, {c, LoopRef(StepRef{99, 0})}), E225);
-  auto two = schedule_from(R"(
-func two(A: f32[4, 3], B: f32[4] output, C: f32[4] output):
-  for i in 4:
-    block C(vi: spatial[4] = i):
-      reads A[vi, 0]
-      writes C[vi]
-      C[vi] = A[vi, 0]
-  for y in 4:
-    for k in 3:
-      block B(vi: spatial[4] = y, vk: reduce[3] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto two = schedule_from(testing::kColumnAndRowSum);
   EXPECT_ERROR(decompose_reduction(two, {two.block("B"), two.loop("i")}), E207);
   EXPECT_ERROR(decompose_reduction(two, {two.block("C"), two.loop("i")}), E212);
 }
 
 // The init would come before the copy that it reads.
 TEST(DecomposeReduction, E227WhatTheInitReadsIsMadeBelow) {
-  auto s = schedule_from(R"(
-func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk], D[vi]
-        writes B[vi]
-        init:
-          B[vi] = D[vi]
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(kBiased);
   const BlockRef b = s.block("B");
   ASSERT_OK(read_at(s, {s.loop("k"), b, 1, "global"}));
   EXPECT_ERROR(decompose_reduction(s, {b, s.loop("k")}), E227);

@@ -2,6 +2,7 @@
 
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -72,15 +73,7 @@ TEST(Fuse, E207NotDirectlyNestedOrInAnotherOrder) {
 }
 
 TEST(Fuse, E208InnerBoundsDependOnOuter) {
-  auto s = schedule_from(R"(
-func triangle(A: f32[5, 5], B: f32[5, 5] output):
-  for i in 5:
-    for j in i + 1:
-      block B(vi: spatial[5] = i, vj: spatial[5] = j):
-        reads A[vi, vj]
-        writes B[vi, vj]
-        B[vi, vj] = A[vi, vj]
-)");
+  auto s = schedule_from(testing::kTriangle);
   EXPECT_ERROR(fuse(s, {{s.loop("i"), s.loop("j")}}), E208);
 }
 

@@ -1,13 +1,13 @@
 #include "schedule/primitives/get_consumers.h"
 
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kDiamond;
 using testing::schedule_from;
-
-constexpr const char* kDiamond = "for i in 8: B[i] = A[i]\nfor j in 8: C[j] = B[j]\nfor k in 8: D[k] = B[k] * C[k]";
 
 TEST(GetConsumers, InProgramOrder) {
   auto s = schedule_from(kDiamond);

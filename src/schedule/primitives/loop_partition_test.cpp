@@ -2,6 +2,7 @@
 
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -18,17 +19,7 @@ func pad(A: f32[6, 4], B: f32[8, 4] output):
         writes B[vi, vj]
         B[vi, vj] = select(0 < vi && vi < 7, A[vi - 1, vj], 0.0)
 )";
-constexpr const char* kRowSum = R"(
-func row_sum(A: f32[6, 8], B: f32[6] output):
-  for i in 6:
-    for k in 8:
-      block B(vi: spatial[6] = i, vk: reduce[8] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)";
+const std::string kRowSum = testing::row_sum_program(6, 8);
 
 TEST(LoopPartition, LeftMiddleRight) {
   auto s = schedule_from(kPadded);
@@ -113,14 +104,7 @@ TEST(LoopPartition, E206ConsumedLoop) {
 }
 
 TEST(LoopPartition, E221ExtentNotConstant) {
-  auto s = schedule_from(R"(
-func copy(A: f32[n], B: f32[n] output, n: i64 in 1..1000):
-  for i in n:
-    block B(vi: spatial[n] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-)");
+  auto s = schedule_from(testing::kSymbolicCopy);
   EXPECT_ERROR(loop_partition(s, {s.loop("i"), {1, kInfer}}), E221);
 }
 
@@ -132,17 +116,7 @@ TEST(LoopPartition, E233SizesDoNotAddUp) {
 }
 
 TEST(LoopPartition, WhatTheInitAloneReads) {
-  auto s = schedule_from(R"(
-func biased(A: f32[4, 3], D: f32[4], B: f32[4] output):
-  for i in 4:
-    for k in 3:
-      block B(vi: spatial[4] = i, vk: reduce[3] = k):
-        reads A[vi, vk], D[vi]
-        writes B[vi]
-        init:
-          B[vi] = D[vi]
-        B[vi] = B[vi] + A[vi, vk]
-)");
+  auto s = schedule_from(testing::kBiased);
   ASSERT_OK(loop_partition(s, {s.loop("k"), {1, kInfer}}));
   EXPECT_OK(check_well_formed(s.func()));
   EXPECT_SAME_RESULT(s);

@@ -2,6 +2,7 @@
 
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -132,9 +133,7 @@ func scale(A: f32[8, 4], B: f32[8, 4] output):
         B[vu, vk] = A[vu, vk] - READ
 )";
   const auto reading = [&](const std::string& element) {
-    std::string program = text;
-    for (size_t at; (at = program.find("READ")) != std::string::npos;) program.replace(at, 4, element);
-    return schedule_from(program);
+    return schedule_from(testing::replaced(text, "READ", element));
   };
   auto s = reading("M[vu, vk]");
   ASSERT_OK(merge(s, {{s.loop("t"), s.loop("u")}}));

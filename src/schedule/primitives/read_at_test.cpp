@@ -2,6 +2,7 @@
 
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -41,18 +42,7 @@ TEST(ReadAt, Errors) {
   EXPECT_ERROR(read_at(lanes, {whole, lanes.block("B"), 0, "global"}), E201);
   EXPECT_ERROR(read_at(s, {LoopRef(StepRef{0, 0}), b, 0, "global"}), E225);
 
-  auto updating = schedule_from(R"(
-func update(A: f32[4], B: f32[4] output):
-  for i in 4:
-    block fill(vi: spatial[4] = i):
-      writes B[vi]
-      B[vi] = 1.0
-  for j in 4:
-    block B(vi: spatial[4] = j):
-      reads A[vi], B[vi]
-      writes B[vi]
-      B[vi] = B[vi] + A[vi]
-)");
+  auto updating = schedule_from(testing::kUpdate);
   EXPECT_ERROR(read_at(updating, {updating.loop("j"), updating.block("B"), 1, "global"}), E211);
 
   auto gone = schedule_from(kStencil);

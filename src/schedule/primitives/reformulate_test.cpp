@@ -3,6 +3,7 @@
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/sample_categorical.h"
 #include "schedule/reformulation.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -10,17 +11,7 @@ namespace {
 
 using testing::schedule_from;
 
-constexpr const char* kRowSum = R"(
-func row_sum(A: f32[6, 10], B: f32[6] output):
-  for i in 6:
-    for k in 10:
-      block B(vi: spatial[6] = i, vk: reduce[10] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)";
+const std::string kRowSum = testing::row_sum_program(6, 10);
 
 TEST(Reformulate, AChoiceOfAlgorithmIsADecision) {
   auto s = schedule_from(kRowSum, 4);

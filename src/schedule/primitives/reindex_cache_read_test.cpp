@@ -8,24 +8,12 @@
 namespace fettle {
 namespace {
 
+using testing::kFoldedSum;
 using testing::map_of;
 using testing::schedule_from;
 
-// C[vi // 3, vi % 3] = sum of A[vi * 2 + vk]
-constexpr const char* kSum = R"(
-func sum(A: f32[14], C: f32[2, 3] output):
-  for i in 6:
-    for k in 4:
-      block C(vi: spatial[6] = i, vk: reduce[4] = k):
-        reads A[vi * 2 + vk]
-        writes C[vi // 3, vi % 3]
-        init:
-          C[vi // 3, vi % 3] = 0.0
-        C[vi // 3, vi % 3] = C[vi // 3, vi % 3] + A[vi * 2 + vk]
-)";
-
 TEST(ReindexCacheRead, TransposesWhatItCopies) {
-  auto s = schedule_from(kSum);
+  auto s = schedule_from(kFoldedSum);
   auto copy = reindex_cache_read(s, {s.block("C"), 0, "global", map_of("(i, k) -> (k, i // 2, i % 2)")});
   ASSERT_OK(copy);
   EXPECT_GOLDEN(s.func());
@@ -34,7 +22,7 @@ TEST(ReindexCacheRead, TransposesWhatItCopies) {
 }
 
 TEST(ReindexCacheRead, Errors) {
-  auto s = schedule_from(kSum);
+  auto s = schedule_from(kFoldedSum);
   const BlockRef c = s.block("C");
   EXPECT_ERROR(reindex_cache_read(s, {c, 0, "global", map_of("(i) -> (i)")}), E217);
   EXPECT_ERROR(reindex_cache_read(s, {c, 0, "global", map_of("(i, k) -> (i // 2, k)")}), E217);
@@ -47,12 +35,12 @@ TEST(ReindexCacheRead, Errors) {
 }
 
 TEST(ReindexCacheRead, E216InsideATileThatReadsLess) {
-  auto s = schedule_from(kSum);
+  auto s = schedule_from(kFoldedSum);
   const BlockRef c = s.block("C");
   ASSERT_OK(blockize(s, {s.loop("k")}));
   EXPECT_ERROR(reindex_cache_read(s, {c, 0, "global", map_of("(i, k) -> (k, i)")}), E216);
 
-  auto whole = schedule_from(kSum);
+  auto whole = schedule_from(kFoldedSum);
   const BlockRef sum = whole.block("C");
   ASSERT_OK(blockize(whole, {whole.loop("i")}));
   ASSERT_OK(reindex_cache_read(whole, {sum, 0, "global", map_of("(i, k) -> (k, i)")}));
@@ -60,50 +48,16 @@ TEST(ReindexCacheRead, E216InsideATileThatReadsLess) {
   EXPECT_SAME_RESULT(whole);
 }
 
-constexpr const char* kFused = R"(
-func fused(A: f32[8], B: f32[8] output):
-  alloc T: f32[8]
-  for i in 8:
-    block T(vi: spatial[8] = i):
-      reads A[vi]
-      writes T[vi]
-      T[vi] = A[vi] * 2.0
-    block B(vi: spatial[8] = i):
-      reads T[vi]
-      writes B[vi]
-      B[vi] = T[vi] + 1.0
-)";
-
-constexpr const char* kUpdate = R"(
-func update(A: f32[4], B: f32[4] output):
-  for i in 4:
-    block fill(vi: spatial[4] = i):
-      writes B[vi]
-      B[vi] = 1.0
-  for i in 4:
-    block B(vi: spatial[4] = i):
-      reads A[vi], B[vi]
-      writes B[vi]
-      B[vi] = B[vi] + A[vi]
-)";
-
 TEST(ReindexCacheRead, OtherErrors) {
   const IndexMap same = map_of("(i) -> (i)");
-  auto fused = schedule_from(kFused);
+  auto fused = schedule_from(testing::kFused);
   const BlockRef t = fused.block("T");
   EXPECT_ERROR(reindex_cache_read(fused, {fused.block("B"), 0, "global", same}), E215);
   ASSERT_OK(compute_inline(fused, {t}));
   EXPECT_ERROR(reindex_cache_read(fused, {t, 0, "global", same}), E206);
-  auto updating = schedule_from(kUpdate);
+  auto updating = schedule_from(testing::kUpdate);
   EXPECT_ERROR(reindex_cache_read(updating, {updating.block("B"), 1, "global", same}), E211);
-  auto guarded = schedule_from(R"(
-func pad(A: f32[4], B: f32[6] output):
-  for i in 6:
-    block B(vi: spatial[6] = i):
-      reads A[vi - 1]
-      writes B[vi]
-      B[vi] = select(vi < 1, 0.0, select(vi < 5, A[vi - 1], 0.0))
-)");
+  auto guarded = schedule_from(testing::kGuarded);
   EXPECT_ERROR(reindex_cache_read(guarded, {guarded.block("B"), 0, "global", same}), E103);
 }
 

@@ -7,23 +7,12 @@
 namespace fettle {
 namespace {
 
+using testing::kFoldedSum;
 using testing::map_of;
 using testing::schedule_from;
 
-constexpr const char* kSum = R"(
-func sum(A: f32[14], C: f32[2, 3] output):
-  for i in 6:
-    for k in 4:
-      block C(vi: spatial[6] = i, vk: reduce[4] = k):
-        reads A[vi * 2 + vk]
-        writes C[vi // 3, vi % 3]
-        init:
-          C[vi // 3, vi % 3] = 0.0
-        C[vi // 3, vi % 3] = C[vi // 3, vi % 3] + A[vi * 2 + vk]
-)";
-
 TEST(ReindexCacheWrite, WritesByIterator) {
-  auto s = schedule_from(kSum);
+  auto s = schedule_from(kFoldedSum);
   auto copy = reindex_cache_write(s, {s.block("C"), 0, "global", map_of("(i, k) -> (i)")});
   ASSERT_OK(copy);
   EXPECT_GOLDEN(s.func());
@@ -32,7 +21,7 @@ TEST(ReindexCacheWrite, WritesByIterator) {
 }
 
 TEST(ReindexCacheWrite, Errors) {
-  auto s = schedule_from(kSum);
+  auto s = schedule_from(kFoldedSum);
   const BlockRef c = s.block("C");
   EXPECT_ERROR(reindex_cache_write(s, {c, 0, "global", map_of("(i, k) -> (i, k)")}), E217);  // k is no index
   EXPECT_ERROR(reindex_cache_write(s, {c, 0, "nowhere", map_of("(i, k) -> (i)")}), E219);
@@ -40,50 +29,16 @@ TEST(ReindexCacheWrite, Errors) {
   EXPECT_ERROR(reindex_cache_write(s, {BlockRef(StepRef{99, 0}), 0, "global", map_of("(i, k) -> (i)")}), E225);
 }
 
-constexpr const char* kFused = R"(
-func fused(A: f32[8], B: f32[8] output):
-  alloc T: f32[8]
-  for i in 8:
-    block T(vi: spatial[8] = i):
-      reads A[vi]
-      writes T[vi]
-      T[vi] = A[vi] * 2.0
-    block B(vi: spatial[8] = i):
-      reads T[vi]
-      writes B[vi]
-      B[vi] = T[vi] + 1.0
-)";
-
-constexpr const char* kUpdate = R"(
-func update(A: f32[4], B: f32[4] output):
-  for i in 4:
-    block fill(vi: spatial[4] = i):
-      writes B[vi]
-      B[vi] = 1.0
-  for i in 4:
-    block B(vi: spatial[4] = i):
-      reads A[vi], B[vi]
-      writes B[vi]
-      B[vi] = B[vi] + A[vi]
-)";
-
 TEST(ReindexCacheWrite, OtherErrors) {
   const IndexMap same = map_of("(i) -> (i)");
-  auto fused = schedule_from(kFused);
+  auto fused = schedule_from(testing::kFused);
   const BlockRef t = fused.block("T");
   EXPECT_ERROR(reindex_cache_write(fused, {t, 0, "global", same}), E215);
   ASSERT_OK(compute_inline(fused, {t}));
   EXPECT_ERROR(reindex_cache_write(fused, {t, 0, "global", same}), E206);
-  auto updating = schedule_from(kUpdate);
+  auto updating = schedule_from(testing::kUpdate);
   EXPECT_ERROR(reindex_cache_write(updating, {updating.block("B"), 0, "global", same}), E211);
-  auto half = schedule_from(R"(
-func half(A: f32[8], B: f32[8] output):
-  for i in 4:
-    block B(vi: spatial[8] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-)");
+  auto half = schedule_from(testing::kHalf);
   EXPECT_ERROR(reindex_cache_write(half, {half.block("B"), 0, "global", same}), E216);
   auto places = schedule_from(R"(
 func places(A: f32[8], B: f32[9] output):

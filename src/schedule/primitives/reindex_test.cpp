@@ -13,15 +13,12 @@
 namespace fettle {
 namespace {
 
+using testing::kStridedConv;
 using testing::map_of;
 using testing::schedule_from;
 
-constexpr const char* kConv =
-    "for h in 5: for w in 4: for o in 3: for r in 3: for q in 2: for c in 2:"
-    " C[h, w, o] += A[h + r, w * 2 + q, c] * F[r, q, c, o]";
-
 TEST(Reindex, AConvolutionBecomesAMatrixProduct) {
-  auto s = schedule_from(kConv);
+  auto s = schedule_from(kStridedConv);
   const BlockRef c = s.block("C");
   auto a = reindex(s, {c, 0, "read"});
   ASSERT_OK(a);
@@ -60,7 +57,7 @@ func gather(T: f32[5, 3], I: i64[2], B: f32[2, 3] output):
 }
 
 TEST(Reindex, Errors) {
-  auto s = schedule_from(kConv);
+  auto s = schedule_from(kStridedConv);
   const BlockRef c = s.block("C");
   EXPECT_ERROR(reindex(s, {c, 2, "read"}), E220);
   EXPECT_ERROR(reindex(s, {c, 0, "both"}), E241);
@@ -68,42 +65,16 @@ TEST(Reindex, Errors) {
   auto twice = schedule_from("for i in 6: B[i] = A[i] + A[i + 2]");
   EXPECT_ERROR(reindex(twice, {twice.block("B"), 0, "read"}), E214);
 
-  auto guarded = schedule_from(R"(
-func pad(A: f32[4], B: f32[6] output):
-  for i in 6:
-    block B(vi: spatial[6] = i):
-      reads A[vi - 1]
-      writes B[vi]
-      B[vi] = select(vi < 1, 0.0, select(vi < 5, A[vi - 1], 0.0))
-)");
+  auto guarded = schedule_from(testing::kGuarded);
   EXPECT_ERROR(reindex(guarded, {guarded.block("B"), 0, "read"}), E103);
 
-  auto fused = schedule_from(R"(
-func fused(A: f32[8], B: f32[8] output):
-  alloc T: f32[8]
-  for i in 8:
-    block T(vi: spatial[8] = i):
-      reads A[vi]
-      writes T[vi]
-      T[vi] = A[vi] * 2.0
-    block B(vi: spatial[8] = i):
-      reads T[vi]
-      writes B[vi]
-      B[vi] = T[vi] + 1.0
-)");
+  auto fused = schedule_from(testing::kFused);
   EXPECT_ERROR(reindex(fused, {fused.block("B"), 0, "read"}), E215);
   EXPECT_ERROR(reindex(fused, {fused.block("T"), 0, "write"}), E215);
   ASSERT_OK(reverse_compute_inline(fused, {fused.block("B")}));
   EXPECT_ERROR(reindex(fused, {BlockRef(StepRef{0, 0}), 0, "write"}), E206);
 
-  auto half = schedule_from(R"(
-func half(A: f32[8], B: f32[8] output):
-  for i in 4:
-    block B(vi: spatial[8] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-)");
+  auto half = schedule_from(testing::kHalf);
   EXPECT_ERROR(reindex(half, {half.block("B"), 0, "write"}), E216);
 
   auto folded = schedule_from(R"(
@@ -116,18 +87,7 @@ func folded(A: f32[8], B: f32[4] output):
 )");
   EXPECT_ERROR(reindex(folded, {folded.block("B"), 0, "write"}), E217);
 
-  auto updating = schedule_from(R"(
-func update(A: f32[4], B: f32[4] output):
-  for i in 4:
-    block fill(vi: spatial[4] = i):
-      writes B[vi]
-      B[vi] = 1.0
-  for i in 4:
-    block B(vi: spatial[4] = i):
-      reads A[vi], B[vi]
-      writes B[vi]
-      B[vi] = B[vi] + A[vi]
-)");
+  auto updating = schedule_from(testing::kUpdate);
   EXPECT_ERROR(reindex(updating, {updating.block("B"), 1, "read"}), E211);
   EXPECT_ERROR(reindex(updating, {updating.block("B"), 0, "write"}), E211);
 }

@@ -1,6 +1,7 @@
 #include "schedule/primitives/reorder_block_iter_var.h"
 
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -27,23 +28,10 @@ TEST(ReorderBlockIterVar, Errors) {
   EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, 3}}), E241);
   EXPECT_ERROR(reorder_block_iter_var(s, {c, {0, 1, -1}}), E241);
 
-  auto two = schedule_from(R"(
-func two(A: f32[8], C: f32[8] output):
-  alloc B: f32[8]
-  for i in 8:
-    block B(vi: spatial[8] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi] + 1.0
-  for i in 8:
-    block C(vi: spatial[8] = i):
-      reads B[vi]
-      writes C[vi]
-      C[vi] = B[vi]
-)");
-  const BlockRef gone = two.block("B");
+  auto two = schedule_from(testing::kTwo);
+  const BlockRef gone = two.block("T");
   ASSERT_OK(compute_inline(two, {gone}));
-  EXPECT_ERROR(reorder_block_iter_var(two, {gone, {0}}), E206);
+  EXPECT_ERROR(reorder_block_iter_var(two, {gone, {1, 0}}), E206);
 }
 
 }  // namespace

@@ -2,25 +2,16 @@
 
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::running_sum;
 using testing::schedule_from;
 
-constexpr const char* kMatmul = R"(
-func matmul(A: f32[6, 7], B: f32[7, 9], C: f32[6, 9] output):
-  for i in 6:
-    for j in 9:
-      for k in 7:
-        block C(vi: spatial[6] = i, vj: spatial[9] = j, vk: reduce[7] = k):
-          reads A[vi, vk], B[vk, vj]
-          writes C[vi, vj]
-          init:
-            C[vi, vj] = 0.0
-          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)";
+const std::string kMatmul = testing::matmul_program(6, 9, 7);
 
 std::string nest_of(const Func& func) {
   std::string names;
@@ -74,31 +65,8 @@ TEST(Reorder, E206NoSuchLoop) {
 }
 
 TEST(Reorder, E208BoundsWouldMoveOutside) {
-  auto s = schedule_from(R"(
-func triangle(A: f32[5, 5], B: f32[5, 5] output):
-  for i in 5:
-    for j in i + 1:
-      block B(vi: spatial[5] = i, vj: spatial[5] = j):
-        reads A[vi, vj]
-        writes B[vi, vj]
-        B[vi, vj] = A[vi, vj]
-)");
+  auto s = schedule_from(testing::kTriangle);
   EXPECT_ERROR(reorder(s, {{s.loop("j"), s.loop("i")}}), E208);
-}
-
-// A running sum along t, of which each step reads column `read` of the one before.
-std::string running_sum(const std::string& read) {
-  return R"(
-func sum(A: f32[8, 4], B: f32[8, 4] output):
-  for t in 8:
-    for j in 4:
-      block B(vt: scan[8] = t, vj: spatial[4] = j):
-        reads A[vt, vj], B[vt - 1, )" +
-         read + R"(]
-        writes B[vt, vj]
-        B[vt, vj] = A[vt, vj] + select(vt < 1, 0.0, B[vt - 1, )" +
-         read + R"(])
-)";
 }
 
 TEST(Reorder, AScanWhosePointsGoTheirOwnWay) {

@@ -5,6 +5,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -223,22 +224,7 @@ func halves(A: f32[4], B: f32[8] output):
 
 // Each of two that write a buffer may have its part of it: the block would run for that alone.
 TEST(ReverseComputeAt, E216OneOfTwoProducersHasAPart) {
-  auto s = schedule_from(R"(
-func parts(A: f32[12, 3], C: f32[12, 3] output):
-  alloc B: f32[12, 3]
-  for i in 12:
-    for j in 3:
-      block B(vi: spatial[12] = i, vj: spatial[3] = j):
-        reads A[vi, vj]
-        writes B[vi, vj]
-        B[vi, vj] = A[vi, vj] + 1.0
-  for i in 12:
-    for j in 3:
-      block C(vi: spatial[12] = i, vj: spatial[3] = j):
-        reads B[vi, vj]
-        writes C[vi, vj]
-        C[vi, vj] = B[vi, vj] * 2.0
-)");
+  auto s = schedule_from(testing::kTwo);
   const BlockRef c = s.block("C");
   const auto parts = loop_partition(s, {s.loop("i"), {kInfer, 4}});
   ASSERT_OK(parts);
@@ -277,29 +263,7 @@ func gram(A: f32[2, 4, 3], C: f32[2, 4, 4] output):
 
 // What comes after the block may overwrite what it reads.
 TEST(ReverseComputeAt, E215OverwrittenInBetween) {
-  auto s = schedule_from(R"(
-func f(A: f32[5], C: f32[5] output, D: f32[5] output, B: f32[5] output):
-  for i in 5:
-    block B(vi: spatial[5] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-  for i in 5:
-    block C(vi: spatial[5] = i):
-      reads B[vi]
-      writes C[vi]
-      C[vi] = B[vi] + 1.0
-  for i in 5:
-    block again(vi: spatial[5] = i):
-      reads B[vi]
-      writes B[vi]
-      B[vi] = B[vi] * 2.0
-  for i in 5:
-    block D(vi: spatial[5] = i):
-      reads B[vi]
-      writes D[vi]
-      D[vi] = B[vi] + 3.0
-)");
+  auto s = schedule_from(testing::kOverwritten);
   const auto loops = get_loops(s, {s.block("again")});
   EXPECT_ERROR(reverse_compute_at(s, {s.block("C"), (*loops)[0]}), E215);
 }

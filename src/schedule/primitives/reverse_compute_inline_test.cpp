@@ -5,6 +5,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -189,9 +190,7 @@ func f(A: f32[7], C: f32[7] output):
       C[vi] = B[vi] + 1.0
 )");
   ASSERT_OK(split(s, {s.loop("i"), {2, 4}, Tail::kGuard}));  // so that a block of its own clears the lanes
-  IndexMap map;
-  ASSERT_TRUE(from_arg(ArgValue{std::string("(x) -> (x // 4, x % 4)")}, map));
-  ASSERT_OK(transform_layout(s, {s.block("B"), 0, "write", map, true}));
+  ASSERT_OK(transform_layout(s, {s.block("B"), 0, "write", testing::map_of("(x) -> (x // 4, x % 4)"), true}));
   ASSERT_OK(reverse_compute_inline(s, {s.block("C")}));
   EXPECT_OK(check_well_formed(s.func()));
   EXPECT_SAME_RESULT(s);

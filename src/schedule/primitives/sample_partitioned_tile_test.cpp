@@ -3,6 +3,7 @@
 #include <set>
 
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -58,14 +59,7 @@ TEST(SamplePartitionedTile, Errors) {
   ASSERT_OK(split(s, {i, {8, 12}}));
   EXPECT_ERROR(sample_partitioned_tile(s, {i, 2, 1, 4, "i"}), E206);
 
-  auto symbolic = schedule_from(R"(
-func symbolic(A: f32[n], C: f32[n] output, n: i64 in 1..100):
-  for i in n:
-    block C(vi: spatial[n] = i):
-      reads A[vi]
-      writes C[vi]
-      C[vi] = A[vi]
-)");
+  auto symbolic = schedule_from(testing::kSymbolicCopy);
   EXPECT_ERROR(sample_partitioned_tile(symbolic, {symbolic.loop("i"), 2, 1, 4, "i"}), E221);
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -11,14 +12,6 @@ namespace {
 using testing::schedule_from;
 
 constexpr const char* kCopy = "for i in 12: B[i] = A[i]";
-constexpr const char* kSymbolic = R"(
-func copy(A: f32[n], B: f32[n] output, n: i64 in 1..1000):
-  for i in n:
-    block B(vi: spatial[n] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-)";
 
 TEST(SamplePerfectTile, EveryFactorisationIsEquallyLikely) {
   const Func func = schedule_from(kCopy).func();
@@ -70,7 +63,7 @@ TEST(SamplePerfectTile, E206ConsumedLoop) {
 }
 
 TEST(SamplePerfectTile, E221ExtentNotConstant) {
-  auto s = schedule_from(kSymbolic);
+  auto s = schedule_from(testing::kSymbolicCopy);
   EXPECT_ERROR(sample_perfect_tile(s, {s.loop("i"), 2, 0, "i"}), E221);
 }
 

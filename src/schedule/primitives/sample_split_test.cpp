@@ -3,6 +3,7 @@
 #include <set>
 
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -81,9 +82,7 @@ TEST(SampleSplit, Errors) {
   const LoopRef gone = i;
   ASSERT_OK(split(s, {i, {64, 64}}));
   EXPECT_ERROR(sample_split(s, {.loop = gone}), E206);
-  auto t = schedule_from(
-      "func f(A: f32[n], B: f32[n] output, n: i64 in 1..):\n  for i in n: block B(v: spatial[n] = i):\n"
-      "    reads A[v]\n    writes B[v]\n    B[v] = A[v]");
+  auto t = schedule_from(testing::kSymbolicCopy);
   EXPECT_ERROR(sample_split(t, {.loop = t.loop("i")}), E221);
   auto u = schedule_from("for i in 12: B[i] = A[i]");
   const auto step = u.step_recorded(sample_split_def, std::make_shared<SampleSplitArgs>(SampleSplitArgs{u.loop("i")}),

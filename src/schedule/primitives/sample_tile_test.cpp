@@ -1,6 +1,7 @@
 #include "schedule/primitives/sample_tile.h"
 
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -75,14 +76,7 @@ TEST(SampleTile, E206ConsumedLoop) {
 }
 
 TEST(SampleTile, E221ExtentNotConstant) {
-  auto s = schedule_from(R"(
-func copy(A: f32[n], B: f32[n] output, n: i64 in 1..1000):
-  for i in n:
-    block B(vi: spatial[n] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-)");
+  auto s = schedule_from(testing::kSymbolicCopy);
   EXPECT_ERROR(sample_tile(s, {s.loop("i"), 2, TilePosition::kRows, 4, "i"}), E221);
 }
 

@@ -3,6 +3,7 @@
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/sample_categorical.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -11,18 +12,7 @@ namespace {
 using testing::schedule_from;
 
 constexpr const char* kCopy = "for i in 100: B[i] = A[i]";
-constexpr const char* kMatmul = R"(
-func matmul(A: f32[13, 7], B: f32[7, 9], C: f32[13, 9] output):
-  for i in 13:
-    for j in 9:
-      for k in 7:
-        block C(vi: spatial[13] = i, vj: spatial[9] = j, vk: reduce[7] = k):
-          reads A[vi, vk], B[vk, vj]
-          writes C[vi, vj]
-          init:
-            C[vi, vj] = 0.0
-          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)";
+const std::string kMatmul = testing::matmul_program(13, 9, 7);
 
 TEST(Split, Exact) {
   auto s = schedule_from(kCopy);
@@ -120,14 +110,7 @@ TEST(Split, SplitsAPartOfASplit) {
 }
 
 TEST(Split, SymbolicExtent) {
-  auto s = schedule_from(R"(
-func copy(A: f32[n], B: f32[n] output, n: i64 in 1..1000):
-  for i in n:
-    block B(vi: spatial[n] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-)");
+  auto s = schedule_from(testing::kSymbolicCopy);
   auto loops = split(s, {s.loop("i"), {kInfer, 8}, Tail::kGuard});
   ASSERT_OK(loops);
   EXPECT_GOLDEN(s.func());

@@ -4,6 +4,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/tile.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -75,29 +76,10 @@ TEST(Tensorize, Errors) {
   ASSERT_OK(split(s, {i, {4, 2}}));
   EXPECT_ERROR(tensorize(s, {i, "scalar_matmul_f32"}), E206);
 
-  auto two = schedule_from(R"(
-func two(A: f32[8], B: f32[8] output, C: f32[8] output):
-  for i in 8:
-    block B(vi: spatial[8] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-    block C(vi: spatial[8] = i):
-      reads A[vi]
-      writes C[vi]
-      C[vi] = A[vi]
-)");
+  auto two = schedule_from(testing::kTwoInOneLoop);
   EXPECT_ERROR(tensorize(two, {two.loop("i"), "scalar_matmul_f32"}), E207);
 
-  auto window = schedule_from(R"(
-func window(A: f32[8], B: f32[8] output):
-  for i in 4:
-    for r in 3:
-      block B(vi: spatial[8] = i + r):
-        reads A[vi]
-        writes B[vi]
-        B[vi] = A[vi]
-)");
+  auto window = schedule_from(testing::kWindow);
   EXPECT_ERROR(tensorize(window, {window.loop("r"), "scalar_matmul_f32"}), E209);
 }
 

@@ -1,11 +1,13 @@
 #include "schedule/primitives/tile.h"
 
 #include "schedule/primitives/parallel.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::running_sum;
 using testing::schedule_from;
 
 constexpr const char* kMatmul = "for i in 12: for j in 10: for k in 8: C[i, j] += A[i, k] * B[k, j]";
@@ -51,21 +53,6 @@ TEST(Tile, Errors) {
   EXPECT_ERROR(tile(s, {{s.loop("i_0"), k}, {1, 2}}), E201);
 }
 
-// A running sum along t, of which each step reads column `read` of the one before.
-std::string running_sum(const std::string& read) {
-  return R"(
-func scan(A: f32[8, 4], B: f32[8, 4] output):
-  for t in 8:
-    for i in 4:
-      block B(vt: scan[8] = t, vi: spatial[4] = i):
-        reads A[vt, vi], B[vt - 1, )" +
-         read + R"(]
-        writes B[vt, vi]
-        B[vt, vi] = select(vt == 0, 0.0, B[vt - 1, )" +
-         read + R"(]) + A[vt, vi]
-)";
-}
-
 TEST(Tile, OtherErrorsOfTheNest) {
   auto apart = schedule_from(R"(
 func apart(A: f32[8], B: f32[8] output, C: f32[8] output):
@@ -82,25 +69,17 @@ func apart(A: f32[8], B: f32[8] output, C: f32[8] output):
 )");
   EXPECT_ERROR(tile(apart, {{apart.loop("i"), apart.loop("j")}, {2, 2}}), E207);
 
-  auto triangle = schedule_from(R"(
-func triangle(A: f32[8, 8], B: f32[8, 8] output):
-  for i in 8:
-    for j in i + 1:
-      block B(vi: spatial[8] = i, vj: spatial[8] = j):
-        reads A[vi, vj]
-        writes B[vi, vj]
-        B[vi, vj] = A[vi, vj]
-)");
+  auto triangle = schedule_from(testing::kTriangle);
   EXPECT_ERROR(tile(triangle, {{triangle.loop("j"), triangle.loop("i")}, {2, 2}, Tail::kGuard}), E208);
 
   // Each step reads another point of the step before, which may lie in another tile.
-  auto scan = schedule_from(running_sum("3 - vi"));
-  EXPECT_ERROR(tile(scan, {{scan.loop("t"), scan.loop("i")}, {2, 2}}), E210);
+  auto scan = schedule_from(running_sum("3 - vj"));
+  EXPECT_ERROR(tile(scan, {{scan.loop("t"), scan.loop("j")}, {2, 2}}), E210);
 }
 
 TEST(Tile, AScanWhosePointsGoTheirOwnWay) {
-  auto s = schedule_from(running_sum("vi"));
-  ASSERT_OK(tile(s, {{s.loop("t"), s.loop("i")}, {2, 2}}));
+  auto s = schedule_from(running_sum("vj"));
+  ASSERT_OK(tile(s, {{s.loop("t"), s.loop("j")}, {2, 2}}));
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
 }

@@ -8,7 +8,6 @@
 namespace fettle {
 namespace {
 
-using testing::kTwo;
 using testing::map_of;
 using testing::schedule_from;
 
@@ -35,23 +34,12 @@ TEST(TransformBlockLayout, Errors) {
   ASSERT_OK(parallel(s, {s.loop("i")}));
   EXPECT_ERROR(transform_block_layout(s, {c, map_of("(i, j, k) -> (i, k, j)")}), E201);
 
-  auto shared = schedule_from(R"(
-func shared(A: f32[8], B: f32[8] output, C: f32[8] output):
-  for i in 8:
-    block B(vi: spatial[8] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-    block C(vi: spatial[8] = i):
-      reads A[vi]
-      writes C[vi]
-      C[vi] = A[vi]
-)");
+  auto shared = schedule_from(testing::kTwoInOneLoop);
   EXPECT_ERROR(transform_block_layout(shared, {shared.block("B"), map_of("(i) -> (i // 4, i % 4)")}), E207);
 }
 
 TEST(TransformBlockLayout, OtherErrors) {
-  auto s = schedule_from(kTwo);
+  auto s = schedule_from(testing::kTwo);
   const BlockRef t = s.block("T");
   ASSERT_OK(compute_inline(s, {t}));
   EXPECT_ERROR(transform_block_layout(s, {t, map_of("(i, j) -> (j, i)")}), E206);

@@ -1,6 +1,7 @@
 #include "schedule/primitives/vectorize.h"
 
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -8,17 +9,7 @@ namespace {
 
 using testing::schedule_from;
 
-constexpr const char* kRowSum = R"(
-func row_sum(A: f32[6, 8], B: f32[6] output):
-  for i in 6:
-    for k in 8:
-      block B(vi: spatial[6] = i, vk: reduce[8] = k):
-        reads A[vi, vk]
-        writes B[vi]
-        init:
-          B[vi] = 0.0
-        B[vi] = B[vi] + A[vi, vk]
-)";
+const std::string kRowSum = testing::row_sum_program(6, 8);
 
 TEST(Vectorize, SpatialLoop) {
   auto s = schedule_from(kRowSum);
@@ -72,14 +63,7 @@ func again(A: f32[4], B: f32[4] output):
 }
 
 TEST(Vectorize, E221ExtentNotConstant) {
-  auto s = schedule_from(R"(
-func copy(A: f32[n], B: f32[n] output, n: i64 in 1..1000):
-  for i in n:
-    block B(vi: spatial[n] = i):
-      reads A[vi]
-      writes B[vi]
-      B[vi] = A[vi]
-)");
+  auto s = schedule_from(testing::kSymbolicCopy);
   EXPECT_ERROR(vectorize(s, {s.loop("i")}), E221);
 }
 

@@ -3,6 +3,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -37,18 +38,7 @@ TEST(WriteAt, Errors) {
   auto two = schedule_from("for i in 8: B[i] = A[i]\nfor j in 8: C[j] = B[j]");
   EXPECT_ERROR(write_at(two, {two.loop("j"), two.block("B"), 0, "global"}), E215);
 
-  auto updating = schedule_from(R"(
-func update(A: f32[4], B: f32[4] output):
-  for i in 4:
-    block fill(vi: spatial[4] = i):
-      writes B[vi]
-      B[vi] = 1.0
-  for j in 4:
-    block B(vi: spatial[4] = j):
-      reads A[vi], B[vi]
-      writes B[vi]
-      B[vi] = B[vi] + A[vi]
-)");
+  auto updating = schedule_from(testing::kUpdate);
   EXPECT_ERROR(write_at(updating, {updating.loop("j"), updating.block("B"), 0, "global"}), E211);
   ASSERT_OK(split(s, {i, {4, 8}}));
   EXPECT_ERROR(write_at(s, {i, c, 0, "global"}), E206);

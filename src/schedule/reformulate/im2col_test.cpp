@@ -2,19 +2,17 @@
 
 #include "schedule/primitives/reformulate.h"
 #include "schedule/primitives/split.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::kStridedConv;
 using testing::schedule_from;
 
-constexpr const char* kConv =
-    "for h in 5: for w in 4: for o in 3: for r in 3: for q in 2: for c in 2:"
-    " C[h, w, o] += A[h + r, w * 2 + q, c] * F[r, q, c, o]";
-
 TEST(Im2col, AConvolutionIsAMatrixProduct) {
-  auto s = schedule_from(kConv);
+  auto s = schedule_from(kStridedConv);
   auto blocks = reformulate(s, {s.block("C"), "im2col", {0}});
   ASSERT_OK(blocks);
   ASSERT_EQ(blocks->size(), 2u);
@@ -33,7 +31,7 @@ TEST(Im2col, Depthwise) {
 }
 
 TEST(Im2col, E228WhereThePatternDoesNotFit) {
-  auto s = schedule_from(kConv);
+  auto s = schedule_from(kStridedConv);
   const BlockRef c = s.block("C");
   EXPECT_ERROR(reformulate(s, {c, "im2col", {}}), E228);
   EXPECT_ERROR(reformulate(s, {c, "im2col", {7}}), E228);

@@ -1,11 +1,13 @@
 #include "schedule/reformulate/shared_reciprocal.h"
 
 #include "schedule/primitives/reformulate.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::replaced;
 using testing::schedule_from;
 
 constexpr const char* kScaled = R"(
@@ -17,12 +19,6 @@ func scaled(A: f32[3, 5], T: f32[3], B: f32[3, 5] output):
         writes B[vi, vj]
         B[vi, vj] = A[vi, vj] / (T[vi] * T[vi] + 2.0) + 1.0
 )";
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  FETTLE_CHECK(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
 
 TEST(SharedReciprocal, DividesOnceARow) {
   auto s = schedule_from(kScaled);

@@ -1,31 +1,16 @@
 #include "schedule/reformulate/split_reduction.h"
 
 #include "schedule/primitives/reformulate.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::replaced;
 using testing::schedule_from;
 
-constexpr const char* kMatmul = R"(
-func matmul(A: f32[6, 10], B: f32[10, 4], C: f32[6, 4] output):
-  for i in 6:
-    for j in 4:
-      for k in 10:
-        block C(vi: spatial[6] = i, vj: spatial[4] = j, vk: reduce[10] = k):
-          reads A[vi, vk], B[vk, vj]
-          writes C[vi, vj]
-          init:
-            C[vi, vj] = 0.0
-          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)";
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  FETTLE_CHECK(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
+const std::string kMatmul = testing::matmul_program(6, 4, 10);
 
 TEST(SplitReduction, EvenParts) {
   auto s = schedule_from(kMatmul);

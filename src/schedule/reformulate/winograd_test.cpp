@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "schedule/primitives/reformulate.h"
+#include "schedule/test_programs.h"
 #include "schedule/testing.h"
 
 namespace fettle {
@@ -76,9 +77,8 @@ TEST(Winograd, TilesOfFourAndSix) {
 
 // In f64 what is left is rounding of f64: the algorithm is right, not just nearly so.
 TEST(Winograd, IsAConvolution) {
-  std::string text = to_text(schedule_from(kConv).func());
-  for (size_t at; (at = text.find("f32")) != std::string::npos;) text.replace(at, 3, "f64");
-  text.replace(text.find("= 0.0\n"), 5, "= 0.0f64");
+  const std::string f32 = to_text(schedule_from(kConv).func());
+  const std::string text = testing::replaced(testing::replaced(f32, "f32", "f64"), "= 0.0\n", "= 0.0f64\n");
   for (const int64_t m : {2, 3, 4, 5, 6}) {
     auto s = schedule_from(text);
     ASSERT_OK(reformulate(s, {s.block("C"), "winograd", {m}}));
