@@ -1,8 +1,10 @@
 # One room is one folder under src/, one static library and one test program.
 
 # fettle_room(NAME [DEPS room…] [LIBS library…] [TEST_LIBS library…] [OPTIONS flag…])
-#   src/NAME/**/*.cpp, but for *_test.cpp and main.cpp  →  library fettle_NAME
-#   src/NAME/**/*_test.cpp                              →  program bin/test_NAME, each gtest case a CTest entry
+#   src/NAME/**/*.cpp, but for those below and main.cpp  →  library fettle_NAME
+#   src/NAME/**/*_test.cpp                               →  program bin/test_NAME, each gtest case a CTest entry
+#   src/NAME/testing.cpp                                 →  library fettle_NAME_testing, which comes with fettle_NAME to
+#                                                           test programs, and to nothing else
 # DEPS are rooms before this one; LIBS are fettle::llvm and the like; OPTIONS are further compiler flags.
 function(fettle_room name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;OPTIONS" ${ARGN})
@@ -11,6 +13,7 @@ function(fettle_room name)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
+  list(REMOVE_ITEM sources ${folder}/testing.cpp)
 
   set(deps fmt::fmt nlohmann_json::nlohmann_json tl::expected Threads::Threads)
   foreach(dep IN LISTS ARG_DEPS)
@@ -31,6 +34,14 @@ function(fettle_room name)
     target_link_libraries(fettle_${name} INTERFACE ${deps} ${ARG_LIBS})
   endif()
 
+  if(EXISTS ${folder}/testing.cpp)
+    add_library(fettle_${name}_testing STATIC ${folder}/testing.cpp)
+    target_compile_definitions(fettle_${name}_testing PRIVATE FETTLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_link_libraries(fettle_${name}_testing PUBLIC fettle_${name} GTest::gtest)
+    target_link_libraries(fettle_${name} INTERFACE
+      $<$<BOOL:$<TARGET_PROPERTY:FETTLE_TEST_PROGRAM>>:fettle_${name}_testing>)
+  endif()
+
   if(tests)
     fettle_test_program(test_${name} SOURCES ${tests} LIBS fettle_${name} ${ARG_TEST_LIBS} OPTIONS ${ARG_OPTIONS})
   endif()
@@ -45,6 +56,7 @@ function(fettle_test_program name)
     ${CMAKE_BINARY_DIR}/generated)
   target_compile_definitions(${name} PRIVATE FETTLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     FETTLE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  set_target_properties(${name} PROPERTIES FETTLE_TEST_PROGRAM ON)
   # Tests are compiled for longer than they run: -Og saves a third of that time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og> ${ARG_OPTIONS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
