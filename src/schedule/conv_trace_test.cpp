@@ -60,12 +60,6 @@ func conv(I: f32[1, 32, 11, 13] free_layout, W: f32[20, 32, 3, 3] constant, bias
             O[vn, vo, vy, vx] = max(C[vn, vo, vy, vx] + bias[vo], 0.0)
 )";
 
-std::vector<LoopRef> loops_of(TestSchedule& s, BlockRef block) {
-  auto loops = get_loops(s, {block});
-  FETTLE_CHECK(loops.has_value());
-  return *loops;
-}
-
 constexpr const char* kChannelBlocks = "(n, c, h, w) -> (n, c // 16, h, w, c % 16)";
 
 // Blocked layouts for input and output, and weights packed for tiles of 32 output channels.
@@ -92,7 +86,7 @@ TEST(ConvTrace, GuardInTheLoad) {
   ASSERT_OK(reverse_compute_inline(s, {relu}));
   EXPECT_SAME_RESULT(s);
 
-  auto loops = loops_of(s, conv);  // n o y x c kh kw
+  auto loops = s.loops(conv);  // n o y x c kh kw
   auto o = split(s, {loops[1], {kInfer, 2, 16}, Tail::kMask});
   auto x = split(s, {loops[3], {kInfer, 3}, Tail::kBalance});
   auto c = split(s, {loops[4], {kInfer, 16}});
@@ -120,7 +114,7 @@ TEST(ConvTrace, PaddedRowsInCache) {
   choose_layouts(s, pad, conv, relu);
   ASSERT_OK(transform_layout(s, {pad, 0, "write", map_of(kChannelBlocks)}));
   EXPECT_SAME_RESULT(s);
-  auto loops = loops_of(s, conv);
+  auto loops = s.loops(conv);
   auto o = split(s, {loops[1], {kInfer, 32}, Tail::kMask});
   auto y = split(s, {loops[2], {kInfer, 4}, Tail::kPartition});
   ASSERT_OK(o);
@@ -131,7 +125,7 @@ TEST(ConvTrace, PaddedRowsInCache) {
   EXPECT_SAME_RESULT(s);
   ASSERT_OK(reverse_compute_at(s, {relu, (*o)[0]}));
   EXPECT_SAME_RESULT(s);
-  ASSERT_OK(decompose_padding(s, {pad, loops_of(s, pad)[2]}));
+  ASSERT_OK(decompose_padding(s, {pad, s.loops(pad)[2]}));
   EXPECT_SAME_RESULT(s);
   EXPECT_REPLAYS(s);
   EXPECT_GOLDEN(s.func());
@@ -147,7 +141,7 @@ TEST(ConvTrace, TileAcrossRows) {
   // Points of the image in one dimension, so that a tile of registers has constant indices.
   ASSERT_OK(transform_layout(s, {conv, 0, "write", map_of("(n, o, y, x) -> (n, o, y * 7 + x)")}));
   EXPECT_SAME_RESULT(s);
-  auto loops = loops_of(s, conv);
+  auto loops = s.loops(conv);
   auto o = split(s, {loops[1], {kInfer, 16}, Tail::kMask});
   ASSERT_OK(o);
   ASSERT_OK(reorder(s, {{loops[2], loops[3], loops[4], loops[5], loops[6], (*o)[1]}}));

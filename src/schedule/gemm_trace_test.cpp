@@ -46,12 +46,6 @@ func gemm(A: f32[53, 23], B: f32[23, 77] constant, bias: f32[77] constant, R: f3
         D[vi, vj] = max(C[vi, vj] + bias[vj] + R[vi, vj], 0.0)
 )";
 
-std::vector<LoopRef> loops_of(TestSchedule& s, BlockRef block) {
-  auto loops = get_loops(s, {block});
-  FETTLE_CHECK(loops.has_value());
-  return *loops;
-}
-
 // Packs B into panels of 32 columns.
 void pack_b(TestSchedule& s, BlockRef c) {
   auto bp = cache_read(s, {c, 1, "global"});
@@ -80,7 +74,7 @@ TEST_P(GemmTrace, OneBlockOfK) {
   ASSERT_OK(reverse_compute_inline(s, {d}));
   EXPECT_SAME_RESULT(s);
 
-  auto loops = loops_of(s, c);
+  auto loops = s.loops(c);
   auto i = split(s, {loops[0], {kInfer, 14}, GetParam().rows});
   auto j = split(s, {loops[1], {kInfer, 2, 16}, GetParam().columns});
   ASSERT_OK(i);
@@ -95,7 +89,7 @@ TEST_P(GemmTrace, OneBlockOfK) {
   EXPECT_SAME_RESULT(s);
   for (LoopRef loop : {(*i)[1], (*j)[1]}) ASSERT_OK(unroll(s, {loop}));
   ASSERT_OK(vectorize(s, {(*j)[2]}));
-  auto back = loops_of(s, *cr);
+  auto back = s.loops(*cr);
   ASSERT_EQ(back.size(), 4u);
   const auto* rows = s.loop(back[2])->as<ForNode>();
   const auto* columns = s.loop(back[3])->as<ForNode>();
@@ -114,7 +108,7 @@ TEST_P(GemmTrace, BlockedK) {
   auto s = schedule_from(kGemm);
   BlockRef c = s.block("C"), d = s.block("D");
   pack_b(s, c);
-  auto loops = loops_of(s, c);
+  auto loops = s.loops(c);
   auto i = split(s, {loops[0], {kInfer, 14}, GetParam().rows});
   auto j = split(s, {loops[1], {kInfer, 2, 16}, GetParam().columns});
   auto k = split(s, {loops[2], {kInfer, 8}, Tail::kPartition});
@@ -132,7 +126,7 @@ TEST_P(GemmTrace, BlockedK) {
   for (LoopRef loop : {(*i)[1], (*j)[1]}) ASSERT_OK(unroll(s, {loop}));
   ASSERT_OK(vectorize(s, {(*j)[2]}));
   for (BlockRef block : *tile) {
-    auto around = loops_of(s, block);
+    auto around = s.loops(block);
     ASSERT_EQ(around.size(), 5u);
     auto lanes = split(s, {around[4], {kInfer, 16}});
     ASSERT_OK(lanes);
@@ -147,7 +141,7 @@ TEST_P(GemmTrace, BlockedK) {
 TEST_P(GemmTrace, EpilogueInTheLastStep) {
   auto s = schedule_from(kGemm);
   BlockRef c = s.block("C"), d = s.block("D");
-  auto loops = loops_of(s, c);
+  auto loops = s.loops(c);
   auto i = split(s, {loops[0], {kInfer, 14}, GetParam().rows});
   auto j = split(s, {loops[1], {kInfer, 2, 16}, GetParam().columns});
   auto k = split(s, {loops[2], {kInfer, 8}, Tail::kPartition});
@@ -179,7 +173,7 @@ TEST(GemmTrace, PacksAPanelByPanel) {
   ASSERT_OK(ap);
   ASSERT_OK(transform_layout(s, {*ap, 0, "write", map_of("(m, k) -> (m // 14, k, m % 14)")}));
   EXPECT_SAME_RESULT(s);
-  auto loops = loops_of(s, c);
+  auto loops = s.loops(c);
   auto i = split(s, {loops[0], {kInfer, 2, 14}, Tail::kPartition});
   auto j = split(s, {loops[1], {kInfer, 32}, Tail::kPad});
   auto k = split(s, {loops[2], {kInfer, 8}, Tail::kPartition});

@@ -37,6 +37,12 @@ LoopRef TestSchedule::loop(const std::string& name) {
   FETTLE_UNREACHABLE();
 }
 
+std::vector<LoopRef> TestSchedule::loops(BlockRef block) {
+  auto refs = get_loops(*this, {block});
+  FETTLE_CHECK_MSG(refs.has_value(), error_text(refs.error()));
+  return *refs;
+}
+
 TestSchedule schedule_from(const std::string& text, uint64_t seed) {
   const size_t begin = text.find_first_not_of(" \n");
   const bool whole = begin != std::string::npos && text.compare(begin, 5, "func ") == 0;

@@ -54,6 +54,8 @@ struct TestSchedule : Schedule {
   BlockRef block(const std::string& name);
   /// get_block and get_loops of the first block beneath the loop of that name.
   LoopRef loop(const std::string& name);
+  /// get_loops; the test ends where there is no such block.
+  std::vector<LoopRef> loops(BlockRef block);
 };
 
 /// From "func …" as it is, from bare loops as parse_loops infers.
