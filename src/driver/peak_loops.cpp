@@ -10,7 +10,7 @@ constexpr int kSums = 12;
 
 // The compiler must not know what is in x, nor drop it.
 template <class Vector>
-void opaque(Vector& x) {
+__attribute__((target("avx512f"))) void opaque(Vector& x) {
   __asm__ volatile("" : "+v"(x));
 }
 

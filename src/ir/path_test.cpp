@@ -82,11 +82,13 @@ TEST(Path, LeavesAloneWhatOthersHold) {
 
 TEST(Path, RemovesAndFlattens) {
   Func func = two_nests();
-  func = replace_owned(std::move(func), loop_named(func, "j"), nullptr);
+  const ForNode* loop = loop_named(func, "j");
+  func = replace_owned(std::move(func), loop, nullptr);
   EXPECT_EQ(func.root().body.kind(), StmtKind::kFor);
   const Stmt pair = seq({func.root().body, two_nests().root().body});
   func = two_nests();
-  func = replace_owned(std::move(func), loop_named(func, "i"), pair);
+  loop = loop_named(func, "i");
+  func = replace_owned(std::move(func), loop, pair);
   EXPECT_EQ(func.root().body.as<SeqNode>()->stmts.size(), 4u);
 }
 

@@ -65,6 +65,7 @@ class Remote : public ::testing::Test {
     ASSERT_TRUE(tracker_);
     address_ = tracker_->address();
   }
+  /// It serves until TearDown: what its script refers to must live as long.
   Device& add_device(const std::function<void(Device&)>& script = {}, const std::string& key = "k") {
     devices_.push_back(std::make_unique<Device>());
     Device& device = *devices_.back();
@@ -163,12 +164,15 @@ TEST_F(Remote, WhatIsComparedStaysOnOneDevice) {
 
 TEST_F(Remote, WhatATunerAsksForArrives) {
   start_tracker();
-  std::mutex mutex;
-  std::vector<MeasureRequest> seen;
-  add_device([&](Device& device) {
-    device.runner.outcome = [&](const std::string&, const MeasureRequest& request) {
-      const std::lock_guard lock(mutex);
-      seen.push_back(request);
+  struct Requests {
+    std::mutex mutex;
+    std::vector<MeasureRequest> list;
+  };
+  const auto seen = std::make_shared<Requests>();
+  add_device([seen](Device& device) {
+    device.runner.outcome = [seen](const std::string&, const MeasureRequest& request) {
+      const std::lock_guard lock(seen->mutex);
+      seen->list.push_back(request);
       MeasureResult result = timed(1e-3);
       result.beside = true;
       result.pace = 1.5;
@@ -188,16 +192,16 @@ TEST_F(Remote, WhatATunerAsksForArrives) {
   }
   request.check = request.confirm_best = true;
   measure({"b"}, request);
-  const std::lock_guard lock(mutex);
-  ASSERT_EQ(seen.size(), 2u);
-  for (const MeasureRequest& one : seen) {
+  const std::lock_guard lock(seen->mutex);
+  ASSERT_EQ(seen->list.size(), 2u);
+  for (const MeasureRequest& one : seen->list) {
     EXPECT_EQ(one.timing.max_samples, 7);
     EXPECT_EQ(one.incumbent_s, 0.5);
     EXPECT_EQ(one.beside_trace, "c");
     EXPECT_EQ(one.beside_s, 0.75);
     EXPECT_FALSE(one.race);
-    EXPECT_EQ(one.check, &one == &seen[1]);
-    EXPECT_EQ(one.confirm_best, &one == &seen[1]);
+    EXPECT_EQ(one.check, &one == &seen->list[1]);
+    EXPECT_EQ(one.confirm_best, &one == &seen->list[1]);
   }
 }
 
@@ -258,10 +262,10 @@ TEST_F(Remote, ADeviceThatCannotMeasureLeavesItsWorkToOthers) {
 
 TEST_F(Remote, StopsWhenAsked) {
   start_tracker();
-  std::atomic<bool> hold = true;
-  add_device([&](Device& device) {
-    device.runner.outcome = [&](const std::string& trace, const MeasureRequest& request) {
-      while (trace.size() == 2 && hold && !request.should_stop())
+  const auto hold = std::make_shared<std::atomic<bool>>(true);
+  add_device([hold](Device& device) {
+    device.runner.outcome = [hold](const std::string& trace, const MeasureRequest& request) {
+      while (trace.size() == 2 && *hold && !request.should_stop())
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       return timed(1);
     };
@@ -283,18 +287,18 @@ TEST_F(Remote, StopsWhenAsked) {
   limited.max_seconds = 0.5;
   results = measure({"y", "zz"}, limited);
   EXPECT_EQ(results[1].error, ErrorCode::E407);
-  hold = false;
+  *hold = false;
 }
 
 TEST_F(Remote, GoesOnWithATrackerThatWasStartedAnew) {
   start_tracker();
-  std::atomic<int> n = 0;
-  std::atomic<bool> go = false;
+  const auto n = std::make_shared<std::atomic<int>>(0);
+  const auto go = std::make_shared<std::atomic<bool>>(false);
   for (int i = 0; i < 2; ++i)
-    add_device([&](Device& device) {
-      device.runner.outcome = [&](const std::string& trace, const MeasureRequest&) {
-        if (++n > 6)
-          while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    add_device([n, go](Device& device) {
+      device.runner.outcome = [n, go](const std::string& trace, const MeasureRequest&) {
+        if (++*n > 6)
+          while (!*go) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         return timed(1e-3 * static_cast<double>(trace.size()));
       };
     });
@@ -304,10 +308,10 @@ TEST_F(Remote, GoesOnWithATrackerThatWasStartedAnew) {
   MeasureRequest request;
   request.on_result = [&](size_t i, const MeasureResult&) { order.push_back(i); };
   std::thread restarter([&] {
-    while (n <= 6) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (*n <= 6) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const int port = address_.port;
     tracker_.reset();
-    go = true;
+    *go = true;
     start_tracker(port);
   });
   expect_times(measure(list, request), list);

@@ -30,7 +30,7 @@ TEST(Tensor, RefusesImpossibleShapes) {
   EXPECT_EQ(Tensor::make(FETTLE_F32, {2, -1}).error().code, ErrorCode::E709);
   EXPECT_EQ(Tensor::make(FETTLE_F32, {int64_t{1} << 30, int64_t{1} << 30}).error().code, ErrorCode::E709);
   EXPECT_EQ(Tensor::make(FETTLE_F32, {INT64_MAX, INT64_MAX}).error().code, ErrorCode::E709);
-  EXPECT_EQ(Tensor::make(static_cast<FettleDtype>(99), {1}).error().code, ErrorCode::E709);
+  EXPECT_EQ(Tensor::make(FettleDtype{}, {1}).error().code, ErrorCode::E709);
 }
 
 TEST(Tensor, CloneIsSeparate) {
