@@ -161,8 +161,9 @@ inline Func strip_workload(const StripSpec& p) {
       "depthwise");
   te::Tensor y = te::compute(
       sum.shape(), [&](const Indices& i) { return max(sum(i) + bias(i.back()), float_imm(0)); }, "depthwise_relu");
-  y = pointwise(y, input({p.out, p.in}, "W", ParamKind::kConstant), input({p.out}, "w", ParamKind::kConstant), p.out,
-                "project");
+  const te::Tensor of_outputs = input({p.out}, "w", ParamKind::kConstant);
+  const te::Tensor weights = input({p.out, p.in}, "W", ParamKind::kConstant);
+  y = pointwise(y, weights, of_outputs, p.out, "project");
   if (p.residual) {
     te::Tensor r = input(image(oh, ow, p.out), "R", ParamKind::kInput);
     te::Tensor before = y;
