@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -321,6 +322,26 @@ double relative_difference(std::span<const float> a, std::span<const float> b) {
   return difference == 0 ? 0 : difference / scale;
 }
 
+double loss_of_choosing(const PairedResult& timed, std::span<const bool> chosen) {
+  std::array<PairedResult, 2> halves{timed, timed};
+  for (std::size_t half = 0; half < 2 && timed.rounds.size() > 1; ++half) {
+    halves[half].rounds.clear();
+    for (std::size_t r = half; r < timed.rounds.size(); r += 2) halves[half].rounds.push_back(timed.rounds[r]);
+  }
+  double log_loss = 0;
+  for (std::size_t half = 0; half < 2; ++half) {
+    std::size_t best = 0;
+    std::optional<std::size_t> best_chosen;
+    const auto time_ns = [&](std::size_t i) { return halves[half].time_ns(i).median; };
+    for (std::size_t i = 0; i < timed.names.size(); ++i) {
+      if (time_ns(i) < time_ns(best)) best = i;
+      if (chosen[i] && (!best_chosen || time_ns(i) < time_ns(*best_chosen))) best_chosen = i;
+    }
+    log_loss += std::log(halves[1 - half].speed_over(best, *best_chosen).median) / 2;
+  }
+  return std::exp(log_loss) - 1;
+}
+
 Result<Regret> measure_regret(const std::vector<RandomCandidate>& candidates, PeakMeter& peak, double timing_s) {
   std::vector<Kernel> kernels;
   std::vector<double> predicted;
@@ -348,16 +369,10 @@ Result<Regret> measure_regret(const std::vector<RandomCandidate>& candidates, Pe
   for (const std::size_t i : again) contenders.push_back(kernels[i].contender);
   FETTLE_TRY(const PairedResult timed, time_paired(contenders, peak, {.time_limit_s = timing_s}));
 
-  // Which is best is judged by the medians; how far apart they are, by the paired ratio.
-  std::size_t best = 0;
-  std::optional<std::size_t> best_chosen;
-  for (std::size_t i = 0; i < again.size(); ++i) {
-    const double time_ns = timed.time_ns(i).median;
-    if (time_ns < timed.time_ns(best).median) best = i;
-    const bool is_chosen = std::find(chosen.begin(), chosen.end(), again[i]) != chosen.end();
-    if (is_chosen && (!best_chosen || time_ns < timed.time_ns(*best_chosen).median)) best_chosen = i;
-  }
-  return Regret{.regret = std::max(0.0, timed.speed_over(best, *best_chosen).median - 1),
+  std::array<bool, kPredictedBest + kMeasuredBest> is_chosen{};
+  for (std::size_t i = 0; i < again.size(); ++i)
+    is_chosen[i] = std::find(chosen.begin(), chosen.end(), again[i]) != chosen.end();
+  return Regret{.regret = std::max(0.0, loss_of_choosing(timed, std::span(is_chosen).first(again.size()))),
                 .correlation = rank_correlation(predicted, measured),
                 .measured = static_cast<int>(kernels.size())};
 }

@@ -68,9 +68,14 @@ struct CoreOptions {
   bool progress = true;  // lines on standard error
 };
 
+/// By how much the best of the chosen is slower than the best of all: 0.02 = 2 %. The best of several is in part the
+/// luckiest: which they are is said by one half of the rounds (medians), how far they are apart by the other (paired
+/// ratio), and the other way round; a single round says both. Needs one that is chosen.
+double loss_of_choosing(const PairedResult& timed, std::span<const bool> chosen);
+
 /// How well a prediction serves to choose what to time.
 struct Regret {
-  double regret = 0;       // best of all over best of the five predicted best, as a loss of speed: 0.02 = 2 % slower
+  double regret = 0;       // best of all over best of the five predicted best (loss_of_choosing), not negative
   double correlation = 0;  // rank correlation of predicted and measured times
   int measured = 0;        // candidates that could be built and timed
 };

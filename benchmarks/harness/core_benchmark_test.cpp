@@ -52,6 +52,26 @@ TEST(MeasureRegret, IsTheLossAgainstTheBest) {
   EXPECT_EQ(result->measured, 20);
 }
 
+PairedResult rounds_of(const std::vector<std::vector<double>>& times_ns) {
+  PairedResult timed;
+  timed.names.resize(times_ns.front().size(), "c");
+  for (const auto& times : times_ns) timed.rounds.push_back({.time_ns = times, .lowest_peak = 1});
+  return timed;
+}
+
+TEST(LossOfChoosing, TheLuckiestIsNotTheBest) {
+  // All are alike but for luck that changes with every round: one of the two that were not chosen has the best median.
+  const PairedResult luck =
+      rounds_of({{100, 90, 101}, {100, 112, 101}, {100, 90, 101}, {100, 112, 101}, {100, 91, 101}, {100, 111, 101}});
+  const std::array<bool, 3> first{true, false, false};
+  EXPECT_LE(loss_of_choosing(luck, first), 0);
+  // What is better in all rounds counts in full.
+  const PairedResult better = rounds_of({{100, 80, 101}, {110, 88, 111}, {100, 80, 101}, {90, 72, 91}});
+  EXPECT_DOUBLE_EQ(loss_of_choosing(better, first), 0.25);
+  const std::array<bool, 3> second{false, true, false};
+  EXPECT_EQ(loss_of_choosing(better, second), 0);
+}
+
 TEST(MeasureRegret, NothingToMeasureIsAnError) {
   PeakMeter peak;
   EXPECT_FALSE(measure_regret({}, peak, 1));
