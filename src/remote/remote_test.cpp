@@ -1,5 +1,6 @@
 // Tracker, devices and tuners in this process, over real connections.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -96,7 +97,7 @@ class Remote : public ::testing::Test {
     options.key = "k";
     return options;
   }
-  std::vector<MeasureResult> measure(const std::vector<std::string>& list, MeasureRequest request = {}) {
+  std::vector<MeasureResult> measure(const std::vector<std::string>& list, const MeasureRequest& request = {}) {
     auto results = measurer_->measure(list, request);
     EXPECT_TRUE(results) << results.error().to_string();
     return results ? *results : std::vector<MeasureResult>();
@@ -426,9 +427,9 @@ class RemoteTls : public Remote {
   void SetUp() override {
     const std::string at = folder_.path.string();
     for (const char* authority : {"ca", "other"})
-      ASSERT_EQ(run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test "
-                    "-keyout " +
-                    at + "/" + authority + ".key -out " + at + "/" + authority + ".pem"),
+      ASSERT_EQ(run(fmt::format("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+                                "-subj /CN=test -keyout {0}/{1}.key -out {0}/{1}.pem",
+                                at, authority)),
                 0);
     ASSERT_EQ(run("openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=tracker -keyout " +
                   at + "/tracker.key -out " + at + "/tracker.csr"),

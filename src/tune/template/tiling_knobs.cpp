@@ -217,7 +217,7 @@ Result<Loops> Tiling::unroll_steps(Loops reduce) {
   if (counts.size() == 1) return reduce;
   FETTLE_TRY(const int64_t steps, t.define_knob(knob("steps"), counts));
   if (steps == 1) return reduce;
-  FETTLE_TRY(const Loops parts, split(schedule(), {.loop = reduce[0], .factors = {kInfer, steps}}));
+  FETTLE_TRY(Loops parts, split(schedule(), {.loop = reduce[0], .factors = {kInfer, steps}}));
   FETTLE_TRY_VOID(unroll(schedule(), {.loop = parts[1]}));
   return parts;
 }
