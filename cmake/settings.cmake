@@ -52,7 +52,7 @@ add_link_options(-Wl,--as-needed -pthread)
 find_program(FETTLE_CCACHE ccache)
 if(FETTLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(launcher /usr/bin/env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime ${FETTLE_CCACHE})
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${FETTLE_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
 endif()
