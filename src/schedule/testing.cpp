@@ -167,7 +167,8 @@ uint16_t TestTensor::half_of(int64_t value) {
 
 void TestTensor::fill(unsigned char byte) { std::fill(bytes_.begin(), bytes_.end(), static_cast<char>(byte)); }
 
-::testing::AssertionResult same_result(const Func& before, const Func& after, std::vector<int64_t> ints) {
+::testing::AssertionResult same_result(const Func& before, const Func& after, std::vector<int64_t> ints,
+                                       const RunFn& run_after) {
   const Func funcs[2] = {before, after};
   if (ints.empty())
     for (const IntParam& param : before->int_params) {
@@ -199,7 +200,7 @@ void TestTensor::fill(unsigned char byte) { std::fill(bytes_.begin(), bytes_.end
   for (int f = 0; f < 2; ++f) {
     std::vector<BufferArg> args;
     for (TestTensor& tensor : tensors[f]) args.push_back(tensor.arg());
-    if (const Result<> done = interpret(funcs[f], args, ints); !done)
+    if (const Result<> done = f && run_after ? run_after(args, ints) : interpret(funcs[f], args, ints); !done)
       return ::testing::AssertionFailure() << (f ? "after: " : "before: ") << error_text(done.error()) << "\n"
                                            << to_text(funcs[f]);
   }

@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,9 +120,13 @@ void for_each_index(const std::vector<int64_t>& shape, const Fn& fn) {
   }
 }
 
+using RunFn = std::function<Result<>(std::span<const BufferArg>, std::span<const int64_t> ints)>;
+
 /// Runs both functions (parameters pairwise of one logical shape) on the same small integers, where reassociation is
 /// exact, and compares the outputs bit by bit. `ints` are the values of the integer parameters; by default small ones.
-::testing::AssertionResult same_result(const Func& before, const Func& after, std::vector<int64_t> ints = {});
+/// The interpreter runs the first, and the second, too, unless `run_after` does.
+::testing::AssertionResult same_result(const Func& before, const Func& after, std::vector<int64_t> ints = {},
+                                       const RunFn& run_after = nullptr);
 
 }  // namespace fettle::testing
 
