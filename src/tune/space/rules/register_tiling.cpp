@@ -530,7 +530,9 @@ Result<LoopRef> Tiling::several_at_once(const Loops& reduce) {
   const bool long_loop = steps >= 8 * kStepsAtOnce;
   // Sums of single vectors wander from register to register between steps, and need some to spare.
   const bool fits = choice.tile.vectors > 1 || work + 4 < ctx.target->vector_registers;
-  const bool preferred = (work < kFewMultiplyAdds && fits) || (reduce.size() == 1 && long_loop && asks_near(1));
+  // A second-level cache of two mebibytes is farther away, and waiting for it leaves the core less time to count.
+  const bool waits = asks_near(1) && cache_bytes(1, 1 << 20) >= 2 << 20;
+  const bool preferred = (work < kFewMultiplyAdds && fits) || (reduce.size() == 1 && long_loop && waits);
   FETTLE_TRY(const int64_t at_once, choose(ctx, "steps", {1, kStepsAtOnce}, preferred ? 1 : 0));
   if (at_once == 1) return step;
   FETTLE_TRY(const Loops parts, split(ctx.schedule, {.loop = step, .factors = {kInfer, at_once}}));
