@@ -262,7 +262,8 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
   if (p.channels_in < lanes || p.width_out() == 7 || (p.width_out() == 14 && p.kernel > 1)) {
     ConvTiles narrow = {.pixels = 4, .vectors = 4}, row = {.pixels = 14, .vectors = 2};
     // Panels of two vectors leave room beside them in an L2 of a mebibyte, and more of it has room for three.
-    if (p.width_out() == 7) row = {.pixels = 7, .vectors = far_caches ? 3 : 2, .prefetch = far_caches ? 64 : 0};
+    if (p.width_out() == 7 && !far_caches) row = {.pixels = 7, .vectors = 2};
+    if (p.width_out() == 7 && far_caches) row = {.pixels = 7, .vectors = 3, .prefetch = 64};
     if (far_caches || p.width_out() == 7) row.near = 8;
     FETTLE_TRY_VOID(schedule_channels_last(s, p, p.channels_in < lanes ? narrow : row, lanes, threads));
     return s;

@@ -280,6 +280,18 @@ TEST(DefaultSchedule, OfStepsOfOneVector) {
   EXPECT_EQ(decided(product(14), 1, "steps", avx2), 1);
 }
 
+// Several steps at once where panels come from a second-level cache that is far, and one by one from a near one.
+TEST(DefaultSchedule, OfStepsThatWait) {
+  const auto with_l2 = [](int64_t bytes) {
+    Target target = *avx512();
+    target.caches = {{48 << 10, 12}, {bytes, 16}, {32 << 20, 16}};
+    return std::make_shared<const Target>(target);
+  };
+  const Func product = testing::matmul_workload(512, 512, 512, false, false, true, false);
+  EXPECT_EQ(decided(product, 1, "steps", with_l2(1 << 20)), 1);
+  EXPECT_EQ(decided(product, 1, "steps", with_l2(2 << 20)), 4);
+}
+
 // Rows that neither runs nor what is worked on at once divide.
 TEST(RuleSpace, OddRowsTogether) {
   for (const Func& func : {testing::layer_norm_workload(67, 170), testing::softmax_workload(67, 170)}) {
