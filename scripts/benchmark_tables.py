@@ -120,9 +120,28 @@ def search_rows(curves):
                 cells.append("-")
                 continue
             ms = best_ms(searches)
-            text = f"{ms:.3g}" if ms >= 0.1 else f"{ms:.4f}"
+            text = milliseconds(ms)
             cells.append(f"**{text}**" if 1e3 * min(known) >= 0.95 * ms else text)
         rows.append(f"| {task['task']} | " + " | ".join(cells) + " |")
+    return rows
+
+
+def milliseconds(ms):
+    return f"{ms:.3g}" if ms >= 0.1 else f"{ms:.4f}"
+
+
+def peer_rows(curves, peers):
+    """A row a task of the peer: its best, trials and seconds; the default's, medians over the seeds."""
+    searches_of = {task["task"]: task["modes"].get("fourth", []) for task in curves}
+    rows = []
+    for peer in peers:
+        searches = searches_of.get(peer["task"])
+        if not searches or not peer["best"]:
+            continue
+        own = milliseconds(best_ms(searches))
+        trials, seconds = (statistics.median(s[key] for s in searches) for key in ("trials", "seconds"))
+        best = milliseconds(1e3 * peer["best"][-1][1])
+        rows.append(f"| {peer['task']} | {best} | {peer['trials']} | {peer['seconds']:.0f} | {own} | {trials} | {seconds:.1f} |")
     return rows
 
 
@@ -151,8 +170,12 @@ def main():
             text = replace_table(text, name, plain_rows(json.loads((folder / f"{name}.json").read_text())))
     PAGE.write_text(text)
     if (folder / "search/curves.json").exists():
-        rows = search_rows(json.loads((folder / "search/curves.json").read_text()))
-        SEARCH_PAGE.write_text(replace_table(SEARCH_PAGE.read_text(), "searches", rows))
+        curves = json.loads((folder / "search/curves.json").read_text())
+        page = replace_table(SEARCH_PAGE.read_text(), "searches", search_rows(curves))
+        if (folder / "search/tvm.jsonl").exists():
+            peers = [json.loads(line) for line in (folder / "search/tvm.jsonl").read_text().splitlines()]
+            page = replace_table(page, "peer", peer_rows(curves, peers))
+        SEARCH_PAGE.write_text(page)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 namespace fettle::bench {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 20;
 
 TaskKey key_of(const SearchTask& task, const SearchRun& run) {
   return make_task_key(task.program, run.target, run.threads, program_versions());
