@@ -106,6 +106,10 @@ def best_ms(searches):
     return 1e3 * statistics.median(s["improvements"][-1][2] for s in searches if s["improvements"])
 
 
+def milliseconds(ms):
+    return f"{ms:.3g}" if ms >= 0.1 else f"{ms:.4f}"
+
+
 def search_rows(curves):
     """A row a task: what each mode found, ms; bold within 95 % of the best that any found."""
     rows = []
@@ -120,14 +124,9 @@ def search_rows(curves):
                 cells.append("-")
                 continue
             ms = best_ms(searches)
-            text = milliseconds(ms)
-            cells.append(f"**{text}**" if 1e3 * min(known) >= 0.95 * ms else text)
+            cells.append(f"**{milliseconds(ms)}**" if 1e3 * min(known) >= 0.95 * ms else milliseconds(ms))
         rows.append(f"| {task['task']} | " + " | ".join(cells) + " |")
     return rows
-
-
-def milliseconds(ms):
-    return f"{ms:.3g}" if ms >= 0.1 else f"{ms:.4f}"
 
 
 def peer_rows(curves, peers):
@@ -138,10 +137,9 @@ def peer_rows(curves, peers):
         searches = searches_of.get(peer["task"])
         if not searches or not peer["best"]:
             continue
-        own = milliseconds(best_ms(searches))
+        theirs = f"{milliseconds(1e3 * peer['best'][-1][1])} | {peer['trials']} | {peer['seconds']:.0f}"
         trials, seconds = (statistics.median(s[key] for s in searches) for key in ("trials", "seconds"))
-        best = milliseconds(1e3 * peer["best"][-1][1])
-        rows.append(f"| {peer['task']} | {best} | {peer['trials']} | {peer['seconds']:.0f} | {own} | {trials} | {seconds:.1f} |")
+        rows.append(f"| {peer['task']} | {theirs} | {milliseconds(best_ms(searches))} | {trials} | {seconds:.1f} |")
     return rows
 
 
