@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "tune/search/decision_effects.h"
 #include "tune/search/moves.h"
 #include "tune/search/search_strategy.h"
 
@@ -23,11 +24,11 @@ class EvolutionarySearch : public SearchStrategy {
       evolve(stream);
       draw_points(stream, static_cast<int>(n));
     }
+    const bool alone = generation_ <= options_.effects_alone;
+    const size_t by_effects = alone ? n : static_cast<size_t>(options_.by_effects * static_cast<double>(n) + 0.5);
     std::vector<const Candidate*> batch;
-    if (generation_ > 1) {
-      const auto part = [&](double share) { return static_cast<size_t>(share * static_cast<double>(n) + 0.5); };
-      take_best(ranked_by_prediction(pool_), batch, part(options_.by_prediction));
-      take_best(ranked(bench_, neighbours_), batch, batch.size() + part(options_.descent));
+    for (const Candidate* candidate : effects_.choose(measured_, pool_, by_effects)) take(candidate, batch);
+    if (!alone) {
       const auto n_random =
           static_cast<size_t>(std::floor(options_.random_share * static_cast<double>(n) + stream.uniform()));
       for (size_t i = 0; i < n_random && batch.size() < n && !drawn_now_.empty(); ++i) {
@@ -35,8 +36,8 @@ class EvolutionarySearch : public SearchStrategy {
         std::erase(drawn_now_, chosen);
         take(chosen, batch);
       }
-      forget_known();
     }
+    forget_known();
     take_best(ranked(bench_, pool_), batch, n);
     drawn_now_.clear();
     if (pool_.size() > 2 * options_.pool) shrink_pool();
@@ -146,6 +147,7 @@ class EvolutionarySearch : public SearchStrategy {
         kept.push_back(candidate);
       } else {
         met_.erase(candidate->number);
+        effects_.forget(candidate);
         bench_.forget(candidate);
       }
     }
@@ -165,12 +167,6 @@ class EvolutionarySearch : public SearchStrategy {
     forget_known();
   }
 
-  // By what is known without having measured.
-  static std::vector<const Candidate*> ranked_by_prediction(std::vector<const Candidate*> candidates) {
-    std::ranges::stable_sort(candidates, {}, [](const Candidate* c) { return c->features.predicted_seconds; });
-    return candidates;
-  }
-
   void forget_known() {
     const auto known = [&](const Candidate* c) { return known_.contains(c->number); };
     std::erase_if(pool_, known);
@@ -179,6 +175,7 @@ class EvolutionarySearch : public SearchStrategy {
 
   Workbench& bench_;
   EvolutionOptions options_;
+  DecisionEffects effects_;
   int64_t generation_ = 0;
   std::vector<const Candidate*> pool_;        // made, neither proposed nor observed
   std::vector<const Candidate*> neighbours_;  // of best_, as far as they are in the pool

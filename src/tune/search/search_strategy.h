@@ -87,16 +87,17 @@ struct EvolutionOptions {
   int generations = 2;         // of mutation and crossover between two batches
   int elites = 8;              // best measured, which every population starts from
   double crossover = 0.25;     // share of children with two parents
-  double by_prediction = 0.5;  // of a batch: the best by the prediction that candidates come with, nothing learned
-  double descent = 0.25;       // of a batch: one decision away from the best measured
+  double by_effects = 0.875;   // of a batch: by what decisions do beyond the prediction (decision_effects.h);
+  int effects_alone = 2;       // so many batches are that and nothing else: a model learned from fewer errs
   double random_share = 0.05;  // of a batch: drawn whatever is predicted
   size_t pool = 512;  // made and not measured: of more than twice as many, the worst by prediction are forgotten
 };
-/// The default, made for few trials. First: random points, of which the best by prediction are proposed. Then each
-/// batch is one part the best by the prediction alone, since what is learned from few trials errs; one part neighbours
-/// of the best measured (one decision changed: coordinate descent); and the rest is what the cost model likes best of
-/// all that was made, by evolution of the best measured too (mutation: one decision is changed or drawn again;
-/// crossover: decisions by rule of either parent; selection by predicted time), and a few at random.
+/// The default, made for few trials. First: random points, all of them predicted. Most of each batch is what may be
+/// the fastest by the prediction and by what decisions did to the candidates measured so far, and diverse; the rest is
+/// what the cost model likes best, and a few at random. What they are chosen from grows by neighbours of the best
+/// measured (one decision changed: coordinate descent), by random points and by evolution of the best measured
+/// (mutation: one decision is changed or drawn again; crossover: decisions by rule of either parent; selection by
+/// predicted time).
 std::unique_ptr<SearchStrategy> make_evolutionary_search(Workbench& bench, const EvolutionOptions& options = {});
 
 struct PopulationOptions {

@@ -119,18 +119,18 @@ TEST(RandomSearch, ProposesEveryProgramOnce) {
   EXPECT_EQ(std::set<std::string>(all.traces.begin(), all.traces.end()).size(), toy_programs());
 }
 
-TEST(EvolutionarySearch, TheFirstBatchIsTheBestPredicted) {
+TEST(EvolutionarySearch, TheFirstBatchBeginsWithTheBestPredicted) {
   Toy toy;
   const auto search = make_evolutionary_search(toy.bench, {.seed = 1, .random_points = 100});
   const auto batch = search->propose(5);
   ASSERT_EQ(batch.size(), 5u);
-  const std::vector<double> predicted = toy.bench.predict(batch);
-  EXPECT_TRUE(std::is_sorted(predicted.begin(), predicted.end()));
+  const double best = toy.bench.predict(batch).front();
   for (size_t i = 0; i < toy.bench.size(); ++i) {
     const Candidate* c = &toy.bench.candidate(static_cast<int64_t>(i));
-    if (std::find(batch.begin(), batch.end(), c) != batch.end()) continue;
-    EXPECT_GE(toy.bench.predict(std::span(&c, 1)).front(), predicted.back());
+    EXPECT_GE(toy.bench.predict(std::span(&c, 1)).front(), best);
   }
+  // The rest differs from it, as long as that does not cost more than a prediction may miss.
+  for (const double predicted : toy.bench.predict(batch)) EXPECT_LE(predicted, 2 * best);
 }
 
 TEST(EvolutionarySearch, FindsTheBestSoonerThanChance) {
