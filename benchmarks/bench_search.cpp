@@ -22,6 +22,7 @@
 #include "measure/object_cache.h"
 #include "search/figures.h"
 #include "search/measured_rows.h"
+#include "search/replayed.h"
 #include "search/run.h"
 #include "search/side_by_side.h"
 #include "tune/space/space.h"
@@ -132,6 +133,23 @@ Result<double> peak_gflops(const Target& target, int threads) {
   return timed.peak_gflops().median;
 }
 
+int replay_strategies(const std::vector<const SearchTask*>& tasks, const SearchRun& run, int seeds,
+                      const std::string& out) {
+  Report report("strategies");
+  const auto left_out = add_replayed(report, tasks, run, {.seeds = seeds});
+  if (!left_out) {
+    fmt::print(stderr, "{}\n", left_out.error().to_string());
+    return 1;
+  }
+  fmt::print("{}", report.table());
+  for (const std::string& line : *left_out) fmt::print("{}\n", line);
+  if (const auto written = report.write(out); !written) {
+    fmt::print(stderr, "{}\n", written.error().to_string());
+    return 1;
+  }
+  return report.all_hold() ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -140,7 +158,8 @@ int main(int argc, char** argv) {
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
   double budget_s = 0;
-  bool list = false, measure_nothing = false, training = false, side_by_side = false, one_by_one = false;
+  bool list = false, measure_nothing = false, training = false, side_by_side = false, one_by_one = false,
+       replay = false;
   CLI::App app(
       "Ways to search compared: best so far against trials and seconds. Exits with 1 if a figure misses its bound.");
   app.add_option("--tasks", only, "only tasks whose name contains one of these, separated by commas");
@@ -162,6 +181,9 @@ int main(int argc, char** argv) {
   app.add_flag("--training", training, "the tasks that the correction of the prediction is trained on");
   app.add_flag("--side-by-side", side_by_side,
                "search no further: time what all modes found next to each other, and take the figures from that");
+  app.add_flag(
+      "--replay", replay,
+      "search no further: all strategies on the times that searches of the space \"rules\" measured, looked up");
   app.add_flag("--report", measure_nothing, "measure nothing: the figures of what is there");
   app.add_flag("--list", list, "print the tasks, one line of JSON each");
   CLI11_PARSE(app, argc, argv);
@@ -200,6 +222,7 @@ int main(int argc, char** argv) {
       run.target, (default_cache_folder() / ("atoms-" + run.target.fingerprint().hex().substr(0, 16))).string());
   if (!table) return fail_with(table.error());
   run.atoms = &*table;
+  if (replay) return replay_strategies(tasks, run, seeds, out);
   if (!measure_nothing) {
     LocalMeasurerOptions measuring;
     measuring.target = run.target;

@@ -64,12 +64,24 @@ Curve read_curve(const std::vector<Record>& records, bool with_default) {
     if (record.half_width <= 0.02) ++curve.tight;
     // As the search sees it: the fastest batch where the median is not tight.
     const double seconds = usual_seconds(record.median_s, record.min_s, record.half_width);
+    curve.tried.push_back({curve.trials, last, seconds, record.trace});
     if (seconds >= best) continue;
     best = seconds;
     curve.improvements.push_back({curve.trials, last, seconds});
     curve.traces.push_back(record.trace);
   }
   return curve;
+}
+
+void visit_fastest(const std::vector<Tried>& tried, size_t most,
+                   const std::function<void(size_t, const std::vector<size_t>&)>& visit) {
+  std::vector<size_t> fastest;
+  for (size_t i = 0; i < tried.size(); ++i) {
+    const auto slower = [&](size_t other) { return tried[other].own_s > tried[i].own_s; };
+    fastest.insert(std::ranges::find_if(fastest, slower), i);
+    if (fastest.size() > most) fastest.pop_back();
+    visit(i, fastest);
+  }
 }
 
 std::filesystem::path records_file(const std::filesystem::path& folder, const std::string& mode, uint64_t seed) {

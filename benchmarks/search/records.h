@@ -2,6 +2,7 @@
 // What the records of a mode say: its best-so-far against trials and seconds.
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,14 @@ struct CurvePoint {
   int64_t trial = 0;   // from 1
   double seconds = 0;  // since the search began; what was known before an interruption is not counted twice
   double best_s = 0;   // of one call
+};
+
+/// A candidate whose time was measured to the end.
+struct Tried {
+  int64_t trial = 0;
+  double seconds = 0;  // as in CurvePoint
+  double own_s = 0;    // of one call, as its search saw it
+  std::string trace;
 };
 
 /// One search of one task.
@@ -34,7 +43,13 @@ struct Curve {
   int64_t trials_to(double target_s) const;
   double seconds_to(double target_s) const;
   std::vector<std::string> traces;  // of each improvement
+  std::vector<Tried> tried;         // in the order of trials
 };
+
+/// The `most` candidates that the search measured fastest, as they were after each of `tried` (places in it, fastest
+/// first): `visit(i, places)`.
+void visit_fastest(const std::vector<Tried>& tried, size_t most,
+                   const std::function<void(size_t, const std::vector<size_t>&)>& visit);
 
 /// Trials: the default where the mode begins with it, and what the search proposed; times again and checks are none.
 Curve read_curve(const std::vector<Record>& records, bool with_default);

@@ -16,6 +16,7 @@
 #include "search/learning.h"
 #include "search/rank_tests.h"
 #include "search/ranking.h"
+#include "search/replayed.h"
 #include "search/side_by_side.h"
 #include "tune/named_cost_models.h"
 
@@ -55,19 +56,42 @@ TEST(SearchRecords, ACurveGoesOnAfterAnInterruption) {
   EXPECT_TRUE(std::isinf(read_curve({}, true).best_after(10)));
 }
 
-TEST(SideBySide, TimesReplaceThoseThatASearchWentBy) {
+TEST(SideBySide, TheFastestOfThreeContendersIsWhatATuningHandsOut) {
   Curve curve;
-  curve.improvements = {{1, 0.1, 5}, {4, 0.2, 4}, {9, 0.3, 3}};
-  curve.traces = {"a", "b", "c"};
+  curve.tried = {{1, 0.1, 5, "a"}, {4, 0.2, 4, "b"}, {6, 0.25, 6, "c"}, {9, 0.3, 3, "d"}, {12, 0.4, 2, "e"}};
+  curve.improvements = {{1, 0.1, 5}, {4, 0.2, 4}, {9, 0.3, 3}, {12, 0.4, 2}};
+  curve.traces = {"a", "b", "d", "e"};
   curve.trials = 16;
-  // b seemed faster than a, and is not; c keeps its own time.
-  const Curve again = with_times(curve, {{"a", 4.5}, {"b", 4.6}});
-  ASSERT_EQ(again.improvements.size(), 2u);
-  EXPECT_EQ(again.best_after(8), 4.5);
-  EXPECT_EQ(again.best_trace_after(8), "a");
-  EXPECT_EQ(again.best_after(9), 3);
+  // b seemed faster than a, and is not; e is believed, though it is slow; d has no other time than its own.
+  const Curve again = with_times(curve, {{"a", 4.5}, {"b", 4.6}, {"c", 1}, {"e", 7}});
+  EXPECT_EQ(again.best_after(1), 4.5);
+  EXPECT_EQ(again.best_after(4), 4.5);
+  EXPECT_EQ(again.best_trace_after(4), "a");
+  EXPECT_EQ(again.best_after(8), 1);  // c is one of three
+  EXPECT_EQ(again.best_after(9), 3);  // and now it is none: d, b, a
+  EXPECT_EQ(again.best_after(12), 3);
+  EXPECT_EQ(again.best_trace_after(12), "d");
   EXPECT_EQ(again.trials, 16);
   EXPECT_EQ(with_times(curve, {}).best_after(4), 4);
+}
+
+TEST(Replayed, SearchesAreBroughtToOneScale) {
+  const MeasuredBySearch large = {{"a", {1.0}}, {"b", {2.0}}, {"c", {3.0}}, {"d", {4.0}}, {"e", {9.0, true}}};
+  // At half the pace; it knows f, and saw e to the end.
+  const MeasuredBySearch slow = {{"a", {2.0}}, {"b", {4.0}}, {"c", {6.2}}, {"e", {12.0}}, {"f", {5.0}}};
+  const MeasuredBySearch apart = {{"a", {7.0}}, {"g", {1.0}}};  // too little in common
+  const auto seconds = on_one_scale({slow, large, apart});
+  EXPECT_DOUBLE_EQ(seconds.at("a"), 2.0);  // the first of the largest is the scale
+  EXPECT_NEAR(seconds.at("b"), 4.0, 1e-9);
+  EXPECT_NEAR(seconds.at("d"), 8.0, 0.1);
+  EXPECT_NEAR(seconds.at("e"), 12.0, 1e-9);  // what was given up says less
+  EXPECT_NEAR(seconds.at("f"), 5.0, 1e-9);
+  EXPECT_FALSE(seconds.contains("g"));
+  // Measured once alone, and faster than all that was measured twice: luck.
+  const auto lucky = on_one_scale(
+      {{{"a", {1.0}}, {"b", {2.0}}, {"c", {3.0}}, {"x", {0.1}}}, {{"a", {1.0}}, {"b", {2.0}}, {"c", {3.0}}}});
+  EXPECT_NEAR(lucky.at("x"), 1.0, 0.05);
+  EXPECT_TRUE(on_one_scale({{}}).empty());
 }
 
 TEST(SearchFigures, StrategiesAreHeldAgainstRandomSearchOfTheirOwnSpace) {

@@ -35,8 +35,10 @@ std::vector<std::string> worth_timing(const std::vector<Curve>& curves) {
   for (const Curve& curve : curves) best = std::min(best, curve.best_after(INT64_MAX));
   std::set<std::string> traces;
   for (const Curve& curve : curves)
-    for (size_t i = 0; i < curve.improvements.size(); ++i)
-      if (curve.improvements[i].best_s <= kWorthTiming * best) traces.insert(curve.traces[i]);
+    visit_fastest(curve.tried, kConfirmed, [&](size_t, const std::vector<size_t>& fastest) {
+      for (const size_t i : fastest)
+        if (curve.tried[i].own_s <= kWorthTiming * best) traces.insert(curve.tried[i].trace);
+    });
   return {traces.begin(), traces.end()};
 }
 
@@ -89,15 +91,17 @@ Curve with_times(const Curve& curve, const SideBySide& times) {
   Curve result = curve;
   result.improvements.clear();
   result.traces.clear();
-  double best = INFINITY;
-  for (size_t i = 0; i < curve.improvements.size(); ++i) {
-    CurvePoint point = curve.improvements[i];
-    if (const auto known = times.find(curve.traces[i]); known != times.end()) point.best_s = known->second;
-    if (point.best_s >= best) continue;
-    best = point.best_s;
-    result.improvements.push_back(point);
-    result.traces.push_back(curve.traces[i]);
-  }
+  const auto seconds_of = [&](const Tried& tried) {
+    const auto known = times.find(tried.trace);
+    return known == times.end() ? tried.own_s : known->second;
+  };
+  visit_fastest(curve.tried, kConfirmed, [&](size_t last, const std::vector<size_t>& fastest) {
+    const size_t best = *std::ranges::min_element(fastest, {}, [&](size_t i) { return seconds_of(curve.tried[i]); });
+    const Tried& handed_out = curve.tried[best];
+    if (!result.traces.empty() && result.traces.back() == handed_out.trace) return;
+    result.improvements.push_back({curve.tried[last].trial, curve.tried[last].seconds, seconds_of(handed_out)});
+    result.traces.push_back(handed_out.trace);
+  });
   return result;
 }
 

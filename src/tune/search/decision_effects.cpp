@@ -96,6 +96,7 @@ double DecisionEffects::covariance(const Point& a, const Point& b) const {
   }
   const size_t all = a.choices.size() + b.choices.size() - common;
   double sum = square(options_.shift);
+  sum += square(options_.slope) * (a.expected - least_expected_) * (b.expected - least_expected_);
   if (all > 0) {
     sum += square(options_.decisions) * static_cast<double>(same) / static_cast<double>(all);
     sum += square(options_.combination) * std::exp(-static_cast<double>(all - same));
@@ -113,6 +114,9 @@ std::vector<const Candidate*> DecisionEffects::choose(std::span<const Observatio
 
   std::vector<const Point*> points, known;  // of the pool; what is known or counts as that
   for (const Candidate* candidate : pool) points.push_back(&point(candidate));
+  least_expected_ = std::numeric_limits<double>::infinity();
+  for (const Point* p : points) least_expected_ = std::min(least_expected_, p->expected);
+  for (const Observation& o : learned) least_expected_ = std::min(least_expected_, point(o.candidate).expected);
   std::vector<double> prior;
   for (const Point* p : points) prior.push_back(covariance(*p, *p));
   Posterior posterior(std::move(prior));

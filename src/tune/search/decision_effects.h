@@ -17,13 +17,15 @@ struct DecisionEffectsOptions {
   double combination = 0.05;   // of all decisions together; e times less alike with every decision that differs
   double features = 0.15;      // of what the cost model sees,
   double feature_length = 5;   // at this distance (all of feature_names(), Euclidean) e^-1/2 times as much alike
+  double slope = 0.30;         // of the prediction: differences that it sees are 1 ± 0.3 times as large
   double noise = 0.02;         // of one measurement
   double optimism = 2.5;       // deviations by which what is not known counts as faster than expected
   size_t most_measured = 256;  // learned from, the fastest
 };
 
 /// A Gaussian process over the candidates of one task: the logarithm of measured over predicted seconds is alike where
-/// programs share decisions or look alike to the cost model. Some hundred candidates of a dense space differ by a few
+/// programs share decisions or look alike to the cost model, and how much it grows with the prediction is learned, too: in
+/// some spaces what is predicted says little. Some hundred candidates of a dense space differ by a few
 /// percent, which the prediction does not tell apart: after a batch it is known which tiles, layouts or orders it
 /// misjudges, for all that share them.
 class DecisionEffects {
@@ -54,6 +56,7 @@ class DecisionEffects {
   double covariance(const Point& a, const Point& b) const;
 
   DecisionEffectsOptions options_;
+  double least_expected_ = 0;  // of all that is compared: slopes begin there
   std::unordered_map<int64_t, Point> known_;
 };
 
