@@ -143,6 +143,19 @@ def peer_rows(curves, peers):
     return rows
 
 
+def strategy_rows(entries):
+    """A row a strategy: how far off the best after 8, 16, 32 and 64 trials, and p over random search."""
+    rows = {}
+    for entry in entries:
+        if match := re.fullmatch(r"(\w+) after (\d+) trials: off the best, .*", entry["what"]):
+            rows.setdefault(match.group(1), {})[match.group(2)] = f"{entry['value']:.2f} %"
+        elif match := re.fullmatch(r"(\w+) over random after 8 to 64 trials: p by Wilcoxon", entry["what"]):
+            rows.setdefault(match.group(1), {})["p"] = number(entry)
+    columns = ["8", "16", "32", "64", "p"]
+    order = sorted(rows, key=lambda name: float(rows[name]["16"].split()[0]))
+    return [f"| `{name}` | " + " | ".join(rows[name].get(c, "-") for c in columns) + " |" for name in order]
+
+
 def replace_table(text, name, rows):
     """The page with the rows below the header of a table replaced."""
     pattern = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\|.*\n\|.*\n)(?:\|.*\n)*(<!-- end -->)")
@@ -167,6 +180,9 @@ def main():
         if (folder / f"{name}.json").exists():
             text = replace_table(text, name, plain_rows(json.loads((folder / f"{name}.json").read_text())))
     PAGE.write_text(text)
+    if (folder / "strategies.json").exists():
+        rows = strategy_rows(json.loads((folder / "strategies.json").read_text()))
+        SEARCH_PAGE.write_text(replace_table(SEARCH_PAGE.read_text(), "strategies", rows))
     if (folder / "search/curves.json").exists():
         curves = json.loads((folder / "search/curves.json").read_text())
         page = replace_table(SEARCH_PAGE.read_text(), "searches", search_rows(curves))

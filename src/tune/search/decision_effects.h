@@ -24,18 +24,18 @@ struct DecisionEffectsOptions {
 };
 
 /// A Gaussian process over the candidates of one task: the logarithm of measured over predicted seconds is alike where
-/// programs share decisions or look alike to the cost model, and how much it grows with the prediction is learned, too: in
-/// some spaces what is predicted says little. Some hundred candidates of a dense space differ by a few
-/// percent, which the prediction does not tell apart: after a batch it is known which tiles, layouts or orders it
-/// misjudges, for all that share them.
+/// programs share decisions or look alike to the cost model. How much of what is predicted holds in this space is
+/// learned, too. Some hundred candidates of a dense space differ by a few percent, which the prediction does not tell
+/// apart: after a batch it is known which tiles, layouts or orders it misjudges, for all that share them.
 class DecisionEffects {
  public:
   explicit DecisionEffects(const DecisionEffectsOptions& options = {}) : options_(options) {}
 
   /// n of `pool` (all, where there are fewer), one after the other: each time the one that may be the fastest, its
   /// expected time less `optimism` deviations. What was chosen counts as measured, with the time expected of it: what is
-  /// like it is uncertain no more, so that a batch is diverse. (Srinivas et al., Gaussian Process Optimization in the Bandit Setting, ICML 2010; batches:
-  /// Desautels et al., JMLR 2014, section 3.) Nothing measured: by the prediction, and diverse.
+  /// like it is uncertain no more, so that a batch is diverse. Nothing measured: by the prediction, and diverse.
+  /// (Srinivas et al., Gaussian Process Optimization in the Bandit Setting, ICML 2010; batches: Desautels et al., JMLR
+  /// 2014, section 3.)
   std::vector<const Candidate*> choose(std::span<const Observation> measured, std::span<const Candidate* const> pool,
                                        size_t n);
   /// What is kept of a candidate ends with it.

@@ -7,7 +7,9 @@ namespace {
 
 constexpr StrategyDef kStrategies[] = {
     {"evolutionary",
-     "the best predicted of many, descent from the best measured and evolution of the best: for few trials and many",
+     "what decisions did beyond the prediction chooses diverse batches, among neighbours and evolution of the best: "
+     "for few "
+     "trials and many",
      [](Workbench& bench, uint64_t seed) { return make_evolutionary_search(bench, {.seed = seed}); }},
     {"ansor", "Ansor's evolution, with its defaults",
      [](Workbench& bench, uint64_t seed) { return make_population_search(bench, ansor_evolution(seed)); }},
