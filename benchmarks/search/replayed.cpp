@@ -204,7 +204,7 @@ Result<std::vector<std::string>> add_replayed(Report& report, const std::vector<
                    wilcoxon_p(differences), "");
     }
     if (name == kRandom) continue;
-    const bool counts = own.size() >= 20 && (name == "evolutionary" || name == "annealing");
+    const bool counts = own.size() >= 20 && name == "evolutionary";  // AutoTVM's is held in its own space (figures.h)
     report.add(fmt::format("{} over random after {} to {} trials: p by Wilcoxon", name, kAfter[0],
                            kAfter[std::size(kAfter) - 1]),
                wilcoxon_p(whole), "", counts ? std::optional(at_most(0.05)) : std::nullopt);
