@@ -25,7 +25,8 @@ class EvolutionarySearch : public SearchStrategy {
       draw_points(stream, static_cast<int>(n));
     }
     const bool alone = generation_ <= options_.effects_alone;
-    const size_t by_effects = alone ? n : static_cast<size_t>(options_.by_effects * static_cast<double>(n) + 0.5);
+    const size_t by_effects =
+        alone ? n : static_cast<size_t>(std::lround(options_.by_effects * static_cast<double>(n)));
     std::vector<const Candidate*> batch;
     for (const Candidate* candidate : effects_.choose(measured_, pool_, by_effects)) take(candidate, batch);
     if (!alone) {
