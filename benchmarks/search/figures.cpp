@@ -144,7 +144,7 @@ class Figures {
   }
 
   void against(const std::string& mode, const std::string& base) {
-    std::map<const TaskCurves*, std::vector<double>> few;  // differences after 8 to 64 trials
+    std::map<const TaskCurves*, std::vector<double>> few;  // differences after each of kFewTrials
     for (const int64_t trials : {8, 16, 32, 64, 256}) {
       // As many trials as both have; a space that holds no more is used up.
       std::vector<double> differences, ratios;
@@ -153,7 +153,7 @@ class Figures {
         if (!own || !random || !hold(*own, trials) || !hold(*random, trials)) continue;
         differences.push_back(std::log(best_after(*own, trials)) - std::log(best_after(*random, trials)));
         ratios.push_back(std::exp(-differences.back()));
-        if (trials <= 64) few[&task].push_back(differences.back());
+        if (std::ranges::count(kFewTrials, trials) > 0) few[&task].push_back(differences.back());
       }
       if (differences.size() < 5) continue;
       const bool counts = differences.size() >= 20 && std::ranges::count(options_.three, mode) > 0 && trials == 256;
@@ -165,10 +165,11 @@ class Figures {
       report_.add(fmt::format("{} over {} after {} trials: p by signs", mode, base, trials), sign_test_p(differences),
                   "");
     }
-    // What is made for few trials is held to all of these, not to one number of them.
     std::vector<double> means;
     for (const auto& [task, differences] : few)
-      if (differences.size() == 4) means.push_back(std::accumulate(differences.begin(), differences.end(), 0.0) / 4);
+      if (differences.size() == std::size(kFewTrials))
+        means.push_back(std::accumulate(differences.begin(), differences.end(), 0.0) /
+                        static_cast<double>(std::size(kFewTrials)));
     if (means.size() < 5) return;
     const bool counts = means.size() >= 20 && mode == options_.fourth;
     report_.add(fmt::format("{} over {} after 8 to 64 trials: p by Wilcoxon", mode, base), wilcoxon_p(means), "",

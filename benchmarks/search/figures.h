@@ -20,6 +20,9 @@ struct TaskCurves {
   std::map<int64_t, double> peer_best_s;  // of TVM's MetaSchedule, by trials; empty: not run
 };
 
+/// What is made for few trials is compared with chance after each of these, and held to their mean.
+constexpr int64_t kFewTrials[] = {8, 16, 32, 64};
+
 struct FigureOptions {
   double peak_gflops = 0;  // of all threads; 0: not measured
   std::string fourth = "fourth";

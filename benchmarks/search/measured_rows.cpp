@@ -7,7 +7,6 @@
 #include <set>
 
 #include "database/sqlite_database.h"
-#include "measure/builder.h"
 #include "measure/timing.h"
 #include "tune/describe.h"
 
@@ -20,7 +19,7 @@ Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<const Se
   const DescribeFn describe = describe_by_lowering(target, run.threads, run.atoms);
   std::vector<MeasuredSearch> result;
   for (const SearchTask* task : tasks) {
-    const TaskKey key = make_task_key(task->program, run.target, run.threads, program_versions());
+    const TaskKey key = key_of(*task, run);
     std::set<std::string> seen;
     for (const SearchMode& mode : modes) {
       if (mode.space != "rules") continue;

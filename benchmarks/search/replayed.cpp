@@ -11,8 +11,8 @@
 
 #include "database/sqlite_database.h"
 #include "harness/statistics.h"
-#include "measure/builder.h"
 #include "measure/timing.h"
+#include "search/figures.h"
 #include "search/rank_tests.h"
 #include "tune/describe.h"
 #include "tune/named_cost_models.h"
@@ -21,12 +21,10 @@
 namespace fettle::bench {
 namespace {
 
-constexpr int64_t kAfter[] = {8, 16, 32, 64};
+constexpr int64_t kMostTrials = *std::ranges::max_element(kFewTrials);
 constexpr size_t kLeastCommon = 3;
 constexpr int64_t kAsked = 10;  // programs for each trial, whether or not they were measured
 constexpr std::string_view kRandom = "random";
-
-double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 /// A task with what is known of it.
 struct Known {
@@ -35,8 +33,8 @@ struct Known {
   double best_s = 0;
 };
 
-/// log(best so far / best of all) after each of kAfter.
-using Losses = std::array<double, std::size(kAfter)>;
+/// log(best so far / best of all) after each of kFewTrials.
+using Losses = std::array<double, std::size(kFewTrials)>;
 
 class Replayer {
  public:
@@ -76,19 +74,18 @@ class Replayer {
         best = std::min(best, found->second);
         ++trials;
         for (size_t i = 0; i < losses.size(); ++i)
-          if (trials <= kAfter[i]) losses[i] = std::log(best / known.best_s);
+          if (trials <= kFewTrials[i]) losses[i] = std::log(best / known.best_s);
       }
       strategy->observe(observed);
       return learner.learn(observed);
     };
     if (first) FETTLE_TRY_VOID(note({first}));
-    while (trials < kAfter[std::size(kAfter) - 1] && asked < kAsked * kAfter[std::size(kAfter) - 1]) {
+    while (trials < kMostTrials && asked < kAsked * kMostTrials) {
       const std::vector<const Candidate*> batch = strategy->propose(options_.batch);
       if (batch.empty()) break;
       asked += static_cast<int64_t>(batch.size());
       FETTLE_TRY_VOID(note(batch));
     }
-    // A space that ends early stays at its best.
     for (double& loss : losses) loss = std::min(loss, std::log(kMost));
     return losses;
   }
@@ -117,7 +114,7 @@ std::map<std::string, double> on_one_scale(const std::vector<MeasuredBySearch>& 
         ratios.push_back(other->second.seconds / measured.seconds);
       }
       if (ratios.size() < kLeastCommon) continue;
-      scale = median(std::move(ratios));
+      scale = quantile(std::move(ratios), 0.5);
     }
     for (const auto& [trace, measured] : search)
       (measured.raced_out ? given_up : whole)[trace].push_back(scale * measured.seconds);
@@ -126,7 +123,7 @@ std::map<std::string, double> on_one_scale(const std::vector<MeasuredBySearch>& 
   std::map<std::string, double> result;
   for (const auto& [trace, seconds] : given_up) result[trace] = std::ranges::min(seconds);
   for (const auto& [trace, seconds] : whole) {
-    result[trace] = median(seconds);
+    result[trace] = quantile(seconds, 0.5);
     if (seconds.size() > 1) twice.push_back(result[trace]);
   }
   if (twice.empty()) return result;
@@ -137,7 +134,7 @@ std::map<std::string, double> on_one_scale(const std::vector<MeasuredBySearch>& 
 }
 
 Result<std::map<std::string, double>> measured_space(const SearchTask& task, const SearchRun& run) {
-  const TaskKey key = make_task_key(task.program, run.target, run.threads, program_versions());
+  const TaskKey key = key_of(task, run);
   std::vector<MeasuredBySearch> searches;
   for (const auto& file : std::filesystem::directory_iterator(run.folder)) {
     const std::string name = file.path().filename().string();
@@ -165,7 +162,7 @@ Result<std::vector<std::string>> add_replayed(Report& report, const std::vector<
     Known one{.task = task};
     FETTLE_TRY(one.seconds, measured_space(*task, run));
     const double share = one.seconds.empty() ? 0 : replayer.known_share(one);
-    if (share < options.least_known || one.seconds.size() < static_cast<size_t>(kAfter[0])) {
+    if (share < options.least_known || one.seconds.size() < static_cast<size_t>(kFewTrials[0])) {
       left_out.push_back(fmt::format("{}: left out, {:.0f} % of its points and {} programs were measured", task->name,
                                      100 * share, one.seconds.size()));
       continue;
@@ -188,25 +185,24 @@ Result<std::vector<std::string>> add_replayed(Report& report, const std::vector<
     }
   const std::vector<Losses>& random = losses.at(kRandom);
   for (const auto& [name, own] : losses) {
-    std::vector<double> whole(own.size(), 0.0);  // differences, mean over all of kAfter
-    for (size_t i = 0; i < std::size(kAfter); ++i) {
+    std::vector<double> whole(own.size(), 0.0);  // differences, mean over all of kFewTrials
+    for (size_t i = 0; i < std::size(kFewTrials); ++i) {
       double off = 0;
       std::vector<double> differences;
       for (size_t t = 0; t < own.size(); ++t) {
         off += own[t][i] / static_cast<double>(own.size());
         differences.push_back(own[t][i] - random[t][i]);
-        whole[t] += differences.back() / static_cast<double>(std::size(kAfter));
+        whole[t] += differences.back() / static_cast<double>(std::size(kFewTrials));
       }
-      report.add(fmt::format("{} after {} trials: off the best, mean of {} tasks", name, kAfter[i], own.size()),
+      report.add(fmt::format("{} after {} trials: off the best, mean of {} tasks", name, kFewTrials[i], own.size()),
                  100 * std::expm1(off), "%");
       if (name != kRandom)
-        report.add(fmt::format("{} over random after {} trials: p by Wilcoxon", name, kAfter[i]),
+        report.add(fmt::format("{} over random after {} trials: p by Wilcoxon", name, kFewTrials[i]),
                    wilcoxon_p(differences), "");
     }
     if (name == kRandom) continue;
     const bool counts = own.size() >= 20 && name == "evolutionary";  // AutoTVM's is held in its own space (figures.h)
-    report.add(fmt::format("{} over random after {} to {} trials: p by Wilcoxon", name, kAfter[0],
-                           kAfter[std::size(kAfter) - 1]),
+    report.add(fmt::format("{} over random after {} to {} trials: p by Wilcoxon", name, kFewTrials[0], kMostTrials),
                wilcoxon_p(whole), "", counts ? std::optional(at_most(0.05)) : std::nullopt);
   }
   return left_out;

@@ -18,10 +18,6 @@ Result<std::unique_ptr<Database>> open(const SearchMode& mode, uint64_t seed, co
   return open_sqlite_database(records_file(run.folder, mode.name, seed));
 }
 
-TaskKey key_of(const SearchTask& task, const SearchRun& run) {
-  return make_task_key(task.program, run.target, run.threads, program_versions());
-}
-
 Result<Curve> curve_in(Database& database, const SearchTask& task, const SearchMode& mode, const SearchRun& run) {
   const TaskKey key = key_of(task, run);
   FETTLE_TRY(const std::vector<Record> records, database.records(key));
@@ -32,6 +28,10 @@ Result<Curve> curve_in(Database& database, const SearchTask& task, const SearchM
 }
 
 }  // namespace
+
+TaskKey key_of(const SearchTask& task, const SearchRun& run) {
+  return make_task_key(task.program, run.target, run.threads, program_versions());
+}
 
 Result<Curve> known_curve(const SearchTask& task, const SearchMode& mode, uint64_t seed, const SearchRun& run) {
   if (!std::filesystem::exists(records_file(run.folder, mode.name, seed))) return Curve{};

@@ -22,6 +22,9 @@ struct SearchRun {
   const std::atomic<bool>* stop = nullptr;
 };
 
+/// What the records of a task are found by.
+TaskKey key_of(const SearchTask& task, const SearchRun& run);
+
 /// Searches on to `trials` trials, measuring what the records do not know, and keeps each result at once; a search that
 /// knows no more ends earlier, and is not asked again. Errors: those of tune_task and of databases.
 Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed, int64_t trials, const SearchRun& run,

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "database/sqlite_database.h"
-#include "measure/builder.h"
 #include "tune/space/space.h"
 #include "tune/task_tuner.h"
 
@@ -13,10 +12,6 @@ namespace fettle::bench {
 namespace {
 
 constexpr int kRounds = 20;
-
-TaskKey key_of(const SearchTask& task, const SearchRun& run) {
-  return make_task_key(task.program, run.target, run.threads, program_versions());
-}
 
 Result<std::unique_ptr<Database>> open(const SearchRun& run) {
   return open_sqlite_database(run.folder / "side-by-side.db");

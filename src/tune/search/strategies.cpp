@@ -8,8 +8,7 @@ namespace {
 constexpr StrategyDef kStrategies[] = {
     {"evolutionary",
      "what decisions did beyond the prediction chooses diverse batches, among neighbours and evolution of the best: "
-     "for few "
-     "trials and many",
+     "for few trials and many",
      [](Workbench& bench, uint64_t seed) { return make_evolutionary_search(bench, {.seed = seed}); }},
     {"ansor", "Ansor's evolution, with its defaults",
      [](Workbench& bench, uint64_t seed) { return make_population_search(bench, ansor_evolution(seed)); }},
