@@ -397,9 +397,9 @@ class SqliteDatabase : public Database {
 
 Result<Connection> open_checked(const std::filesystem::path& path, const SqliteOptions& options) {
   std::error_code error;
-  const bool is_file = std::filesystem::is_regular_file(path, error);
-  if (!is_file && std::filesystem::exists(path, error))
-    return fail(ErrorCode::E501, "it is no regular file", path.string());
+  const std::filesystem::file_status file = std::filesystem::status(path, error);
+  const bool is_file = std::filesystem::is_regular_file(file);
+  if (!is_file && std::filesystem::exists(file)) return fail(ErrorCode::E501, "it is no regular file", path.string());
   const std::uintmax_t size_bytes = is_file ? std::filesystem::file_size(path, error) : 0;
   if (options.read_only && !is_file) return fail(ErrorCode::E501, "there is no such file", path.string());
 
@@ -407,9 +407,12 @@ Result<Connection> open_checked(const std::filesystem::path& path, const SqliteO
       Connection connection,
       Connection::open(path.string(), options.read_only ? Connection::Mode::kReadOnly : Connection::Mode::kReadWrite,
                        options.busy_timeout_ms));
+  // All three of one state: another process may be making the file just now.
+  FETTLE_TRY_VOID(connection.execute("BEGIN"));
   FETTLE_TRY(const int64_t tables, connection.integer("SELECT count(*) FROM sqlite_master"));
   FETTLE_TRY(const int64_t application, connection.integer("PRAGMA application_id"));
   FETTLE_TRY(const int64_t version, connection.integer("PRAGMA user_version"));
+  FETTLE_TRY_VOID(connection.execute("COMMIT"));
   const bool empty = tables == 0 && application == 0 && version == 0;
   if (!(empty && !options.read_only) && application != sqlite::kApplicationId)
     return fail(ErrorCode::E503, "it is not a database of Fettle", path.string());

@@ -136,6 +136,20 @@ TEST(Sqlite, TwoProcessesAddAtOnce) {
   EXPECT_EQ(count(**db), 50);
 }
 
+TEST(Sqlite, TwoProcessesMakeTheFileAtOnce) {
+  TempFolder folder;
+  for (int i = 0; i < 200; ++i) {
+    const auto path = folder.path / fmt::format("{}.db", i);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(open_sqlite_database(path) ? 0 : 1);
+    const auto ours = open_sqlite_database(path);
+    EXPECT_TRUE(ours) << ours.error().to_string();
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
+}
+
 TEST(Sqlite, LockedByAnother) {
   TempFolder folder;
   const auto path = folder.path / "r.db";
