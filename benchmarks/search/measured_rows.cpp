@@ -7,8 +7,8 @@
 #include <set>
 
 #include "database/sqlite_database.h"
-#include "measure/timing.h"
 #include "tune/describe.h"
+#include "tune/task_tuner.h"
 
 namespace fettle::bench {
 
@@ -41,7 +41,7 @@ Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<const Se
           if (!described) continue;
           measured.features.push_back(std::move(described->features.values));
           measured.predicted_s.push_back(described->features.predicted_seconds);
-          measured.seconds.push_back(usual_seconds(record.median_s, record.min_s, record.half_width));
+          measured.seconds.push_back(usual_seconds(record));
           measured.decisions.emplace_back(record.decisions.begin(), record.decisions.end());
         }
         if (!measured.seconds.empty()) result.push_back(std::move(measured));

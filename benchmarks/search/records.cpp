@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "measure/timing.h"
+#include "tune/task_tuner.h"
 
 namespace fettle::bench {
 
@@ -63,7 +63,7 @@ Curve read_curve(const std::vector<Record>& records, bool with_default) {
     }
     if (record.half_width <= 0.02) ++curve.tight;
     // As the search sees it: the fastest batch where the median is not tight.
-    const double seconds = usual_seconds(record.median_s, record.min_s, record.half_width);
+    const double seconds = usual_seconds(record);
     curve.tried.push_back({curve.trials, last, seconds, record.trace});
     if (seconds >= best) continue;
     best = seconds;

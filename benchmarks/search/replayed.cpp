@@ -11,7 +11,6 @@
 
 #include "database/sqlite_database.h"
 #include "harness/statistics.h"
-#include "measure/timing.h"
 #include "search/figures.h"
 #include "search/rank_tests.h"
 #include "tune/describe.h"
@@ -145,9 +144,7 @@ Result<std::map<std::string, double>> measured_space(const SearchTask& task, con
     MeasuredBySearch& search = searches.emplace_back();
     for (const Record& record : records)
       if (record.ok() && record.generation >= 0)
-        search.try_emplace(
-            record.trace,
-            MeasuredProgram{usual_seconds(record.median_s, record.min_s, record.half_width), record.raced_out});
+        search.try_emplace(record.trace, MeasuredProgram{usual_seconds(record), record.raced_out});
     if (search.empty()) searches.pop_back();
   }
   return searches.empty() ? std::map<std::string, double>{} : on_one_scale(searches);

@@ -10,7 +10,7 @@
 #include "driver/bench.h"
 #include "driver/kernels.h"
 #include "ir/text.h"
-#include "measure/timing.h"
+#include "tune/task_tuner.h"
 
 namespace fettle {
 namespace {
@@ -18,10 +18,6 @@ namespace {
 /// Points of the curve, at most.
 constexpr size_t kMaxPoints = 2000;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-double seconds_of(const Record& record) {
-  return record.ok() ? usual_seconds(record.median_s, record.min_s, record.half_width) : kInfinity;
-}
 
 /// What is known of one task while the records go by.
 class TaskHistory {
@@ -35,7 +31,7 @@ class TaskHistory {
     if (known.confirmed && record.generation != kConfirmationGeneration && record.ok()) return;
     if (record.raced_out && !first && !known.raced_out) return;
     if (known.seconds > 0 && known.seconds == best_s_) best_s_ = 0;  // it may become worse
-    known = {seconds_of(record), record.raced_out, record.generation == kConfirmationGeneration};
+    known = {usual_seconds(record), record.raced_out, record.generation == kConfirmationGeneration};
     if (best_s_ == 0)
       find_best();
     else if (!known.raced_out && known.seconds < best_s_)

@@ -31,13 +31,13 @@ double peak_flops(const TuneSession& session) {
   return costs.hz * costs.fma_per_cycle * 2 * session.target->vector_lanes(4);
 }
 
-double seconds_of(const Record& r) { return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity; }
-
 }  // namespace
 
 double usual_seconds(const MeasureResult& r) {
   return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity;
 }
+
+double usual_seconds(const Record& r) { return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity; }
 
 Result<> Learner::learn(std::span<const Observation> observations) {
   for (const Observation& o : observations) {
@@ -93,10 +93,10 @@ Result<> TaskTuner::read_records() {
       known.checked = true;
       known.wrong = known.wrong || !record.ok();
     } else if (record.generation == kConfirmationGeneration) {
-      known.confirmed_s.push_back(seconds_of(record));
+      known.confirmed_s.push_back(usual_seconds(record));
       known.checked = known.checked || record.checked;
     } else if (known.seconds == 0) {
-      known.seconds = seconds_of(record);
+      known.seconds = usual_seconds(record);
       known.raced_out = record.raced_out;
       known.checked = known.checked || record.checked;
       known.decisions = DecisionMap(record.decisions.begin(), record.decisions.end());

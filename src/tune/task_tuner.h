@@ -73,6 +73,7 @@ class PhaseTimer {
 
 /// What a search goes by (timing.h); infinity for what failed.
 double usual_seconds(const MeasureResult& result);
+double usual_seconds(const Record& record);
 /// Of the candidate itself, not of the harness or of the clock.
 inline bool is_outcome(ErrorCode error) { return error != ErrorCode::E406 && error != ErrorCode::E407; }
 

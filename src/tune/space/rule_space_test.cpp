@@ -184,7 +184,18 @@ TEST(DefaultSchedule, OfAttentionTakesItsRowsThroughTheSoftmaxAtOnce) {
             loops_around(s->func(), find_block(s->func()->body, "P")).front());
 }
 
-// Passes over a short row of sums are unrolled; exponentials keep their loops.
+// Two rows at once, of an odd number: the last one goes alone.
+TEST(DefaultSchedule, TakesOddRowsTogether) {
+  for (const Func& func : {testing::softmax_workload(97, 40), testing::softmax_workload(51, 300),
+                           testing::layer_norm_workload(51, 300), testing::layer_norm_workload(97, 24)}) {
+    const auto s = default_schedule(func, avx512(), 2);
+    ASSERT_OK(s);
+    EXPECT_NE(to_text(s->trace()).find("# row_fusion/Y/rows: [1]"), std::string::npos);
+    expect_same(func, *s);
+  }
+}
+
+// Passes over one short row of sums are unrolled; several rows, and exponentials, keep their loops.
 TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
   const auto unrolls = [](const Func& func) {
     const auto s = default_schedule(func, avx512(), 1);
@@ -194,7 +205,8 @@ TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
         std::ranges::find_if(decisions, [](const auto& decision) { return decision.first.ends_with("/unroll_rows"); });
     return found == decisions.end() ? int64_t{-1} : found->second.front();
   };
-  EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 768)), 1);
+  EXPECT_EQ(unrolls(testing::layer_norm_workload(1, 768)), 1);
+  EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 768)), 0);
   EXPECT_EQ(unrolls(testing::softmax_workload(128, 768)), 0);
   EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 4096)), -1);  // not offered
 }
@@ -220,7 +232,7 @@ TEST(DefaultSchedule, TakesRowsTogether) {
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "runs"), -1);
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 2, "runs"), 4);
   EXPECT_EQ(decided(testing::layer_norm_workload(1, 768), 2, "rows"), -1);
-  EXPECT_EQ(decided(testing::softmax_workload(1536, 128), 2, "rows"), 4);
+  EXPECT_EQ(decided(testing::softmax_workload(1536, 128), 2, "rows"), 2);
   EXPECT_EQ(decided(testing::softmax_workload(1536, 128), 2, "runs"), 16);
   EXPECT_EQ(decided(testing::softmax_workload(40, 6625), 2, "rows"), 1);
   EXPECT_EQ(decided(testing::softmax_workload(40, 6625), 2, "runs"), 4);  // 16 are 14, of which one is short

@@ -25,6 +25,9 @@ constexpr int64_t kMostUnrolled = 16;
 /// A row of up to this many vectors stays in registers from block to block.
 constexpr int64_t kMostKept = 8;
 
+/// The same of all the rows that are worked on at once, where these are unrolled as a whole.
+constexpr int64_t kMostOfRows = 128;
+
 /// Less than so many elements are not worth a fork.
 constexpr int64_t kWorthThreads = 32768;
 
@@ -72,8 +75,7 @@ Result<std::vector<OwnLoop>> own_loops(RuleContext& ctx, const Part& part, Block
 
 // What one block does with one row (or with the rows of one vector, or with several rows).
 // whole: all of the row unrolled.
-Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is_last, bool whole, bool several,
-                       bool interleaved) {
+Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is_last, bool whole, bool several) {
   Schedule& s = ctx.schedule;
   const std::string& name = part.name;
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
@@ -84,10 +86,11 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
   const int64_t lanes = ctx.lanes(dtype);
   s.set_address_prefix("row_fusion/" + name);
 
-  // Of several rows each has its sums worked out by itself, and all are written side by side.
-  std::optional<LoopRef> row;
+  // Of several rows each has its sums worked out by itself, and all are written side by side. They are unrolled, so that
+  // what one waits for is hidden behind the others.
+  std::optional<OwnLoop> row;
   if (const auto l = std::ranges::find_if(loops, &OwnLoop::row); l != loops.end()) {
-    row = l->loop;
+    row = *l;
     loops.erase(l);
   }
 
@@ -101,12 +104,12 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
   LoopRef lane;
   const bool few = vectors <= kMostUnrolled;
   const bool is_long = vector != loops.end() && vector->extent > lanes && !reduces && !few;
-  const bool innermost_rows = row && is_last && is_long && interleaved;
-  if (row && !innermost_rows) order.push_back(*row);
+  const bool innermost_rows = row && is_last && is_long;
   const auto add = [&](LoopRef loop, bool unroll_it) {
     order.push_back(loop);
     if (unroll_it) unrolled.push_back(loop);
   };
+  if (row && !innermost_rows) add(row->loop, true);
   Loops reduce;
   for (const OwnLoop& l : loops)
     if (l.reduce) {
@@ -130,7 +133,7 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
       FETTLE_TRY(const Loops parts,
                  split(s, {.loop = vector->loop, .factors = {kInfer, at_once, width}, .tail = Tail::kPartition}));
       add(parts[0], whole);
-      if (innermost_rows) add(*row, true);
+      if (innermost_rows) add(row->loop, true);
       add(parts[1], true);
       lane = parts[2];
     }
@@ -140,7 +143,8 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
   for (const LoopRef& loop : unrolled) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   if (vector != loops.end()) FETTLE_TRY_VOID(vectorize(s, {.loop = lane}));
   // Accumulators and short rows stay in registers.
-  if (!is_last && !row && vectors <= (reduces ? kMostUnrolled : kMostKept) && loops.size() <= 2)
+  const int64_t held = vectors * (row ? row->extent : 1);
+  if (!is_last && held <= (reduces ? kMostUnrolled : kMostKept) && loops.size() <= 2)
     FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
   if (reduces) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
   ctx.done.insert(name);
@@ -184,34 +188,42 @@ RowWork row_work(const Func& func, const RowGroup& group) {
   return work;
 }
 
+// Rows that are worked on at once where there are several: it hides what each waits for, and leaves enough registers.
+constexpr int64_t kUsualRows = 2;
+
+bool has_several_rows(const Func& func, const RowGroup& group) {
+  if (group.rows_are_contiguous || group.rows.empty()) return false;
+  return block_structure(func, *find_block(func->body, group.blocks.back()))->extents[group.rows.back()] >=
+         2 * kUsualRows;
+}
+
 // Whether the passes over a short row are unrolled: a loop of a dozen turns ends often, and each end is guessed wrong.
-// An exponential takes longer than that, and much code.
-Result<bool> unrolls_rows(RuleContext& ctx, const RowWork& work) {
+// Several rows at once wait less for that, and an exponential takes longer, and much code.
+Result<bool> unrolls_rows(RuleContext& ctx, const RowGroup& group, const RowWork& work) {
   constexpr int64_t kShortRow = 64;  // vectors
   const int64_t vectors = work.row / ctx.lanes(kF32);
   if (vectors <= kMostUnrolled || vectors > kShortRow) return false;
-  FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_rows", {0, 1}, work.has_calls ? 0 : 1));
+  FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_rows", {0, 1},
+                                         work.has_calls || has_several_rows(ctx.schedule.func(), group) ? 0 : 1));
   return whole != 0;
 }
 
 // Rows that are worked on at once. One row waits for its sums, from one pass to the next and at the end of each for its
-// lanes to be added up; two rows hide half of that, more of them where they are short. All of them stay in the
-// first-level cache.
-Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowWork& work) {
-  constexpr int64_t kFewVectors = 16;
-  if (group.rows_are_contiguous || group.rows.empty()) return 1;
+// lanes to be added up. All of them stay in the first-level cache. `whole`: each is unrolled.
+Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowWork& work, bool whole) {
   const Func& func = ctx.schedule.func();
+  if (!has_several_rows(func, group)) return 1;
   const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
   const int64_t rows = last->extents[group.rows.back()];
   const std::vector<CacheLevel>& caches = ctx.target->caches;
   const int64_t l1 = caches.empty() ? 32768 : caches.front().size_bytes;
   std::vector<int64_t> candidates = {1};
   size_t preferred = 0;
-  for (const int64_t n : {2, 4}) {
-    if (rows < 2 * n) break;
-    candidates.push_back(n);
+  for (const int64_t n : {kUsualRows, 2 * kUsualRows}) {
+    if (rows < 2 * n || (whole && n * work.row > kMostOfRows * ctx.lanes(kF32))) break;
     const int64_t bytes = n * work.row * (work.keeps_rows ? 2 : 1) * last->store.buffer->dtype.element_bytes();
-    if (4 * bytes <= 3 * l1 && (n == 2 || work.row <= kFewVectors * ctx.lanes(kF32))) preferred = candidates.size() - 1;
+    if (n == kUsualRows && 4 * bytes <= 3 * l1) preferred = candidates.size();
+    candidates.push_back(n);
   }
   if (candidates.size() == 1) return 1;
   return choose(ctx, "rows", candidates, preferred);
@@ -296,11 +308,10 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
   const int64_t lanes = ctx.lanes(single_store(*node)->buffer->dtype);
   FETTLE_TRY(const std::vector<Part> blocks, parts_of(ctx, *group));
   const RowWork work = row_work(s.func(), *group);
-  FETTLE_TRY(const bool whole, unrolls_rows(ctx, work));
-  FETTLE_TRY(const int64_t at_once, rows_at_once(ctx, *group, work));
+  FETTLE_TRY(const bool whole, unrolls_rows(ctx, *group, work));
+  FETTLE_TRY(const int64_t at_once, rows_at_once(ctx, *group, work, whole));
 
   Loops rows, order, together;
-  bool interleaved = false;  // rows that are worked on at once, in what is written last
   LoopRef side_by_side;
   bool has_side_by_side = false;
   for (size_t r = 0; r < group->rows.size(); ++r) {
@@ -311,22 +322,20 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
       const int64_t pieces = (extent + own - 1) / own;
       FETTLE_TRY(const int64_t runs, r == 0 ? runs_of(ctx, work, pieces) : Result<int64_t>(1));
       const int64_t per_run = (pieces + runs - 1) / runs;
-      SplitArgs args{.loop = loop};
-      if (runs > 1) args.factors.push_back(runs);
-      args.factors.push_back(per_run);
-      if (own > 1) args.factors.push_back(own);
-      if (args.factors.size() == 1) {
-        rows.push_back(loop);
-        continue;
-      }
-      if (runs * per_run * own != extent) args.tail = Tail::kGuard;
-      interleaved = own > 1 && args.tail == Tail::kExact;
-      FETTLE_TRY(Loops parts, split(s, args));
+      LoopRef dealt = loop;
       if (own > 1) {
-        together.push_back(parts.back());
-        parts.pop_back();
+        const Tail tail = extent % own == 0 ? Tail::kExact : Tail::kPartition;
+        FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {kInfer, own}, .tail = tail}));
+        dealt = parts[0];
+        together.push_back(parts[1]);
       }
-      rows.insert(rows.end(), parts.begin(), parts.end());
+      if (runs > 1) {
+        const Tail tail = runs * per_run == pieces ? Tail::kExact : Tail::kGuard;
+        FETTLE_TRY(const Loops parts, split(s, {.loop = dealt, .factors = {runs, per_run}, .tail = tail}));
+        rows.insert(rows.end(), parts.begin(), parts.end());
+      } else {
+        rows.push_back(dealt);
+      }
     } else if (extent <= lanes) {
       side_by_side = loop;
       has_side_by_side = true;
@@ -362,7 +371,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
     }
   for (size_t b = 0; b < blocks.size(); ++b) {
     const size_t depth = rows.size() + (several && blocks[b].head != b ? 1 : 0);
-    FETTLE_TRY_VOID(schedule_part(ctx, blocks[b], depth, blocks[b].name == last, whole, several, interleaved));
+    FETTLE_TRY_VOID(schedule_part(ctx, blocks[b], depth, blocks[b].name == last, whole, several));
   }
   return work.points < kWorthThreads ? Result<>() : parallelize(ctx, rows);
 }
