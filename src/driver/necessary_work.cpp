@@ -166,19 +166,16 @@ double operations_of(const Func& func, const BlockNode& block, const std::set<co
 
 /// Those of everything but contractions, which flops has.
 double other_operations(const Func& func) {
-  const auto inside = shares_inside(func);
+  const Paddings paddings(func);
   std::set<const BufferNode*> sums;
   double operations = 0;
   for (const BlockNode* block : blocks_of(func.root())) {
     const auto structure = block_structure(func, *block);
     if (!structure) continue;
     if (block->init) sums.insert(structure->store.buffer.get());
-    double share = structure->multiplies_two_loads ? 0 : 1;
-    for (const AccessPattern& load : structure->loads) {
-      if (load.guarded) share = 0;  // how much of it is skipped is not known
-      if (const auto found = inside.find(load.buffer.get()); found != inside.end())
-        share = std::min(share, found->second);
-    }
+    double share = structure->multiplies_two_loads ? 0 : paddings.share_inside(*structure);
+    // How much of it is skipped is not known.
+    if (std::ranges::any_of(structure->loads, &AccessPattern::guarded)) share = 0;
     if (share > 0) operations += share * operations_of(func, *block, sums);
   }
   return operations;

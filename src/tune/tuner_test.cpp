@@ -496,8 +496,10 @@ TEST(NeededFlops, CountsMultiplyAdds) {
   // What lies in the padding need not be multiplied.
   const testing::ConvSpec conv{.h = 7, .w = 7, .ic = 4, .oc = 8};
   const double nominal = 2.0 * 7 * 7 * 4 * 8 * 9;
-  EXPECT_LT(needed_flops(testing::conv_workload(conv)), nominal * (19.0 * 19) / (21 * 21) + 1);
-  EXPECT_GT(needed_flops(testing::conv_workload(conv)), nominal * 0.5);
+  EXPECT_DOUBLE_EQ(needed_flops(testing::conv_workload(conv)), nominal * (19.0 * 19) / (21 * 21));
+  // Of a row of 7 outputs in steps of 2, over 14 pixels, the first alone has a tap outside.
+  testing::ConvSpec strided{.h = 14, .w = 14, .ic = 4, .oc = 8, .stride = 2};
+  EXPECT_DOUBLE_EQ(needed_flops(testing::conv_workload(strided)), nominal * (20.0 * 20) / (21 * 21));
 }
 
 // Real workers, a real space.
