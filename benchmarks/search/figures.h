@@ -23,6 +23,9 @@ struct TaskCurves {
 /// What is made for few trials is compared with chance after each of these, and held to their mean.
 constexpr int64_t kFewTrials[] = {8, 16, 32, 64};
 
+/// A result is as fast as another one up to here: so well do times repeat that were taken side by side.
+constexpr double kAsFast = 1.01;
+
 struct FigureOptions {
   double peak_gflops = 0;  // of all threads; 0: not measured
   std::string fourth = "fourth";

@@ -254,13 +254,16 @@ TEST(SearchFigures, AreTakenFromCurvesAndWhatIsMissingIsSaid) {
   TaskCurves task{.name = "matmul 512x512x512", .flops = 1e9};
   for (const char* mode : {"autotvm", "ansor", "metaschedule"})
     task.modes[mode] = {curve({{1, 1, 4e-3}, {256, 60, 2e-3}}, 256)};
-  task.modes["fourth"] = {curve({{1, 0.1, 3e-3}, {16, 0.5, 2e-3}, {20, 1, 1e-3}}, 64)};
+  task.modes["fourth"] = {curve({{1, 0.1, 3e-3}, {16, 0.5, 2.01e-3}, {20, 1, 1e-3}}, 64)};
   Report report("test");
   const auto missing = add_figures(report, {task}, {.peak_gflops = 1000});
   const std::string table = report.table();
-  EXPECT_NE(table.find("fourth: share of trials to the best 256-trial result of the three, geometric mean of 1 tasks"),
-            std::string::npos);
+  EXPECT_NE(
+      table.find(
+          "fourth: share of trials to the best 256-trial result of the three, within 1 %, geometric mean of 1 tasks"),
+      std::string::npos);
   EXPECT_NE(report.json().find("0.0625"), std::string::npos) << report.json();
+  EXPECT_NE(report.json().find("0.078125"), std::string::npos) << "to the last digit";
   EXPECT_NE(report.json().find("GEMM 512^3: time to 95 % of peak, fourth"), std::string::npos);
   EXPECT_FALSE(missing.empty());
   EXPECT_EQ(report.json().find("TVM"), std::string::npos);  // not measured: no row
