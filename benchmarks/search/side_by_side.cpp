@@ -26,14 +26,14 @@ Result<SideBySide> read(Database& database, const TaskKey& key) {
 }
 
 std::vector<std::string> worth_timing(const std::vector<Curve>& curves) {
-  double best = INFINITY;
-  for (const Curve& curve : curves) best = std::min(best, curve.best_after(INT64_MAX));
   std::set<std::string> traces;
-  for (const Curve& curve : curves)
+  for (const Curve& curve : curves) {
+    const double best = curve.best_after(INT64_MAX);
     visit_fastest(curve.tried, kConfirmed, [&](size_t, const std::vector<size_t>& fastest) {
       for (const size_t i : fastest)
         if (curve.tried[i].own_s <= kWorthTiming * best) traces.insert(curve.tried[i].trace);
     });
+  }
   return {traces.begin(), traces.end()};
 }
 

@@ -16,9 +16,10 @@ using SideBySide = std::map<std::string, double>;
 /// A tuning confirms so many side by side before it says which is the best (TuneOptions::confirm).
 constexpr size_t kConfirmed = 3;
 
-/// Times every program that was, at some trial, among the `kConfirmed` fastest of some search in `curves`, and is no
-/// more than `kWorthTiming` times as slow as the best of all, round by round; of each the quietest round counts. Kept in
-/// run.folder; nothing is done where all of them were timed together before. E102, E406, E5xx, E709.
+/// Times every program that was, at some trial, among the `kConfirmed` fastest of some search in `curves`, and took no
+/// more than `kWorthTiming` times as long as the best of that search, which may have met a busy machine, round by round;
+/// of each the quietest round counts. Kept in run.folder; nothing is done where all of them were timed together before.
+/// E102, E406, E5xx, E709.
 constexpr double kWorthTiming = 1.5;
 Result<> time_side_by_side(const SearchTask& task, const std::vector<Curve>& curves, const SearchRun& run,
                            Runner& runner);

@@ -195,6 +195,21 @@ TEST(DefaultSchedule, TakesOddRowsTogether) {
   }
 }
 
+// The sum over a long row is taken while its exponentials are worked out.
+TEST(DefaultSchedule, SumsLongRowsInPassing) {
+  for (const int64_t columns : {700, 1024}) {
+    const Func func = testing::softmax_workload(3, columns);
+    const auto s = default_schedule(func, avx512(), 1);
+    ASSERT_OK(s);
+    const auto innermost = [&](const char* name) {
+      const auto loops = loops_around(s->func(), find_block(s->func()->body, name));
+      return loops.at(1);  // below the rows
+    };
+    EXPECT_EQ(innermost("E"), innermost("S_partial")) << columns;
+    expect_same(func, *s);
+  }
+}
+
 // Passes over one short row of sums are unrolled; several rows, and exponentials, keep their loops.
 TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
   const auto unrolls = [](const Func& func) {

@@ -123,13 +123,16 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   if (p.kept_rows > 0 &&
       10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > int64_t{11} * target.vector_registers)
     cost *= 1.35;
-  // All taps unrolled: no loop of a few turns, and image rows are read once for several. Tiles of two heights or widths
-  // are so many more kernels.
+  // All taps unrolled: no loop of a few turns, and image rows are read once for several; but of 7 x 7 the compiler finds
+  // no order that registers hold. Tiles of two heights or widths are so many more kernels.
   if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) {
-    cost *= 0.6;
+    cost *= p.second_taps < 7 ? 0.6 : 1.2;
+    if (tile.vectors > 1) cost *= 1.1;
     if (kept_vectors(p, tile) > target.vector_registers) cost *= 1.4;
     if (p.row_extent % tile.rows != 0) cost *= 1.08;
     if (p.second_row_extent % tile.second_rows != 0) cost *= 1.08;
+  } else if (!p.shared_vectors && p.second_taps > 1 && 10 * kept_vectors(p, tile) > 8 * target.vector_registers) {
+    cost *= 1.1;
   }
   if (p.threads > 1) {
     const int64_t pieces = n_tiles * panels * p.repeats;
@@ -252,7 +255,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
       for (int64_t second : {2, 3, 4}) {
         if (second > p.second_row_extent || p.second_step >= p.second_taps) break;
         bool has_longest = false, has_kept = false;
-        for (int64_t rows : {8, 7, 6, 5, 4, 3}) {
+        for (int64_t rows : {8, 7, 6, 5, 4, 3, 2}) {
           if (rows > p.row_extent ||
               (rows * second + 2 * window(rows, p.taps, p.row_step)) * vectors > target.vector_registers)
             continue;
@@ -261,7 +264,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
           if (!has_longest || divides || (kept && !has_kept)) tiles.push_back(tile);
           has_longest = true;
           has_kept |= kept;
-          if (divides && has_kept) break;
+          if (divides && kept) break;
         }
       }
     } else if (p.row_extent < 12) {

@@ -7,6 +7,7 @@
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/get_block.h"
+#include "schedule/primitives/merge.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/set_scope.h"
 #include "schedule/primitives/split.h"
@@ -150,6 +151,55 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
   return {};
+}
+
+// Both blocks in one pass over the row; E230 where they do not walk alike.
+//   for v: E[r, v] = …    for k: S_partial[r, p] += E[r, k * lanes + p]
+//   →
+//   for k: E[r, k * lanes + p] = …, S_partial[r, p] += E[r, k * lanes + p]
+Result<> in_one_pass(RuleContext& ctx, const Part& made, const Part& sum, size_t depth) {
+  Schedule& s = ctx.schedule;
+  FETTLE_TRY(const BlockRef made_block, get_block(s, {.name = made.name}));
+  FETTLE_TRY(const BlockRef sum_block, get_block(s, {.name = sum.name}));
+  FETTLE_TRY(const std::vector<OwnLoop> written, own_loops(ctx, made, made_block, depth, false));
+  FETTLE_TRY(std::vector<OwnLoop> summed, own_loops(ctx, sum, sum_block, depth, false));
+  std::ranges::stable_sort(summed, {}, &OwnLoop::reduce);
+  FETTLE_TRY(const BlockNode* node, block_node(ctx, made_block));
+  const int64_t lanes = ctx.lanes(single_store(*node)->buffer->dtype);
+  if (written.size() != 1 || summed.size() != 2 || summed[0].reduce || !summed[1].reduce ||
+      summed[0].extent % lanes != 0)
+    return fail(ErrorCode::E230, made.name + " and " + sum.name + " do not walk alike");
+  FETTLE_TRY(
+      const Loops own,
+      split(s, {.loop = written[0].loop, .factors = {kInfer, summed[0].extent / lanes, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY(const Loops parts, split(s, {.loop = summed[0].loop, .factors = {kInfer, lanes}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {summed[1].loop, parts[0], parts[1]}}));
+  for (const LoopRef& loop : {own[1], parts[0]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  for (const LoopRef& loop : {own[2], parts[1]}) FETTLE_TRY_VOID(vectorize(s, {.loop = loop}));
+  FETTLE_TRY(const LoopRef pass, merge(s, {.loops = {own[0], summed[1].loop}}));
+  FETTLE_TRY_VOID(set_scope(s, {.block = sum_block, .scope = kScopeRegister}));
+  FETTLE_TRY_VOID(decompose_reduction(s, {.block = sum_block, .loop = pass}).map([](BlockRef) {}));
+  for (const std::string& name : {made.name, sum.name, sum.name + "_init"}) ctx.done.insert(name);
+  return {};
+}
+
+// Whether the sum over a long row is taken along while the row is worked out: it is read once less. Then both are done.
+Result<bool> sums_in_passing(RuleContext& ctx, const Part& made, const Part& sum, size_t depth) {
+  const Func& func = ctx.schedule.func();
+  const BlockNode *made_node = find_block(func->body, made.name), *sum_node = find_block(func->body, sum.name);
+  const Buffer row = single_store(*made_node)->buffer;
+  const auto structure = block_structure(func, *made_node);
+  if (!structure || made_node->init || !sum_node->init) return false;
+  if (std::ranges::find(sum_node->reads, row, &Region::buffer) == sum_node->reads.end()) return false;
+  int64_t elements = 1;
+  for (size_t i = depth; i < structure->n_iters(); ++i) elements *= structure->extents[i];
+  if (elements <= kMostUnrolled * ctx.lanes(row->dtype)) return false;
+  RuleContext trial = ctx;
+  if (!in_one_pass(trial, made, sum, depth)) return false;
+  ctx.schedule.set_address_prefix("row_fusion/" + sum.name);
+  FETTLE_TRY(const int64_t passing, choose(ctx, "in_passing", {0, 1}, 1));
+  if (passing != 0) FETTLE_TRY_VOID(in_one_pass(ctx, made, sum, depth));
+  return passing != 0;
 }
 
 // Functions that take more than an instruction or two.
@@ -370,6 +420,13 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
       own_row[b] = row->loop;
     }
   for (size_t b = 0; b < blocks.size(); ++b) {
+    if (!several && b + 1 < blocks.size()) {
+      FETTLE_TRY(const bool taken_along, sums_in_passing(ctx, blocks[b], blocks[b + 1], rows.size()));
+      if (taken_along) {
+        ++b;
+        continue;
+      }
+    }
     const size_t depth = rows.size() + (several && blocks[b].head != b ? 1 : 0);
     FETTLE_TRY_VOID(schedule_part(ctx, blocks[b], depth, blocks[b].name == last, whole, several));
   }
