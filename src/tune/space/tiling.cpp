@@ -131,7 +131,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     if (kept_vectors(p, tile) > target.vector_registers) cost *= 1.4;
     if (p.row_extent % tile.rows != 0) cost *= 1.08;
     if (p.second_row_extent % tile.second_rows != 0) cost *= 1.08;
-  } else if (!p.shared_vectors && p.second_taps > 1 && 10 * kept_vectors(p, tile) > 8 * target.vector_registers) {
+  } else if (!p.shared_vectors && p.second_taps > 1 &&
+             10 * kept_vectors(p, tile) > int64_t{8} * target.vector_registers) {
     cost *= 1.1;
   }
   if (p.threads > 1) {
@@ -218,14 +219,11 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
         roles.second_row = i;
 
   if (roles.row && shared == 0) {
-    size_t inner = *roles.row;
-    for (size_t step = inner; step-- > 0;) {
+    for (size_t step = *roles.row; step-- > 0;) {
       const bool is_outside = std::find(roles.outside.begin(), roles.outside.end(), step) != roles.outside.end();
       if (block.extents[step] == 1 && is_outside) continue;
-      if (!is_outside || !fuses(block, step, inner)) break;
-      roles.flat = *roles.row - step;
-      inner = step;
-      // Further ones must fit the fused extent, which only the innermost step is checked for.
+      // Further ones would have to fit the fused extent.
+      if (is_outside && fuses(block, step, *roles.row)) roles.flat = *roles.row - step;
       break;
     }
   }

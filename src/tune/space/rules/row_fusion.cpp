@@ -304,7 +304,7 @@ Result<std::vector<Part>> parts_of(const RuleContext& ctx, const RowGroup& group
 // Rows that are dealt out to threads go in runs, so that the hand-over, some tens of nanoseconds, costs nothing beside
 // short rows: the number of runs, perhaps with a shorter last one, or 1.
 Result<int64_t> runs_of(RuleContext& ctx, const RowWork& work, int64_t pieces) {
-  const int64_t least = 2 * ctx.threads;
+  const int64_t least = int64_t{2} * ctx.threads;
   if (ctx.threads <= 1 || work.points < kWorthThreads || pieces < 2 * least) return 1;
   std::vector<int64_t> candidates = {least};
   for (const int64_t runs : {8 * ctx.threads, 32 * ctx.threads})
