@@ -250,11 +250,13 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
     if (apart) {
       // Image rows that a tile has in common with itself: the longest rows whose vectors find registers, those for which
       // what the next image row of the window reads, too, does as well, and the longest of which all are as long.
+      // Tiles of two pixels a row are for windows alone: channels to sum up over want more rows to a load.
+      const bool narrow = p.steps == p.taps * p.second_taps;
       for (int64_t second : {2, 3, 4}) {
         if (second > p.second_row_extent || p.second_step >= p.second_taps) break;
         bool has_longest = false, has_kept = false;
         for (int64_t rows : {8, 7, 6, 5, 4, 3, 2}) {
-          if (rows > p.row_extent ||
+          if (rows > p.row_extent || (rows == 2 && (vectors > 1 || !narrow)) ||
               (rows * second + 2 * window(rows, p.taps, p.row_step)) * vectors > target.vector_registers)
             continue;
           const Tile tile{.rows = rows, .vectors = vectors, .second_rows = second};
