@@ -31,13 +31,15 @@ double peak_flops(const TuneSession& session) {
   return costs.hz * costs.fma_per_cycle * 2 * session.target->vector_lanes(4);
 }
 
-}  // namespace
-
-double usual_seconds(const MeasureResult& r) {
+template <class Timed>
+double usual_or_never(const Timed& r) {
   return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity;
 }
 
-double usual_seconds(const Record& r) { return r.ok() ? usual_seconds(r.median_s, r.min_s, r.half_width) : kInfinity; }
+}  // namespace
+
+double usual_seconds(const MeasureResult& r) { return usual_or_never(r); }
+double usual_seconds(const Record& r) { return usual_or_never(r); }
 
 Result<> Learner::learn(std::span<const Observation> observations) {
   for (const Observation& o : observations) {
