@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarks.md and docs/search.md from what `make bench` and `make bench-…` left in build/bench/.
+"""Writes the tables of docs/benchmarks.md and docs/search-measured.md from what `make bench` and `make bench-…` left in build/bench/.
 
 usage: benchmark_tables.py [FOLDER]      FOLDER: where models.json, core.json and so on are, build/bench by default
 A table whose file is missing stays as it is. A figure that missed its bound is marked with (!).
@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
-SEARCH_PAGE = ROOT / "docs/search.md"
+SEARCH_PAGE = ROOT / "docs/search-measured.md"
 
 # Columns of the table of shapes: what the report calls them, after "SHAPE, ", and in which unit.
 COLUMNS = [
