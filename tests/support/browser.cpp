@@ -42,6 +42,7 @@ std::string decoded(const std::string& base64) {
 std::unique_ptr<Browser> Browser::start(const std::string& folder, std::string* why) {
   int to[2], from[2];
   if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return *why = "no pipes", nullptr;
+  signal(SIGPIPE, SIG_IGN);  // one that could not be started is told by its silence
   const std::string profile = "--user-data-dir=" + folder;
   const pid_t process = fork();
   if (process == 0) {
