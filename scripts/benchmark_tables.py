@@ -6,10 +6,13 @@ A table whose file is missing stays as it is. A figure that missed its bound is 
 """
 
 import json
+import math
 import pathlib
 import re
 import statistics
 import sys
+
+from search_plots import best_at
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
@@ -54,6 +57,14 @@ CANDIDATE_COLUMNS = [
 PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks"]
 # Columns of the table of searches: modes of bench-search.
 SEARCH_MODES = ["fourth", "autotvm", "metaschedule", "ansor"]
+# Rows of the table of few trials: modes of bench-search that search the default's space; its columns.
+FEW_TRIALS_MODES = {
+    "fourth": "the default",
+    "rules:evolutionary:trees_alone": "… without it (`trees_alone`)",
+    "rules:random": "random search that begins with the default",
+    "random": "… with nothing",
+}
+FEW_TRIALS = [1, 8, 16, 32, 64]
 MODEL = re.compile(r"([a-z]\w*, \d+ threads?), (.*)")
 CANDIDATES = re.compile(r"((?!\d+ candidates)[^:]*): (.*)")
 SHAPE = re.compile(r"((?:GEMM|conv)[^,]*), (.*)")
@@ -129,6 +140,22 @@ def search_rows(curves):
     return rows
 
 
+def few_trials_rows(curves):
+    """A row a mode: how far off the best that any mode found, geometric mean over tasks and seeds, after so many trials."""
+    rows = []
+    for mode, name in FEW_TRIALS_MODES.items():
+        losses = {trials: [] for trials in FEW_TRIALS}
+        for task in curves:
+            known = [p[2] for searches in task["modes"].values() for s in searches for p in s["improvements"]]
+            for trials, lost in losses.items():
+                so_far = [best_at(s, trials, 0) for s in task["modes"].get(mode, [])]
+                lost += [math.log(seconds / min(known)) for seconds in so_far if seconds]
+        if all(losses.values()):
+            cells = [f"{100 * math.expm1(statistics.mean(lost)):.1f} %" for lost in losses.values()]
+            rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    return rows
+
+
 def peer_rows(curves, peers):
     """A row a task of the peer: its best, trials and seconds; the default's, medians over the seeds."""
     searches_of = {task["task"]: task["modes"].get("fourth", []) for task in curves}
@@ -186,6 +213,8 @@ def main():
     if (folder / "search/curves.json").exists():
         curves = json.loads((folder / "search/curves.json").read_text())
         page = replace_table(SEARCH_PAGE.read_text(), "searches", search_rows(curves))
+        if rows := few_trials_rows(curves):
+            page = replace_table(page, "few trials", rows)
         if (folder / "search/tvm.jsonl").exists():
             peers = [json.loads(line) for line in (folder / "search/tvm.jsonl").read_text().splitlines()]
             page = replace_table(page, "peer", peer_rows(curves, peers))
