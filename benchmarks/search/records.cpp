@@ -64,6 +64,7 @@ Curve read_curve(const std::vector<Record>& records, bool with_default) {
     if (record.half_width <= 0.02) ++curve.tight;
     // As the search sees it: the fastest batch where the median is not tight.
     const double seconds = usual_seconds(record);
+    if (record.generation == 0 && curve.tried.empty()) curve.from_default = true;
     curve.tried.push_back({curve.trials, last, seconds, record.trace});
     if (seconds >= best) continue;
     best = seconds;
@@ -73,14 +74,19 @@ Curve read_curve(const std::vector<Record>& records, bool with_default) {
   return curve;
 }
 
-void visit_fastest(const std::vector<Tried>& tried, size_t most,
-                   const std::function<void(size_t, const std::vector<size_t>&)>& visit) {
-  std::vector<size_t> fastest;
+void visit_contenders(const Curve& curve, size_t most,
+                      const std::function<void(size_t, const std::vector<size_t>&)>& visit) {
+  const std::vector<Tried>& tried = curve.tried;
+  std::vector<size_t> fastest;  // without the default
   for (size_t i = 0; i < tried.size(); ++i) {
-    const auto slower = [&](size_t other) { return tried[other].own_s > tried[i].own_s; };
-    fastest.insert(std::ranges::find_if(fastest, slower), i);
-    if (fastest.size() > most) fastest.pop_back();
-    visit(i, fastest);
+    if (!curve.from_default || tried[i].own_s < tried[0].own_s) {
+      const auto slower = [&](size_t other) { return tried[other].own_s > tried[i].own_s; };
+      fastest.insert(std::ranges::find_if(fastest, slower), i);
+      if (fastest.size() > most) fastest.pop_back();
+    }
+    std::vector<size_t> contenders = fastest;
+    if (curve.from_default) contenders.push_back(0);
+    visit(i, contenders);
   }
 }
 

@@ -44,12 +44,14 @@ struct Curve {
   double seconds_to(double target_s) const;
   std::vector<std::string> traces;  // of each improvement
   std::vector<Tried> tried;         // in the order of trials
+  bool from_default = false;        // the first of `tried` is the constructed default
 };
 
-/// The `most` candidates that the search measured fastest, as they were after each of `tried` (places in it, fastest
-/// first): `visit(i, places)`.
-void visit_fastest(const std::vector<Tried>& tried, size_t most,
-                   const std::function<void(size_t, const std::vector<size_t>&)>& visit);
+/// What a tuning that ended there would time again side by side, after each of `curve.tried` (places in it, fastest first):
+/// the `most` candidates that the search measured fastest; where it began with the default, of those that are faster,
+/// and the default.
+void visit_contenders(const Curve& curve, size_t most,
+                      const std::function<void(size_t, const std::vector<size_t>&)>& visit);
 
 /// Trials: the default where the mode begins with it, and what the search proposed; times again and checks are none.
 Curve read_curve(const std::vector<Record>& records, bool with_default);

@@ -75,6 +75,22 @@ TEST(SideBySide, TheFastestOfThreeContendersIsWhatATuningHandsOut) {
   EXPECT_EQ(with_times(curve, {}).best_after(4), 4);
 }
 
+TEST(SideBySide, NothingSlowerThanTheDefaultIsHandedOut) {
+  const std::vector<Record> records = {record("default", 5, 0.1, 1, 0), record("a", 4, 1), record("b", 3, 2),
+                                       record("c", 6, 3), record("d", 2, 4)};
+  const SideBySide times = {{"default", 4.5}, {"a", 4.7}, {"b", 4.8}, {"c", 1}, {"d", 4.6}};
+  // a, b and d seemed faster than the default, and are not; c, which is, seemed slower: it is never timed again.
+  const Curve tuned = with_times(read_curve(records, true), times);
+  EXPECT_EQ(tuned.best_after(1), 4.5);
+  EXPECT_EQ(tuned.best_after(5), 4.5);
+  EXPECT_EQ(tuned.best_trace_after(5), "default");
+  // A search that does not begin with the default has none to fall back on.
+  const Curve blind = with_times(read_curve({records.begin() + 1, records.end()}, false), times);
+  EXPECT_EQ(blind.best_after(2), 4.7);
+  EXPECT_EQ(blind.best_after(3), 1);
+  EXPECT_EQ(blind.best_after(4), 4.6);
+}
+
 TEST(Replayed, SearchesAreBroughtToOneScale) {
   const MeasuredBySearch large = {{"a", {1.0}}, {"b", {2.0}}, {"c", {3.0}}, {"d", {4.0}}, {"e", {9.0, true}}};
   // At half the pace; it knows f, and saw e to the end.

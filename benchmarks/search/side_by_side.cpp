@@ -29,8 +29,8 @@ std::vector<std::string> worth_timing(const std::vector<Curve>& curves) {
   std::set<std::string> traces;
   for (const Curve& curve : curves) {
     const double best = curve.best_after(INT64_MAX);
-    visit_fastest(curve.tried, kConfirmed, [&](size_t, const std::vector<size_t>& fastest) {
-      for (const size_t i : fastest)
+    visit_contenders(curve, kConfirmed, [&](size_t, const std::vector<size_t>& contenders) {
+      for (const size_t i : contenders)
         if (curve.tried[i].own_s <= kWorthTiming * best) traces.insert(curve.tried[i].trace);
     });
   }
@@ -90,8 +90,8 @@ Curve with_times(const Curve& curve, const SideBySide& times) {
     const auto known = times.find(tried.trace);
     return known == times.end() ? tried.own_s : known->second;
   };
-  visit_fastest(curve.tried, kConfirmed, [&](size_t last, const std::vector<size_t>& fastest) {
-    const size_t best = *std::ranges::min_element(fastest, {}, [&](size_t i) { return seconds_of(curve.tried[i]); });
+  visit_contenders(curve, kConfirmed, [&](size_t last, const std::vector<size_t>& contenders) {
+    const size_t best = *std::ranges::min_element(contenders, {}, [&](size_t i) { return seconds_of(curve.tried[i]); });
     const Tried& handed_out = curve.tried[best];
     if (!result.traces.empty() && result.traces.back() == handed_out.trace) return;
     result.improvements.push_back({curve.tried[last].trial, curve.tried[last].seconds, seconds_of(handed_out)});
