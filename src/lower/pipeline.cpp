@@ -99,9 +99,11 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
   if (options.obey_notes && guarded) func = peel_tails(func);
   // What is left of lanes, copies and tensor units' tiles.
   const auto finished = [&](Func f) {
-    if (!options.expand && !has_tensor_tiles(f->body)) return f;
-    if (options.obey_notes)
+    const bool expand = options.expand || has_tensor_tiles(f->body);
+    if (expand && options.obey_notes)
       f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
+    if (options.obey_notes && options.vectors) f = on_body(f, transpose_tiles);
+    if (!expand) return f;
     f = on_body(f, vectorize_loops);
     if (!options.vectors) return on_body(f, fold_control);
     f = on_body(f, unroll_loops);

@@ -109,6 +109,13 @@ IrModule outline_atoms(const Func& func);
 ///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 
+/// A tile whose lanes walk through memory in strides, while the unrolled loop around them walks through it contiguously, is
+/// read row by row and transposed in registers. Elements of 32 bits, 4, 8 or 16 lanes.
+///   for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = B[j*50 + k]
+///   →  T[ramp(0, 1, 16)] = B[ramp(0, 1, 16)], … T[ramp(240, 1, 16)] = B[ramp(750, 1, 16)]; shuffles from T to U;
+///      for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = U[k*16 + j]
+Stmt transpose_tiles(const Stmt& body);
+
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
 /// serially.
 Stmt vectorize_loops(const Stmt& body);
