@@ -32,6 +32,7 @@ std::vector<NamedWorkload> workloads() {
       {"pool", pool_workload(14, 14, 32, false, true)},
       {"softmax", softmax_workload(48, 33)},
       {"layer norm", layer_norm_workload(24, 70)},
+      {"transpose", transpose_workload(3, 37, 50)},
   };
 }
 

@@ -1,4 +1,5 @@
 #include <optional>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -233,7 +234,7 @@ class TileTransposer : public Mutator {
     steps.push_back(replace_stmt(s, tile->store, store(tile->store->buffer, tile->store->indices, value)));
     Stmt result = seq(std::move(steps));
     for (const Source& source : replacer.sources)
-      for (const Buffer& buffer : source.network.buffers()) result = allocate(buffer, result);
+      for (const Buffer& buffer : std::views::reverse(source.network.buffers())) result = allocate(buffer, result);
     return result;
   }
 };

@@ -15,6 +15,7 @@
 #include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/register_sums.h"
 #include "tune/space/structure.h"
+#include "tune/space/transposing.h"
 
 namespace fettle {
 namespace {
@@ -118,8 +119,10 @@ Result<> insert_transform_stage(Schedule& s, const std::string& name, size_t rea
   FETTLE_TRY(const BlockRef reader, get_block(s, {.name = name}));
   FETTLE_TRY(const BlockRef copy, cache_read(s, {.block = reader, .read_index = static_cast<int64_t>(read)}));
   FETTLE_TRY_VOID(transform_layout(s, {.block = copy, .index_map = *map}));
-  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {copy}));
   FETTLE_TRY(const int64_t lanes, lanes_of(s, copy));
+  FETTLE_TRY(const bool transposed, copy_in_transposed_tiles(s, copy, lanes, threads > 1));
+  if (transposed) return {};
+  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {copy}));
   if (loops.size() < 2) return {};
   FETTLE_TRY_VOID(vectorize_in_registers(s, loops.back(), lanes));
   return threads > 1 ? parallel(s, {.loop = loops.front()}) : Result<>();

@@ -382,6 +382,7 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"elementwise", elementwise_workload(3, 7, 19)},
       {"relu", relu_workload(3, 7, 19)},
       {"transpose", transpose_workload(5, 6, 19)},
+      {"transpose_wide", transpose_workload(2, 18, 37)},
       {"reduction_last", reduction_workload(3, 7, 40, false)},
       {"reduction_middle", reduction_workload(3, 40, 21, true)},
   };

@@ -26,6 +26,7 @@
 #include "tune/space/panels.h"
 #include "tune/space/rule.h"
 #include "tune/space/tiling.h"
+#include "tune/space/transposing.h"
 #include "tune/template/workload_kind.h"
 
 namespace fettle {
@@ -46,6 +47,8 @@ void inline_consumers(Schedule& s, BlockRef back) {
 
 //   for n_0: for k: for n_1 in width: copy   →   parallel n_0: for k: for n_1_0: for n_1_1 in lanes vectorized: copy
 Result<> fill_in_vectors(Schedule& s, BlockRef panels, int64_t lanes) {
+  FETTLE_TRY(const bool transposed, copy_in_transposed_tiles(s, panels, lanes, true));
+  if (transposed) return {};
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = panels}));
   if (loops.size() < 2) return {};
   FETTLE_TRY(const Loops parts, split(s, {.loop = loops.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));

@@ -1,13 +1,13 @@
 #include "tune/space/rules/loop_nest.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/space/transposing.h"
 
 namespace fettle {
 namespace {
@@ -33,56 +33,14 @@ size_t contiguous_tail(const BlockStructure& block) {
   return count;
 }
 
-/// Lanes of 32 bits that lowering transposes in registers (transpose_tiles in lower/passes).
-constexpr int64_t kFewestTransposed = 4, kMostTransposed = 16;
-
-// The iterator along which something is read contiguously that the lanes would read in strides, if there is one.
-std::optional<size_t> transposed_iterator(const BlockStructure& block, size_t lane, int64_t lanes) {
-  if (block.store.buffer->dtype.element_bytes() != 4 || lanes < kFewestTransposed || lanes > kMostTransposed) return {};
-  if (block.extents[lane] < kFewestTransposed) return {};
-  for (const AccessPattern& load : block.loads) {
-    const int64_t stride = load.strides[lane];
-    if (stride == 0 || stride == 1 || stride == AccessPattern::kIrregular) continue;
-    if (load.buffer->dtype.element_bytes() != 4) continue;
-    for (size_t i = 0; i < block.n_iters(); ++i)
-      if (!block.reduce[i] && load.strides[i] == 1 && block.extents[i] >= kFewestTransposed) return i;
-  }
-  return {};
-}
-
-// A tile as wide as a vector each way, which is read row by row and written column by column.
-Result<> in_transposed_tiles(RuleContext& ctx, const BlockStructure& block, std::vector<LoopRef> loops, size_t lane,
-                             size_t column, int64_t lanes) {
-  Schedule& s = ctx.schedule;
-  int64_t width = lanes;
-  while (width / 2 >= block.extents[lane]) width /= 2;
-  // Which of the two goes on first: what is written lies side by side then, or what is read.
+// Tiles that are read row by row and written column by column.
+Result<> in_transposed_tiles(RuleContext& ctx, const BlockStructure& block, const TransposedTile& tile,
+                             const std::vector<LoopRef>& loops) {
   FETTLE_TRY(const int64_t read_on, choose(ctx, "read_on", {0, 1}));
-  std::vector<LoopRef> outer;
-  for (size_t i = 0; i < loops.size(); ++i)
-    if (i != lane && i != column) outer.push_back(loops[i]);
-  LoopRef lane_inner = loops[lane], column_inner = loops[column];
-  std::vector<LoopRef> tiles;
-  if (block.extents[column] > width) {
-    FETTLE_TRY(const auto parts,
-               split(s, {.loop = loops[column], .factors = {kInfer, width}, .tail = Tail::kPartition}));
-    tiles.push_back(parts[0]);
-    column_inner = parts[1];
-  }
-  if (block.extents[lane] > width) {
-    FETTLE_TRY(const auto parts, split(s, {.loop = loops[lane], .factors = {kInfer, width}, .tail = Tail::kMask}));
-    tiles.insert(read_on ? tiles.begin() : tiles.end(), parts[0]);
-    lane_inner = parts[1];
-  }
-  outer.insert(outer.end(), tiles.begin(), tiles.end());
-  std::vector<LoopRef> order = outer;
-  order.push_back(column_inner);
-  order.push_back(lane_inner);
-  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  FETTLE_TRY_VOID(unroll(s, {.loop = column_inner}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = lane_inner}));
-  if (block.points() < kWorthThreads || outer.empty()) return {};
-  return parallelize(ctx, outer);
+  FETTLE_TRY(const std::vector<LoopRef> around,
+             cut_into_transposed_tiles(ctx.schedule, block, tile, loops, read_on != 0));
+  if (block.points() < kWorthThreads || around.empty()) return {};
+  return parallelize(ctx, around);
 }
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
@@ -104,12 +62,11 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   for (size_t i = 0; i < structure->n_iters(); ++i)
     if (!structure->reduce[i] && structure->store.strides[i] == 1 && structure->extents[i] > 1) vector = i;
 
-  if (vector < structure->n_iters())
-    if (const auto column = transposed_iterator(*structure, vector, lanes)) {
-      Schedule before = s;
-      if (in_transposed_tiles(ctx, *structure, loops, vector, *column, lanes)) return {};
-      s = std::move(before);
-    }
+  if (const auto tile = transposed_tile(*structure, lanes)) {
+    Schedule before = s;
+    if (in_transposed_tiles(ctx, *structure, *tile, loops)) return {};
+    s = std::move(before);
+  }
 
   const size_t tail = contiguous_tail(*structure);
   LoopRef inner;
