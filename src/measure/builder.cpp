@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 11;
+constexpr int kLoweringVersion = 12;
 constexpr int kCodegenVersion = 10;
 
 std::string program_versions() {
