@@ -1,4 +1,7 @@
 // Expressions: arithmetic, comparisons, selections, casts, calls. What they mean is the interpreter's (ir/interpret.h).
+#include <algorithm>
+#include <cmath>
+
 #include "base/check.h"
 #include "codegen/llvm/function_emitter.h"
 #include "ir/visit.h"
@@ -428,6 +431,26 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
 
 // --- casts ---
 
+// What fptosi.sat and fptoui.sat mean, which LLVM does lane by lane on x86: NaN becomes 0, what is out of range the nearest
+// integer.
+Value* FunctionEmitter::saturated(Value* a, DType to) {
+  Type *floats = a->getType(), *ints = type_of(to);
+  const bool is_signed = to.code == TypeCode::kInt;
+  const int digits = to.bits - (is_signed ? 1 : 0);  // of the greatest
+  const int exact = floats->getScalarSizeInBits() == 32 ? 24 : 53;
+  const auto constant = [&](double value) { return ConstantFP::get(floats, value); };
+  // The greatest float that is in range.
+  const double most = std::ldexp(1.0, digits) - std::ldexp(1.0, std::max(0, digits - exact));
+  Value* number = vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), a, constant(0));
+  Value* least = constant(is_signed ? -std::ldexp(1.0, digits) : 0);
+  Value* clamped = vb_.select(vb_.compare(CmpInst::FCMP_OLT, number, least), least, number);
+  clamped = vb_.select(vb_.compare(CmpInst::FCMP_OGT, clamped, constant(most)), constant(most), clamped);
+  Value* result = vb_.cast(is_signed ? Instruction::FPToSI : Instruction::FPToUI, clamped, ints);
+  if (digits <= exact) return result;
+  Value* greatest = ConstantInt::get(ints, is_signed ? llvm::APInt::getSignedMaxValue(to.bits) : llvm::APInt::getMaxValue(to.bits));
+  return vb_.select(vb_.compare(CmpInst::FCMP_OGT, number, constant(most)), greatest, result);
+}
+
 Value* FunctionEmitter::emit_cast(const CastNode& node) {
   const DType from = node.a.dtype(), to = node.dtype;
   Value* a = emit(node.a);
@@ -446,6 +469,7 @@ Value* FunctionEmitter::emit_cast(const CastNode& node) {
   if (to.is_int()) {
     if (from.is_float()) {
       Value* wide = widen(a, from);
+      if (to.is_vector()) return saturated(wide, to);
       return vb_.intrinsic(to.code == TypeCode::kInt ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat,
                            {type, wide->getType()}, {wide});
     }

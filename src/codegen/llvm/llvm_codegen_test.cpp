@@ -627,6 +627,40 @@ TEST(Llvm, MinimumAndMaximumOfNaN) {
   EXPECT_TRUE(std::isnan(c[4]));  // max(a, b) = a < b ? b : a
 }
 
+// Vectors as single elements: NaN becomes 0, and what is out of range the nearest integer.
+TEST(Llvm, CastsToIntegersSaturate) {
+  const std::vector<double> numbers = {NAN,      INFINITY, -INFINITY, -0.9,    0.5,         127.5,      -128.7,     255.9,
+                                       -1,       65535.5,  -32769.0,  2147483520.0,         2147483648.0, -2147483648.0,
+                                       4294967040.0, 1e20};
+  for (const char* from : {"f32", "f64"})
+    for (const char* to : {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}) {
+      const std::string text = fmt::format(
+          "lowered func f(A: {0}[16], B: {1}[16], C: {1}[16] output):\n"
+          "  for i in 16:\n"
+          "    B[i] = {1}(A[i])\n"
+          "  C[ramp(0, 1, 16)] = {1}x16(A[ramp(0, 1, 16)])\n",
+          from, to);
+      const IrModule module = parsed(text.c_str(), "f");
+      const auto object = compile_object(module, detect_host());
+      ASSERT_TRUE(object) << object.error().to_string();
+      const auto code = JitModule::load(*object);
+      std::vector<double> a(16);
+      if (std::string(from) == "f64") {
+        a = numbers;
+      } else {
+        std::vector<float> narrow(numbers.begin(), numbers.end());
+        std::memcpy(a.data(), narrow.data(), narrow.size() * sizeof(float));
+      }
+      std::vector<uint64_t> b(16), c(16), d(16);
+      void* buffers[] = {a.data(), b.data(), c.data()};
+      code->function<Kernel>("f")(nullptr, buffers, nullptr);
+      EXPECT_EQ(b, c) << text;
+      const int64_t in = std::string(from) == "f64" ? 128 : 64, out = 2 * std::stoi(std::string(to).substr(1));
+      ASSERT_TRUE(interpret(module, std::vector<BufferArg>{{a.data(), in}, {b.data(), out}, {d.data(), out}}));
+      EXPECT_EQ(d, c) << text;
+    }
+}
+
 TEST(Llvm, ContractionIsOneRounding) {
   const char* text = R"(lowered func f(A: f32[4], C: f32[4] output)%s:
   C[0] = A[0] * A[1] + A[2]

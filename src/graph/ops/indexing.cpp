@@ -322,9 +322,11 @@ Tensors tile(const Node& node, std::span<const te::Tensor> in) {
 
 // --- Gather, GatherElements: indices may count from the end
 
+// The operators' definitions leave open what an index outside of the data gives: here the first or the last element, so that
+// nothing outside is read, whatever a model is given.
 Expr wrapped(const Expr& index, const Expr& extent) {
   const Expr k = cast(kI64, index);
-  return select(lt(k, Expr(0)), k + extent, k);
+  return max(min(select(lt(k, Expr(0)), k + extent, k), extent - Expr(1)), Expr(0));
 }
 Types gather_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));

@@ -54,7 +54,7 @@ class AccessRewriter : public Folder {
 bool is_simple(const Func& func) {
   for (const Stmt& stmt : nests_of(func)) {
     const Nest nest = open_nest(stmt);
-    if (!is_plain(nest) || nest.block->iters.empty()) return false;
+    if (!is_plain(nest)) return false;
     for (const IterVar& iter : nest.block->iters)
       if (!as_int(iter.extent) || (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kReduce)) return false;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/dataflow.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -43,6 +44,21 @@ Result<> in_transposed_tiles(RuleContext& ctx, const BlockStructure& block, cons
   return parallelize(ctx, around);
 }
 
+// Where memory decides what is read (rows that are gathered): lanes along what is written, if its last loop is that.
+Result<> without_structure(RuleContext& ctx, const BlockNode& block, const std::vector<LoopRef>& loops) {
+  std::vector<LoopRef> outer = loops;
+  if (const StoreNode* store = single_store(block); store && !block.init && loops.size() > 1) {
+    Schedule trial = ctx.schedule;
+    const int64_t lanes = ctx.lanes(store->buffer->dtype);
+    const auto parts = split(trial, {.loop = loops.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask});
+    if (parts && vectorize(trial, {.loop = parts->back()})) {
+      ctx.schedule = std::move(trial);
+      outer.back() = parts->front();
+    }
+  }
+  return parallelize(ctx, {outer.front()});
+}
+
 Result<> apply(RuleContext& ctx, BlockRef block) {
   Schedule& s = ctx.schedule;
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
@@ -53,7 +69,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   FETTLE_TRY(std::vector<LoopRef> loops, loops_of_block(ctx, block));
   if (loops.empty()) return {};
   const auto structure = block_structure(func, *node);
-  if (!structure) return parallelize(ctx, {loops.front()});
+  if (!structure) return without_structure(ctx, *node, loops);
 
   const DType dtype = structure->store.buffer->dtype;
   const int64_t lanes = ctx.lanes(dtype);
