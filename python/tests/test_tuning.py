@@ -375,6 +375,20 @@ class Models(Refused):
             self.refused("E705", model.run, x=x.astype("float64"))
         self.refused("E601", fettle.Model, "no such file.onnx")
 
+    def test_indices_outside_of_the_data(self):
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+        rows = integers(10, 40)
+        graph = helper.make_graph([helper.make_node("Gather", ["w", "x"], ["y"])], "rows",
+                                  [helper.make_tensor_value_info("x", TensorProto.INT64, [5])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 40])],
+                                  [numpy_helper.from_array(rows, "w")])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.onnx")
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+            x = numpy.array([3, -1, 9, 10**12, -10**12])
+            numpy.testing.assert_array_equal(fettle.Model(path).run(x=x)["y"], rows[[3, 9, 9, 9, 0]])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -326,7 +326,7 @@ Tensors tile(const Node& node, std::span<const te::Tensor> in) {
 // nothing outside is read, whatever a model is given.
 Expr wrapped(const Expr& index, const Expr& extent) {
   const Expr k = cast(kI64, index);
-  return max(min(select(lt(k, Expr(0)), k + extent, k), extent - Expr(1)), Expr(0));
+  return clamp(select(lt(k, Expr(0)), k + extent, k), Expr(0), extent - Expr(1));
 }
 Types gather_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
@@ -438,23 +438,38 @@ Types cumulative_type(const Node& node) {
   FETTLE_TRY_VOID(positive_axis(node, *axis, rank_of(node, 0)));
   return same_type(node);
 }
-// As a sum over the part that precedes each element.
+// Step by step along the axis, which a scan has in front.
 Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto given, int_param(node, 1, "axis"));
   FETTLE_TRY(const int64_t axis, positive_axis(node, *given, in[0].rank()));
   const bool exclusive = node.attrs.get_int("exclusive", 0) != 0, reverse = node.attrs.get_int("reverse", 0) != 0;
-  return one(te::compute(
-      in[0].shape(),
-      [&](const std::vector<Var>& vars) -> te::Body {
-        const te::ReduceAxis k = te::reduce_axis(in[0].dim(static_cast<int>(axis)), "k");
-        Indices at = to_indices(vars);
-        const Expr here = at[static_cast<size_t>(axis)];
-        at[static_cast<size_t>(axis)] = k;
-        const Expr first = reverse ? here : Expr(k), second = reverse ? Expr(k) : here;
-        return te::sum(select(exclusive ? lt(first, second) : le(first, second), in[0](at), constant(0, in[0].dtype())),
-                       {k});
+  const Expr steps = in[0].dim(static_cast<int>(axis));
+  const Expr nothing = constant(0, in[0].dtype());
+  if (is_zero(steps)) return one(map_output(node, [&](const Indices&) { return nothing; }));
+  std::vector<Expr> others = in[0].shape();
+  others.erase(others.begin() + axis);
+  const auto place = [&](const Expr& step) { return reverse ? steps - Expr(1) - step : step; };
+  const auto term = [&](const Expr& step, const std::vector<Var>& vars) {
+    Indices at = to_indices(vars);
+    at.insert(at.begin() + axis, place(step));
+    return in[0](at);
+  };
+  const te::Tensor sums = te::scan(
+      steps, others,
+      [&](const std::vector<Var>& vars) -> te::Body { return exclusive ? nothing : term(Expr(0), vars); },
+      [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
+        Indices before = to_indices(vars);
+        before.insert(before.begin(), t - Expr(1));
+        return state[0](before) + term(exclusive ? t - Expr(1) : t, vars);
       },
-      tensor_name(node)));
+      tensor_name(node))[0];
+  return one(map_output(node, [&](const Indices& i) {
+    Indices at = i;
+    const Expr step = at[static_cast<size_t>(axis)];
+    at.erase(at.begin() + axis);
+    at.insert(at.begin(), place(step));
+    return sums(at);
+  }));
 }
 
 using Kind = ParamInput::Kind;

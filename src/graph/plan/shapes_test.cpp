@@ -97,6 +97,39 @@ TEST(Shapes, GapsKeepDimensionsApart) {
 )");
 }
 
+// A sum of everything, whose result a block without iterators hands out.
+TEST(Shapes, SumsOfEverythingAreOneLoop) {
+  expect_text(merge_dims(parsed(R"(func f(x: f32[4, 24], y: f32[] output):
+  alloc s: f32[]
+  for i in 4:
+    for j in 24:
+      block s(vi: reduce[4] = i, vj: reduce[24] = j):
+        reads x[vi, vj]
+        writes s[]
+        init:
+          s[] = 0.0
+        s[] = s[] + x[vi, vj]
+  block y():
+    reads s[]
+    writes y[]
+    y[] = s[]
+)")),
+              R"(func f(x: f32[96], y: f32[] output):
+  alloc s: f32[]
+  for i_j in 96:
+    block s(vi_vj: reduce[96] = i_j):
+      reads x[vi_vj]
+      writes s[]
+      init:
+        s[] = 0.0
+      s[] = s[] + x[vi_vj]
+  block y():
+    reads s[]
+    writes y[]
+    y[] = s[]
+)");
+}
+
 TEST(Shapes, ElementwiseIsOneLoop) {
   expect_text(merge_dims(drop_unit_dims(parsed(R"(func f(x: f32[1, 4, 3, 8], y: f32[1, 4, 3, 8] output):
   for n in 1:

@@ -444,6 +444,24 @@ TEST(DefaultSchedule, WhatTransposesGoesThroughTiles) {
   }
 }
 
+// What memory decides is in bounds, and known to be.
+TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
+  const auto func = parse_func(R"(func rows(W: f32[100, 75], X: i64[300], Y: f32[300, 75] output):
+  for i in 300:
+    for j in 75:
+      block Y(vi: spatial[300] = i, vj: spatial[75] = j):
+        reads W[0 +: 100, vj], X[vi]
+        writes Y[vi, vj]
+        Y[vi, vj] = W[min(max(X[vi], 0), 99), vj]
+)");
+  ASSERT_OK(func);
+  const auto s = default_schedule(*func, avx512(), 2);
+  ASSERT_OK(s);
+  const std::string text = to_text(s->func());
+  EXPECT_NE(text.find("for i in 300 parallel"), std::string::npos) << text;
+  EXPECT_NE(text.find("in 16 vectorized"), std::string::npos) << text;
+}
+
 TEST(DefaultSchedule, IsTiledForEveryReductionWithAVectorIterator) {
   for (const NamedWorkload& workload : small_workloads()) {
     if (workload.name.starts_with("softmax") || workload.name.starts_with("relu") ||
