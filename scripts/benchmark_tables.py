@@ -54,7 +54,7 @@ CANDIDATE_COLUMNS = [
     "space, hashes and the rest",
 ]
 # Tables of one row a figure, named like their files.
-PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks"]
+PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks", "operators"]
 # Columns of the table of searches: modes of bench-search.
 SEARCH_MODES = ["fourth", "autotvm", "metaschedule", "ansor"]
 # Rows of the table of few trials: modes of bench-search that search the default's space; its columns.

@@ -28,8 +28,8 @@ TEST(Preference, IsKept) {
 
 TEST(Preference, TasksMayKeepTheirDefaults) {
   GraphMaker m;
-  Value* x = m.input("x", {1, 8, 6, 6});
-  m.graph.add_output("y", m.node("Relu", {m.conv(m.conv(x, 12, 1), 8, 3)}));
+  Value* x = m.input("x", {1, 4, 6, 6});
+  m.graph.add_output("y", m.node("Relu", {m.conv(m.conv(x, 12, 1), 4, 3)}));
   m.graph.sort();
   const auto plan = make_plan(m.graph);
   ASSERT_TRUE(plan);

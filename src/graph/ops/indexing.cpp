@@ -463,6 +463,7 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
         return state[0](before) + term(exclusive ? t - Expr(1) : t, vars);
       },
       tensor_name(node))[0];
+  if (axis == 0 && !reverse) return one(sums);
   return one(map_output(node, [&](const Indices& i) {
     Indices at = i;
     const Expr step = at[static_cast<size_t>(axis)];

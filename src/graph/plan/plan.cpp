@@ -25,8 +25,19 @@ constexpr double kWorthLeaving = 0.8;
 /// estimates speak for it.
 constexpr double kWorthJoining = 0.95, kWorthJoiningInCaches = 0.75;
 
+/// At the model's edges images lie as the model says, channels first. A kernel that shall work on them otherwise takes
+/// vectors apart; from so many channels on a copy that transposes tiles costs less.
+constexpr int64_t kChannelsWorthACopy = 8, kPixelsWorthACopy = 16;
+
 bool is_spatial_operator(std::string_view op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
+}
+
+/// One that is worth turning images for: pooling step by step along rows works on them as the model says, too.
+bool wants_turned_images(const Node& node) {
+  if (!is_spatial_operator(node.op->name) || node.op->name.starts_with("Global")) return false;
+  if (!node.op->name.ends_with("Pool")) return true;
+  return std::ranges::any_of(node.attrs.get_ints("strides", {}), [](int64_t stride) { return stride > 1; });
 }
 
 std::vector<int> channels_last(size_t rank) {
@@ -48,12 +59,15 @@ class Planner {
   }
 
   Result<Plan> run() {
+    for (const Value* input : graph_.inputs())
+      if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
     groups_ = partition(graph_, joined_nodes());
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
     if (!placement_.places.empty()) lay_out();
+    for (const Value* input : turned_inputs_) turn(*input);
     for (const Group& group : groups_) {
       if (is_view_[group.anchor])
         ++plan_.views;
@@ -77,6 +91,19 @@ class Planner {
     return nodes;
   }
 
+  // Whether kernels work on an image in another order than the model says, and it is large enough for that to matter.
+  bool is_worth_a_copy(const Value& value) const {
+    if (layout_ != ImageLayout::kChannelsLast || value.rank() < 3) return false;
+    const std::vector<int64_t> shape = value.extents();
+    const int64_t pixels = std::accumulate(shape.begin() + 2, shape.end(), int64_t{1}, std::multiplies<>());
+    return shape[1] >= kChannelsWorthACopy && pixels >= kPixelsWorthACopy;
+  }
+  static bool is_read_by_spatial_operators(const Value& value) {
+    return !value.users.empty() && std::ranges::all_of(value.users, [&](const Node* user) {
+      return wants_turned_images(*user) && user->input(0) == &value;
+    });
+  }
+
   /// Decides where every value lies.
   void lay_out() {
     plan_.storages.clear();
@@ -87,6 +114,11 @@ class Planner {
       const int storage = add_storage(Storage::Kind::kInput, value);
       plan_.storages.back().index = static_cast<int>(i);
       views_[&value] = {storage, 0, dense_strides(value.extents())};
+    }
+    for (const Value* input : turned_inputs_) {
+      given_[input] = views_.at(input);
+      const std::vector<int64_t> shape = input->extents();
+      views_[input] = {add_storage(Storage::Kind::kArena, *input), 0, dense_strides(shape, channels_last(shape.size()))};
     }
     placed_storages_.clear();
     for (const Value* whole : placement_.wholes) placed_storages_.push_back(add_storage(*whole));
@@ -105,8 +137,11 @@ class Planner {
       return view;
     }
     const std::vector<int64_t> shape = output.extents();
-    const bool hands_out = output_index_.contains(&output);
-    return {add_storage(output), 0, hands_out ? dense_strides(shape) : dense_strides(shape, order_for(group, output))};
+    if (!output_index_.contains(&output)) return {add_storage(output), 0, dense_strides(shape, order_for(group, output))};
+    // Made as the model wants it, or copied there (finish_output).
+    if (wants_turned_images(*group.anchor) && is_worth_a_copy(output))
+      return {add_storage(Storage::Kind::kArena, output), 0, dense_strides(shape, order_for(group, output))};
+    return {add_storage(output), 0, dense_strides(shape)};
   }
 
   int add_storage(Storage::Kind kind, const Value& value) {
@@ -122,6 +157,16 @@ class Planner {
     const int storage = add_storage(Storage::Kind::kOutput, value);
     plan_.storages.back().index = output->second;
     return storage;
+  }
+
+  /// Copies an input of the model to where kernels read it.
+  void turn(const Value& input) {
+    const View &from = given_.at(&input), &to = views_.at(&input);
+    PlannedCall call;
+    call.workload = add_workload(copy_program(input, from, to));
+    call.name = input.name + ": Copy";
+    call.operands = {{from.storage, 0}, {to.storage, 0}};
+    plan_.calls.push_back(std::move(call));
   }
 
   bool is_in_part(const Group& group, size_t i) const {
@@ -264,6 +309,8 @@ class Planner {
   std::vector<Group> groups_;
   Placement placement_;
   std::vector<int> placed_storages_;
+  std::vector<const Value*> turned_inputs_;        // read in another order than they are given in
+  std::unordered_map<const Value*, View> given_;   // as these are given
   std::unordered_map<const Node*, bool> is_view_;  // of anchors
   std::unordered_map<const Value*, View> views_;
   std::unordered_map<const Value*, Provenance> view_origins_;  // of values that are views: the nodes that made them so

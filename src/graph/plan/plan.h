@@ -76,8 +76,9 @@ struct PlanOptions {
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
 ///
 /// Convolutions, pooling and their kin hand on images in `options.layout`; what follows keeps its largest input's
-/// order; all else is row-major. Kernels read any strides, so no value is ever converted for its own sake: where two
-/// orders meet, the kernel that reads the other order pays, and its cost says so.
+/// order; all else is row-major. Kernels read any strides, so within the model no value is ever converted for its own
+/// sake: where two orders meet, the kernel that reads the other order pays, and its cost says so. At the edges of the
+/// model images of many channels are copied: what convolutions and their kin read or hand out.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
 
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly

@@ -105,7 +105,7 @@ TEST(Plan, JoinsWhereOneKernelCostsLess) {
   EXPECT_EQ(*choose_joined(m.graph, ImageLayout::kChannelsLast, 1, far), std::vector<int>{0});
   const auto plan = choose_plan(m.graph, 1, cheap);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->calls.size(), 3u);
+  EXPECT_EQ(plan->calls.size(), 4u);  // the last copies to the model's layout
   EXPECT_EQ(plan->joined, std::vector<int>{0});
 }
 
@@ -117,11 +117,40 @@ TEST(Plan, EqualWorkIsOneWorkload) {
   Value* c = m.node("Relu", {m.conv(b, 16, 1)});
   m.graph.add_output("y", m.conv(c, 16, 1));
   const Plan plan = planned(m);
-  // the first reads the model's layout, the last writes it, and the two between are the same
-  EXPECT_EQ(plan.calls.size(), 4u);
-  EXPECT_EQ(plan.workloads.size(), 3u);
+  // from the model's layout, three that are the same, one without a Relu, and back
+  EXPECT_EQ(plan.calls.size(), 6u);
+  EXPECT_EQ(plan.workloads.size(), 4u);
   EXPECT_EQ(plan.calls[1].workload, plan.calls[2].workload);
+  EXPECT_EQ(plan.calls[1].workload, plan.calls[3].workload);
   EXPECT_LE(plan.arena_bytes, 2 * 16 * 36 * 4);
+}
+
+// At the model's edges, where kernels would take vectors apart; pictures are read as they are, and so is what is pooled
+// step by step or as a whole.
+TEST(Plan, ImagesOfManyChannelsAreTurnedAtTheEdges) {
+  const auto calls = [](int64_t channels, const std::function<Value*(GraphMaker&, Value*)>& network) {
+    GraphMaker m;
+    Value* x = m.input("x", {1, channels, 12, 12});
+    m.graph.add_output("y", network(m, x));
+    return planned(m).calls.size();
+  };
+  const auto convolution = [](GraphMaker& m, Value* x) { return m.conv(x, 16, 3); };
+  EXPECT_EQ(calls(16, convolution), 3u);
+  EXPECT_EQ(calls(3, convolution), 2u);  // what it hands out is
+  EXPECT_EQ(calls(16, [](GraphMaker& m, Value* x) { return m.conv(x, 4, 3); }), 2u);
+  const auto pool = [](int64_t stride) {
+    return [stride](GraphMaker& m, Value* x) {
+      Attrs attrs;
+      attrs.set("kernel_shape", std::vector<int64_t>{2, 2});
+      attrs.set("strides", std::vector<int64_t>{stride, stride});
+      return m.node("MaxPool", {x}, std::move(attrs));
+    };
+  };
+  EXPECT_EQ(calls(16, pool(2)), 3u);
+  EXPECT_EQ(calls(16, pool(1)), 1u);
+  EXPECT_EQ(calls(16, [](GraphMaker& m, Value* x) { return m.node("GlobalAveragePool", {x}); }), 1u);
+  // Also read by what works row by row: it stays.
+  EXPECT_EQ(calls(16, [](GraphMaker& m, Value* x) { return m.node("Add", {m.conv(x, 16, 3), x}); }), 2u);
 }
 
 TEST(Plan, RenamingMemoryCostsNothing) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/dataflow.h"
+#include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -44,19 +45,53 @@ Result<> in_transposed_tiles(RuleContext& ctx, const BlockStructure& block, cons
   return parallelize(ctx, around);
 }
 
+// A reduction of several states at once (the greatest and where it is): lanes along its last spatial loop, each with states
+// of its own, even if that means to gather.
+//   for i in 300: for k: A[i], M[i] = …   →   for i_0: A, M begin; for k: for i_1 in 16 vectorized: A[…], M[…] = …
+Result<> in_lanes_of_states(RuleContext& ctx, BlockRef ref, const BlockNode& block, const std::vector<LoopRef>& loops) {
+  Schedule& s = ctx.schedule;
+  std::vector<LoopRef> order, reduce;
+  for (const LoopRef& loop : loops) {
+    FETTLE_TRY(const Var var, s.loop_var(loop));
+    const auto owner = std::ranges::find(block.iters, var.get(), [](const IterVar& i) { return i.binding.get(); });
+    if (owner == block.iters.end()) return fail(ErrorCode::E230, block.name + " has loops that are no iterators");
+    (owner->kind == IterKind::kSpatial ? order : reduce).push_back(loop);
+  }
+  if (order.empty() || reduce.empty()) return fail(ErrorCode::E230, block.name + " has no loop for lanes");
+  FETTLE_TRY(const std::vector<LoopRef> parts,
+             split(s, {.loop = order.back(), .factors = {kInfer, ctx.lanes(kF32)}, .tail = Tail::kMask}));
+  order.back() = parts[0];
+  std::vector<LoopRef> all = order;
+  all.insert(all.end(), reduce.begin(), reduce.end());
+  all.push_back(parts[1]);
+  FETTLE_TRY_VOID(reorder(s, {.loops = all}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
+  FETTLE_TRY_VOID(decompose_reduction(s, {.block = ref, .loop = reduce.front()}).map([](BlockRef) {}));
+  ctx.done.insert(block.name + "_init");
+  return parallelize(ctx, order);
+}
+
 // Where memory decides what is read (rows that are gathered): lanes along what is written, if its last loop is that.
-Result<> without_structure(RuleContext& ctx, const BlockNode& block, const std::vector<LoopRef>& loops) {
-  std::vector<LoopRef> outer = loops;
-  if (const StoreNode* store = single_store(block); store && !block.init && loops.size() > 1) {
-    Schedule trial = ctx.schedule;
-    const int64_t lanes = ctx.lanes(store->buffer->dtype);
-    const auto parts = split(trial, {.loop = loops.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask});
-    if (parts && vectorize(trial, {.loop = parts->back()})) {
-      ctx.schedule = std::move(trial);
-      outer.back() = parts->front();
+Result<> in_lanes_of_last(RuleContext& ctx, const BlockNode& block, const std::vector<LoopRef>& loops) {
+  const StoreNode* store = single_store(block);
+  if (!store || block.init || loops.size() < 2) return fail(ErrorCode::E230, block.name + " has no loop for lanes");
+  Schedule& s = ctx.schedule;
+  const int64_t lanes = ctx.lanes(store->buffer->dtype);
+  FETTLE_TRY(const auto parts, split(s, {.loop = loops.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
+  return parallelize(ctx, {loops.front()});
+}
+
+Result<> without_structure(RuleContext& ctx, BlockRef ref, const BlockNode& block, const std::vector<LoopRef>& loops) {
+  for (const bool states : {true, false}) {
+    RuleContext trial = ctx;
+    if (states && (!block.init || single_store(block))) continue;
+    if (states ? in_lanes_of_states(trial, ref, block, loops) : in_lanes_of_last(trial, block, loops)) {
+      ctx = std::move(trial);
+      return {};
     }
   }
-  return parallelize(ctx, {outer.front()});
+  return parallelize(ctx, {loops.front()});
 }
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
@@ -69,7 +104,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   FETTLE_TRY(std::vector<LoopRef> loops, loops_of_block(ctx, block));
   if (loops.empty()) return {};
   const auto structure = block_structure(func, *node);
-  if (!structure) return without_structure(ctx, *node, loops);
+  if (!structure) return without_structure(ctx, block, *node, loops);
 
   const DType dtype = structure->store.buffer->dtype;
   const int64_t lanes = ctx.lanes(dtype);
