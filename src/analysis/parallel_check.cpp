@@ -101,6 +101,16 @@ bool ParallelCheck::holds(const std::optional<std::vector<Range>>& outer,
   return true;
 }
 
+// Whether no iteration of the loop writes what any of them reads, while the loops around it stand still: a scan reads
+// the row before the one that it writes.
+bool ParallelCheck::reads_what_came_before(size_t site, const Region& write, const Region& read, const ForNode& loop) {
+  const auto depth = static_cast<size_t>(sites_[site].depth_of(&loop));
+  Analyzer& analyzer = analyzer_at(site);
+  const auto written = region_at(sites_[site], write, depth, analyzer);
+  const auto seen = region_at(sites_[site], read, depth, analyzer);
+  return written && seen && disjoint(*written, *seen, analyzer);
+}
+
 Result<> ParallelCheck::check(const ForNode& loop) {
   if (!checks("races")) return {};
   const auto refuse = [&](std::string why) { return fail(ErrorCode::E210, std::move(why), "loop " + loop.var->name); };
@@ -145,6 +155,7 @@ Result<> ParallelCheck::check(const ForNode& loop) {
         if (other.parent != writer.parent) continue;
         for (const Region& r : other.block->reads) {
           if (!(r.buffer == w.buffer) || (i == j && same_ranges(r, w))) continue;
+          if (i == j && reads_what_came_before(i, w, r, loop)) continue;
           const size_t of_writer = plainly(i, w), of_other = plainly(j, r);
           if (!plainly_holds(met[of_writer].touched, met[of_other].touched) &&
               !holds(touched(i, w, loop), touched(j, r, loop), w.buffer, analyzer_at(j)))

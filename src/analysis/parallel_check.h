@@ -35,6 +35,7 @@ class ParallelCheck {
   Known& known_instances(size_t site);
   /// Iterations of the loop write different elements.
   bool writes_apart(size_t site, const ForNode& loop);
+  bool reads_what_came_before(size_t site, const Region& write, const Region& read, const ForNode& loop);
   /// The part of a region that one iteration of the loop touches; nothing if it has no bounds.
   std::optional<std::vector<Range>> touched(size_t site, const Region& region, const ForNode& loop);
   bool holds(const std::optional<std::vector<Range>>& outer, const std::optional<std::vector<Range>>& inner,

@@ -431,8 +431,8 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
 
 // --- casts ---
 
-// What fptosi.sat and fptoui.sat mean, which LLVM does lane by lane on x86: NaN becomes 0, what is out of range the nearest
-// integer.
+// What fptosi.sat and fptoui.sat mean, which LLVM does lane by lane on x86: NaN becomes 0, what is out of range the
+// nearest integer.
 Value* FunctionEmitter::saturated(Value* a, DType to) {
   Type *floats = a->getType(), *ints = type_of(to);
   const bool is_signed = to.code == TypeCode::kInt;
@@ -447,7 +447,8 @@ Value* FunctionEmitter::saturated(Value* a, DType to) {
   clamped = vb_.select(vb_.compare(CmpInst::FCMP_OGT, clamped, constant(most)), constant(most), clamped);
   Value* result = vb_.cast(is_signed ? Instruction::FPToSI : Instruction::FPToUI, clamped, ints);
   if (digits <= exact) return result;
-  Value* greatest = ConstantInt::get(ints, is_signed ? llvm::APInt::getSignedMaxValue(to.bits) : llvm::APInt::getMaxValue(to.bits));
+  Value* greatest =
+      ConstantInt::get(ints, is_signed ? llvm::APInt::getSignedMaxValue(to.bits) : llvm::APInt::getMaxValue(to.bits));
   return vb_.select(vb_.compare(CmpInst::FCMP_OGT, number, constant(most)), greatest, result);
 }
 

@@ -629,9 +629,9 @@ TEST(Llvm, MinimumAndMaximumOfNaN) {
 
 // Vectors as single elements: NaN becomes 0, and what is out of range the nearest integer.
 TEST(Llvm, CastsToIntegersSaturate) {
-  const std::vector<double> numbers = {NAN,      INFINITY, -INFINITY, -0.9,    0.5,         127.5,      -128.7,     255.9,
-                                       -1,       65535.5,  -32769.0,  2147483520.0,         2147483648.0, -2147483648.0,
-                                       4294967040.0, 1e20};
+  const std::vector<double> numbers = {NAN,          INFINITY,      -INFINITY,    -0.9,    0.5,      127.5,
+                                       -128.7,       255.9,         -1,           65535.5, -32769.0, 2147483520.0,
+                                       2147483648.0, -2147483648.0, 4294967040.0, 1e20};
   for (const char* from : {"f32", "f64"})
     for (const char* to : {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}) {
       const std::string text = fmt::format(

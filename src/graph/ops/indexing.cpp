@@ -322,8 +322,8 @@ Tensors tile(const Node& node, std::span<const te::Tensor> in) {
 
 // --- Gather, GatherElements: indices may count from the end
 
-// The operators' definitions leave open what an index outside of the data gives: here the first or the last element, so that
-// nothing outside is read, whatever a model is given.
+// The operators' definitions leave open what an index outside of the data gives: here the first or the last element, so
+// that nothing outside is read, whatever a model is given.
 Expr wrapped(const Expr& index, const Expr& extent) {
   const Expr k = cast(kI64, index);
   return clamp(select(lt(k, Expr(0)), k + extent, k), Expr(0), extent - Expr(1));

@@ -118,7 +118,8 @@ class Planner {
     for (const Value* input : turned_inputs_) {
       given_[input] = views_.at(input);
       const std::vector<int64_t> shape = input->extents();
-      views_[input] = {add_storage(Storage::Kind::kArena, *input), 0, dense_strides(shape, channels_last(shape.size()))};
+      views_[input] = {add_storage(Storage::Kind::kArena, *input), 0,
+                       dense_strides(shape, channels_last(shape.size()))};
     }
     placed_storages_.clear();
     for (const Value* whole : placement_.wholes) placed_storages_.push_back(add_storage(*whole));
@@ -137,7 +138,8 @@ class Planner {
       return view;
     }
     const std::vector<int64_t> shape = output.extents();
-    if (!output_index_.contains(&output)) return {add_storage(output), 0, dense_strides(shape, order_for(group, output))};
+    if (!output_index_.contains(&output))
+      return {add_storage(output), 0, dense_strides(shape, order_for(group, output))};
     // Made as the model wants it, or copied there (finish_output).
     if (wants_turned_images(*group.anchor) && is_worth_a_copy(output))
       return {add_storage(Storage::Kind::kArena, output), 0, dense_strides(shape, order_for(group, output))};

@@ -105,16 +105,16 @@ TEST(TransposeTiles, NothingIsReadThatWasNot) {
 
 TEST(TransposeTiles, LeavesWhatIsNoSuchTile) {
   for (const Tile& tile : std::vector<Tile>{
-           {.value = "A[i * 512 + c * 50 + j]"},                    // lanes lie side by side
-           {.value = "A[i * 512 + j * 50 + c * 2]"},                // nothing does
-           {.value = "A[c]"},                                       // one element for all lanes
-           {.value = "C[j * 50 + c]"},                              // what is written meanwhile
-           {.columns = 2},                                          // few
-           {.columns = 12, .lanes = 8},                             // no square
-           {.columns = 6, .lanes = 6},                              // no vector
-           {.dtype = "f64"},                                        // no lanes of 32 bits
-           {.inner_guard = "c + j < 9"},                            // a triangle
-           {.value = "select(c <= j, A[j * 50 + c], 0.0)"},         // so
+           {.value = "A[i * 512 + c * 50 + j]"},                     // lanes lie side by side
+           {.value = "A[i * 512 + j * 50 + c * 2]"},                 // nothing does
+           {.value = "A[c]"},                                        // one element for all lanes
+           {.value = "C[j * 50 + c]"},                               // what is written meanwhile
+           {.columns = 2},                                           // few
+           {.columns = 12, .lanes = 8},                              // no square
+           {.columns = 6, .lanes = 6},                               // no vector
+           {.dtype = "f64"},                                         // no lanes of 32 bits
+           {.inner_guard = "c + j < 9"},                             // a triangle
+           {.value = "select(c <= j, A[j * 50 + c], 0.0)"},          // so
            {.value = "select(j < 9, A[j * 50 + c], B[c * 16 + j])"}  // something else instead
        }) {
     const Func before = function_of(tile);

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -462,11 +463,66 @@ TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
   EXPECT_NE(text.find("in 16 vectorized"), std::string::npos) << text;
 }
 
+// The greatest and where it is, along rows and along columns.
+TEST(DefaultSchedule, ReductionsOfSeveralStatesHaveLanes) {
+  for (const bool rows : {false, true}) {
+    const auto func = parse_func(fmt::format(R"(func argmax(X: f32[{0}], I: f32[45] output):
+  alloc M: f32[45]
+  for i in 45:
+    for k in 37:
+      block I(vi: spatial[45] = i, vk: reduce[37] = k):
+        reads X[{1}]
+        writes I[vi], M[vi]
+        init:
+          I[vi] = 0.0
+          M[vi] = -inf
+        let place = select(M[vi] < X[{1}], f32(vk), I[vi])
+        let value = max(M[vi], X[{1}])
+        I[vi] = place
+        M[vi] = value
+)",
+                                             rows ? "45, 37" : "37, 45", rows ? "vi, vk" : "vk, vi"));
+    ASSERT_OK(func);
+    const auto s = default_schedule(*func, avx512(), 1);
+    ASSERT_OK(s);
+    EXPECT_NE(to_text(s->func()).find("in 16 vectorized"), std::string::npos) << to_text(s->func());
+    expect_same(*func, *s);
+  }
+}
+
+// The steps of a scan, each of which reads the rows before: lanes within a row, unless it reads the row that it writes.
+TEST(DefaultSchedule, StepsOfScansHaveLanes) {
+  for (const auto& [read, has_lanes] :
+       {std::pair{"S[vt, vi]", true}, {"S[vt, (vi + 5) % 70]", true}, {"S[vt + 1, max(vi - 1, 0)]", false}}) {
+    const auto func = parse_func(fmt::format(R"(func scan(X: f32[9, 70], S: f32[9, 70] output):
+  for i in 70:
+    block begin(vi: spatial[70] = i):
+      reads X[0, vi]
+      writes S[0, vi]
+      S[0, vi] = X[0, vi]
+  for t in 8:
+    for i in 70:
+      block S(vt: scan[8] = t, vi: spatial[70] = i):
+        reads S[{}, 0 +: 70], X[vt + 1, vi]
+        writes S[vt + 1, vi]
+        S[vt + 1, vi] = {} + X[vt + 1, vi]
+)",
+                                             has_lanes ? "vt" : "vt + 1", read));
+    ASSERT_OK(func);
+    const auto s = default_schedule(*func, avx512(), 1);
+    ASSERT_OK(s);
+    const std::string text = to_text(s->func());
+    EXPECT_EQ(text.find("vectorized", text.find("for t in 8")) != std::string::npos, has_lanes) << text;
+    expect_same(*func, *s);
+  }
+}
+
 TEST(DefaultSchedule, IsTiledForEveryReductionWithAVectorIterator) {
   for (const NamedWorkload& workload : small_workloads()) {
     if (workload.name.starts_with("softmax") || workload.name.starts_with("relu") ||
-        workload.name.starts_with("transpose") || workload.name.ends_with("_norm") || workload.name == "elementwise" || workload.name == "matmul_three_columns" ||
-        workload.name == "matmul_one_column" || workload.name == "row_means" || workload.name == "reduction_last")
+        workload.name.starts_with("transpose") || workload.name.ends_with("_norm") || workload.name == "elementwise" ||
+        workload.name == "matmul_three_columns" || workload.name == "matmul_one_column" ||
+        workload.name == "row_means" || workload.name == "reduction_last")
       continue;
     const auto s = default_schedule(workload.func, avx512(), 1);
     ASSERT_OK(s);

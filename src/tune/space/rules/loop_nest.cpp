@@ -45,8 +45,8 @@ Result<> in_transposed_tiles(RuleContext& ctx, const BlockStructure& block, cons
   return parallelize(ctx, around);
 }
 
-// A reduction of several states at once (the greatest and where it is): lanes along its last spatial loop, each with states
-// of its own, even if that means to gather.
+// A reduction of several states at once (the greatest and where it is): lanes along its last spatial loop, each with
+// states of its own, even if that means to gather.
 //   for i in 300: for k: A[i], M[i] = …   →   for i_0: A, M begin; for k: for i_1 in 16 vectorized: A[…], M[…] = …
 Result<> in_lanes_of_states(RuleContext& ctx, BlockRef ref, const BlockNode& block, const std::vector<LoopRef>& loops) {
   Schedule& s = ctx.schedule;
