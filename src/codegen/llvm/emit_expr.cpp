@@ -204,12 +204,27 @@ Value* FunctionEmitter::emit_contracted(const BinaryNode& node) {
   return nullptr;
 }
 
+// Comparisons, minima and maxima of vectors of halves: in single precision, which is exact. LLVM would do them lane by
+// lane on x86, and sees through the conversions but for the fence.
+Value* FunctionEmitter::emit_half_comparison(BinaryOp op, Value* a, Value* b, DType type) {
+  const DType wide = kF32.with_lanes(type.lanes);
+  const auto widened = [&](Value* x) {
+    return vb_.intrinsic(Intrinsic::arithmetic_fence, {type_of(wide)},
+                         {vb_.cast(Instruction::FPExt, x, type_of(wide))});
+  };
+  Value* result = emit_float_binary(op, widened(a), widened(b), wide);
+  return result->getType() == type_of(wide) ? vb_.cast(Instruction::FPTrunc, result, type_of(type)) : result;
+}
+
 Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
   const DType type = node.a.dtype();
   if (type.is_float()) {
     if (Value* contracted = emit_contracted(node)) return contracted;
     Value* a = emit(node.a);
     Value* b = emit(node.b);
+    const bool compares = node.op != BinaryOp::kAdd && node.op != BinaryOp::kSub && node.op != BinaryOp::kMul &&
+                          node.op != BinaryOp::kDiv;
+    if (compares && type.element() == kF16 && type.is_vector()) return emit_half_comparison(node.op, a, b, type);
     return emit_float_binary(node.op, widen(a, type), widen(b, type), type);
   }
   if (type.is_vector() && (node.op == BinaryOp::kLt || node.op == BinaryOp::kLe)) {

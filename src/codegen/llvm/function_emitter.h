@@ -149,6 +149,7 @@ class FunctionEmitter {
   llvm::Value* emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false);
   llvm::Value* emit_cast(const CastNode& node);
   llvm::Value* saturated(llvm::Value* a, DType to);
+  llvm::Value* emit_half_comparison(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type);
   llvm::Value* emit_math(const CallNode& node);
   llvm::Value* emit_intrinsic(const CallNode& node, bool has_effects);
   llvm::Value* widen(llvm::Value* value, DType type);   // bf16 → f32; others as they are

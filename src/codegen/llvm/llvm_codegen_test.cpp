@@ -627,6 +627,25 @@ TEST(Llvm, MinimumAndMaximumOfNaN) {
   EXPECT_TRUE(std::isnan(c[4]));  // max(a, b) = a < b ? b : a
 }
 
+TEST(Llvm, ComparisonsOfHalves) {
+  const IrModule module = parsed(R"(lowered func f(A: f16[16], B: f16[16], C: f16[48] output):
+  C[ramp(0, 1, 16)] = min(A[ramp(0, 1, 16)], B[ramp(0, 1, 16)])
+  C[ramp(16, 1, 16)] = max(A[ramp(0, 1, 16)], B[ramp(0, 1, 16)])
+  C[ramp(32, 1, 16)] = select(A[ramp(0, 1, 16)] <= B[ramp(0, 1, 16)], A[ramp(0, 1, 16)], B[ramp(0, 1, 16)])
+)",
+                                 "f");
+  const auto code = JitModule::load(*compile_object(module, detect_host()));
+  ASSERT_TRUE(code);
+  // 1, -1, 0, -0, infinity, NaN, the least, 65504; each beside others.
+  const uint16_t numbers[] = {0x3c00, 0xbc00, 0, 0x8000, 0x7c00, 0x7e00, 1, 0x7bff};
+  uint16_t a[16], b[16], c[48], d[48];
+  for (int i = 0; i < 16; ++i) a[i] = numbers[i % 8], b[i] = numbers[(i * 3 + i / 8) % 8];
+  void* buffers[] = {a, b, c};
+  code->function<Kernel>("f")(nullptr, buffers, nullptr);
+  ASSERT_TRUE(interpret(module, std::vector<BufferArg>{{a, 32}, {b, 32}, {d, 96}}));
+  EXPECT_EQ(std::memcmp(c, d, sizeof c), 0);
+}
+
 // Vectors as single elements: NaN becomes 0, and what is out of range the nearest integer.
 TEST(Llvm, CastsToIntegersSaturate) {
   const std::vector<double> numbers = {NAN,          INFINITY,      -INFINITY,    -0.9,    0.5,      127.5,

@@ -110,7 +110,7 @@ IrModule outline_atoms(const Func& func);
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 
 /// A tile whose lanes walk through memory in strides, while the unrolled loop around them walks through it contiguously, is
-/// read row by row and transposed in registers. Elements of 32 bits, 4, 8 or 16 lanes.
+/// read row by row and transposed in registers: 4, 8 or 16 lanes of 16 bytes or more.
 ///   for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = B[j*50 + k]
 ///   →  T[ramp(0, 1, 16)] = B[ramp(0, 1, 16)], … T[ramp(240, 1, 16)] = B[ramp(750, 1, 16)]; shuffles from T to U;
 ///      for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = U[k*16 + j]

@@ -11,14 +11,18 @@
 namespace fettle {
 namespace {
 
-/// Lanes of 32 bits in the parts of a register within which the cheapest shuffles work (x86: 128 bits).
-constexpr int kPart = 4;
+/// The parts of a register within which the cheapest shuffles work (x86).
+constexpr int kPartBytes = 16;
+constexpr int64_t kWidest = 16;
 /// Fewer columns are gathered as quickly.
 constexpr int64_t kFewestColumns = 3;
 /// Tiles that are transposed at once: each is in registers as a whole.
 constexpr size_t kMostTiles = 2;
 
-bool is_width(int64_t lanes) { return lanes == kPart || lanes == 2 * kPart || lanes == 4 * kPart; }
+// A power of two, of at least one part.
+bool is_width(int64_t lanes, DType dtype) {
+  return lanes * dtype.element_bytes() >= kPartBytes && lanes >= 4 && lanes <= kWidest && (lanes & (lanes - 1)) == 0;
+}
 
 Expr zero(DType dtype) { return dtype.is_float() ? float_imm(0, dtype) : int_imm(0, dtype); }
 
@@ -27,27 +31,27 @@ Expr zero(DType dtype) { return dtype.is_float() ? float_imm(0, dtype) : int_imm
 using Choice = std::pair<std::vector<int>, std::vector<int>>;  // lanes of two vectors for the first and for the second
 
 // The lower and the upper halves of each part, `unit` lanes of either vector in turn.
-//   unit 1: a0 b0 a1 b1 · a2 b2 a3 b3      unit 2: a0 a1 b0 b1 · a2 a3 b2 b3
-Choice halves(int lanes, int unit) {
+//   parts of 4, unit 1: a0 b0 a1 b1 · a2 b2 a3 b3      unit 2: a0 a1 b0 b1 · a2 a3 b2 b3
+Choice halves(int lanes, int part, int unit) {
   Choice choice;
-  for (int part = 0; part < lanes; part += kPart)
-    for (int i = 0; i < 2; i += unit)
+  for (int begin = 0; begin < lanes; begin += part)
+    for (int i = 0; i < part / 2; i += unit)
       for (const int vector : {0, lanes})
         for (int u = 0; u < unit; ++u) {
-          choice.first.push_back(vector + part + i + u);
-          choice.second.push_back(vector + part + i + u + 2);
+          choice.first.push_back(vector + begin + i + u);
+          choice.second.push_back(vector + begin + i + u + part / 2);
         }
   return choice;
 }
 
 // The even and the odd parts: of the first vector, then of the second.
-Choice alternate_parts(int lanes) {
+Choice alternate_parts(int lanes, int part) {
   Choice choice;
   for (const int vector : {0, lanes})
-    for (int part = 0; part < lanes; part += 2 * kPart)
-      for (int i = 0; i < kPart; ++i) {
-        choice.first.push_back(vector + part + i);
-        choice.second.push_back(vector + part + kPart + i);
+    for (int begin = 0; begin < lanes; begin += 2 * part)
+      for (int i = 0; i < part; ++i) {
+        choice.first.push_back(vector + begin + i);
+        choice.second.push_back(vector + begin + part + i);
       }
   return choice;
 }
@@ -57,10 +61,11 @@ class Network {
  public:
   Network(const Buffer& rows, int64_t n) : n_(static_cast<int>(n)) {
     buffers_.push_back(rows);
-    step(1, halves(n_, 1));
-    // Of rows 2i and 2i + 1, vector 2i has columns 0 and 1 of each part, the other 2 and 3.
-    step(2, halves(n_, 2), /*adjacent=*/true);
-    for (int distance = kPart; distance < n_; distance *= 2) step(distance, alternate_parts(n_));
+    const int part = kPartBytes / rows->dtype.element_bytes();
+    // Each step makes vectors of half as many columns of twice as many rows, until each has one column of each part …
+    for (int unit = 1; unit < part; unit *= 2) step(unit, halves(n_, part, unit), /*adjacent=*/true);
+    // … and then of one.
+    for (int distance = part; distance < n_; distance *= 2) step(distance, alternate_parts(n_, part));
   }
 
   const std::vector<Stmt>& steps() const { return steps_; }
@@ -78,7 +83,7 @@ class Network {
     const Buffer to = make_buffer(from->name, from->shape, from->dtype, kScopeRegister);
     for (int i = 0; i < n_; ++i) {
       if ((i & distance) != 0) continue;
-      const int first = adjacent ? i / kPart * kPart + i % kPart * 2 : i;
+      const int first = adjacent ? i + i % distance : i;
       const int second = adjacent ? first + 1 : i + distance;
       const std::vector<Expr> both = {load(from, {run(i)}), load(from, {run(i + distance)})};
       steps_.push_back(store(to, {run(first)}, shuffle(both, choice.first)));
@@ -130,7 +135,7 @@ std::optional<Tile> tile_of(const ForNode& columns) {
   const auto* lanes = inner.as<ForNode>();
   if (!lanes || lanes->loop_kind != ForKind::kVectorized || !is_zero(lanes->min)) return {};
   const int64_t* n_lanes = as_int(lanes->extent);
-  if (!n_lanes || !is_width(*n_lanes) || *n_columns < kFewestColumns || *n_columns > *n_lanes) return {};
+  if (!n_lanes || *n_columns < kFewestColumns || *n_columns > *n_lanes) return {};
   const Stmt body = beneath_guards(lanes->body, conditions);
   Tile tile{&columns, lanes, body.as<StoreNode>(), {}, *n_columns, *n_lanes};
   if (!tile.store || tile.store->mask || tile.store->indices.size() != 1) return {};
@@ -173,7 +178,8 @@ class SourceReplacer : public Mutator {
     std::vector<Expr> conditions;
     if (guard && !tile_.guard(guard, conditions)) return e;
     if (source.mask || source.indices.size() != 1 || source.buffer == tile_.store->buffer) return e;
-    if (source.buffer->scope == kScopeRegister || source.buffer->dtype.element_bytes() != 4) return e;
+    if (source.buffer->scope == kScopeRegister || source.buffer->dtype.is_bool()) return e;
+    if (!is_width(tile_.n_lanes, source.buffer->dtype)) return e;
     const auto column = split_linear(source.indices[0], tile_.columns->var.get());
     if (!column || !is_one(column->coeff)) return e;
     const auto lane = split_linear(column->rest, tile_.lanes->var.get());

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -40,17 +42,23 @@ Func transposed(const Func& func) {
   return with(func, [&](FuncNode& f) { f.body = transpose_tiles(func->body); });
 }
 
-std::vector<int32_t> result_of(const Func& func) {
-  std::vector<std::vector<int32_t>> args(3, std::vector<int32_t>(4096, 7));
+// What it leaves in C, byte by byte; floats are small integers, others whatever their bytes say.
+std::vector<uint8_t> result_of(const Func& func) {
+  const DType dtype = func->params[0].buffer->dtype;
+  const auto bytes = static_cast<size_t>(4096 * dtype.element_bytes());
+  std::vector<std::vector<uint8_t>> args(3, std::vector<uint8_t>(bytes, 7));
   RandomStream stream{5, 0};
-  const bool is_float = func->params[0].buffer->dtype.is_float();
   for (int input = 0; input < 2; ++input)
-    for (int32_t& bits : args[static_cast<size_t>(input)]) {
-      bits = static_cast<int32_t>(stream.below(1000));
-      if (is_float) bits = std::bit_cast<int32_t>(static_cast<float>(bits));
+    for (size_t i = 0; i < bytes; i += dtype == kF32 ? 4 : 1) {
+      const auto number = static_cast<float>(stream.below(1000));
+      uint8_t* at = &args[static_cast<size_t>(input)][i];
+      if (dtype == kF32)
+        std::memcpy(at, &number, sizeof number);
+      else
+        *at = static_cast<uint8_t>(stream.below(100));
     }
   std::vector<BufferArg> views;
-  for (auto& arg : args) views.push_back({arg.data(), static_cast<int64_t>(arg.size() * sizeof(int32_t))});
+  for (auto& arg : args) views.push_back({arg.data(), static_cast<int64_t>(bytes)});
   const auto done = interpret(func, views);
   EXPECT_TRUE(done) << (done ? "" : done.error().to_string() + to_text(func));
   return args[2];
@@ -71,6 +79,10 @@ TEST(TransposeTiles, KeepsTheMeaning) {
       for (const Tile& tile : std::vector<Tile>{
                {.value = plain},
                {.dtype = "i32"},
+               {.dtype = "i64"},
+               {.dtype = "f64"},
+               {.dtype = "f16"},
+               {.dtype = "u8"},
                {.value = "max(A[i * 512 + j * 50 + c], B[j + c * 16]) + A[i * 512 + j * 50 + c]"},
                {.value = "A[i * 512 + j * 50 + c] - B[c + (15 - j) * 7 + i]"},
                {.value = "select(i * 3 + j < 6, A[i * 512 + j * 50 + c], 0.0)"},
@@ -82,6 +94,7 @@ TEST(TransposeTiles, KeepsTheMeaning) {
         Tile sized = tile;
         sized.columns = columns;
         sized.lanes = lanes;
+        if ((tile.dtype == "f16" && lanes < 8) || (tile.dtype == "u8" && lanes < 16)) continue;
         const Func before = function_of(sized), after = transposed(before);
         EXPECT_NE(to_text(after).find("shuffle"), std::string::npos) << to_text(before);
         ASSERT_EQ(result_of(before), result_of(after)) << to_text(after);
@@ -112,7 +125,7 @@ TEST(TransposeTiles, LeavesWhatIsNoSuchTile) {
            {.columns = 2},                                           // few
            {.columns = 12, .lanes = 8},                              // no square
            {.columns = 6, .lanes = 6},                               // no vector
-           {.dtype = "f64"},                                         // no lanes of 32 bits
+           {.columns = 8, .lanes = 8, .dtype = "u8"},                // half a register
            {.inner_guard = "c + j < 9"},                             // a triangle
            {.value = "select(c <= j, A[j * 50 + c], 0.0)"},          // so
            {.value = "select(j < 9, A[j * 50 + c], B[c * 16 + j])"}  // something else instead

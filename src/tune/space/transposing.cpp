@@ -1,5 +1,6 @@
 #include "tune/space/transposing.h"
 
+#include <algorithm>
 #include <array>
 
 #include "schedule/primitives/get_loops.h"
@@ -12,24 +13,26 @@
 namespace fettle {
 namespace {
 
-constexpr int64_t kBytes = 4, kNarrowest = 4, kWidest = 16;
+constexpr int64_t kFewest = 4, kWidest = 16, kPartBytes = 16;
 
 }  // namespace
 
 std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64_t lanes) {
-  if (block.store.buffer->dtype.element_bytes() != kBytes || lanes < kNarrowest || lanes > kWidest) return {};
+  const DType dtype = block.store.buffer->dtype;
+  const int64_t narrowest = std::max<int64_t>(kFewest, kPartBytes / dtype.element_bytes());
+  lanes = std::min(lanes, kWidest);
+  if (dtype.is_bool() || lanes < narrowest) return {};
   for (size_t lane = 0; lane < block.n_iters(); ++lane) {
-    if (block.reduce[lane] || block.store.strides[lane] != 1 || block.extents[lane] < kNarrowest) continue;
+    if (block.reduce[lane] || block.store.strides[lane] != 1 || block.extents[lane] < kFewest) continue;
+    int64_t width = lanes;
+    while (width / 2 >= std::max(narrowest, block.extents[lane])) width /= 2;
     for (const AccessPattern& load : block.loads) {
       const int64_t stride = load.strides[lane];
       if (stride == 0 || stride == 1 || stride == AccessPattern::kIrregular) continue;
-      if (load.buffer->dtype.element_bytes() != kBytes) continue;
-      for (size_t i = 0; i < block.n_iters(); ++i) {
-        if (block.reduce[i] || load.strides[i] != 1 || block.extents[i] < kNarrowest) continue;
-        int64_t width = lanes;
-        while (width / 2 >= block.extents[lane]) width /= 2;
-        return TransposedTile{lane, i, width};
-      }
+      if (load.buffer->dtype.element_bytes() != dtype.element_bytes() || load.buffer->dtype.is_bool()) continue;
+      for (size_t i = 0; i < block.n_iters(); ++i)
+        if (!block.reduce[i] && load.strides[i] == 1 && block.extents[i] >= kFewest)
+          return TransposedTile{lane, i, width};
     }
   }
   return {};

@@ -16,8 +16,8 @@ struct TransposedTile {
   int64_t width = 0;            // of the tile, each way, where the iterators are as long
 };
 
-/// For elements of 32 bits and vectors of 4 to 16 of them; nothing where no load is contiguous along another iterator
-/// than the store, or either has fewer than four iterations.
+/// `lanes`: of the target's vectors; tiles have 4 to 16, of 16 bytes or more. Nothing where no load is contiguous along
+/// another iterator than the store, or either has fewer than four iterations.
 std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64_t lanes);
 
 /// Cuts the block's loops (all of them, in order) into such tiles. `read_on`: from tile to tile along what is read,
