@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FETTLE = ROOT / "build/bin/fettle"
 MOST = 1.3  # of ONNX Runtime's time
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+FLOAT, HALF, INT64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64
 RANDOM = numpy.random.default_rng(1)
 
 
@@ -62,6 +62,16 @@ def cases():
     yield "Mul, outer", model("Mul", [[512, 1], [1, 512]])
     yield "Cast to i32", model("Cast", [flat], output=TensorProto.INT32, to=TensorProto.INT32)
     yield "Cast from u8", model("Cast", [(flat, TensorProto.UINT8)], to=FLOAT)
+    for kind, name in ((HALF, "f16"), (TensorProto.UINT8, "u8"), (INT64, "i64")):
+        yield f"Transpose, {name}", model("Transpose", [(flat, kind)], output=kind, perm=[1, 0])
+    for op in ("Relu", "Exp"):
+        yield f"{op}, f16", model(op, [(flat, HALF)], output=HALF)
+    yield "ReduceSum, f16", model("ReduceSum", [(flat, HALF)], [ints(1)], output=HALF)
+    yield "ReduceMax, f16", model("ReduceMax", [(flat, HALF)], output=HALF, axes=[1])
+    yield "Softmax, f16", model("Softmax", [(flat, HALF)], output=HALF, axis=1)
+    yield "MatMul, f16", model("MatMul", [([256, 256], HALF), ([256, 256], HALF)], output=HALF)
+    yield "Conv 3x3, f16", model("Conv", [([1, 64, 28, 28], HALF)], [floats(64, 64, 3, 3).astype(numpy.float16)], output=HALF,
+                                 pads=[1] * 4)
     for name, shape, order in (("matrix", flat, [1, 0]), ("heads", [1, 197, 12, 64], [0, 2, 1, 3]),
                                ("to channels last", image, [0, 2, 3, 1]), ("to channels first", [1, 56, 56, 64], [0, 3, 1, 2]),
                                ("picture", [1, 3, 224, 224], [0, 2, 3, 1]), ("picture back", [1, 224, 224, 3], [0, 3, 1, 2])):
@@ -112,6 +122,7 @@ def cases():
     yield "Conv 1", model("Conv", [[1, 64, 1024]], [floats(64, 64, 5)], pads=[2, 2])
     yield "Conv 1x1", model("Conv", [[1, 256, 40, 40]], [floats(255, 256, 1, 1)])
     yield "Conv 3x3", model("Conv", [[1, 64, 28, 28]], [floats(64, 64, 3, 3)], pads=[1] * 4)
+    yield "Conv 3x3 to a picture", model("Conv", [image], [floats(3, 64, 3, 3)], pads=[1] * 4)
     yield "Conv 3x3, 4 groups", model("Conv", [[1, 64, 28, 28]], [floats(64, 16, 3, 3)], pads=[1] * 4, group=4)
     yield "Conv 3x3, depthwise", model("Conv", [image], [floats(64, 1, 3, 3)], pads=[1] * 4, group=64)
     yield "Conv 3x3x3", model("Conv", [[1, 16, 8, 28, 28]], [floats(16, 16, 3, 3, 3)], pads=[1] * 6)

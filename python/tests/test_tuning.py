@@ -375,6 +375,24 @@ class Models(Refused):
             self.refused("E705", model.run, x=x.astype("float64"))
         self.refused("E601", fettle.Model, "no such file.onnx")
 
+    def test_sums_of_halves_are_rounded_once(self):
+        import onnx
+        from onnx import TensorProto, helper
+        half = TensorProto.FLOAT16
+        # Halves have eleven digits: a sum of ones in halves ends at 2048.
+        nodes = {"ReduceSum": ([[1, 5000]], {"keepdims": 1}), "MatMul": ([[1, 5000], [5000, 1]], {}),
+                 "Gemm": ([[1, 5000], [5000, 1]], {}), "Conv": ([[1, 1250, 2, 2], [1, 1250, 2, 2]], {})}
+        with tempfile.TemporaryDirectory() as folder:
+            for op, (shapes, attributes) in nodes.items():
+                names = [f"x{i}" for i in range(len(shapes))]
+                graph = helper.make_graph([helper.make_node(op, names, ["y"], **attributes)], op,
+                                          [helper.make_tensor_value_info(n, half, s) for n, s in zip(names, shapes)],
+                                          [helper.make_tensor_value_info("y", half, None)])
+                path = os.path.join(folder, op + ".onnx")
+                onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+                ones = {n: numpy.ones(s, numpy.float16) for n, s in zip(names, shapes)}
+                self.assertEqual(fettle.Model(path).run(**ones)["y"].ravel(), [5000], op)
+
     def test_indices_outside_of_the_data(self):
         import onnx
         from onnx import TensorProto, helper, numpy_helper

@@ -84,20 +84,22 @@ Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
   const bool keep = node.attrs.get_int("keepdims", 1) != 0;
   const auto source_of = K.source;
   const auto finish = K.finish;
+  const bool chooses = K.reduce == Reduce(te::max) || K.reduce == Reduce(te::min);
+  const DType dtype = in[0].dtype(), wide = chooses ? dtype : sum_type(dtype);
   int64_t count = 1;
   te::Tensor result = te::compute(
       shape_exprs(output_shape(node)),
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], axes, keep, to_indices(i));
         count = g.count;
-        const Expr x = in[0](g.indices);
+        const Expr x = cast(wide, in[0](g.indices));
         Expr source = given(source_of) ? source_of(x) : x;
         if (g.axes.empty()) return source;
         return over_axes(K.reduce, std::move(source), g);
       },
       tensor_name(node));
-  if (!given(finish)) return one(result);
-  return one(map_output(node, [&](const Indices& i) { return finish(result(i), count); }));
+  if (!given(finish)) return one(rounded(result, dtype));
+  return one(map_output(node, [&](const Indices& i) { return cast(dtype, finish(result(i), count)); }));
 }
 
 Expr absolute(const Expr& x) { return x.dtype().is_float() ? math("abs", {x}) : max(x, constant(0, x.dtype()) - x); }

@@ -9,6 +9,7 @@
 #include "schedule/primitives/get_consumers.h"
 #include "tune/space/tensor_product.h"
 #include "tune/space/tiling.h"
+#include "tune/space/transposing.h"
 
 namespace fettle {
 namespace {
@@ -42,8 +43,9 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
 // neighbouring pixels share more elements than there are registers, unless the channels can be brought innermost: a
 // padded copy is better. Not so where the elements are vectors (depthwise convolutions): tiles are chosen so that
 // registers hold what is shared; nor where a picture has so few channels that one loop takes all of a row's taps.
+// And it is where the copy turns the image, so that the reader's lanes need not gather: `turns`.
 bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers,
-                  const BufferNode* buffer) {
+                  const BufferNode* buffer, bool turns) {
   constexpr int64_t kManyTaps = 5, kMostUnrolled = 7;
   bool free_layout = false;
   walk(
@@ -64,7 +66,11 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
       return false;
     };
     for (const AccessPattern& load : structure->loads) {
-      if (is_vector(load) || load.buffer.get() != buffer) continue;
+      if (load.buffer.get() != buffer) continue;
+      if (is_vector(load)) {
+        if (turns) return true;
+        continue;
+      }
       int64_t channels = 1, taps = 1;
       for (size_t i = 0; i < structure->n_iters(); ++i) {
         if (!structure->reduce[i] || !load.touches(i)) continue;
@@ -127,9 +133,11 @@ Result<> auto_inline(RuleContext& ctx) {
 
     ctx.schedule.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
+      const auto own = block_structure(func, *block);
+      const bool turns = own && transposed_tile(*own, ctx.lanes(store->buffer->dtype));
       const bool copy =
           std::ranges::any_of(readers, [&](const BlockNode* reader) { return is_for_intrinsics(ctx, *reader); }) ||
-          prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get());
+          prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get(), turns);
       FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, copy, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}));
       if (keep) continue;
     }

@@ -463,6 +463,38 @@ TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
   EXPECT_NE(text.find("in 16 vectorized"), std::string::npos) << text;
 }
 
+// A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded copy
+// that turns it.
+TEST(DefaultSchedule, PicturesAreMadeOfTurnedCopies) {
+  const auto func = parse_func(R"(func conv(X: f32[12, 20, 32], W: f32[3, 32, 3, 3] constant, Y: f32[3, 12, 20] output):
+  alloc P: f32[32, 14, 22]
+  for c in 32:
+    for h in 14:
+      for w in 22:
+        block P(vc: spatial[32] = c, vh: spatial[14] = h, vw: spatial[22] = w):
+          reads X[vh - 1, vw - 1, vc]
+          writes P[vc, vh, vw]
+          P[vc, vh, vw] = select(likely(1 <= vh && vh < 13 && 1 <= vw && vw < 21), X[vh - 1, vw - 1, vc], 0.0)
+  for o in 3:
+    for h in 12:
+      for w in 20:
+        for c in 32:
+          for i in 3:
+            for j in 3:
+              block Y(vo: spatial[3] = o, vh: spatial[12] = h, vw: spatial[20] = w, vc: reduce[32] = c, vi: reduce[3] = i, vj: reduce[3] = j):
+                reads P[vc, vh + vi, vw + vj], W[vo, vc, vi, vj]
+                writes Y[vo, vh, vw]
+                init:
+                  Y[vo, vh, vw] = 0.0
+                Y[vo, vh, vw] = Y[vo, vh, vw] + P[vc, vh + vi, vw + vj] * W[vo, vc, vi, vj]
+)");
+  ASSERT_OK(func);
+  const auto s = default_schedule(*func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_TRUE(choices(*s).find("loop_nest/P/read_on") != std::string::npos) << choices(*s);
+  expect_same(*func, *s);
+}
+
 // The greatest and where it is, along rows and along columns.
 TEST(DefaultSchedule, ReductionsOfSeveralStatesHaveLanes) {
   for (const bool rows : {false, true}) {
