@@ -33,6 +33,16 @@ bool is_spatial_operator(std::string_view op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
 }
 
+/// A product of matrices, in either order of the dimensions.
+bool is_pointwise(const Node& node) {
+  const auto all_one = [&](const char* name) {
+    return std::ranges::all_of(node.attrs.get_ints(name, {}), [](int64_t n) { return n == 1; });
+  };
+  if (node.op->name != "Conv" || !all_one("strides")) return false;
+  const std::vector<int64_t> weights = node.input(1)->extents();
+  return std::all_of(weights.begin() + 2, weights.end(), [](int64_t n) { return n == 1; });
+}
+
 /// One that is worth turning images for: pooling step by step along rows works on them as the model says, too.
 bool wants_turned_images(const Node& node) {
   if (!is_spatial_operator(node.op->name) || node.op->name.starts_with("Global")) return false;
@@ -100,8 +110,13 @@ class Planner {
   }
   static bool is_read_by_spatial_operators(const Value& value) {
     return !value.users.empty() && std::ranges::all_of(value.users, [&](const Node* user) {
-      return wants_turned_images(*user) && user->input(0) == &value;
+      return wants_turned_images(*user) && !is_pointwise(*user) && user->input(0) == &value;
     });
+  }
+
+  // What comes in channels first may go out so.
+  bool is_pointwise_on_input(const Node& node) const {
+    return is_pointwise(node) && std::ranges::find(graph_.inputs(), node.input(0)) != graph_.inputs().end();
   }
 
   /// Decides where every value lies.
@@ -141,7 +156,7 @@ class Planner {
     if (!output_index_.contains(&output))
       return {add_storage(output), 0, dense_strides(shape, order_for(group, output))};
     // Made as the model wants it, or copied there (finish_output).
-    if (wants_turned_images(*group.anchor) && is_worth_a_copy(output))
+    if (wants_turned_images(*group.anchor) && is_worth_a_copy(output) && !is_pointwise_on_input(*group.anchor))
       return {add_storage(Storage::Kind::kArena, output), 0, dense_strides(shape, order_for(group, output))};
     return {add_storage(output), 0, dense_strides(shape)};
   }
