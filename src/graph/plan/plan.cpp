@@ -153,12 +153,13 @@ class Planner {
       return view;
     }
     const std::vector<int64_t> shape = output.extents();
-    if (!output_index_.contains(&output))
-      return {add_storage(output), 0, dense_strides(shape, order_for(group, output))};
-    // Made as the model wants it, or copied there (finish_output).
-    if (wants_turned_images(*group.anchor) && is_worth_a_copy(output) && !is_pointwise_on_input(*group.anchor))
-      return {add_storage(Storage::Kind::kArena, output), 0, dense_strides(shape, order_for(group, output))};
-    return {add_storage(output), 0, dense_strides(shape)};
+    const bool hands_out = output_index_.contains(&output);
+    // finish_output copies it to where the model wants it.
+    const bool copied = hands_out && wants_turned_images(*group.anchor) && is_worth_a_copy(output) &&
+                        !is_pointwise_on_input(*group.anchor);
+    const int storage = copied ? add_storage(Storage::Kind::kArena, output) : add_storage(output);
+    const bool as_given = hands_out && !copied;
+    return {storage, 0, as_given ? dense_strides(shape) : dense_strides(shape, order_for(group, output))};
   }
 
   int add_storage(Storage::Kind kind, const Value& value) {
@@ -176,14 +177,21 @@ class Planner {
     return storage;
   }
 
+  /// A call that copies a value, for its own sake.
+  void copy(const Value& value, const std::string& name, const View& from, const View& to,
+            std::vector<Operand> operands, Provenance provenance) {
+    PlannedCall call;
+    call.workload = add_workload(copy_program(value, from, to));
+    call.name = name + ": Copy";
+    call.operands = std::move(operands);
+    call.provenance = std::move(provenance);
+    plan_.calls.push_back(std::move(call));
+  }
+
   /// Copies an input of the model to where kernels read it.
   void turn(const Value& input) {
     const View &from = given_.at(&input), &to = views_.at(&input);
-    PlannedCall call;
-    call.workload = add_workload(copy_program(input, from, to));
-    call.name = input.name + ": Copy";
-    call.operands = {{from.storage, 0}, {to.storage, 0}};
-    plan_.calls.push_back(std::move(call));
+    copy(input, input.name, from, to, {operand_at(input, from), operand_at(input, to)}, {});
   }
 
   bool is_in_part(const Group& group, size_t i) const {
@@ -213,12 +221,7 @@ class Planner {
       copies = true;
       const View from = input.is_constant() ? View{-1, 0, dense_strides(shape)} : views_.at(&input);
       const View to = part_of(node, i, views_.at(node.output()));
-      PlannedCall call;
-      call.workload = add_workload(copy_program(input, from, to));
-      call.name = fmt::format("{}: Copy", input.name);
-      call.provenance = node.provenance;
-      call.operands = {operand(input), {to.storage, to.offset_elems * input.dtype().element_bytes()}};
-      plan_.calls.push_back(std::move(call));
+      copy(input, input.name, from, to, {operand(input), operand_at(input, to)}, node.provenance);
     }
     if (!copies) ++plan_.views;
   }
@@ -280,6 +283,10 @@ class Planner {
     return static_cast<int>(plan_.workloads.size()) - 1;
   }
 
+  static Operand operand_at(const Value& value, const View& view) {
+    return {view.storage, view.offset_elems * value.dtype().element_bytes()};
+  }
+
   Operand operand(const Value& value) {
     if (value.is_constant()) {
       const auto [found, fresh] = constants_.emplace(&value, -1);
@@ -289,8 +296,7 @@ class Planner {
       }
       return {found->second, 0};
     }
-    const View& view = views_.at(&value);
-    return {view.storage, view.offset_elems * value.dtype().element_bytes()};
+    return operand_at(value, views_.at(&value));
   }
 
   /// Output `index` is where the caller wants it: made there, or copied there.
@@ -310,14 +316,11 @@ class Planner {
         return;
       }
     }
-    PlannedCall call;
-    call.workload = add_workload(copy_program(value, view, dense));
-    call.name = graph_.outputs()[static_cast<size_t>(index)].name + ": Copy";
-    call.provenance = view_origins_[&value];
-    call.operands.push_back(operand(value));
-    call.operands.push_back({add_storage(Storage::Kind::kOutput, value), 0});
+    std::vector<Operand> operands = {operand(value)};
+    operands.push_back({add_storage(Storage::Kind::kOutput, value), 0});
     plan_.storages.back().index = index;
-    plan_.calls.push_back(std::move(call));
+    copy(value, graph_.outputs()[static_cast<size_t>(index)].name, view, dense, std::move(operands),
+         view_origins_[&value]);
   }
 
   const Graph& graph_;

@@ -115,6 +115,8 @@ Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 ///   →  T[ramp(0, 1, 16)] = B[ramp(0, 1, 16)], … T[ramp(240, 1, 16)] = B[ramp(750, 1, 16)]; shuffles from T to U;
 ///      for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = U[k*16 + j]
 Stmt transpose_tiles(const Stmt& body);
+/// Lanes of such a tile, and the least bytes of a row.
+inline constexpr int64_t kFewestTransposed = 4, kMostTransposed = 16, kTransposedBytes = 16;
 
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
 /// serially.

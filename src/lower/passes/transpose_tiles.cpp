@@ -12,8 +12,7 @@ namespace fettle {
 namespace {
 
 /// The parts of a register within which the cheapest shuffles work (x86).
-constexpr int kPartBytes = 16;
-constexpr int64_t kWidest = 16;
+constexpr int kPartBytes = kTransposedBytes;
 /// Fewer columns are gathered as quickly.
 constexpr int64_t kFewestColumns = 3;
 /// Tiles that are transposed at once: each is in registers as a whole.
@@ -21,7 +20,8 @@ constexpr size_t kMostTiles = 2;
 
 // A power of two, of at least one part.
 bool is_width(int64_t lanes, DType dtype) {
-  return lanes * dtype.element_bytes() >= kPartBytes && lanes >= 4 && lanes <= kWidest && (lanes & (lanes - 1)) == 0;
+  return lanes * dtype.element_bytes() >= kPartBytes && lanes >= kFewestTransposed && lanes <= kMostTransposed &&
+         (lanes & (lanes - 1)) == 0;
 }
 
 Expr zero(DType dtype) { return dtype.is_float() ? float_imm(0, dtype) : int_imm(0, dtype); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lower/passes/passes.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
@@ -11,19 +12,14 @@
 #include "schedule/primitives/vectorize.h"
 
 namespace fettle {
-namespace {
-
-constexpr int64_t kFewest = 4, kWidest = 16, kPartBytes = 16;
-
-}  // namespace
 
 std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64_t lanes) {
   const DType dtype = block.store.buffer->dtype;
-  const int64_t narrowest = std::max<int64_t>(kFewest, kPartBytes / dtype.element_bytes());
-  lanes = std::min(lanes, kWidest);
+  const int64_t narrowest = std::max<int64_t>(kFewestTransposed, kTransposedBytes / dtype.element_bytes());
+  lanes = std::min(lanes, kMostTransposed);
   if (dtype.is_bool() || lanes < narrowest) return {};
   for (size_t lane = 0; lane < block.n_iters(); ++lane) {
-    if (block.reduce[lane] || block.store.strides[lane] != 1 || block.extents[lane] < kFewest) continue;
+    if (block.reduce[lane] || block.store.strides[lane] != 1 || block.extents[lane] < kFewestTransposed) continue;
     int64_t width = lanes;
     while (width / 2 >= std::max(narrowest, block.extents[lane])) width /= 2;
     for (const AccessPattern& load : block.loads) {
@@ -31,7 +27,7 @@ std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64
       if (stride == 0 || stride == 1 || stride == AccessPattern::kIrregular) continue;
       if (load.buffer->dtype.element_bytes() != dtype.element_bytes() || load.buffer->dtype.is_bool()) continue;
       for (size_t i = 0; i < block.n_iters(); ++i)
-        if (!block.reduce[i] && load.strides[i] == 1 && block.extents[i] >= kFewest)
+        if (!block.reduce[i] && load.strides[i] == 1 && block.extents[i] >= kFewestTransposed)
           return TransposedTile{lane, i, width};
     }
   }

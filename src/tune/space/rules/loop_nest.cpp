@@ -83,15 +83,12 @@ Result<> in_lanes_of_last(RuleContext& ctx, const BlockNode& block, const std::v
 }
 
 Result<> without_structure(RuleContext& ctx, BlockRef ref, const BlockNode& block, const std::vector<LoopRef>& loops) {
-  for (const bool states : {true, false}) {
-    RuleContext trial = ctx;
-    if (states && (!block.init || single_store(block))) continue;
-    if (states ? in_lanes_of_states(trial, ref, block, loops) : in_lanes_of_last(trial, block, loops)) {
-      ctx = std::move(trial);
-      return {};
-    }
-  }
-  return parallelize(ctx, {loops.front()});
+  RuleContext trial = ctx;
+  const bool has_states = block.init && !single_store(block);
+  if (!(has_states ? in_lanes_of_states(trial, ref, block, loops) : in_lanes_of_last(trial, block, loops)))
+    return parallelize(ctx, {loops.front()});
+  ctx = std::move(trial);
+  return {};
 }
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
