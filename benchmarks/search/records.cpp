@@ -79,7 +79,7 @@ void visit_contenders(const Curve& curve, size_t most,
   const std::vector<Tried>& tried = curve.tried;
   std::vector<size_t> fastest;  // without the default
   for (size_t i = 0; i < tried.size(); ++i) {
-    if (!curve.from_default || tried[i].own_s < tried[0].own_s) {
+    if (!curve.from_default || tried[i].own_s < kMaybeFaster * tried[0].own_s) {
       const auto slower = [&](size_t other) { return tried[other].own_s > tried[i].own_s; };
       fastest.insert(std::ranges::find_if(fastest, slower), i);
       if (fastest.size() > most) fastest.pop_back();

@@ -48,8 +48,8 @@ struct Curve {
 };
 
 /// What a tuning that ended there would time again side by side, after each of `curve.tried` (places in it, fastest
-/// first): the `most` candidates that the search measured fastest; where it began with the default, of those that are
-/// faster, and the default.
+/// first): the `most` candidates that the search measured fastest; where it began with the default, of those that may
+/// be faster (kMaybeFaster), and the default.
 void visit_contenders(const Curve& curve, size_t most,
                       const std::function<void(size_t, const std::vector<size_t>&)>& visit);
 

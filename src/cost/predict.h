@@ -15,6 +15,10 @@ namespace fettle {
 /// from. Null: the analytic model (registers, ports, latency, caches of the target).
 double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms);
 
+/// The same where all that is read or written has left the caches since the last run, as in a model that is larger than
+/// they are. Predictions know a kernel that runs again and again.
+double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms);
+
 /// The description that learned models use. The names are constant; the vector's order is that of the names.
 CandidateFeatures extract_features(const LoweredKernel& kernel, const Target& target, int threads,
                                    const AtomTable* atoms);

@@ -170,7 +170,7 @@ bool computes_once(const CompiledKernel& kernel) { return kernel.trace.find("tai
 Result<std::vector<CompiledKernel>> compile_workloads(const Plan& plan, const CompileOptions& options) {
   std::vector<KernelRequest> requests;
   for (const PlannedWorkload& workload : plan.workloads) {
-    KernelRequest request{to_text(workload.func), {}, "k_" + workload.hash.hex(), {}};
+    KernelRequest request{to_text(workload.func), {}, "k_" + workload.hash.hex(), {}, options.max_error_bound};
     if (auto trace = options.find_trace ? options.find_trace(workload.func) : std::nullopt)
       request.trace = std::move(*trace);
     requests.push_back(std::move(request));
@@ -221,7 +221,7 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
   if (options.joined) {
     planning.joined = *options.joined;
   } else {
-    KnownKernelCosts costs(options.target, nullptr, nullptr);
+    KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
     FETTLE_TRY(planning.joined, choose_joined(graph, options.layout, options.threads, costs));
   }
   FETTLE_TRY(Plan plan, make_plan(graph, planning));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ struct CompileOptions {
   std::string name = "model";
   /// The trace to use for a workload; nothing: the untuned default. Null: always that.
   std::function<std::optional<std::string>(const Func& workload)> find_trace;
+  /// Of the untuned default, in units of epsilon (schedule/reformulation.h).
+  double max_error_bound = std::numeric_limits<double>::infinity();
   /// Where a found trace does not replay or compile (written by another version), the default is used instead, and this
   /// is told why.
   std::function<void(const std::string& what)> warn;

@@ -1,6 +1,7 @@
 #pragma once
 // KernelCosts as the compiler knows them: records, else what the analytic model predicts of the untuned default.
 
+#include <limits>
 #include <memory>
 #include <unordered_map>
 
@@ -15,8 +16,13 @@ namespace fettle {
 class KnownKernelCosts : public KernelCosts {
  public:
   /// atoms: null for the analytic model alone; database: null for predictions alone. Both must outlive this.
-  KnownKernelCosts(Target target, const AtomTable* atoms, Database* database)
-      : target_(std::make_shared<const Target>(std::move(target))), atoms_(atoms), database_(database) {}
+  /// max_error_bound: of the untuned default.
+  KnownKernelCosts(Target target, const AtomTable* atoms, Database* database,
+                   double max_error_bound = std::numeric_limits<double>::infinity())
+      : target_(std::make_shared<const Target>(std::move(target))),
+        atoms_(atoms),
+        database_(database),
+        max_error_bound_(max_error_bound) {}
   /// Infinity where the program cannot be lowered.
   double seconds(const Func& workload, int threads) override;
   /// What exceeds a quarter of the second-level caches is written, with the lines read before, and read again from
@@ -29,6 +35,7 @@ class KnownKernelCosts : public KernelCosts {
   std::shared_ptr<const Target> target_;
   const AtomTable* atoms_;
   Database* database_;
+  double max_error_bound_;
   std::unordered_map<Digest, double> known_;
 };
 

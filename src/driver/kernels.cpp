@@ -91,7 +91,7 @@ Result<CompiledKernel> compile_kernel(KernelRequest request, const Target& targe
 Result<Schedule> schedule_for(const KernelRequest& request, const Target& target, int kernel_threads) {
   FETTLE_TRY(const Func func, parse_func(request.workload));
   const auto shared_target = std::make_shared<const Target>(target);
-  if (request.trace.empty()) return untuned_schedule(func, shared_target, kernel_threads);
+  if (request.trace.empty()) return untuned_schedule(func, shared_target, kernel_threads, request.max_error_bound);
   FETTLE_TRY(const ParsedTrace trace, parse_trace(request.trace));
   Schedule schedule(func);
   schedule.set_target(shared_target);

@@ -2,6 +2,7 @@
 // Workloads → machine code, several at a time.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct KernelRequest {
   std::string trace;     // text of the schedule; empty: the untuned default
   std::string symbol;    // of the kernel; the prologue's is "<symbol>_prologue"
   std::string label;     // what an error says it concerns
+  /// Of the untuned default.
+  double max_error_bound = std::numeric_limits<double>::infinity();
 };
 
 /// A parameter of a compiled kernel.

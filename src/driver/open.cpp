@@ -66,15 +66,14 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
   return std::shared_ptr<Database>(std::move(database));
 }
 
-Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options,
-                                    double max_error_bound) {
+Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options) {
   FETTLE_TRY(const auto choice, find_choice(graph, *database, options.target, options.threads));
   if (choice && !choice->untuned) {
     options.layout = choice->layout;
     options.joined = choice->joined;
   }
   if (!choice || !choice->untuned)
-    options.find_trace = best_traces(std::move(database), options.target, options.threads, max_error_bound);
+    options.find_trace = best_traces(std::move(database), options.target, options.threads, options.max_error_bound);
   if (choice && !choice->untuned && !choice->defaults.empty()) {
     FETTLE_TRY(const Plan plan, make_plan(graph, {.layout = choice->layout, .joined = choice->joined}));
     options.find_trace = except(plan, choice->defaults, std::move(options.find_trace));
@@ -88,12 +87,13 @@ Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& o
   compile.threads = compile.target.threads;
   compile.name = std::filesystem::path(path).stem().string();
   compile.warn = options.warn;
+  compile.max_error_bound = options.max_error_bound;
   std::shared_ptr<Database> database;
   if (!untuned && !options.database.empty()) {
     FETTLE_TRY(database, open_records(options.database));
   }
   FETTLE_TRY(const Graph graph, load_model(path, options.shapes));
-  if (database) return compile_known(graph, std::move(database), std::move(compile), options.max_error_bound);
+  if (database) return compile_known(graph, std::move(database), std::move(compile));
   return compile_model(graph, compile);
 }
 

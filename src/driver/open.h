@@ -21,7 +21,7 @@ struct OpenOptions {
   std::string database;  // empty: none
   std::function<void(const std::string&)> warn;
   bool pin = false;  // bind each worker thread to a CPU of its own
-  /// Schedules of the database whose error bound is more are not used, in units of epsilon (schedule/reformulation.h).
+  /// Schedules whose error bound is more are not used, in units of epsilon (schedule/reformulation.h).
   double max_error_bound = std::numeric_limits<double>::infinity();
 };
 
@@ -43,9 +43,9 @@ std::function<std::optional<std::string>(const Func&)> except(
 Result<std::shared_ptr<Database>> open_records(const std::string& path);
 
 /// Compiles with the schedules that the database knows to be best, or, where it says that they are not for this model
-/// as a whole, with the defaults. Errors: those of compile_model · E502, E503.
-Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options,
-                                    double max_error_bound = std::numeric_limits<double>::infinity());
+/// as a whole, with the defaults; of either, those within options.max_error_bound. Errors: those of compile_model · E502,
+/// E503.
+Result<CompiledModel> compile_known(const Graph& graph, std::shared_ptr<Database> database, CompileOptions options);
 
 /// Compiles the ONNX model at `path` with the best known schedules. `untuned`: with the defaults alone. Errors: those
 /// of load_model, compile_model and open_records.

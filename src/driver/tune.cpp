@@ -41,6 +41,7 @@ CompileOptions plain_options(const TuneModelOptions& options) {
   CompileOptions compile;
   compile.target = options.target;
   compile.threads = options.threads;
+  compile.max_error_bound = options.max_error_bound;
   return compile;
 }
 
@@ -255,7 +256,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const AtomTable* table = atoms ? &*atoms : nullptr;
 
   FETTLE_TRY(const auto known, find_choice(graph, *database, options.target, options.threads));
-  KnownKernelCosts costs(options.target, table, database.get());
+  KnownKernelCosts costs(options.target, table, database.get(), options.max_error_bound);
   FETTLE_TRY(const Plan plan, known ? make_plan(graph, {.layout = known->layout, .joined = known->joined})
                                     : choose_plan(graph, options.threads, costs));
   ModelChoice choice{plan.layout, known && known->untuned, plan.joined, known ? known->defaults : std::vector<int>()};

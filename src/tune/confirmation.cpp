@@ -35,14 +35,14 @@ constexpr int kLeadersChecked = 3;
 
 }  // namespace
 
-// Candidates that seem faster than the default, fastest first.
-std::vector<const Candidate*> TaskTuner::contenders() const {
+// Candidates that seem to take less than this share of the default's time, fastest first.
+std::vector<const Candidate*> TaskTuner::contenders(double share) const {
   std::vector<std::pair<double, const Candidate*>> order;
   for (const auto& [number, known] : known_) {
     const Candidate* candidate = &bench_->candidate(number);
     if (candidate == default_ || (known.raced_out && known.confirmed_s == 0)) continue;
     if (!std::isfinite(known.final_s())) continue;
-    if (report_.default_s > 0 && known.final_s() >= kFaster * report_.default_s) continue;
+    if (report_.default_s > 0 && known.final_s() >= share * report_.default_s) continue;
     order.emplace_back(known.final_s(), candidate);
   }
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -53,17 +53,21 @@ std::vector<const Candidate*> TaskTuner::contenders() const {
 
 // The best n, then the default.
 std::vector<const Candidate*> TaskTuner::confirmation_list(size_t n) const {
-  std::vector<const Candidate*> list = contenders();
+  std::vector<const Candidate*> list = contenders(kMaybeFaster);
   list.resize(std::min(list.size(), n));
   if (report_.default_s > 0) list.push_back(default_);
   return list;
 }
 
+// Only what seems faster needs right results.
+bool TaskTuner::needs_check(const Candidate* candidate) const {
+  const Known& known = known_.at(candidate->number);
+  return !known.checked && (report_.default_s == 0 || known.final_s() < kFaster * report_.default_s);
+}
+
 bool TaskTuner::needs_confirmation() const {
-  const auto order = contenders();
-  if (order.empty()) return false;
-  const Known& leader = known_.at(order.front()->number);
-  return !leader.checked || leader.confirmed_s == 0;
+  const auto order = contenders(kMaybeFaster);
+  return !order.empty() && (needs_check(order.front()) || known_.at(order.front()->number).confirmed_s == 0);
 }
 
 double TaskTuner::run_cost_s() const {
@@ -72,15 +76,14 @@ double TaskTuner::run_cost_s() const {
 }
 
 double TaskTuner::confirmation_s() const {
-  const auto order = contenders();
+  const auto order = contenders(kMaybeFaster);
   if (order.empty()) return 0;
-  const Known& leader = known_.at(order.front()->number);
   double total_s = session_.current == this ? 0 : setup_s_;
-  if (!leader.checked) {
+  if (needs_check(order.front())) {
     const double reference_s = 0.1 + count_instances(task_.workload) / kPlainRate;
     total_s += check_s_ > 0 ? check_s_ : run_cost_s() + std::min(kMaxReferenceSeconds, reference_s);
   }
-  if (leader.confirmed_s == 0) {
+  if (known_.at(order.front()->number).confirmed_s == 0) {
     const size_t n = 1 + std::min(order.size(), static_cast<size_t>(std::max(1, session_.options.confirm)));
     total_s += static_cast<double>(n) * session_.options.confirm_rounds * run_cost_s();
   }
@@ -92,13 +95,12 @@ Result<> TaskTuner::confirm(double until_s) {
   (void)adopt_records(false, until_s);
   for (int pass = 0, timed = 0; pass < kConfirmationPasses; ++pass) {
     if (session_.stopped() || session_.elapsed_s() >= until_s) break;
-    const auto order = contenders();
+    const auto order = contenders(kMaybeFaster);
     if (order.empty()) break;
-    const Known& leader = known_.at(order.front()->number);
     bool done = false;
-    if (!leader.checked) {
+    if (needs_check(order.front())) {
       FETTLE_TRY(done, check(order.front(), until_s));
-    } else if (leader.confirmed_s == 0 && timed++ < kTimedAgain) {
+    } else if (known_.at(order.front()->number).confirmed_s == 0 && timed++ < kTimedAgain) {
       const auto list = confirmation_list(static_cast<size_t>(std::max(1, session_.options.confirm)));
       FETTLE_TRY(done, time_again(list, session_.options.confirm_rounds, kSeries, until_s));
     }
@@ -115,7 +117,7 @@ Result<> TaskTuner::confirm(double until_s) {
 
 // The fastest whose results are right and that is surely faster than the default; else the default.
 void TaskTuner::choose_best() {
-  const auto order = contenders();
+  const auto order = contenders(kFaster);
   const auto sure = std::find_if(order.begin(), order.end(), [&](const Candidate* candidate) {
     const Known& known = known_.at(candidate->number);
     return known.checked &&
@@ -144,7 +146,7 @@ Result<> TaskTuner::refine() {
     std::vector<Observation> again;
     for (const Candidate* candidate : list) again.push_back({candidate, known_.at(candidate->number).final_s()});
     strategy_->observe(again);
-    const auto order = contenders();
+    const auto order = contenders(kFaster);
     if (!order.empty()) set_best(order.front(), known_.at(order.front()->number).final_s(), false);
     FETTLE_TRY_VOID(check_leader());
   }
@@ -275,13 +277,13 @@ Result<> TaskTuner::check_default(double until_s) {
 // What is called the best is right, also should the run end here.
 Result<> TaskTuner::check_leader() {
   for (int i = 0; i < kLeadersChecked; ++i) {
-    const auto order = contenders();
+    const auto order = contenders(kFaster);
     if (order.empty() || known_.at(order.front()->number).checked) break;
     FETTLE_TRY(const bool done, check(order.front(), session_.search_until_s));
     if (!done) break;
     if (std::isfinite(known_.at(order.front()->number).final_s())) break;
   }
-  if (const auto order = contenders(); !order.empty())
+  if (const auto order = contenders(kFaster); !order.empty())
     set_best(order.front(), known_.at(order.front()->number).final_s(), false);
   else if (report_.default_s > 0)
     set_best(default_, report_.default_s, false);

@@ -7,6 +7,7 @@
 
 #include "cost/atom_table.h"
 #include "measure/outcome.h"
+#include "schedule/reformulation.h"
 #include "tune/bound.h"
 #include "tune/describe.h"
 #include "tune/space/algorithm.h"
@@ -73,7 +74,8 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
       options.search_threads);
   if (options.describe) t.bench_->describe_unpredicted_by(options.describe_unpredicted);
   FETTLE_TRY(const Schedule constructed,
-             default_schedule(task.workload, session.target, session.threads, options.atoms));
+             default_schedule(task.workload, session.target, session.threads, options.atoms,
+                              options.max_error_bound));
   t.default_ = t.bench_->add(constructed);
   if (!t.default_) return fail(ErrorCode::E401, "its default has no lowering", task.label);
   t.predicted_s_ = t.bench_->predict(std::span(&t.default_, 1)).front();
@@ -81,6 +83,12 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
     t.bound_s_ = needed_flops(task.workload) * least_share_of_products(task.workload, options.max_error_bound) /
                  (kPeakMargin * peak * session.threads);
   t.report_.default_trace = t.report_.best_trace = t.bench_->trace(*t.default_);
+  t.reference_trace_ = t.report_.default_trace;
+  if (error_bound_of(constructed.func()) > 0) {
+    FETTLE_TRY(const Schedule as_written,
+               default_schedule(task.workload, session.target, session.threads, options.atoms, 0));
+    t.reference_trace_ = to_text(as_written.trace());
+  }
   t.report_.best_decisions = t.default_->decisions;
   FETTLE_TRY_VOID(t.read_records());
   return tuner;
@@ -174,7 +182,7 @@ Result<> TaskTuner::begin_search(int first_points) {
 Result<> TaskTuner::use_runner() {
   if (session_.current == this) return {};
   session_.current = nullptr;
-  FETTLE_TRY_VOID(session_.runner.set_workload(task_.workload, {.reference_trace = bench_->trace(*default_)}));
+  FETTLE_TRY_VOID(session_.runner.set_workload(task_.workload, {.reference_trace = reference_trace_}));
   session_.current = this;
   return {};
 }

@@ -74,6 +74,9 @@ class PhaseTimer {
 /// What a search goes by (timing.h); infinity for what failed.
 double usual_seconds(const MeasureResult& result);
 double usual_seconds(const Record& record);
+/// What seems to take less than this share of the default's time is timed again beside it: a single measurement may be
+/// off by a hundredth or two.
+inline constexpr double kMaybeFaster = 1.02;
 /// Of the candidate itself, not of the harness or of the clock.
 inline bool is_outcome(ErrorCode error) { return error != ErrorCode::E406 && error != ErrorCode::E407; }
 
@@ -142,7 +145,8 @@ class TaskTuner {
   Result<> measure(std::vector<const Candidate*> candidates, MeasureRequest request);
   Result<> keep(const Candidate* candidate, const MeasureResult& result);
   Result<> record(const Candidate& candidate, const MeasureResult& result, int64_t generation);
-  std::vector<const Candidate*> contenders() const;
+  std::vector<const Candidate*> contenders(double share) const;
+  bool needs_check(const Candidate* candidate) const;
   std::vector<const Candidate*> adopt_records(bool foreign, double until_s);
   std::vector<const Candidate*> confirmation_list(size_t n) const;
   Result<bool> time_again(const std::vector<const Candidate*>& list, int rounds, int series, double until_s);
@@ -168,6 +172,8 @@ class TaskTuner {
   std::unique_ptr<Workbench> bench_;
   std::unique_ptr<SearchStrategy> strategy_;
   const Candidate* default_ = nullptr;
+  /// The default among those that compute as written: what results are held to where the plain program takes too long.
+  std::string reference_trace_;
   const Candidate* best_ = nullptr;  // so far
   /// What all others are timed beside, so that their times can be compared whatever else the machine does meanwhile, and
   /// the time that it took at first: the default or, where that is not measured, the best of the first batch.

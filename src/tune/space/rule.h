@@ -34,6 +34,9 @@ struct RuleContext {
   bool constructed = false;
   /// Constructed: use the tiling that the rule's model ranks at this place, 0 the best.
   int rank = 0;
+  /// Constructed: the outputs of a tile of minimal filtering, 0 the convolution as it is written, and the rows of tiles of a
+  /// strip, 0 none.
+  int64_t filter_outputs = 0, filter_strip = 0;
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).

@@ -140,37 +140,71 @@ std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_b
 
 namespace {
 
-Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads, int rank) {
-  RuleContext ctx{
-      .schedule = Schedule(workload), .target = target, .threads = threads, .constructed = true, .rank = rank};
+/// What the constructed default leaves to predictions.
+struct Choices {
+  int rank = 0;
+  int64_t filter_outputs = 0, filter_strip = 0;
+};
+
+Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
+                           double max_error_bound, const Choices& choices) {
+  RuleContext ctx{.schedule = Schedule(workload),
+                  .target = target,
+                  .threads = threads,
+                  .constructed = true,
+                  .rank = choices.rank,
+                  .filter_outputs = choices.filter_outputs,
+                  .filter_strip = choices.filter_strip,
+                  .max_error_bound = max_error_bound};
   ctx.schedule.set_target(target);
   FETTLE_TRY_VOID(run_rules(ctx));
   return std::move(ctx.schedule);
 }
 
+/// Strips of few rows of tiles, whose parts stay in the caches, or none.
+constexpr int64_t kStrips[] = {0, 1, 2};
+
 }  // namespace
 
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
-                                  const AtomTable* atoms) {
-  FETTLE_TRY(Schedule best, construct(workload, target, threads, 0));
-  if (!atoms) return best;
-  // The closed form's favourites, looked at more closely; its first stays where another is hardly better.
-  constexpr int kFavourites = 6;
-  constexpr double kClearly = 0.97;
+                                  const AtomTable* atoms, double max_error_bound) {
+  Choices chosen;
+  FETTLE_TRY(Schedule best, construct(workload, target, threads, max_error_bound, chosen));
+  const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
+  if (!atoms && !filterable) return best;
   const auto predict = [&](const Schedule& schedule) {
     const auto lowered = lower(schedule.func(), *target, {.prologue = false, .expand = false});
-    return lowered ? predict_seconds(*lowered, *target, threads, atoms) : std::numeric_limits<double>::infinity();
+    if (!lowered) return std::numeric_limits<double>::infinity();
+    // Transformed weights are up to four times as large.
+    return (filterable ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
   };
-  double best_s = predict(best) * kClearly;
+  double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
-  for (int rank = 1; rank < kFavourites; ++rank) {
-    auto other = construct(workload, target, threads, rank);
-    if (!other || !seen.insert(to_text(other->trace())).second) break;
-    if (const double seconds = predict(*other); seconds < best_s) {
+  // Takes other choices where they take at most `clearly` times as long. False: they make nothing new.
+  const auto consider = [&](const Choices& choices, double clearly) {
+    auto other = construct(workload, target, threads, max_error_bound, choices);
+    if (!other || !seen.insert(to_text(other->trace())).second) return false;
+    if (const double seconds = predict(*other); seconds < clearly * best_s) {
       best_s = seconds;
       best = std::move(*other);
+      chosen = choices;
     }
-  }
+    return true;
+  };
+  // Another algorithm rounds more: it has to pay.
+  constexpr double kPays = 0.9, kClearly = 0.97;
+  const double written_s = best_s;
+  if (filterable)
+    for (const int64_t outputs : kFilterOutputs)
+      for (const int64_t strip : kStrips)
+        consider({.filter_outputs = outputs, .filter_strip = strip}, std::min(1.0, kPays * written_s / best_s));
+  // The closed form's favourites, looked at more closely; its first stays where another is hardly better.
+  constexpr int kFavourites = 6;
+  if (!atoms) return best;
+  const Choices first = chosen;
+  const double first_s = best_s;
+  for (int rank = 1; rank < kFavourites; ++rank)
+    if (!consider({rank, first.filter_outputs, first.filter_strip}, std::min(1.0, kClearly * first_s / best_s))) break;
   return best;
 }
 

@@ -161,7 +161,8 @@ TEST(DefaultSchedule, OfAMatmul) {
 
 TEST(DefaultSchedule, OfAConvolution) {
   const auto s =
-      default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}), avx512(), 2);
+      default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}), avx512(), 2,
+                       nullptr, 0);
   ASSERT_OK(s);
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
 }
@@ -227,8 +228,9 @@ TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
   EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 4096)), -1);  // not offered
 }
 
+// Of the default that computes as written.
 int64_t decided(const Func& func, int threads, const std::string& name, const auto& target) {
-  const auto s = default_schedule(func, target, threads);
+  const auto s = default_schedule(func, target, threads, nullptr, 0);
   EXPECT_TRUE(s.has_value());
   for (const auto& step : s->trace().steps)
     if (step->address.ends_with("/" + name)) {
@@ -662,11 +664,22 @@ TEST(MinimalFiltering, FitsTheRegistersOfOtherTargets) {
   }
 }
 
-TEST(MinimalFiltering, IsNeverTheDefault) {
-  const auto s = default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64}), avx512(), 2);
-  ASSERT_OK(s);
-  EXPECT_NE(choices(*s).find("algorithm/O/winograd: 0\n"), std::string::npos);
-  EXPECT_EQ(error_bound_of(s->func()), 0);
+TEST(MinimalFiltering, IsTheDefaultWhereItPays) {
+  const auto chosen = [](const testing::ConvSpec& spec, double max_error_bound) {
+    const auto s = default_schedule(testing::conv_workload(spec), avx512(), 2, nullptr, max_error_bound);
+    EXPECT_TRUE(s.has_value());
+    EXPECT_LE(error_bound_of(s->func()), max_error_bound);
+    const std::string text = choices(*s), name = "algorithm/O/winograd: ";
+    const size_t at = text.find(name);
+    return at == std::string::npos ? std::string("none") : text.substr(at + name.size(), 1);
+  };
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  const testing::ConvSpec large = {.h = 28, .w = 28, .ic = 64, .oc = 64};
+  EXPECT_EQ(chosen(large, kAny), "2");  // of candidates 0, 2, 4: F(4x4)
+  // Transformed weights of 37 MB for 4 tiles.
+  EXPECT_EQ(chosen({.h = 7, .w = 7, .ic = 512, .oc = 512}, kAny), "0");
+  // Nothing else is left to be chosen.
+  EXPECT_EQ(chosen(large, 0), "none");
 }
 
 TEST(MinimalFiltering, IsOfferedForNothingElse) {

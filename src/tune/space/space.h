@@ -2,6 +2,7 @@
 // Space: what a workload may become. It yields schedules whose sampled decisions have stable addresses, so that a
 // search can edit the map address → decision and have the space re-run.
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,9 +42,11 @@ const Space& rule_space();
 std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound);
 
 /// The constructed default: the point of rule_space() whose decisions the analytic model (with `atoms`: the atom table)
-/// likes best. Nothing is measured. Takes milliseconds.
+/// likes best, of those whose error bound is at most this; 0: as the program is written. Nothing is measured. Takes
+/// milliseconds.
 class AtomTable;
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
-                                  const AtomTable* atoms = nullptr);
+                                  const AtomTable* atoms = nullptr,
+                                  double max_error_bound = std::numeric_limits<double>::infinity());
 
 }  // namespace fettle
