@@ -74,8 +74,7 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
       options.search_threads);
   if (options.describe) t.bench_->describe_unpredicted_by(options.describe_unpredicted);
   FETTLE_TRY(const Schedule constructed,
-             default_schedule(task.workload, session.target, session.threads, options.atoms,
-                              options.max_error_bound));
+             default_schedule(task.workload, session.target, session.threads, options.atoms, options.max_error_bound));
   t.default_ = t.bench_->add(constructed);
   if (!t.default_) return fail(ErrorCode::E401, "its default has no lowering", task.label);
   t.predicted_s_ = t.bench_->predict(std::span(&t.default_, 1)).front();

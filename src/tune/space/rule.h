@@ -25,6 +25,13 @@ struct MinimalFiltering {
   std::string weights_buffer;                          // that `weights` writes
 };
 
+/// What a constructed point takes where its rules would leave the choice to predictions.
+struct Choices {
+  int rank = 0;                // the tiling that the rule's model ranks at this place, 0 the best
+  int64_t filter_outputs = 0;  // of a tile of minimal filtering in each direction; 0: the convolution as it is written
+  int64_t filter_strip = 0;    // its rows of tiles; 0: no strips
+};
+
 /// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
 struct RuleContext {
   Schedule schedule;
@@ -32,11 +39,7 @@ struct RuleContext {
   int threads = 1;
   /// Decisions come from the rule's own model instead of chance: the constructed default.
   bool constructed = false;
-  /// Constructed: use the tiling that the rule's model ranks at this place, 0 the best.
-  int rank = 0;
-  /// Constructed: the outputs of a tile of minimal filtering, 0 the convolution as it is written, and the rows of tiles of a
-  /// strip, 0 none.
-  int64_t filter_outputs = 0, filter_strip = 0;
+  Choices choices = {};  // constructed
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).

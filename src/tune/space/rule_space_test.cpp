@@ -160,9 +160,8 @@ TEST(DefaultSchedule, OfAMatmul) {
 }
 
 TEST(DefaultSchedule, OfAConvolution) {
-  const auto s =
-      default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}), avx512(), 2,
-                       nullptr, 0);
+  const auto s = default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}),
+                                  avx512(), 2, nullptr, 0);
   ASSERT_OK(s);
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
 }
