@@ -301,6 +301,27 @@ TEST(DefaultSchedule, OfASmallImage) {
   EXPECT_EQ(decided(func, 1, "tile", avx2) % 100, 3);
 }
 
+// Panel by panel, where the windows of all panels are more than the first-level cache holds, and vectors are no whole lines.
+TEST(DefaultSchedule, OfDepthwiseWindows) {
+  Target target = *avx512();
+  target.caches = {{32 << 10, 8}, {1 << 20, 8}, {32 << 20, 16}};
+  const auto shared = std::make_shared<const Target>(target);
+  const auto order = [&](int64_t size, int64_t channels, int64_t kernel) {
+    return decided(testing::conv_workload({.h = size,
+                                           .w = size,
+                                           .ic = channels,
+                                           .oc = channels,
+                                           .kernel = kernel,
+                                           .padding = kernel / 2,
+                                           .groups = channels}),
+                   2, "rows_outside", shared);
+  };
+  EXPECT_EQ(order(27, 120, 5), 0);
+  EXPECT_EQ(order(56, 128, 5), 1);   // whole lines, of an image that fills the second-level cache
+  EXPECT_EQ(order(112, 24, 3), 1);   // fits
+  EXPECT_EQ(order(109, 139, 5), 1);  // one panel's windows do not fit either
+}
+
 // Several steps at once, but where sums of single vectors take almost all registers.
 TEST(DefaultSchedule, OfStepsOfOneVector) {
   const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());

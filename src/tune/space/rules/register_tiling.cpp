@@ -71,6 +71,7 @@ struct Tiling {
   int64_t cache_bytes(size_t level, int64_t otherwise) const;
   bool streams_panels() const;
   bool threads_share_rows() const;
+  bool panels_keep_windows() const;
   Result<bool> pack();
   Result<BlockRef> accumulate_in_registers();
   Result<> nest(bool padded, BlockRef back);
@@ -268,6 +269,27 @@ bool Tiling::threads_share_rows() const {
   return !whole_lines || own_vectors || 8 * bytes > cache_bytes(1, 1 << 20);
 }
 
+// Whether what windows share stays in the first-level cache from tile to tile of one panel, but not where all panels pass
+// between. Then every vector comes from the second-level cache, and as two lines where pixels are no whole lines: more
+// than it delivers. (Of pixels of whole lines it delivers enough.)
+bool Tiling::panels_keep_windows() const {
+  if (!roles.row) return false;
+  const auto has_windows = [&](size_t l) {
+    const int64_t stride = structure.loads[l].strides[*roles.row];
+    const int64_t bytes = structure.loads[l].buffer->dtype.element_bytes();
+    return stride != 0 && stride != AccessPattern::kIrregular && stride * bytes % kLineBytes != 0;
+  };
+  if (std::ranges::none_of(roles.vector_loads, has_windows)) return false;
+  const TileProblem p = tile_problem(*this);
+  const int64_t height = (choice.tile.second_rows - 1) * p.second_step + p.second_taps;
+  const auto width = [&](int64_t rows) { return (rows - 1) * p.row_step + p.taps; };
+  const int64_t pixels = height * width(choice.tile.rows) + p.taps * p.second_taps;  // weights, too
+  const int64_t all_panels = pixels * extent(roles.vector) * structure.store.buffer->dtype.element_bytes();
+  const int64_t one_panel = height * width(p.row_extent) * 2 * kLineBytes;
+  const int64_t l1 = cache_bytes(0, 32 << 10);
+  return all_panels > l1 && 10 * one_panel <= 13 * l1;
+}
+
 // Which loop is outside of the other: that over panels of columns, or that over tiles of rows.
 Result<> Tiling::order_tiles() {
   enum : int64_t { kPanelsOutside, kRowsOutside, kRowsInBlocks };
@@ -275,7 +297,7 @@ Result<> Tiling::order_tiles() {
   std::vector<int64_t> orders = {kPanelsOutside, kRowsOutside};
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
   // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
-  size_t preferred = fills_l2(*this) || threads_share_rows() ? 1 : 0;
+  size_t preferred = !panels_keep_windows() && (fills_l2(*this) || threads_share_rows()) ? 1 : 0;
   if (streams_panels()) {
     // A panel that the first-level cache does not keep comes from the second for each tile. It does as well where other
     // panels pass between, as many as that cache holds; and then the rows of a tile stay.
