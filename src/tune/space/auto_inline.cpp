@@ -65,12 +65,19 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
         if (!structure->reduce[i] && structure->store.strides[i] == 1 && load.strides[i] == 1) return true;
       return false;
     };
+    // Of a grouped convolution: each of its groups reads other channels.
+    const auto is_grouped = [&](const AccessPattern& load) {
+      for (size_t i = 0; i < structure->n_iters(); ++i)
+        if (!structure->reduce[i] && structure->store.strides[i] == 1 && load.touches(i)) return true;
+      return false;
+    };
     for (const AccessPattern& load : structure->loads) {
       if (load.buffer.get() != buffer) continue;
       if (is_vector(load)) {
         if (turns) return true;
         continue;
       }
+      if (is_grouped(load)) continue;
       int64_t channels = 1, taps = 1;
       for (size_t i = 0; i < structure->n_iters(); ++i) {
         if (!structure->reduce[i] || !load.touches(i)) continue;

@@ -2,9 +2,13 @@
 
 #include "ir/visit.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_block_layout.h"
 
 namespace fettle {
 namespace {
+
+/// Smaller ones do not fill the smallest vector.
+constexpr int64_t kLeastGroup = 4;
 
 // The size of the groups that a load sees of an iterator, which it uses in no other way: 0 where there are none.
 int64_t group_of(const AccessPattern& load, const Var& var) {
@@ -21,6 +25,17 @@ int64_t group_of(const AccessPattern& load, const Var& var) {
       return false;
     });
   return otherwise ? 0 : size;
+}
+
+// (…, c, …) → (…, c // size, c % size, …)
+IndexMap parts_of(size_t n, size_t iter, int64_t size) {
+  IndexMap map;
+  for (size_t i = 0; i < n; ++i) {
+    const Var& var = map.inputs.emplace_back(make_var("i" + std::to_string(i)));
+    if (i == iter) map.outputs.push_back(floordiv(Expr(var), size));
+    map.outputs.push_back(i == iter ? floormod(Expr(var), size) : Expr(var));
+  }
+  return map;
 }
 
 }  // namespace
@@ -51,11 +66,10 @@ Result<> split_groups(RuleContext& ctx, BlockRef block) {
       if (const int64_t group = group_of(load, structure->vars[i]); group > 0) size = group;
       whole |= load.strides[i] == 1;
     }
-    if (!whole || size == 0 || size % lanes != 0 || structure->extents[i] % size != 0) continue;
-    FETTLE_TRY(const int64_t groups, choose(ctx, "groups", {0, 1}));
+    if (!whole || size < kLeastGroup || structure->extents[i] % size != 0) continue;
+    FETTLE_TRY(const int64_t groups, choose(ctx, "groups", {0, 1}, size % lanes == 0 ? 0 : 1));
     if (groups == 0) return {};
-    FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_block(ctx, block));
-    return split(ctx.schedule, {.loop = loops[i], .factors = {kInfer, size}}).map([](const std::vector<LoopRef>&) {});
+    return transform_block_layout(ctx.schedule, {.block = block, .index_map = parts_of(structure->n_iters(), i, size)});
   }
   return {};
 }

@@ -637,8 +637,8 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   Tiling tiling{.ctx = ctx, .block = block, .name = before->name, .shared = shared};
   ctx.schedule.set_address_prefix("register_tiling/" + tiling.name);
   if (shared == 0) {
-    FETTLE_TRY_VOID(split_phases(ctx, block));
     FETTLE_TRY_VOID(split_groups(ctx, block));
+    FETTLE_TRY_VOID(split_phases(ctx, block));
     FETTLE_TRY(tiling.layouts, choose_layouts(ctx, block));
   }
 
