@@ -124,6 +124,8 @@ def cases():
     yield "Conv 3x3", model("Conv", [[1, 64, 28, 28]], [floats(64, 64, 3, 3)], pads=[1] * 4)
     yield "Conv 3x3 to a picture", model("Conv", [image], [floats(3, 64, 3, 3)], pads=[1] * 4)
     yield "Conv 3x3, 4 groups", model("Conv", [[1, 64, 28, 28]], [floats(64, 16, 3, 3)], pads=[1] * 4, group=4)
+    yield "Conv 3x3, 32 groups of 4", model("Conv", [[1, 128, 28, 28]], [floats(128, 4, 3, 3)], pads=[1] * 4, group=32)
+    yield "Conv 3x3, 10 groups of 12", model("Conv", [[1, 120, 28, 28]], [floats(120, 12, 3, 3)], pads=[1] * 4, group=10)
     yield "Conv 3x3, depthwise", model("Conv", [image], [floats(64, 1, 3, 3)], pads=[1] * 4, group=64)
     yield "Conv 3x3x3", model("Conv", [[1, 16, 8, 28, 28]], [floats(16, 16, 3, 3, 3)], pads=[1] * 6)
     yield "ConvTranspose 2x2/2", model("ConvTranspose", [[1, 64, 28, 28]], [floats(64, 32, 2, 2)], strides=[2, 2])

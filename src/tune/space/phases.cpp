@@ -61,12 +61,15 @@ Result<> split_groups(RuleContext& ctx, BlockRef block) {
   for (size_t i = 0; i < structure->n_iters(); ++i) {
     if (structure->reduce[i] || structure->store.strides[i] != 1) continue;
     int64_t size = 0;
-    bool whole = false;
+    bool fills_vectors = false;  // in place, or packed
     for (const AccessPattern& load : structure->loads) {
-      if (const int64_t group = group_of(load, structure->vars[i]); group > 0) size = group;
-      whole |= load.strides[i] == 1;
+      const int64_t group = group_of(load, structure->vars[i]);
+      if (group > 0) size = group;
+      const Param* param = ctx.schedule.func().find_param(load.buffer.get());
+      fills_vectors |=
+          load.strides[i] == 1 || (group == 0 && load.touches(i) && param && param->kind == ParamKind::kConstant);
     }
-    if (!whole || size < kLeastGroup || structure->extents[i] % size != 0) continue;
+    if (!fills_vectors || size < kLeastGroup || structure->extents[i] % size != 0) continue;
     FETTLE_TRY(const int64_t groups, choose(ctx, "groups", {0, 1}, size % lanes == 0 ? 0 : 1));
     if (groups == 0) return {};
     return transform_block_layout(ctx.schedule, {.block = block, .index_map = parts_of(structure->n_iters(), i, size)});

@@ -322,6 +322,19 @@ TEST(DefaultSchedule, OfDepthwiseWindows) {
   EXPECT_EQ(order(109, 139, 5), 1);  // one panel's windows do not fit either
 }
 
+// Groups that are no whole vectors become loops: all lanes of a group multiply one element. The padding is inlined.
+TEST(DefaultSchedule, OfGroupsOfChannels) {
+  for (const auto& [channels, split] : {std::pair{64, 0}, {24, 1}, {12, 1}, {8, 1}, {4, 1}, {2, -1}}) {
+    const Func func =
+        testing::conv_workload({.h = 7, .w = 9, .ic = 4 * channels, .oc = 4 * channels, .groups = 4, .epilogue = true});
+    EXPECT_EQ(decided(func, 1, "groups"), split) << channels;
+    EXPECT_EQ(decided(func, 1, "keep"), 0) << channels;
+    const auto s = default_schedule(func, avx512(), 2);
+    ASSERT_OK(s);
+    expect_same(func, *s);
+  }
+}
+
 // Several steps at once, but where sums of single vectors take almost all registers.
 TEST(DefaultSchedule, OfStepsOfOneVector) {
   const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());

@@ -356,6 +356,7 @@ inline std::vector<NamedWorkload> small_workloads() {
       {"conv_nchw_stride", conv_workload({.h = 6, .w = 21, .ic = 3, .oc = 5, .stride = 2, .channels_last = false})},
       {"conv_free_layout", conv_workload({.ic = 32, .oc = 20, .channels_last = false, .free_layout = true})},
       {"conv_grouped", conv_workload({.ic = 8, .oc = 32, .groups = 2})},
+      {"conv_groups_of_six", conv_workload({.h = 5, .w = 9, .ic = 18, .oc = 18, .groups = 3, .epilogue = true})},
       {"depthwise", conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .groups = 21, .epilogue = true})},
       {"depthwise_stride",
        conv_workload({.h = 9, .w = 11, .ic = 21, .oc = 21, .kernel = 5, .stride = 2, .padding = 2, .groups = 21})},
