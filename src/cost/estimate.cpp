@@ -9,13 +9,6 @@
 namespace fettle {
 namespace {
 
-// Work and movement of data go on at the same time, but never quite: the longer one counts, and a little of the other.
-double together(double work, double movement, double sharpness) {
-  const double most = std::max(work, movement);
-  if (most <= 0) return 0;
-  return most * std::pow(std::pow(work / most, sharpness) + std::pow(movement / most, sharpness), 1 / sharpness);
-}
-
 // Of the time that lines arrive late, measured where nothing else is read: what is left of it where they are asked for,
 // and what becomes of it for panels from beyond the second-level cache, beside all else that a register tile reads.
 constexpr double kAskedShows = 0.25, kSuddenShows = 3;
@@ -239,6 +232,12 @@ class Estimator {
 };
 
 }  // namespace
+
+double together(double work, double movement, double sharpness) {
+  const double most = std::max(work, movement);
+  if (most <= 0) return 0;
+  return most * std::pow(std::pow(work / most, sharpness) + std::pow(movement / most, sharpness), 1 / sharpness);
+}
 
 double Estimate::seconds() const {
   double sum = step_s + edge_s + plain_s + fork_s;

@@ -34,6 +34,10 @@ struct Estimate {
   double nests = 0, atoms = 0, variants = 0, depth = 0;
 };
 
+/// Work and movement of data go on at the same time, but never quite: the longer one counts, and the less of the other the
+/// sharper it is (1: all of it).
+double together(double work, double movement, double sharpness);
+
 Estimate estimate(const LoopTree& tree, const MachineCosts& costs, int threads, const AtomTable* atoms);
 
 }  // namespace fettle

@@ -12,11 +12,6 @@ namespace {
 
 constexpr int64_t kTaps = 3, kFewChannels = 16, kFewPixels = 4;
 
-bool is_constant(const Func& func, const Buffer& buffer) {
-  const Param* param = func.find_param(buffer.get());
-  return param && param->kind == ParamKind::kConstant;
-}
-
 // The dimensions of a convolution's output, where minimal filtering may pay.
 std::optional<MinimalFiltering> filtered_convolution(const Func& func, const BlockNode& block) {
   const auto structure = block_structure(func, block);

@@ -60,24 +60,18 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
   for (const BlockNode* reader : readers) {
     const auto structure = block_structure(func, *reader);
     if (!structure || !structure->multiplies_two_loads) continue;
-    const auto is_vector = [&](const AccessPattern& load) {
+    // What fills lanes moves it: element by element, or in any way (each group of a convolution reads other channels).
+    const auto moves_with_lanes = [&](const AccessPattern& load, bool by_elements) {
       for (size_t i = 0; i < structure->n_iters(); ++i)
-        if (!structure->reduce[i] && structure->store.strides[i] == 1 && load.strides[i] == 1) return true;
-      return false;
-    };
-    // Of a grouped convolution: each of its groups reads other channels.
-    const auto is_grouped = [&](const AccessPattern& load) {
-      for (size_t i = 0; i < structure->n_iters(); ++i)
-        if (!structure->reduce[i] && structure->store.strides[i] == 1 && load.touches(i)) return true;
+        if (!structure->reduce[i] && structure->store.strides[i] == 1 &&
+            (by_elements ? load.strides[i] == 1 : load.touches(i)))
+          return true;
       return false;
     };
     for (const AccessPattern& load : structure->loads) {
       if (load.buffer.get() != buffer) continue;
-      if (is_vector(load)) {
-        if (turns) return true;
-        continue;
-      }
-      if (is_grouped(load)) continue;
+      if (turns && moves_with_lanes(load, true)) return true;
+      if (moves_with_lanes(load, false)) continue;
       int64_t channels = 1, taps = 1;
       for (size_t i = 0; i < structure->n_iters(); ++i) {
         if (!structure->reduce[i] || !load.touches(i)) continue;
@@ -105,10 +99,8 @@ bool is_transform(const RuleContext& ctx, const std::string& name) {
 }
 
 bool of_constants(const Func& func, const BlockNode& block) {
-  return !block.reads.empty() && std::all_of(block.reads.begin(), block.reads.end(), [&](const Region& read) {
-    const Param* param = func.find_param(read.buffer.get());
-    return param && param->kind == ParamKind::kConstant;
-  });
+  return !block.reads.empty() && std::all_of(block.reads.begin(), block.reads.end(),
+                                             [&](const Region& read) { return is_constant(func, read.buffer); });
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ bool wants_lanes(const Func& func, const BlockStructure& block) {
   if (reduce == block.reduce.end() || std::count(block.reduce.begin(), block.reduce.end(), true) != 1) return false;
   const auto r = static_cast<size_t>(reduce - block.reduce.begin());
   return std::any_of(block.loads.begin(), block.loads.end(), [&](const AccessPattern& load) {
-    const Param* param = func.find_param(load.buffer.get());
-    if (load.strides[r] != 1 || (param && param->kind == ParamKind::kConstant)) return false;
+    if (load.strides[r] != 1 || is_constant(func, load.buffer)) return false;
     for (size_t i = 0; i < block.n_iters(); ++i)
       if (i != r && block.extents[i] > 1 && (load.strides[i] == 0 || load.strides[i] == 1)) return false;
     return true;
@@ -50,10 +49,8 @@ Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
   int64_t total = 1, rows = 1;
   for (size_t i = 0; i < structure->n_iters(); ++i) (structure->reduce[i] ? total : rows) *= structure->extents[i];
   // Short sums of products with constants have something better to fill vectors with.
-  const bool weighs = std::any_of(structure->loads.begin(), structure->loads.end(), [&](const AccessPattern& load) {
-    const Param* param = func.find_param(load.buffer.get());
-    return param && param->kind == ParamKind::kConstant;
-  });
+  const bool weighs = std::any_of(structure->loads.begin(), structure->loads.end(),
+                                  [&](const AccessPattern& load) { return is_constant(func, load.buffer); });
   if (weighs && total < 2 * lanes) return {};
   while (lanes > total) lanes /= 2;
   if (lanes < 4) return {};

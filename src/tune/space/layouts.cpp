@@ -13,11 +13,6 @@ bool is_free(const Func& func, const Buffer& buffer) {
   const Param* param = func.find_param(buffer.get());
   return param && param->free_layout;
 }
-bool is_constant(const Func& func, const Buffer& buffer) {
-  const Param* param = func.find_param(buffer.get());
-  return param && param->kind == ParamKind::kConstant;
-}
-
 // Moves dimension d to the end; in blocks of `block` where that is above 0.
 IndexMap innermost(size_t rank, size_t d, int64_t block) {
   IndexMap map;

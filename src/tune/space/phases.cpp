@@ -65,9 +65,8 @@ Result<> split_groups(RuleContext& ctx, BlockRef block) {
     for (const AccessPattern& load : structure->loads) {
       const int64_t group = group_of(load, structure->vars[i]);
       if (group > 0) size = group;
-      const Param* param = ctx.schedule.func().find_param(load.buffer.get());
-      fills_vectors |=
-          load.strides[i] == 1 || (group == 0 && load.touches(i) && param && param->kind == ParamKind::kConstant);
+      const bool packed = group == 0 && load.touches(i) && is_constant(ctx.schedule.func(), load.buffer);
+      fills_vectors |= load.strides[i] == 1 || packed;
     }
     if (!fills_vectors || size < kLeastGroup || structure->extents[i] % size != 0) continue;
     FETTLE_TRY(const int64_t groups, choose(ctx, "groups", {0, 1}, size % lanes == 0 ? 0 : 1));

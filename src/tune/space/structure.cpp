@@ -70,6 +70,11 @@ int64_t BlockStructure::points() const {
   return count;
 }
 
+bool is_constant(const Func& func, const Buffer& buffer) {
+  const Param* param = func.find_param(buffer.get());
+  return param && param->kind == ParamKind::kConstant;
+}
+
 std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<Expr>& indices,
                                     const std::vector<Var>& vars) {
   const std::vector<int64_t> dims = dimension_strides(buffer);

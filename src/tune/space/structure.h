@@ -45,6 +45,9 @@ struct BlockStructure {
 /// loops of their own.
 std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block);
 
+/// A parameter that is known when the program is compiled.
+bool is_constant(const Func& func, const Buffer& buffer);
+
 /// Steps in memory (elements) with each of `vars`, for an access of constant shape.
 std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<Expr>& indices,
                                     const std::vector<Var>& vars);

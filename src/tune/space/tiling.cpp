@@ -8,11 +8,6 @@
 namespace fettle {
 namespace {
 
-bool is_constant_param(const Func& func, const Buffer& buffer) {
-  const Param* param = func.find_param(buffer.get());
-  return param && param->kind == ParamKind::kConstant;
-}
-
 // Every index a constant, or an iterator alone; the vector iterator is one of them.
 bool is_packable(const BlockStructure& block, const AccessPattern& load, size_t vector) {
   bool has_vector = false;
@@ -159,7 +154,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
   for (size_t l : roles.vector_loads) {
     const AccessPattern& load = block.loads[l];
     if (!is_packable(block, load, *vector)) continue;
-    const bool constant = is_constant_param(func, load.buffer) || (!made.empty() && load.buffer->name == made);
+    const bool constant = is_constant(func, load.buffer) || (!made.empty() && load.buffer->name == made);
     if (!constant && load.strides[*vector] == 1) continue;
     if (!roles.panel || (constant && !roles.panel_is_constant)) {
       roles.panel = l;

@@ -97,11 +97,6 @@ Result<int64_t> TensorTiling::read_of(const Buffer& buffer) const {
   return fail(ErrorCode::E220, buffer->name);
 }
 
-bool is_constant(const Func& func, const Buffer& buffer) {
-  const Param* param = func.find_param(buffer.get());
-  return param && param->kind == ParamKind::kConstant;
-}
-
 // Pads with zeros what the intrinsic does not divide, windows of convolutions as rows of a matrix.
 Result<> TensorTiling::fit() {
   if (product.divides(structure)) return {};

@@ -274,12 +274,12 @@ bool Tiling::threads_share_rows() const {
 // than it delivers. (Of pixels of whole lines it delivers enough.)
 bool Tiling::panels_keep_windows() const {
   if (!roles.row) return false;
-  const auto has_windows = [&](size_t l) {
+  const auto crosses_lines = [&](size_t l) {
     const int64_t stride = structure.loads[l].strides[*roles.row];
     const int64_t bytes = structure.loads[l].buffer->dtype.element_bytes();
     return stride != 0 && stride != AccessPattern::kIrregular && stride * bytes % kLineBytes != 0;
   };
-  if (std::ranges::none_of(roles.vector_loads, has_windows)) return false;
+  if (std::ranges::none_of(roles.vector_loads, crosses_lines)) return false;
   const TileProblem p = tile_problem(*this);
   const int64_t height = (choice.tile.second_rows - 1) * p.second_step + p.second_taps;
   const auto width = [&](int64_t rows) { return (rows - 1) * p.row_step + p.taps; };
@@ -297,7 +297,7 @@ Result<> Tiling::order_tiles() {
   std::vector<int64_t> orders = {kPanelsOutside, kRowsOutside};
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
   // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
-  size_t preferred = !panels_keep_windows() && (fills_l2(*this) || threads_share_rows()) ? 1 : 0;
+  size_t preferred = (fills_l2(*this) || threads_share_rows()) && !panels_keep_windows() ? 1 : 0;
   if (streams_panels()) {
     // A panel that the first-level cache does not keep comes from the second for each tile. It does as well where other
     // panels pass between, as many as that cache holds; and then the rows of a tile stay.

@@ -23,11 +23,6 @@ struct Chain {
   int64_t row_bytes = 0;  // of a row of all that lies between the blocks
 };
 
-bool is_constant(const Func& func, const Buffer& buffer) {
-  const Param* param = func.find_param(buffer.get());
-  return param && param->kind == ParamKind::kConstant;
-}
-
 std::optional<Chain> chain_of(const RuleContext& ctx) {
   const Func& func = ctx.schedule.func();
   const std::vector<const BlockNode*> blocks = blocks_of(func.root());
