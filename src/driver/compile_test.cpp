@@ -206,6 +206,24 @@ TEST(CompileModel, NormsAndPooling) {
   expect_correct(m);
 }
 
+// 3x3 convolutions are filtered where that pays, unless the error that it may add is more than what is allowed.
+TEST(CompileModel, WhatIsNotTunedKeepsTheErrorBound) {
+  GraphMaker m;
+  m.graph.add_output("y", m.node("Relu", {m.conv(m.input("x", {1, 32, 28, 28}), 32, 3)}));
+  m.graph.sort();
+  const auto largest_bound = [&](double allowed) {
+    CompileOptions options = host_options(1);
+    options.max_error_bound = allowed;
+    const auto compiled = compile_model(m.graph, options);
+    EXPECT_TRUE(compiled.has_value()) << compiled.error().to_string();
+    double largest = 0;
+    for (const TaskInfo& task : compiled->tasks()) largest = std::max(largest, task.error_bound);
+    return largest;
+  };
+  EXPECT_EQ(largest_bound(100), 0);
+  EXPECT_GT(largest_bound(CompileOptions().max_error_bound), 100);
+}
+
 TEST(CompileModel, TracesThatAreOfNoUseGiveWayToTheDefault) {
   GraphMaker m;
   m.graph.add_output("y", m.node("MatMul", {m.input("x", {8, 8}), m.weights("w", {8, 8}, 8)}));
