@@ -54,13 +54,13 @@ Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
   if (weighs && total < 2 * lanes) return {};
   while (lanes > total) lanes /= 2;
   if (lanes < 4) return {};
-  // Rows hide the latency of adding; where there are few, more parts do.
+  // Rows hide the latency of adding; where there are few, or long ones, more parts do.
   std::vector<int64_t> vectors = {1};
   size_t preferred = 0;
   for (int64_t k : {2, 4})
     if (k * lanes * 2 <= total) {
       vectors.push_back(k);
-      if (rows * k <= 8 || k * lanes * 8 <= total) preferred = vectors.size() - 1;
+      if (rows * k <= 8 || 2 * k * k * lanes <= total) preferred = vectors.size() - 1;
     }
   // One chain of additions over a long row is slower than several in any case.
   if (preferred == 2 && rows > 8) {

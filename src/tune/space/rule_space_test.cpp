@@ -185,15 +185,43 @@ TEST(DefaultSchedule, OfAttentionTakesItsRowsThroughTheSoftmaxAtOnce) {
             loops_around(s->func(), find_block(s->func()->body, "P")).front());
 }
 
-// Two rows at once, of an odd number: the last one goes alone.
+// Several rows at once, which do not divide theirs: four short ones, two others. Rows of one vector, too.
 TEST(DefaultSchedule, TakesOddRowsTogether) {
-  for (const Func& func : {testing::softmax_workload(97, 40), testing::softmax_workload(51, 300),
-                           testing::layer_norm_workload(51, 300), testing::layer_norm_workload(97, 24)}) {
+  const auto expect_rows = [](const Func& func, const char* rows) {
     const auto s = default_schedule(func, avx512(), 2);
     ASSERT_OK(s);
-    EXPECT_NE(to_text(s->trace()).find("# row_fusion/Y/rows: [1]"), std::string::npos);
+    EXPECT_NE(to_text(s->trace()).find(fmt::format("# row_fusion/Y/rows: [{}]", rows)), std::string::npos) << rows;
+    expect_same(func, *s);
+  };
+  for (const Func& func : {testing::softmax_workload(97, 40), testing::layer_norm_workload(97, 24),
+                           testing::softmax_workload(41, 16), testing::layer_norm_workload(1001, 8)})
+    expect_rows(func, "2");
+  for (const Func& func : {testing::softmax_workload(51, 300), testing::layer_norm_workload(51, 300)})
+    expect_rows(func, "1");
+}
+
+// Two and three channels are vectors of four, not scalars.
+TEST(DefaultSchedule, FillsVectorsWithFewChannels) {
+  for (const int64_t channels : {2, 3}) {
+    const Func func = testing::conv_workload({.h = 9, .w = 11, .ic = 5, .oc = channels, .epilogue = true});
+    const auto s = default_schedule(func, avx512(), 2);
+    ASSERT_OK(s);
+    EXPECT_NE(to_text(s->trace()).find("# register_tiling/O/tile"), std::string::npos) << channels;
     expect_same(func, *s);
   }
+}
+
+// A fork costs some hundred nanoseconds: not worth it, perhaps (which tuning finds out), or in any case.
+TEST(DefaultSchedule, DealsOutWhatTakesLongEnough) {
+  const auto trace_of = [](int64_t rows) {
+    const auto s = default_schedule(testing::matmul_workload(rows, 64, 64, false, false, true, false), avx512(), 2);
+    return s ? to_text(s->trace()) : std::string();
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string small = trace_of(2), middle = trace_of(14), large = trace_of(64);
+  EXPECT_FALSE(has(small, "parallel"));
+  EXPECT_TRUE(has(middle, "# register_tiling/C/parallel: [1]"));
+  EXPECT_TRUE(has(large, "parallel(") && !has(large, "C/parallel"));
 }
 
 // The sum over a long row is taken while its exponentials are worked out.

@@ -139,7 +139,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
 
 }  // namespace
 
-std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block, int64_t lanes,
+std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block,
                                         std::optional<size_t> vector_hint, size_t shared, std::string_view made) {
   TilingRoles roles;
   std::optional<size_t> vector = vector_hint;
@@ -147,7 +147,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     if (!block.reduce[i] && block.extents[i] > 1 && block.store.strides[i] == 1) vector = i;
   if (!vector) return std::nullopt;
   roles.vector = *vector;
-  if (block.extents[*vector] < std::min<int64_t>(4, lanes)) return std::nullopt;
+  if (block.extents[*vector] < 2) return std::nullopt;
 
   for (size_t l = 0; l < block.loads.size(); ++l)
     if (block.loads[l].touches(*vector)) roles.vector_loads.push_back(l);

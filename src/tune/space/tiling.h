@@ -39,7 +39,7 @@ struct TilingRoles {
 /// `vector_hint`: the iterator to use, where layouts are about to make it the innermost of the output.
 /// `shared`: so many of the outermost iterators play no part. `constant`: the name of a buffer that is made of
 /// constants, and as good as one.
-std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block, int64_t lanes,
+std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block,
                                         std::optional<size_t> vector_hint = std::nullopt, size_t shared = 0,
                                         std::string_view constant = {});
 

@@ -10,12 +10,10 @@
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/space/transposing.h"
+#include "tune/space/worth_threads.h"
 
 namespace fettle {
 namespace {
-
-/// Less than so many elements are not worth a fork.
-constexpr int64_t kWorthThreads = 8192;
 
 bool applies(const RuleContext&, const BlockNode&) { return true; }
 
@@ -37,12 +35,12 @@ size_t contiguous_tail(const BlockStructure& block) {
 
 // Tiles that are read row by row and written column by column.
 Result<> in_transposed_tiles(RuleContext& ctx, const BlockStructure& block, const TransposedTile& tile,
-                             const std::vector<LoopRef>& loops) {
+                             const std::vector<LoopRef>& loops, double ns) {
   FETTLE_TRY(const int64_t read_on, choose(ctx, "read_on", {0, 1}));
   FETTLE_TRY(const std::vector<LoopRef> around,
              cut_into_transposed_tiles(ctx.schedule, block, tile, loops, read_on != 0));
-  if (block.points() < kWorthThreads || around.empty()) return {};
-  return parallelize(ctx, around);
+  FETTLE_TRY(const bool shared, worth_threads(ctx, around.empty() ? 0 : ns));
+  return shared ? parallelize(ctx, around) : Result<>();
 }
 
 // A reduction of several states at once (the greatest and where it is): lanes along its last spatial loop, each with
@@ -105,6 +103,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
   const DType dtype = structure->store.buffer->dtype;
   const int64_t lanes = ctx.lanes(dtype);
+  const double ns = alone_ns(ctx, *structure, calls_of(*node));
   // Spatial loops: the one that walks through what is written goes innermost.
   size_t vector = structure->n_iters();
   for (size_t i = 0; i < structure->n_iters(); ++i)
@@ -112,7 +111,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
   if (const auto tile = transposed_tile(*structure, lanes)) {
     Schedule before = s;
-    if (in_transposed_tiles(ctx, *structure, *tile, loops)) return {};
+    if (in_transposed_tiles(ctx, *structure, *tile, loops, ns)) return {};
     s = std::move(before);
   }
 
@@ -168,8 +167,8 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   }
   std::vector<LoopRef> spatial;
   for (const LoopRef& loop : outer) spatial.push_back(loop);
-  if (structure->points() < kWorthThreads) return {};
-  return parallelize(ctx, spatial);
+  FETTLE_TRY(const bool shared, worth_threads(ctx, ns));
+  return shared ? parallelize(ctx, spatial) : Result<>();
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "schedule/primitives/vectorize.h"
 #include "tune/space/tensor_product.h"
 #include "tune/space/tiling.h"
+#include "tune/space/worth_threads.h"
 
 namespace fettle {
 namespace {
@@ -304,7 +305,10 @@ Result<> TensorTiling::nest() {
              tensorize(s, {.target = columns[2], .intrinsic = std::string(product.intrinsic->name)}));
   FETTLE_TRY(const BlockNode* tile_block, block_node(ctx, unit));
   ctx.done.insert({name, name + "_init", tile_block->name});
-  if (structure.points() / (product.lanes * product.steps) >= 3000) FETTLE_TRY_VOID(parallelize(ctx, outer));
+  constexpr double kInstructionNs = 0.3;
+  const int64_t instructions = structure.points() / (product.lanes * product.steps);
+  FETTLE_TRY(const bool dealt_out, worth_threads(ctx, kInstructionNs * static_cast<double>(instructions)));
+  if (dealt_out) FETTLE_TRY_VOID(parallelize(ctx, outer));
 
   // What comes from beyond L2 is asked for while the panel before is at work.
   const auto bytes = [&](int64_t width) {

@@ -23,6 +23,7 @@
 #include "tune/space/panels.h"
 #include "tune/space/phases.h"
 #include "tune/space/tiling.h"
+#include "tune/space/worth_threads.h"
 
 namespace fettle {
 namespace {
@@ -30,6 +31,9 @@ namespace {
 using Loops = std::vector<LoopRef>;
 
 constexpr int64_t kLineBytes = 64;
+
+/// Two or three values are a vector of four, part of which is thrown away.
+constexpr int64_t kFewestLanes = 4;
 
 struct Choice {
   Tile tile;
@@ -521,8 +525,10 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   if (!blocked) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
-  // What takes less than a microsecond is not worth a fork.
-  if (shared == 0 && structure.points() >= 50000) FETTLE_TRY_VOID(parallelize(ctx, outer));
+  // Without rows each vector is read from the second-level cache for one multiply-add.
+  const double ns = alone_ns(ctx, structure) * (roles.row ? 1 : 2);
+  FETTLE_TRY(const bool dealt_out, worth_threads(ctx, shared == 0 ? ns : 0));
+  if (dealt_out) FETTLE_TRY_VOID(parallelize(ctx, outer));
   Loops turning;
   for (const LoopRef& loop : reduce) {
     FETTLE_TRY(const int64_t turns, loop_extent(ctx, loop));
@@ -625,7 +631,7 @@ bool applies(const RuleContext& ctx, const BlockNode& block) {
   if (!structure || structure->loads.empty()) return false;
   if (std::none_of(structure->reduce.begin(), structure->reduce.end(), [](bool r) { return r; })) return false;
   return layout_vector(ctx.schedule.func(), *structure).has_value() ||
-         tiling_roles(ctx.schedule.func(), *structure, ctx.lanes(structure->store.buffer->dtype)).has_value();
+         tiling_roles(ctx.schedule.func(), *structure).has_value();
 }
 
 Result<> apply(RuleContext& ctx, BlockRef block) { return tile_in_registers(ctx, block, 0); }
@@ -648,12 +654,12 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   if (!structure) return fail(ErrorCode::E230, "the layout of " + tiling.name);
   tiling.structure = *structure;
   const DType dtype = structure->store.buffer->dtype;
-  const auto roles = tiling_roles(tiling.func, *structure, ctx.lanes(dtype), tiling.layouts.vector, shared,
+  const auto roles = tiling_roles(tiling.func, *structure, tiling.layouts.vector, shared,
                                   ctx.filtering ? ctx.filtering->weights_buffer : std::string_view());
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
   tiling.roles = *roles;
   tiling.lanes = ctx.lanes(dtype);
-  while (tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;
+  while (tiling.lanes > kFewestLanes && tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;
 
   FETTLE_TRY_VOID(tiling.decide());
   FETTLE_TRY(const bool padded, tiling.pack());

@@ -14,6 +14,7 @@
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/space/row_group.h"
+#include "tune/space/worth_threads.h"
 
 namespace fettle {
 namespace {
@@ -28,9 +29,6 @@ constexpr int64_t kMostKept = 8;
 
 /// The same of all the rows that are worked on at once, where these are unrolled as a whole.
 constexpr int64_t kMostOfRows = 128;
-
-/// Less than so many elements are not worth a fork.
-constexpr int64_t kWorthThreads = 32768;
 
 struct OwnLoop {
   LoopRef loop;
@@ -117,7 +115,6 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
       add(l.loop, loops.size() == 2 && (whole || steps * vectors <= kMostUnrolled));
       reduce.push_back(l.loop);
     }
-  if (reduces && reduce.empty()) return fail(ErrorCode::E230, name + " has no loop to reduce over");
   for (auto l = loops.begin(); l != loops.end(); ++l)
     if (!l->reduce && l != vector) add(l->loop, reduces || (few && !is_last));
   if (vector != loops.end()) {
@@ -147,7 +144,12 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
   const int64_t held = vectors * (row ? row->extent : 1);
   if (!is_last && held <= (reduces ? kMostUnrolled : kMostKept) && loops.size() <= 2)
     FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
-  if (reduces) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
+  if (reduces) {
+    // A sum of one term has no loop of its own.
+    const Loops& around = reduce.empty() ? order : reduce;
+    if (around.empty()) return fail(ErrorCode::E230, name + " has no loop to reduce over");
+    FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = around.front()}).map([](BlockRef) {}));
+  }
   ctx.done.insert(name);
   ctx.done.insert(name + "_init");
   return {};
@@ -202,44 +204,35 @@ Result<bool> sums_in_passing(RuleContext& ctx, const Part& made, const Part& sum
   return passing != 0;
 }
 
-// Functions that take more than an instruction or two.
-bool calls(const BlockNode& block) {
-  bool found = false;
-  walk(
-      block.body, [&](const Stmt&) { return !found; },
-      [&](const Expr& e) {
-        const auto* call = e.as<CallNode>();
-        found |= call && call->name != "sqrt" && call->name != "rsqrt" && call->name != "likely";
-        return !found;
-      });
-  return found;
-}
-
 // What is done with all rows.
 struct RowWork {
   int64_t rows = 1, row = 1;  // elements of a row
-  int64_t points = 0;         // of all passes
+  double alone_ns = 0;        // of one thread, all passes
   bool has_calls = false;     // for each element
   bool keeps_rows = false;    // of what later passes read
 };
 
-RowWork row_work(const Func& func, const RowGroup& group) {
+RowWork row_work(const RuleContext& ctx, const RowGroup& group) {
+  const Func& func = ctx.schedule.func();
   RowWork work;
   const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
   for (const size_t row : group.rows) work.rows *= last->extents[row];
   for (const std::string& name : group.blocks) {
     const BlockNode& block = *find_block(func->body, name);
-    const int64_t points = block_structure(func, block)->points();
-    work.points += points;
+    const auto structure = block_structure(func, block);
+    const int64_t points = structure->points(), calls = calls_of(block);
+    work.alone_ns += alone_ns(ctx, *structure, calls);
     work.row = std::max(work.row, points / work.rows);
-    work.has_calls |= points > work.rows && calls(block);
+    work.has_calls |= points > work.rows && calls > 0;
     work.keeps_rows |= !block.init && points == work.rows * work.row && name != group.blocks.back();
   }
   return work;
 }
 
 // Rows that are worked on at once where there are several: it hides what each waits for, and leaves enough registers.
+// Twice as many of rows of a few vectors, which wait for most of their time.
 constexpr int64_t kUsualRows = 2;
+constexpr int64_t kFewVectors = 7;
 
 bool has_several_rows(const Func& func, const RowGroup& group) {
   if (group.rows_are_contiguous || group.rows.empty()) return false;
@@ -272,7 +265,8 @@ Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowW
   for (const int64_t n : {kUsualRows, 2 * kUsualRows}) {
     if (rows < 2 * n || (whole && n * work.row > kMostOfRows * ctx.lanes(kF32))) break;
     const int64_t bytes = n * work.row * (work.keeps_rows ? 2 : 1) * last->store.buffer->dtype.element_bytes();
-    if (n == kUsualRows && 4 * bytes <= 3 * l1) preferred = candidates.size();
+    const bool usual = n == kUsualRows || work.row <= kFewVectors * ctx.lanes(kF32);
+    if (usual && 4 * bytes <= 3 * l1) preferred = candidates.size();
     candidates.push_back(n);
   }
   if (candidates.size() == 1) return 1;
@@ -305,7 +299,7 @@ Result<std::vector<Part>> parts_of(const RuleContext& ctx, const RowGroup& group
 // short rows: the number of runs, perhaps with a shorter last one, or 1.
 Result<int64_t> runs_of(RuleContext& ctx, const RowWork& work, int64_t pieces) {
   const int64_t least = int64_t{2} * ctx.threads;
-  if (ctx.threads <= 1 || work.points < kWorthThreads || pieces < 2 * least) return 1;
+  if (pieces < 2 * least) return 1;
   std::vector<int64_t> candidates = {least};
   for (const int64_t runs : {8 * ctx.threads, 32 * ctx.threads})
     if (2 * runs <= pieces) candidates.push_back(runs);
@@ -357,7 +351,8 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
   FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
   const int64_t lanes = ctx.lanes(single_store(*node)->buffer->dtype);
   FETTLE_TRY(const std::vector<Part> blocks, parts_of(ctx, *group));
-  const RowWork work = row_work(s.func(), *group);
+  const RowWork work = row_work(ctx, *group);
+  FETTLE_TRY(const bool shared, worth_threads(ctx, work.alone_ns));
   FETTLE_TRY(const bool whole, unrolls_rows(ctx, *group, work));
   FETTLE_TRY(const int64_t at_once, rows_at_once(ctx, *group, work, whole));
 
@@ -370,7 +365,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
     if (r + 1 < group->rows.size() || !group->rows_are_contiguous) {
       const int64_t own = r + 1 == group->rows.size() ? at_once : 1;
       const int64_t pieces = (extent + own - 1) / own;
-      FETTLE_TRY(const int64_t runs, r == 0 ? runs_of(ctx, work, pieces) : Result<int64_t>(1));
+      FETTLE_TRY(const int64_t runs, shared&& r == 0 ? runs_of(ctx, work, pieces) : Result<int64_t>(1));
       const int64_t per_run = (pieces + runs - 1) / runs;
       LoopRef dealt = loop;
       if (own > 1) {
@@ -430,7 +425,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
     const size_t depth = rows.size() + (several && blocks[b].head != b ? 1 : 0);
     FETTLE_TRY_VOID(schedule_part(ctx, blocks[b], depth, blocks[b].name == last, whole, several));
   }
-  return work.points < kWorthThreads ? Result<>() : parallelize(ctx, rows);
+  return shared ? parallelize(ctx, rows) : Result<>();
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ std::optional<Chain> chain_of(const RuleContext& ctx) {
               if (structure->reduce[i] && !structure->reduce[j] &&
                   load.shares_dimension(structure->vars[i], structure->vars[j]))
                 return {};
-      if (!tiling_roles(func, *structure, ctx.lanes(structure->store.buffer->dtype))) return {};
+      if (!tiling_roles(func, *structure)) return {};
       chain.reductions.push_back(block->name);
       last_reduction = structure;
     }
