@@ -159,23 +159,22 @@ Types conv_transpose_type(const Node& node) {
 //   y[n, oc, o…] = Σ_{ic, k…} x[n, ic, (o + before - k*dilation) / stride] * w[ic, oc, k…]   where the quotient is
 //   exact and inside of x.
 // Without dilation, only every stride-th k is exact, which one depends on the phase o % stride of the output alone
-// (sub-pixel convolution: Shi et al. 2016):
-//   y[n, oc, o…] = Σ_{ic, j…} x[n, ic, o/stride + shift - j] * w[ic, oc, (o%stride + before) % stride + stride*j]
-//   with shift = (o%stride + before) / stride. Where kernel = stride there is one j. The weights are brought into the
-//   order of
-// phases and j first, which is done once, when the model is compiled.
+// (sub-pixel convolution: Shi et al. 2016); without stride, each is:
+//   y[n, oc, o…] = Σ_{ic, j…} x[n, ic, o/stride + shift - (taps-1 - j)*dilation] * v[ic, oc, o%stride, j]
+//   with shift = (o%stride + before) / stride. Where kernel = stride there is one j. The weights are brought into that
+//   order, the last tap first, once, when the model is compiled: what is left is a convolution of a padded image.
 struct TransposedDim {
   bool by_phase = false;
   int64_t taps = 1;           // of each output
   int64_t low = 0, high = 0;  // zeros around x, by phase
 };
 
-// v[ic, oc, phase, j, …] = w[ic, oc, (phase + before) % stride + stride*j, …], zero beyond the kernel; dims without
-// phases stay.
+// v[ic, oc, phase, j, …] = w[ic, oc, (phase + before) % stride + stride*(taps-1 - j), …], zero beyond the kernel; no
+// dim of phases where there is one; dims without phases stay.
 te::Tensor weights_by_phase(const te::Tensor& w, const Transposed& t, const std::vector<TransposedDim>& dims) {
   std::vector<Expr> shape{w.dim(0), w.dim(1)};
   for (size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d].by_phase) shape.push_back(t.strides[d]);
+    if (dims[d].by_phase && t.strides[d] > 1) shape.push_back(t.strides[d]);
     shape.push_back(dims[d].taps);
   }
   return te::compute(
@@ -189,8 +188,9 @@ te::Tensor weights_by_phase(const te::Tensor& w, const Transposed& t, const std:
             at.push_back(i[next++]);
             continue;
           }
-          const Expr stride = t.strides[d], phase = i[next++], j = i[next++];
-          at.push_back(floormod(phase + Expr(t.before[d]), stride) + stride * j);
+          const int64_t stride = t.strides[d];
+          const Expr phase = stride > 1 ? Expr(i[next++]) : Expr(0), j = Expr(dims[d].taps - 1) - i[next++];
+          at.push_back(floormod(phase + Expr(t.before[d]), Expr(stride)) + Expr(stride) * j);
           if (t.kernel[d] % t.strides[d] != 0) inside = logical_and(inside, lt(at.back(), Expr(t.kernel[d])));
         }
         const Expr value = w(std::move(at));
@@ -210,13 +210,13 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
   for (size_t d = 0; d < n; ++d) {
     TransposedDim& dim = dims[d];
     const int64_t s = t.strides[d], before = t.before[d];
-    dim.by_phase = s > 1 && t.dilations[d] == 1 && before >= 0;
+    dim.by_phase = (s == 1 || t.dilations[d] == 1) && before >= 0;
     dim.taps = dim.by_phase ? (t.kernel[d] + s - 1) / s : t.kernel[d];
     if (dim.by_phase) {
       const int64_t x = shape_of(node, 0)[d + 2].value(), last = t.output[d].value() - 1;
-      dim.low = std::max<int64_t>(0, dim.taps - 1 - before / s);
+      dim.low = std::max<int64_t>(0, (dim.taps - 1) * t.dilations[d] - before / s);
       dim.high = std::max<int64_t>(0, last / s + (s - 1 + before) / s - (x - 1));
-      turns_w |= before != 0 || dim.taps > 1;
+      turns_w |= before != 0 || t.kernel[d] != s;
     }
     pads_x |= dim.low > 0 || dim.high > 0;
     before_x.push_back(dim.low);
@@ -243,9 +243,10 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
           }
           if (dims[d].by_phase) {
             const Expr phase = floormod(o, stride), first = phase + Expr(t.before[d]);
-            at.push_back(floordiv(o, stride) + (t.before[d] != 0 ? floordiv(first, stride) : Expr(0)) - j +
-                         Expr(dims[d].low));
-            weight.push_back(phase);
+            const int64_t back = (dims[d].taps - 1) * t.dilations[d];
+            at.push_back(floordiv(o, stride) + (t.before[d] != 0 ? floordiv(first, stride) : Expr(0)) +
+                         j * Expr(t.dilations[d]) + Expr(dims[d].low - back));
+            if (t.strides[d] > 1 || !turns_w) weight.push_back(phase);
             if (turns_w) weight.push_back(j);
             continue;
           }

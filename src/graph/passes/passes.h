@@ -35,6 +35,8 @@ Result<> fold_affine(Graph& graph, const PassContext& context);
 /// Transposed convolutions of few output channels whose windows lie side by side become a product for each pixel,
 /// spread out:
 ///   convtranspose(x, w) {2x2, strides 2}   →   depthtospace(conv(x, w') {1x1})
+/// Others write as many pixels in each phase of their stride, part of which may be left out:
+///   convtranspose(x, w) {3x3, strides 2} → [55, 55]   →   slice(convtranspose(x, w) {output_padding 1})
 Result<> split_transposed(Graph& graph, const PassContext& context);
 
 /// Reshapes and transposes move behind elementwise work, so that who makes their input takes it along:

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
 
@@ -27,12 +29,64 @@ int64_t block_side(const Node* node) {
   return node->attrs.get_string("auto_pad", "NOTSET") == "NOTSET" ? side : 0;
 }
 
+/// What its output lacks in each spatial dim to be a multiple of the stride; empty where it lacks nothing, or does not
+/// fall into phases.
+std::vector<int64_t> missing_of_phases(const Node* node) {
+  if (!is(node, "ConvTranspose") || !node->output()->is_static()) return {};
+  if (node->attrs.get_string("auto_pad", "NOTSET") != "NOTSET" || node->attrs.has("output_shape")) return {};
+  for (int64_t dilation : node->attrs.get_ints("dilations", {}))
+    if (dilation != 1) return {};
+  const std::vector<int64_t> strides = node->attrs.get_ints("strides", {});
+  std::vector<int64_t> missing;
+  for (size_t d = 0; d < strides.size(); ++d)
+    missing.push_back((strides[d] - node->output()->extent(static_cast<int>(d) + 2) % strides[d]) % strides[d]);
+  return std::ranges::any_of(missing, [](int64_t n) { return n > 0; }) ? missing : std::vector<int64_t>();
+}
+
+// Where the phases are loops of their own, all have as many pixels: what there is too much is left out after what is
+// done with each pixel by itself.
+//   convtranspose(x, w) {3x3, strides 2} → [55, 55]   →   slice(convtranspose(x, w) {output_padding 1})
+void complete_phases(Graph& graph, Node* node) {
+  const std::vector<int64_t> missing = missing_of_phases(node);
+  if (missing.empty()) return;
+  Attrs attrs = node->attrs, slice;
+  std::vector<int64_t> padding = attrs.get_ints("output_padding", std::vector<int64_t>(missing.size(), 0));
+  std::vector<int64_t> axes, starts, ends;
+  for (size_t d = 0; d < missing.size(); ++d) {
+    padding[d] += missing[d];
+    axes.push_back(static_cast<int64_t>(d) + 2);
+    starts.push_back(0);
+    ends.push_back(node->output()->extent(static_cast<int>(d) + 2));
+  }
+  attrs.set("output_padding", padding);
+  slice.set("axes", axes);
+  slice.set("starts", starts);
+  slice.set("ends", ends);
+  Node* last = node;
+  Node* made = insert(graph, node, "ConvTranspose", node->inputs, std::move(attrs));
+  if (!made) return;
+  merge_provenance(made, node);
+  while (graph.use_count(last->output()) == 1 && last->output()->users.size() == 1) {
+    Node* next = last->output()->users.front();
+    if (!is_pointwise(next) || next->inputs.size() != 1) break;
+    Node* again = insert(graph, node, next->op->name, {made->output()}, next->attrs);
+    if (!again) break;
+    merge_provenance(again, next);
+    made = again;
+    last = next;
+  }
+  replace_with(graph, last, "Slice", {made->output()}, std::move(slice));
+}
+
 }  // namespace
 
 Result<> split_transposed(Graph& graph, const PassContext&) {
   for (Node* node : std::vector<Node*>(graph.nodes())) {
     const int64_t side = block_side(node);
-    if (side == 0 || node->input(1)->extent(1) >= kFewChannels) continue;
+    if (side == 0 || node->input(1)->extent(1) >= kFewChannels) {
+      complete_phases(graph, node);
+      continue;
+    }
     const ConstantTensor& w = *node->input(1)->constant;  // [in, out, side, side] → [out * side * side, in, 1, 1]
     const int64_t in = w.shape[0], columns = w.shape[1] * side * side;
     FETTLE_TRY(TensorBuilder turned, make_tensor(kF32, {columns, in, 1, 1}));

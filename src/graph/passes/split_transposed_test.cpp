@@ -43,5 +43,24 @@ TEST_F(SplitTransposed, WindowsThatOverlapStay) {
   EXPECT_TRUE(stays());
 }
 
+// 3 x 5 pixels become 7 x 11: of the 8 x 12 that both phases write, after the sigmoid.
+TEST_F(SplitTransposed, PhasesWriteAsManyPixels) {
+  g.add_output("y", op("Sigmoid", {transposed({4, 9, 3, 3}, 2, true)}));
+  optimize_and_compare();
+  EXPECT_GOLDEN(g);
+}
+
+TEST_F(SplitTransposed, OddOutputsOfEveryKind) {
+  for (const int64_t kernel : {1, 2, 3, 4, 5})
+    for (const int64_t stride : {1, 2, 3})
+      for (const int64_t before : {0, 1})
+        if (kernel + 4 > 2 * before) {
+          g = {};
+          g.add_output("y",
+                       transposed({3, 2, kernel, kernel}, stride, true, ints("pads", {before, before, 0, before})));
+          optimize_and_compare();
+        }
+}
+
 }  // namespace
 }  // namespace fettle

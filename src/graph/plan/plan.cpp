@@ -26,8 +26,9 @@ constexpr double kWorthLeaving = 0.8;
 constexpr double kWorthJoining = 0.95, kWorthJoiningInCaches = 0.75;
 
 /// At the model's edges images lie as the model says, channels first. A kernel that shall work on them otherwise takes
-/// vectors apart; from so many channels on a copy that transposes tiles costs less.
-constexpr int64_t kChannelsWorthACopy = 8, kPixelsWorthACopy = 16;
+/// vectors apart; from so many channels on a copy that transposes tiles costs less. Where lanes cannot be pixels (of a
+/// transposed convolution, neighbours read other weights), from two.
+constexpr int64_t kChannelsWorthACopy = 8, kChannelsOfPhases = 2, kPixelsWorthACopy = 16;
 
 bool is_spatial_operator(std::string_view op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
@@ -48,6 +49,12 @@ bool wants_turned_images(const Node& node) {
   if (!is_spatial_operator(node.op->name) || node.op->name.starts_with("Global")) return false;
   if (!node.op->name.ends_with("Pool")) return true;
   return std::ranges::any_of(node.attrs.get_ints("strides", {}), [](int64_t stride) { return stride > 1; });
+}
+
+/// Neighbouring pixels of what it writes are multiplied by other weights.
+bool writes_by_phase(const Node& node) {
+  return node.op->name == "ConvTranspose" &&
+         std::ranges::any_of(node.attrs.get_ints("strides", {}), [](int64_t stride) { return stride > 1; });
 }
 
 std::vector<int> channels_last(size_t rank) {
@@ -102,11 +109,11 @@ class Planner {
   }
 
   // Whether kernels work on an image in another order than the model says, and it is large enough for that to matter.
-  bool is_worth_a_copy(const Value& value) const {
+  bool is_worth_a_copy(const Value& value, int64_t least_channels = kChannelsWorthACopy) const {
     if (layout_ != ImageLayout::kChannelsLast || value.rank() < 3) return false;
     const std::vector<int64_t> shape = value.extents();
     const int64_t pixels = std::accumulate(shape.begin() + 2, shape.end(), int64_t{1}, std::multiplies<>());
-    return shape[1] >= kChannelsWorthACopy && pixels >= kPixelsWorthACopy;
+    return shape[1] >= least_channels && pixels >= kPixelsWorthACopy;
   }
   static bool is_read_by_spatial_operators(const Value& value) {
     return !value.users.empty() && std::ranges::all_of(value.users, [&](const Node* user) {
@@ -155,7 +162,8 @@ class Planner {
     const std::vector<int64_t> shape = output.extents();
     const bool hands_out = output_index_.contains(&output);
     // finish_output copies it to where the model wants it.
-    const bool copied = hands_out && wants_turned_images(*group.anchor) && is_worth_a_copy(output) &&
+    const int64_t least_channels = writes_by_phase(*group.anchor) ? kChannelsOfPhases : kChannelsWorthACopy;
+    const bool copied = hands_out && wants_turned_images(*group.anchor) && is_worth_a_copy(output, least_channels) &&
                         !is_pointwise_on_input(*group.anchor);
     const int storage = copied ? add_storage(Storage::Kind::kArena, output) : add_storage(output);
     const bool as_given = hands_out && !copied;
