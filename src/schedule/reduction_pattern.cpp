@@ -9,7 +9,7 @@ namespace fettle {
 
 tl::unexpected<Diagnostic> pattern_differs(std::string why) { return fail(ErrorCode::E228, std::move(why)); }
 
-Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block) {
+Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block, bool several) {
   ReductionPattern m;
   m.loops = loops_around(func, &block);
   if (block.predicate) return pattern_differs("the block has a predicate");
@@ -31,7 +31,7 @@ Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& bloc
       return pattern_differs("an iterator is neither spatial nor reduce");
     }
   }
-  if (reductions != 1) return pattern_differs("it takes one reduce iterator");
+  if (reductions == 0 || (reductions > 1 && !several)) return pattern_differs("it takes one reduce iterator");
   if (!as_int(block.iters[m.reduce].extent)) return pattern_differs("the reduction's extent is not a constant");
   for (size_t i = 0; i < m.loops.size(); ++i) {
     const StmtNode* inside = i + 1 < m.loops.size() ? static_cast<const StmtNode*>(m.loops[i + 1]) : &block;

@@ -11,7 +11,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   const bool interleaved = numbers.size() == 2 && numbers[1] == 1;
   if ((numbers.size() != 1 && !interleaved) || numbers[0] < 1)
     return pattern_differs("it takes the number of parts, at least 1, and perhaps 1 for interleaved ones");
-  FETTLE_TRY(const ReductionPattern m, match_reduction(func, block));
+  FETTLE_TRY(const ReductionPattern m, match_reduction(func, block, true));
   const IterVar& reduce = block.iters[m.reduce];
   const int64_t total = *as_int(reduce.extent);
   if (interleaved && numbers[0] > total) return pattern_differs("there are more parts than terms");
@@ -23,12 +23,16 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   const Expr term_index = interleaved ? Expr(within) * parts + part : Expr(part) * size + within;
   VarMap values = {{reduce.var.get(), term_index}};
   std::vector<Expr> shape, at, from;
-  std::vector<IterVar> spatial;
+  std::vector<IterVar> spatial, reduced;  // in the parts
   for (size_t i = 0; i < block.iters.size(); ++i) {
     if (i == m.reduce) continue;
     IterVar iter = block.iters[i];
     iter.var = make_var(iter.var->name, iter.var->dtype);
     values[block.iters[i].var.get()] = iter.var;
+    if (iter.kind == IterKind::kReduce) {
+      reduced.push_back(std::move(iter));
+      continue;
+    }
     shape.push_back(iter.extent);
     at.push_back(iter.var);
     from.push_back(block.iters[i].var);
@@ -46,6 +50,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   auto first = make_ref<BlockNode>(block);
   first->name = unique_block_name(func, block.name + "_partial");
   first->iters = std::move(spatial);
+  first->iters.insert(first->iters.end(), reduced.begin(), reduced.end());
   first->iters.push_back({within, size, IterKind::kReduce, nullptr});
   std::erase_if(first->reads, [&](const Region& read) { return read.buffer == m.update->buffer; });
   for (Region& read : first->reads)
@@ -68,10 +73,16 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   // C[i] (+)= C_partial[…]
   auto second = make_ref<BlockNode>(block);
   second->iters[m.reduce] = {over, parts, IterKind::kReduce, nullptr};
+  std::erase_if(second->iters,
+                [&](const IterVar& iter) { return iter.kind == IterKind::kReduce && iter.var.get() != over.get(); });
   order.clear();
-  for (size_t i = 0; i < block.iters.size(); ++i)
-    if (i != m.reduce) order.push_back(i);
-  order.push_back(m.reduce);
+  size_t last = 0;
+  for (size_t i = 0; i < second->iters.size(); ++i)
+    if (second->iters[i].kind == IterKind::kReduce)
+      last = i;
+    else
+      order.push_back(i);
+  order.push_back(last);
   second->reads = {point_region(partial, from)};
   second->body = store(m.update->buffer, m.update->indices,
                        binary(m.combine->op, load(m.update->buffer, m.update->indices), load(partial, from)));

@@ -12,9 +12,11 @@ namespace fettle {
 ///          [P, 1]: the parts are interleaved, so that they can be the lanes of vectors; P <= K stays as it is:
 ///     →  for i: for p in P: for r in R: C_partial[i, p] (+)= select(r*P + p < K, f(i, r*P + p), neutral element)
 ///        for i: for p in P:             C[i] (+)= C_partial[i, p]
-/// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; one reduce
-/// iterator of constant extent; an init, and an update C[…] = C[…] op f with op one of
-/// + * min max, whose init is op's neutral element.
+/// Of several reduce iterators the last one is k; the others stay where they are, in the parts:
+///   for i: for j: for k: C[i] (+)= f(i, j, k)   →   for i: for p: for j: for r: C_partial[i, p] (+)= …
+/// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; the reduction's
+/// extent constant; an init, and an update C[…] = C[…] op f with op one of + * min max, whose init is op's neutral
+/// element.
 /// Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
 extern const ReformulationDef split_reduction_def;
 

@@ -50,6 +50,28 @@ TEST(SplitReduction, Maximum) {
   EXPECT_SAME_RESULT(s);
 }
 
+// The last of several iterators is split, wherever the output's are.
+TEST(SplitReduction, OfSeveralIteratorsTheLast) {
+  const std::string program = R"(func sums(X: f32[3, 5, 7], C: f32[5] output):
+  for j in 3:
+    for i in 5:
+      for k in 7:
+        block C(vj: reduce[3] = j, vi: spatial[5] = i, vk: reduce[7] = k):
+          reads X[vj, vi, vk]
+          writes C[vi]
+          init:
+            C[vi] = 0.0
+          C[vi] = C[vi] + X[vj, vi, vk]
+)";
+  for (const std::vector<IntRef>& numbers : {std::vector<IntRef>{2}, {3}, {4, 1}, {7, 1}}) {
+    auto s = schedule_from(program);
+    ASSERT_OK(reformulate(s, {s.block("C"), "split_reduction", numbers}));
+    EXPECT_OK(check_well_formed(s.func()));
+    EXPECT_REPLAYS(s);
+    EXPECT_SAME_RESULT(s);
+  }
+}
+
 TEST(SplitReduction, E228WhereThePatternDoesNotFit) {
   const auto refuses = [](const std::string& text, const std::vector<IntRef>& numbers = {2}) {
     auto s = schedule_from(text);

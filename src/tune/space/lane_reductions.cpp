@@ -10,17 +10,20 @@
 namespace fettle {
 namespace {
 
-// A load that every spatial iterator moves, and the reduction moves along memory, while no spatial one does.
-bool wants_lanes(const Func& func, const BlockStructure& block) {
-  const auto reduce = std::find(block.reduce.begin(), block.reduce.end(), true);
-  if (reduce == block.reduce.end() || std::count(block.reduce.begin(), block.reduce.end(), true) != 1) return false;
-  const auto r = static_cast<size_t>(reduce - block.reduce.begin());
-  return std::any_of(block.loads.begin(), block.loads.end(), [&](const AccessPattern& load) {
-    if (load.strides[r] != 1 || is_constant(func, load.buffer)) return false;
+// The last of the reduction's iterators, where it moves a load along memory that every spatial iterator moves, too, and
+// none along memory.
+std::optional<size_t> reduced_along_memory(const Func& func, const BlockStructure& block) {
+  std::optional<size_t> r;
+  for (size_t i = 0; i < block.n_iters(); ++i)
+    if (block.reduce[i]) r = i;
+  if (!r) return {};
+  const bool has_load = std::any_of(block.loads.begin(), block.loads.end(), [&](const AccessPattern& load) {
+    if (load.strides[*r] != 1 || is_constant(func, load.buffer)) return false;
     for (size_t i = 0; i < block.n_iters(); ++i)
-      if (i != r && block.extents[i] > 1 && (load.strides[i] == 0 || load.strides[i] == 1)) return false;
+      if (i != *r && block.extents[i] > 1 && (load.strides[i] == 0 || load.strides[i] == 1)) return false;
     return true;
   });
+  return has_load ? r : std::nullopt;
 }
 
 // A division by what the program itself has computed for several elements.
@@ -44,10 +47,13 @@ bool shares_divisor(const Func& func, const BlockNode& block) {
 Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
   const Func func = ctx.schedule.func();
   const auto structure = block_structure(func, *find_block(func->body, name));
-  if (!structure || !wants_lanes(func, *structure)) return {};
+  const auto reduced = structure ? reduced_along_memory(func, *structure) : std::nullopt;
+  if (!reduced) return {};
   int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
-  int64_t total = 1, rows = 1;
-  for (size_t i = 0; i < structure->n_iters(); ++i) (structure->reduce[i] ? total : rows) *= structure->extents[i];
+  const int64_t total = structure->extents[*reduced];
+  int64_t rows = 1;
+  for (size_t i = 0; i < structure->n_iters(); ++i)
+    if (!structure->reduce[i]) rows *= structure->extents[i];
   // Short sums of products with constants have something better to fill vectors with.
   const bool weighs = std::any_of(structure->loads.begin(), structure->loads.end(),
                                   [&](const AccessPattern& load) { return is_constant(func, load.buffer); });

@@ -200,6 +200,24 @@ TEST(DefaultSchedule, TakesOddRowsTogether) {
     expect_rows(func, "1");
 }
 
+// Lanes along the dimension that is contiguous, whatever else is summed over: nothing is transposed for it.
+TEST(DefaultSchedule, SumsAroundWhatIsKeptInLanes) {
+  const te::Tensor x = te::placeholder({6, 7, 50}, kF32, "X");
+  const te::Tensor y = te::compute(
+      {7},
+      [&](const std::vector<Var>& i) -> te::Body {
+        const te::ReduceAxis j = te::reduce_axis(6, "j"), k = te::reduce_axis(50, "k");
+        return te::sum(x(testing::Indices{j.var, i[0], k.var}), {j, k});
+      },
+      "Y", {"i"});
+  const Func func = te::create_func("sums", {x}, {y});
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_EQ(to_text(s->trace()).find("cache_read"), std::string::npos);
+  EXPECT_NE(to_text(s->trace()).find("split_reduction"), std::string::npos);
+  expect_same(func, *s);
+}
+
 // Two and three channels are vectors of four, not scalars.
 TEST(DefaultSchedule, FillsVectorsWithFewChannels) {
   for (const int64_t channels : {2, 3}) {
