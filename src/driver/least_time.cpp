@@ -31,6 +31,9 @@ std::vector<double> levels_of(double bytes, const Target& target, const MachineP
 LeastTime least_time_on(const NecessaryWork& work, const Target& target, const MachinePeaks& peaks, int threads) {
   LeastTime least;
   if (const double flops = of(peaks.fp32, threads); flops > 0 && work.flops > 0) least = {work.flops / flops, "fp32"};
+  // A multiplication takes the units as long as a multiply-add.
+  if (const double flops = of(peaks.fp32, threads); flops > 0 && 2 * work.products / flops > least.seconds)
+    least = {2 * work.products / flops, "products"};
   if (const double rate = of(peaks.operations, threads); rate > 0 && work.operations / rate > least.seconds)
     least = {work.operations / rate, "operations"};
   const double bytes = work.read_bytes + work.written_bytes;

@@ -37,6 +37,13 @@ TEST(LeastTime, OfAllArithmetic) {
   EXPECT_EQ(one.by, "operations");
 }
 
+TEST(LeastTime, OfMultiplications) {
+  const NecessaryWork work{.flops = 1e9, .operations = 5e8, .products = 6e8};
+  const LeastTime one = least_time(work, two_levels(), peaks(), 1);
+  EXPECT_DOUBLE_EQ(one.seconds, 1.2e-2);
+  EXPECT_EQ(one.by, "products");
+}
+
 TEST(LeastTime, OfReadingAndOfCopying) {
   // Within the first-level cache.
   EXPECT_DOUBLE_EQ(least_time({.read_bytes = 2e4, .written_bytes = 1e3}, two_levels(), peaks(), 1).seconds, 2e4 / 4e11);

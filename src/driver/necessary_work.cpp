@@ -53,6 +53,10 @@ bool is_float_product(const Expr& e) {
   return binary && binary->op == BinaryOp::kMul && e.dtype().is_float();
 }
 
+struct Operations {
+  double operations = 0, products = 0;  // as NecessaryWork's
+};
+
 /// The operations of one block's values, each as often as the iterators say that it depends on.
 class OperationCount {
  public:
@@ -96,7 +100,11 @@ class OperationCount {
     }
     const bool counts = e.dtype().is_float() && !free && (is_arithmetic(binary) || is_operation(e.as<CallNode>()));
     if (counts) {
-      total_ += points(iters) * (e.dtype().bits == 64 ? 2 : 1);
+      const auto* call = e.as<CallNode>();
+      const bool multiplies = product || is_float_product(e) || (call && call->name == "fma");
+      const double lanes = points(iters) * (e.dtype().bits == 64 ? 2 : 1);
+      total_.operations += lanes;
+      total_.products += multiplies ? lanes : 0;
       seen_.emplace_back(e, iters);
     }
     return iters;
@@ -108,7 +116,7 @@ class OperationCount {
     return count;
   }
 
-  double total() const { return total_; }
+  const Operations& total() const { return total_; }
 
  private:
   static bool is_arithmetic(const BinaryNode* e) {
@@ -139,10 +147,10 @@ class OperationCount {
   std::unordered_map<const VarNode*, Iters> named_;
   std::vector<Var> kept_;                     // the names'
   std::vector<std::pair<Expr, Iters>> seen_;  // is worked out once
-  double total_ = 0;
+  Operations total_;
 };
 
-double operations_of(const Func& func, const BlockNode& block, const std::set<const BufferNode*>& sums) {
+Operations operations_of(const Func& func, const BlockNode& block, const std::set<const BufferNode*>& sums) {
   OperationCount count(block, sums);
   if (!block.init) {
     const StoreNode* store = single_store(block);
@@ -150,7 +158,7 @@ double operations_of(const Func& func, const BlockNode& block, const std::set<co
     return count.total();
   }
   const auto combiner = match_combiner(func, block);
-  if (!combiner) return 0;
+  if (!combiner) return {};
   const auto* combine = combiner->update->value.as<BinaryNode>();
   const bool fused = combine->op == BinaryOp::kAdd && is_float_product(combiner->term);
   count.add(combiner->term, fused);
@@ -160,15 +168,19 @@ double operations_of(const Func& func, const BlockNode& block, const std::set<co
     if (iter.kind != IterKind::kReduce) spatial.insert(iter.var.get());
   }
   const double points = count.points(every), results = count.points(spatial);
-  const bool floats = combiner->update->buffer->dtype.is_float();
-  return count.total() + (floats ? points - (fused ? 0 : results) : 0);
+  Operations total = count.total();
+  if (combiner->update->buffer->dtype.is_float()) {
+    total.operations += points - (fused ? 0 : results);
+    total.products += fused ? points : 0;
+  }
+  return total;
 }
 
 /// Those of everything but contractions, which flops has.
-double other_operations(const Func& func) {
+Operations other_operations(const Func& func) {
   const Paddings paddings(func);
   std::set<const BufferNode*> sums;
-  double operations = 0;
+  Operations all;
   for (const BlockNode* block : blocks_of(func.root())) {
     const auto structure = block_structure(func, *block);
     if (!structure) continue;
@@ -176,9 +188,12 @@ double other_operations(const Func& func) {
     double share = structure->multiplies_two_loads ? 0 : paddings.share_inside(*structure);
     // How much of it is skipped is not known.
     if (std::ranges::any_of(structure->loads, &AccessPattern::guarded)) share = 0;
-    if (share > 0) operations += share * operations_of(func, *block, sums);
+    if (share == 0) continue;
+    const Operations own = operations_of(func, *block, sums);
+    all.operations += share * own.operations;
+    all.products += share * own.products;
   }
-  return operations;
+  return all;
 }
 
 }  // namespace
@@ -186,7 +201,9 @@ double other_operations(const Func& func) {
 NecessaryWork necessary_work(const Func& workload) {
   constexpr double kAnyError = std::numeric_limits<double>::infinity();
   NecessaryWork work{.flops = needed_flops(workload) * least_share_of_products(workload, kAnyError)};
-  work.operations = work.flops / 2 + other_operations(workload);
+  const Operations others = other_operations(workload);
+  work.operations = work.flops / 2 + others.operations;
+  work.products = work.flops / 2 + others.products;
   const auto read = elements_read(workload);
   for (const Param& param : workload->params) {
     double elems = 1;

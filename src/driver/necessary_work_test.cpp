@@ -47,6 +47,8 @@ TEST(NecessaryWork, OfEpilogues) {
       {3, 7}, [&](const std::vector<Var>& i) { return relu(i[0], i[1]) * (gain(i[1]) * gain(i[1])) + bias(i[1]); },
       "F");
   EXPECT_EQ(operations(scaled), 3 * 7 * (5 + 1 + 1) + 7);
+  const NecessaryWork work = necessary_work(te::create_func("f", {a, b, bias, gain}, {scaled}));
+  EXPECT_EQ(work.products, 3 * 7 * (5 + 1) + 7) << "without the maxima";
 }
 
 TEST(NecessaryWork, OfReductionsAndFunctions) {
@@ -62,6 +64,9 @@ TEST(NecessaryWork, OfReductionsAndFunctions) {
   const double of_exp = necessary_work(te::create_func("exps", {x}, {e})).operations / (4 * 9);
   EXPECT_GE(of_exp, 8);
   EXPECT_LE(of_exp, 20);
+  const double products = necessary_work(te::create_func("exps", {x}, {e})).products / (4 * 9);
+  EXPECT_GE(products, 6);
+  EXPECT_LT(products, of_exp);
 }
 
 }  // namespace

@@ -203,13 +203,12 @@ TEST(DefaultSchedule, TakesOddRowsTogether) {
 // Lanes along the dimension that is contiguous, whatever else is summed over: nothing is transposed for it.
 TEST(DefaultSchedule, SumsAroundWhatIsKeptInLanes) {
   const te::Tensor x = te::placeholder({6, 7, 50}, kF32, "X");
-  const te::Tensor y = te::compute(
-      {7},
-      [&](const std::vector<Var>& i) -> te::Body {
-        const te::ReduceAxis j = te::reduce_axis(6, "j"), k = te::reduce_axis(50, "k");
-        return te::sum(x(testing::Indices{j.var, i[0], k.var}), {j, k});
-      },
-      "Y", {"i"});
+  const te::Tensor y = te::compute({7},
+                                   [&](const std::vector<Var>& i) -> te::Body {
+                                     const te::ReduceAxis j = te::reduce_axis(6, "j"), k = te::reduce_axis(50, "k");
+                                     return te::sum(x(testing::Indices{j.var, i[0], k.var}), {j, k});
+                                   },
+                                   "Y", {"i"});
   const Func func = te::create_func("sums", {x}, {y});
   const auto s = default_schedule(func, avx512(), 1);
   ASSERT_OK(s);
