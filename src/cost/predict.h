@@ -15,8 +15,9 @@ namespace fettle {
 /// from. Null: the analytic model (registers, ports, latency, caches of the target).
 double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms);
 
-/// The same where all that is read or written has left the caches since the last run, as in a model that is larger than
-/// they are. Predictions know a kernel that runs again and again.
+/// The same where all that is read or written has left the near caches since the last run, as in a model that is larger
+/// than they are: it comes from the third level where a quarter of that would hold it, else from memory. Predictions know
+/// a kernel that runs again and again.
 double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms);
 
 /// The description that learned models use. The names are constant; the vector's order is that of the names.

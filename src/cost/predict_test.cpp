@@ -59,6 +59,17 @@ TEST(Predict, MoreWorkCostsMore) {
   EXPECT_GT(predicted(phases), base);
 }
 
+// What has left the near caches comes from the third level if that has room for others, too, else from memory.
+TEST(Predict, ColdDataComeFromAsFarAsTheyFit) {
+  Target target = plain_target();
+  target.caches = {{.size_bytes = 32 << 10}, {.size_bytes = 1 << 20}, {.size_bytes = 32 << 20}};
+  const LoweredKernel kernel = lowered(canonical_atom({.rows = 4, .vectors = 2, .depth = 128, .panels = 64}, 16));
+  const double near = predict_cold_seconds(kernel, target, 1, nullptr);
+  EXPECT_GT(near, predict_seconds(kernel, target, 1, nullptr));
+  target.caches[2].size_bytes = 2 << 20;
+  EXPECT_GT(predict_cold_seconds(kernel, target, 1, nullptr), near);
+}
+
 TEST(Predict, ATileThatSpillsOrWaitsIsSlower) {
   // The same multiplications: 24 rows.
   const auto seconds = [](int rows, int64_t repeats, int vectors) {
