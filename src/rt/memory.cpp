@@ -49,13 +49,25 @@ Block* allocate_block(int64_t bytes) {
 
 void free_block(Block* block) { fettle_pages_free(block, block->bytes, 0); }
 
+/// An idle block as one word: the number of its first page, and of how many there are. Whoever looks for a block sees
+/// which ones fit without taking any. 0: none, also for one so large or so far up that a word cannot hold it.
+constexpr int kPagesBits = 28;
+
+uint64_t word_of(const Block* block) {
+  const uint64_t first = reinterpret_cast<uintptr_t>(block) / kPage,
+                 pages = static_cast<uint64_t>(block->bytes) / kPage;
+  return first >> (64 - kPagesBits) != 0 || pages >> kPagesBits != 0 ? 0 : first << kPagesBits | pages;
+}
+Block* block_of(uint64_t word) { return reinterpret_cast<Block*>((word >> kPagesBits) * kPage); }
+int64_t bytes_of(uint64_t word) { return static_cast<int64_t>(word & ((uint64_t{1} << kPagesBits) - 1)) * kPage; }
+
 }  // namespace
 }  // namespace fettle::rt
 
 using namespace fettle::rt;
 
 struct FettleScratch {
-  std::atomic<Block*> idle[kSlots];
+  std::atomic<uint64_t> idle[kSlots];  // word_of
 };
 
 extern "C" {
@@ -89,8 +101,8 @@ FettleScratch* fettle_scratch_create(void) {
 void fettle_scratch_destroy(FettleScratch* scratch) {
   if (scratch == nullptr) return;
   for (auto& slot : scratch->idle) {
-    Block* block = slot.exchange(nullptr, std::memory_order_acquire);
-    if (block != nullptr) free_block(block);
+    const uint64_t word = slot.exchange(0, std::memory_order_acquire);
+    if (word != 0) free_block(block_of(word));
   }
   fettle_pages_free(scratch, sizeof(FettleScratch), 0);
 }
@@ -99,29 +111,31 @@ void* fettle_scratch_acquire(FettleContext* context, int64_t bytes) {
   if (bytes < 0 || bytes > kMaxBytes) return nullptr;
   const int64_t needed = bytes + kHeader;
   Block* block = nullptr;
-  Block* too_small = nullptr;
   if (FettleScratch* scratch = context->scratch; scratch != nullptr) {
+    const auto take = [](std::atomic<uint64_t>& slot, uint64_t word) {
+      return slot.compare_exchange_strong(word, 0, std::memory_order_acquire, std::memory_order_relaxed);
+    };
+    // The first that fits closely; else the smallest that fits.
+    std::atomic<uint64_t>*best = nullptr, *too_small = nullptr;
+    uint64_t best_word = 0, small_word = 0;
     const uint32_t hint = thread_hint();
-    for (uint32_t i = 0; i < kSlots && block == nullptr; ++i) {
+    for (uint32_t i = 0; i < kSlots; ++i) {
       auto& slot = scratch->idle[(hint + i) % kSlots];
-      if (slot.load(std::memory_order_relaxed) == nullptr) continue;
-      Block* found = slot.exchange(nullptr, std::memory_order_acquire);
-      if (found == nullptr) continue;
-      if (found->bytes >= needed)
-        block = found;
-      else if (too_small == nullptr)
-        too_small = found;
-      else
-        free_block(found);
+      const uint64_t word = slot.load(std::memory_order_relaxed);
+      if (word == 0) continue;
+      if (bytes_of(word) < needed) {
+        too_small = &slot;
+        small_word = word;
+      } else if (best == nullptr || bytes_of(word) < bytes_of(best_word)) {
+        best = &slot;
+        best_word = word;
+        if (bytes_of(word) <= 2 * round_up(needed, kPage)) break;
+      }
     }
-  }
-  if (too_small != nullptr) {
+    if (best != nullptr && take(*best, best_word)) block = block_of(best_word);
     // A block that fits takes the place of one that does not, so the pool never holds more blocks than were in use at
     // once.
-    if (block == nullptr)
-      free_block(too_small);
-    else
-      fettle_scratch_release(context, reinterpret_cast<char*>(too_small) + kHeader);
+    if (block == nullptr && too_small != nullptr && take(*too_small, small_word)) free_block(block_of(small_word));
   }
   if (block == nullptr) block = allocate_block(needed);
   return block == nullptr ? nullptr : reinterpret_cast<char*>(block) + kHeader;
@@ -130,13 +144,14 @@ void* fettle_scratch_acquire(FettleContext* context, int64_t bytes) {
 void fettle_scratch_release(FettleContext* context, void* data) {
   if (data == nullptr) return;
   auto* block = reinterpret_cast<Block*>(static_cast<char*>(data) - kHeader);
-  if (FettleScratch* scratch = context->scratch; scratch != nullptr) {
+  const uint64_t word = word_of(block);
+  if (FettleScratch* scratch = context->scratch; scratch != nullptr && word != 0) {
     const uint32_t hint = thread_hint();
     for (uint32_t i = 0; i < kSlots; ++i) {
       auto& slot = scratch->idle[(hint + i) % kSlots];
-      Block* expected = nullptr;
-      if (slot.load(std::memory_order_relaxed) == nullptr &&
-          slot.compare_exchange_strong(expected, block, std::memory_order_release, std::memory_order_relaxed))
+      uint64_t expected = 0;
+      if (slot.load(std::memory_order_relaxed) == 0 &&
+          slot.compare_exchange_strong(expected, word, std::memory_order_release, std::memory_order_relaxed))
         return;
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -67,6 +68,20 @@ TEST_F(Scratch, GrowsInPlaceOfHoarding) {
   EXPECT_EQ(again, largest) << "smaller blocks were replaced, not kept";
   fettle_scratch_release(&context, again);
   fettle_scratch_release(&context, none_left);
+}
+
+// A kernel of several buffers asks for the same ones in each run, and gets them from the second on.
+TEST_F(Scratch, BlocksOfSeveralSizesAreAllKept) {
+  const std::vector<int64_t> sizes = {24'000, 18'000, 18'500, 700, 60'000, 12'000};
+  std::set<void*> seen;
+  for (int run = 0; run < 20; ++run) {
+    std::vector<void*> blocks;
+    for (const int64_t bytes : sizes) blocks.push_back(fettle_scratch_acquire(&context, bytes));
+    if (run == 10) seen.insert(blocks.begin(), blocks.end());
+    for (void* block : blocks) EXPECT_TRUE(run <= 10 || seen.contains(block)) << run;
+    std::ranges::reverse(blocks);
+    for (void* block : blocks) fettle_scratch_release(&context, block);
+  }
 }
 
 TEST_F(Scratch, RefusesWhatCannotBe) {
