@@ -99,7 +99,7 @@ Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t 
   return {};
 }
 
-Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops) {
+Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops, bool a_piece_each) {
   if (ctx.threads <= 1) return {};
   const int64_t threads = ctx.threads;
   // How much of the threads' time is used where `n` equal pieces are dealt out.
@@ -151,6 +151,12 @@ Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops) {
       loop = *fused;
     else
       trial = ctx.schedule;
+  }
+  FETTLE_TRY(const Stmt chosen, trial.loop(loop));
+  if (const int64_t* n = as_int(chosen.as<ForNode>()->extent); a_piece_each && n && *n > threads) {
+    const Tail tail = *n % threads == 0 ? Tail::kExact : Tail::kGuard;
+    FETTLE_TRY(const auto pieces, split(trial, {.loop = loop, .factors = {threads, kInfer}, .tail = tail}));
+    loop = pieces[0];
   }
   if (parallel(trial, {.loop = loop})) {
     ctx.schedule = std::move(trial);

@@ -79,6 +79,8 @@ Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t 
 
 /// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of
 /// them, or the first few fused. Does nothing for one thread, or where no loop has independent iterations.
-Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops);
+/// `a_piece_each`: as many pieces as threads, since each further one has to be asked for; what is long is better dealt
+/// out bit by bit.
+Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops, bool a_piece_each = false);
 
 }  // namespace fettle

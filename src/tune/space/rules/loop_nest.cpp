@@ -15,6 +15,9 @@
 namespace fettle {
 namespace {
 
+/// What one thread takes less for, ns, goes to threads in one piece for each.
+constexpr double kShort = 20000;
+
 bool applies(const RuleContext&, const BlockNode&) { return true; }
 
 // The number of innermost loops that may become one, since every access walks through them contiguously or not at all.
@@ -168,7 +171,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   std::vector<LoopRef> spatial;
   for (const LoopRef& loop : outer) spatial.push_back(loop);
   FETTLE_TRY(const bool shared, worth_threads(ctx, ns));
-  return shared ? parallelize(ctx, spatial) : Result<>();
+  return shared ? parallelize(ctx, spatial, ns < kShort) : Result<>();
 }
 
 }  // namespace
