@@ -10,8 +10,8 @@
 namespace fettle {
 namespace {
 
-// The last of the reduction's iterators, where it moves a load along memory that every spatial iterator moves, too, and
-// none along memory.
+// The last of the reduction's iterators, where it moves a load along memory that every spatial iterator moves, too, all
+// by steps of their own (the channels of a group read the same ones), and none along memory.
 std::optional<size_t> reduced_along_memory(const Func& func, const BlockStructure& block) {
   std::optional<size_t> r;
   for (size_t i = 0; i < block.n_iters(); ++i)
@@ -19,8 +19,11 @@ std::optional<size_t> reduced_along_memory(const Func& func, const BlockStructur
   if (!r) return {};
   const bool has_load = std::any_of(block.loads.begin(), block.loads.end(), [&](const AccessPattern& load) {
     if (load.strides[*r] != 1 || is_constant(func, load.buffer)) return false;
-    for (size_t i = 0; i < block.n_iters(); ++i)
-      if (i != *r && block.extents[i] > 1 && (load.strides[i] == 0 || load.strides[i] == 1)) return false;
+    for (size_t i = 0; i < block.n_iters(); ++i) {
+      const int64_t stride = load.strides[i];
+      if (i != *r && block.extents[i] > 1 && (stride == 0 || stride == 1 || stride == AccessPattern::kIrregular))
+        return false;
+    }
     return true;
   });
   return has_load ? r : std::nullopt;

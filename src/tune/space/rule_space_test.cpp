@@ -217,6 +217,23 @@ TEST(DefaultSchedule, SumsAroundWhatIsKeptInLanes) {
   expect_same(func, *s);
 }
 
+// The channels of a group read the same ones: no sum is spread over lanes for that.
+TEST(DefaultSchedule, GroupsAreTilesOfTheirOwn) {
+  const te::Tensor x = te::placeholder({12, 64}, kF32, "X"), w = te::placeholder({3, 32, 64}, kF32, "W");
+  const te::ReduceAxis k = te::reduce_axis(3, "k"), c = te::reduce_axis(32, "c");
+  const te::Tensor y = te::compute(
+      {10, 64},
+      [&](const std::vector<Var>& i) -> te::Body {
+        return te::sum(x(i[0] + k, floordiv(Expr(i[1]), Expr(32)) * Expr(32) + Expr(c)) * w(k, c, i[1]), {k, c});
+      },
+      "Y", {"i", "j"});
+  const Func func = te::create_func("groups", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_EQ(to_text(s->trace()).find("split_reduction"), std::string::npos);
+  expect_same(func, *s);
+}
+
 // Two and three channels are vectors of four, not scalars.
 TEST(DefaultSchedule, FillsVectorsWithFewChannels) {
   for (const int64_t channels : {2, 3}) {

@@ -142,8 +142,8 @@ Result<> schedule_part(RuleContext& ctx, const Part& part, size_t depth, bool is
   if (vector != loops.end()) FETTLE_TRY_VOID(vectorize(s, {.loop = lane}));
   // Accumulators and short rows stay in registers.
   const int64_t held = vectors * (row ? row->extent : 1);
-  const bool one_vector_loop = loops.size() - reduce.size() <= 1 && (reduces || loops.size() <= 2);
-  if (!is_last && held <= (reduces ? kMostUnrolled : kMostKept) && one_vector_loop)
+  const bool few_loops = reduces ? loops.size() - reduce.size() <= 1 : loops.size() <= 2;
+  if (!is_last && held <= (reduces ? kMostUnrolled : kMostKept) && few_loops)
     FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
   if (reduces) {
     // A sum of one term has no loop of its own.
