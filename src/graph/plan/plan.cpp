@@ -44,18 +44,19 @@ bool is_pointwise(const Node& node) {
   return std::all_of(weights.begin() + 2, weights.end(), [](int64_t n) { return n == 1; });
 }
 
-/// One that is worth turning images for: pooling step by step along rows works on them as the model says, too.
-bool wants_turned_images(const Node& node) {
-  if (!is_spatial_operator(node.op->name) || node.op->name.starts_with("Global")) return false;
-  if (!node.op->name.ends_with("Pool")) return true;
+/// Moves by more than a pixel in some direction.
+bool has_strides(const Node& node) {
   return std::ranges::any_of(node.attrs.get_ints("strides", {}), [](int64_t stride) { return stride > 1; });
 }
 
-/// Neighbouring pixels of what it writes are multiplied by other weights.
-bool writes_by_phase(const Node& node) {
-  return node.op->name == "ConvTranspose" &&
-         std::ranges::any_of(node.attrs.get_ints("strides", {}), [](int64_t stride) { return stride > 1; });
+/// One that is worth turning images for: pooling step by step along rows works on them as the model says, too.
+bool wants_turned_images(const Node& node) {
+  if (!is_spatial_operator(node.op->name) || node.op->name.starts_with("Global")) return false;
+  return !node.op->name.ends_with("Pool") || has_strides(node);
 }
+
+/// Neighbouring pixels of what it writes are multiplied by other weights.
+bool writes_by_phase(const Node& node) { return node.op->name == "ConvTranspose" && has_strides(node); }
 
 std::vector<int> channels_last(size_t rank) {
   std::vector<int> order{0};

@@ -13,6 +13,7 @@ bool is_free(const Func& func, const Buffer& buffer) {
   const Param* param = func.find_param(buffer.get());
   return param && param->free_layout;
 }
+
 // Moves dimension d to the end; in blocks of `block` where that is above 0.
 IndexMap innermost(size_t rank, size_t d, int64_t block) {
   IndexMap map;

@@ -17,10 +17,10 @@ int64_t calls_of(const BlockNode& block) {
 }
 
 double alone_ns(const RuleContext& ctx, const BlockStructure& block, int64_t calls) {
-  constexpr double kMultiplyAdd = 0.3, kOther = 0.5, kCall = 4;
+  constexpr double kOther = 0.5, kCall = 4;
   const double vectors =
       static_cast<double>(block.points()) / static_cast<double>(ctx.lanes(block.store.buffer->dtype));
-  if (block.multiplies_two_loads) return kMultiplyAdd * vectors;
+  if (block.multiplies_two_loads) return kMultiplyAddNs * vectors;
   return vectors * (kOther + kCall * static_cast<double>(calls));
 }
 

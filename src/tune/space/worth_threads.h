@@ -5,6 +5,9 @@
 
 namespace fettle {
 
+/// Of an instruction that multiplies and adds a vector.
+inline constexpr double kMultiplyAddNs = 0.3;
+
 /// About how long one thread takes for all points of a block, worked out in vectors whose operands are in a near cache,
 /// ns: a third of one for a vector of multiply-adds, a half for what moves and adds, four for each of its `calls`.
 double alone_ns(const RuleContext& ctx, const BlockStructure& block, int64_t calls = 0);

@@ -305,9 +305,8 @@ Result<> TensorTiling::nest() {
              tensorize(s, {.target = columns[2], .intrinsic = std::string(product.intrinsic->name)}));
   FETTLE_TRY(const BlockNode* tile_block, block_node(ctx, unit));
   ctx.done.insert({name, name + "_init", tile_block->name});
-  constexpr double kInstructionNs = 0.3;
   const int64_t instructions = structure.points() / (product.lanes * product.steps);
-  FETTLE_TRY(const bool dealt_out, worth_threads(ctx, kInstructionNs * static_cast<double>(instructions)));
+  FETTLE_TRY(const bool dealt_out, worth_threads(ctx, kMultiplyAddNs * static_cast<double>(instructions)));
   if (dealt_out) FETTLE_TRY_VOID(parallelize(ctx, outer));
 
   // What comes from beyond L2 is asked for while the panel before is at work.
