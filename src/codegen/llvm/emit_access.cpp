@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "codegen/llvm/function_emitter.h"
+#include "codegen/llvm/lane_offsets.h"
 
 namespace fettle::llvm_backend {
 
@@ -73,6 +74,24 @@ Value* FunctionEmitter::memory_mask(const Expr& mask) {
   return constant && constant->isAllOnesValue() ? nullptr : value;
 }
 
+/// What a condition says of all lanes alike, and `around` it (null: nothing): false where either is.
+///   broadcast(0 <= i - 3, 16) && ramp(0, 1, 16) < broadcast(n, 16)   →   0 <= i - 3
+Value* FunctionEmitter::choice_of_all(const Expr& condition, Value* around) {
+  if (const auto* both = condition.as<BinaryNode>(); both && both->op == BinaryOp::kAnd && condition.dtype().lanes > 1)
+    return choice_of_all(both->b, choice_of_all(both->a, around));
+  const auto* same = condition.as<BroadcastNode>();
+  if (!same || same->value.dtype().lanes != 1) return around;
+  Value* choice = emit(same->value);
+  return around ? vb_.binary(Instruction::And, around, choice) : choice;
+}
+
+/// Where a read under a mask looks: at the buffer's begin, if no lane is on. A mask without lanes at a page that is not
+/// there is no fault, but takes a hundred times as long (Zen 4).
+Value* FunctionEmitter::masked_address(const BufferNode* buffer, const Expr& index) {
+  Value* pointer = address(buffer, index);
+  return any_lane_ ? vb_.select(any_lane_, pointer, memory(buffer)->pointer) : pointer;
+}
+
 /// A constant mask as a value of a mask register. LLVM makes a choice by a constant mask a shuffle, for which a
 /// multiply-add and the lanes that it keeps are two instructions and a copy; by a mask that it does not know they are
 /// one.
@@ -124,7 +143,10 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
   if (lanes > 1 && lane_mask_ &&
       cast<FixedVectorType>(lane_mask_->getType())->getNumElements() == static_cast<unsigned>(lanes))
     mask = mask ? vb_.binary(Instruction::And, mask, lane_mask_) : lane_mask_;
+  Value* around = any_lane_;
+  if (lanes > 1 && node.mask) any_lane_ = choice_of_all(node.mask, any_lane_);
   value = load_lanes(buffer, index, mask, type);
+  any_lane_ = around;
   if (node.dtype.is_bool()) value = vb_.compare(CmpInst::ICMP_NE, value, Constant::getNullValue(value->getType()));
   return value;
 }
@@ -157,13 +179,65 @@ Value* FunctionEmitter::part_of(Value* vector, int first, int n) {
   return vb_.shuffle(vector, vector, order);
 }
 
+/// One element, or as many side by side from `index` (a scalar) on as `type` has.
+Value* FunctionEmitter::load_plain(const BufferNode* buffer, const Expr& index, Type* type) {
+  const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
+  auto* made = new LoadInst(type, address(buffer, index), "", false, align);
+  Value* value = vb_.read(made, memory(buffer)->state);
+  return value == made ? finish_access(made, buffer) : value;
+}
+
+/// Lanes that lie near each other, though not side by side: what lies around them is read whole and shuffled. Null where
+/// that takes more loads than half the lanes, or a mask is not known.
+///   A[{0, 2, 4, …, 30}] of 16 lanes   →   shuffle(A[0…15], A[15…30])
+Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
+  const auto lanes = static_cast<size_t>(index.dtype().lanes);
+  std::vector<bool> on;
+  if (mask) {
+    const auto* known = dyn_cast<Constant>(mask);
+    if (!known) return nullptr;
+    for (unsigned i = 0; i < lanes; ++i) {
+      const auto* lane = dyn_cast_or_null<ConstantInt>(known->getAggregateElement(i));
+      if (!lane) return nullptr;
+      on.push_back(lane->isOne());
+    }
+  }
+  const auto offsets = lane_offsets(index);
+  if (!offsets) return nullptr;
+  const auto widest = static_cast<int64_t>(std::bit_floor(static_cast<unsigned>(lanes_of_a_register(buffer))));
+  const LaneWindows windows = lane_windows(offsets->at, widest, mask ? &on : nullptr);
+  if (windows.first.empty()) return Constant::getNullValue(type);
+  if (2 * windows.first.size() > lanes) return nullptr;
+
+  Type* run = FixedVectorType::get(type->getScalarType(), static_cast<unsigned>(windows.size));
+  std::vector<Value*> read;
+  for (const int64_t first : windows.first) read.push_back(load_plain(buffer, offsets->base + Expr(first), run));
+  // Two windows at once, then one more each time. Lanes of later ones stay undefined until then.
+  const int size = static_cast<int>(windows.size), many = static_cast<int>(read.size());
+  SmallVector<int, 64> order(lanes, PoisonMaskElem);
+  const auto take = [&](int window, int from) {
+    for (size_t i = 0; i < lanes; ++i)
+      if (windows.window[i] == window) order[i] = from + windows.place[i];
+  };
+  take(0, 0);
+  if (many > 1) take(1, size);
+  Value* value = vb_.shuffle(read[0], read[many > 1 ? 1 : 0], order);
+  for (int window = 2; window < many; ++window) {
+    SmallVector<int, 64> widened(lanes, PoisonMaskElem);
+    for (size_t i = 0; i < lanes; ++i) {
+      order[i] = static_cast<int>(i);
+      if (windows.window[i] != window) continue;
+      widened[i] = windows.place[i];
+      order[i] = static_cast<int>(lanes + i);
+    }
+    value = vb_.shuffle(
+        value, vb_.shuffle(read[static_cast<size_t>(window)], read[static_cast<size_t>(window)], widened), order);
+  }
+  return mask ? vb_.select(mask, value, Constant::getNullValue(type)) : value;
+}
+
 Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
   const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
-  const auto plain = [&](Value* pointer, Type* what) -> Value* {
-    auto* made = new LoadInst(what, pointer, "", false, align);
-    Value* value = vb_.read(made, memory(buffer)->state);
-    return value == made ? finish_access(made, buffer) : value;
-  };
   const auto masked = [&](Intrinsic::ID id, Value* pointer, Type* what, Value* which) -> Value* {
     auto* bytes = ConstantInt::get(Type::getInt32Ty(vb_.context()), align.value());
     Function* callee = Intrinsic::getDeclaration(&state_.module, id, {what, pointer->getType()});
@@ -172,20 +246,22 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
     return value == made ? finish_access(made, buffer) : value;
   };
   const int lanes = index.dtype().lanes;
-  if (lanes == 1) return plain(address(buffer, index), type);
+  if (lanes == 1) return load_plain(buffer, index, type);
   LaneIndex run;
-  if (!as_lane_index(index, run)) {
+  const bool is_run = as_lane_index(index, run);
+  if (!is_run || !(is_one(run.stride) || is_zero(run.stride)))
+    if (Value* value = load_windows(buffer, index, mask, type)) return value;
+  if (!is_run) {
     if (!mask) mask = Constant::getAllOnesValue(type_of(kBool.with_lanes(lanes)));
     return masked(Intrinsic::masked_gather, gather_pointers(buffer, index), type, mask);
   }
   if (is_one(run.stride)) {
-    Value* pointer = address(buffer, run.base);
-    if (!mask) return plain(pointer, type);
+    if (!mask) return load_plain(buffer, run.base, type);
     // The same lanes read whole before are as good.
-    auto* whole = new LoadInst(type, pointer, "", false, align);
+    auto* whole = new LoadInst(type, address(buffer, run.base), "", false, align);
     if (Value* known = vb_.find(whole, memory(buffer)->state)) return known;
     const int widest = lanes_of_a_register(buffer);
-    if (lanes <= widest) return masked(Intrinsic::masked_load, pointer, type, mask);
+    if (lanes <= widest) return masked(Intrinsic::masked_load, masked_address(buffer, run.base), type, mask);
     Value* joined = Constant::getNullValue(type);
     for (int first = 0; first < lanes; first += widest) {
       const int n = std::min(widest, lanes - first);
@@ -193,9 +269,10 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
       const auto* constant = dyn_cast<Constant>(which);
       if (constant && constant->isNullValue()) continue;
       Type* what = FixedVectorType::get(type->getScalarType(), static_cast<unsigned>(n));
-      pointer = address(buffer, run.base + Expr(first));
-      Value* part = constant && constant->isAllOnesValue() ? plain(pointer, what)
-                                                           : masked(Intrinsic::masked_load, pointer, what, which);
+      const Expr place = run.base + Expr(first);
+      Value* part = constant && constant->isAllOnesValue()
+                        ? load_plain(buffer, place, what)
+                        : masked(Intrinsic::masked_load, masked_address(buffer, place), what, which);
       std::vector<int> widened(static_cast<size_t>(lanes), 0), taken(static_cast<size_t>(lanes));
       std::iota(widened.begin(), widened.begin() + n, 0);
       std::iota(taken.begin(), taken.end(), 0);
@@ -204,11 +281,11 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
     }
     return joined;
   }
-  if (is_zero(run.stride) && !mask) return vb_.splat(plain(address(buffer, run.base), type->getScalarType()), lanes);
+  if (is_zero(run.stride) && !mask) return vb_.splat(load_plain(buffer, run.base, type->getScalarType()), lanes);
   if (mask) return masked(Intrinsic::masked_gather, gather_pointers(buffer, index), type, mask);
   Value* vector = PoisonValue::get(type);
   for (int i = 0; i < lanes; ++i)
-    vector = vb_.insert(vector, plain(address(buffer, run.base + run.stride * Expr(i)), type->getScalarType()), i);
+    vector = vb_.insert(vector, load_plain(buffer, run.base + run.stride * Expr(i), type->getScalarType()), i);
   return vector;
 }
 

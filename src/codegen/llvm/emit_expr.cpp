@@ -397,9 +397,11 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
     return all;
   };
   bool branches = may_trap(if_true) || may_trap(if_false);
+  Value* for_all = nullptr;
   if (!chosen->getType()->isVectorTy() && !branches && !(reads_only(if_true, false) && reads_only(if_false, false))) {
     // One choice for all lanes of reads that have masks: it joins their masks, where they are as many.
     branches = !reads_only(if_true, true) || !reads_only(if_false, true);
+    if (!branches) for_all = chosen;
     if (!branches) chosen = vb_.splat(chosen, lanes);
   }
   if (chosen->getType()->isVectorTy()) {
@@ -410,9 +412,16 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
       if (!when) mask = vb_.binary(Instruction::Xor, mask, Constant::getAllOnesValue(mask->getType()));
       if (lane_mask_ && lane_mask_->getType() == mask->getType()) mask = vb_.binary(Instruction::And, lane_mask_, mask);
       const auto memo = memo_;
-      Value* outer = std::exchange(lane_mask_, mask);
+      Value *outer = std::exchange(lane_mask_, mask), *any = any_lane_;
+      if (for_all) {
+        Value* choice = when ? for_all : vb_.binary(Instruction::Xor, for_all, vb_.here().getTrue());
+        any_lane_ = any ? vb_.binary(Instruction::And, any, choice) : choice;
+      } else if (when) {
+        any_lane_ = choice_of_all(condition, any);
+      }
       Value* value = emit(e);
       lane_mask_ = outer;
+      any_lane_ = any;
       memo_ = memo;
       return value;
     };

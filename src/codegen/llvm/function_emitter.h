@@ -165,8 +165,12 @@ class FunctionEmitter {
   /// `n` lanes of a vector, from `first` on.
   llvm::Value* part_of(llvm::Value* vector, int first, int n);
   llvm::Value* load_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
+  llvm::Value* load_plain(const BufferNode* buffer, const Expr& index, llvm::Type* type);
+  llvm::Value* load_windows(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
   void store_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);
   llvm::Value* memory_mask(const Expr& mask);
+  llvm::Value* choice_of_all(const Expr& condition, llvm::Value* around);
+  llvm::Value* masked_address(const BufferNode* buffer, const Expr& index);
   llvm::Value* run_time_mask(llvm::Value* mask);
   llvm::Value* gather_pointers(const BufferNode* buffer, const Expr& index);
   llvm::Value* finish_access(llvm::Instruction* access, const BufferNode* buffer);
@@ -211,6 +215,7 @@ class FunctionEmitter {
   bool separate_steps_ = false;       // of the innermost loop: see steps_crowd
   std::set<int> step_slots_;          // that the current step has written
   llvm::Value* lane_mask_ = nullptr;  // vector loads below touch only these lanes
+  llvm::Value* any_lane_ = nullptr;   // an i1 that says whether they touch any; null: not known
   llvm::Value* context_ = nullptr;
   llvm::Value* status_ = nullptr;  // pointer to an i32
   uint64_t next_state_ = 1;

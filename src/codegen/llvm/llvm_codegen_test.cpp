@@ -298,6 +298,46 @@ TEST(Llvm, StridedAndScattered) {
                         {5});
 }
 
+// Lanes near each other are read as runs and shuffled: of all widths, up to both ends of what they read.
+TEST(Llvm, LanesNearEachOther) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[400] output, n: i64):
+  C[ramp(0, 1, 16)] = A[ramp(15, -1, 16)]
+  C[ramp(16, 1, 16)] = A[ramp(0, 2, 16)]
+  C[ramp(32, 1, 16)] = A[ramp(63, -3, 16)]
+  C[ramp(48, 1, 16)] = A[ramp(3, 4, 16)]
+  C[ramp(64, 1, 5)] = A[ramp(1, 2, 5)]
+  C[ramp(72, 1, 40)] = A[ramp(40, -1, 40)]
+  for k in 4:
+    C[ramp(k * 16 + 112, 1, 16)] = A[ramp(k * 16, 1, 16) // broadcast(2, 16)]
+    C[ramp(k * 16 + 176, 1, 16)] = A[ramp(k * 4 + 3, 1, 16) % broadcast(4, 16) + broadcast(n, 16)]
+  C[ramp(240, 1, 48)] = A[ramp(0, 1, 48) % broadcast(3, 48) * broadcast(16, 48) + ramp(0, 1, 48) // broadcast(3, 48)]
+  C[ramp(288, 1, 16)] = A[ramp(33, 2, 16) if ramp(0, 1, 16) < broadcast(9, 16)]
+  C[ramp(304, 1, 16)] = A[ramp(40, 7, 16) if ramp(0, 1, 16) < broadcast(n, 16)]
+)",
+                        {3});
+  for (const char* type : {"f64", "i8", "f16", "bf16", "bool"}) {
+    SCOPED_TRACE(type);
+    const std::string text = fmt::format(R"(lowered func f(A: {0}[64], C: {0}[64] output):
+  C[ramp(0, 1, 16)] = A[ramp(15, -1, 16)]
+  C[ramp(16, 1, 16)] = A[ramp(33, 2, 16)]
+  C[ramp(32, 1, 32)] = A[ramp(20, 1, 32) // broadcast(2, 32) + broadcast(38, 32)]
+)",
+                                         type);
+    expect_on_all_targets(text.c_str());
+  }
+}
+
+TEST(Llvm, LanesNearEachOtherAreNotReadOneByOne) {
+  const IrModule module = parsed(R"(lowered func f(A: f32[64], C: f32[64] output):
+  C[ramp(0, 1, 16)] = A[ramp(0, 1, 16) // broadcast(2, 16)]
+  C[ramp(16, 1, 16)] = A[ramp(2, 2, 16)]
+)",
+                                 "f");
+  const std::string code = *emit_assembly(module, parse_target("x86-64-avx2").value());
+  EXPECT_EQ(code.find("gather"), std::string::npos) << code;
+  EXPECT_EQ(code.find("vinsertps"), std::string::npos) << code;
+}
+
 TEST(Llvm, ReadsUnderASelectTouchOnlyWhatIsChosen) {
   // A[-16…] and A[64…] would be outside.
   expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[96] output):

@@ -55,6 +55,15 @@ bool wants_turned_images(const Node& node) {
   return !node.op->name.ends_with("Pool") || has_strides(node);
 }
 
+/// Every pixel becomes a block of equal ones.
+bool repeats_pixels(const Node& node) {
+  if (node.op->name != "Resize" || node.attrs.get_string("mode", "nearest") != "nearest") return false;
+  const Value &from = *node.input(0), &to = *node.output();
+  for (int d = 0; d < from.rank(); ++d)
+    if (from.extent(d) == 0 || to.extent(d) % from.extent(d) != 0) return false;
+  return true;
+}
+
 /// Neighbouring pixels of what it writes are multiplied by other weights.
 bool writes_by_phase(const Node& node) { return node.op->name == "ConvTranspose" && has_strides(node); }
 
@@ -77,10 +86,10 @@ class Planner {
   }
 
   Result<Plan> run() {
-    for (const Value* input : graph_.inputs())
-      if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
+    for (const Value* input : graph_.inputs())
+      if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
     groups_ = partition(graph_, joined_nodes());
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
@@ -116,15 +125,17 @@ class Planner {
     const int64_t pixels = std::accumulate(shape.begin() + 2, shape.end(), int64_t{1}, std::multiplies<>());
     return shape[1] >= least_channels && pixels >= kPixelsWorthACopy;
   }
-  static bool is_read_by_spatial_operators(const Value& value) {
+  // Of an input of the model.
+  bool is_read_by_spatial_operators(const Value& value) const {
     return !value.users.empty() && std::ranges::all_of(value.users, [&](const Node* user) {
-      return wants_turned_images(*user) && !is_pointwise(*user) && user->input(0) == &value;
+      return wants_turned_images(*user) && !stays_channels_first(*user) && user->input(0) == &value;
     });
   }
 
   // What comes in channels first may go out so.
-  bool is_pointwise_on_input(const Node& node) const {
-    return is_pointwise(node) && std::ranges::find(graph_.inputs(), node.input(0)) != graph_.inputs().end();
+  bool stays_channels_first(const Node& node) const {
+    if (std::ranges::find(graph_.inputs(), node.input(0)) == graph_.inputs().end()) return false;
+    return is_pointwise(node) || (repeats_pixels(node) && output_index_.contains(node.output()));
   }
 
   /// Decides where every value lies.
@@ -165,7 +176,7 @@ class Planner {
     // finish_output copies it to where the model wants it.
     const int64_t least_channels = writes_by_phase(*group.anchor) ? kChannelsOfPhases : kChannelsWorthACopy;
     const bool copied = hands_out && wants_turned_images(*group.anchor) && is_worth_a_copy(output, least_channels) &&
-                        !is_pointwise_on_input(*group.anchor);
+                        !stays_channels_first(*group.anchor);
     const int storage = copied ? add_storage(Storage::Kind::kArena, output) : add_storage(output);
     const bool as_given = hands_out && !copied;
     return {storage, 0, as_given ? dense_strides(shape) : dense_strides(shape, order_for(group, output))};

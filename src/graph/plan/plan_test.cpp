@@ -148,6 +148,16 @@ TEST(Plan, ImagesOfManyChannelsAreTurnedAtTheEdges) {
   EXPECT_EQ(calls(16, pool(2)), 3u);
   EXPECT_EQ(calls(16, pool(1)), 1u);
   EXPECT_EQ(calls(16, [](GraphMaker& m, Value* x) { return m.node("GlobalAveragePool", {x}); }), 1u);
+  const auto enlarged = [](double times) {
+    return [times](GraphMaker& m, Value* x) {
+      Attrs attrs;
+      attrs.set("scales", std::vector<double>{1, 1, times, times});
+      return m.node("Resize", {x}, std::move(attrs));
+    };
+  };
+  EXPECT_EQ(calls(16, enlarged(2)), 1u);
+  EXPECT_EQ(calls(16, enlarged(1.3)), 3u);
+  EXPECT_EQ(calls(16, [&](GraphMaker& m, Value* x) { return m.conv(enlarged(2)(m, x), 16, 3); }), 4u);
   // A product of matrices either way.
   EXPECT_EQ(calls(16, [](GraphMaker& m, Value* x) { return m.conv(x, 16, 1); }), 1u);
   EXPECT_EQ(calls(16, [](GraphMaker& m, Value* x) { return m.conv(m.conv(x, 16, 1), 16, 1); }), 3u);

@@ -542,6 +542,40 @@ TEST(DefaultSchedule, WhatTransposesGoesThroughTiles) {
   }
 }
 
+// Borders are loops of their own: what is between them lies side by side.
+TEST(DefaultSchedule, ReflectionsAreCutWhereTheyBend) {
+  const auto func = parse_func(R"(func reflect(X: f32[20, 56], Y: f32[26, 65] output):
+  for i in 26:
+    for j in 65:
+      block Y(vi: spatial[26] = i, vj: spatial[65] = j):
+        reads X[0 +: 20, 0 +: 56]
+        writes Y[vi, vj]
+        Y[vi, vj] = X[min(max(vi - 3, 3 - vi), 38 - max(vi - 3, 3 - vi)), min(max(vj - 3, 3 - vj), 110 - max(vj - 3, 3 - vj))]
+)");
+  ASSERT_OK(func);
+  const auto s = default_schedule(*func, avx512(), 2);
+  ASSERT_OK(s);
+  EXPECT_NE(choices(*s).find("loop_nest/Y/straight_runs: 1"), std::string::npos) << choices(*s);
+  const auto lowered = lower(s->func(), *avx512(), {});
+  ASSERT_OK(lowered);
+  const std::string text = to_text(lowered->kernel);
+  EXPECT_NE(text.find("+ 1, 1, 16)]\n"), std::string::npos) << text;  // read side by side
+  expect_same(*func, *s);
+}
+
+// Three colours are no vector, pixels of three colours are three.
+TEST(DefaultSchedule, ColoursAreShuffledTogether) {
+  for (const int64_t columns : {64, 37}) {
+    const te::Tensor x = te::placeholder({3, columns}, kF32, "X");
+    const te::Tensor y = te::compute({columns, 3}, [&](const testing::Indices& i) { return x(i[1], i[0]); }, "Y");
+    const Func func = te::create_func("colours", {x}, {y});
+    const auto s = default_schedule(func, avx512(), 1);
+    ASSERT_OK(s);
+    EXPECT_NE(to_text(s->func()).find("in 48 vectorized"), std::string::npos) << to_text(s->func());
+    expect_same(func, *s);
+  }
+}
+
 // What memory decides is in bounds, and known to be.
 TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
   const auto func = parse_func(R"(func rows(W: f32[100, 75], X: i64[300], Y: f32[300, 75] output):

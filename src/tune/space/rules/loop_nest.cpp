@@ -1,19 +1,25 @@
 #include "tune/space/rules/loop_nest.h"
 
 #include <algorithm>
+#include <set>
 
 #include "schedule/dataflow.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/loop_partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/space/straight_runs.h"
 #include "tune/space/transposing.h"
 #include "tune/space/worth_threads.h"
 
 namespace fettle {
 namespace {
+
+/// Shorter loops are no vectors.
+constexpr int64_t kFewestLanes = 4;
 
 /// What one thread takes less for, ns, goes to threads in one piece for each.
 constexpr double kShort = 20000;
@@ -83,6 +89,78 @@ Result<> in_lanes_of_last(RuleContext& ctx, const BlockNode& block, const std::v
   return parallelize(ctx, {loops.front()});
 }
 
+// Whole vectors alone, of a loop that is no shorter: the last overlaps.
+Result<std::vector<LoopRef>> cut_into_whole(Schedule& s, LoopRef loop, int64_t extent, int64_t width) {
+  const Tail tail = extent % width == 0 ? Tail::kExact : Tail::kShift;
+  return split(s, {.loop = loop, .factors = {kInfer, width}, .tail = tail});
+}
+
+// Whole vectors suit it better than masks: lanes that do not lie side by side are read together only where it is known
+// which of them count, and nothing is lost where no load could lie where the store does (what is computed twice cannot be
+// written over what it reads).
+bool suits_whole_vectors(const BlockStructure& block, size_t vector) {
+  const auto apart = [&](const AccessPattern& load) { return load.strides[vector] != 0 && load.strides[vector] != 1; };
+  const auto alike = [&](const AccessPattern& load) { return load.strides == block.store.strides; };
+  return std::ranges::any_of(block.loads, apart) || std::ranges::none_of(block.loads, alike);
+}
+
+// The last loop is shorter than a vector, and what is written goes on with the loop around it.
+bool writes_on(const BlockStructure& block, int64_t lanes) {
+  const size_t n = block.n_iters();
+  if (n < 2 || block.reduce[n - 1] || block.reduce[n - 2] || block.store.strides[n - 1] != 1) return false;
+  const int64_t few = block.extents[n - 1];
+  if (few < 2 || few >= kFewestLanes || block.store.strides[n - 2] != few || block.extents[n - 2] < lanes) return false;
+  return std::ranges::all_of(block.loads, [&](const AccessPattern& load) {
+    return load.strides[n - 2] != AccessPattern::kIrregular && load.strides[n - 1] != AccessPattern::kIrregular;
+  });
+}
+
+// Lanes along both loops, as many vectors as the shorter has iterations.
+//   for w in 224: for c in 3: O[w, c] = A[c, w]
+//   →  for w_0 in 14: for l in 48 (lanes): O[w_0*16 + l // 3, l % 3] = A[l % 3, w_0*16 + l // 3]
+Result<> in_lanes_of_two_loops(RuleContext& ctx, const BlockStructure& block, std::vector<LoopRef> loops, double ns) {
+  Schedule& s = ctx.schedule;
+  const size_t n = block.n_iters();
+  const int64_t lanes = ctx.lanes(block.store.buffer->dtype);
+  const LoopRef few = loops[n - 1];
+  loops.pop_back();
+  FETTLE_TRY(const auto parts, cut_into_whole(s, loops.back(), block.extents[n - 2], lanes));
+  loops.back() = parts[0];
+  FETTLE_TRY(const LoopRef both, fuse(s, {.loops = {parts[1], few}}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = both}));
+  FETTLE_TRY(const bool shared, worth_threads(ctx, ns));
+  return shared ? parallelize(ctx, loops, ns < kShort) : Result<>();
+}
+
+// What bends is cut where it does: lanes along each part that fills a vector.
+//   for w in 62: O[w] = A[min(|w - 3|, 110 - |w - 3|)]
+//   →  for w_0 in 4: …; for w_1 in 55 (lanes): O[w_1 + 4] = A[w_1 + 1]; for w_2 in 3: …
+Result<> in_straight_runs(RuleContext& ctx, const BlockStructure& block, const std::vector<int64_t>& runs,
+                          const std::vector<LoopRef>& loops, double ns) {
+  Schedule& s = ctx.schedule;
+  const int64_t lanes = ctx.lanes(block.store.buffer->dtype);
+  std::set<std::string> known;
+  for (const BlockNode* other : blocks_of(s.func().root())) known.insert(other->name);
+  const std::vector<IntRef> sizes(runs.begin(), runs.end());
+  FETTLE_TRY(const std::vector<LoopRef> parts, loop_partition(s, {.loop = loops.back(), .sizes = sizes}));
+  for (const BlockNode* part : blocks_of(s.func().root()))
+    if (!known.contains(part->name)) ctx.done.insert(part->name);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (runs[k] < kFewestLanes) continue;
+    // Beyond its end a run bends.
+    int64_t width = lanes;
+    while (width > runs[k]) width /= 2;
+    LoopRef lane = parts[k];
+    if (runs[k] != width) {
+      FETTLE_TRY(const auto cut, cut_into_whole(s, lane, runs[k], width));
+      lane = cut.back();
+    }
+    FETTLE_TRY_VOID(vectorize(s, {.loop = lane}));
+  }
+  FETTLE_TRY(const bool shared, worth_threads(ctx, loops.size() > 1 ? ns : 0));
+  return shared ? parallelize(ctx, {loops.begin(), loops.end() - 1}, ns < kShort) : Result<>();
+}
+
 Result<> without_structure(RuleContext& ctx, BlockRef ref, const BlockNode& block, const std::vector<LoopRef>& loops) {
   RuleContext trial = ctx;
   const bool has_states = block.init && !single_store(block);
@@ -119,6 +197,21 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   }
 
   const size_t tail = contiguous_tail(*structure);
+  if (tail == 1 && writes_on(*structure, lanes)) {
+    Schedule before = s;
+    if (in_lanes_of_two_loops(ctx, *structure, loops, ns)) return {};
+    s = std::move(before);
+  }
+  if (vector + 1 == structure->n_iters()) {
+    const std::vector<int64_t> runs = straight_runs(*structure, vector);
+    if (!runs.empty() && std::ranges::max(runs) >= kFewestLanes) {
+      FETTLE_TRY(const int64_t cut, choose(ctx, "straight_runs", {0, 1}, 1));
+      Schedule before = s;
+      if (cut != 0 && in_straight_runs(ctx, *structure, runs, loops, ns)) return {};
+      s = std::move(before);
+    }
+  }
+
   LoopRef inner;
   int64_t extent = 0;
   std::vector<LoopRef> outer(loops);
@@ -137,7 +230,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
     extent = structure->extents[vector];
     outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(vector));
   }
-  if (extent >= 4) {
+  if (extent >= kFewestLanes) {
     FETTLE_TRY(const int64_t vectors, choose(ctx, "vectors", {1, 2, 4}));
     int64_t width = lanes;
     while (width / 2 >= extent) width /= 2;
@@ -149,7 +242,10 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
       const bool several = vectors > 1 && extent >= 2 * vectors * width;
       SplitArgs args{.loop = inner, .factors = {kInfer, width}, .tail = several ? Tail::kPartition : Tail::kMask};
       if (several) args.factors = {kInfer, vectors, width};
-      FETTLE_TRY(const std::vector<LoopRef> parts, split(s, args));
+      auto cut = vector < structure->n_iters() && !several && suits_whole_vectors(*structure, vector)
+                     ? cut_into_whole(s, inner, extent, width)
+                     : split(s, args);
+      FETTLE_TRY(const std::vector<LoopRef> parts, cut ? std::move(cut) : split(s, args));
       outer.push_back(parts[0]);
       lane = parts.back();
       if (several) {
