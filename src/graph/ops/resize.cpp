@@ -83,7 +83,12 @@ Types resize_type(const Node& node) {
 Expr coordinate(const std::string& mode, const Expr& i, double scale, int64_t in, int64_t out) {
   const auto number = [](double v) { return constant(v, kF32); };
   const Expr x = cast(kF32, i);
-  if (mode == "asymmetric") return x * number(1 / scale);
+  // Divided, not multiplied by what is rounded: 21 / 7 is 3, and what lies on an element stays there.
+  const auto scaled = [&](const Expr& at) {
+    const bool exact = std::exp2(std::round(std::log2(scale))) == scale;
+    return exact ? at * number(1 / scale) : at / number(scale);
+  };
+  if (mode == "asymmetric") return scaled(x);
   if (mode == "align_corners") {
     const double extent = scale * static_cast<double>(in);  // of the output, before it is rounded down
     return extent == 1 ? number(0) : x * number(static_cast<double>(in - 1) / (extent - 1));
@@ -94,7 +99,7 @@ Expr coordinate(const std::string& mode, const Expr& i, double scale, int64_t in
     const double adjustment = static_cast<double>(out) / (scale * static_cast<double>(in));
     offset = number(static_cast<double>(in) / 2 * (1 - adjustment) - 0.5);
   }
-  return (x + number(0.5)) * number(1 / scale) + offset;
+  return scaled(x + number(0.5)) + offset;
 }
 
 Expr nearest_index(const Node& node, const std::string& where, const Expr& i, double scale, int64_t in, int64_t out) {

@@ -55,6 +55,16 @@ TEST_F(PassTest, SlicesGoBeforeTransposes) {
   for (const Node* node : g.nodes()) EXPECT_EQ(node->inputs[0] == x, node->op->name == "Slice");
 }
 
+// They have the shape of what they read, and are no copies of it.
+TEST_F(PassTest, WhatTurnsOrShiftsStays) {
+  Value* x = input("x", {4, 3});
+  g.add_output("a", op("Slice", {x, numbers({3}), numbers({-9}), numbers({0}), numbers({-1})}));
+  g.add_output("b", op("Pad", {x, numbers({1, 0, -1, 0})}));
+  g.add_output("c", op("Neg", {op("Slice", {x, numbers({0}), numbers({9}), numbers({0}), numbers({1})})}));
+  g.add_output("d", op("Neg", {op("Pad", {x, numbers({0, 0, 0, 0})})}));
+  optimize_to("Neg 1, Pad 1, Slice 1");
+}
+
 TEST_F(PassTest, ReshapesJoin) {
   Value* x = input("x", {2, 3, 4});
   Value* y = op("Unsqueeze", {op("Flatten", {x}), numbers({0})});

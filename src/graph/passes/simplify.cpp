@@ -22,12 +22,21 @@ bool becomes(Graph& graph, Node* node, Value* value) {
 
 bool is_float(const Node* node) { return node->outputs[0]->dtype().is_float(); }
 
+// True where as many elements as there were stay where they were: a Slice backwards and a Pad that shifts (one less
+// before, one more behind) have the shape of what they read, too.
+bool keeps_places(const Node* node) {
+  const bool is_slice = is(node, "Slice");
+  if (!is_slice && !is(node, "Pad")) return true;
+  if (!node->attrs.has(is_slice ? "starts" : "pads") || (is_slice && node->inputs.size() > 1)) return false;
+  return std::ranges::all_of(node->attrs.get_ints(is_slice ? "steps" : "pads", {}), [](int64_t n) { return n >= 0; });
+}
+
 // Identity(x), Cast to its own type, Dropout, Max(x), Concat(x), Expand, Tile, Slice and Pad that change nothing → x
 bool drop_copies(Graph& graph, Node* node) {
   const std::string_view op = node->op->name;
   if (op == "Identity" || op == "Cast" || op == "CastLike" || op == "Expand" || op == "Tile" || op == "Slice" ||
       op == "Pad")
-    return becomes(graph, node, node->inputs[0]);
+    return keeps_places(node) && becomes(graph, node, node->inputs[0]);
   if (op == "Dropout") return node->outputs.size() == 1 && becomes(graph, node, node->inputs[0]);
   if (op == "Max" || op == "Min" || op == "Sum" || op == "Mean" || op == "Concat")
     return node->inputs.size() == 1 && becomes(graph, node, node->inputs[0]);

@@ -576,6 +576,21 @@ TEST(DefaultSchedule, ColoursAreShuffledTogether) {
   }
 }
 
+// Steps that are whole periods read alike.
+TEST(DefaultSchedule, RepeatedElementsAreReadOnce) {
+  for (const int64_t times : {2, 3, 5, 16}) {
+    const te::Tensor x = te::placeholder({7, 33}, kF32, "X");
+    const te::Tensor y = te::compute(
+        {7, 33 * times}, [&](const testing::Indices& i) { return x(i[0], floordiv(Expr(i[1]), Expr(times))); }, "Y");
+    const Func func = te::create_func("repeat", {x}, {y});
+    const auto s = default_schedule(func, avx512(), 1);
+    ASSERT_OK(s);
+    const int64_t lanes = 16 % times == 0 ? 16 : 16 * times;
+    EXPECT_NE(to_text(s->func()).find(fmt::format("in {} vectorized", lanes)), std::string::npos) << to_text(s->func());
+    expect_same(func, *s);
+  }
+}
+
 // What memory decides is in bounds, and known to be.
 TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
   const auto func = parse_func(R"(func rows(W: f32[100, 75], X: i64[300], Y: f32[300, 75] output):

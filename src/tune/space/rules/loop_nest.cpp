@@ -104,6 +104,22 @@ bool suits_whole_vectors(const BlockStructure& block, size_t vector) {
   return std::ranges::any_of(block.loads, apart) || std::ranges::none_of(block.loads, alike);
 }
 
+/// Of more vectors at once too much of a few registers' worth is shuffled.
+constexpr int64_t kLongestPeriod = 8;
+
+// Lanes of one step along a loop that is read as quotient or remainder of a constant: as many periods as are whole
+// vectors, so that all steps read alike. Others: as many as a vector has.
+//   A[w // 3]: 48 lanes that read 16 elements, each thrice
+int64_t lanes_of_step(const BlockStructure& block, size_t vector, int64_t extent, int64_t lanes) {
+  for (const Phase& phase : phases_of(block)) {
+    if (phase.loop != vector || lanes % phase.factor == 0 || phase.factor > kLongestPeriod) continue;
+    while (lanes > 1 && lanes * phase.factor > extent) lanes /= 2;
+    return lanes * phase.factor;
+  }
+  while (lanes / 2 >= extent) lanes /= 2;
+  return lanes;
+}
+
 // The last loop is shorter than a vector, and what is written goes on with the loop around it.
 bool writes_on(const BlockStructure& block, int64_t lanes) {
   const size_t n = block.n_iters();
@@ -232,8 +248,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   }
   if (extent >= kFewestLanes) {
     FETTLE_TRY(const int64_t vectors, choose(ctx, "vectors", {1, 2, 4}));
-    int64_t width = lanes;
-    while (width / 2 >= extent) width /= 2;
+    const int64_t width = lanes_of_step(*structure, vector, extent, lanes);
     // A long loop without others gets one to be dealt out to threads.
     std::vector<LoopRef> order;
     LoopRef lane = inner, unrolled;
