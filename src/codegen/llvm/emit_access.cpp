@@ -128,8 +128,8 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
     return fail(ErrorCode::E301, "an access of " + node.buffer->name + " is not flat", type_of(node.dtype));
   const BufferNode* buffer = node.buffer.get();
   const Expr& index = node.indices[0];
-  Value* mask = memory_mask(node.mask);
-  Value* value = nullptr;
+  Value* const zeros = memory_mask(node.mask);
+  Value *mask = zeros, *value = nullptr;
   if (registers_.has(buffer)) {
     value = read_register(registers_.find(buffer, index, forms_));
     return mask ? vb_.select(mask, value, Constant::getNullValue(value->getType())) : value;
@@ -145,7 +145,7 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
     mask = mask ? vb_.binary(Instruction::And, mask, lane_mask_) : lane_mask_;
   Value* around = any_lane_;
   if (lanes > 1 && node.mask) any_lane_ = choice_of_all(node.mask, any_lane_);
-  value = load_lanes(buffer, index, mask, type);
+  value = load_lanes(buffer, index, mask, zeros, type);
   any_lane_ = around;
   if (node.dtype.is_bool()) value = vb_.compare(CmpInst::ICMP_NE, value, Constant::getNullValue(value->getType()));
   return value;
@@ -236,7 +236,8 @@ Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index
   return mask ? vb_.select(mask, value, Constant::getNullValue(type)) : value;
 }
 
-Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
+Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, Value* mask, Value* zeros,
+                                   Type* type) {
   const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
   const auto masked = [&](Intrinsic::ID id, Value* pointer, Type* what, Value* which) -> Value* {
     auto* bytes = ConstantInt::get(Type::getInt32Ty(vb_.context()), align.value());
@@ -259,7 +260,8 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
     if (!mask) return load_plain(buffer, run.base, type);
     // The same lanes read whole before are as good.
     auto* whole = new LoadInst(type, address(buffer, run.base), "", false, align);
-    if (Value* known = vb_.find(whole, memory(buffer)->state)) return known;
+    if (Value* known = vb_.find(whole, memory(buffer)->state))
+      return zeros ? vb_.select(zeros, known, Constant::getNullValue(type)) : known;
     const int widest = lanes_of_a_register(buffer);
     if (lanes <= widest) return masked(Intrinsic::masked_load, masked_address(buffer, run.base), type, mask);
     Value* joined = Constant::getNullValue(type);

@@ -164,7 +164,9 @@ class FunctionEmitter {
   int lanes_of_a_register(const BufferNode* buffer) const;
   /// `n` lanes of a vector, from `first` on.
   llvm::Value* part_of(llvm::Value* vector, int first, int n);
-  llvm::Value* load_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
+  /// Lanes that `mask` excludes are not read; those that `zeros` excludes are zero, others of them anything.
+  llvm::Value* load_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Value* zeros,
+                          llvm::Type* type);
   llvm::Value* load_plain(const BufferNode* buffer, const Expr& index, llvm::Type* type);
   llvm::Value* load_windows(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
   void store_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);

@@ -338,6 +338,16 @@ TEST(Llvm, LanesNearEachOtherAreNotReadOneByOne) {
   EXPECT_EQ(code.find("vinsertps"), std::string::npos) << code;
 }
 
+// What a mask of the read itself excludes is zero, even where the whole vector is known.
+TEST(Llvm, MaskedReadsOfWhatIsKnown) {
+  expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[64] output, n: i64):
+  C[ramp(0, 1, 16)] = A[ramp(0, 1, 16) if broadcast(0.5, 16) < A[ramp(0, 1, 16)]]
+  C[ramp(16, 1, 16)] = A[ramp(16, 1, 16)] + A[ramp(16, 1, 16) if ramp(0, 1, 16) < broadcast(n, 16)]
+  C[ramp(32, 1, 16)] = A[ramp(32, 1, 16)] + A[ramp(32, 1, 16) if ramp(0, 1, 16) < broadcast(7, 16)]
+)",
+                        {9});
+}
+
 TEST(Llvm, ReadsUnderASelectTouchOnlyWhatIsChosen) {
   // A[-16…] and A[64…] would be outside.
   expect_on_all_targets(R"(lowered func f(A: f32[64], C: f32[96] output):

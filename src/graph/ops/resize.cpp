@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "graph/op_util.h"
 
@@ -79,42 +81,92 @@ Types resize_type(const Node& node) {
   return one_type(dtype_of(node, 0), std::move(r.output));
 }
 
-// The place in the input, in f32, of output index i along a dim.
-Expr coordinate(const std::string& mode, const Expr& i, double scale, int64_t in, int64_t out) {
-  const auto number = [](double v) { return constant(v, kF32); };
-  const Expr x = cast(kF32, i);
-  // Divided, not multiplied by what is rounded: 21 / 7 is 3, and what lies on an element stays there.
-  const auto scaled = [&](const Expr& at) {
-    const bool exact = std::exp2(std::round(std::log2(scale))) == scale;
-    return exact ? at * number(1 / scale) : at / number(scale);
-  };
-  if (mode == "asymmetric") return scaled(x);
-  if (mode == "align_corners") {
-    const double extent = scale * static_cast<double>(in);  // of the output, before it is rounded down
-    return extent == 1 ? number(0) : x * number(static_cast<double>(in - 1) / (extent - 1));
-  }
-  if (mode == "pytorch_half_pixel" && out == 1) return number(0);
-  Expr offset = number(-0.5);
-  if (mode == "half_pixel_symmetric") {
-    const double adjustment = static_cast<double>(out) / (scale * static_cast<double>(in));
-    offset = number(static_cast<double>(in) / 2 * (1 - adjustment) - 0.5);
-  }
-  return scaled(x + number(0.5)) + offset;
+// One dim that is resized.
+struct Resizing {
+  std::string where, rounding;
+  double scale = 1;
+  int64_t in = 1, out = 1;
+};
+
+// (times*i + plus) / over of output index i.
+struct Ratio {
+  int64_t times, plus, over;
+};
+
+/// Products of longer extents could overflow.
+constexpr int64_t kMostExact = int64_t{1} << 28;
+
+// The place in the input of an output index, where the scale is a ratio of whole numbers: floats are off by their last
+// digit, which is another element where the place lies on one, or halfway between two.
+std::optional<Ratio> exact_place(const Resizing& r) {
+  const double extent = r.scale * static_cast<double>(r.in);  // of the output, before it is rounded down
+  if (std::abs(extent - static_cast<double>(r.out)) > 1e-9 * extent || std::max(r.in, r.out) > kMostExact) return {};
+  if (r.where == "asymmetric") return Ratio{r.in, 0, r.out};
+  if (r.where == "align_corners") return r.out == 1 ? Ratio{0, 0, 1} : Ratio{r.in - 1, 0, r.out - 1};
+  if (r.where == "pytorch_half_pixel" && r.out == 1) return Ratio{0, 0, 1};
+  return Ratio{2 * r.in, r.in - r.out, 2 * r.out};  // (i + 1/2) in/out - 1/2
 }
 
-Expr nearest_index(const Node& node, const std::string& where, const Expr& i, double scale, int64_t in, int64_t out) {
-  const std::string rounding = node.attrs.get_string("nearest_mode", "round_prefer_floor");
-  // Upsampling by a whole number repeats elements: no floats are needed.
-  const bool whole = scale >= 1 && scale == std::floor(scale) && out == in * static_cast<int64_t>(scale);
-  if (whole &&
-      ((where == "asymmetric" && rounding == "floor") || (where == "half_pixel" && rounding.starts_with("round"))))
-    return floordiv(i, Expr(static_cast<int64_t>(scale)));
-  const Expr x = coordinate(where, i, scale, in, out), half = constant(0.5, kF32);
-  const Expr rounded = rounding == "floor"               ? math("floor", {x})
-                       : rounding == "ceil"              ? math("ceil", {x})
-                       : rounding == "round_prefer_ceil" ? math("floor", {x + half})
-                                                         : math("ceil", {x - half});
-  return clamp(cast(kI64, rounded), Expr(0), Expr(in - 1));
+// Products of what an index and an extent are stay below this.
+constexpr int64_t kExactInF32 = int64_t{1} << 24;
+
+bool fits_f32(const Ratio& r, int64_t out) { return std::max(r.over, r.times * out + std::abs(r.plus)) < kExactInF32; }
+
+// The place in the input, in f32, of output index i.
+Expr coordinate(const Resizing& r, const Expr& i) {
+  const auto number = [](double v) { return constant(v, kF32); };
+  if (const auto exact = exact_place(r); exact && fits_f32(*exact, r.out)) {
+    const int64_t common = std::gcd(std::gcd(exact->times, exact->plus), exact->over);
+    const Expr x = cast(kF32, i * Expr(exact->times / common) + Expr(exact->plus / common));
+    const int64_t over = exact->over / common;
+    const bool is_power = (over & (over - 1)) == 0;
+    return is_power ? x * number(1 / static_cast<double>(over)) : x / number(static_cast<double>(over));
+  }
+  const Expr x = cast(kF32, i);
+  if (r.where == "asymmetric") return x / number(r.scale);
+  if (r.where == "align_corners") {
+    const double extent = r.scale * static_cast<double>(r.in);
+    return extent == 1 ? number(0) : x * number(static_cast<double>(r.in - 1) / (extent - 1));
+  }
+  if (r.where == "pytorch_half_pixel" && r.out == 1) return number(0);
+  Expr offset = number(-0.5);
+  if (r.where == "half_pixel_symmetric") {
+    const double adjustment = static_cast<double>(r.out) / (r.scale * static_cast<double>(r.in));
+    offset = number(static_cast<double>(r.in) / 2 * (1 - adjustment) - 0.5);
+  }
+  return (x + number(0.5)) / number(r.scale) + offset;
+}
+
+// The element at a place, or next to it by the rounding that is asked for.
+Expr rounded_place(const Resizing& r, Ratio place, const Expr& i) {
+  if (r.rounding == "ceil") {
+    place.plus += place.over - 1;
+  } else if (r.rounding != "floor") {
+    place = {2 * place.times, 2 * place.plus + place.over, 2 * place.over};
+    if (r.rounding == "round_prefer_floor") place.plus -= 1;
+  }
+  // What its factors have in common makes no difference, and no remainder.
+  if (const int64_t common = std::gcd(place.times, place.over); common > 1)
+    place = {place.times / common, floordiv_int(place.plus, common), place.over / common};
+  const Expr index = i * Expr(place.times) + Expr(place.plus);
+  const auto at = [&](int64_t x) { return floordiv_int(x * place.times + place.plus, place.over); };
+  // Lanes are known to lie near each other where the quotient is a shift or that of the index itself.
+  const bool is_power = (place.over & (place.over - 1)) == 0, is_plain = place.times == 1 && place.plus == 0;
+  const Expr whole =
+      is_power || is_plain || !fits_f32(place, r.out)
+          ? floordiv(index, Expr(place.over))
+          : cast(kI64, math("floor", {cast(kF32, index) / constant(static_cast<double>(place.over), kF32)}));
+  return at(0) >= 0 && at(r.out - 1) < r.in ? whole : clamp(whole, Expr(0), Expr(r.in - 1));
+}
+
+Expr nearest_index(const Resizing& r, const Expr& i) {
+  if (const auto exact = exact_place(r)) return rounded_place(r, *exact, i);
+  const Expr x = coordinate(r, i), half = constant(0.5, kF32);
+  const Expr rounded = r.rounding == "floor"               ? math("floor", {x})
+                       : r.rounding == "ceil"              ? math("ceil", {x})
+                       : r.rounding == "round_prefer_ceil" ? math("floor", {x + half})
+                                                           : math("ceil", {x - half});
+  return clamp(cast(kI64, rounded), Expr(0), Expr(r.in - 1));
 }
 
 struct Tap {
@@ -122,12 +174,11 @@ struct Tap {
 };
 
 // Two taps for linear, four for cubic interpolation (Keys 1981, with the model's coefficient a).
-std::vector<Tap> taps(const Node& node, const std::string& where, const Expr& i, double scale, int64_t in,
-                      int64_t out) {
+std::vector<Tap> taps(const Node& node, const Resizing& r, const Expr& i) {
   const auto number = [](double v) { return constant(v, kF32); };
-  const Expr x = coordinate(where, i, scale, in, out), base = math("floor", {x}), t = x - base;
+  const Expr x = coordinate(r, i), base = math("floor", {x}), t = x - base;
   const Expr first = cast(kI64, base);
-  const auto at = [&](int64_t offset) { return clamp(first + Expr(offset), Expr(0), Expr(in - 1)); };
+  const auto at = [&](int64_t offset) { return clamp(first + Expr(offset), Expr(0), Expr(r.in - 1)); };
   if (node.attrs.get_string("mode", "nearest") == "linear") return {{at(0), number(1) - t}, {at(1), t}};
   const double a = node.attrs.get_float("cubic_coeff_a", -0.75);
   const auto near = [&](const Expr& d) { return ((d * number(a + 2) - number(a + 3)) * d) * d + number(1); };
@@ -139,19 +190,22 @@ std::vector<Tap> taps(const Node& node, const std::string& where, const Expr& i,
 
 Tensors resize(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Resized r, resized(node));
-  const std::string where = node.attrs.get_string("coordinate_transformation_mode", "half_pixel");
+  Resizing dim{node.attrs.get_string("coordinate_transformation_mode", "half_pixel"),
+               node.attrs.get_string("nearest_mode", "round_prefer_floor")};
   const bool nearest = node.attrs.get_string("mode", "nearest") == "nearest";
   const DType dtype = in[0].dtype();
   return one(map_output(node, [&](const Indices& i) {
     Indices at = i;
     std::vector<std::pair<size_t, std::vector<Tap>>> blended;
     for (size_t d = 0; d < i.size(); ++d) {
-      const int64_t from = *as_int(in[0].shape()[d]), to = output_shape(node)[d].value();
-      if (r.scales[d] == 1 && from == to) continue;
+      dim.scale = r.scales[d];
+      dim.in = *as_int(in[0].shape()[d]);
+      dim.out = output_shape(node)[d].value();
+      if (dim.scale == 1 && dim.in == dim.out) continue;
       if (nearest)
-        at[d] = nearest_index(node, where, i[d], r.scales[d], from, to);
+        at[d] = nearest_index(dim, i[d]);
       else
-        blended.emplace_back(d, taps(node, where, i[d], r.scales[d], from, to));
+        blended.emplace_back(d, taps(node, dim, i[d]));
     }
     // The sum over all combinations of taps, innermost dim first.
     const std::function<Expr(size_t)> sum = [&](size_t k) -> Expr {
