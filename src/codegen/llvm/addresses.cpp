@@ -44,11 +44,6 @@ bool contains_load(const Expr& e) {
 int FunctionEmitter::level_of_indeterminate(int indeterminate) {
   const Expr& e = forms_.expression(indeterminate);
   if (contains_load(e)) return kNotYet;
-  // A division that may trap moves nowhere: it is known from where it was made on.
-  if (may_trap(e)) {
-    const auto made = memo_.find(e.get());
-    return made == memo_.end() ? kNotYet : vb_.level_of(made->second.value);
-  }
   int level = 0;
   for (const Var& var : collect_vars(e)) {
     const auto found = vars_.find(var.get());

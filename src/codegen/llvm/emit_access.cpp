@@ -236,8 +236,7 @@ Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index
   return mask ? vb_.select(mask, value, Constant::getNullValue(type)) : value;
 }
 
-Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, Value* mask, Value* zeros,
-                                   Type* type) {
+Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, Value* mask, Value* zeros, Type* type) {
   const Align align(static_cast<uint64_t>(buffer->dtype.element_bytes()));
   const auto masked = [&](Intrinsic::ID id, Value* pointer, Type* what, Value* which) -> Value* {
     auto* bytes = ConstantInt::get(Type::getInt32Ty(vb_.context()), align.value());

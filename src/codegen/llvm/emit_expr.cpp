@@ -230,7 +230,7 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
   if (type.is_vector() && (node.op == BinaryOp::kLt || node.op == BinaryOp::kLe)) {
     if (Value* lanes = emit_lane_compare(node)) return lanes;
   }
-  if ((node.op == BinaryOp::kAnd || node.op == BinaryOp::kOr) && !type.is_vector() && may_trap(node.b)) {
+  if ((node.op == BinaryOp::kAnd || node.op == BinaryOp::kOr) && !type.is_vector() && reads_unmasked(node.b)) {
     return node.op == BinaryOp::kAnd ? emit_select(node.a, node.b, bool_imm(false))
                                      : emit_select(node.a, bool_imm(true), node.b);
   }
@@ -311,10 +311,16 @@ Value* FunctionEmitter::emit_int_binary(BinaryOp op, DType type, Value* a, Value
       return fail(ErrorCode::E301, "a float operation on integers", a->getType());
   }
   const bool quotient = op == BinaryOp::kFloorDiv;
-  if (!is_signed) return vb_.binary(quotient ? Instruction::UDiv : Instruction::URem, a, b);
   const auto* divisor = dyn_cast<Constant>(b);
   if (divisor && divisor->getType()->isVectorTy()) divisor = divisor->getSplatValue();
   const auto* known = divisor ? dyn_cast<ConstantInt>(divisor) : nullptr;
+  // Processors end the process where a divisor is zero, or a quotient too large, in lanes, too, that a mask excludes.
+  // Where the language has no value, x // 0 is x.
+  const bool is_safe = known && !known->isZero() && !known->isMinusOne();
+  const auto number = [&](int64_t x) { return ConstantInt::getSigned(a->getType(), x); };
+  const auto is = [&](Value* x, int64_t what) { return vb_.compare(CmpInst::ICMP_EQ, x, number(what)); };
+  if (!is_safe) b = vb_.select(is(b, 0), number(1), b);
+  if (!is_signed) return vb_.binary(quotient ? Instruction::UDiv : Instruction::URem, a, b);
   if (known && known->getValue().isStrictlyPositive() && known->getValue().isPowerOf2()) {
     if (quotient) {
       auto* shift = ConstantInt::get(a->getType(), static_cast<uint64_t>(known->getValue().logBase2()));
@@ -324,7 +330,14 @@ Value* FunctionEmitter::emit_int_binary(BinaryOp op, DType type, Value* a, Value
   }
   // Truncating division, corrected where a remainder is left and the signs differ.
   Value* zero = Constant::getNullValue(a->getType());
-  Value* q = vb_.binary(Instruction::SDiv, a, b);
+  Value* q = nullptr;
+  if (is_safe) {
+    q = vb_.binary(Instruction::SDiv, a, b);
+  } else {
+    Value* negates = is(b, -1);
+    Value* safe = vb_.select(negates, number(1), b);
+    q = vb_.select(negates, vb_.binary(Instruction::Sub, zero, a), vb_.binary(Instruction::SDiv, a, safe));
+  }
   Value* r = vb_.binary(Instruction::Sub, a, vb_.binary(Instruction::Mul, q, b));
   Value* wrong;
   if (known && known->getValue().isStrictlyPositive()) {
@@ -364,20 +377,16 @@ Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   return vb_.compare(rising ? CmpInst::ICMP_SLT : CmpInst::ICMP_SGT, ConstantVector::get(numbers), bound);
 }
 
-/// True for what must not be computed where it is not asked for: reads of memory without a mask, and divisions by what
-/// may be zero. A mask says which lanes may be read where the read is asked for; see emit_select.
-bool FunctionEmitter::may_trap(const Expr& e) const {
-  bool traps = false;
+/// True for reads of memory without a mask, which must not be made where they are not asked for. A mask says which lanes
+/// may be read where the read is asked for; see emit_select.
+bool FunctionEmitter::reads_unmasked(const Expr& e) const {
+  bool reads = false;
   walk(e, [&](const Expr& x) {
-    if (const auto* load = x.as<LoadNode>()) traps |= !registers_.has(load->buffer.get()) && !load->mask;
-    if (const auto* binary = x.as<BinaryNode>();
-        binary && (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod)) {
-      const int64_t* divisor = as_int(binary->b);
-      traps |= !divisor || *divisor == 0 || *divisor == -1;
-    }
-    return !traps;
+    const auto* load = x.as<LoadNode>();
+    reads |= load && !registers_.has(load->buffer.get()) && !load->mask;
+    return !reads;
   });
-  return traps;
+  return reads;
 }
 
 Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false) {
@@ -396,7 +405,7 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
     });
     return all;
   };
-  bool branches = may_trap(if_true) || may_trap(if_false);
+  bool branches = reads_unmasked(if_true) || reads_unmasked(if_false);
   Value* for_all = nullptr;
   if (!chosen->getType()->isVectorTy() && !branches && !(reads_only(if_true, false) && reads_only(if_false, false))) {
     // One choice for all lanes of reads that have masks: it joins their masks, where they are as many.

@@ -154,7 +154,7 @@ class FunctionEmitter {
   llvm::Value* emit_intrinsic(const CallNode& node, bool has_effects);
   llvm::Value* widen(llvm::Value* value, DType type);   // bf16 → f32; others as they are
   llvm::Value* narrow(llvm::Value* value, DType type);  // f32 → bf16
-  bool may_trap(const Expr& e) const;
+  bool reads_unmasked(const Expr& e) const;
   llvm::Type* type_of(DType type) const;         // as a value
   llvm::Type* memory_type_of(DType type) const;  // as stored
   llvm::Constant* int_constant(DType type, int64_t value) const;

@@ -256,8 +256,8 @@ TEST(Llvm, MasksWiderThanARegister) {
   }
 }
 
-// f // 2 % n is made in the inner loop, under a condition: a pointer that this loop carries cannot begin with it.
-TEST(Llvm, DivisionsThatMayTrapAreNoPartOfACarriedPointer) {
+// f // 2 % n stands in the inner loop, under a condition: a pointer that this loop carries may begin with it.
+TEST(Llvm, DivisionsMayBePartOfACarriedPointer) {
   const IrModule module = parsed(R"(lowered func g(A: f32[512], T: f32[1664] output, n: i64):
   for f in n * 26:
     T[f] = 0.0
@@ -270,6 +270,31 @@ TEST(Llvm, DivisionsThatMayTrapAreNoPartOfACarriedPointer) {
     SCOPED_TRACE(n);
     expect_as_interpreted(module, {n});
   }
+}
+
+// Lanes that a mask excludes divide by what is not there; and what has no value ends no process.
+TEST(Llvm, DivisionsDoNotTrap) {
+  expect_on_all_targets(
+      R"(lowered func f(A: i32[32], B: i32[32], C: u16[32], D: u16[32], X: i32[64] output, Y: u16[64] output):
+  X[ramp(0, 1, 16)] = A[ramp(0, 1, 16)] // (B[ramp(0, 1, 16)] * broadcast(i32(2), 16) + broadcast(i32(1), 16))
+  X[ramp(16, 1, 16)] = A[ramp(0, 1, 16)] % (B[ramp(0, 1, 16)] * broadcast(i32(2), 16) - broadcast(i32(1), 16))
+  X[ramp(32, 1, 16) if ramp(0, 1, 16) < broadcast(5, 16)] = A[ramp(0, 1, 16)] // max(B[ramp(0, 1, 16) if ramp(0, 1, 16) < broadcast(5, 16)], A[ramp(16, 1, 16) if ramp(0, 1, 16) < broadcast(5, 16)] * A[ramp(16, 1, 16) if ramp(0, 1, 16) < broadcast(5, 16)] + broadcast(i32(1), 16))
+  Y[ramp(0, 1, 16)] = C[ramp(0, 1, 16)] // (D[ramp(0, 1, 16)] + broadcast(u16(1), 16))
+)");
+  const IrModule module = parsed(
+      "lowered func f(A: i32[16], Z: i32[16], U: u8[16], W: u8[16], X: i32[16] output, Y: u8[16] output):\n"
+      "  X[ramp(0, 1, 16)] = A[ramp(0, 1, 16)] // Z[ramp(0, 1, 16)]\n"
+      "  Y[ramp(0, 1, 16)] = U[ramp(0, 1, 16)] % W[ramp(0, 1, 16)]\n",
+      "f");
+  std::vector<int32_t> a(16, INT32_MIN), z(16, 0), x(16, 7);
+  std::vector<uint8_t> u(16, 9), w(16, 0), y(16, 7);
+  z[3] = -1;
+  const auto code = JitModule::load(*compile_object(module, *parse_target("host")));
+  ASSERT_TRUE(code);
+  void* pointers[] = {a.data(), z.data(), u.data(), w.data(), x.data(), y.data()};
+  FettleContext context{};
+  EXPECT_EQ(code->function<Kernel>("f")(&context, pointers, nullptr), FETTLE_OK);
+  EXPECT_EQ(x, a);  // INT32_MIN // -1 wraps
 }
 
 // One choice for all lanes: where it is not made, nothing is read, whatever the lanes' own mask says.

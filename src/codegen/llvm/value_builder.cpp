@@ -113,7 +113,7 @@ Value* ValueBuilder::number(Instruction* instruction, uint64_t state, int level)
   return instruction;
 }
 
-Value* ValueBuilder::pure(Instruction* instruction, bool speculate) {
+Value* ValueBuilder::pure(Instruction* instruction) {
   int level = 0;
   bool all_constant = true;
   for (Value* operand : instruction->operand_values()) {
@@ -127,7 +127,7 @@ Value* ValueBuilder::pure(Instruction* instruction, bool speculate) {
       return folded;
     }
   }
-  return number(instruction, 0, speculate ? place_for(level) : current_);
+  return number(instruction, 0, place_for(level));
 }
 
 Value* ValueBuilder::read(Instruction* instruction, uint64_t state) { return number(instruction, state, current_); }
@@ -141,14 +141,7 @@ Value* ValueBuilder::find(Instruction* instruction, uint64_t state) {
 // --- pure values by kind ---
 
 Value* ValueBuilder::binary(Instruction::BinaryOps op, Value* a, Value* b) {
-  // A division traps on zero, and on the least integer by -1; by another constant it may move freely.
-  bool speculate = true;
-  if (op == Instruction::SDiv || op == Instruction::UDiv || op == Instruction::SRem || op == Instruction::URem) {
-    const auto* divisor = dyn_cast<Constant>(b);
-    speculate = divisor != nullptr && !divisor->isZeroValue() && !divisor->isAllOnesValue() &&
-                (isa<ConstantInt>(divisor) || divisor->getSplatValue() != nullptr);
-  }
-  return pure(BinaryOperator::Create(op, a, b), speculate);
+  return pure(BinaryOperator::Create(op, a, b));
 }
 
 Value* ValueBuilder::compare(CmpInst::Predicate predicate, Value* a, Value* b) {

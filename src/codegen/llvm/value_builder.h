@@ -42,13 +42,14 @@ class ValueBuilder {
 
   // --- pure values ---
   /// Takes a detached instruction without side effects, and returns an equal value: a constant, one made before, or it
-  /// itself, put where its operands are first known. `speculate` false: it stays in the current scope (it could trap).
-  llvm::Value* pure(llvm::Instruction* instruction, bool speculate = true);
+  /// itself, put where its operands are first known: it must not trap there.
+  llvm::Value* pure(llvm::Instruction* instruction);
   /// As pure, for reads of memory: `state` numbers the memory's content. It stays where it is.
   llvm::Value* read(llvm::Instruction* instruction, uint64_t state);
   /// The equal value made before, or null; `instruction` is deleted.
   llvm::Value* find(llvm::Instruction* instruction, uint64_t state);
 
+  /// Divisors are neither zero nor, of signed numbers, -1.
   llvm::Value* binary(llvm::Instruction::BinaryOps op, llvm::Value* a, llvm::Value* b);
   llvm::Value* compare(llvm::CmpInst::Predicate predicate, llvm::Value* a, llvm::Value* b);
   llvm::Value* cast(llvm::Instruction::CastOps op, llvm::Value* a, llvm::Type* type);
