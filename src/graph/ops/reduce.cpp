@@ -160,24 +160,36 @@ Types arg_type(const Node& node) {
   return one_type(kI64, std::move(shape));
 }
 
+// What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which have
+// lanes whatever lies side by side. Where all are NaN, place 0.
 template <bool Greatest>
 Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
   const bool keep = node.attrs.get_int("keepdims", 1) != 0;
   const bool last = node.attrs.get_int("select_last_index", 0) != 0;
-  const Expr extent = in[0].dim(static_cast<int>(axis));
-  // The first of equal values wins; counted from the end, that is the last.
-  const auto places = te::compute_many(
-      shape_exprs(output_shape(node)),
+  const auto shape = shape_exprs(output_shape(node));
+  const te::Tensor extreme = te::compute(
+      shape,
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], {axis}, keep, to_indices(i));
-        const Expr k = g.axes[0].var;
-        if (last) g.indices[static_cast<size_t>(axis)] = extent - Expr(1) - k;
-        return Greatest ? te::argmax(k, in[0](g.indices), g.axes) : te::argmin(k, in[0](g.indices), g.axes);
+        return Greatest ? te::max(in[0](g.indices), g.axes) : te::min(in[0](g.indices), g.axes);
+      },
+      Greatest ? "greatest" : "least");
+  const bool is_short = shape_of(node, 0)[static_cast<size_t>(axis)].max() < INT32_MAX;
+  const DType type = is_short ? kI32 : kI64;
+  const Expr nowhere = is_short ? constant(last ? -1 : INT32_MAX, kI32) : Expr(last ? -1 : INT64_MAX);
+  const te::Tensor place = te::compute(
+      shape,
+      [&](const std::vector<Var>& i) -> te::Body {
+        Gathered g = gather(in[0], {axis}, keep, to_indices(i));
+        const Expr here = select(eq(in[0](g.indices), extreme(i)), cast(type, g.axes[0].var), nowhere);
+        return last ? te::max(here, g.axes) : te::min(here, g.axes);
       },
       tensor_name(node));
-  if (!last) return one(places[0]);
-  return one(map_output(node, [&](const Indices& i) { return extent - Expr(1) - places[0](i); }));
+  return one(map_output(node, [&](const Indices& i) {
+    const Expr at = place(i);
+    return cast(kI64, select(eq(at, nowhere), constant(0, type), at));
+  }));
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", ParamInput::Kind::kInts}};
