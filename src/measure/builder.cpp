@@ -9,7 +9,7 @@ namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
 constexpr int kLoweringVersion = 12;
-constexpr int kCodegenVersion = 10;
+constexpr int kCodegenVersion = 11;
 
 std::string program_versions() {
   std::string primitives;

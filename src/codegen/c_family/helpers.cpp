@@ -43,15 +43,16 @@ std::string integer_operation(std::string_view op, DType type, const Dialect& d)
   }
   if (op == "floordiv") {
     body = is_signed ? "if (b == -1) return ({T})(({U})0 - ({U})a);\n"
+                       "  if (b == 0) return a;\n"
                        "  const {T} q = ({T})(a / b), r = ({T})(a % b);\n"
                        "  return r != 0 && (r < 0) != (b < 0) ? ({T})(q - 1) : q;"
-                     : "return ({T})(a / b);";
+                     : "return b == 0 ? a : ({T})(a / b);";
   }
   if (op == "floormod") {
-    body = is_signed ? "if (b == -1) return 0;\n"
+    body = is_signed ? "if (b == -1 || b == 0) return 0;\n"
                        "  const {T} r = ({T})(a % b);\n"
                        "  return r != 0 && (r < 0) != (b < 0) ? ({T})(r + b) : r;"
-                     : "return ({T})(a % b);";
+                     : "return b == 0 ? ({T})0 : ({T})(a % b);";
   }
   FETTLE_CHECK_MSG(body, std::string(op));
   const bool comparison = op == "lt" || op == "le";

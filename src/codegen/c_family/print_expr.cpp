@@ -278,8 +278,10 @@ SourcePrinter::Text SourcePrinter::int_binary(const BinaryNode& node, DType type
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod: {
       const bool quotient = node.op == BinaryOp::kFloorDiv;
-      const bool truncates = is_not_negative(node.a) && as_int(node.b) && *as_int(node.b) > 0;
-      if (native_unsigned || truncates) return infix(node, quotient ? "/" : "%", kProduct);
+      const int64_t* divisor = as_int(node.b);
+      const bool truncates = is_not_negative(node.a) && divisor && *divisor > 0;
+      if ((native_unsigned && divisor && *divisor != 0) || truncates)
+        return infix(node, quotient ? "/" : "%", kProduct);
       return by_helper(quotient ? "floordiv" : "floormod");
     }
     default:
