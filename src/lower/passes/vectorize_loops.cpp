@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "base/check.h"
+#include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
 
@@ -42,12 +45,19 @@ class LaneRewriter {
         Expr c = rewrite(n->condition);
         // Where the sides read memory, each lane reads only on its own side.
         const bool lane_condition = c.dtype().lanes > 1;
-        const Expr outer = mask_;
-        if (lane_condition) mask_ = both(outer, c);
+        const Expr outer = mask_, guards = guards_;
+        const bool of_values = reads(n->condition);
+        const auto enter = [&](const Expr& chosen) {
+          if (!lane_condition) return;
+          mask_ = both(outer, chosen);
+          if (!of_values) guards_ = outer == guards ? mask_ : both(guards, chosen);
+        };
+        enter(c);
         Expr t = rewrite(n->if_true);
-        if (lane_condition) mask_ = both(outer, vector_not(c));
+        enter(vector_not(c));
         Expr f = rewrite(n->if_false);
         mask_ = outer;
+        guards_ = guards;
         if (c == n->condition && t == n->if_true && f == n->if_false) return e;
         if (c.dtype().lanes == 1 && t.dtype().lanes == 1 && f.dtype().lanes == 1) return select(c, t, f);
         if (c.dtype().lanes == 1) return Expr(make_ref<const SelectNode>(c, widen(t), widen(f)));
@@ -68,17 +78,25 @@ class LaneRewriter {
         Expr mask = rewrite(n->mask);
         // Register lanes can always be read; what is off is not stored.
         if (n->buffer->scope == kScopeRegister && indices.size() == 1) return load(n->buffer, std::move(indices));
+        // What is read in any case, as far as its guards let it, needs no other mask: that would be all of a condition on
+        // values at each of the reads that it chooses between.
+        //   select(f(A[i]) > 0, f(A[i]), 0)
+        const auto same = [](const Expr& a, const Expr& b) { return a == b || (a && b && structural_equal(a, b)); };
+        const bool is_read =
+            std::ranges::any_of(read_, [&](const Read& r) { return same(r.load, e) && same(r.guards, guards_); });
+        if (mask_ == guards_ && !mask) read_.push_back({e, guards_});
+        const Expr needed = is_read ? guards_ : mask_;
         if (!vector) {
           if (mask && mask.dtype().lanes > 1) failed = true;
           // One element for all lanes: read where any lane is on. A mask may protect it, so it is kept per lane.
-          if (mask_) {
+          if (needed) {
             if (indices.size() != 1) failed = true;
-            return load(n->buffer, {broadcast(indices[0], lanes_)}, mask_);
+            return load(n->buffer, {broadcast(indices[0], lanes_)}, needed);
           }
           return load(n->buffer, std::move(indices), mask);
         }
         if (indices.size() != 1) failed = true;
-        return load(n->buffer, std::move(indices), both(mask_, mask));
+        return load(n->buffer, std::move(indices), both(needed, mask));
       }
       case ExprKind::kAddress:
         failed = true;
@@ -128,14 +146,18 @@ class LaneRewriter {
         const auto* n = s.as<IfNode>();
         Expr condition = rewrite(n->condition);
         if (condition.dtype().lanes == 1) return if_then(condition, rewrite(n->then_body), rewrite(n->else_body));
-        const Expr outer = mask_;
+        const Expr outer = mask_, guards = guards_;
+        const bool of_values = reads(n->condition);
         mask_ = both(outer, condition);
+        if (!of_values) guards_ = outer == guards ? mask_ : both(guards, condition);
         Stmt then_body = rewrite(n->then_body), else_body;
         if (n->else_body) {
           mask_ = both(outer, vector_not(condition));
+          if (!of_values) guards_ = outer == guards ? mask_ : both(guards, vector_not(condition));
           else_body = rewrite(n->else_body);
         }
         mask_ = outer;
+        guards_ = guards;
         return seq({then_body, else_body});
       }
       case StmtKind::kLet: {
@@ -148,6 +170,7 @@ class LaneRewriter {
       }
       case StmtKind::kStore: {
         const auto* n = s.as<StoreNode>();
+        read_.clear();
         if (n->indices.size() != 1) {
           failed = true;
           return s;
@@ -173,6 +196,15 @@ class LaneRewriter {
   }
 
  private:
+  static bool reads(const Expr& e) {
+    bool found = false;
+    walk(e, [&](const Expr& x) {
+      found |= x.kind() == ExprKind::kLoad;
+      return !found;
+    });
+    return found;
+  }
+
   bool depends(const Expr& e) const {
     bool found = false;
     walk(e, [&](const Expr& x) {
@@ -210,7 +242,12 @@ class LaneRewriter {
   }
 
   int lanes_;
-  Expr mask_;  // null: all lanes are on
+  Expr mask_;    // null: all lanes are on
+  Expr guards_;  // the part of it that reads no memory
+  struct Read {
+    Expr load, guards;
+  };
+  std::vector<Read> read_;  // by the statement, under guards alone
   VarMap vectors_;
 };
 
