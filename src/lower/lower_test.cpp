@@ -418,6 +418,25 @@ TEST(Lower, VectorLoopsMaskTheirTails) {
 )"));
 }
 
+// What a condition reads in any case is there: neither side reads it under that condition. Guards stay.
+TEST(Lower, ConditionsOnValuesMaskNothingThatTheyRead) {
+  const Func func = parsed(R"(func f(A: f32[40], W: f32[5], B: f32[5, 8] output):
+  for i in 5:
+    for j in 8 vectorized:
+      block B(vi: spatial[5] = i, vj: spatial[8] = j):
+        reads A[0 +: 40], W[vi]
+        writes B[vi, vj]
+        B[vi, vj] = select(select(3 <= vj, A[vi * 8 + vj - 3], 0.0) * W[vi] < 2.0, select(3 <= vj, A[vi * 8 + vj - 3], 0.0) * W[vi], A[vi * 8 + 7 - vj])
+)");
+  expect_same(func);
+  const auto lowered = lower(func, parse_target("x86-64-avx512").value());
+  std::string text;
+  for (const auto& [name, lowered_func] : lowered->kernel.funcs) text += to_text(lowered_func);
+  EXPECT_EQ(text.find("W[broadcast("), std::string::npos) << text;  // read once, for all lanes
+  EXPECT_NE(text.find("if broadcast(3, 8) <= ramp(0, 1, 8)]"), std::string::npos) << text;
+  EXPECT_NE(text.find("if !("), std::string::npos) << text;  // what the condition does not read
+}
+
 TEST(Lower, BuffersShrinkToWhatOneIterationUses) {
   const Func func = parsed(R"(func f(A: f32[6, 64], B: f32[6, 64] output):
   alloc T: f32[6, 64]
