@@ -181,10 +181,9 @@ Result<std::vector<SlicedDim>> sliced(const Node& node) {
       };
       const int64_t first = back ? std::max<int64_t>(0, place((*starts)[k])) : place((*starts)[k]);
       const int64_t stop = place(end.value());
-      const bool none = back && ((*starts)[k] < -n || n == 0);  // begins before the first element
       const int64_t count = back ? (first - stop - out.step - 1) / -out.step : (stop - first + out.step - 1) / out.step;
       out.start = first;
-      out.extent = none && (*starts)[k] < -n ? Dim(0) : Dim(std::max<int64_t>(0, count));
+      out.extent = n == 0 ? Dim(0) : Dim(std::max<int64_t>(0, count));
       continue;
     }
     // Of a symbolic extent: from a known start to the end, or to a known distance from it.
