@@ -12,19 +12,13 @@ constexpr int64_t kFar = int64_t{1} << 40;
 
 bool is_far(int64_t x) { return x > kFar || x < -kFar; }
 
-int64_t floor_divided(int64_t a, int64_t b) {
-  const int64_t quotient = a / b;
-  return quotient * b > a ? quotient - 1 : quotient;
-}
-
 bool all_equal(const LaneOffsets& lanes) {
   return std::ranges::all_of(lanes.at, [&](int64_t at) { return at == lanes.at.front(); });
 }
 
 // What is left of a scalar divided by a positive constant, where that is the same whatever its variables are.
 std::optional<int64_t> remainder(const Expr& e, int64_t by) {
-  const auto left = [by](int64_t x) { return x - floor_divided(x, by) * by; };
-  if (const int64_t* constant = as_int(e)) return left(*constant);
+  if (const int64_t* constant = as_int(e)) return floormod_int(*constant, by);
   const auto* binary = e.as<BinaryNode>();
   if (!binary) return {};
   if (binary->op == BinaryOp::kMul)
@@ -34,9 +28,9 @@ std::optional<int64_t> remainder(const Expr& e, int64_t by) {
   if (!a || !b) return {};
   switch (binary->op) {
     case BinaryOp::kAdd:
-      return left(*a + *b);
+      return floormod_int(*a + *b, by);
     case BinaryOp::kSub:
-      return left(*a - *b);
+      return floormod_int(*a - *b, by);
     case BinaryOp::kMin:
     case BinaryOp::kMax:
       return *a == *b ? a : std::nullopt;
@@ -50,10 +44,8 @@ std::optional<LaneOffsets> divided(const LaneOffsets& a, int64_t by, bool quotie
   const auto left = remainder(a.base, by);
   if (!left) return {};
   LaneOffsets out{quotient ? floordiv(a.base, Expr(by)) : Expr(0), {}};
-  for (const int64_t at : a.at) {
-    const int64_t whole = floor_divided(*left + at, by);
-    out.at.push_back(quotient ? whole : *left + at - whole * by);
-  }
+  for (const int64_t at : a.at)
+    out.at.push_back(quotient ? floordiv_int(*left + at, by) : floormod_int(*left + at, by));
   return out;
 }
 

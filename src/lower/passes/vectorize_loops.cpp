@@ -32,7 +32,10 @@ class LaneRewriter {
       }
       case ExprKind::kBinary: {
         const auto* n = e.as<BinaryNode>();
-        Expr a = rewrite(n->a), b = rewrite(n->b);
+        Expr a = rewrite(n->a);
+        const size_t known = read_.size();
+        Expr b = rewrite(n->b);
+        if (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr) read_.resize(known);  // b where a leaves it open
         if (a == n->a && b == n->b) return e;
         return vector_binary(n->op, std::move(a), std::move(b));
       }
@@ -52,10 +55,14 @@ class LaneRewriter {
           mask_ = both(outer, chosen);
           if (!of_values) guards_ = outer == guards ? mask_ : both(guards, chosen);
         };
+        // One choice for all lanes: what a side reads is read sometimes.
+        const size_t known = read_.size();
         enter(c);
         Expr t = rewrite(n->if_true);
+        if (!lane_condition) read_.resize(known);
         enter(vector_not(c));
         Expr f = rewrite(n->if_false);
+        if (!lane_condition) read_.resize(known);
         mask_ = outer;
         guards_ = guards;
         if (c == n->condition && t == n->if_true && f == n->if_false) return e;
@@ -145,7 +152,13 @@ class LaneRewriter {
       case StmtKind::kIf: {
         const auto* n = s.as<IfNode>();
         Expr condition = rewrite(n->condition);
-        if (condition.dtype().lanes == 1) return if_then(condition, rewrite(n->then_body), rewrite(n->else_body));
+        if (condition.dtype().lanes == 1) {
+          Stmt then_body = rewrite(n->then_body);
+          read_.clear();
+          Stmt else_body = rewrite(n->else_body);
+          read_.clear();
+          return if_then(condition, then_body, else_body);
+        }
         const Expr outer = mask_, guards = guards_;
         const bool of_values = reads(n->condition);
         mask_ = both(outer, condition);
