@@ -30,7 +30,7 @@ bool uses_any(const Expr& e, std::span<const PlainLoop> loops) {
   }
 }
 
-bool reads_memory(const Expr& e) {
+bool reads_or_calls(const Expr& e) {
   bool found = false;
   walk(e, [&](const Expr& x) {
     found |= x.kind() == ExprKind::kLoad || x.kind() == ExprKind::kCall;
@@ -324,7 +324,7 @@ bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const Iter
         break;
     }
   }
-  if (uses_any(e, loops) || reads_memory(e)) return false;
+  if (uses_any(e, loops) || reads_or_calls(e)) return false;
   for (const IterVar& iter : iters)
     if (uses_var(e, iter.var.get())) return false;
   sum.outer.add_term(e, scale);

@@ -46,18 +46,6 @@ std::vector<StreamDim> find_dims(std::vector<int64_t> starts) {
   return dims;
 }
 
-// Sums and products of variables: no search for loads.
-bool contains_load(const Expr& e) {
-  if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return false;
-  if (const auto* n = e.as<BinaryNode>()) return contains_load(n->a) || contains_load(n->b);
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 // Scalars made of integers and conditions on them, without calls, conversions and choices.
 bool is_index_arithmetic(const Expr& e) {
   switch (e.kind()) {
@@ -84,7 +72,7 @@ bool is_plain(const Expr& e) {
     case ExprKind::kBroadcast:
       return is_plain(e.as<BroadcastNode>()->value);
     default:
-      return !contains_load(e);
+      return !reads_memory(e);
   }
 }
 
@@ -297,7 +285,7 @@ void BodyReader::read_value(const Expr& e) {
       read_widened(n->a, lanes);
       read_widened(n->b, lanes);
       // Scalar index arithmetic is not counted.
-      if (n->a.dtype().is_int() && lanes == 1 && !contains_load(e)) return;
+      if (n->a.dtype().is_int() && lanes == 1 && !reads_memory(e)) return;
       if (n->a.dtype().is_bool() && lanes == 1) return;
       if (n->op == BinaryOp::kDiv) work_.divisions += copies_ * pieces(lanes, bytes);
       return count(n->a.dtype(), lanes, 1, floats ? 1 : 0);

@@ -549,6 +549,17 @@ Stmt rename_bound(const Stmt& s) { return Renamer().rewrite(s); }
 bool uses_var(const Expr& e, const VarNode* var) { return uses(e, var); }
 bool uses_var(const Stmt& s, const VarNode* var) { return uses(s, var); }
 
+bool reads_memory(const Expr& e) {
+  if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return false;
+  if (const auto* n = e.as<BinaryNode>()) return reads_memory(n->a) || reads_memory(n->b);  // most are indices
+  bool found = false;
+  walk(e, [&](const Expr& x) {
+    found |= x.kind() == ExprKind::kLoad;
+    return !found;
+  });
+  return found;
+}
+
 std::vector<Var> collect_vars(const Expr& e) {
   std::vector<Var> vars;
   walk(e, [&](const Expr& x) {

@@ -45,6 +45,8 @@ Stmt rename_bound(const Stmt& s);
 
 bool uses_var(const Expr& e, const VarNode* var);
 bool uses_var(const Stmt& s, const VarNode* var);
+/// True if `e` has the value of a place in memory in it: what it is may change between two places of a program.
+bool reads_memory(const Expr& e);
 /// Free and bound variables that occur in `e`, in order of first use.
 std::vector<Var> collect_vars(const Expr& e);
 

@@ -30,20 +30,11 @@ struct RowPlace {
 constexpr RowPlace kRowPlaces[14] = {{0, 0, 0}, {0, 1, 1}, {0, 1, 2}, {0, 3, 1}, {0, 1, 4}, {5, 0, 0}, {5, 1, 1},
                                      {5, 1, 2}, {0, 1, 8}, {5, 1, 4}, {0, 5, 2}, {5, 3, 2}, {0, 3, 4}, {5, 1, 8}};
 
-bool contains_load(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 }  // namespace
 
 int FunctionEmitter::level_of_indeterminate(int indeterminate) {
   const Expr& e = forms_.expression(indeterminate);
-  if (contains_load(e)) return kNotYet;
+  if (reads_memory(e)) return kNotYet;
   int level = 0;
   for (const Var& var : collect_vars(e)) {
     const auto found = vars_.find(var.get());

@@ -14,15 +14,6 @@ namespace {
 
 bool is_bf16(DType type) { return type.code == TypeCode::kBFloat; }
 
-bool contains_load(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 }  // namespace
 
 // --- types ---
@@ -416,7 +407,7 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
   if (chosen->getType()->isVectorTy()) {
     // Reads below a side touch only the lanes that the side is chosen for.
     const auto side = [&](const Expr& e, bool when) {
-      if (!contains_load(e)) return emit(e);
+      if (!reads_memory(e)) return emit(e);
       Value* mask = chosen;
       if (!when) mask = vb_.binary(Instruction::Xor, mask, Constant::getAllOnesValue(mask->getType()));
       if (lane_mask_ && lane_mask_->getType() == mask->getType()) mask = vb_.binary(Instruction::And, lane_mask_, mask);

@@ -26,16 +26,6 @@ Run constant_run(const Expr& index, IndexForms& forms) {
   return form.is_constant() ? Run{form.constant, 1} : Run{};
 }
 
-/// Such a value is that of the place where it is read, and must not be read again elsewhere.
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 /// Collects the runs of every register buffer.
 class Accesses : public Visitor {
  public:

@@ -113,7 +113,4 @@ inline constexpr const char* kAlignedSuffix = "_aligned";
 /// True if the loop is noted (note_carried_buffers) to carry the buffer from one iteration to the next.
 bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
-/// True if `e` reads memory.
-bool reads_memory(const Expr& e);
-
 }  // namespace fettle

@@ -64,15 +64,6 @@ class Interleaver : public Mutator {
 
 }  // namespace
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.as<LoadNode>() != nullptr;
-    return !found;
-  });
-  return found;
-}
-
 Stmt sink_guards(const Stmt& body) { return GuardSinker().sink(body, nullptr); }
 
 Stmt unroll_virtual_threads(const Stmt& body) { return Interleaver().rewrite(body); }

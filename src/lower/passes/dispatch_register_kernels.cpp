@@ -31,16 +31,6 @@ InnerVars inner_vars(const Stmt& kernel) {
   return vars;
 }
 
-// What memory holds is decided inside.
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 // Replaces every occurrence of an expression, structurally.
 class ExprReplacer : public Mutator {
  public:

@@ -17,15 +17,6 @@ bool has_expanded_math(const Stmt& body) {
   return found;
 }
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 class MathExpander : public Mutator {
  public:
   explicit MathExpander(bool scales) : scales_(scales) {}

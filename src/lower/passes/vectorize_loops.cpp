@@ -49,7 +49,7 @@ class LaneRewriter {
         // Where the sides read memory, each lane reads only on its own side.
         const bool lane_condition = c.dtype().lanes > 1;
         const Expr outer = mask_, guards = guards_;
-        const bool of_values = reads(n->condition);
+        const bool of_values = reads_memory(n->condition);
         const auto enter = [&](const Expr& chosen) {
           if (!lane_condition) return;
           mask_ = both(outer, chosen);
@@ -160,7 +160,7 @@ class LaneRewriter {
           return if_then(condition, then_body, else_body);
         }
         const Expr outer = mask_, guards = guards_;
-        const bool of_values = reads(n->condition);
+        const bool of_values = reads_memory(n->condition);
         mask_ = both(outer, condition);
         if (!of_values) guards_ = outer == guards ? mask_ : both(guards, condition);
         Stmt then_body = rewrite(n->then_body), else_body;
@@ -209,15 +209,6 @@ class LaneRewriter {
   }
 
  private:
-  static bool reads(const Expr& e) {
-    bool found = false;
-    walk(e, [&](const Expr& x) {
-      found |= x.kind() == ExprKind::kLoad;
-      return !found;
-    });
-    return found;
-  }
-
   bool depends(const Expr& e) const {
     bool found = false;
     walk(e, [&](const Expr& x) {
