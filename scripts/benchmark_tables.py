@@ -157,14 +157,14 @@ def few_trials_rows(curves):
 
 
 def peer_rows(curves, peers):
-    """A row a task of the peer: its best, trials and seconds; the default's, medians over the seeds."""
-    searches_of = {task["task"]: task["modes"].get("fourth", []) for task in curves}
+    """A row a task: the peer's best, trials and seconds; the default's, medians over the seeds."""
+    peer_of = {peer["task"]: peer for peer in peers}
     rows = []
-    for peer in peers:
-        searches = searches_of.get(peer["task"])
-        if not searches or not peer["best"]:
+    for task in curves:
+        searches, peer = task["modes"].get("fourth"), peer_of.get(task["task"])
+        if not searches or not peer or not peer["best"]:
             continue
-        theirs = f"{milliseconds(1e3 * peer['best'][-1][1])} | {peer['trials']} | {peer['seconds']:.0f}"
+        theirs = f"{milliseconds(1e3 * peer['best'][-1][1])} | {peer['measured']} | {peer['seconds']:.0f}"
         trials, seconds = (statistics.median(s[key] for s in searches) for key in ("trials", "seconds"))
         rows.append(f"| {peer['task']} | {theirs} | {milliseconds(best_ms(searches))} | {trials} | {seconds:.1f} |")
     return rows
