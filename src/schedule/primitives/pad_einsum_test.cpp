@@ -1,5 +1,7 @@
 #include "schedule/primitives/pad_einsum.h"
 
+#include "schedule/primitives/annotate_buffer_access.h"
+#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/parallel.h"
@@ -12,6 +14,7 @@ namespace fettle {
 namespace {
 
 using testing::kTwo;
+using testing::map_of;
 using testing::schedule_from;
 
 constexpr const char* kMatmul = "for i in 5: for j in 8: for k in 6: C[i, j] += A[i, k] * B[k, j]";
@@ -45,6 +48,17 @@ TEST(PadEinsum, OnlyTheOutputOfAMaximum) {
   auto s = schedule_from("for i in 5: for k in 6: C[i] max= A[i, k]");
   EXPECT_ERROR(pad_einsum(s, {s.block("C"), {1, 4}}), E212);  // zero may be greater than all
   ASSERT_OK(pad_einsum(s, {s.block("C"), {4, 1}}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
+// Of a single k all is read at 0: of the k that come beside it that is not true.
+TEST(PadEinsum, WhatWasStatedOfAccessesIsNotKept) {
+  auto s = schedule_from("for i in 5: for k in 1: C[i] += A[i, k]");
+  const BlockRef c = s.block("C");
+  ASSERT_OK(annotate_buffer_access(s, {c, 0, "read", map_of("(i, k) -> (i, i + 1, k, k + 1)")}));
+  ASSERT_OK(pad_einsum(s, {c, {4, 4}}));
+  ASSERT_OK(compute_at(s, {s.block("A_pad"), s.loop("k"), false}));
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
 }
