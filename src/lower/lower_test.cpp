@@ -532,6 +532,45 @@ func f(A: f32[16], B: f32[1] output):
 )"));
 }
 
+// A loop of which the sum asks whether to take a step, and nothing else, has iterations that leave the sum to later ones.
+TEST(Lower, ASumThatTheFirstOfItsIterationsMakesStays) {
+  expect_same(parsed(R"(
+func f(A: f32[16], B: f32[2] output):
+  alloc Sum: f32[2] @register
+  for i in 2:
+    for p in 3:
+      for k in 16:
+        block sum(vi: spatial[2] = i, vk: reduce[16] = k) where p < 1:
+          reads A[vk]
+          writes Sum[vi]
+          init:
+            Sum[vi] = 0.0
+          Sum[vi] = Sum[vi] + select(vk <= vi, A[vk], 0.0)
+        block B(vi: spatial[2] = i) where p == 2 && k == 15:
+          reads Sum[vi]
+          writes B[vi]
+          B[vi] = Sum[vi]
+)"));
+}
+
+// So does what is not summed: the iterations after the first copy what the first has left.
+TEST(Lower, WhatTheFirstOfItsIterationsWritesStays) {
+  expect_same(parsed(R"(
+func f(A: f32[16], B: f32[16] output):
+  alloc Before: f32[16]
+  for p in 3:
+    for i in 16:
+      block before(vi: spatial[16] = i) where p < 1:
+        reads A[vi]
+        writes Before[vi]
+        Before[vi] = A[vi]
+      block B(vi: spatial[16] = i):
+        reads Before[vi]
+        writes B[vi]
+        B[vi] = Before[vi]
+)"));
+}
+
 // What a nest of the program reads may not have been updated at compile time.
 TEST(Lower, APrologueDoesNotOvertakeReaders) {
   expect_same(parsed(R"(

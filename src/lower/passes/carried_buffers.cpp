@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/small_vector.h"
+#include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
+#include "schedule/dataflow.h"
 
 namespace fettle {
 namespace {
@@ -72,7 +75,7 @@ class Finder : public Visitor {
   void visit(const Expr&) override {}
   void visit(const Stmt& s) override {
     if (const auto* loop = s ? s.as<ForNode>() : nullptr) {
-      around_.push_back({loop->var.get(), has(steps_, loop->var.get()), {}, {}});
+      around_.push_back({loop->var.get(), has(steps_, loop->var.get()), !is_one(loop->extent), {}, {}, {}});
       visit(loop->body);
       around_.pop_back();
       return;
@@ -87,6 +90,10 @@ class Finder : public Visitor {
         for (const VarNode* loop : loops) carried[loop].insert(write.buffer->name);
       }
     }
+    const size_t n_around = conditions_.size();
+    if (!is_true(block->predicate))
+      for (const Expr& condition : conjuncts(block->predicate)) conditions_.push_back(condition);
+    note_skipped(*block, loops, std::span(conditions_).subspan(n_around));
     // What one block of a step reads before another one of it writes comes from the step before.
     for (const Region& read : block->reads)
       for (Around& loop : around_)
@@ -97,18 +104,47 @@ class Finder : public Visitor {
         if (has(loop.awaited, write.buffer.get())) carried[loop.var].insert(write.buffer->name);
       }
     }
-    if (block->body.kind() == StmtKind::kStore) return;
-    visit(block->init);
-    visit(block->body);
+    if (block->body.kind() != StmtKind::kStore) {
+      visit(block->init);
+      visit(block->body);
+    }
+    conditions_.resize(n_around);
   }
   Carried carried;
 
  private:
   struct Around {
     const VarNode* var;
-    bool steps;
+    bool steps, repeats;
     Buffers written, awaited;  // in program order
+    std::vector<std::pair<const BufferNode*, Expr>> skipped;
   };
+
+  // Iterations that a condition skips which asks nothing about places (loops that steps depend on are known): what reads
+  // the buffer under another condition has it from an iteration before.
+  //   for p in 3: { S += …  where p < 1;  B = S  where p == 2 }
+  void note_skipped(const BlockNode& block, const Loops& loops, std::span<const Expr> own) {
+    for (Around& loop : around_) {
+      for (const auto& [buffer, condition] : loop.skipped) {
+        const auto is_read = [&](const Region& read) { return read.buffer.get() == buffer; };
+        const auto is_same = [&](const Expr& other) { return structural_equal(other, condition); };
+        if (std::ranges::any_of(block.reads, is_read) && std::ranges::none_of(conditions_, is_same))
+          carried[loop.var].insert(buffer->name);
+      }
+      if (!loop.repeats || has(loops, loop.var)) continue;
+      for (const Expr& condition : own)
+        if (uses_var(condition, loop.var) && !asks_places(block, condition))
+          for (const Region& write : block.writes) loop.skipped.emplace_back(write.buffer.get(), condition);
+    }
+  }
+  static bool asks_places(const BlockNode& block, const Expr& condition) {
+    return std::ranges::any_of(collect_vars(condition), [&](const Var& var) {
+      return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
+        return iter.kind == IterKind::kSpatial && uses_var(iter.binding, var.get());
+      });
+    });
+  }
+
   static bool scans(const BlockNode& block) {
     for (const IterVar& iter : block.iters)
       if (iter.kind == IterKind::kScan || iter.kind == IterKind::kOpaque) return true;
@@ -117,6 +153,7 @@ class Finder : public Visitor {
   const Loops& steps_;
   Bindings bindings_;
   SmallVector<Around, 16> around_;
+  std::vector<Expr> conditions_;  // of the blocks around, and of the block
 };
 
 class Noter : public Mutator {
