@@ -12,7 +12,7 @@ import re
 import statistics
 import sys
 
-from search_plots import best_at
+from search_plots import best_at, known_times
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
@@ -125,7 +125,7 @@ def search_rows(curves):
     """A row a task: what each mode found, ms; bold within 95 % of the best that any found."""
     rows = []
     for task in curves:
-        known = [p[2] for searches in task["modes"].values() for s in searches for p in s["improvements"]]
+        known = known_times(task)
         if not known:
             continue
         cells = []
@@ -146,7 +146,7 @@ def few_trials_rows(curves):
     for mode, name in FEW_TRIALS_MODES.items():
         losses = {trials: [] for trials in FEW_TRIALS}
         for task in curves:
-            known = [p[2] for searches in task["modes"].values() for s in searches for p in s["improvements"]]
+            known = known_times(task)
             for trials, lost in losses.items():
                 so_far = [best_at(s, trials, 0) for s in task["modes"].get(mode, [])]
                 lost += [math.log(seconds / min(known)) for seconds in so_far if seconds]

@@ -28,6 +28,11 @@ def best_at(curve, x, axis):
     return best
 
 
+def known_times(task):
+    """All that any search of the task held at any time, seconds."""
+    return [point[2] for curves in task["modes"].values() for curve in curves for point in curve["improvements"]]
+
+
 def series(curves, best, axis):
     """[(x, median, lowest, highest)] of relative speeds, where all seeds have something."""
     xs = sorted({point[axis] for curve in curves for point in curve["improvements"]})
@@ -54,8 +59,7 @@ def steps(rows, column, x_of, y_of):
 
 def diagram(task, axis, modes, origin):
     ox, oy = origin
-    known = [p[2] for curves in task["modes"].values() for c in curves for p in c["improvements"]]
-    known += [seconds for _, seconds in task.get("tvm", [])]
+    known = known_times(task) + [seconds for _, seconds in task.get("tvm", [])]
     if not known:
         return []
     best = min(known)

@@ -3,8 +3,9 @@
 
 usage: tvm_metaschedule.py --tasks TASKS.jsonl --out TVM.jsonl [--trials 256] [--threads 2] [--only TEXT] [--budget SECONDS]
   TASKS.jsonl: what `bench-search --list` prints
-  TVM.jsonl:   one line a task, {"task", "trials", "seconds", "best": [[trials, seconds of one call], …]}; tasks that are there
-               with as many trials are not run again; `bench-search` reads it from build/bench/search/tvm.jsonl
+  TVM.jsonl:   one line a task, {"task", "trials", "measured", "seconds", "best": [[trials, seconds of one call], …]}; measured:
+               fewer than trials where its space holds fewer; tasks that are there with as many trials are not run again;
+               `bench-search` reads it from build/bench/search/tvm.jsonl
 Runs in the environment that `scripts/setup.sh --tvm` makes (build/python-tvm). Each task is tuned in a process of its own, since a
 failure of the tuner ends it. What is fair to it: the same shapes, layouts and number of threads; weights are marked as free to be
 stored in another layout, as its own pipeline does; times are those of its own runner.

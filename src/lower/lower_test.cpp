@@ -532,7 +532,7 @@ func f(A: f32[16], B: f32[1] output):
 )"));
 }
 
-// A loop of which the sum asks whether to take a step, and nothing else, has iterations that leave the sum to later ones.
+// A loop of which the sum asks only whether to take a step has iterations that leave the sum to later ones.
 TEST(Lower, ASumThatTheFirstOfItsIterationsMakesStays) {
   expect_same(parsed(R"(
 func f(A: f32[16], B: f32[2] output):

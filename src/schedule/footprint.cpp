@@ -195,20 +195,25 @@ LoopsUsed loops_used(const BlockNode& block, const std::vector<const ForNode*>& 
 
 }  // namespace
 
+Asked asked_by(const Expr& condition, const BlockNode& block) {
+  Asked asked;
+  walk(condition, [&](const Expr& e) {
+    if (const auto* var = e.as<VarNode>())
+      for (const IterVar& iter : block.iters)
+        if (uses_var(iter.binding, var)) (iter.kind == IterKind::kSpatial ? asked.places : asked.steps) = true;
+    return true;
+  });
+  return asked;
+}
+
 std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops) {
   const LoopsUsed steps = loops_used(block, loops, false);
   // Whether a condition that says which steps there are asks for the loop.
   const auto chooses = [&](const ForNode* loop) {
     return std::ranges::any_of(conjuncts(block.predicate), [&](const Expr& condition) {
       if (!uses_var(condition, loop->var.get())) return false;
-      bool asks_steps = false, asks_places = false;
-      walk(condition, [&](const Expr& e) {
-        if (const auto* var = e.as<VarNode>())
-          for (const IterVar& iter : block.iters)
-            if (uses_var(iter.binding, var)) (iter.kind == IterKind::kSpatial ? asks_places : asks_steps) = true;
-        return true;
-      });
-      return asks_steps && !asks_places;
+      const Asked asked = asked_by(condition, block);
+      return asked.steps && !asked.places;
     });
   };
   const bool conditional = !is_true(block.predicate);

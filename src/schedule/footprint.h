@@ -60,6 +60,12 @@ struct Tile {
 Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
              const std::vector<const ForNode*>& inner);
 
+/// Whether a condition asks for loops on which the block's spatial iterators (places), or its others (steps), depend.
+struct Asked {
+  bool places = false, steps = false;
+};
+Asked asked_by(const Expr& condition, const BlockNode& block);
+
 /// Loops of `loops` that take the block from step to step: the bindings of its reduce, scan or opaque iterators depend on
 /// them, or a condition on the steps alone does (where k = k0*8 + k1 < 1 became k = k1, k0 tells whether there is a step).
 std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops);

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <set>
-#include <span>
 
 #include "base/small_vector.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
 #include "schedule/dataflow.h"
+#include "schedule/footprint.h"
 
 namespace fettle {
 namespace {
@@ -91,9 +91,9 @@ class Finder : public Visitor {
       }
     }
     const size_t n_around = conditions_.size();
-    if (!is_true(block->predicate))
-      for (const Expr& condition : conjuncts(block->predicate)) conditions_.push_back(condition);
-    note_skipped(*block, loops, std::span(conditions_).subspan(n_around));
+    const std::vector<Expr> own = conjuncts(block->predicate);
+    conditions_.insert(conditions_.end(), own.begin(), own.end());
+    note_skipped(*block, loops, own);
     // What one block of a step reads before another one of it writes comes from the step before.
     for (const Region& read : block->reads)
       for (Around& loop : around_)
@@ -123,7 +123,7 @@ class Finder : public Visitor {
   // Iterations that a condition skips which asks nothing about places (loops that steps depend on are known): what reads
   // the buffer under another condition has it from an iteration before.
   //   for p in 3: { S += …  where p < 1;  B = S  where p == 2 }
-  void note_skipped(const BlockNode& block, const Loops& loops, std::span<const Expr> own) {
+  void note_skipped(const BlockNode& block, const Loops& loops, const std::vector<Expr>& own) {
     for (Around& loop : around_) {
       for (const auto& [buffer, condition] : loop.skipped) {
         const auto is_read = [&](const Region& read) { return read.buffer.get() == buffer; };
@@ -133,18 +133,10 @@ class Finder : public Visitor {
       }
       if (!loop.repeats || has(loops, loop.var)) continue;
       for (const Expr& condition : own)
-        if (uses_var(condition, loop.var) && !asks_places(block, condition))
+        if (uses_var(condition, loop.var) && !asked_by(condition, block).places)
           for (const Region& write : block.writes) loop.skipped.emplace_back(write.buffer.get(), condition);
     }
   }
-  static bool asks_places(const BlockNode& block, const Expr& condition) {
-    return std::ranges::any_of(collect_vars(condition), [&](const Var& var) {
-      return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
-        return iter.kind == IterKind::kSpatial && uses_var(iter.binding, var.get());
-      });
-    });
-  }
-
   static bool scans(const BlockNode& block) {
     for (const IterVar& iter : block.iters)
       if (iter.kind == IterKind::kScan || iter.kind == IterKind::kOpaque) return true;

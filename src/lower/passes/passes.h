@@ -40,7 +40,7 @@ Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
 Func mark_pipelines(const Func& func);
 
 /// Notes on each loop the buffers that live on from one of its iterations to the next: those that a reduction begins
-/// and goes on with in it, and those of scans.
+/// and goes on with in it, those of scans, and those that some iterations do not write and yet read.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
 inline constexpr const char* kCarriesKey = "carries";

@@ -146,15 +146,8 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
   auto einsum = make_ref<BlockNode>(*substitute_buffers(stmt, buffers).as<BlockNode>());
   for (size_t i = 0; i < extents.size(); ++i) einsum->iters[i].extent = extents[i];
   // What was stated of the accesses, with annotate_buffer_access, held for the iterators as they were.
-  for (auto* regions : {&einsum->reads, &einsum->writes})
-    for (Region& region : *regions)
-      for (const auto& [buffer, numbers] : accesses) {
-        const auto large = buffers.find(buffer.get());
-        if (region.buffer != (large == buffers.end() ? buffer : large->second)) continue;
-        std::vector<Expr> indices;
-        for (const size_t i : numbers) indices.push_back(einsum->iters[i].var);
-        region = point_region(region.buffer, indices);
-      }
+  Analyzer analyzer;
+  infer_regions(*einsum, analyzer);
   Stmt body = einsum;
   std::vector<const ForNode*> inside_out = loops_around(func, &block);
   std::ranges::reverse(inside_out);
