@@ -56,7 +56,7 @@ struct RuleContext {
 Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
                        size_t preferred = 0, std::vector<double> weights = {});
 
-struct SketchRule {
+struct Rule {
   std::string_view name;
   /// Rules are tried in ascending order on each block; the first that applies and succeeds has it.
   int order;
@@ -65,7 +65,7 @@ struct SketchRule {
 };
 
 /// Every rule, from the listing of tune/space/rules/.
-std::span<const SketchRule* const> sketch_rules();
+std::span<const Rule* const> space_rules();
 
 // --- what rules share -------------------------------------------------------------------------------------------
 

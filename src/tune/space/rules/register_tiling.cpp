@@ -670,6 +670,6 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   return tiling.nest(padded, back);
 }
 
-constinit const SketchRule register_tiling_def = {"register_tiling", 10, applies, apply};
+extern constinit const Rule register_tiling_def = {"register_tiling", 10, applies, apply};
 
 }  // namespace fettle

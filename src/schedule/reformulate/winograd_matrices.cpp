@@ -1,4 +1,4 @@
-#include "schedule/winograd_matrices.h"
+#include "schedule/reformulate/winograd_matrices.h"
 
 #include <algorithm>
 #include <cmath>

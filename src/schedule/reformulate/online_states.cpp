@@ -1,4 +1,4 @@
-#include "schedule/online_states.h"
+#include "schedule/reformulate/online_states.h"
 
 #include <algorithm>
 #include <limits>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/func.h"
-#include "schedule/reduction_pattern.h"
+#include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
 
 namespace fettle {

@@ -1,4 +1,4 @@
-#include "schedule/reduction_pattern.h"
+#include "schedule/reformulate/reduction_pattern.h"
 
 #include <algorithm>
 
