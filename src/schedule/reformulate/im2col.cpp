@@ -10,13 +10,13 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/reindexing.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/transform_block_layout.h"
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
-#include "schedule/reindexing.h"
 
 namespace fettle {
 namespace {

@@ -39,8 +39,8 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/inlining.h"
 #include "schedule/reformulate/online_states.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
@@ -102,6 +102,6 @@ Result<Reformulated> apply_online_reduction(const Func& func, const BlockNode& s
 }  // namespace
 
 extern constinit const ReformulationDef online_reduction_def = {"online_reduction", Numerics::kApproximate,
-                                                         apply_online_reduction};
+                                                                apply_online_reduction};
 
 }  // namespace fettle

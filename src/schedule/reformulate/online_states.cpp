@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
-#include "schedule/plain_nest.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/inlining.h"
 
 namespace fettle {
 

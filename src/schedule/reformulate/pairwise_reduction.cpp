@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
 
@@ -103,6 +103,6 @@ Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode&
 }  // namespace
 
 extern constinit const ReformulationDef pairwise_reduction_def = {"pairwise_reduction", Numerics::kReassociating,
-                                                           apply_pairwise_reduction};
+                                                                  apply_pairwise_reduction};
 
 }  // namespace fettle

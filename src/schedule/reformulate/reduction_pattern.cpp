@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/compare.h"
-#include "schedule/combiner.h"
+#include "schedule/dataflow/combiner.h"
 
 namespace fettle {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ir/func.h"
-#include "schedule/edit.h"
-#include "schedule/plain_nest.h"
+#include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/edit.h"
 
 namespace fettle {
 

@@ -12,7 +12,7 @@
 
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
 
@@ -113,6 +113,6 @@ Result<Reformulated> apply_shared_reciprocal(const Func& func, const BlockNode& 
 }  // namespace
 
 extern constinit const ReformulationDef shared_reciprocal_def = {"shared_reciprocal", Numerics::kApproximate,
-                                                          apply_shared_reciprocal};
+                                                                 apply_shared_reciprocal};
 
 }  // namespace fettle

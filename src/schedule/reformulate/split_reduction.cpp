@@ -14,7 +14,7 @@
 // Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
 
@@ -113,6 +113,6 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
 }  // namespace
 
 extern constinit const ReformulationDef split_reduction_def = {"split_reduction", Numerics::kReassociating,
-                                                        apply_split_reduction};
+                                                               apply_split_reduction};
 
 }  // namespace fettle

@@ -29,13 +29,13 @@
 
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/combiner.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
-#include "schedule/plain_nest.h"
+#include "schedule/dataflow/combiner.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/inlining.h"
 #include "schedule/reformulate/reduction_pattern.h"
-#include "schedule/reformulation.h"
 #include "schedule/reformulate/winograd_matrices.h"
+#include "schedule/reformulation.h"
 
 namespace fettle {
 namespace {

@@ -28,6 +28,7 @@ bool available(const Target& target) { return target.kind == "dae"; }
 
 }  // namespace
 
-extern constinit const TensorIntrinsicDef dae_gemm_16x16_intrinsic = {"dae_gemm_16x16", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef dae_gemm_16x16_intrinsic = {"dae_gemm_16x16", kMeaning, kImplementation,
+                                                                      available};
 
 }  // namespace fettle

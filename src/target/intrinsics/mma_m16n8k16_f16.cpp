@@ -27,9 +27,9 @@ bool has_mma_m16n8k16_f16(const Target& target) {
 }
 
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_intrinsic = {.name = "mma_m16n8k16_f16",
-                                                                 .meaning = kMeaning,
-                                                                 .implementation = kImplementation,
-                                                                 .available = has_mma_m16n8k16_f16,
-                                                                 .per_warp = true};
+                                                                        .meaning = kMeaning,
+                                                                        .implementation = kImplementation,
+                                                                        .available = has_mma_m16n8k16_f16,
+                                                                        .per_warp = true};
 
 }  // namespace fettle

@@ -24,10 +24,10 @@ lowered func mma_m16n8k16_f16_fill(C: f32[128] output, sc: i64 in 8..):
 }  // namespace
 
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_fill_intrinsic = {.name = "mma_m16n8k16_f16_fill",
-                                                                      .meaning = kMeaning,
-                                                                      .implementation = kImplementation,
-                                                                      .available = has_mma_m16n8k16_f16,
-                                                                      .per_warp = true,
-                                                                      .in_fragments = 1};
+                                                                             .meaning = kMeaning,
+                                                                             .implementation = kImplementation,
+                                                                             .available = has_mma_m16n8k16_f16,
+                                                                             .per_warp = true,
+                                                                             .in_fragments = 1};
 
 }  // namespace fettle

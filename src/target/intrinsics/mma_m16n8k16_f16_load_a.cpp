@@ -26,10 +26,10 @@ lowered func mma_m16n8k16_f16_load_a(D: f16[256] output, A: f16[256], sd: i64 in
 }  // namespace
 
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_a_intrinsic = {.name = "mma_m16n8k16_f16_load_a",
-                                                                        .meaning = kMeaning,
-                                                                        .implementation = kImplementation,
-                                                                        .available = has_mma_m16n8k16_f16,
-                                                                        .per_warp = true,
-                                                                        .in_fragments = 1};
+                                                                               .meaning = kMeaning,
+                                                                               .implementation = kImplementation,
+                                                                               .available = has_mma_m16n8k16_f16,
+                                                                               .per_warp = true,
+                                                                               .in_fragments = 1};
 
 }  // namespace fettle

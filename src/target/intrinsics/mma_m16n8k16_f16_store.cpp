@@ -25,10 +25,10 @@ lowered func mma_m16n8k16_f16_store(D: f32[128] output, C: f32[128], sd: i64 in 
 }  // namespace
 
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_store_intrinsic = {.name = "mma_m16n8k16_f16_store",
-                                                                       .meaning = kMeaning,
-                                                                       .implementation = kImplementation,
-                                                                       .available = has_mma_m16n8k16_f16,
-                                                                       .per_warp = true,
-                                                                       .in_fragments = 2};
+                                                                              .meaning = kMeaning,
+                                                                              .implementation = kImplementation,
+                                                                              .available = has_mma_m16n8k16_f16,
+                                                                              .per_warp = true,
+                                                                              .in_fragments = 2};
 
 }  // namespace fettle

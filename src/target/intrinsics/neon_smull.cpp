@@ -28,6 +28,7 @@ bool available(const Target& target) { return target.kind == "llvm" && target.ha
 
 }  // namespace
 
-extern constinit const TensorIntrinsicDef neon_smull_intrinsic = {"neon_smull", kMeaning, kImplementation, available, 6};
+extern constinit const TensorIntrinsicDef neon_smull_intrinsic = {"neon_smull", kMeaning, kImplementation, available,
+                                                                  6};
 
 }  // namespace fettle

@@ -29,6 +29,6 @@ bool everywhere(const Target&) { return true; }
 }  // namespace
 
 extern constinit const TensorIntrinsicDef scalar_matmul_f32_intrinsic = {"scalar_matmul_f32", kMeaning, kImplementation,
-                                                                  everywhere};
+                                                                         everywhere};
 
 }  // namespace fettle

@@ -29,6 +29,7 @@ bool available(const Target& target) {
 
 }  // namespace
 
-extern constinit const TensorIntrinsicDef vdpbf16ps_512_intrinsic = {"vdpbf16ps_512", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef vdpbf16ps_512_intrinsic = {"vdpbf16ps_512", kMeaning, kImplementation,
+                                                                     available};
 
 }  // namespace fettle

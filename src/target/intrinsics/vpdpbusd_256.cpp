@@ -28,6 +28,7 @@ bool available(const Target& target) {
 
 }  // namespace
 
-extern constinit const TensorIntrinsicDef vpdpbusd_256_intrinsic = {"vpdpbusd_256", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef vpdpbusd_256_intrinsic = {"vpdpbusd_256", kMeaning, kImplementation,
+                                                                    available};
 
 }  // namespace fettle

@@ -28,6 +28,7 @@ bool available(const Target& target) {
 
 }  // namespace
 
-extern constinit const TensorIntrinsicDef vpdpbusd_512_intrinsic = {"vpdpbusd_512", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef vpdpbusd_512_intrinsic = {"vpdpbusd_512", kMeaning, kImplementation,
+                                                                    available};
 
 }  // namespace fettle

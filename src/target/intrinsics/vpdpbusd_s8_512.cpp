@@ -31,7 +31,7 @@ bool available(const Target& target) {
 
 }  // namespace
 
-extern constinit const TensorIntrinsicDef vpdpbusd_s8_512_intrinsic = {"vpdpbusd_s8_512", kMeaning, kImplementation, available,
-                                                                2};
+extern constinit const TensorIntrinsicDef vpdpbusd_s8_512_intrinsic = {"vpdpbusd_s8_512", kMeaning, kImplementation,
+                                                                       available, 2};
 
 }  // namespace fettle

@@ -31,6 +31,7 @@ bool available(const Target& target) { return target.kind == "llvm" && target.ha
 
 }  // namespace
 
-extern constinit const TensorIntrinsicDef vpmaddwd_256_intrinsic = {"vpmaddwd_256", kMeaning, kImplementation, available, 4};
+extern constinit const TensorIntrinsicDef vpmaddwd_256_intrinsic = {"vpmaddwd_256", kMeaning, kImplementation,
+                                                                    available, 4};
 
 }  // namespace fettle

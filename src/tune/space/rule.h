@@ -1,6 +1,5 @@
 #pragma once
-// Sketch rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's
-// name.
+// Rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
 
 #include <limits>
 #include <memory>
@@ -64,7 +63,7 @@ struct Rule {
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// Every rule, from the listing of tune/space/rules/.
+/// Every rule, that a source in tune/space/rules/ defines.
 std::span<const Rule* const> space_rules();
 
 // --- what rules share -------------------------------------------------------------------------------------------

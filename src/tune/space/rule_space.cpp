@@ -2,10 +2,10 @@
 #include <limits>
 
 #include "analysis/verify.h"
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/reformulation.h"
 #include "tune/space/algorithm.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/get_block.h"
 #include "tune/sketch/conditions.h"

@@ -38,6 +38,7 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-extern constinit const DerivationRule multi_level_tiling_with_fusion_rule{"multi_level_tiling_with_fusion", 4, applies, apply};
+extern constinit const DerivationRule multi_level_tiling_with_fusion_rule{"multi_level_tiling_with_fusion", 4, applies,
+                                                                          apply};
 
 }  // namespace fettle

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/loop_partition.h"

@@ -13,7 +13,7 @@
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/split.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/template/rows_with_knobs.h"
 #include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
@@ -63,7 +63,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-extern constinit const TemplateDef attention_template{"attention", "two products of matrices with a softmax between them", 20,
-                                               matches, body};
+extern constinit const TemplateDef attention_template{
+    "attention", "two products of matrices with a softmax between them", 20, matches, body};
 
 }  // namespace fettle

@@ -17,7 +17,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-extern constinit const TemplateDef batched_matmul_template{"batched_matmul", "products of matrices, one for each of a batch",
-                                                    10, matches, body};
+extern constinit const TemplateDef batched_matmul_template{
+    "batched_matmul", "products of matrices, one for each of a batch", 10, matches, body};
 
 }  // namespace fettle

@@ -13,7 +13,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-extern constinit const TemplateDef conv1d_template{"conv1d", "a convolution over 1 dimension, directly, in register tiles", 10,
-                                            matches, body};
+extern constinit const TemplateDef conv1d_template{
+    "conv1d", "a convolution over 1 dimension, directly, in register tiles", 10, matches, body};
 
 }  // namespace fettle

@@ -13,7 +13,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-extern constinit const TemplateDef conv2d_template{"conv2d", "a convolution over 2 dimensions, directly, in register tiles",
-                                            10, matches, body};
+extern constinit const TemplateDef conv2d_template{
+    "conv2d", "a convolution over 2 dimensions, directly, in register tiles", 10, matches, body};
 
 }  // namespace fettle

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reformulate.h"
 #include "tune/template/template_def.h"
@@ -55,6 +55,6 @@ Result<> body(TemplateContext& t) {
 }  // namespace
 
 extern constinit const TemplateDef conv2d_im2col_template{"conv2d_im2col", "a convolution as a product of matrices", 5,
-                                                   matches, body};
+                                                          matches, body};
 
 }  // namespace fettle

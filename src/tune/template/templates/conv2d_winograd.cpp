@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reformulate.h"
@@ -148,7 +148,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-extern constinit const TemplateDef conv2d_winograd_template{"conv2d_winograd", "a 3x3 convolution by minimal filtering", 4,
-                                                     matches, body};
+extern constinit const TemplateDef conv2d_winograd_template{"conv2d_winograd", "a 3x3 convolution by minimal filtering",
+                                                            4, matches, body};
 
 }  // namespace fettle

@@ -13,7 +13,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-extern constinit const TemplateDef conv3d_template{"conv3d", "a convolution over 3 dimensions, directly, in register tiles",
-                                            10, matches, body};
+extern constinit const TemplateDef conv3d_template{
+    "conv3d", "a convolution over 3 dimensions, directly, in register tiles", 10, matches, body};
 
 }  // namespace fettle

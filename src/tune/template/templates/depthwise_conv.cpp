@@ -18,7 +18,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t, {.pack = false}
 
 }  // namespace
 
-extern constinit const TemplateDef depthwise_conv_template{"depthwise_conv", "a convolution of each channel by itself", 10,
-                                                    matches, body};
+extern constinit const TemplateDef depthwise_conv_template{"depthwise_conv", "a convolution of each channel by itself",
+                                                           10, matches, body};
 
 }  // namespace fettle

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/space/structure.h"
 #include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
@@ -27,7 +27,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-extern constinit const TemplateDef elementwise_template{"elementwise", "what is computed element by element", 10, matches,
-                                                 body};
+extern constinit const TemplateDef elementwise_template{"elementwise", "what is computed element by element", 10,
+                                                        matches, body};
 
 }  // namespace fettle

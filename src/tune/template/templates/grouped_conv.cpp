@@ -48,7 +48,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-extern constinit const TemplateDef grouped_conv_template{"grouped_conv", "a convolution in groups of channels", 10, matches,
-                                                  body};
+extern constinit const TemplateDef grouped_conv_template{"grouped_conv", "a convolution in groups of channels", 10,
+                                                         matches, body};
 
 }  // namespace fettle

@@ -14,6 +14,7 @@ bool matches(const Func& workload) {
 
 }  // namespace
 
-extern constinit const TemplateDef layer_norm_template{"layer_norm", "the layer norm of rows", 10, matches, rows_with_knobs};
+extern constinit const TemplateDef layer_norm_template{"layer_norm", "the layer norm of rows", 10, matches,
+                                                       rows_with_knobs};
 
 }  // namespace fettle

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"

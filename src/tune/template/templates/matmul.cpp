@@ -17,6 +17,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-extern constinit const TemplateDef matmul_template{"matmul", "a product of matrices, in register tiles", 10, matches, body};
+extern constinit const TemplateDef matmul_template{"matmul", "a product of matrices, in register tiles", 10, matches,
+                                                   body};
 
 }  // namespace fettle
