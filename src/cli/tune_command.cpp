@@ -26,6 +26,7 @@ struct Options {
   int search_threads = 0;
   double max_error = std::numeric_limits<double>::infinity();
   std::string generation, space, strategy, learner, cost_model, scheduler, objective;
+  WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   InputShapes shapes;
   std::string tracker, key;
   CredentialFiles credentials;
@@ -167,7 +168,9 @@ Result<Report> tune(const Options& options) {
   }
   FETTLE_TRY(const std::unique_ptr<Space> space, set_up_search(options, &tuning));
   FETTLE_TRY(std::unique_ptr<Database> opened, open_sqlite_database(path));
-  const std::shared_ptr<Database> database = std::move(opened);
+  std::shared_ptr<Database> database = std::move(opened);
+  if (options.workload_equality != WorkloadEquality::kStructural)
+    database = make_equality_database(std::move(database), options.workload_equality);
 
   tuning.threads = devices ? devices->threads() : tuning.target.threads;
   tuning.seconds = seconds;
@@ -277,6 +280,8 @@ Command add_tune_command(CLI::App& app) {
           "what Ansor's scheduler makes small: latency, speedup, requirement=5ms; early-stop=3 gives up a task "
           "after so many rounds in vain")
       ->type_name("NAME,…");
+  // What another program of the same anchor takes is not what this one takes: that is for `compile` alone.
+  add_workload_equality(made, &options->workload_equality, 2);
   made->add_option("--model", options->cost_model,
                    "start from the cost model of this file, if it exists; write what was learned")
       ->type_name("FILE");

@@ -91,6 +91,8 @@ Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& o
   std::shared_ptr<Database> database;
   if (!untuned && !options.database.empty()) {
     FETTLE_TRY(database, open_records(options.database));
+    if (options.workload_equality != WorkloadEquality::kStructural)
+      database = make_equality_database(std::move(database), options.workload_equality);
   }
   FETTLE_TRY(const Graph graph, load_model(path, options.shapes));
   if (database) return compile_known(graph, std::move(database), std::move(compile));
