@@ -10,7 +10,7 @@
 #include "ir/compare.h"
 #include "measure/builder.h"
 #include "measure/child.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/bound.h"
 #include "tune/task_tuner.h"
 

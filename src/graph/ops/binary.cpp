@@ -1,7 +1,8 @@
-#include "graph/ops/binary.h"
+// Elementwise functions of several tensors with broadcasting: arithmetic, comparisons, logic, Where.
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -181,6 +182,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily binary_ops{"binary", defs};
+extern constinit const OpFamily binary_ops{"binary", defs};
 
 }  // namespace fettle

@@ -1,10 +1,11 @@
-#include "graph/ops/indexing.h"
+// Operators that move elements: Transpose, Concat, Split, Slice, Pad, Expand, Tile, Gather, …
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -541,6 +542,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily indexing_ops{"indexing", defs};
+extern constinit const OpFamily indexing_ops{"indexing", defs};
 
 }  // namespace fettle
