@@ -1,5 +1,8 @@
 // Elementwise functions of several tensors with broadcasting: arithmetic, comparisons, logic, Where.
 
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "graph/op.h"
@@ -74,9 +77,49 @@ Expr modulo(const Node& node, const Expr& a, const Expr& b) {
   if (a.dtype().is_float()) return a - math("trunc", {a / b}) * b;
   return node.attrs.get_int("fmod", 0) ? a - divide(a, b) * b : floormod(a, b);
 }
-Expr power(const Node&, const Expr& a, const Expr& b) {
-  if (a.dtype().is_float()) return math("pow", {a, cast(a.dtype(), b)});
-  return cast(a.dtype(), math("pow", {cast(kF64, a), cast(kF64, b)}));
+
+// Whether all exponents are known and keep their values as elements of `type`.
+bool known_as(const Node& node, DType type) {
+  const Value& exponents = *node.inputs[1];
+  if (!exponents.is_constant() || exponents.constant->n_elems() > 4096) return false;
+  int digits = type.bits - (type.code == TypeCode::kInt ? 1 : 0);
+  if (type.is_float()) digits = type == kF64 ? 53 : type == kF32 ? 24 : type == kF16 ? 11 : 8;
+  const double most = std::ldexp(1.0, digits);
+  return std::ranges::all_of(to_doubles(*exponents.constant), [&](double n) {
+    return n == std::trunc(n) && std::fabs(n) < most && (n >= 0 || type.code != TypeCode::kUInt);
+  });
+}
+
+// Of integers: products of the base that wrap. In the base's type where the exponents fit there, else in the wider of both,
+// whose low bits are the same. The sign is the exponents'.
+Expr integer_power(const Node& node, const Expr& a, const Expr& b) {
+  const DType base = a.dtype();
+  if (b.dtype() == base || known_as(node, base)) return math("pow", {a, cast(base, b)});
+  const DType common{b.dtype().code, std::max(base.bits, b.dtype().bits), 1};
+  const Expr product = cast(base, math("pow", {cast(common, a), cast(common, b)}));
+  if (base.code == TypeCode::kInt || common.code == TypeCode::kUInt) return product;
+  // An unsigned base may look like -1 there.
+  const Expr inverse = select(eq(a, constant(1, base)), constant(1, base), constant(0, base));
+  return select(lt(b, constant(0, b.dtype())), inverse, product);
+}
+
+// The result has the base's type. Numbers of two types are taken to the power in the wider one.
+Expr power(const Node& node, const Expr& a, const Expr& b) {
+  const DType base = a.dtype();
+  if (base.is_int() && b.dtype().is_int()) return integer_power(node, a, b);
+  if (base.is_float()) {
+    if (b.dtype() == base || known_as(node, base)) return math("pow", {a, cast(base, b)});
+    const auto width = [](DType t) { return t.is_int() && t.bits >= 32 ? 64 : std::max<int>(t.bits, 32); };
+    const DType wide = std::max(width(base), width(b.dtype())) == 64 ? kF64 : kF32;
+    return cast(base, math("pow", {cast(wide, a), cast(wide, b)}));
+  }
+  // Whole exponents are exact. For others, what is within pow's error of an integer is that integer.
+  const Expr whole = math("pow", {cast(kI64, a), cast(kI64, b)});
+  if (known_as(node, kI64)) return cast(base, whole);
+  const Expr x = cast(kF64, a), y = cast(kF64, b);
+  const Expr real = math("pow", {x, y}), nearest = math("round", {real});
+  const Expr is_near = le(math("abs", {real - nearest}), math("abs", {real}) * constant(std::ldexp(1.0, -45), kF64));
+  return select(eq(math("trunc", {y}), y), cast(base, whole), cast(base, select(is_near, nearest, real)));
 }
 Expr least(const Node&, const Expr& a, const Expr& b) { return min(a, b); }
 Expr greatest(const Node&, const Expr& a, const Expr& b) { return max(a, b); }

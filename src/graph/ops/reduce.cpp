@@ -162,7 +162,7 @@ Types arg_type(const Node& node) {
 }
 
 // What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which have
-// lanes whatever lies side by side. Where all are NaN, place 0.
+// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such.
 template <bool Greatest>
 Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
@@ -183,14 +183,14 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
       shape,
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], {axis}, keep, to_indices(i));
-        const Expr here = select(eq(in[0](g.indices), extreme(i)), cast(type, g.axes[0].var), nowhere);
+        const Expr x = in[0](g.indices);
+        Expr is_extreme = eq(x, extreme(i));
+        if (x.dtype().is_float()) is_extreme = logical_or(is_extreme, call("isnan", {x}, kBool));
+        const Expr here = select(is_extreme, cast(type, g.axes[0].var), nowhere);
         return last ? te::max(here, g.axes) : te::min(here, g.axes);
       },
       tensor_name(node));
-  return one(map_output(node, [&](const Indices& i) {
-    const Expr at = place(i);
-    return cast(kI64, select(eq(at, nowhere), constant(0, type), at));
-  }));
+  return one(map_output(node, [&](const Indices& i) { return cast(kI64, place(i)); }));
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", ParamInput::Kind::kInts}};
