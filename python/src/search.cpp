@@ -4,14 +4,15 @@
 
 #include <set>
 
+#include <fmt/ranges.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "generations/registry.h"
 #include "program.h"
 #include "schedule.h"
 #include "space.h"
-#include "tune/template/template_def.h"
 
 namespace fettle::python {
 namespace {
@@ -110,9 +111,10 @@ std::shared_ptr<const Space> to_space(nb::handle value) {
   if (value.is_none()) return unowned(rule_space());
   std::string name;
   if (nb::try_cast(value, name)) {
-    if (name == "rules") return unowned(rule_space());
-    if (name == "template") return unowned(templates_space());
-    raise(ErrorCode::E709, "spaces are rules and template; not " + name);
+    if (const SpaceDef* def = find_space(name)) return def->make();
+    std::vector<std::string_view> names;
+    for (const SpaceDef& def : spaces()) names.push_back(def.name);
+    raise(ErrorCode::E709, fmt::format("spaces are {}; not {}", fmt::join(names, ", "), name));
   }
   PyTemplate* made = nullptr;
   if (nb::try_cast(value, made) && made) return template_space(made->made);
@@ -140,8 +142,8 @@ void bind_search(nb::module_& m) {
           "One point: decisions found by their address are reused, the others drawn.");
   m.def(
       "space", [](nb::handle value) { return PySpace{to_space(value)}; }, nb::arg("value"),
-      "\"rules\", \"template\" (the built-in templates that suit the program), a Template, or an object with "
-      "generate().");
+      "\"rules\", \"autotvm\" (the built-in templates that suit the program), \"ansor\", \"metaschedule\", a Template, "
+      "or an object with generate().");
   m.def(
       "default_schedule",
       [](const PyFunc& func, nb::handle target, int threads) {

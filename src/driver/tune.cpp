@@ -16,6 +16,7 @@
 #include "driver/kernel_costs.h"
 #include "driver/open.h"
 #include "driver/preference.h"
+#include "generations/registry.h"
 #include "graph/plan/plan.h"
 #include "measure/local_measurer.h"
 #include "measure/object_cache.h"
@@ -307,10 +308,9 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.space = options.space;
   tuning.max_error_bound = options.max_error_bound;
   tuning.strategy = options.strategy;
-  tuning.scheduling = options.scheduling;
-  tuning.objective = options.objective;
-  tuning.required_s = options.required_s;
-  tuning.early_stop = options.early_stop;
+  tuning.make_scheduler = options.make_scheduler;
+  if (options.batch > 0) tuning.batch = options.batch;
+  tuning.train_each_batch = options.train_each_batch;
   tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);
   tuning.max_trials = options.trials;
