@@ -15,9 +15,9 @@ class BorrowedSpace : public Space {
   std::string name() const override { return space_.name(); }
   bool draws_by_address() const override { return space_.draws_by_address(); }
   std::unique_ptr<Space> clone() const override { return space_.clone(); }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    return space_.generate(workload, std::move(target), threads, seed, std::move(decisions));
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    return space_.generate(workload, std::move(target), threads, source, std::move(decisions));
   }
 
  private:
