@@ -80,9 +80,9 @@ class RuleSpace : public Space {
   std::string name() const override { return "rules"; }
   bool draws_by_address() const override { return true; }
   std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(max_error_bound_); }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    RuleContext ctx{.schedule = Schedule(workload, seed, std::move(decisions)),
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    RuleContext ctx{.schedule = Schedule(workload, source, std::move(decisions)),
                     .target = target,
                     .threads = threads,
                     .max_error_bound = max_error_bound_};
@@ -107,12 +107,12 @@ class BoundedSpace : public Space {
     std::unique_ptr<Space> copy = space_.clone();
     return copy ? std::make_unique<BoundedSpace>(std::move(copy), max_error_bound_) : nullptr;
   }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     // What exceeds it is drawn anew, but where a point follows from its address.
     const int attempts = draws_by_address() ? 1 : 30;
     for (int attempt = 0; attempt < attempts; ++attempt) {
-      const uint64_t drawn = attempt == 0 ? seed : hash_combine(seed, static_cast<uint64_t>(attempt));
+      const DecisionSource drawn = attempt == 0 ? source : source.another(static_cast<uint64_t>(attempt));
       FETTLE_TRY(Schedule made, space_.generate(workload, target, threads, drawn, decisions));
       if (error_bound_of(made.func()) <= max_error_bound_) return made;
       if (decisions && !decisions->empty()) break;

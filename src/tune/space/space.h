@@ -15,10 +15,10 @@ class Space {
  public:
   virtual ~Space() = default;
   virtual std::string name() const = 0;
-  /// One point. Decisions found in `decisions` (by address, while still valid) are reused; the others are drawn, keyed
-  /// by `seed`.
+  /// One point. Decisions found in `decisions` (by address, while still valid) are reused; the others are drawn from
+  /// `source`: a seed, or what draws in another way (schedule/decision_source.h).
   virtual Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
-                                    uint64_t seed, std::shared_ptr<const DecisionMap> decisions) const = 0;
+                                    DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const = 0;
   /// Whether each decision that is drawn comes from the stream of `seed` and its address, and what is decided next
   /// depends on the decisions so far alone. Points that were made before are then known without being made again.
   virtual bool draws_by_address() const { return false; }
