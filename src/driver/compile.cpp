@@ -379,15 +379,7 @@ Result<> CompiledModel::write(const std::filesystem::path& out) const {
   artefact.entry = state_->entry;
   artefact.default_threads = state_->threads;
   artefact.arena_bytes = state_->arena_bytes;
-  FETTLE_TRY_VOID(write_artefact(artefact, out));
-  std::filesystem::path header = out;
-  header.replace_extension(".h");
-  if (auto written = write_artefact_header(artefact, header); !written) {
-    std::error_code ignored;
-    std::filesystem::remove(out, ignored);
-    return fail(std::move(written.error()));
-  }
-  return {};
+  return write_artefact(artefact, out);
 }
 
 }  // namespace fettle
