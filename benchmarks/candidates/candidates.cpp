@@ -11,7 +11,7 @@
 #include "analysis/verify.h"
 #include "base/random.h"
 #include "candidates/subjects.h"
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "tune/describe.h"

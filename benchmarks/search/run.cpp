@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "database/sqlite_database.h"
 #include "measure/builder.h"
 #include "tune/named_cost_models.h"

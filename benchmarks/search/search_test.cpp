@@ -11,7 +11,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
 #include "search/figures.h"
 #include "search/learning.h"
 #include "search/rank_tests.h"

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
 #include "driver/untuned.h"
 #include "ir/compare.h"
 #include "measure/builder.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "database/database.h"
 #include "graph/plan/costs.h"
 #include "target/target.h"

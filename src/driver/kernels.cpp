@@ -11,7 +11,7 @@
 #include "ir/visit.h"
 #include "lower/lower.h"
 #include "schedule/reformulation.h"
-#include "schedule/trace.h"
+#include "schedule/trace/trace.h"
 
 namespace fettle {
 namespace {

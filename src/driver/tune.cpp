@@ -9,8 +9,8 @@
 #include <map>
 #include <optional>
 
-#include "cost/atom_table.h"
 #include "cost/cost_model.h"
+#include "cost/predict/atom_table.h"
 #include "driver/bench.h"
 #include "driver/compile.h"
 #include "driver/kernel_costs.h"

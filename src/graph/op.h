@@ -58,7 +58,7 @@ struct OpFamily {
   std::span<const OpDef> ops;
 };
 
-/// Every family, from the listing of graph/ops/.
+/// Every family, from the sources in graph/ops/.
 std::span<const OpFamily* const> op_families();
 /// The operator named `name` ("Conv"), or null.
 const OpDef* find_op(std::string_view name);

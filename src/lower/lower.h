@@ -36,7 +36,7 @@ struct LowerOptions {
   /// Off: the prologue is split off and dropped, for those who only ask what the kernel costs.
   bool prologue = true;
   /// Off: unrolled loops and lanes stay loops (ForKind::kUnrolled, kVectorized), in the kernel and in its atoms, for
-  /// those who only ask what the kernel costs: cost/loop_tree.h reads them as they are. Tensor units' tiles are spelled
+  /// those who only ask what the kernel costs: cost/loop_tree/ reads them as they are. Tensor units' tiles are spelled
   /// out.
   bool expand = true;
   /// On: beside the kernel with atoms also that without, for those who ask what both are like: most passes are the same.

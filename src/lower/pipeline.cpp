@@ -97,6 +97,7 @@ IrModule lower_func(const Func& scheduled, const Target& target, const LowerOpti
   }
   func = flatten_accesses(func);
   if (options.obey_notes && guarded) func = peel_tails(func);
+  func = cascade_sums(func);
   // What is left of lanes, copies and tensor units' tiles.
   const auto finished = [&](Func f) {
     const bool expand = options.expand || has_tensor_tiles(f->body);

@@ -8,7 +8,7 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 13;
+constexpr int kLoweringVersion = 14;
 constexpr int kCodegenVersion = 12;
 
 std::string program_versions() {

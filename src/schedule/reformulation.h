@@ -37,7 +37,7 @@ struct ReformulationDef {
   Result<Reformulated> (*apply)(const Func& func, const BlockNode& block, std::span<const int64_t> numbers);
 };
 
-/// Every kind, from the listing of schedule/reformulate/.
+/// Every kind, from the sources in schedule/reformulate/.
 std::span<const ReformulationDef* const> reformulation_defs();
 /// The kind named `name`, or null.
 const ReformulationDef* find_reformulation(std::string_view name);

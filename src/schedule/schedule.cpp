@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/checks.h"
 #include "schedule/step_memory.h"
-#include "schedule/trace_refs.h"
+#include "schedule/trace/trace_refs.h"
 
 namespace fettle {
 namespace {

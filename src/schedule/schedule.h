@@ -11,7 +11,7 @@
 
 #include "arith/analyzer.h"
 #include "schedule/primitive.h"
-#include "schedule/trace.h"
+#include "schedule/trace/trace.h"
 #include "target/target.h"
 
 namespace fettle {

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "base/hash.h"
-#include "cost/learned_correction.h"
-#include "cost/loop_features.h"
-#include "cost/predict.h"
-#include "cost/store_features.h"
+#include "cost/features/loop_features.h"
+#include "cost/features/store_features.h"
+#include "cost/learned/learned_correction.h"
+#include "cost/predict/predict.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "tune/knob_features.h"

@@ -14,8 +14,8 @@ class AtomTable;
 /// By lower() and extract_features(); null atoms: the analytic model. `atoms` must outlive the function.
 DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
 
-/// As describe_by_lowering; what other programs taught corrects the prediction (cost/learned_correction.h). Not on GPUs, of which
-/// nothing was learned.
+/// As describe_by_lowering; what other programs taught corrects the prediction (cost/learned/learned_correction.h). Not on
+/// GPUs, of which nothing was learned.
 DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
 
 /// As describe_by_lowering, and the features of each store, for make_statement_trees().

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "cost/predict.h"
-#include "cost/store_features.h"
+#include "cost/features/store_features.h"
+#include "cost/predict/predict.h"
 #include "ir/canonical.h"
 #include "lower/lower.h"
 #include "tune/sketch/sketch_space.h"

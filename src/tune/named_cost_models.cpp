@@ -1,8 +1,8 @@
 #include "tune/named_cost_models.h"
 
-#include "cost/loop_features.h"
-#include "cost/predict.h"
-#include "cost/store_features.h"
+#include "cost/features/loop_features.h"
+#include "cost/features/store_features.h"
+#include "cost/predict/predict.h"
 
 namespace fettle {
 namespace {

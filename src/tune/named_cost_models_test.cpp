@@ -11,7 +11,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "cost/loop_features.h"
+#include "cost/features/loop_features.h"
 #include "measure/runner.h"
 #include "schedule/testing.h"
 #include "tune/knob_features.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "measure/outcome.h"
 #include "schedule/reformulation.h"
 #include "tune/bound.h"

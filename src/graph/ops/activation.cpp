@@ -1,7 +1,8 @@
-#include "graph/ops/activation.h"
+// Activations: Relu and its kin, sigmoids, Gelu, Clip, PRelu.
 
 #include <cmath>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -125,6 +126,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily activation_ops{"activation", defs};
+extern constinit const OpFamily activation_ops{"activation", defs};
 
 }  // namespace fettle

@@ -1,10 +1,11 @@
-#include "graph/ops/binary.h"
-
-#include <fmt/format.h>
+// Elementwise functions of several tensors with broadcasting: arithmetic, comparisons, logic, Where.
 
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -224,6 +225,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily binary_ops{"binary", defs};
+extern constinit const OpFamily binary_ops{"binary", defs};
 
 }  // namespace fettle

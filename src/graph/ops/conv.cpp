@@ -1,7 +1,8 @@
-#include "graph/ops/conv.h"
+// Convolution and transposed convolution over any number of spatial dims, grouped, dilated, padded.
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/window.h"
 
@@ -274,6 +275,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily conv_ops{"conv", defs};
+extern constinit const OpFamily conv_ops{"conv", defs};
 
 }  // namespace fettle

@@ -1,9 +1,10 @@
-#include "graph/ops/creation.h"
+// Operators that make tensors from parameters: ConstantOfShape, Range, EyeLike, OneHot.
 
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -126,6 +127,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily creation_ops{"creation", defs};
+extern constinit const OpFamily creation_ops{"creation", defs};
 
 }  // namespace fettle

@@ -1,10 +1,11 @@
-#include "graph/ops/indexing.h"
+// Operators that move elements: Transpose, Concat, Split, Slice, Pad, Expand, Tile, Gather, …
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -438,6 +439,57 @@ Types cumulative_type(const Node& node) {
   return same_type(node);
 }
 // Step by step along the axis, which a scan has in front.
+using Term = std::function<Expr(const Expr& step, const Indices& others)>;
+
+/// [steps, others…]: the sums of the terms up to each step, one after the other.
+te::Tensor sums_in_turn(const Expr& steps, const std::vector<Expr>& others, const Term& term, const std::string& name) {
+  return te::scan(
+      steps, others, [&](const std::vector<Var>& vars) -> te::Body { return term(Expr(0), to_indices(vars)); },
+      [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
+        Indices before = to_indices(vars);
+        before.insert(before.begin(), t - Expr(1));
+        return state[0](before) + term(t, to_indices(vars));
+      },
+      name)[0];
+}
+
+/// The sums of the terms up to each step. Floats: no accumulator takes more than kBlock terms. Each block is summed by
+/// itself, and what the blocks before it come to is added, which is found the same way.
+Term running_sums(int64_t steps, const std::vector<Expr>& others, DType dtype, const Term& term,
+                  const std::string& name) {
+  constexpr int64_t kBlock = 64;
+  if (steps <= kBlock || !dtype.is_float()) {
+    const te::Tensor sums = sums_in_turn(Expr(steps), others, term, name);
+    return [sums](const Expr& step, const Indices& at) {
+      Indices place = at;
+      place.insert(place.begin(), step);
+      return sums(place);
+    };
+  }
+  const int64_t blocks = (steps + kBlock - 1) / kBlock;
+  std::vector<Expr> each = others;
+  each.insert(each.begin(), Expr(blocks));
+  const auto in_block = [&](const Expr& t, const Indices& vars) {
+    const Expr step = vars[0] * Expr(kBlock) + t;
+    const Indices rest(vars.begin() + 1, vars.end());
+    if (steps % kBlock == 0) return term(step, rest);
+    return select(lt(step, Expr(steps)), term(step, rest), constant(0, dtype));
+  };
+  const te::Tensor local = sums_in_turn(Expr(kBlock), each, in_block, name + "_block");
+  const auto place_in = [](const Expr& block, const Expr& t, const Indices& at) {
+    Indices place = at;
+    place.insert(place.begin(), {t, block});
+    return place;
+  };
+  const auto total = [&](const Expr& block, const Indices& at) { return local(place_in(block, Expr(kBlock - 1), at)); };
+  const Term before = running_sums(blocks, others, dtype, total, name + "_before");
+  return [=](const Expr& step, const Indices& at) {
+    const Expr block = floordiv(step, Expr(kBlock));
+    const Expr own = local(place_in(block, floormod(step, Expr(kBlock)), at));
+    return own + select(lt(Expr(0), block), before(max(block - Expr(1), Expr(0)), at), constant(0, dtype));
+  };
+}
+
 Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto given, int_param(node, 1, "axis"));
   FETTLE_TRY(const int64_t axis, positive_axis(node, *given, in[0].rank()));
@@ -448,27 +500,17 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
   std::vector<Expr> others = in[0].shape();
   others.erase(others.begin() + axis);
   const auto place = [&](const Expr& step) { return reverse ? steps - Expr(1) - step : step; };
-  const auto term = [&](const Expr& step, const std::vector<Var>& vars) {
-    Indices at = to_indices(vars);
-    at.insert(at.begin() + axis, place(step));
-    return in[0](at);
+  const auto term = [&](const Expr& step, const Indices& vars) {
+    Indices at = vars;
+    at.insert(at.begin() + axis, place(exclusive ? max(step - Expr(1), Expr(0)) : step));
+    return exclusive ? select(lt(Expr(0), step), in[0](at), nothing) : in[0](at);
   };
-  const te::Tensor sums = te::scan(
-      steps, others,
-      [&](const std::vector<Var>& vars) -> te::Body { return exclusive ? nothing : term(Expr(0), vars); },
-      [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
-        Indices before = to_indices(vars);
-        before.insert(before.begin(), t - Expr(1));
-        return state[0](before) + term(exclusive ? t - Expr(1) : t, vars);
-      },
-      tensor_name(node))[0];
-  if (axis == 0 && !reverse) return one(sums);
+  const Term sums = running_sums(*as_int(steps), others, in[0].dtype(), term, tensor_name(node));
   return one(map_output(node, [&](const Indices& i) {
     Indices at = i;
     const Expr step = at[static_cast<size_t>(axis)];
     at.erase(at.begin() + axis);
-    at.insert(at.begin(), place(step));
-    return sums(at);
+    return sums(place(step), at);
   }));
 }
 
@@ -500,6 +542,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily indexing_ops{"indexing", defs};
+extern constinit const OpFamily indexing_ops{"indexing", defs};
 
 }  // namespace fettle

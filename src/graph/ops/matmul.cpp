@@ -1,7 +1,8 @@
-#include "graph/ops/matmul.h"
+// MatMul with batches and broadcasting, Gemm.
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -102,6 +103,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily matmul_ops{"matmul", defs};
+extern constinit const OpFamily matmul_ops{"matmul", defs};
 
 }  // namespace fettle

@@ -1,9 +1,10 @@
-#include "graph/ops/normalization.h"
+// Batch, layer, group, instance and root-mean-square normalisation.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -248,6 +249,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily normalization_ops{"normalization", defs};
+extern constinit const OpFamily normalization_ops{"normalization", defs};
 
 }  // namespace fettle

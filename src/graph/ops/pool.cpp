@@ -1,7 +1,8 @@
-#include "graph/ops/pool.h"
+// Pooling: maximum and average, over windows and over all of the spatial dims.
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/window.h"
 
@@ -122,6 +123,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily pool_ops{"pool", defs};
+extern constinit const OpFamily pool_ops{"pool", defs};
 
 }  // namespace fettle

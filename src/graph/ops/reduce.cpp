@@ -1,8 +1,9 @@
-#include "graph/ops/reduce.h"
+// Reductions over axes: sums, means, norms, extremes and their places.
 
 #include <algorithm>
 #include <numeric>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -214,6 +215,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily reduce_ops{"reduce", defs};
+extern constinit const OpFamily reduce_ops{"reduce", defs};
 
 }  // namespace fettle

@@ -1,4 +1,4 @@
-#include "graph/ops/resize.h"
+// Resize: nearest and linear.
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -231,6 +232,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily resize_ops{"resize", defs};
+extern constinit const OpFamily resize_ops{"resize", defs};
 
 }  // namespace fettle

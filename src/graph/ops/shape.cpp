@@ -1,9 +1,10 @@
-#include "graph/ops/shape.h"
+// Operators that rename elements or tell shapes: Reshape, Flatten, Squeeze, Unsqueeze, Shape, Size, Identity.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -177,6 +178,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily shape_ops{"shape", defs};
+extern constinit const OpFamily shape_ops{"shape", defs};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "graph/ops/softmax.h"
+// Softmax and its logarithm.
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -87,6 +88,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily softmax_ops{"softmax", defs};
+extern constinit const OpFamily softmax_ops{"softmax", defs};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "graph/ops/unary.h"
+// Elementwise functions of one tensor: arithmetic, roots, exponentials, rounding, logic, casts.
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -136,6 +137,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-constinit const OpFamily unary_ops{"unary", defs};
+extern constinit const OpFamily unary_ops{"unary", defs};
 
 }  // namespace fettle

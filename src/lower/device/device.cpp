@@ -239,7 +239,7 @@ class DeviceLowering {
     func = annihilate_guards(func);
     func = on_body(func, [&](const Stmt& s) { return tighten_loops(s, ints); });
     if (!func->body) func = with(func, [](FuncNode& f) { f.body = evaluate(int_imm(0)); });
-    func = flatten_accesses(func);
+    func = cascade_sums(flatten_accesses(func), kScopeLocal);
     func = on_body(func, [&](const Stmt& s) { return substitute_tensor_intrinsics(s, target_); });
     FETTLE_TRY_VOID(check_warp_tiles(func->body));
     FETTLE_TRY(func, place_fragments(func));

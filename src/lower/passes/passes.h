@@ -81,6 +81,16 @@ Func flatten_accesses(const Func& func);
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
 Func peel_tails(const Func& func);
 
+/// Sums of many terms that are no products (means, norms, softmax, pooling) are taken in blocks, and the sums of blocks
+/// again: an accumulator takes at most kLongestSum terms, or some kMostBlocks sums of blocks. One accumulator over n
+/// terms errs by some sqrt(n) roundings of the whole sum (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
+///   for k in 25600: R[0] = R[0] + A[k]
+///   →  for k_block in 400: T[0] = 0; for k in 64: T[0] = T[0] + A[k_block*64 + k]; R[0] = R[0] + T[0]
+/// Products of two operands that vary keep the blocks that their schedule gives them. `func` is flat. Parts of sums lie in
+/// the scope of the sum, or in `scope`.
+Func cascade_sums(const Func& func, const std::string& scope = {});
+inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
+
 /// Guards inside a register kernel that depend on outer loops and on unrolled loops are decided outside of it:
 ///   kernel(guards of (i0, i1))   →   if i0 < 14: kernel(all true) else: kernel(i0 = 14)
 /// so that every copy has constant guards. What cannot be decided in a few copies stays a guard. So do tails of vectors

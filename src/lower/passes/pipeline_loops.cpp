@@ -5,9 +5,9 @@
 #include "analysis/dependence.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
-#include "schedule/pipelining.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
+#include "schedule/edit/pipelining.h"
 #include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/software_pipeline.h"
 

@@ -6,10 +6,10 @@
 
 #include "base/checks.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/repetition.h"
+#include "schedule/edit/inlining.h"
 #include "schedule/primitives/rolling_buffer.h"
-#include "schedule/repetition.h"
 
 namespace fettle {
 namespace {

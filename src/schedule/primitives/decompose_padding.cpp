@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
 
 namespace fettle {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "analysis/dependence.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

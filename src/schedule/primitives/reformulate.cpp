@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/reformulation.h"
 
 namespace fettle {

@@ -8,12 +8,12 @@
 #include "base/checks.h"
 #include "ir/path.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
-#include "schedule/inlining.h"
-#include "schedule/placement.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/repetition.h"
+#include "schedule/edit/inlining.h"
+#include "schedule/edit/placement.h"
 #include "schedule/primitives/rolling_buffer.h"
-#include "schedule/repetition.h"
 
 namespace fettle {
 namespace {

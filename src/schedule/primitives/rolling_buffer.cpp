@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
-#include "schedule/inlining.h"
-#include "schedule/nest.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/edit/inlining.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "analysis/sites.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

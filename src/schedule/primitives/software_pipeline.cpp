@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "schedule/edit.h"
-#include "schedule/nest.h"
-#include "schedule/pipelining.h"
+#include "schedule/edit/edit.h"
+#include "schedule/edit/nest.h"
+#include "schedule/edit/pipelining.h"
 
 namespace fettle {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/checks.h"
 #include "ir/visit.h"
-#include "schedule/edit_in_place.h"
-#include "schedule/nest.h"
+#include "schedule/edit/edit_in_place.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

@@ -7,9 +7,9 @@
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
-#include "schedule/leaf.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/leaf.h"
 
 namespace fettle {
 namespace {

@@ -1,5 +1,3 @@
-#include "schedule/reformulate/shared_reciprocal.h"
-
 #include "schedule/primitives/reformulate.h"
 #include "schedule/test_programs.h"
 #include "schedule/testing.h"

@@ -1,5 +1,3 @@
-#include "schedule/reformulate/winograd.h"
-
 #include <cmath>
 
 #include "base/random.h"

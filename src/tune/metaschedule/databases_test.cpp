@@ -5,7 +5,7 @@
 #include "cost/cost_model.h"
 #include "database/test_util.h"
 #include "ir/text.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/unroll.h"

@@ -3,8 +3,8 @@
 
 #include "codegen/device/testing.h"
 #include "lower/lower.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"

@@ -5,7 +5,7 @@
 
 #include "analysis/verify.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/sample_categorical.h"
 
 namespace fettle {

@@ -5,7 +5,7 @@
 #include "ir/compare.h"
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/metaschedule/anchor_trace.h"
 #include "tune/metaschedule/forwarding_database.h"
 

@@ -8,7 +8,7 @@
 #include "analysis/verify.h"
 #include "arith/analyzer.h"
 #include "base/random.h"
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
 #include "ir/canonical.h"
 #include "ir/compare.h"
 #include "ir/text.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/sketch/filtered_convolution.h"
 #include "tune/sketch/row_lanes.h"
 #include "tune/space/structure.h"

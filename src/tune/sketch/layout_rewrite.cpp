@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"

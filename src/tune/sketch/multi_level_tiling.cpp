@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_loops.h"

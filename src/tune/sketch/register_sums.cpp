@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"

@@ -4,7 +4,7 @@
 
 #include "analysis/verify.h"
 #include "lower/lower.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reorder.h"

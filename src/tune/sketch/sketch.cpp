@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

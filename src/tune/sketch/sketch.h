@@ -60,7 +60,7 @@ struct DerivationRule {
   Result<std::vector<SketchState>> (*apply)(const SketchState& state);
 };
 
-/// Every built-in rule, from the listing of tune/sketch/rules/.
+/// Every built-in rule, from the sources in tune/sketch/rules/.
 std::span<const DerivationRule* const> derivation_rules();
 
 /// A sketch: the steps that lead to it, sizes still open, and how it was derived.

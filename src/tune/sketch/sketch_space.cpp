@@ -10,7 +10,7 @@
 #include "analysis/verify.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/fuse.h"

@@ -6,8 +6,8 @@
 
 #include "codegen/device/testing.h"
 #include "lower/lower.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/testing.h"
 #include "tune/sketch/test_programs.h"

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/sketch/sketch.h"
 
 namespace fettle {

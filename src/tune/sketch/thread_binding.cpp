@@ -5,7 +5,7 @@
 #include "analysis/verify.h"
 #include "ir/visit.h"
 #include "lower/device/device.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fuse.h"

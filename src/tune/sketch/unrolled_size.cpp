@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "tune/sketch/filtered_convolution.h"
 
 namespace fettle {

@@ -1,8 +1,8 @@
 #include "tune/space/rule.h"
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/parallel.h"

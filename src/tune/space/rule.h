@@ -1,6 +1,5 @@
 #pragma once
-// Sketch rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's
-// name.
+// Rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
 
 #include <limits>
 #include <memory>
@@ -56,7 +55,7 @@ struct RuleContext {
 Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
                        size_t preferred = 0, std::vector<double> weights = {});
 
-struct SketchRule {
+struct Rule {
   std::string_view name;
   /// Rules are tried in ascending order on each block; the first that applies and succeeds has it.
   int order;
@@ -64,8 +63,8 @@ struct SketchRule {
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// Every rule, from the listing of tune/space/rules/.
-std::span<const SketchRule* const> sketch_rules();
+/// Every rule, that a source in tune/space/rules/ defines.
+std::span<const Rule* const> space_rules();
 
 // --- what rules share -------------------------------------------------------------------------------------------
 

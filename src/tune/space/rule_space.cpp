@@ -2,10 +2,10 @@
 #include <limits>
 
 #include "analysis/verify.h"
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/reformulation.h"
 #include "tune/space/algorithm.h"
@@ -18,8 +18,8 @@
 namespace fettle {
 namespace {
 
-std::vector<const SketchRule*> ordered_rules() {
-  std::vector<const SketchRule*> rules(sketch_rules().begin(), sketch_rules().end());
+std::vector<const Rule*> ordered_rules() {
+  std::vector<const Rule*> rules(space_rules().begin(), space_rules().end());
   std::stable_sort(rules.begin(), rules.end(), [](const auto* a, const auto* b) { return a->order < b->order; });
   return rules;
 }
@@ -42,7 +42,7 @@ const BlockNode* next_block(const RuleContext& ctx) {
 
 // One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one
 // that the rule constructs.
-bool attempt(RuleContext& ctx, const SketchRule& rule, const std::string& block) {
+bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
   for (const bool constructed : {ctx.constructed, true}) {
     RuleContext trial = ctx;
     trial.constructed = constructed;
@@ -58,14 +58,14 @@ bool attempt(RuleContext& ctx, const SketchRule& rule, const std::string& block)
 }
 
 Result<> run_rules(RuleContext& ctx) {
-  static const std::vector<const SketchRule*> rules = ordered_rules();
+  static const std::vector<const Rule*> rules = ordered_rules();
   FETTLE_TRY_VOID(choose_algorithm(ctx));
   FETTLE_TRY_VOID(lane_reductions(ctx));
   FETTLE_TRY_VOID(auto_inline(ctx));
   FETTLE_TRY_VOID(filter_in_tiles(ctx));
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
-    const bool taken = std::any_of(rules.begin(), rules.end(), [&](const SketchRule* rule) {
+    const bool taken = std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) {
       const BlockNode* now = find_block(ctx.schedule.func()->body, name);
       return rule->applies(ctx, *now) && attempt(ctx, *rule, name);
     });

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "analysis/verify.h"
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "schedule/primitives/sample_categorical.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/get_block.h"

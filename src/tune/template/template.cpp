@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_categorical.h"

@@ -19,7 +19,7 @@ struct TemplateDef {
   Result<> (*body)(TemplateContext& t);
 };
 
-/// Every built-in template, from the listing of tune/template/templates/.
+/// Every built-in template, from the sources in tune/template/templates/.
 std::span<const TemplateDef* const> template_defs();
 /// The one named `name`, or null.
 const TemplateDef* find_template(std::string_view name);

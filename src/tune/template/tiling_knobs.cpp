@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/metaschedule/postprocessor.h"
 #include "tune/space/structure.h"
 

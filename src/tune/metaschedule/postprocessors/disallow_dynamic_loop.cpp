@@ -1,5 +1,5 @@
 #include "ir/visit.h"
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "tune/metaschedule/postprocessor.h"
 
 namespace fettle {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/blockize.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"

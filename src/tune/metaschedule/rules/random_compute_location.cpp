@@ -1,5 +1,5 @@
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"

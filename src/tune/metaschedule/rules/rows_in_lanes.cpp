@@ -1,5 +1,5 @@
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/metaschedule/schedule_rule.h"
 #include "tune/sketch/row_lanes.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "tune/metaschedule/schedule_rule.h"
 
 namespace fettle {

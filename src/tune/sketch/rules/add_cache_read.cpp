@@ -1,15 +1,18 @@
-#include "tune/sketch/rules/add_cache_read.h"
+// Rule 7, where tiles are bound to threads: what a tiled node alone reads is copied to memory that the threads of a
+// block share, below the first level of the reduction. The node stays the working one.
+//   (S, i) → (AddCacheRead(S, i), i)
 
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/sketch.h"
 
 namespace fettle {
 namespace {
@@ -66,6 +69,6 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule add_cache_read_rule{"add_cache_read", 7, applies, apply};
+extern constinit const DerivationRule add_cache_read_rule{"add_cache_read", 7, applies, apply};
 
 }  // namespace fettle

@@ -1,12 +1,15 @@
-#include "tune/sketch/rules/add_cache_stage.h"
+// Rule 5: a node with data reuse and without a fusible consumer gets one: it writes to a cache, which a node of its
+// own copies back. The node stays the working one.
+//   (S, i) → (AddCacheWrite(S, i), i)
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/get_block.h"
 #include "tune/sketch/conditions.h"
 #include "tune/sketch/filtered_convolution.h"
+#include "tune/sketch/sketch.h"
 
 namespace fettle {
 namespace {
@@ -31,6 +34,6 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule add_cache_stage_rule{"add_cache_stage", 5, applies, apply};
+extern constinit const DerivationRule add_cache_stage_rule{"add_cache_stage", 5, applies, apply};
 
 }  // namespace fettle

@@ -1,9 +1,12 @@
-#include "tune/sketch/rules/add_rfactor.h"
+// Rule 6: where the reduction holds more parallelism than the output, a part of it becomes a dimension. Its loops are
+// made one, cut in two, and factored along the inner part (the first next state) or the outer one.
+//   (S, i) → (AddRfactor(S, i), i - 1)
 
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/rfactor.h"
 #include "tune/sketch/conditions.h"
 #include "tune/sketch/loop_annotation.h"
+#include "tune/sketch/sketch.h"
 
 namespace fettle {
 namespace {
@@ -32,6 +35,6 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule add_rfactor_rule{"add_rfactor", 6, applies, apply};
+extern constinit const DerivationRule add_rfactor_rule{"add_rfactor", 6, applies, apply};
 
 }  // namespace fettle

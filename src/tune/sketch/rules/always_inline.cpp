@@ -1,8 +1,10 @@
-#include "tune/sketch/rules/always_inline.h"
+// Rule 2: a strictly inlinable node that is no output is computed where it is read.
+//   (S, i) → (Inline(S, i), i - 1)
 
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/sketch.h"
 
 namespace fettle {
 namespace {
@@ -23,6 +25,6 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule always_inline_rule{"always_inline", 2, applies, apply};
+extern constinit const DerivationRule always_inline_rule{"always_inline", 2, applies, apply};
 
 }  // namespace fettle

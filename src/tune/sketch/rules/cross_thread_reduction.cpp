@@ -1,7 +1,10 @@
-#include "tune/sketch/rules/cross_thread_reduction.h"
+// Rule 8, where tiles are bound to threads: the terms of a node with more parallelism in its reduction are shared
+// among the threads of a block.
+//   (S, i) → (CrossThreadReduction(S, i), i - 1)
 
 #include "schedule/primitives/get_block.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/sketch.h"
 #include "tune/sketch/thread_binding.h"
 
 namespace fettle {
@@ -31,6 +34,6 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule cross_thread_reduction_rule{"cross_thread_reduction", 8, applies, apply};
+extern constinit const DerivationRule cross_thread_reduction_rule{"cross_thread_reduction", 8, applies, apply};
 
 }  // namespace fettle

@@ -1,7 +1,9 @@
-#include "tune/sketch/rules/multi_level_tiling.h"
+// Rule 3: a node with data reuse is tiled on several levels (DeriveOptions::tiling).
+//   (S, i) → (MultiLevelTiling(S, i), i - 1)
 
 #include "schedule/primitives/get_block.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/sketch.h"
 
 namespace fettle {
 namespace {
@@ -23,6 +25,6 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule multi_level_tiling_rule{"multi_level_tiling", 3, applies, apply};
+extern constinit const DerivationRule multi_level_tiling_rule{"multi_level_tiling", 3, applies, apply};
 
 }  // namespace fettle

@@ -1,8 +1,11 @@
-#include "tune/sketch/rules/multi_level_tiling_with_fusion.h"
+// Rule 4: a node with data reuse and a fusible consumer is tiled, and the consumer joins each tile. One next state for
+// each level of spatial tiles outside of the reduction ("SSRSRS": two).
+//   (S, i) → (FuseConsumer(MultiLevelTiling(S, i), i), i - 1)
 
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/sketch.h"
 
 namespace fettle {
 namespace {
@@ -35,6 +38,7 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule multi_level_tiling_with_fusion_rule{"multi_level_tiling_with_fusion", 4, applies, apply};
+extern constinit const DerivationRule multi_level_tiling_with_fusion_rule{"multi_level_tiling_with_fusion", 4, applies,
+                                                                          apply};
 
 }  // namespace fettle

@@ -1,6 +1,8 @@
-#include "tune/sketch/rules/skip.h"
+// Rule 1: leaves the node as it is, where it is not strictly inlinable, or an output that cannot go.
+//   (S, i) → (S, i - 1)
 
 #include "tune/sketch/conditions.h"
+#include "tune/sketch/sketch.h"
 
 namespace fettle {
 namespace {
@@ -12,7 +14,7 @@ bool can_be_inlined(const SketchState& state) {
 
 }  // namespace
 
-constinit const DerivationRule skip_rule{
+extern constinit const DerivationRule skip_rule{
     "skip", 1, [](const SketchState& state) { return !can_be_inlined(state) && !state.has_cache_stage(); },
     [](const SketchState& state) -> Result<std::vector<SketchState>> {
       SketchState next = state;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/cache_read.h"
@@ -670,6 +670,6 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   return tiling.nest(padded, back);
 }
 
-constinit const SketchRule register_tiling_def = {"register_tiling", 10, applies, apply};
+extern constinit const Rule register_tiling_def = {"register_tiling", 10, applies, apply};
 
 }  // namespace fettle

@@ -1,10 +1,14 @@
-#include "tune/template/templates/attention.h"
+// Two products of matrices, and between them what works row by row: scores, their softmax, and what they weigh.
+//   S = Q @ K^T;   M, E, T, P: the softmax of S's rows;   Y = P @ V
+// Each product in register tiles with knobs of its own ("vectors_S", "tile_i_S", …), the rows between fused as in
+// softmax.
 
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/template/rows_with_knobs.h"
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -59,7 +63,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-constinit const TemplateDef attention_template{"attention", "two products of matrices with a softmax between them", 20,
-                                               matches, body};
+extern constinit const TemplateDef attention_template{
+    "attention", "two products of matrices with a softmax between them", 20, matches, body};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "tune/template/templates/batched_matmul.h"
+// C[b, i, j] += A[b, i, k] * B[b, k, j].
 
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -16,7 +17,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-constinit const TemplateDef batched_matmul_template{"batched_matmul", "products of matrices, one for each of a batch",
-                                                    10, matches, body};
+extern constinit const TemplateDef batched_matmul_template{
+    "batched_matmul", "products of matrices, one for each of a batch", 10, matches, body};
 
 }  // namespace fettle

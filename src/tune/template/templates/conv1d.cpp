@@ -1,5 +1,6 @@
-#include "tune/template/templates/conv1d.h"
+// A convolution with 1 window dimension, any layout, stride, dilation and padding.
 
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -12,7 +13,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-constinit const TemplateDef conv1d_template{"conv1d", "a convolution over 1 dimension, directly, in register tiles", 10,
-                                            matches, body};
+extern constinit const TemplateDef conv1d_template{
+    "conv1d", "a convolution over 1 dimension, directly, in register tiles", 10, matches, body};
 
 }  // namespace fettle

@@ -1,10 +1,11 @@
-#include "tune/template/templates/conv2d_im2col.h"
+// A convolution as a matrix product: its windows become rows of a matrix (reformulate im2col).
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reformulate.h"
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -53,7 +54,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-constinit const TemplateDef conv2d_im2col_template{"conv2d_im2col", "a convolution as a product of matrices", 5,
-                                                   matches, body};
+extern constinit const TemplateDef conv2d_im2col_template{"conv2d_im2col", "a convolution as a product of matrices", 5,
+                                                          matches, body};
 
 }  // namespace fettle

@@ -1,15 +1,17 @@
-#include "tune/template/templates/conv2d_winograd.h"
+// A convolution of stride 1 by Winograd's minimal filtering (reformulate winograd), in tiles of 4 x 4 outputs, or of 2
+// x 2 where there are fewer than 8 rows or columns.
 
 #include <algorithm>
 #include <set>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reformulate.h"
 #include "tune/space/algorithm.h"
 #include "tune/space/auto_inline.h"
 #include "tune/space/minimal_filtering.h"
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -146,7 +148,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-constinit const TemplateDef conv2d_winograd_template{"conv2d_winograd", "a 3x3 convolution by minimal filtering", 4,
-                                                     matches, body};
+extern constinit const TemplateDef conv2d_winograd_template{"conv2d_winograd", "a 3x3 convolution by minimal filtering",
+                                                            4, matches, body};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "tune/template/templates/conv3d.h"
+// A convolution with 3 window dimensions, any layout, stride, dilation and padding.
 
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -12,7 +13,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-constinit const TemplateDef conv3d_template{"conv3d", "a convolution over 3 dimensions, directly, in register tiles",
-                                            10, matches, body};
+extern constinit const TemplateDef conv3d_template{
+    "conv3d", "a convolution over 3 dimensions, directly, in register tiles", 10, matches, body};
 
 }  // namespace fettle

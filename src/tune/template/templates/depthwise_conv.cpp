@@ -1,5 +1,7 @@
-#include "tune/template/templates/depthwise_conv.h"
+// O[c, h, w] += I[c, h + r, w + q] * W[c, r, q]: windows alone are summed over, and both factors depend on the
+// channel.
 
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -16,7 +18,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t, {.pack = false}
 
 }  // namespace
 
-constinit const TemplateDef depthwise_conv_template{"depthwise_conv", "a convolution of each channel by itself", 10,
-                                                    matches, body};
+extern constinit const TemplateDef depthwise_conv_template{"depthwise_conv", "a convolution of each channel by itself",
+                                                           10, matches, body};
 
 }  // namespace fettle

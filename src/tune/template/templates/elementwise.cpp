@@ -1,10 +1,11 @@
-#include "tune/template/templates/elementwise.h"
+// What reduces nothing: one pass over the elements, in vectors.
 
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/space/structure.h"
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 
 namespace fettle {
@@ -26,7 +27,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-constinit const TemplateDef elementwise_template{"elementwise", "what is computed element by element", 10, matches,
-                                                 body};
+extern constinit const TemplateDef elementwise_template{"elementwise", "what is computed element by element", 10,
+                                                        matches, body};
 
 }  // namespace fettle

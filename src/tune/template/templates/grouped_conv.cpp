@@ -1,9 +1,11 @@
-#include "tune/template/templates/grouped_conv.h"
+// A convolution in groups of channels: O[o, h, w] += I[o // 4 * 8 + c, h + r, w + q] * W[o, c, r, q], or with a loop
+// over groups.
 
 #include "ir/visit.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/split.h"
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -46,7 +48,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-constinit const TemplateDef grouped_conv_template{"grouped_conv", "a convolution in groups of channels", 10, matches,
-                                                  body};
+extern constinit const TemplateDef grouped_conv_template{"grouped_conv", "a convolution in groups of channels", 10,
+                                                         matches, body};
 
 }  // namespace fettle

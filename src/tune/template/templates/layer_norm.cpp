@@ -1,6 +1,7 @@
-#include "tune/template/templates/layer_norm.h"
+// Rows less their mean, over their deviation.
 
 #include "tune/template/rows_with_knobs.h"
+#include "tune/template/template_def.h"
 
 namespace fettle {
 namespace {
@@ -13,6 +14,7 @@ bool matches(const Func& workload) {
 
 }  // namespace
 
-constinit const TemplateDef layer_norm_template{"layer_norm", "the layer norm of rows", 10, matches, rows_with_knobs};
+extern constinit const TemplateDef layer_norm_template{"layer_norm", "the layer norm of rows", 10, matches,
+                                                       rows_with_knobs};
 
 }  // namespace fettle

@@ -1,8 +1,12 @@
-#include "tune/template/templates/master.h"
+// Any program of plain nests: the knobs are what its tensor expressions have. (Chen et al.: TVM, OSDI 2018,
+// section 5.1.)
+//   for each block: a cut of each loop, an order of the parts, lanes or unrolling of the innermost, threads of the
+//   outermost
+// What is computed element by element joins its readers.
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
@@ -11,6 +15,7 @@
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/space/structure.h"
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 
 namespace fettle {
@@ -93,6 +98,6 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-constinit const TemplateDef master_template{"master", "any program: knobs from its loops", 0, matches, body};
+extern constinit const TemplateDef master_template{"master", "any program: knobs from its loops", 0, matches, body};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "tune/template/templates/matmul.h"
+// C[i, j] += A[i, k] * B[k, j], in any layout, also of several rows of indices (a 1x1 convolution).
 
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -16,6 +17,7 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t); }
 
 }  // namespace
 
-constinit const TemplateDef matmul_template{"matmul", "a product of matrices, in register tiles", 10, matches, body};
+extern constinit const TemplateDef matmul_template{"matmul", "a product of matrices, in register tiles", 10, matches,
+                                                   body};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "tune/template/templates/pooling.h"
+// P[c, h, w] = max or sum over r, q of I[c, 2h + r, 2w + q].
 
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -15,6 +16,6 @@ Result<> body(TemplateContext& t) { return tile_the_reduction(t, {.pack = false}
 
 }  // namespace
 
-constinit const TemplateDef pooling_template{"pooling", "the maximum or the sum of windows", 10, matches, body};
+extern constinit const TemplateDef pooling_template{"pooling", "the maximum or the sum of windows", 10, matches, body};
 
 }  // namespace fettle

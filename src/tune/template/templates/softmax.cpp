@@ -1,6 +1,7 @@
-#include "tune/template/templates/softmax.h"
+// Exponentials over their sum, row by row.
 
 #include "tune/template/rows_with_knobs.h"
+#include "tune/template/template_def.h"
 #include "tune/template/workload_kind.h"
 
 namespace fettle {
@@ -14,6 +15,6 @@ bool matches(const Func& workload) {
 
 }  // namespace
 
-constinit const TemplateDef softmax_template{"softmax", "the softmax of rows", 10, matches, rows_with_knobs};
+extern constinit const TemplateDef softmax_template{"softmax", "the softmax of rows", 10, matches, rows_with_knobs};
 
 }  // namespace fettle

@@ -1,8 +1,9 @@
-#include "tune/template/templates/transposed_conv.h"
+// A transposed convolution whose windows lie side by side: O[h, w, c] += I[h // 2, w // 2, i] * W[i, c, h % 2, w % 2].
 
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/split.h"
+#include "tune/template/template_def.h"
 #include "tune/template/tiling_knobs.h"
 #include "tune/template/workload_kind.h"
 
@@ -30,7 +31,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-constinit const TemplateDef transposed_conv_template{
+extern constinit const TemplateDef transposed_conv_template{
     "transposed_conv", "a transposed convolution whose windows lie side by side", 20, matches, body};
 
 }  // namespace fettle
