@@ -1,4 +1,6 @@
 // Expressions: arithmetic, comparisons, selections, casts. What they mean is the interpreter's (ir/interpret.h).
+#include <llvm/Analysis/ValueTracking.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -212,6 +214,10 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
     if (Value* contracted = emit_contracted(node)) return contracted;
     Value* a = emit(node.a);
     Value* b = emit(node.b);
+    // What is asked whether it is NaN is not what the loop waits for.
+    const auto* load = node.a.as<LoadNode>();
+    const bool is_extreme = node.op == BinaryOp::kMin || node.op == BinaryOp::kMax;
+    if (is_extreme && load && registers_.has(load->buffer.get())) std::swap(a, b);
     const bool compares = node.op != BinaryOp::kAdd && node.op != BinaryOp::kSub && node.op != BinaryOp::kMul &&
                           node.op != BinaryOp::kDiv;
     if (compares && type.element() == kF16 && type.is_vector()) return emit_half_comparison(node.op, a, b, type);
@@ -229,12 +235,23 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
   return emit_int_binary(node.op, type, a, b);
 }
 
-/// NaN where either operand is. x86 has `maxps a, b`, which is b where either is NaN: a constant as the first operand costs
-/// nothing more; else LLVM compares the first operand with itself and selects.
-Value* FunctionEmitter::emit_extreme(Intrinsic::ID id, Value* a, Value* b) {
-  auto* call = CallInst::Create(Intrinsic::getDeclaration(&state_.module, id, {a->getType()}), {a, b});
-  call->setHasNoSignedZeros(true);
-  return vb_.pure(call);
+/// NaN where either operand is. x86 has `maxps a, b`, which is b where either is NaN: what is known not to be NaN goes
+/// first, and costs nothing; else `a` is kept where it is NaN, which is a comparison, and a mask of the maximum.
+Value* FunctionEmitter::emit_extreme(BinaryOp op, Value* a, Value* b) {
+  const bool least = op == BinaryOp::kMin;
+  if (state_.target.arch != "x86_64") {
+    const auto id = least ? Intrinsic::minimum : Intrinsic::maximum;
+    auto* call = CallInst::Create(Intrinsic::getDeclaration(&state_.module, id, {a->getType()}), {a, b});
+    call->setHasNoSignedZeros(true);
+    return vb_.pure(call);
+  }
+  // Of constants alone: the phis of loops that are being emitted look like what they begin with.
+  const auto is_number = [&](Value* x) {
+    return isa<Constant>(x) && isKnownNeverNaN(x, 0, SimplifyQuery(state_.module.getDataLayout()));
+  };
+  if (is_number(b)) std::swap(a, b);
+  Value* extreme = vb_.select(vb_.compare(least ? CmpInst::FCMP_OLT : CmpInst::FCMP_OGT, a, b), a, b);
+  return is_number(a) ? extreme : vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), extreme, a);
 }
 
 /// Operands are widened; the result is narrowed.
@@ -249,9 +266,8 @@ Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType
     case BinaryOp::kDiv:
       return narrow(vb_.binary(Instruction::FDiv, a, b), type);
     case BinaryOp::kMin:
-      return narrow(emit_extreme(Intrinsic::minimum, a, b), type);
     case BinaryOp::kMax:
-      return narrow(emit_extreme(Intrinsic::maximum, a, b), type);
+      return narrow(emit_extreme(op, a, b), type);
     case BinaryOp::kEq:
       return vb_.compare(CmpInst::FCMP_OEQ, a, b);
     case BinaryOp::kNe:

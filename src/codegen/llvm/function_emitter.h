@@ -150,7 +150,7 @@ class FunctionEmitter {
   llvm::Value* emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false);
   llvm::Value* emit_cast(const CastNode& node);
   llvm::Value* saturated(llvm::Value* a, DType to);
-  llvm::Value* emit_extreme(llvm::Intrinsic::ID id, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_extreme(BinaryOp op, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_half_comparison(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type);
   llvm::Value* widen(llvm::Value* value, DType type);   // bf16 → f32; others as they are
   llvm::Value* narrow(llvm::Value* value, DType type);  // f32 → bf16

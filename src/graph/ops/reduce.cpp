@@ -184,9 +184,9 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], {axis}, keep, to_indices(i));
         const Expr x = in[0](g.indices);
-        Expr is_extreme = eq(x, extreme(i));
-        if (x.dtype().is_float()) is_extreme = logical_or(is_extreme, call("isnan", {x}, kBool));
-        const Expr here = select(is_extreme, cast(type, g.axes[0].var), nowhere);
+        Expr is_less = ne(x, extreme(i));
+        if (x.dtype().is_float()) is_less = logical_and(is_less, logical_not(call("isnan", {x}, kBool)));
+        const Expr here = select(is_less, nowhere, cast(type, g.axes[0].var));
         return last ? te::max(here, g.axes) : te::min(here, g.axes);
       },
       tensor_name(node));
