@@ -194,11 +194,13 @@ Result<Report> inspect(const Options& options) {
     return report;
   }
   if (options.tasks) return list_tasks(model);
-  report.text = fmt::format("{}: {}\n{}", options.model, histogram(graph), model.plan_text());
+  report.text = fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n", options.model,
+                            histogram(graph), model.plan_text(), model.weight_bytes(), model.constant_bytes());
   report.json = {{"operators", histogram(graph)},
                  {"nodes", graph.nodes().size()},
                  {"tasks", model.tasks().size()},
                  {"arena_bytes", model.arena_bytes()},
+                 {"weight_bytes", model.weight_bytes()},
                  {"constant_bytes", model.constant_bytes()}};
   return report;
 }

@@ -44,7 +44,7 @@ struct TaskCall {
 struct TaskInfo {
   std::string name;  // of the program: "Conv_Add_HardSwish"
   std::string hash;
-  std::string workload;  // its text
+  std::string workload;  // the text of what was compiled
   std::string trace;     // what was compiled
   int count = 0;
   bool tuned = false;
@@ -67,7 +67,8 @@ class CompiledModel {
   const std::vector<TaskInfo>& tasks() const;
   const std::string& plan_text() const;
   int64_t arena_bytes() const;
-  int64_t constant_bytes() const;
+  int64_t constant_bytes() const;  // that are stored
+  int64_t weight_bytes() const;    // of the model, that they are made of
 
   struct State;
   explicit CompiledModel(std::shared_ptr<State> state) : state_(std::move(state)) {}

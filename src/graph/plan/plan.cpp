@@ -391,6 +391,11 @@ std::vector<size_t> overwritable(const Func& func) {
 
 }  // namespace
 
+std::string label_of(const PlannedCall& call) {
+  constexpr size_t kNamed = 6;
+  return call.provenance.empty() ? call.name : call.name + ", from " + to_text(call.provenance, kNamed);
+}
+
 std::string_view to_string(ImageLayout layout) {
   return layout == ImageLayout::kChannelsLast ? "channels last" : "channels first";
 }

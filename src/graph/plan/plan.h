@@ -48,6 +48,9 @@ struct PlannedCall {
   const Node* anchor = nullptr;   // of the group that it computes; null for a copy
 };
 
+/// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
+std::string label_of(const PlannedCall& call);
+
 /// How images lie in memory, for the whole graph.
 enum class ImageLayout : uint8_t {
   kChannelsLast,   // [n, c, h, w] as n, h, w, c
