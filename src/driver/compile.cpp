@@ -9,10 +9,7 @@
 #include "codegen/artefact/artefact.h"
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
-#include "driver/constants.h"
-#include "driver/kernel_costs.h"
 #include "graph/plan/host_program.h"
-#include "ir/text.h"
 #include "rt/model.h"
 #include "runtime/dtype.h"
 
@@ -65,63 +62,6 @@ HostAddress address_in(const Plan& plan, const PlannedCall& call, int source, in
   return unread;
 }
 
-/// A workload's schedule and code.
-struct CompiledWorkloads {
-  std::vector<ChosenSchedule> schedules;
-  std::vector<CompiledKernel> kernels;
-};
-
-/// Compiles every workload: with its trace where one is known and still good, else with the default.
-Result<CompiledWorkloads> compile_workloads(const Plan& plan, const CompileOptions& options) {
-  const int threads = options.compile_threads > 0 ? options.compile_threads : available_threads();
-  std::vector<KernelRequest> requests;
-  for (const PlannedWorkload& workload : plan.workloads) {
-    KernelRequest request{to_text(workload.func), {}, "k_" + workload.hash.hex(), {}, options.max_error_bound};
-    if (auto trace = options.find_trace ? options.find_trace(workload.func) : std::nullopt)
-      request.trace = std::move(*trace);
-    requests.push_back(std::move(request));
-  }
-  for (const PlannedCall& call : plan.calls) {
-    std::string& label = requests[static_cast<size_t>(call.workload)].label;
-    if (label.empty()) label = label_of(call);
-  }
-  CompiledWorkloads made;
-  made.kernels.resize(requests.size());
-  FETTLE_TRY(made.schedules, choose_schedules(requests, options.target, options.threads, threads));
-  std::vector<bool> settled(requests.size(), false);
-  for (std::vector<size_t> left; !std::ranges::all_of(settled, std::identity());) {
-    FETTLE_TRY_VOID(share_packings(plan, requests, settled, options.target, options.threads, made.schedules));
-    std::vector<KernelJob> jobs;
-    left.clear();
-    for (size_t i = 0; i < requests.size(); ++i)
-      if (!settled[i]) {
-        left.push_back(i);
-        jobs.push_back({&made.schedules[i], requests[i].symbol});
-      }
-    auto compiled = compile_kernels(jobs, options.target, threads);
-    for (size_t k = 0; k < left.size(); ++k) {
-      const size_t i = left[k];
-      settled[i] = compiled[k].has_value();
-      if (settled[i]) {
-        made.kernels[i] = std::move(*compiled[k]);
-        continue;
-      }
-      Diagnostic& error = compiled[k].error();
-      if (!made.schedules[i].tuned) return fail(concerning(requests[i].label, std::move(error)));
-      // Another version wrote what is recorded.
-      requests[i].trace.clear();
-      FETTLE_TRY(auto again, choose_schedules({requests[i]}, options.target, options.threads, 1));
-      again.front().warning = error.to_string();
-      made.schedules[i] = std::move(again.front());
-    }
-  }
-  for (size_t i = 0; i < requests.size(); ++i)
-    if (!made.schedules[i].warning.empty() && options.warn)
-      options.warn(fmt::format("the recorded schedule of {} is of no use any more: {}", requests[i].label,
-                               made.schedules[i].warning));
-  return made;
-}
-
 }  // namespace
 
 std::string one_a_line(const Provenance& provenance) {
@@ -139,53 +79,44 @@ Result<FettleDtype> to_fettle_dtype(DType dtype) {
   return fail(ErrorCode::E605, "tensors of type " + dtype.to_string() + " are not supported as inputs or outputs");
 }
 
-Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& options) {
+Result<CompiledModel> package_model(const BuiltModel& built) {
+  const PlannedModel& planned = built.planned;
+  const Graph& graph = *planned.graph;
+  const Plan& plan = planned.plan;
   auto state = std::make_shared<CompiledModel::State>();
-  state->name = options.name;
-  state->target = options.target;
-  state->threads = options.threads;
+  state->name = planned.options.name;
+  state->target = planned.options.target;
+  state->threads = planned.options.threads;
   std::vector<std::pair<std::string, const Value*>> inputs, outputs;
   for (const Value* value : graph.inputs()) inputs.emplace_back(value->name, value);
   for (const GraphOutput& output : graph.outputs()) outputs.emplace_back(output.name, output.value);
   FETTLE_TRY(state->inputs, describe_tensors(inputs));
   FETTLE_TRY(state->outputs, describe_tensors(outputs));
+  state->constants = built.constants;
+  state->arena_bytes = planned.arena_bytes();
+  state->weight_bytes = planned.constants.weight_bytes;
+  state->tasks = planned.tasks();
+  state->plan_text = to_text(plan);
 
-  PlanOptions planning{.layout = options.layout, .joined = {}};
-  if (options.joined) {
-    planning.joined = *options.joined;
-  } else {
-    KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
-    FETTLE_TRY(planning.joined, choose_joined(graph, options.layout, options.threads, costs));
-  }
-  FETTLE_TRY(Plan plan, make_plan(graph, planning));
-  FETTLE_TRY(const CompiledWorkloads compiled, compile_workloads(plan, options));
-  const auto& [schedules, kernels] = compiled;
-  assign_memory(plan, [&](int workload) { return schedules[static_cast<size_t>(workload)].computes_once; });
-
-  const ConstantPlan constants = plan_constants(plan, schedules);
-  FETTLE_TRY(state->constants, make_constants(plan, constants, schedules, kernels));
-  state->weight_bytes = constants.weight_bytes;
   std::vector<HostCall> calls;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    HostCall made{kernels[static_cast<size_t>(call.workload)].symbol, {}};
-    const std::vector<KernelParam>& params = schedules[static_cast<size_t>(call.workload)].params;
+    HostCall made{built.kernels[static_cast<size_t>(call.workload)].symbol, {}};
+    const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].params;
     for (size_t i = 0; i < params.size(); ++i)
-      made.buffers.push_back(address_in(plan, call, params[i].source, constants.of_call[c][i]));
+      made.buffers.push_back(address_in(plan, call, params[i].source, planned.constants.of_call[c][i]));
     calls.push_back(std::move(made));
     state->kernel_names.push_back(call.name);
     state->kernel_origins.push_back(one_a_line(call.provenance));
   }
-  state->arena_bytes = std::max<int64_t>(plan.arena_bytes, 64);
-
   HostInterface interface;
   interface.arena_bytes = state->arena_bytes;
-  for (const Value* value : graph.inputs()) {
+  for (const auto& [name, value] : inputs) {
     FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
     interface.input_bytes.push_back(bytes);
   }
-  for (const GraphOutput& output : graph.outputs()) {
-    FETTLE_TRY(const int64_t bytes, checked_bytes(output.value->dtype(), output.value->extents()));
+  for (const auto& [name, value] : outputs) {
+    FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
     interface.output_bytes.push_back(bytes);
   }
   for (const ConstantBytes& constant : state->constants) interface.constant_bytes.push_back(constant.size);
@@ -193,30 +124,36 @@ Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& op
   IrModule host;
   host.entry = "host";
   host.funcs["host"] = host_program("host", interface, calls);
-  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, options.target, {.entry_name = state->entry}));
+  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, state->target, {.entry_name = state->entry}));
   state->objects.push_back(std::move(host_object));
   std::unordered_set<std::string> linked;
-  for (const CompiledKernel& kernel : kernels)
+  for (const CompiledKernel& kernel : built.kernels)
     for (const NamedObject& object : kernel.objects)
       if (linked.insert(object.name).second) state->objects.push_back(*object.bytes);
-
-  for (size_t w = 0; w < kernels.size(); ++w) {
-    const PlannedWorkload& workload = plan.workloads[w];
-    state->tasks.push_back({workload.func->name,
-                            workload.hash.hex(),
-                            schedules[w].workload,
-                            schedules[w].trace,
-                            workload.count,
-                            schedules[w].tuned,
-                            schedules[w].numerics,
-                            schedules[w].error_bound,
-                            kernels[w].seconds,
-                            {}});
-  }
-  for (const PlannedCall& call : plan.calls)
-    state->tasks[static_cast<size_t>(call.workload)].calls.push_back({call.name, call.provenance});
-  state->plan_text = to_text(plan);
   return CompiledModel(std::move(state));
+}
+
+namespace {
+
+Result<CompiledModel> compile_planned(Result<PlannedModel> planned) {
+  if (!planned) return fail(std::move(planned.error()));
+  FETTLE_TRY(const BuiltModel built, build_model(std::move(*planned)));
+  return package_model(built);
+}
+
+}  // namespace
+
+Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& options) {
+  Plans plans(graph);
+  return compile_model(plans, options);
+}
+
+Result<CompiledModel> compile_model(Plans& plans, const CompileOptions& options) {
+  return compile_planned(plan_model(plans, options));
+}
+
+Result<CompiledModel> compile_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options) {
+  return compile_planned(plan_known(plans, std::move(database), std::move(options)));
 }
 
 const std::vector<TaskInfo>& CompiledModel::tasks() const { return state_->tasks; }

@@ -172,8 +172,10 @@ ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>&
     const PlannedCall& call = plan.calls[c];
     const std::vector<KernelParam>& params = schedule_of(call, schedules).params;
     std::vector<int> content_of(params.size(), -1);
-    for (size_t i = 0; i < params.size(); ++i)
-      if (const ConstantTensor* tensor = constant_of(plan, call, params[i])) content_of[i] = contents.number_of(*tensor);
+    for (size_t i = 0; i < params.size(); ++i) {
+      const ConstantTensor* tensor = constant_of(plan, call, params[i]);
+      if (tensor) content_of[i] = contents.number_of(*tensor);
+    }
     std::vector<int>& indices = planned.of_call.emplace_back(params.size(), -1);
     for (size_t i = 0; i < params.size(); ++i) {
       const KernelParam& param = params[i];
@@ -238,7 +240,6 @@ Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requ
     std::set<int> excess = known.excess(w, schedules[w]);
     if (!excess.empty()) {
       const KernelRequest& request = requests[w];
-      const std::string warning = schedules[w].warning;
       FETTLE_TRY(Func func, parse_func(request.workload));
       const auto fits = [&](const Schedule& schedule) {
         const auto described = describe_schedule(schedule, request.workload);
@@ -258,7 +259,6 @@ Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requ
         FETTLE_TRY(schedules[w], describe_schedule(plain, to_text(func)));
         excess = known.excess(w, schedules[w]);
       }
-      schedules[w].warning = warning;
     }
     known.add(w, schedules[w]);
   }

@@ -66,8 +66,8 @@ inline constexpr size_t kMostPackings = 2;
 
 /// At most kMostPackings packings of each content of kSharedFromBytes and more. Workloads have the choice in the order
 /// of the plan. One that would pack a weight in a further way takes the default among the constructed schedules whose
-/// packings exist, or else the default of the program that reads the weight as it lies. `settled`: one a workload, those
-/// whose schedules stay. Errors: those of describe_schedule.
+/// packings exist, or else the default of the program that reads the weight as it lies.
+/// settled: one a workload; these keep their schedules. Errors: those of describe_schedule.
 Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requests, const std::vector<bool>& settled,
                         const Target& target, int kernel_threads, std::vector<ChosenSchedule>& schedules);
 

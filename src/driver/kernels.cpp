@@ -82,8 +82,9 @@ Diagnostic concerning(const std::string& label, Diagnostic error) {
 Result<Schedule> schedule_for(const KernelRequest& request, const Target& target, int kernel_threads) {
   FETTLE_TRY(const Func func, parse_func(request.workload));
   const auto shared_target = std::make_shared<const Target>(target);
-  if (request.trace.empty()) return untuned_schedule(func, shared_target, kernel_threads, request.max_error_bound);
-  FETTLE_TRY(const ParsedTrace trace, parse_trace(request.trace));
+  if (request.trace.empty() && !request.default_trace)
+    return untuned_schedule(func, shared_target, kernel_threads, request.max_error_bound);
+  FETTLE_TRY(const ParsedTrace trace, parse_trace(request.trace.empty() ? *request.default_trace : request.trace));
   Schedule schedule(func);
   schedule.set_target(shared_target);
   FETTLE_TRY_VOID(replay(schedule, trace));

@@ -21,6 +21,8 @@ namespace fettle {
 struct KernelRequest {
   std::string workload;  // text of the canonical program
   std::string trace;     // text of the schedule; empty: the untuned default
+  /// The text of that default where it has been constructed before.
+  std::optional<std::string> default_trace;
   std::string symbol;    // of the kernel; the prologue's is "<symbol>_prologue"
   std::string label;     // what an error says it concerns
   /// Of the untuned default.

@@ -10,18 +10,20 @@ namespace fettle {
 namespace {
 
 Func matmul(int rows) {
-  const auto parsed = parse_func(R"(
-func matmul(A: f32[)" + std::to_string(rows) + R"(, 40], B: f32[40, 64] constant, C: f32[)" + std::to_string(rows) + R"(, 64] output):
-  for i in )" + std::to_string(rows) + R"(:
+  std::string text = R"(
+func matmul(A: f32[ROWS, 40], B: f32[40, 64] constant, C: f32[ROWS, 64] output):
+  for i in ROWS:
     for j in 64:
       for k in 40:
-        block C(vi: spatial[)" + std::to_string(rows) + R"(] = i, vj: spatial[64] = j, vk: reduce[40] = k):
+        block C(vi: spatial[ROWS] = i, vj: spatial[64] = j, vk: reduce[40] = k):
           reads A[vi, vk], B[vk, vj]
           writes C[vi, vj]
           init:
             C[vi, vj] = 0.0
           C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)");
+)";
+  for (size_t at; (at = text.find("ROWS")) != std::string::npos;) text.replace(at, 4, std::to_string(rows));
+  const auto parsed = parse_func(text);
   EXPECT_TRUE(parsed) << parsed.error().to_string();
   return *parsed;
 }
