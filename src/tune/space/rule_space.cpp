@@ -201,4 +201,27 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   return best;
 }
 
+Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                  double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
+  std::vector<Choices> considered;
+  for (int rank = 0; rank < kFavourites; ++rank) considered.push_back({.rank = rank});
+  if (max_error_bound > 0 && filterable_convolution(workload))
+    for (const int64_t outputs : kFilterOutputs)
+      for (const int64_t strip : kStrips) considered.push_back({.filter_outputs = outputs, .filter_strip = strip});
+  std::optional<Schedule> best;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Choices& choices : considered) {
+    auto made = construct(workload, target, threads, max_error_bound, choices);
+    if (!made || !accept(*made)) continue;
+    const auto lowered = lower(made->func(), *target, {.prologue = false, .expand = false});
+    if (!lowered) continue;
+    if (const double seconds = predict_seconds(*lowered, *target, threads, nullptr); seconds < best_s) {
+      best_s = seconds;
+      best = std::move(*made);
+    }
+  }
+  if (!best) return fail(ErrorCode::E230, "no constructed schedule is accepted");
+  return std::move(*best);
+}
+
 }  // namespace fettle

@@ -2,6 +2,7 @@
 // Space: what a workload may become. It yields schedules whose sampled decisions have stable addresses, so that a
 // search can edit the map address → decision and have the space re-run.
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -48,5 +49,9 @@ class AtomTable;
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const AtomTable* atoms = nullptr,
                                   double max_error_bound = std::numeric_limits<double>::infinity());
+/// Of the points that default_schedule chooses among, the one predicted to be the fastest of those that `accept` takes.
+/// E230 where it takes none.
+Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                  double max_error_bound, const std::function<bool(const Schedule&)>& accept);
 
 }  // namespace fettle
