@@ -43,16 +43,17 @@ const BlockNode* next_block(const RuleContext& ctx) {
 // One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one
 // that the rule constructs.
 bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
-  for (const bool constructed : {ctx.constructed, true}) {
+  static PreferringDecider preferring;
+  for (Decider* decider : {ctx.decider, static_cast<Decider*>(&preferring)}) {
     RuleContext trial = ctx;
-    trial.constructed = constructed;
+    trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
     if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
-      trial.constructed = ctx.constructed;
+      trial.decider = ctx.decider;
       ctx = std::move(trial);
       return true;
     }
-    if (ctx.constructed) return false;
+    if (!ctx.decider->draws()) return false;
   }
   return false;
 }
@@ -82,9 +83,11 @@ class RuleSpace : public Space {
   std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(max_error_bound_); }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
                             DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    SamplingDecider decider;
     RuleContext ctx{.schedule = Schedule(workload, source, std::move(decisions)),
                     .target = target,
                     .threads = threads,
+                    .decider = &decider,
                     .max_error_bound = max_error_bound_};
     ctx.schedule.set_target(std::move(target));
     FETTLE_TRY_VOID(run_rules(ctx));
@@ -140,13 +143,23 @@ std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_b
 
 namespace {
 
+/// What a constructed point takes where its parts would leave the choice to predictions.
+struct Favourite {
+  size_t tile = 0;               // the register tile of this rank
+  int64_t winograd_outputs = 0;  // of a tile in each direction; 0: the convolution as it is written
+  int64_t winograd_strip = 0;    // its rows of tiles; 0: no strips
+  PreferringDecider::Instead instead() const {
+    return {.ranks = {{"tile", tile}}, .values = {{"winograd", winograd_outputs}, {"strip", winograd_strip}}};
+  }
+};
+
 Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
-                           double max_error_bound, const Choices& choices) {
+                           double max_error_bound, const Favourite& which) {
+  PreferringDecider decider(which.instead());
   RuleContext ctx{.schedule = Schedule(workload),
                   .target = target,
                   .threads = threads,
-                  .constructed = true,
-                  .choices = choices,
+                  .decider = &decider,
                   .max_error_bound = max_error_bound};
   ctx.schedule.set_target(target);
   FETTLE_TRY_VOID(run_rules(ctx));
@@ -166,7 +179,7 @@ constexpr double kClearly = 0.85;
 
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const AtomTable* atoms, double max_error_bound) {
-  Choices chosen;
+  Favourite chosen;
   FETTLE_TRY(Schedule best, construct(workload, target, threads, max_error_bound, chosen));
   const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
   if (!atoms && !filterable) return best;
@@ -179,25 +192,25 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
   // Takes these where they take less time than what is best so far, and than this. False: they make nothing new.
-  const auto consider = [&](const Choices& choices, double limit_s) {
-    auto other = construct(workload, target, threads, max_error_bound, choices);
+  const auto consider = [&](const Favourite& which, double limit_s) {
+    auto other = construct(workload, target, threads, max_error_bound, which);
     if (!other || !seen.insert(to_text(other->trace())).second) return false;
     if (const double seconds = predict(*other); seconds < std::min(best_s, limit_s)) {
       best_s = seconds;
       best = std::move(*other);
-      chosen = choices;
+      chosen = which;
     }
     return true;
   };
   if (filterable) {
     const double limit_s = kPays * best_s;
     for (const int64_t outputs : kFilterOutputs)
-      for (const int64_t strip : kStrips) consider({.filter_outputs = outputs, .filter_strip = strip}, limit_s);
+      for (const int64_t strip : kStrips) consider({.winograd_outputs = outputs, .winograd_strip = strip}, limit_s);
   }
   if (!atoms) return best;
   const double limit_s = kClearly * best_s;
-  for (Choices choices = chosen; ++choices.rank < kFavourites;)
-    if (!consider(choices, limit_s)) break;
+  for (Favourite which = chosen; ++which.tile < kFavourites;)
+    if (!consider(which, limit_s)) break;
   return best;
 }
 
