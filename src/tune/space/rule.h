@@ -30,7 +30,7 @@ struct RuleContext {
   Schedule schedule;
   std::shared_ptr<const Target> target;
   int threads = 1;
-  Decider* decider = nullptr;
+  Decider* decider = &sampling_decider();
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).

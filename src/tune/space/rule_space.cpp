@@ -83,11 +83,9 @@ class RuleSpace : public Space {
   std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(max_error_bound_); }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
                             DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
-    SamplingDecider decider;
     RuleContext ctx{.schedule = Schedule(workload, source, std::move(decisions)),
                     .target = target,
                     .threads = threads,
-                    .decider = &decider,
                     .max_error_bound = max_error_bound_};
     ctx.schedule.set_target(std::move(target));
     FETTLE_TRY_VOID(run_rules(ctx));
@@ -172,7 +170,7 @@ constexpr int64_t kStrips[] = {0, 1, 2};
 constexpr double kPays = 0.9;
 /// Of this many tilings that the closed form likes best, another than its first has to be predicted to be clearly faster.
 /// (Over 222 tasks, timed on one thread: what was predicted to take a tenth less was no faster on average.)
-constexpr int kFavourites = 6;
+constexpr size_t kFavourites = 6;
 constexpr double kClearly = 0.85;
 
 }  // namespace
@@ -216,15 +214,15 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
 
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
-  std::vector<Choices> considered;
-  for (int rank = 0; rank < kFavourites; ++rank) considered.push_back({.rank = rank});
+  std::vector<Favourite> considered;
+  for (size_t rank = 0; rank < kFavourites; ++rank) considered.push_back({.tile = rank});
   if (max_error_bound > 0 && filterable_convolution(workload))
     for (const int64_t outputs : kFilterOutputs)
-      for (const int64_t strip : kStrips) considered.push_back({.filter_outputs = outputs, .filter_strip = strip});
+      for (const int64_t strip : kStrips) considered.push_back({.winograd_outputs = outputs, .winograd_strip = strip});
   std::optional<Schedule> best;
   double best_s = std::numeric_limits<double>::infinity();
-  for (const Choices& choices : considered) {
-    auto made = construct(workload, target, threads, max_error_bound, choices);
+  for (const Favourite& which : considered) {
+    auto made = construct(workload, target, threads, max_error_bound, which);
     if (!made || !accept(*made)) continue;
     const auto lowered = lower(made->func(), *target, {.prologue = false, .expand = false});
     if (!lowered) continue;
