@@ -32,7 +32,7 @@ double KnownKernelCosts::find(const Func& workload, int threads) const {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto schedule = untuned_schedule(workload, target_, threads, max_error_bound_);
   if (!schedule) return kNever;
-  const auto lowered = lower(schedule->func(), *target_, {.prologue = false, .expand = false});
+  const auto lowered = lower(schedule->func(), *target_, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
   return lowered ? predict_seconds(*lowered, *target_, threads, atoms_) : kNever;
 }
 

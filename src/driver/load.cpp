@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "frontend/onnx/import.h"
-#include "graph/passes/pipeline.h"
 #include "runtime/tensor.h"
 
 namespace fettle {
@@ -27,11 +26,11 @@ Result<> check_shapes(const Graph& graph, const InputShapes& shapes) {
 
 }  // namespace
 
-Result<Graph> load_model(const std::string& path, const InputShapes& shapes) {
+Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const GraphObserver& after) {
   FETTLE_TRY(Graph graph, import_onnx(path));
   FETTLE_TRY_VOID(check_shapes(graph, shapes));
   FETTLE_TRY_VOID(bind_shapes(graph, shapes));
-  FETTLE_TRY_VOID(optimize(graph));
+  FETTLE_TRY_VOID(optimize(graph, {.after = after}));
   FETTLE_TRY_VOID(require_static(graph));
   return graph;
 }

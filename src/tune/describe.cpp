@@ -27,7 +27,7 @@ uint64_t workload_of(const Func& scheduled) {
 DescribeFn statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms, bool always_predict) {
   return [target = std::move(target), threads, atoms, always_predict](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(const LoweredKernel kernel,
-               lower(schedule.func(), *target, {.prologue = false, .expand = false, .whole = true}));
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = true}));
     Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
     std::vector<float> stores = store_features(kernel.whole);
     if (always_predict || stores.empty()) description.features = extract_features(kernel, *target, threads, atoms);
@@ -43,7 +43,7 @@ DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threa
           always_predict](const Schedule& schedule) -> Result<Description> {
     const bool knobs_alone = kind == FeatureKind::kKnob;
     FETTLE_TRY(const LoweredKernel kernel,
-               lower(schedule.func(), *target, {.prologue = false, .expand = false, .whole = !knobs_alone}));
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = !knobs_alone}));
     Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
     CandidateFeatures& features = description.features;
     if (always_predict) features = extract_features(kernel, *target, threads, atoms);
@@ -63,7 +63,7 @@ DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threa
 
 DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
   return [target = std::move(target), threads, atoms](const Schedule& schedule) -> Result<Description> {
-    FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.prologue = false, .expand = false}));
+    FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
     return Description{extract_features(kernel, *target, threads, atoms), kernel.kernel.funcs.at(kernel.kernel.entry)};
   };
 }

@@ -171,7 +171,7 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
   if (!atoms && !filterable) return best;
   const auto predict = [&](const Schedule& schedule) {
-    const auto lowered = lower(schedule.func(), *target, {.prologue = false, .expand = false});
+    const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) return std::numeric_limits<double>::infinity();
     // Transformed weights are up to four times as large.
     return (filterable ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
