@@ -12,13 +12,13 @@
 #include "base/random.h"
 #include "candidates/subjects.h"
 #include "cost/predict/predict.h"
+#include "generations/ansor/sketch/sketch_space.h"
+#include "generations/registry.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "tune/describe.h"
-#include "tune/named_cost_models.h"
 #include "tune/search/moves.h"
 #include "tune/search/workbench.h"
-#include "tune/sketch/sketch_space.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle::bench {

@@ -10,10 +10,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "generations/ansor/sketch/conditions.h"
+#include "generations/ansor/sketch/sketch.h"
 #include "program.h"
 #include "schedule.h"
-#include "tune/sketch/conditions.h"
-#include "tune/sketch/sketch.h"
 
 namespace fettle::python {
 namespace {

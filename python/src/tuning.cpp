@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "database/sqlite_database.h"
+#include "generations/registry.h"
 #include "measure/builder.h"
 #include "program.h"
 #include "schedule.h"

@@ -64,8 +64,7 @@ Report describe_library(const FettleModelInfo& info) {
   return report;
 }
 
-Result<const TaskInfo*> find_task(const CompiledModel& model, const std::string& wanted) {
-  const std::vector<TaskInfo>& tasks = model.tasks();
+Result<const TaskInfo*> find_task(const std::vector<TaskInfo>& tasks, const std::string& wanted) {
   for (size_t i = 0; i < tasks.size(); ++i)
     if (std::to_string(i) == wanted || (wanted.size() >= 4 && tasks[i].hash.starts_with(wanted))) return &tasks[i];
   return fail(ErrorCode::E709, fmt::format("there is no task '{}'; see --tasks", wanted), "--task");
@@ -74,7 +73,7 @@ Result<const TaskInfo*> find_task(const CompiledModel& model, const std::string&
 /// The code of one task, as --ir, --c and --asm show it.
 Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   const Target target = detect_host(options.threads);
-  FETTLE_TRY(const Schedule schedule, schedule_for({task.workload, task.trace, "kernel", {}}, target, target.threads));
+  FETTLE_TRY(const Schedule schedule, schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
   if (options.ir && !options.assembly) {
     FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
     std::string text = to_text(lowered.kernel);
@@ -132,13 +131,13 @@ std::string numerics_text(const TaskInfo& task) {
   return fmt::format("; {} within {:.0f} epsilon", task.numerics, std::ceil(task.error_bound));
 }
 
-Report list_tasks(const CompiledModel& model) {
+Report list_tasks(const std::vector<TaskInfo>& tasks) {
   constexpr size_t kNamed = 3;
   Report report;
   report.json["tasks"] = nlohmann::json::array();
   report.text = fmt::format("{:>4} {:<8} {:>5}  {:<7} program\n", "task", "hash", "calls", "");
-  for (size_t i = 0; i < model.tasks().size(); ++i) {
-    const TaskInfo& task = model.tasks()[i];
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const TaskInfo& task = tasks[i];
     report.json["tasks"].push_back({{"index", i},
                                     {"task", task.hash},
                                     {"name", task.name},
@@ -169,20 +168,21 @@ Result<Report> inspect(const Options& options) {
     report.json = {{"after", options.after}, {"graph", report.text}};
     return report;
   }
-  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
   if (options.graph) {
+    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
   }
-  FETTLE_TRY(const CompiledModel model, compile_file(options.model, {.threads = options.threads,
-                                                                     .shapes = options.shapes,
-                                                                     .database = database_to_read(options.database),
-                                                                     .warn = progress,
-                                                                     .max_error_bound = options.max_error}));
+  FETTLE_TRY(const PlannedModel model, plan_file(options.model, {.threads = options.threads,
+                                                                 .shapes = options.shapes,
+                                                                 .database = database_to_read(options.database),
+                                                                 .warn = progress,
+                                                                 .max_error_bound = options.max_error}));
+  const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
-    FETTLE_TRY(const TaskInfo* task, find_task(model, options.task));
+    FETTLE_TRY(const TaskInfo* task, find_task(task_list, options.task));
     if (!options.after.empty()) {
       FETTLE_TRY(report.text, task_after(options.after, *task, options.threads));
       report.json["after"] = options.after;
@@ -203,13 +203,17 @@ Result<Report> inspect(const Options& options) {
     report.json["error_bound"] = task->error_bound;
     return report;
   }
-  if (options.tasks) return list_tasks(model);
-  report.text = fmt::format("{}: {}\n{}", options.model, histogram(graph), model.plan_text());
-  report.json = {{"operators", histogram(graph)},
-                 {"nodes", graph.nodes().size()},
-                 {"tasks", model.tasks().size()},
+  if (options.tasks) return list_tasks(task_list);
+  const int64_t weight_bytes = model.constants.weight_bytes, constant_bytes = model.constants.stored_bytes();
+  const std::string operators = histogram(*model.graph);
+  report.text = fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n", options.model, operators,
+                            to_text(model.plan), weight_bytes, constant_bytes);
+  report.json = {{"operators", operators},
+                 {"nodes", model.graph->nodes().size()},
+                 {"tasks", task_list.size()},
                  {"arena_bytes", model.arena_bytes()},
-                 {"constant_bytes", model.constant_bytes()}};
+                 {"weight_bytes", weight_bytes},
+                 {"constant_bytes", constant_bytes}};
   return report;
 }
 

@@ -34,22 +34,34 @@ struct ParamInput {
   enum class Kind : uint8_t { kInts, kInt, kFloat, kFloats, kTensor } kind;
 };
 
+/// What an operator does with elements.
+enum class ElementWork : uint8_t {
+  kComputes,  // arithmetic: of halves in single precision
+  kMoves,     // each element that goes out is one that came in, or a constant: of any type, as it is
+  kConverts,  // the output's type is what the operator is for, rounding included
+};
+
+/// The type in which elements of `dtype` are computed. Halves (f16, bf16) lie in memory only: kernels read them as
+/// single precision, and round once, where they store a result.
+inline DType computed_dtype(DType dtype) { return dtype.is_float() && dtype.bits < 32 ? kF32 : dtype; }
+
 struct OpDef {
   std::string_view name;
   FusionKind fusion;
-  int min_inputs;
-  int max_inputs;  // -1: any number
+  int min_inputs = 1;
+  int max_inputs = 1;  // -1: any number
   /// Types of the outputs from the inputs' types, attributes and known contents. Output dtypes included.
   /// E604 a content that is needed is unknown · E605 types do not agree · E606 attributes are invalid
   Result<std::vector<TensorType>> (*infer)(const Node& node);
-  /// The outputs as tensor expressions over `inputs` (one a non-null node input, in order; null inputs give an
-  /// undefined tensor). All shapes must be static and the outputs typed.
+  /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
+  /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
   Result<std::vector<te::Tensor>> (*meaning)(const Node& node, std::span<const te::Tensor> inputs);
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;
   /// Elements of a small integer output from its inputs' contents, for shape arithmetic; null: none known.
   std::optional<std::vector<Dim>> (*content)(const Node& node) = nullptr;
+  ElementWork work = ElementWork::kComputes;
 };
 
 /// Operators of one kind: one file in graph/ops/.
@@ -68,7 +80,12 @@ const OpDef* find_op(std::string_view name);
 FusionKind fusion_kind(const Node& node);
 
 /// The node's outputs as tensor expressions: node.op->meaning with static shapes checked first. E604.
+/// inputs:  one a node input, undefined where that is null. Halves may come as they lie in memory, or as they were
+///          computed: in single precision, by another node of the same kernel.
+/// Outputs that are halves may be of single precision: see rounded().
 Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const te::Tensor> inputs);
+/// `t` as `dtype`, in which it is stored: the one rounding of what a kernel computes.
+te::Tensor rounded(const te::Tensor& t, DType dtype);
 /// A placeholder of the value's type, named after it. The shape must be static.
 te::Tensor placeholder_for(const Value& value);
 /// The node alone as a program: parameters are its non-null inputs in order (each value once), then its outputs.

@@ -190,11 +190,17 @@ constexpr auto kBroadcast = FusionKind::kBroadcast;
 template <Element F>
 constexpr OpDef pair(std::string_view name, Types (*infer)(const Node&),
                      std::optional<std::vector<Dim>> (*content)(const Node&) = nullptr) {
-  return {name, kBroadcast, 2, 2, infer, pairwise<F>, {}, 1, content};
+  return {.name = name,
+          .fusion = kBroadcast,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = infer,
+          .meaning = pairwise<F>,
+          .content = content};
 }
 template <Element F>
 constexpr OpDef many(std::string_view name) {
-  return {name, kBroadcast, 1, -1, arithmetic_type, pairwise<F>};
+  return {.name = name, .fusion = kBroadcast, .max_inputs = -1, .infer = arithmetic_type, .meaning = pairwise<F>};
 }
 
 constexpr OpDef defs[] = {
@@ -207,7 +213,7 @@ constexpr OpDef defs[] = {
     many<least>("Min"),
     many<greatest>("Max"),
     many<add>("Sum"),
-    {"Mean", kBroadcast, 1, -1, arithmetic_type, mean},
+    {.name = "Mean", .fusion = kBroadcast, .max_inputs = -1, .infer = arithmetic_type, .meaning = mean},
     pair<equal>("Equal", comparison_type),
     pair<less>("Less", comparison_type),
     pair<less_or_equal>("LessOrEqual", comparison_type),
@@ -220,7 +226,7 @@ constexpr OpDef defs[] = {
     pair<bit_or>("BitwiseOr", arithmetic_type),
     pair<bit_xor>("BitwiseXor", arithmetic_type),
     pair<bit_shift>("BitShift", arithmetic_type),
-    {"Where", kBroadcast, 3, 3, where_type, where},
+    {.name = "Where", .fusion = kBroadcast, .min_inputs = 3, .max_inputs = 3, .infer = where_type, .meaning = where},
 };
 
 }  // namespace

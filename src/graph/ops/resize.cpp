@@ -227,7 +227,12 @@ constexpr ParamInput params[] = {{1, "roi", ParamInput::Kind::kFloats},
                                  {2, "scales", ParamInput::Kind::kFloats},
                                  {3, "sizes", ParamInput::Kind::kInts}};
 constexpr OpDef defs[] = {
-    {"Resize", FusionKind::kInjective, 1, 4, resize_type, resize, params},
+    {.name = "Resize",
+     .fusion = FusionKind::kInjective,
+     .max_inputs = 4,
+     .infer = resize_type,
+     .meaning = resize,
+     .params = params},
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ struct GraphPass {
 };
 
 /// Fixes the shapes of inputs (--shape). A symbol that one input fixes is fixed everywhere.
-/// E704 no such input · E605 rank differs, or a fixed dim differs, or a symbol gets two values
+/// E704 no such input · E705 a shape that the input cannot have, or that gives a symbol a second value
 Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
 
 /// The passes in order.

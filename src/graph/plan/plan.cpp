@@ -85,7 +85,8 @@ class Planner {
     plan_.joined = options.joined;
   }
 
-  Result<Plan> run() {
+  /// Groups, and where each value lies.
+  void prepare() {
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
     for (const Value* input : graph_.inputs())
@@ -94,6 +95,21 @@ class Planner {
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
     if (!placement_.places.empty()) lay_out();
+  }
+
+  const std::vector<Group>& groups() const { return groups_; }
+
+  /// After prepare().
+  Result<GroupProgram> program_of(const Group& group) const {
+    std::vector<std::pair<const Value*, View>> views;
+    for (const Value* input : group.inputs)
+      if (!input->is_constant()) views.emplace_back(input, views_.at(input));
+    for (const Value* output : group.outputs) views.emplace_back(output, views_.at(output));
+    return group_program(group, views);
+  }
+
+  Result<Plan> run() {
+    prepare();
     for (const Value* input : turned_inputs_) turn(*input);
     for (const Group& group : groups_) {
       if (is_view_[group.anchor])
@@ -247,11 +263,7 @@ class Planner {
   }
 
   Result<> compute(const Group& group) {
-    std::vector<std::pair<const Value*, View>> views;
-    for (const Value* input : group.inputs)
-      if (!input->is_constant()) views.emplace_back(input, views_.at(input));
-    for (const Value* output : group.outputs) views.emplace_back(output, views_.at(output));
-    FETTLE_TRY(const GroupProgram program, group_program(group, views));
+    FETTLE_TRY(const GroupProgram program, program_of(group));
     PlannedCall call;
     call.workload = add_workload(program.func);
     call.name = fmt::format("{}: {}", group.anchor->name, group.name());
@@ -391,6 +403,11 @@ std::vector<size_t> overwritable(const Func& func) {
 
 }  // namespace
 
+std::string label_of(const PlannedCall& call) {
+  constexpr size_t kNamed = 6;
+  return call.provenance.empty() ? call.name : call.name + ", from " + to_text(call.provenance, kNamed);
+}
+
 std::string_view to_string(ImageLayout layout) {
   return layout == ImageLayout::kChannelsLast ? "channels last" : "channels first";
 }
@@ -404,44 +421,70 @@ double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
   return seconds;
 }
 
-Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs) {
-  FETTLE_TRY(Plan best, make_plan(graph));
-  double least = plan_seconds(best, threads, costs);
+Result<const Plan*> Plans::get(const PlanOptions& options) {
+  const std::pair key{options.layout, options.joined};
+  if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
+  FETTLE_TRY(Plan plan, make_plan(*graph_, options));
+  return &plans_.emplace(key, std::move(plan)).first->second;
+}
+
+Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs) {
+  FETTLE_TRY(const Plan* best, plans.get());
+  double least = plan_seconds(*best, threads, costs);
   for (const ImageLayout layout : {ImageLayout::kChannelsFirst}) {
-    FETTLE_TRY(Plan other, make_plan(graph, {.layout = layout}));
-    const double seconds = plan_seconds(other, threads, costs);
+    FETTLE_TRY(const Plan* const other, plans.get({.layout = layout, .joined = {}}));
+    const double seconds = plan_seconds(*other, threads, costs);
     if (seconds >= kWorthLeaving * least) continue;
     least = seconds;
-    best = std::move(other);
+    best = other;
   }
-  FETTLE_TRY(std::vector<int> joined, choose_joined(graph, best.layout, threads, costs));
-  if (joined.empty()) return best;
-  return make_plan(graph, {.layout = best.layout, .joined = std::move(joined)});
+  FETTLE_TRY(std::vector<int> joined, choose_joined(*plans.graph(), best->layout, threads, costs));
+  return plans.get({.layout = best->layout, .joined = std::move(joined)});
+}
+
+Result<std::vector<Func>> joined_programs(const Graph& graph, ImageLayout layout) {
+  const std::vector<const Node*> fusible = fusible_convolutions(graph);
+  std::vector<Func> programs(fusible.size());
+  if (fusible.empty()) return programs;
+  std::vector<int> all(fusible.size());
+  std::iota(all.begin(), all.end(), 0);
+  Planner together(graph, {.layout = layout, .joined = all});
+  together.prepare();
+  for (const Group& group : together.groups())
+    for (size_t i = 0; i < fusible.size(); ++i)
+      if (group.anchor == fusible[i]) {
+        FETTLE_TRY(GroupProgram program, together.program_of(group));
+        programs[i] = std::move(program.func);
+      }
+  return programs;
 }
 
 Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
   const std::vector<const Node*> fusible = fusible_convolutions(graph);
-  PlanOptions all{.layout = layout, .joined = std::vector<int>(fusible.size())};
-  std::iota(all.joined.begin(), all.joined.end(), 0);
   std::vector<int> chosen;
   if (fusible.empty()) return chosen;
-  FETTLE_TRY(const Plan apart, make_plan(graph, {.layout = layout}));
-  FETTLE_TRY(const Plan together, make_plan(graph, all));
-  const auto seconds_of = [&](const Plan& plan, const Node* anchor) {
-    for (const PlannedCall& call : plan.calls)
-      if (call.anchor == anchor) return costs.seconds(plan.workloads[static_cast<size_t>(call.workload)].func, threads);
-    return std::numeric_limits<double>::infinity();
-  };
+  FETTLE_TRY(const std::vector<Func> together, joined_programs(graph, layout));
+  Planner apart(graph, {.layout = layout, .joined = {}});
+  apart.prepare();
+  std::unordered_map<const Node*, const Group*> groups;  // by their anchors
   std::unordered_map<const Value*, const Node*> makers;  // the convolutions whose groups make values
-  for (const Group& group : partition(graph))
+  for (const Group& group : apart.groups()) {
+    groups[group.anchor] = &group;
     for (const Value* output : group.outputs) makers[output] = group.anchor;
+  }
+  const auto seconds_apart = [&](const Node* anchor) -> Result<double> {
+    FETTLE_TRY(const GroupProgram program, apart.program_of(*groups.at(anchor)));
+    return costs.seconds(program.func, threads);
+  };
   for (size_t i = 0; i < fusible.size(); ++i) {
     const Value& between = *fusible[i]->input(0);
     const int64_t bytes = count_elems(between.extents()) * between.dtype().element_bytes();
     const double handing_over = costs.hand_over_seconds(bytes, threads);
-    const double both = seconds_of(apart, makers.at(&between)) + seconds_of(apart, fusible[i]) + handing_over;
+    FETTLE_TRY(const double first, seconds_apart(makers.at(&between)));
+    FETTLE_TRY(const double second, seconds_apart(fusible[i]));
     const double worth = handing_over > 0 ? kWorthJoining : kWorthJoiningInCaches;
-    if (seconds_of(together, fusible[i]) < worth * both) chosen.push_back(static_cast<int>(i));
+    if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + handing_over))
+      chosen.push_back(static_cast<int>(i));
   }
   return chosen;
 }

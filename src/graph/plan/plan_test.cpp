@@ -103,10 +103,15 @@ TEST(Plan, JoinsWhereOneKernelCostsLess) {
   JoinCosts dear(1.6, 0), cheap(1.4, 0), far(1.99, 0.5);
   EXPECT_TRUE(choose_joined(m.graph, ImageLayout::kChannelsLast, 1, dear)->empty());
   EXPECT_EQ(*choose_joined(m.graph, ImageLayout::kChannelsLast, 1, far), std::vector<int>{0});
-  const auto plan = choose_plan(m.graph, 1, cheap);
+  Plans plans(m.graph);
+  const auto plan = choose_plan(plans, 1, cheap);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->calls.size(), 4u);  // the last copies to the model's layout
-  EXPECT_EQ(plan->joined, std::vector<int>{0});
+  EXPECT_EQ((*plan)->calls.size(), 4u);  // the last copies to the model's layout
+  EXPECT_EQ((*plan)->joined, std::vector<int>{0});
+  // Both layouts, and what is chosen; each again is one that there is.
+  EXPECT_EQ(plans.made(), 3);
+  EXPECT_EQ(*plans.get({.layout = ImageLayout::kChannelsLast, .joined = {0}}), *plan);
+  EXPECT_EQ(plans.made(), 3);
 }
 
 TEST(Plan, EqualWorkIsOneWorkload) {
@@ -212,9 +217,10 @@ TEST(Plan, LayoutsFollowCosts) {
     m.graph.add_output("y", m.conv(m.conv(m.conv(x, 4, 3), 4, 3), 4, 3));
     m.graph.sort();
     FakeCosts costs(last);
-    const auto plan = choose_plan(m.graph, 1, costs);
+    Plans plans(m.graph);
+    const auto plan = choose_plan(plans, 1, costs);
     ASSERT_TRUE(plan.has_value());
-    EXPECT_EQ(plan->layout, last ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst);
+    EXPECT_EQ((*plan)->layout, last ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst);
   }
 }
 

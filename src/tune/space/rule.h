@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "schedule/schedule.h"
+#include "tune/parts/decider.h"
 #include "tune/space/structure.h"
 
 namespace fettle {
@@ -24,21 +25,12 @@ struct MinimalFiltering {
   std::string weights_buffer;                          // that `weights` writes
 };
 
-/// What a constructed point takes where its rules would leave the choice to predictions.
-struct Choices {
-  int rank = 0;                // the tiling that the rule's model ranks at this place, 0 the best
-  int64_t filter_outputs = 0;  // of a tile of minimal filtering in each direction; 0: the convolution as it is written
-  int64_t filter_strip = 0;    // its rows of tiles; 0: no strips
-};
-
 /// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
 struct RuleContext {
   Schedule schedule;
   std::shared_ptr<const Target> target;
   int threads = 1;
-  /// Decisions come from the rule's own model instead of chance: the constructed default.
-  bool constructed = false;
-  Choices choices = {};  // constructed
+  Decider* decider = nullptr;
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).
@@ -50,8 +42,7 @@ struct RuleContext {
   bool is_done(const BlockNode& block) const { return done.contains(block.name); }
 };
 
-/// A decision among `candidates`, kept under "<prefix>/<name>". Constructed: the candidate number `preferred`; else as
-/// sample_categorical, with weight 1 for each, or `weights`.
+/// What ctx.decider picks.
 Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
                        size_t preferred = 0, std::vector<double> weights = {});
 

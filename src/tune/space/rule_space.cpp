@@ -43,16 +43,17 @@ const BlockNode* next_block(const RuleContext& ctx) {
 // One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one
 // that the rule constructs.
 bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
-  for (const bool constructed : {ctx.constructed, true}) {
+  static PreferringDecider preferring;
+  for (Decider* decider : {ctx.decider, static_cast<Decider*>(&preferring)}) {
     RuleContext trial = ctx;
-    trial.constructed = constructed;
+    trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
     if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
-      trial.constructed = ctx.constructed;
+      trial.decider = ctx.decider;
       ctx = std::move(trial);
       return true;
     }
-    if (ctx.constructed) return false;
+    if (!ctx.decider->draws()) return false;
   }
   return false;
 }
@@ -80,11 +81,13 @@ class RuleSpace : public Space {
   std::string name() const override { return "rules"; }
   bool draws_by_address() const override { return true; }
   std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(max_error_bound_); }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    RuleContext ctx{.schedule = Schedule(workload, seed, std::move(decisions)),
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    SamplingDecider decider;
+    RuleContext ctx{.schedule = Schedule(workload, source, std::move(decisions)),
                     .target = target,
                     .threads = threads,
+                    .decider = &decider,
                     .max_error_bound = max_error_bound_};
     ctx.schedule.set_target(std::move(target));
     FETTLE_TRY_VOID(run_rules(ctx));
@@ -107,12 +110,12 @@ class BoundedSpace : public Space {
     std::unique_ptr<Space> copy = space_.clone();
     return copy ? std::make_unique<BoundedSpace>(std::move(copy), max_error_bound_) : nullptr;
   }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     // What exceeds it is drawn anew, but where a point follows from its address.
     const int attempts = draws_by_address() ? 1 : 30;
     for (int attempt = 0; attempt < attempts; ++attempt) {
-      const uint64_t drawn = attempt == 0 ? seed : hash_combine(seed, static_cast<uint64_t>(attempt));
+      const DecisionSource drawn = attempt == 0 ? source : source.another(static_cast<uint64_t>(attempt));
       FETTLE_TRY(Schedule made, space_.generate(workload, target, threads, drawn, decisions));
       if (error_bound_of(made.func()) <= max_error_bound_) return made;
       if (decisions && !decisions->empty()) break;
@@ -140,13 +143,23 @@ std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_b
 
 namespace {
 
+/// What a constructed point takes where its parts would leave the choice to predictions.
+struct Favourite {
+  size_t tile = 0;               // the register tile of this rank
+  int64_t winograd_outputs = 0;  // of a tile in each direction; 0: the convolution as it is written
+  int64_t winograd_strip = 0;    // its rows of tiles; 0: no strips
+  PreferringDecider::Instead instead() const {
+    return {.ranks = {{"tile", tile}}, .values = {{"winograd", winograd_outputs}, {"strip", winograd_strip}}};
+  }
+};
+
 Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
-                           double max_error_bound, const Choices& choices) {
+                           double max_error_bound, const Favourite& which) {
+  PreferringDecider decider(which.instead());
   RuleContext ctx{.schedule = Schedule(workload),
                   .target = target,
                   .threads = threads,
-                  .constructed = true,
-                  .choices = choices,
+                  .decider = &decider,
                   .max_error_bound = max_error_bound};
   ctx.schedule.set_target(target);
   FETTLE_TRY_VOID(run_rules(ctx));
@@ -166,7 +179,7 @@ constexpr double kClearly = 0.85;
 
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const AtomTable* atoms, double max_error_bound) {
-  Choices chosen;
+  Favourite chosen;
   FETTLE_TRY(Schedule best, construct(workload, target, threads, max_error_bound, chosen));
   const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
   if (!atoms && !filterable) return best;
@@ -179,26 +192,49 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
   // Takes these where they take less time than what is best so far, and than this. False: they make nothing new.
-  const auto consider = [&](const Choices& choices, double limit_s) {
-    auto other = construct(workload, target, threads, max_error_bound, choices);
+  const auto consider = [&](const Favourite& which, double limit_s) {
+    auto other = construct(workload, target, threads, max_error_bound, which);
     if (!other || !seen.insert(to_text(other->trace())).second) return false;
     if (const double seconds = predict(*other); seconds < std::min(best_s, limit_s)) {
       best_s = seconds;
       best = std::move(*other);
-      chosen = choices;
+      chosen = which;
     }
     return true;
   };
   if (filterable) {
     const double limit_s = kPays * best_s;
     for (const int64_t outputs : kFilterOutputs)
-      for (const int64_t strip : kStrips) consider({.filter_outputs = outputs, .filter_strip = strip}, limit_s);
+      for (const int64_t strip : kStrips) consider({.winograd_outputs = outputs, .winograd_strip = strip}, limit_s);
   }
   if (!atoms) return best;
   const double limit_s = kClearly * best_s;
-  for (Choices choices = chosen; ++choices.rank < kFavourites;)
-    if (!consider(choices, limit_s)) break;
+  for (Favourite which = chosen; ++which.tile < kFavourites;)
+    if (!consider(which, limit_s)) break;
   return best;
+}
+
+Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                  double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
+  std::vector<Choices> considered;
+  for (int rank = 0; rank < kFavourites; ++rank) considered.push_back({.rank = rank});
+  if (max_error_bound > 0 && filterable_convolution(workload))
+    for (const int64_t outputs : kFilterOutputs)
+      for (const int64_t strip : kStrips) considered.push_back({.filter_outputs = outputs, .filter_strip = strip});
+  std::optional<Schedule> best;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Choices& choices : considered) {
+    auto made = construct(workload, target, threads, max_error_bound, choices);
+    if (!made || !accept(*made)) continue;
+    const auto lowered = lower(made->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
+    if (!lowered) continue;
+    if (const double seconds = predict_seconds(*lowered, *target, threads, nullptr); seconds < best_s) {
+      best_s = seconds;
+      best = std::move(*made);
+    }
+  }
+  if (!best) return fail(ErrorCode::E230, "no constructed schedule is accepted");
+  return std::move(*best);
 }
 
 }  // namespace fettle

@@ -199,8 +199,7 @@ Result<> TensorTiling::decide() {
     codes.push_back(t.code());
     weights.push_back(tiles.front().cost / t.cost);
   }
-  const size_t preferred = std::min<size_t>(static_cast<size_t>(ctx.choices.rank), codes.size() - 1);
-  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
+  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, 0, weights));
   tile = {.rows = code / 100 % 100, .vectors = code % 100};
 
   // Where all of B stays in L2, what is written need not drive the rows' operand out of it: each row tile is read once.

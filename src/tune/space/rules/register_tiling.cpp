@@ -179,8 +179,7 @@ Result<> Tiling::decide() {
     codes.push_back(tile.code());
     weights.push_back(tiles.front().cost / tile.cost);
   }
-  const size_t preferred = std::min<size_t>(static_cast<size_t>(ctx.choices.rank), codes.size() - 1);
-  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
+  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, 0, weights));
   choice.tile = {.rows = code / 100 % 100, .vectors = code % 100, .second_rows = code / 10000};
 
   if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads && extent(roles.reduce[0]) >= 512) {
