@@ -200,7 +200,7 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
   if (!atoms && !filterable) return best;
   const auto predict = [&](const Schedule& schedule) {
-    const auto lowered = lower(schedule.func(), *target, {.prologue = false, .expand = false});
+    const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) return std::numeric_limits<double>::infinity();
     // Transformed weights are up to four times as large.
     return (filterable ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
@@ -243,7 +243,7 @@ Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Ta
   for (const Favourite& which : considered) {
     auto made = construct(workload, target, threads, max_error_bound, which);
     if (!made || !accept(*made)) continue;
-    const auto lowered = lower(made->func(), *target, {.prologue = false, .expand = false});
+    const auto lowered = lower(made->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) continue;
     if (const double seconds = predict_seconds(*lowered, *target, threads, nullptr); seconds < best_s) {
       best_s = seconds;
