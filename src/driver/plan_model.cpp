@@ -72,11 +72,11 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
 Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   PlannedModel planned{.graph = plans.graph(), .options = options};
   KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
-  PlanOptions planning{.layout = options.layout, .joined = {}};
-  if (options.joined) {
-    planning.joined = *options.joined;
+  PlanOptions planning{.layout = options.layout, .fused = {}};
+  if (options.fused) {
+    planning.fused = *options.fused;
   } else {
-    FETTLE_TRY(planning.joined, choose_joined(*plans.graph(), options.layout, options.threads, costs));
+    FETTLE_TRY(planning.fused, choose_fused(*plans.graph(), options.layout, options.threads, costs));
   }
   FETTLE_TRY(const Plan* const plan, plans.get(planning));
   planned.plan = *plan;
@@ -111,7 +111,7 @@ Result<PlannedModel> plan_known(Plans& plans, std::shared_ptr<Database> database
   options.find_trace = best_traces(std::move(database), options.target, options.threads, options.max_error_bound);
   if (choice) {
     options.layout = choice->layout;
-    FETTLE_TRY(options.joined, joined_numbers(*plans.graph(), *choice));
+    FETTLE_TRY(options.fused, fused_numbers(*plans.graph(), *choice));
     options.find_trace = except(choice->defaults, std::move(options.find_trace));
   }
   return plan_model(plans, options);

@@ -24,8 +24,8 @@ struct CompileOptions {
   int threads = 1;          // that the model will run on
   int compile_threads = 0;  // that compile it; 0: as many as this process may use
   ImageLayout layout = ImageLayout::kChannelsLast;
-  /// PlanOptions::joined; nothing: what the analytic model recommends.
-  std::optional<std::vector<int>> joined;
+  /// PlanOptions::fused; nothing: what the analytic model recommends.
+  std::optional<std::vector<int>> fused;
   std::string name = "model";
   /// The trace to use for a workload; nothing: the untuned default. Null: always that.
   std::function<std::optional<std::string>(const Func& workload)> find_trace;

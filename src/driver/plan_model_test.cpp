@@ -43,11 +43,11 @@ TEST(PlanModel, WithRecordsAPlanIsMadeForEachThatDiffers) {
   const CompileOptions options = options_for_one_thread();
   Plans plans(m.graph);
   ModelChoice choice;
-  choice.joined = *joined_hashes(m.graph, choice.layout, {0, 1});
+  choice.fused = *fused_hashes(m.graph, choice.layout, {0, 1});
   ASSERT_TRUE(keep_choice(plans, *database, options.target, 1, choice));
   const auto planned = plan_known(plans, database, options);
   ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
-  EXPECT_EQ(planned->plan.joined, (std::vector<int>{0, 1}));
+  EXPECT_EQ(planned->plan.fused, (std::vector<int>{0, 1}));
   EXPECT_EQ(plans.made(), 2);  // by rule, which names the model, and the chosen one
   ASSERT_TRUE(plan_known(plans, database, options));
   EXPECT_EQ(plans.made(), 2);

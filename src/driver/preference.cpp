@@ -28,28 +28,26 @@ void append(std::vector<double>& fact, const Digest& digest) {
 bool is_word(double number) { return number >= 0 && number <= 0xffffffff && number == static_cast<uint32_t>(number); }
 
 Digest digest_at(const std::vector<double>& fact, size_t at) {
-  const auto half = [&](size_t i) {
-    return static_cast<uint64_t>(fact[i]) << 32 | static_cast<uint64_t>(fact[i + 1]);
-  };
+  const auto half = [&](size_t i) { return static_cast<uint64_t>(fact[i]) << 32 | static_cast<uint64_t>(fact[i + 1]); };
   return {half(at), half(at + 2)};
 }
 
 }  // namespace
 
-Result<std::vector<int>> joined_numbers(const Graph& graph, const ModelChoice& choice) {
+Result<std::vector<int>> fused_numbers(const Graph& graph, const ModelChoice& choice) {
   std::vector<int> numbers;
-  if (choice.joined.empty()) return numbers;
-  FETTLE_TRY(const std::vector<Func> programs, joined_programs(graph, choice.layout));
+  if (choice.fused.empty()) return numbers;
+  FETTLE_TRY(const std::vector<Func> programs, fused_programs(graph, choice.layout));
   for (size_t i = 0; i < programs.size(); ++i)
-    if (programs[i] && std::ranges::find(choice.joined, canonical_hash(programs[i])) != choice.joined.end())
+    if (programs[i] && std::ranges::find(choice.fused, canonical_hash(programs[i])) != choice.fused.end())
       numbers.push_back(static_cast<int>(i));
   return numbers;
 }
 
-Result<std::vector<Digest>> joined_hashes(const Graph& graph, ImageLayout layout, const std::vector<int>& numbers) {
+Result<std::vector<Digest>> fused_hashes(const Graph& graph, ImageLayout layout, const std::vector<int>& numbers) {
   std::vector<Digest> hashes;
   if (numbers.empty()) return hashes;
-  FETTLE_TRY(const std::vector<Func> programs, joined_programs(graph, layout));
+  FETTLE_TRY(const std::vector<Func> programs, fused_programs(graph, layout));
   for (const int number : numbers) {
     const Digest hash = canonical_hash(programs[static_cast<size_t>(number)]);
     if (std::ranges::find(hashes, hash) == hashes.end()) hashes.push_back(hash);
@@ -57,7 +55,7 @@ Result<std::vector<Digest>> joined_hashes(const Graph& graph, ImageLayout layout
   return hashes;
 }
 
-// layout, untuned, how many are joined, their hashes, those of the defaults.
+// layout, untuned, how many are fused, their hashes, those of the defaults.
 Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database, const Target& target, int threads) {
   constexpr size_t kFirst = 3;
   FETTLE_TRY(const std::string key, fact_key(plans, threads));
@@ -71,7 +69,7 @@ Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database,
   choice.layout = static_cast<ImageLayout>((*fact)[0]);
   choice.untuned = (*fact)[1] != 0;
   for (size_t i = 0; i < n_hashes; ++i)
-    (static_cast<double>(i) < (*fact)[2] ? choice.joined : choice.defaults)
+    (static_cast<double>(i) < (*fact)[2] ? choice.fused : choice.defaults)
         .push_back(digest_at(*fact, kFirst + i * kNumbers));
   return choice;
 }
@@ -79,8 +77,8 @@ Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database,
 Result<> keep_choice(Plans& plans, Database& database, const Target& target, int threads, const ModelChoice& choice) {
   FETTLE_TRY(const std::string key, fact_key(plans, threads));
   std::vector<double> fact = {static_cast<double>(choice.layout), choice.untuned ? 1.0 : 0.0,
-                              static_cast<double>(choice.joined.size())};
-  for (const Digest& hash : choice.joined) append(fact, hash);
+                              static_cast<double>(choice.fused.size())};
+  for (const Digest& hash : choice.fused) append(fact, hash);
   for (const Digest& hash : choice.defaults) append(fact, hash);
   return database.set_fact(target.fingerprint().hex(), key, fact);
 }

@@ -16,16 +16,16 @@ namespace fettle {
 /// mean the same whatever partition or the passes become.
 struct ModelChoice {
   ImageLayout layout = ImageLayout::kChannelsLast;
-  bool untuned = false;        // the defaults beat what is recorded for its tasks
-  std::vector<Digest> joined;  // of joined_programs: those that become one kernel
+  bool untuned = false;       // the defaults beat what is recorded for its tasks
+  std::vector<Digest> fused;  // of fused_programs: those that become one kernel
   /// Tasks that keep their defaults, since inside the model these are faster than what is recorded.
   std::vector<Digest> defaults;
 };
 
-/// PlanOptions::joined of a choice. What the graph does not have any more is left out. Errors: those of joined_programs.
-Result<std::vector<int>> joined_numbers(const Graph& graph, const ModelChoice& choice);
+/// PlanOptions::fused of a choice. What the graph does not have any more is left out. Errors: those of fused_programs.
+Result<std::vector<int>> fused_numbers(const Graph& graph, const ModelChoice& choice);
 /// The other way round, for the numbers in this layout.
-Result<std::vector<Digest>> joined_hashes(const Graph& graph, ImageLayout layout, const std::vector<int>& numbers);
+Result<std::vector<Digest>> fused_hashes(const Graph& graph, ImageLayout layout, const std::vector<int>& numbers);
 
 /// What the database says, if tuning has been there. E502, E503.
 Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database, const Target& target, int threads);

@@ -25,14 +25,14 @@ TEST(Preference, IsKept) {
   EXPECT_FALSE(*find_choice(plans, *database, target, 1));
   ModelChoice choice;
   choice.layout = ImageLayout::kChannelsFirst;
-  choice.joined = {{0xffffffffffffffff, 1}, {2, 0xfedcba9876543210}};
+  choice.fused = {{0xffffffffffffffff, 1}, {2, 0xfedcba9876543210}};
   choice.defaults = {{5, 6}};
   ASSERT_TRUE(keep_choice(plans, *database, target, 1, choice));
   const auto found = find_choice(plans, *database, target, 1);
   ASSERT_TRUE(found && *found);
   EXPECT_EQ((*found)->layout, choice.layout);
   EXPECT_EQ((*found)->untuned, choice.untuned);
-  EXPECT_EQ((*found)->joined, choice.joined);
+  EXPECT_EQ((*found)->fused, choice.fused);
   EXPECT_EQ((*found)->defaults, choice.defaults);
   EXPECT_FALSE(*find_choice(plans, *database, target, 2));
 }
@@ -51,27 +51,31 @@ TEST(Preference, OlderFormsAreNotMisread) {
   ASSERT_TRUE(database->set_fact(machine, "model " + key, std::vector<double>{0, 0, 1, 0, 1}));
   EXPECT_FALSE(*find_choice(plans, *database, target, 1));
   // Nor is what is no choice at all.
-  for (const std::vector<double>& wrong : {std::vector<double>{0, 0, 1, 0, 1}, {0, 0, 2, 1, 2, 3, 4}, {7, 0, 0},
-                                           {0, 0, 1, 0.5, 2, 3, 4}, {0, 0, 1, -1, 2, 3, 4}, {}}) {
+  for (const std::vector<double>& wrong : {std::vector<double>{0, 0, 1, 0, 1},
+                                           {0, 0, 2, 1, 2, 3, 4},
+                                           {7, 0, 0},
+                                           {0, 0, 1, 0.5, 2, 3, 4},
+                                           {0, 0, 1, -1, 2, 3, 4},
+                                           {}}) {
     ASSERT_TRUE(database->set_fact(machine, "choice " + key, wrong));
     EXPECT_FALSE(*find_choice(plans, *database, target, 1));
   }
 }
 
-TEST(Preference, JoinedConvolutionsGoByTheirPrograms) {
+TEST(Preference, FusedConvolutionsGoByTheirPrograms) {
   GraphMaker m;
   add_separable(m);
   ModelChoice choice;
-  const auto hashes = joined_hashes(m.graph, choice.layout, {0});
+  const auto hashes = fused_hashes(m.graph, choice.layout, {0});
   ASSERT_TRUE(hashes);
-  choice.joined = *hashes;
-  ASSERT_EQ(choice.joined.size(), 1u);
-  EXPECT_EQ(*joined_numbers(m.graph, choice), std::vector<int>{0});
-  const auto plan = make_plan(m.graph, {.layout = choice.layout, .joined = {0}});
+  choice.fused = *hashes;
+  ASSERT_EQ(choice.fused.size(), 1u);
+  EXPECT_EQ(*fused_numbers(m.graph, choice), std::vector<int>{0});
+  const auto plan = make_plan(m.graph, {.layout = choice.layout, .fused = {0}});
   ASSERT_TRUE(plan);
-  EXPECT_TRUE(std::ranges::any_of(plan->workloads, [&](const auto& w) { return w.hash == choice.joined[0]; }));
-  choice.joined = {{1, 2}};
-  EXPECT_TRUE(joined_numbers(m.graph, choice)->empty());
+  EXPECT_TRUE(std::ranges::any_of(plan->workloads, [&](const auto& w) { return w.hash == choice.fused[0]; }));
+  choice.fused = {{1, 2}};
+  EXPECT_TRUE(fused_numbers(m.graph, choice)->empty());
 }
 
 TEST(Preference, TasksMayKeepTheirDefaults) {

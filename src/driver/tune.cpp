@@ -124,7 +124,7 @@ class Verification {
     const double begin = elapsed_();
     CompileOptions compile = plain_options(options_);
     compile.layout = plan_.layout;
-    compile.joined = plan_.joined;
+    compile.fused = plan_.fused;
     compile.find_trace =
         except(defaults, best_traces(database_, options_.target, options_.threads, options_.max_error_bound));
     FETTLE_TRY(CompiledModel made, compile_model(plans_, compile));
@@ -259,13 +259,13 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   FETTLE_TRY(const auto known, find_choice(plans, *database, options.target, options.threads));
   KnownKernelCosts costs(options.target, table, database.get(), options.max_error_bound);
   const auto known_plan = [&]() -> Result<const Plan*> {
-    FETTLE_TRY(std::vector<int> joined, joined_numbers(graph, *known));
-    return plans.get({.layout = known->layout, .joined = std::move(joined)});
+    FETTLE_TRY(std::vector<int> fused, fused_numbers(graph, *known));
+    return plans.get({.layout = known->layout, .fused = std::move(fused)});
   };
   FETTLE_TRY(const Plan* const planned, known ? known_plan() : choose_plan(plans, options.threads, costs));
   const Plan& plan = *planned;
   ModelChoice choice{plan.layout, known && known->untuned, {}, known ? known->defaults : std::vector<Digest>()};
-  FETTLE_TRY(choice.joined, joined_hashes(graph, plan.layout, plan.joined));
+  FETTLE_TRY(choice.fused, fused_hashes(graph, plan.layout, plan.fused));
   FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice));
 
   std::vector<TuneTask> tasks;

@@ -165,6 +165,10 @@ ConstantTensor reshaped(const ConstantTensor& tensor, std::vector<int64_t> shape
 }
 
 std::vector<double> to_doubles(const ConstantTensor& tensor) {
+  if (tensor.dtype == kF32) {
+    const auto elems = tensor.elems<float>();
+    return {elems.begin(), elems.end()};
+  }
   std::vector<double> values(static_cast<size_t>(tensor.n_elems()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = tensor.at(static_cast<int64_t>(i));
   return values;

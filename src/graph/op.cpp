@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "graph/op_util.h"
-#include "te/create_func.h"
+#include "te/make_func.h"
 
 namespace fettle {
 
@@ -109,6 +109,14 @@ Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const t
   return outputs;
 }
 
+Result<Func> program_of(const std::string& func_name, const std::vector<te::Tensor>& inputs,
+                        const std::vector<te::Tensor>& outputs, const te::FuncOptions& options,
+                        const std::string& name) {
+  auto func = te::make_func(func_name, inputs, outputs, options);
+  if (!func) return fail(ErrorCode::E605, func.error().message, name);
+  return func;
+}
+
 te::Tensor placeholder_for(const Value& value) {
   std::string name;
   for (const char c : value.name) {
@@ -141,7 +149,7 @@ Result<Func> node_func(const Node& node) {
   }
   FETTLE_TRY(auto outputs, node_meaning(node, arguments));
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = rounded(outputs[i], node.outputs[i]->dtype());
-  return te::create_func(ops::tensor_name(node), params, outputs, options);
+  return program_of(ops::tensor_name(node), params, outputs, options, node.name);
 }
 
 }  // namespace fettle

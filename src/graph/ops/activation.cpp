@@ -101,7 +101,7 @@ Types prelu_type(const Node& node) {
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name) {
-  return {.name = name, .fusion = kElementwise, .infer = same_type, .meaning = pointwise<F>};
+  return {.name = name, .fusion = kElementwise, .infer = same_type, .meaning = pointwise<F>, .is_pointwise = true};
 }
 
 constexpr OpDef defs[] = {
@@ -125,13 +125,15 @@ constexpr OpDef defs[] = {
      .max_inputs = 3,
      .infer = same_type,
      .meaning = clip,
-     .params = clip_params},
+     .params = clip_params,
+     .is_pointwise = true},
     {.name = "PRelu",
      .fusion = FusionKind::kBroadcast,
      .min_inputs = 2,
      .max_inputs = 2,
      .infer = prelu_type,
-     .meaning = prelu},
+     .meaning = prelu,
+     .is_pointwise = true},
 };
 
 }  // namespace

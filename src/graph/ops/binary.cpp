@@ -186,6 +186,8 @@ std::optional<std::vector<Dim>> quotient_content(const Node& node) {
   return content<floordiv>(node);
 }
 
+bool copies_one(const Node& node) { return node.inputs.size() == 1; }
+
 constexpr auto kBroadcast = FusionKind::kBroadcast;
 template <Element F>
 constexpr OpDef pair(std::string_view name, Types (*infer)(const Node&),
@@ -196,37 +198,53 @@ constexpr OpDef pair(std::string_view name, Types (*infer)(const Node&),
           .max_inputs = 2,
           .infer = infer,
           .meaning = pairwise<F>,
-          .content = content};
+          .content = content,
+          .is_pointwise = true};
 }
-template <Element F>
-constexpr OpDef many(std::string_view name) {
-  return {.name = name, .fusion = kBroadcast, .max_inputs = -1, .infer = arithmetic_type, .meaning = pairwise<F>};
+constexpr OpDef commutative(OpDef op) {
+  op.is_commutative = true;
+  return op;
+}
+constexpr OpDef many(std::string_view name, Tensors (*meaning)(const Node&, std::span<const te::Tensor>)) {
+  return commutative({.name = name,
+                      .fusion = kBroadcast,
+                      .max_inputs = -1,
+                      .infer = arithmetic_type,
+                      .meaning = meaning,
+                      .is_pointwise = true,
+                      .is_copy = copies_one});
 }
 
 constexpr OpDef defs[] = {
-    pair<add>("Add", arithmetic_type, content<add_dims>),
+    commutative(pair<add>("Add", arithmetic_type, content<add_dims>)),
     pair<subtract>("Sub", arithmetic_type, content<subtract_dims>),
-    pair<multiply>("Mul", arithmetic_type, content<multiply_dims>),
+    commutative(pair<multiply>("Mul", arithmetic_type, content<multiply_dims>)),
     pair<quotient>("Div", arithmetic_type, quotient_content),
     pair<modulo>("Mod", arithmetic_type),
     pair<power>("Pow", pow_type),
-    many<least>("Min"),
-    many<greatest>("Max"),
-    many<add>("Sum"),
-    {.name = "Mean", .fusion = kBroadcast, .max_inputs = -1, .infer = arithmetic_type, .meaning = mean},
-    pair<equal>("Equal", comparison_type),
+    many("Min", pairwise<least>),
+    many("Max", pairwise<greatest>),
+    many("Sum", pairwise<add>),
+    many("Mean", mean),
+    commutative(pair<equal>("Equal", comparison_type)),
     pair<less>("Less", comparison_type),
     pair<less_or_equal>("LessOrEqual", comparison_type),
     pair<greater>("Greater", comparison_type),
     pair<greater_or_equal>("GreaterOrEqual", comparison_type),
-    pair<both>("And", logic_type),
-    pair<either>("Or", logic_type),
-    pair<differ>("Xor", logic_type),
-    pair<bit_and>("BitwiseAnd", arithmetic_type),
-    pair<bit_or>("BitwiseOr", arithmetic_type),
-    pair<bit_xor>("BitwiseXor", arithmetic_type),
+    commutative(pair<both>("And", logic_type)),
+    commutative(pair<either>("Or", logic_type)),
+    commutative(pair<differ>("Xor", logic_type)),
+    commutative(pair<bit_and>("BitwiseAnd", arithmetic_type)),
+    commutative(pair<bit_or>("BitwiseOr", arithmetic_type)),
+    commutative(pair<bit_xor>("BitwiseXor", arithmetic_type)),
     pair<bit_shift>("BitShift", arithmetic_type),
-    {.name = "Where", .fusion = kBroadcast, .min_inputs = 3, .max_inputs = 3, .infer = where_type, .meaning = where},
+    {.name = "Where",
+     .fusion = kBroadcast,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = where_type,
+     .meaning = where,
+     .is_pointwise = true},
 };
 
 }  // namespace

@@ -266,19 +266,25 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
   return one(with_bias(node, sum, in));
 }
 
+constexpr WeightsRule conv_weights{.channel_dim = 0, .output_dim = 1, .takes_bias = true};
+constexpr WeightsRule transposed_weights{.channel_dim = 1, .output_dim = 1, .takes_bias = true};
 constexpr OpDef defs[] = {
     {.name = "Conv",
      .fusion = FusionKind::kComplexOutFusable,
      .min_inputs = 2,
      .max_inputs = 3,
      .infer = conv_type,
-     .meaning = conv},
+     .meaning = conv,
+     .image = ImageWork::kConvolution,
+     .weights = &conv_weights},
     {.name = "ConvTranspose",
      .fusion = FusionKind::kComplexOutFusable,
      .min_inputs = 2,
      .max_inputs = 3,
      .infer = conv_transpose_type,
-     .meaning = conv_transpose},
+     .meaning = conv_transpose,
+     .image = ImageWork::kTransposedConvolution,
+     .weights = &transposed_weights},
 };
 
 }  // namespace

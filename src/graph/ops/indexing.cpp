@@ -7,6 +7,7 @@
 
 #include "graph/op.h"
 #include "graph/op_util.h"
+#include "graph/view.h"
 
 namespace fettle {
 namespace {
@@ -40,6 +41,22 @@ Tensors transpose(const Node& node, std::span<const te::Tensor> in) {
     return in[0](at);
   }));
 }
+
+std::optional<std::vector<View>> transpose_outputs(const Node& node, const View& input) {
+  const auto perm = permutation(node);
+  if (!perm) return {};
+  View view = input;
+  for (size_t d = 0; d < perm->size(); ++d) view.strides[d] = input.strides[static_cast<size_t>((*perm)[d])];
+  return {{view}};
+}
+std::optional<View> transpose_input(const Node& node, const View& output) {
+  const auto perm = permutation(node);
+  if (!perm) return {};
+  View view = output;
+  for (size_t d = 0; d < perm->size(); ++d) view.strides[static_cast<size_t>((*perm)[d])] = output.strides[d];
+  return view;
+}
+constexpr ViewRule transpose_view{transpose_outputs, transpose_input};
 
 // --- Concat, Split
 
@@ -142,6 +159,19 @@ Tensors split(const Node& node, std::span<const te::Tensor> in) {
   return parts;
 }
 
+std::optional<std::vector<View>> split_outputs(const Node& node, const View& input) {
+  const auto axis = positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0));
+  if (!axis) return {};
+  std::vector<View> views;
+  View view = input;
+  for (const Value* output : node.outputs) {
+    views.push_back(view);
+    view.offset_elems += output->extent(static_cast<int>(*axis)) * input.strides[static_cast<size_t>(*axis)];
+  }
+  return views;
+}
+constexpr ViewRule split_view{split_outputs};
+
 // --- Slice: starts, ends, axes, steps
 
 struct SlicedDim {
@@ -212,6 +242,19 @@ Tensors slice(const Node& node, std::span<const te::Tensor> in) {
     return in[0](at);
   }));
 }
+std::optional<std::vector<View>> slice_outputs(const Node& node, const View& input) {
+  if (node.inputs.size() != 1) return {};
+  const auto dims = sliced(node);
+  if (!dims) return {};
+  View view = input;
+  for (size_t d = 0; d < dims->size(); ++d) {
+    if ((*dims)[d].step < 1) return {};
+    view.offset_elems += (*dims)[d].start * input.strides[d];
+    view.strides[d] = input.strides[d] * (*dims)[d].step;
+  }
+  return {{view}};
+}
+constexpr ViewRule slice_view{slice_outputs};
 std::optional<std::vector<Dim>> slice_content(const Node& node) {
   const auto all = content_of(*node.inputs[0]);
   const auto dims = sliced(node);
@@ -319,6 +362,19 @@ Tensors tile(const Node& node, std::span<const te::Tensor> in) {
     return in[0](at);
   }));
 }
+
+// Where as many elements as there were stay where they were: a Slice backwards and a Pad that shifts (one less before,
+// one more behind) have the shape of what they read, too.
+bool slice_copies(const Node& node) {
+  const auto dims = sliced(node);
+  return dims && std::ranges::all_of(*dims, [](const SlicedDim& d) { return d.step > 0; });
+}
+bool pad_copies(const Node& node) {
+  const auto p = padding(node);
+  return p && std::ranges::all_of(p->before, [](int64_t n) { return n == 0; });
+}
+bool concat_copies(const Node& node) { return node.inputs.size() == 1; }
+bool always(const Node&) { return true; }
 
 // --- Gather, GatherElements: indices may count from the end
 
@@ -526,14 +582,21 @@ constexpr ParamInput axis_params[] = {{1, "axis", Kind::kInt}};
 constexpr auto kInjective = FusionKind::kInjective;
 constexpr auto kMoves = ElementWork::kMoves;
 constexpr OpDef defs[] = {
-    {.name = "Transpose", .fusion = kInjective, .infer = transpose_type, .meaning = transpose, .work = kMoves},
+    {.name = "Transpose",
+     .fusion = kInjective,
+     .infer = transpose_type,
+     .meaning = transpose,
+     .work = kMoves,
+     .view = &transpose_view},
     {.name = "Concat",
      .fusion = kInjective,
      .max_inputs = -1,
      .infer = concat_type,
      .meaning = concat,
      .content = concat_content,
-     .work = kMoves},
+     .work = kMoves,
+     .is_concatenation = true,
+     .is_copy = concat_copies},
     {.name = "Split",
      .fusion = kInjective,
      .max_inputs = 2,
@@ -541,7 +604,8 @@ constexpr OpDef defs[] = {
      .meaning = split,
      .params = split_params,
      .n_outputs = -1,
-     .work = kMoves},
+     .work = kMoves,
+     .view = &split_view},
     {.name = "Slice",
      .fusion = kInjective,
      .max_inputs = 5,
@@ -549,28 +613,33 @@ constexpr OpDef defs[] = {
      .meaning = slice,
      .params = slice_params,
      .content = slice_content,
-     .work = kMoves},
+     .work = kMoves,
+     .view = &slice_view,
+     .is_copy = slice_copies},
     {.name = "Pad",
      .fusion = kInjective,
      .max_inputs = 4,
      .infer = pad_type,
      .meaning = pad,
      .params = pad_params,
-     .work = kMoves},
+     .work = kMoves,
+     .is_copy = pad_copies},
     {.name = "Expand",
      .fusion = kInjective,
      .max_inputs = 2,
      .infer = expand_type,
      .meaning = expand,
      .params = shape_params,
-     .work = kMoves},
+     .work = kMoves,
+     .is_copy = always},
     {.name = "Tile",
      .fusion = kInjective,
      .max_inputs = 2,
      .infer = tile_type,
      .meaning = tile,
      .params = repeats_params,
-     .work = kMoves},
+     .work = kMoves,
+     .is_copy = always},
     {.name = "Gather",
      .fusion = kInjective,
      .min_inputs = 2,
@@ -590,7 +659,8 @@ constexpr OpDef defs[] = {
      .fusion = kInjective,
      .infer = depth_to_space_type,
      .meaning = depth_to_space,
-     .work = kMoves},
+     .work = kMoves,
+     .maps_pixels = always},
     {.name = "SpaceToDepth",
      .fusion = kInjective,
      .infer = space_to_depth_type,

@@ -95,13 +95,15 @@ Tensors gemm(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+constexpr WeightsRule product_weights{.channel_dim = 1, .output_dim = -1, .takes_bias = false};
 constexpr OpDef defs[] = {
     {.name = "MatMul",
      .fusion = FusionKind::kComplexOutFusable,
      .min_inputs = 2,
      .max_inputs = 2,
      .infer = matmul_type,
-     .meaning = matmul},
+     .meaning = matmul,
+     .weights = &product_weights},
     {.name = "Gemm",
      .fusion = FusionKind::kComplexOutFusable,
      .min_inputs = 2,

@@ -100,10 +100,12 @@ std::optional<std::vector<Dim>> cast_content(const Node& node) {
                                                                             : std::nullopt;
 }
 
+bool always(const Node&) { return true; }
+
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name, Types (*infer)(const Node&) = same_type) {
-  return {.name = name, .fusion = kElementwise, .infer = infer, .meaning = pointwise<F>};
+  return {.name = name, .fusion = kElementwise, .infer = infer, .meaning = pointwise<F>, .is_pointwise = true};
 }
 
 constexpr auto kConverts = ElementWork::kConverts;
@@ -137,14 +139,17 @@ constexpr OpDef defs[] = {
      .infer = cast_type,
      .meaning = pointwise<convert>,
      .content = cast_content,
-     .work = kConverts},
+     .work = kConverts,
+     .is_pointwise = true,
+     .is_copy = always},
     {.name = "CastLike",
      .fusion = kElementwise,
      .min_inputs = 2,
      .max_inputs = 2,
      .infer = cast_like_type,
      .meaning = pointwise<convert>,
-     .work = kConverts},
+     .work = kConverts,
+     .is_copy = always},
 };
 
 }  // namespace

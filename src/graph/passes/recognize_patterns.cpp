@@ -61,11 +61,12 @@ bool hard_swish(Graph& graph, Node* node) {
       Value* x = clipped_by_six(product->inputs[static_cast<size_t>(side)]);
       if (!x || x != product->inputs[static_cast<size_t>(1 - side)]) continue;
       if (is_about(scaled->first, 1.0 / 6)) return replace_pattern(graph, node, "HardSwish", x);
-      if (x->type != node->outputs[0]->type || x->dtype() != kF32) return false;
+      auto number = exact_scalar(6 * *as_scalar(scaled->first), x->dtype());
+      if (x->type != node->outputs[0]->type || !number) return false;
       Node* made = insert(graph, node, "HardSwish", {x});
       if (!made) return false;
       absorb(made, node->outputs[0], x);
-      Value* factor = graph.add_constant(scaled->first->name, scalar(6 * *as_scalar(scaled->first)));
+      Value* factor = graph.add_constant(scaled->first->name, std::move(*number));
       return replace_with(graph, node, "Mul", {made->outputs[0], factor});
     }
   }
@@ -284,8 +285,7 @@ bool layer_norm(Graph& graph, Node* node) {
 const Value* same_elements(const Value* value) {
   while (value->producer && !value->is_constant() && value->is_static()) {
     const Node* node = value->producer;
-    const bool renames = is(node, "Reshape") || is(node, "Expand") || is(node, "Squeeze") || is(node, "Unsqueeze");
-    if (!renames || !node->input(0)->is_static() ||
+    if (!(node->op->is_reshape || is(node, "Expand")) || !node->input(0)->is_static() ||
         element_count(node->input(0)->shape()).value() != element_count(value->shape()).value())
       break;
     value = node->input(0);

@@ -44,8 +44,8 @@ TEST(Placement, PartsAreMadeInTheirPlace) {
     Value* x = m.input("x", {1, 4, 5, 6});
     Value* a = m.node("Relu", {m.conv(x, 3, 3)});
     Value* b = m.conv(x, 5, 1);
-    Value* joined = m.node("Concat", {a, b}, axis(1));
-    m.graph.add_output("y", m.conv(joined, 2, 1));
+    Value* concatenated = m.node("Concat", {a, b}, axis(1));
+    m.graph.add_output("y", m.conv(concatenated, 2, 1));
     const Plan plan = checked_plan(m, layout);
     EXPECT_EQ(plan.calls.size(), 3u) << to_text(plan);
     EXPECT_EQ(plan.views, 1);
@@ -84,8 +84,8 @@ TEST(Placement, WhatCannotBeMadeThereIsCopied) {
   GraphMaker m;
   Value* x = m.input("x", {1, 4, 5, 6});
   Value* a = m.conv(x, 3, 1);
-  Value* joined = m.node("Concat", {x, a, m.constant("c", {1, 2, 5, 6}), a}, axis(1));
-  m.graph.add_output("y", m.node("Relu", {joined}));
+  Value* concatenated = m.node("Concat", {x, a, m.constant("c", {1, 2, 5, 6}), a}, axis(1));
+  m.graph.add_output("y", m.node("Relu", {concatenated}));
   const Plan plan = checked_plan(m);
   EXPECT_EQ(plan.calls.size(), 5u) << to_text(plan);
   for (const PlannedCall& call : plan.calls)
@@ -113,8 +113,8 @@ TEST(Placement, ElementwiseKernelsDoNotOverwriteOtherParts) {
   Value* w = m.constant("w", {6, 6}, 0.01);
   Value* a = m.node("MatMul", {x, w});
   Value* b = m.node("MatMul", {a, w});
-  Value* joined = m.node("Concat", {m.node("Sigmoid", {a}), b}, axis(0));
-  m.graph.add_output("y", m.node("MatMul", {m.node("Relu", {joined}), w}));
+  Value* concatenated = m.node("Concat", {m.node("Sigmoid", {a}), b}, axis(0));
+  m.graph.add_output("y", m.node("MatMul", {m.node("Relu", {concatenated}), w}));
   checked_plan(m);
 }
 

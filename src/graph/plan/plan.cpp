@@ -23,26 +23,12 @@ namespace {
 constexpr double kWorthLeaving = 0.8;
 /// The same for making one kernel of two; and where what lies between would stay in the caches anyway, so that only
 /// estimates speak for it.
-constexpr double kWorthJoining = 0.95, kWorthJoiningInCaches = 0.75;
+constexpr double kWorthFusing = 0.95, kWorthFusingInCaches = 0.75;
 
 /// At the model's edges images lie as the model says, channels first. A kernel that shall work on them otherwise takes
 /// vectors apart; from so many channels on a copy that transposes tiles costs less. Where lanes cannot be pixels (of a
 /// transposed convolution, neighbours read other weights), from two.
 constexpr int64_t kChannelsWorthACopy = 8, kChannelsOfPhases = 2, kPixelsWorthACopy = 16;
-
-bool is_spatial_operator(std::string_view op) {
-  return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
-}
-
-/// A product of matrices, in either order of the dimensions.
-bool is_pointwise(const Node& node) {
-  const auto all_one = [&](const char* name) {
-    return std::ranges::all_of(node.attrs.get_ints(name, {}), [](int64_t n) { return n == 1; });
-  };
-  if (node.op->name != "Conv" || !all_one("strides")) return false;
-  const std::vector<int64_t> weights = node.input(1)->extents();
-  return std::all_of(weights.begin() + 2, weights.end(), [](int64_t n) { return n == 1; });
-}
 
 /// Moves by more than a pixel in some direction.
 bool has_strides(const Node& node) {
@@ -51,13 +37,14 @@ bool has_strides(const Node& node) {
 
 /// One that is worth turning images for: pooling step by step along rows works on them as the model says, too.
 bool wants_turned_images(const Node& node) {
-  if (!is_spatial_operator(node.op->name) || node.op->name.starts_with("Global")) return false;
-  return !node.op->name.ends_with("Pool") || has_strides(node);
+  const ImageWork work = node.op->image;
+  if (work == ImageWork::kNone || work == ImageWork::kGlobalPooling) return false;
+  return work != ImageWork::kPooling || has_strides(node);
 }
 
 /// Every pixel becomes a block of equal ones.
 bool repeats_pixels(const Node& node) {
-  if (node.op->name != "Resize" || node.attrs.get_string("mode", "nearest") != "nearest") return false;
+  if (node.op->image != ImageWork::kResampling || !node.op->maps_pixels || !node.op->maps_pixels(node)) return false;
   const Value &from = *node.input(0), &to = *node.output();
   for (int d = 0; d < from.rank(); ++d)
     if (from.extent(d) == 0 || to.extent(d) % from.extent(d) != 0) return false;
@@ -65,7 +52,9 @@ bool repeats_pixels(const Node& node) {
 }
 
 /// Neighbouring pixels of what it writes are multiplied by other weights.
-bool writes_by_phase(const Node& node) { return node.op->name == "ConvTranspose" && has_strides(node); }
+bool writes_by_phase(const Node& node) {
+  return node.op->image == ImageWork::kTransposedConvolution && has_strides(node);
+}
 
 std::vector<int> channels_last(size_t rank) {
   std::vector<int> order{0};
@@ -82,7 +71,7 @@ class Planner {
  public:
   Planner(const Graph& graph, const PlanOptions& options) : graph_(graph), layout_(options.layout) {
     plan_.layout = options.layout;
-    plan_.joined = options.joined;
+    plan_.fused = options.fused;
   }
 
   /// Groups, and where each value lies.
@@ -91,7 +80,7 @@ class Planner {
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
     for (const Value* input : graph_.inputs())
       if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
-    groups_ = partition(graph_, joined_nodes());
+    groups_ = partition(graph_, fused_nodes());
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
     if (!placement_.places.empty()) lay_out();
@@ -114,8 +103,8 @@ class Planner {
     for (const Group& group : groups_) {
       if (is_view_[group.anchor])
         ++plan_.views;
-      else if (group.is_join && is_made_of_parts(group))
-        join(group);
+      else if (group.is_concatenation && is_made_of_parts(group))
+        concatenate(group);
       else
         FETTLE_TRY_VOID(compute(group));
     }
@@ -124,11 +113,11 @@ class Planner {
   }
 
  private:
-  std::vector<const Node*> joined_nodes() const {
+  std::vector<const Node*> fused_nodes() const {
     std::vector<const Node*> nodes;
-    if (plan_.joined.empty()) return nodes;
+    if (plan_.fused.empty()) return nodes;
     const std::vector<const Node*> fusible = fusible_convolutions(graph_);
-    for (int number : plan_.joined)
+    for (int number : plan_.fused)
       if (number >= 0 && static_cast<size_t>(number) < fusible.size())
         nodes.push_back(fusible[static_cast<size_t>(number)]);
     return nodes;
@@ -151,7 +140,7 @@ class Planner {
   // What comes in channels first may go out so.
   bool stays_channels_first(const Node& node) const {
     if (std::ranges::find(graph_.inputs(), node.input(0)) == graph_.inputs().end()) return false;
-    return is_pointwise(node) || (repeats_pixels(node) && output_index_.contains(node.output()));
+    return is_matrix_product(node) || (repeats_pixels(node) && output_index_.contains(node.output()));
   }
 
   /// Decides where every value lies.
@@ -177,7 +166,7 @@ class Planner {
       is_view_[group.anchor] = group.may_be_view && try_view(group);
       if (is_view_[group.anchor]) continue;
       for (const Value* output : group.outputs) views_[output] = lay_out(group, *output);
-      if (group.is_join) view_origins_[group.outputs[0]] = group.anchor->provenance;
+      if (group.is_concatenation) view_origins_[group.outputs[0]] = group.anchor->provenance;
     }
   }
 
@@ -247,7 +236,7 @@ class Planner {
   }
 
   /// Copies the parts that were not made where they belong.
-  void join(const Group& group) {
+  void concatenate(const Group& group) {
     const Node& node = *group.anchor;
     bool copies = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -292,7 +281,7 @@ class Planner {
     const std::vector<int64_t> shape = output.extents();
     std::vector<int> row_major(shape.size());
     std::iota(row_major.begin(), row_major.end(), 0);
-    if (shape.size() >= 3 && is_spatial_operator(group.anchor->op->name))
+    if (shape.size() >= 3 && group.anchor->op->image != ImageWork::kNone)
       return layout_ == ImageLayout::kChannelsLast ? channels_last(shape.size()) : row_major;
     if (group.kind == FusionKind::kComplexOutFusable || group.kind == FusionKind::kOpaque || group.may_be_view)
       return row_major;
@@ -422,7 +411,7 @@ double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
 }
 
 Result<const Plan*> Plans::get(const PlanOptions& options) {
-  const std::pair key{options.layout, options.joined};
+  const std::pair key{options.layout, options.fused};
   if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
   FETTLE_TRY(Plan plan, make_plan(*graph_, options));
   return &plans_.emplace(key, std::move(plan)).first->second;
@@ -432,23 +421,23 @@ Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs) {
   FETTLE_TRY(const Plan* best, plans.get());
   double least = plan_seconds(*best, threads, costs);
   for (const ImageLayout layout : {ImageLayout::kChannelsFirst}) {
-    FETTLE_TRY(const Plan* const other, plans.get({.layout = layout, .joined = {}}));
+    FETTLE_TRY(const Plan* const other, plans.get({.layout = layout, .fused = {}}));
     const double seconds = plan_seconds(*other, threads, costs);
     if (seconds >= kWorthLeaving * least) continue;
     least = seconds;
     best = other;
   }
-  FETTLE_TRY(std::vector<int> joined, choose_joined(*plans.graph(), best->layout, threads, costs));
-  return plans.get({.layout = best->layout, .joined = std::move(joined)});
+  FETTLE_TRY(std::vector<int> fused, choose_fused(*plans.graph(), best->layout, threads, costs));
+  return plans.get({.layout = best->layout, .fused = std::move(fused)});
 }
 
-Result<std::vector<Func>> joined_programs(const Graph& graph, ImageLayout layout) {
+Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout) {
   const std::vector<const Node*> fusible = fusible_convolutions(graph);
   std::vector<Func> programs(fusible.size());
   if (fusible.empty()) return programs;
   std::vector<int> all(fusible.size());
   std::iota(all.begin(), all.end(), 0);
-  Planner together(graph, {.layout = layout, .joined = all});
+  Planner together(graph, {.layout = layout, .fused = all});
   together.prepare();
   for (const Group& group : together.groups())
     for (size_t i = 0; i < fusible.size(); ++i)
@@ -459,12 +448,12 @@ Result<std::vector<Func>> joined_programs(const Graph& graph, ImageLayout layout
   return programs;
 }
 
-Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
+Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
   const std::vector<const Node*> fusible = fusible_convolutions(graph);
   std::vector<int> chosen;
   if (fusible.empty()) return chosen;
-  FETTLE_TRY(const std::vector<Func> together, joined_programs(graph, layout));
-  Planner apart(graph, {.layout = layout, .joined = {}});
+  FETTLE_TRY(const std::vector<Func> together, fused_programs(graph, layout));
+  Planner apart(graph, {.layout = layout, .fused = {}});
   apart.prepare();
   std::unordered_map<const Node*, const Group*> groups;  // by their anchors
   std::unordered_map<const Value*, const Node*> makers;  // the convolutions whose groups make values
@@ -482,7 +471,7 @@ Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, i
     const double handing_over = costs.hand_over_seconds(bytes, threads);
     FETTLE_TRY(const double first, seconds_apart(makers.at(&between)));
     FETTLE_TRY(const double second, seconds_apart(fusible[i]));
-    const double worth = handing_over > 0 ? kWorthJoining : kWorthJoiningInCaches;
+    const double worth = handing_over > 0 ? kWorthFusing : kWorthFusingInCaches;
     if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + handing_over))
       chosen.push_back(static_cast<int>(i));
   }

@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 #include "graph/plan/costs.h"
 #include "graph/plan/partition.h"
-#include "graph/plan/view.h"
+#include "graph/view.h"
 #include "ir/func.h"
 
 namespace fettle {
@@ -63,7 +63,7 @@ std::string_view to_string(ImageLayout layout);
 /// Refers to the graph that it was made of, which must live as long.
 struct Plan {
   ImageLayout layout = ImageLayout::kChannelsLast;
-  std::vector<int> joined;  // as in PlanOptions
+  std::vector<int> fused;  // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
   std::vector<PlannedCall> calls;  // in the order in which they run
@@ -75,7 +75,7 @@ struct Plan {
 struct PlanOptions {
   ImageLayout layout = ImageLayout::kChannelsLast;
   /// Which of fusible_convolutions(graph), by number, become one kernel with the convolution before them.
-  std::vector<int> joined;
+  std::vector<int> fused;
 };
 
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
@@ -105,13 +105,13 @@ class Plans {
 };
 
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly
-/// worse. Then joins those convolutions whose one kernel costs plainly less than two. One of `plans`.
+/// worse. Then fuses those convolutions whose one kernel costs plainly less than two. One of `plans`.
 Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs);
 /// The programs of fusible_convolutions(graph), in their order, each in one kernel with the convolution before it.
-Result<std::vector<Func>> joined_programs(const Graph& graph, ImageLayout layout);
-/// The convolutions that are worth joining in this layout, for PlanOptions: where one kernel costs plainly less than
+Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout);
+/// The convolutions that are worth fusing in this layout, for PlanOptions: where one kernel costs plainly less than
 /// two and what they hand over. Nothing is planned but the programs that are compared.
-Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
+Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
 /// Σ calls · seconds(workload).
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
 

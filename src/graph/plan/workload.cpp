@@ -69,7 +69,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   }
 
   GroupProgram program;
-  Func func = te::create_func(group.name(), inputs, outputs, options);
+  FETTLE_TRY(Func func, program_of(group.name(), inputs, outputs, options, group.anchor->name));
   program.params.insert(program.params.end(), group.inputs.begin(), group.inputs.end());
   program.params.insert(program.params.end(), group.outputs.begin(), group.outputs.end());
 
