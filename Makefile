@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-operators bench-schedule bench-search bench-tasks bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-schedule bench-search bench-tasks bench-threads docs fuzz format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -46,6 +46,9 @@ bench-core: build ## Kernels against the peak of this machine and oneDNN
 
 bench-model: build fetch ## A whole model against ONNX Runtime and OpenVINO
 	@$(BUILD)/bin/bench-model
+
+bench-numerics: build ## How far results are from the exact ones: sums, products, convolutions, functions (docs/numerics.md)
+	@$(PYTHON) benchmarks/bench_numerics.py $(ARGS)
 
 bench-operators: build ## Operators alone, untuned, against ONNX Runtime: where the default has a hole
 	@$(PYTHON) benchmarks/bench_operators.py $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarks.md and docs/search-measured.md from what `make bench` and `make bench-…` left in build/bench/.
+"""Writes the tables of docs/benchmarks.md, docs/search-measured.md and docs/numerics.md from what `make bench` and `make bench-…` left in build/bench/.
 
 usage: benchmark_tables.py [FOLDER]      FOLDER: where models.json, core.json and so on are, build/bench by default
 A table whose file is missing stays as it is. A figure that missed its bound is marked with (!).
@@ -17,6 +17,7 @@ from search_plots import best_at, known_times
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
 SEARCH_PAGE = ROOT / "docs/search-measured.md"
+NUMERICS_PAGE = ROOT / "docs/numerics.md"
 
 # Columns of the table of shapes: what the report calls them, after "SHAPE, ", and in which unit.
 COLUMNS = [
@@ -55,6 +56,8 @@ CANDIDATE_COLUMNS = [
 ]
 # Tables of one row a figure, named like their files.
 PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks", "operators"]
+# Tables of docs/numerics.md: how their figures begin; the last one has what is left.
+NUMERICS = {"means": "mean of ", "products": "product ", "convolutions": "convolution ", "others": ""}
 # Columns of the table of searches: modes of bench-search.
 SEARCH_MODES = ["fourth", "autotvm", "metaschedule", "ansor"]
 # Rows of the table of few trials: modes of bench-search that search the default's space; its columns.
@@ -207,6 +210,12 @@ def main():
         if (folder / f"{name}.json").exists():
             text = replace_table(text, name, plain_rows(json.loads((folder / f"{name}.json").read_text())))
     PAGE.write_text(text)
+    if (folder / "numerics.json").exists():
+        page, left = NUMERICS_PAGE.read_text(), json.loads((folder / "numerics.json").read_text())
+        for name, start in NUMERICS.items():
+            page = replace_table(page, name, plain_rows([e for e in left if e["what"].startswith(start)]))
+            left = [e for e in left if not e["what"].startswith(start)]
+        NUMERICS_PAGE.write_text(page)
     if (folder / "strategies.json").exists():
         rows = strategy_rows(json.loads((folder / "strategies.json").read_text()))
         SEARCH_PAGE.write_text(replace_table(SEARCH_PAGE.read_text(), "strategies", rows))

@@ -1,14 +1,14 @@
 #include "harness/report.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
+
+#include "base/output_file.h"
 
 namespace fettle::bench {
 namespace {
@@ -74,22 +74,7 @@ Result<void> Report::write(const std::string& folder) const {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::create_directories(folder, error);
-  const fs::path path = fs::path(folder) / (name_ + ".json");
-  const fs::path temporary = fmt::format("{}.{}.tmp", path.string(), getpid());
-  std::ofstream file(temporary, std::ios::trunc);
-  file << json();
-  file.close();
-  if (!file) {
-    fs::remove(temporary, error);
-    return fail(ErrorCode::E702, "cannot write the figures", path.string());
-  }
-  fs::rename(temporary, path, error);
-  if (error) {
-    const std::string reason = error.message();
-    fs::remove(temporary, error);
-    return fail(ErrorCode::E702, reason, path.string());
-  }
-  return {};
+  return write_file(fs::path(folder) / (name_ + ".json"), json());
 }
 
 }  // namespace fettle::bench

@@ -22,12 +22,12 @@ class PythonSpace : public Space {
  public:
   explicit PythonSpace(nb::object object) : object_(std::move(object)) {}
   std::string name() const override { return nb::cast<std::string>(nb::str(object_.type().attr("__name__"))); }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     try {
       const nb::object target_object = target ? nb::cast(*target) : nb::none();
       const nb::object given = decisions ? nb::cast(*decisions) : nb::none();
-      const nb::object made = object_.attr("generate")(PyFunc{workload}, target_object, threads, seed, given);
+      const nb::object made = object_.attr("generate")(PyFunc{workload}, target_object, threads, source.seed(), given);
       return nb::cast<PySchedule&>(made).get();
     } catch (nb::python_error& error) {
       return tl::unexpected<Diagnostic>(refusal(error));

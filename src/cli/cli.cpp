@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "cli/command.h"
@@ -10,10 +13,13 @@
 namespace fettle::cli {
 namespace {
 
+/// What cannot be printed is told at the end (all_printed).
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 /// One line. Names come from model files, and may be no UTF-8.
 void print_json(nlohmann::json object, const std::string& command) {
   object["command"] = command;
-  fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  print(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 }
 
 /// "tune", "db ls"
@@ -26,8 +32,7 @@ void print_report(const Report& report, const Command& command) {
   if (*command.json)
     print_json(report.json, name_of(*command.app));
   else if (!report.text.empty())
-    fmt::print("{}{}", report.text, report.text.ends_with('\n') ? "" : "\n");
-  std::fflush(stdout);
+    print(report.text + (report.text.ends_with('\n') ? "" : "\n"));
 }
 
 void print_failure(const Diagnostic& diagnostic, const Command& command) {
@@ -44,9 +49,18 @@ void print_failure(const Diagnostic& diagnostic, const Command& command) {
   fmt::print(stderr, "fettle: {}\n", diagnostic.to_string());
 }
 
+/// Standard output may be a file, too.
+bool all_printed() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  const Diagnostic diagnostic(ErrorCode::E702, std::strerror(errno), "standard output");
+  fmt::print(stderr, "fettle: {}\n", diagnostic.to_string());
+  return false;
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
   CLI::App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
   app.set_version_flag("--version", "fettle 0.1.0");
   app.require_subcommand(1);
@@ -70,7 +84,7 @@ int run(int argc, char** argv) {
       const Result<Report> report = command.run();
       if (report) {
         print_report(*report, command);
-        return report->status;
+        return all_printed() ? report->status : kCouldNot;
       }
       print_failure(report.error(), command);
       // Which flags go together is known only after parsing; that is wrong usage too.

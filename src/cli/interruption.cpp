@@ -26,7 +26,6 @@ InterruptGuard::InterruptGuard() {
     sigaction(kSignals[i], &action, &before_[i]);
     if (before_[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &before_[i], nullptr);  // as nohup wants it
   }
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
 }
 
 InterruptGuard::~InterruptGuard() {

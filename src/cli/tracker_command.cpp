@@ -2,10 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "base/output_file.h"
 #include "cli/interruption.h"
 #include "cli/tracker_options.h"
 #include "measure/protocol.h"
@@ -22,19 +21,6 @@ struct Options {
   bool json = false;
 };
 
-// Written to a temporary name and renamed, so that whoever waits for it finds all of it.
-Result<> write_address(const std::string& path, const std::string& address) {
-  const std::string temporary = path + ".part";
-  std::ofstream file(temporary);
-  file << address << "\n";
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(temporary, path, error);
-  if (file && !error) return {};
-  std::filesystem::remove(temporary, error);
-  return fail(ErrorCode::E702, "", path);
-}
-
 Result<Report> listen(const Options& options) {
   TrackerOptions tracker;
   FETTLE_TRY(tracker.address, parse_address(options.listen));
@@ -45,7 +31,7 @@ Result<Report> listen(const Options& options) {
   FETTLE_TRY(const std::unique_ptr<TrackerServer> server, TrackerServer::start(tracker));
   const std::string address = server->address().to_string();
   progress("tracker at " + address);
-  if (!options.address_file.empty()) FETTLE_TRY_VOID(write_address(options.address_file, address));
+  if (!options.address_file.empty()) FETTLE_TRY_VOID(write_file(options.address_file, address + "\n"));
   while (!guard.interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   return Report{.json = {{"address", address}}};
 }

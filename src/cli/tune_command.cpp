@@ -50,14 +50,16 @@ nlohmann::json describe(const FailureKind& kind) {
 }
 
 nlohmann::json describe(const TaskReport& task) {
-  return {{"label", task.label},
-          {"trials", task.trials},
-          {"measured", task.measured},
-          {"failed", task.failed},
-          {"default_us", task.default_s * 1e6},
-          {"best_us", task.best_s * 1e6},
-          {"confirmed", task.confirmed},
-          {"quarantined", task.quarantined}};
+  nlohmann::json json = {{"label", task.label},
+                         {"trials", task.trials},
+                         {"measured", task.measured},
+                         {"failed", task.failed},
+                         {"default_us", task.default_s * 1e6},
+                         {"best_us", task.best_s * 1e6},
+                         {"confirmed", task.confirmed},
+                         {"quarantined", task.quarantined}};
+  if (task.error.code != ErrorCode::kNone) json["error"] = task.error.to_string();
+  return json;
 }
 
 nlohmann::json describe(const TuneProfile& profile) {
@@ -207,6 +209,9 @@ Result<Report> tune(const Options& options) {
   report.text += profile_text(done) + failure_text(done.failures);
   for (const TaskReport& task : done.tasks)
     if (task.quarantined) report.text += fmt::format("{} was left alone: its candidates end workers\n", task.label);
+  for (const TaskReport& task : done.tasks)
+    if (task.error.code != ErrorCode::kNone)
+      report.text += fmt::format("{} ended early: {}\n", task.label, task.error.to_string());
   if (done.stopped) report.text += "interrupted; all that was measured is kept\n";
   if (tuned->tuned_ms > 0) {
     report.json["latency_ms"] = {{"untuned", tuned->untuned_ms}, {"tuned", tuned->tuned_ms}};

@@ -1,7 +1,6 @@
 #include "database/json_lines.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -9,6 +8,8 @@
 #include <functional>
 #include <set>
 #include <tuple>
+
+#include "base/output_file.h"
 
 namespace fettle {
 namespace {
@@ -27,36 +28,15 @@ Result<> visit_records(Database& database, int best, const std::function<Result<
 }  // namespace
 
 Result<int64_t> export_records(Database& database, const std::filesystem::path& path, int best) {
-  const std::filesystem::path temporary = path.string() + fmt::format(".{}.tmp", ::getpid());
-  std::error_code ignored;
-  const auto cannot = [&](std::string why) {
-    std::filesystem::remove(temporary, ignored);
-    return fail(ErrorCode::E702, std::move(why), path.string());
-  };
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  if (!file) return cannot(std::strerror(errno));
+  FETTLE_TRY(OutputFile file, OutputFile::create(path));
+  FETTLE_TRY(const std::vector<TuningRun> runs, database.runs());
+  for (const TuningRun& run : runs) FETTLE_TRY_VOID(file.write(to_json_line(run) + '\n'));
   int64_t count = 0;
-  const auto runs = database.runs();
-  if (runs)
-    for (const TuningRun& run : *runs) file << to_json_line(run) << '\n';
-  Result<> status;
-  if (!runs) status = fail(runs.error());
-  if (status)
-    status = visit_records(database, best, [&](const Record& record) -> Result<> {
-      file << to_json_line(record) << '\n';
-      ++count;
-      if (!file) return fail(ErrorCode::E702, std::strerror(errno), path.string());
-      return {};
-    });
-  file.close();
-  if (status && !file) status = fail(ErrorCode::E702, std::strerror(errno), path.string());
-  if (!status) {
-    std::filesystem::remove(temporary, ignored);
-    return fail(std::move(status.error()));
-  }
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (error) return cannot(error.message());
+  FETTLE_TRY_VOID(visit_records(database, best, [&](const Record& record) {
+    ++count;
+    return file.write(to_json_line(record) + '\n');
+  }));
+  FETTLE_TRY_VOID(file.commit());
   return count;
 }
 

@@ -7,7 +7,7 @@
 
 namespace fettle {
 
-/// Writes every run and every record, to a temporary name that is then renamed. With `best`, of each task only the
+/// Writes every run and every record, whole or not at all (base/output_file.h). With `best`, of each task only the
 /// fastest so many whose results are right. Returns how many records. E702 · E502, E503.
 Result<int64_t> export_records(Database& database, const std::filesystem::path& path, int best = 0);
 

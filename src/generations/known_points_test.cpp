@@ -17,10 +17,10 @@ class CountingSpace : public Space {
  public:
   explicit CountingSpace(bool by_address) : by_address_(by_address) {}
   std::string name() const override { return "counting"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     ++generated;
-    return rule_space().generate(workload, std::move(target), threads, seed, std::move(decisions));
+    return rule_space().generate(workload, std::move(target), threads, source, std::move(decisions));
   }
   bool draws_by_address() const override { return by_address_; }
   mutable int generated = 0;
@@ -71,10 +71,10 @@ TEST(KnownPoints, ForgottenCandidatesAreNotMadeAgain) {
 class Forgetful : public Space {
  public:
   std::string name() const override { return "forgetful"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     ++generated;
-    return sketches->generate(workload, std::move(target), threads, seed, std::move(decisions));
+    return sketches->generate(workload, std::move(target), threads, source, std::move(decisions));
   }
   std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const override {
     return knows ? sketches->seed_of_first_drawing(seed) : std::nullopt;

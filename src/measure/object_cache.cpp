@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "base/hash.h"
+#include "base/output_file.h"
 
 namespace fettle {
 namespace {
@@ -40,29 +41,20 @@ ObjectBytes read_object(const std::filesystem::path& path) {
   return std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
 }
 
+// Where there is no place for it, it is not kept.
 void write_object(const std::filesystem::path& path, const std::vector<uint8_t>& bytes) {
   std::error_code ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);
-  const std::filesystem::path temporary = path.string() + fmt::format(".{}.tmp", ::getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    const Digest digest = digest_of(bytes);
-    Header header{};
-    std::memcpy(header.magic, kMagic, sizeof kMagic);
-    header.size_bytes = bytes.size();
-    header.digest_high = digest.high;
-    header.digest_low = digest.low;
-    file.write(reinterpret_cast<const char*>(&header), sizeof header);
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    file.flush();
-    if (!file) {
-      file.close();
-      std::filesystem::remove(temporary, ignored);
-      return;
-    }
-  }
-  std::filesystem::rename(temporary, path, ignored);
-  if (ignored) std::filesystem::remove(temporary, ignored);
+  const Digest digest = digest_of(bytes);
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.size_bytes = bytes.size();
+  header.digest_high = digest.high;
+  header.digest_low = digest.low;
+  auto file = OutputFile::create(path, {.regular_only = true});
+  if (file && file->write({reinterpret_cast<const char*>(&header), sizeof header}) &&
+      file->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
+    (void)file->commit();
 }
 
 // Brings the files under `folder` down to half of kMaxFolderBytes, the oldest first, should they take more than that:

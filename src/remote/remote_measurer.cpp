@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kFetchSeconds = 0.25;
 constexpr double kRetrySeconds = 0.2;
 /// Candidates of a call that are given to the tracker at once.
-constexpr size_t kAtOnce = 2048;
+constexpr int kAtOnce = 2048;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -112,7 +112,8 @@ class Call {
   double left_s() const { return request_.max_seconds - seconds_since(start_); }
   bool over() { return over_ = over_ || left_s() <= 0 || (request_.should_stop && request_.should_stop()); }
 
-  // What has no result, in messages of moderate size; to a tracker that does not know the session, all of it again.
+  // What has no result, in messages of moderate size; to a tracker that does not know the session, all of it again. What
+  // it refuses it gets in smaller pieces, until it is clear which candidates it does not take.
   Result<> submit() {
     wire::SubmitRequest submit;
     submit.set_session(s_.session);
@@ -126,13 +127,22 @@ class Call {
     size_t bytes = 0, i = next_;
     for (; i < traces_.size(); ++i) {
       if (results_[i]) continue;
-      if (submit.jobs_size() > 0 && !together_ && bytes + traces_[i].size() > kMaxSubmitBytes) break;
+      const bool full = submit.jobs_size() == n_at_once_ || bytes + traces_[i].size() > kMaxSubmitBytes;
+      if (submit.jobs_size() > 0 && !together_ && full) break;
       bytes += traces_[i].size();
       wire::Job& job = *submit.add_jobs();
       job.set_id(first_ + i);
       job.set_trace(traces_[i]);
     }
     const auto reply = s_.client.submit(submit);
+    if (!reply && reply.error().code == ErrorCode::E803 && submit.jobs_size() > 0) {
+      s_.silent_since.reset();
+      if (submit.jobs_size() == 1 || together_)
+        refused(submit, reply.error());
+      else
+        n_at_once_ = submit.jobs_size() / 2;
+      return {};
+    }
     if (!reply) return s_.not_heard(reply.error());
     s_.silent_since.reset();
     if (!reply->known()) return open();
@@ -142,9 +152,29 @@ class Call {
       return {};
     }
     send_workload_ = false;
+    n_at_once_ = kAtOnce;
+    submitted_up_to(i);
+    return {};
+  }
+
+  void submitted_up_to(size_t i) {
     next_ = i;
     submitted_ = next_ == traces_.size();
-    return {};
+  }
+
+  // These the tracker does not take: it says nothing about them.
+  void refused(const wire::SubmitRequest& submit, const Diagnostic& why) {
+    size_t last = 0;
+    for (const wire::Job& job : submit.jobs()) {
+      last = job.id() - first_;
+      results_[last].emplace();
+      results_[last]->error = ErrorCode::E406;
+      results_[last]->message = "refused: " + why.to_string();
+      ++n_done_;
+    }
+    n_at_once_ = kAtOnce;
+    submitted_up_to(last + 1);
+    hand_out();
   }
 
   // The tracker was started anew, or took this side for dead.
@@ -215,6 +245,7 @@ class Call {
   std::vector<std::optional<MeasureResult>> results_;
   bool together_ = false, submitted_ = false, send_workload_ = false, over_ = false;
   size_t next_ = 0;  // to be submitted
+  int n_at_once_ = kAtOnce;
   size_t n_done_ = 0, n_handed_out_ = 0;
   double best_s_ = 0;
   const Clock::time_point start_ = Clock::now();
@@ -278,7 +309,7 @@ Result<> RemoteMeasurer::set_workload(const Func& workload, const WorkloadOption
 Result<std::vector<MeasureResult>> RemoteMeasurer::measure(std::span<const std::string> traces,
                                                            const MeasureRequest& request) {
   if (state_->workload_id.empty()) return fail(ErrorCode::E406, "no workload was given");
-  if (traces.size() <= kAtOnce) return Call(*state_, traces, request).run();
+  if (traces.size() <= size_t{kAtOnce}) return Call(*state_, traces, request).run();
   return fail(ErrorCode::E709, fmt::format("more than {} candidates at once", kAtOnce));
 }
 

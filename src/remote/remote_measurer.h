@@ -27,7 +27,8 @@ struct RemoteSession;
 
 /// The devices of a key, as one runner. Each call of measure() is spread over all of them; where candidates occur more
 /// than once, to be compared in turn, all of it goes to one. What a device that is lost had not finished, another
-/// measures. A candidate that costs two devices is E403, with lost_worker. Used by one thread at a time.
+/// measures. A candidate that costs two devices is E403, with lost_worker; one that the tracker does not take is E406.
+/// Used by one thread at a time.
 class RemoteMeasurer : public Runner {
  public:
   /// Waits until the tracker knows the key. Errors: E801 … E805.

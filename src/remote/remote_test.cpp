@@ -414,8 +414,42 @@ TEST_F(Remote, MessagesThatAreTooLargeOrMakeNoSense) {
   EXPECT_EQ(client.enlist(device).error().code, ErrorCode::E803);
   EXPECT_EQ(client.next({}).error().code, ErrorCode::E803);
   EXPECT_EQ(client.fetch({}).error().code, ErrorCode::E803);
-  const std::vector<std::string> huge{std::string(TrackerLimits().trace_bytes + 1, 'x')};
-  EXPECT_EQ(measurer_->measure(huge).error().code, ErrorCode::E803);
+  expect_times(measure(traces(4)), traces(4));
+}
+
+TEST_F(Remote, WhatTheTrackerRefusesCostsACandidate) {
+  start_tracker();
+  add_device();
+  connect();
+  std::vector<std::string> list = traces(21);
+  const std::string huge(TrackerLimits().trace_bytes + 1, 'x');
+  for (const size_t at : {size_t{0}, size_t{7}, size_t{8}, list.size() - 1}) list[at] = huge + std::to_string(at);
+  std::vector<size_t> order;
+  MeasureRequest request;
+  request.on_result = [&](size_t i, const MeasureResult&) { order.push_back(i); };
+  const auto results = measure(list, request);
+  ASSERT_EQ(results.size(), list.size());
+  ASSERT_EQ(order.size(), list.size()) << "each result once";
+  for (size_t i = 0; i < list.size(); ++i) {
+    EXPECT_EQ(order[i], i);
+    if (list[i].size() < huge.size()) {
+      EXPECT_DOUBLE_EQ(results[i].median_s, 1e-3 * static_cast<double>(list[i].size())) << i;
+    } else {
+      EXPECT_EQ(results[i].error, ErrorCode::E406) << i;
+      EXPECT_NE(results[i].message.find("E803: a message between machines is too large"), std::string::npos)
+          << results[i].message;
+    }
+  }
+  // What is compared goes as one, or not at all.
+  for (const MeasureResult& result : measure({"a", huge, "a", huge})) EXPECT_EQ(result.error, ErrorCode::E406);
+  // A request that makes no sense is one for each of them.
+  request = {};
+  request.timing.max_samples = request.timing.min_samples - 1;
+  for (const MeasureResult& result : measure(traces(5), request)) {
+    EXPECT_EQ(result.error, ErrorCode::E406);
+    EXPECT_NE(result.message.find("number of samples"), std::string::npos) << result.message;
+  }
+  EXPECT_EQ(measurer_->failures().at(ErrorCode::E406), 4 + 4 + 5);
   expect_times(measure(traces(4)), traces(4));
 }
 

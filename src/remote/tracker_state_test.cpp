@@ -481,6 +481,26 @@ TEST_F(Tracker, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(key().queued(), 0);
 }
 
+TEST_F(Tracker, NumbersOfSamples) {
+  const auto taken = [](int min_samples, int max_samples) {
+    MeasureRequest request;
+    request.timing.min_samples = min_samples;
+    request.timing.max_samples = max_samples;
+    const auto checked = check(to_wire(request), TrackerLimits());
+    EXPECT_TRUE(checked || checked.error().code == ErrorCode::E803);
+    return checked.has_value();
+  };
+  EXPECT_TRUE(check(to_wire(MeasureRequest()), TrackerLimits()));
+  EXPECT_TRUE(taken(1, 1));
+  EXPECT_TRUE(taken(0, 1));
+  EXPECT_TRUE(taken(300, 300));
+  EXPECT_TRUE(taken(5, 1'000'000));
+  EXPECT_FALSE(taken(5, 1)) << "at least five and at most one";
+  EXPECT_FALSE(taken(0, 0));
+  EXPECT_FALSE(taken(-1, 5));
+  EXPECT_FALSE(taken(5, 1'000'001));
+}
+
 TEST_F(Tracker, Limits) {
   state_ = TrackerState({.devices = 2, .sessions = 2, .jobs = 5, .workloads = 2});
   enlist(1);

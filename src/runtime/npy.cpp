@@ -1,12 +1,12 @@
 #include "runtime/npy.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
 #include <cstring>
 
+#include "base/output_file.h"
 #include "runtime/dtype.h"
 
 namespace fettle {
@@ -196,30 +196,13 @@ Result<> write_npy(const fs::path& path, const Tensor& tensor) {
   text.append((64 - (prefix + text.size() + 1) % 64) % 64, ' ');
   text += '\n';
 
-  const fs::path temporary = path.string() + fmt::format(".tmp{}", ::getpid());
-  auto give_up = [&] {
-    const std::string why = std::strerror(errno);
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    return fail(ErrorCode::E702, why, path.string());
-  };
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return give_up();
   const char lengths[] = {1, 0, static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
-  const auto bytes = static_cast<size_t>(tensor.n_bytes());
-  const bool written = std::fwrite(kMagic.data(), 1, kMagic.size(), file) == kMagic.size() &&
-                       std::fwrite(lengths, 1, 4, file) == 4 &&
-                       std::fwrite(text.data(), 1, text.size(), file) == text.size() &&
-                       (bytes == 0 || std::fwrite(tensor.data(), 1, bytes, file) == bytes);
-  if (!written) {
-    const int reason = errno;
-    std::fclose(file);
-    errno = reason;
-    return give_up();
-  }
-  if (std::fclose(file) != 0) return give_up();
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return give_up();
-  return {};
+  FETTLE_TRY(OutputFile file, OutputFile::create(path));
+  FETTLE_TRY_VOID(file.write(kMagic));
+  FETTLE_TRY_VOID(file.write({lengths, sizeof lengths}));
+  FETTLE_TRY_VOID(file.write(text));
+  FETTLE_TRY_VOID(file.write({static_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.n_bytes())}));
+  return file.commit();
 }
 
 }  // namespace fettle

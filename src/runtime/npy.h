@@ -13,7 +13,7 @@ namespace fettle {
 /// E710 no memory.
 Result<Tensor> read_npy(const std::filesystem::path& path);
 
-/// Writes version 1.0, to a temporary name that is then renamed. Errors: E702.
+/// Writes version 1.0, whole or not at all (base/output_file.h). Errors: E702.
 Result<> write_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 }  // namespace fettle

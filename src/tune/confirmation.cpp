@@ -92,6 +92,16 @@ double TaskTuner::confirmation_s() const {
 
 Result<> TaskTuner::confirm(double until_s) {
   const double start = session_.elapsed_s();
+  Result<> done = check_and_time(until_s);
+  choose_best();
+  const double pace = quiet_pace(paces_);
+  report_.best_s *= pace;
+  report_.default_s *= pace;
+  report_.seconds += session_.elapsed_s() - start;
+  return done;
+}
+
+Result<> TaskTuner::check_and_time(double until_s) {
   (void)adopt_records(false, until_s);
   for (int pass = 0, timed = 0; pass < kConfirmationPasses; ++pass) {
     if (session_.stopped() || session_.elapsed_s() >= until_s) break;
@@ -106,13 +116,7 @@ Result<> TaskTuner::confirm(double until_s) {
     }
     if (!done) break;
   }
-  FETTLE_TRY_VOID(check_default(until_s));
-  choose_best();
-  const double pace = quiet_pace(paces_);
-  report_.best_s *= pace;
-  report_.default_s *= pace;
-  report_.seconds += session_.elapsed_s() - start;
-  return {};
+  return check_default(until_s);
 }
 
 // The fastest whose results are right and that is surely faster than the default; else the default.
@@ -180,12 +184,13 @@ size_t TaskTuner::typical(const std::vector<MeasureResult>& rounds) {
 }
 
 // These in turn, round by round; series of rounds go on until for the best of all and the default two rounds agree.
-// False: cut short, without a round of each.
+// A candidate that the harness never managed to time (E406) is out, for this run. False: cut short, without a round of
+// each.
 Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, int n_rounds, int n_series,
                                    double until_s) {
   if (replay_times(list)) return true;
   std::vector<std::vector<MeasureResult>> rounds(list.size());
-  std::vector<MeasureResult> failures(list.size());
+  std::vector<MeasureResult> failures(list.size()), lost(list.size());
 
   std::vector<size_t> sound(list.size());
   std::iota(sound.begin(), sound.end(), size_t{0});
@@ -214,8 +219,12 @@ Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, in
         rounds[which[k]].back().median_s = usual_seconds(results[k]);
       } else if (is_outcome(results[k].error)) {
         failures[which[k]] = results[k];
+      } else if (results[k].error == ErrorCode::E406 && failures[which[k]].ok()) {
+        lost[which[k]] = results[k];
       }
     }
+    for (const size_t i : sound)
+      if (rounds[i].empty() && failures[i].ok() && list[i] != default_) failures[i] = lost[i];
     std::erase_if(sound, [&](size_t i) { return !failures[i].ok(); });
     for (const size_t i : sound)
       if (rounds[i].empty()) return false;
@@ -235,6 +244,7 @@ Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, in
     result.raced_out = false;
     result.checked = result.ok() && known.checked;
     known.confirmed_s = result.ok() ? result.median_s : kInfinity;
+    if (result.error == ErrorCode::E406) continue;  // nothing of the candidate's own is to be remembered
     ++known.n_confirmed;
     FETTLE_TRY_VOID(record(*list[i], result, kConfirmationGeneration));
     if (list[i] == default_) report_.default_s = result.ok() ? result.median_s : 0;
@@ -242,7 +252,8 @@ Result<bool> TaskTuner::time_again(const std::vector<const Candidate*>& list, in
   return true;
 }
 
-// Compares its outputs with what they should be. False: cut short.
+// Compares its outputs with what they should be. Where the harness fails twice (E406), the candidate is out for this
+// run, but for the default, which is trusted. False: cut short.
 Result<bool> TaskTuner::check(const Candidate* candidate, double until_s) {
   Known& known = known_.at(candidate->number);
   if (const auto recorded = records_.find(bench_->trace(*candidate));
@@ -252,17 +263,22 @@ Result<bool> TaskTuner::check(const Candidate* candidate, double until_s) {
     return true;
   }
   const double start = session_.elapsed_s();
-  FETTLE_TRY(const std::vector<MeasureResult> results, repeat({candidate}, true, until_s));
-  const MeasureResult& result = results.front();
+  MeasureResult result;
+  for (const bool last_time : {false, true}) {
+    FETTLE_TRY(std::vector<MeasureResult> results, repeat({candidate}, true, until_s));
+    result = std::move(results.front());
+    if (result.error != ErrorCode::E406 || last_time) break;
+  }
   check_s_ = session_.elapsed_s() - start;
-  if (!is_outcome(result.error)) return false;
+  const bool lost = result.error == ErrorCode::E406;
+  if (result.error == ErrorCode::E407 || (lost && candidate == default_)) return false;
   known.checked = true;
   if (!result.ok()) {
     ++report_.failed;
     note_failure(*candidate, result.error, result.signal, result.message);
     known.confirmed_s = kInfinity;
   }
-  FETTLE_TRY_VOID(record(*candidate, result, kCheckGeneration));
+  if (!lost) FETTLE_TRY_VOID(record(*candidate, result, kCheckGeneration));
   return true;
 }
 
@@ -298,7 +314,7 @@ Result<std::vector<MeasureResult>> TaskTuner::repeat(const std::vector<const Can
   traces.reserve(candidates.size());
   for (const Candidate* candidate : candidates) traces.push_back(bench_->trace(*candidate));
   MeasureRequest request{.check = check, .timing = timing()};
-  if (check) request.timing.max_samples = 1;
+  if (check) request.timing.min_samples = request.timing.max_samples = 1;
   request.race = false;
   beside_anchor(request);
   request.max_seconds = session_.left_s(until_s);

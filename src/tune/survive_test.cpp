@@ -175,6 +175,79 @@ TEST_F(Survival, WhatWasNotCheckedIsNeverTheBest) {
   }
 }
 
+TEST_F(Survival, ARefusalToCheckOrToTimeAgainCostsACandidate) {
+  // The device has no answer for the fastest: to checks, or when it is timed again, and once in a while for others.
+  for (const bool checks : {true, false}) {
+    forget();
+    int calls = 0;
+    runner.outcome = [&](const Func& func, int times, const MeasureRequest& request) {
+      const double seconds = toy_seconds(func);
+      const bool refused = checks ? request.check : !request.check && times > 0;
+      if (refused && (seconds < 1.0005e-3 || (toy_shape(func).toy && ++calls % 7 == 0)))
+        return FakeRunner::failed(ErrorCode::E406);
+      return FakeRunner::timed(seconds);
+    };
+    const auto report = tune(options());
+    ASSERT_TRUE(report) << report.error().to_string();
+    EXPECT_EQ(report->error.code, ErrorCode::kNone);
+    EXPECT_TRUE(report->confirmed);
+    EXPECT_GE(report->best_s, 1.0005e-3);
+    EXPECT_LT(report->best_s, 1.2e-3) << "the next one takes its place";
+    EXPECT_GT(report->failed, 0);
+    ASSERT_TRUE(database->for_each([](const Record& record) -> Result<> {
+      EXPECT_NE(record.error, ErrorCode::E406) << "it may be checked another time";
+      return {};
+    }));
+  }
+}
+
+TEST_F(Survival, ADefaultWhoseCheckIsRefusedIsTrusted) {
+  runner.outcome = [](const Func& func, int, const MeasureRequest& request) {
+    return request.check && !toy_shape(func).toy ? FakeRunner::failed(ErrorCode::E406)
+                                                 : FakeRunner::timed(toy_seconds(func));
+  };
+  const auto report = tune(options());
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->default_s, 1.5e-3);
+  EXPECT_EQ(report->best_s, 1e-3);
+}
+
+TEST_F(Survival, WhatIsKnownIsKeptWhereRequestsAreRefused) {
+  // All requests of a kind are refused as a whole: checks, what is timed again, or all after some.
+  for (const int kind : {0, 1, 2}) {
+    forget();
+    runner.outcome = [](const Func& func, int, const MeasureRequest&) { return FakeRunner::timed(toy_seconds(func)); };
+    int requests = 0;
+    runner.takes = [&, kind](std::span<const std::string>, const MeasureRequest& request) -> Result<> {
+      ++requests;
+      const bool refused = kind == 0 ? request.check : kind == 1 ? !request.race && !request.check : requests > 3;
+      return refused ? Result<>(fail(ErrorCode::E803, "as the test wants")) : Result<>();
+    };
+    const auto report = tune_tasks({{toy_workload(), 1, "one"}, {toy_workload(48), 1, "other"}}, target, 1, *database,
+                                   runner, model, options());
+    ASSERT_TRUE(report) << kind << " " << report.error().to_string();
+    for (const TaskReport& task : report->tasks) {
+      if (kind == 2 && task.default_s == 0) continue;  // refused from the start
+      EXPECT_EQ(task.error.code, ErrorCode::E803) << kind;
+      EXPECT_GT(task.best_s, 0) << kind;
+      EXPECT_LE(task.best_s, task.default_s) << kind;
+      EXPECT_FALSE(task.best_trace.empty());
+      if (kind != 1) {
+        EXPECT_EQ(task.best_trace, task.default_trace) << "nothing else was checked";
+      }
+    }
+    EXPECT_GT(report->tasks.front().default_s, 0);
+  }
+  // Where nothing at all is taken, that is the error.
+  forget();
+  runner.takes = [](std::span<const std::string>, const MeasureRequest&) -> Result<> {
+    return fail(ErrorCode::E803, "as the test wants");
+  };
+  const auto nothing = tune(options());
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().code, ErrorCode::E803);
+}
+
 TEST_F(Survival, ADefaultThatIsWrongIsFoundOut) {
   runner.outcome = [](const Func& func, int, const MeasureRequest& request) {
     const bool wrong = request.check && !toy_shape(func).toy;

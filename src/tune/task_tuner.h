@@ -96,7 +96,8 @@ class TaskTuner {
   Result<> refine();
   /// Checks the results of the best, and times it again, interleaved with the default, unless that is known; then the
   /// report is final. What time does not suffice for is left out: then what is right and plainly better than the
-  /// default remains, else the default. `until_s`: seconds after the session's start.
+  /// default remains, else the default. `until_s`: seconds after the session's start. After an error the report holds,
+  /// too, for what was known by then.
   Result<> confirm(double until_s);
   bool needs_confirmation() const;
   /// What confirm() will take, by what similar runs took.
@@ -151,6 +152,7 @@ class TaskTuner {
   std::vector<const Candidate*> confirmation_list(size_t n) const;
   Result<bool> time_again(const std::vector<const Candidate*>& list, int rounds, int series, double until_s);
   bool replay_times(const std::vector<const Candidate*>& list);
+  Result<> check_and_time(double until_s);
   Result<bool> check(const Candidate* candidate, double until_s);
   Result<> check_leader();
   Result<> check_default(double until_s);

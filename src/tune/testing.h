@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,9 +44,9 @@ inline size_t toy_programs() { return toy_tiles().size() * toy_tiles().size() * 
 class ToySpace : public Space {
  public:
   std::string name() const override { return "toy"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    Schedule s(workload, seed, std::move(decisions));
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    Schedule s(workload, source, std::move(decisions));
     s.set_target(std::move(target));
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
     FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
@@ -141,6 +143,9 @@ class FakeRunner : public Runner {
       [](const Func& func, int, const MeasureRequest&) { return timed(toy_seconds(func)); };
   /// Whether a workload is accepted.
   std::function<Result<>(const Func&)> accepts = [](const Func&) -> Result<> { return {}; };
+  /// Whether a request is.
+  std::function<Result<>(std::span<const std::string>, const MeasureRequest&)> takes =
+      [](std::span<const std::string>, const MeasureRequest&) -> Result<> { return {}; };
 
   static MeasureResult timed(double seconds) {
     MeasureResult result;
@@ -164,6 +169,10 @@ class FakeRunner : public Runner {
   }
   Result<std::vector<MeasureResult>> measure(std::span<const std::string> traces,
                                              const MeasureRequest& request) override {
+    FETTLE_TRY_VOID(takes(traces, request));
+    // What a tracker insists on.
+    EXPECT_GE(request.timing.min_samples, 0);
+    EXPECT_GE(request.timing.max_samples, std::max(1, request.timing.min_samples));
     std::vector<MeasureResult> results;
     for (const std::string& trace : traces) {
       MeasureResult& result = results.emplace_back();

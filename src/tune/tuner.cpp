@@ -62,6 +62,7 @@ class Run {
     TuneTask task;
     std::unique_ptr<TaskTuner> tuner;  // null: it cannot be tuned
     bool given_up = false;
+    Diagnostic error;  // the first that ended something of it
     // of looking closer at it
     int steps = 0, in_vain = 0;
     bool done = false;
@@ -84,13 +85,16 @@ class Run {
     }
   }
 
-  // A task that fails for itself is passed over.
+  // A task that fails for itself is passed over. What is known of it by then holds.
   Result<> passed_over(size_t e, Diagnostic error) {
     if (concerns_all(error.code)) return fail(std::move(error));
     if (first_error_.code == ErrorCode::kNone) first_error_ = error;
+    Entry& entry = entries_[e];
+    entry.given_up = entry.done = true;
+    if (entry.error.code == ErrorCode::kNone) entry.error = std::move(error);
+    if (entry.tuner && entry.tuner->report().best_s > 0) return {};
     ++n_failed_;
-    entries_[e].tuner.reset();
-    entries_[e].given_up = true;
+    entry.tuner.reset();
     return {};
   }
 
@@ -331,6 +335,7 @@ class Run {
       if (entry.tuner) task = entry.tuner->report();
       task.label = tasks_[i].label;
       task.given_up = entry.given_up;
+      task.error = entry.error;
       report.default_s += tasks_[i].weight * task.default_s;
       report.estimated_s += tasks_[i].weight * task.best_s;
     }

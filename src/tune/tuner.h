@@ -102,6 +102,7 @@ struct TaskReport {
   int64_t measured = 0;      // of these, measured now
   int64_t failed = 0;
   double seconds = 0;  // spent on it
+  Diagnostic error;    // what ended it before its time, if anything did; what was known by then is kept
 };
 
 /// Where a run's time went. Seconds; the phases do not overlap, and what is in none of them is bookkeeping.

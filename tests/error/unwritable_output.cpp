@@ -9,8 +9,10 @@ TEST_F(Misuse, UnwritableLibrary) {
 
 TEST_F(Misuse, HeaderCannotBeWritten) {
   write_model("model.onnx");
+  write("out.so", "an older one");
   std::filesystem::create_directories(path("out.h/occupied"));
   expect_refused({"compile", path("model.onnx"), "-o", path("out.so")}, "E702", {"out.h"});
+  EXPECT_EQ(read("out.so"), "an older one");
 }
 
 TEST_F(Misuse, UnwritableResults) {

@@ -91,7 +91,7 @@ void Misuse::SetUp() {
 
 void Misuse::TearDown() {
   for (const auto& entry : fs::recursive_directory_iterator(folder_))
-    if (entry.is_directory()) fs::permissions(entry.path(), fs::perms::owner_all);
+    if (fs::is_directory(entry.symlink_status())) fs::permissions(entry.path(), fs::perms::owner_all);
   fs::remove_all(folder_);
 }
 

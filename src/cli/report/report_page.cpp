@@ -1,13 +1,10 @@
 #include "cli/report/report_page.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 
+#include "base/output_file.h"
 #include "report_page_html.h"
 #include "report_script_js.h"
 #include "report_style_css.h"
@@ -167,22 +164,7 @@ std::string report_page(const ReportContent& content) {
 }
 
 Result<> write_report_page(const ReportContent& content, const std::filesystem::path& out) {
-  const std::filesystem::path temporary = out.string() + fmt::format(".tmp{}", ::getpid());
-  std::error_code error, ignored;
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file << report_page(content);
-    file.close();
-    if (!file) {
-      const std::string why = std::strerror(errno);
-      std::filesystem::remove(temporary, ignored);
-      return fail(ErrorCode::E702, why, out.string());
-    }
-  }
-  std::filesystem::rename(temporary, out, error);
-  if (!error) return {};
-  std::filesystem::remove(temporary, ignored);
-  return fail(ErrorCode::E702, error.message(), out.string());
+  return write_file(out, report_page(content));
 }
 
 }  // namespace fettle::cli

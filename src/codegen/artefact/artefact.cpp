@@ -168,7 +168,15 @@ Result<> check_artefact(const Artefact& artefact) {
 }
 
 Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out) {
-  FETTLE_TRY_VOID(check_artefact(artefact));
+  FETTLE_TRY(const std::string header_text, artefact_header(artefact));
+  std::filesystem::path header_path = out;
+  header_path.replace_extension(".h");
+  if (header_path == out) return fail(ErrorCode::E709, "the library would have the name of its header", out.string());
+  FETTLE_TRY(OutputFile library, OutputFile::create(out, {.mode = 0777, .regular_only = true}));
+  FETTLE_TRY(OutputFile header, OutputFile::create(header_path, {.regular_only = true}));
+  FETTLE_TRY_VOID(header.write(header_text));
+  FETTLE_TRY_VOID(header.close());
+
   LinkRequest request;
   for (const std::vector<uint8_t>& object : artefact.objects)
     request.objects.emplace_back(reinterpret_cast<const char*>(object.data()), object.size());
@@ -178,7 +186,9 @@ Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& o
   request.exports.emplace_back("fettle_artefact", "fettle_artefact");
   for (const ExportedFunction& function : kExports)
     request.exports.emplace_back(artefact.prefix + "_" + function.suffix, function.symbol);
-  return link_shared_library(request, out);
+  FETTLE_TRY_VOID(link_shared_library(request, library));
+  FETTLE_TRY_VOID(library.commit());
+  return header.commit();
 }
 
 }  // namespace fettle

@@ -53,14 +53,12 @@ std::string needed_features(std::string_view llvm_features);
 Result<> check_artefact(const Artefact& artefact);
 
 /// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_create, _create_with, _run,
-/// _profile, _destroy, _error and _info, and the data `fettle_artefact` by which runtime/library.h knows it. Errors:
-/// E303 objects do not link, or the prefix or a feature's name is none · E702 `out` cannot be written.
+/// _profile, _destroy, _error and _info, and the data `fettle_artefact` by which runtime/library.h knows it. Beside it
+/// goes its header, OUT.h. Neither is touched where one of them cannot be written. Errors: E303 objects do not link, or
+/// the prefix or a feature's name is none · E702 a file cannot be written · E709 `out` ends in .h.
 Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out);
 
 /// The text of OUT.h: C, self-contained, documented with the model's inputs and outputs. E303 as above.
 Result<std::string> artefact_header(const Artefact& artefact);
-
-/// Writes it, whole or not at all. Errors: E303, E702.
-Result<> write_artefact_header(const Artefact& artefact, const std::filesystem::path& out);
 
 }  // namespace fettle

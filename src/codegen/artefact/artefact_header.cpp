@@ -1,19 +1,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "codegen/artefact/artefact.h"
 #include "model_api_text.h"
 
 namespace fettle {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string_view dtype_text(FettleDtype dtype) {
   static constexpr std::string_view names[] = {"?",   "bool", "i8",  "u8",  "i16",  "u16", "i32",
@@ -99,20 +93,6 @@ Result<std::string> artefact_header(const Artefact& artefact) {
   text += "\n";
   text += replace_all(replace_all(std::string(kFunctions), "GUARD", guard), "PREFIX", artefact.prefix);
   return text;
-}
-
-Result<> write_artefact_header(const Artefact& artefact, const fs::path& out) {
-  FETTLE_TRY(const std::string text, artefact_header(artefact));
-  const fs::path temporary = out.string() + fmt::format(".tmp{}", ::getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return fail(ErrorCode::E702, std::strerror(errno), out.string());
-  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = std::fclose(file) == 0 && good;
-  if (good && std::rename(temporary.c_str(), out.c_str()) == 0) return {};
-  const std::string why = std::strerror(errno);
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
-  return fail(ErrorCode::E702, why, out.string());
 }
 
 }  // namespace fettle

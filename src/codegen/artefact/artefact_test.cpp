@@ -67,6 +67,11 @@ class ArtefactTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder); }
 
+  std::set<fs::path> files() const {
+    std::set<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder)) found.insert(entry.path());
+    return found;
+  }
   /// Compiles C to an object without the C library's start files or headers beyond the compiler's.
   std::vector<uint8_t> object(const std::string& source) {
     std::ofstream(folder / "source.c") << source;
@@ -257,10 +262,28 @@ TEST_F(ArtefactTest, MissingEntryAndBrokenObjectsAreRefused) {
 
 TEST_F(ArtefactTest, UnwritableOutputsAreToldAsSuch) {
   const Artefact artefact = doubler();
+  const auto before = files();
   EXPECT_EQ(write_artefact(artefact, folder / "no_such_folder" / "model.so").error().code, ErrorCode::E702);
   EXPECT_EQ(write_artefact(artefact, folder).error().code, ErrorCode::E702);
-  EXPECT_EQ(write_artefact_header(artefact, folder / "no_such_folder" / "model.h").error().code, ErrorCode::E702);
-  EXPECT_EQ(write_artefact_header(artefact, folder).error().code, ErrorCode::E702);
+  for (const char* device : {"/dev/null", "/dev/full"}) {
+    EXPECT_EQ(write_artefact(artefact, device).error().code, ErrorCode::E702);
+    EXPECT_TRUE(fs::is_character_file(device));
+    EXPECT_FALSE(fs::exists(std::string(device) + ".h"));
+  }
+  EXPECT_EQ(write_artefact(artefact, folder / "model.h").error().code, ErrorCode::E709);
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(ArtefactTest, TheLibraryStaysWhereItsHeaderCannotBeWritten) {
+  std::ofstream(folder / "model.so") << "an older one";
+  fs::create_directory(folder / "model.h");
+  const Artefact artefact = doubler();
+  const auto before = files();
+  const auto written = write_artefact(artefact, folder / "model.so");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::E702);
+  EXPECT_EQ(read_file(folder / "model.so"), "an older one");
+  EXPECT_EQ(files(), before);
 }
 
 TEST_F(ArtefactTest, BadNamesAreRefused) {
@@ -293,9 +316,9 @@ TEST_F(ArtefactTest, HeaderIsCAndCPlusPlus) {
   Artefact artefact = doubler();
   artefact.name = "a */ name \\";
   artefact.inputs[0].name = "x\n*/ #error";
-  ASSERT_TRUE(write_artefact_header(artefact, folder / "model.h"));
+  ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
   artefact.prefix = "other";
-  ASSERT_TRUE(write_artefact_header(artefact, folder / "other.h"));
+  ASSERT_TRUE(write_artefact(artefact, folder / "other.so"));
   const std::string both =
       "#include \"model.h\"\n#include \"other.h\"\n#include \"model.h\"\n"
       "int main(void) { return fettle_model_create == other_create; }\n";
@@ -310,7 +333,6 @@ TEST_F(ArtefactTest, HeaderIsCAndCPlusPlus) {
 TEST_F(ArtefactTest, TheExampleInCRunsIt) {
   const Artefact artefact = doubler();
   ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
-  ASSERT_TRUE(write_artefact_header(artefact, folder / "model.h"));
   const std::string at = folder.string();
   shell(std::string(FETTLE_CC) + " -Wall -Wextra -Werror -I " + at + " " FETTLE_SOURCE_DIR "/examples/c/run_model.c " +
         at + "/model.so -Wl,-rpath,'$ORIGIN' -o " + at + "/run_model");

@@ -1,6 +1,5 @@
 #include "codegen/artefact/link.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <lld/Common/Driver.h>
 #include <llvm/Support/CrashRecoveryContext.h>
@@ -59,20 +58,6 @@ std::string version_script(const LinkRequest& request) {
   return text + " local: *; };\n";
 }
 
-/// Removes the file when left, unless told to keep it.
-struct TemporaryFile {
-  fs::path path;
-  bool keep = false;
-  ~TemporaryFile() {
-    std::error_code ignored;
-    if (!keep) fs::remove(path, ignored);
-  }
-};
-
-tl::unexpected<Diagnostic> unwritable(const fs::path& out) {
-  return fail(ErrorCode::E702, std::strerror(errno), out.string());
-}
-
 /// The linker's words without its name, its file names of no meaning to anyone, and all but the first few lines.
 std::string tidy(std::string_view messages) {
   std::string text;
@@ -97,7 +82,7 @@ std::mutex& lld_mutex() {
 }
 
 /// lld keeps global state: one call at a time, and none after one that it could not clean up.
-Result<> run_lld(const std::vector<std::string>& arguments) {
+Result<> run_lld(const std::vector<std::string>& arguments, const fs::path& out) {
   const std::lock_guard lock(lld_mutex());
   static bool usable = true;
   if (!usable) return fail(ErrorCode::E303, "the linker failed before in a way that it cannot recover from");
@@ -112,35 +97,23 @@ Result<> run_lld(const std::vector<std::string>& arguments) {
   if (result.retCode != 0) {
     const bool output = messages.find("output file") != std::string::npos ||
                         messages.find("failed to write output") != std::string::npos;
-    return fail(output ? ErrorCode::E702 : ErrorCode::E303, tidy(messages));
+    return output ? fail(ErrorCode::E702, tidy(messages), out.string()) : fail(ErrorCode::E303, tidy(messages));
   }
   return {};
 }
 
 }  // namespace
 
-Result<> link_shared_library(const LinkRequest& request, const fs::path& out) {
+Result<> link_shared_library(const LinkRequest& request, const OutputFile& out) {
   for (size_t i = 0; i < request.objects.size(); ++i) {  // lld would call this fatal, and not be usable after
     if (!is_relocatable_object(request.objects[i]))
       return fail(ErrorCode::E303, fmt::format("input {} is no relocatable x86-64 object, or cut short", i));
   }
-  std::error_code error;
-  if (fs::is_directory(out, error)) {
-    errno = EISDIR;
-    return unwritable(out);
-  }
-  // Made before linking, so that a place that cannot be written to is told as such. Modes follow the umask, as for any
-  // file.
-  TemporaryFile temporary{out.string() + fmt::format(".tmp{}", ::getpid())};
-  const int fd = ::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0777);
-  if (fd < 0) return unwritable(out);
-  ::close(fd);
-
   std::vector<std::string> arguments = {"ld.lld",
                                         "-shared",
                                         "-o",
-                                        temporary.path.string(),
-                                        fmt::format("-soname={}", out.filename().string()),
+                                        out.temporary().string(),
+                                        fmt::format("-soname={}", out.path().filename().string()),
                                         "-Bsymbolic",
                                         "--no-undefined",
                                         "--gc-sections",
@@ -170,10 +143,7 @@ Result<> link_shared_library(const LinkRequest& request, const fs::path& out) {
   arguments.push_back("--no-as-needed");
   FETTLE_TRY_VOID(add("", [](int to) { return write_stub_library(to, "libc.so.6", libc_functions()); }));
 
-  FETTLE_TRY_VOID(run_lld(arguments));
-  if (::rename(temporary.path.c_str(), out.c_str()) != 0) return unwritable(out);
-  temporary.keep = true;
-  return {};
+  return run_lld(arguments, out.path());
 }
 
 }  // namespace fettle

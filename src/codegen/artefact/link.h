@@ -1,7 +1,6 @@
 #pragma once
 // Linking objects, given as bytes, into a shared library that needs libc alone.
 
-#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -9,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "base/output_file.h"
 
 namespace fettle {
 
@@ -21,10 +20,10 @@ struct LinkRequest {
   std::vector<std::pair<std::string, std::string>> exports;
 };
 
-/// Links with lld, in this process and without files but the output, which appears whole or not at all: it is written
-/// under a temporary name beside `out` and renamed. What `exports` does not reach is left out; other symbols are local.
-/// Depends on libc.so.6 and nothing else; libc's development files are not needed. One link at a time; further callers
-/// wait. Errors: E303 an undefined or doubly defined symbol, or no object · E702 `out` cannot be written.
-Result<> link_shared_library(const LinkRequest& request, const std::filesystem::path& out);
+/// Links with lld, in this process and without files but the output, a regular file that is not closed yet. What
+/// `exports` does not reach is left out; other symbols are local. Depends on libc.so.6 and nothing else; libc's
+/// development files are not needed. One link at a time; further callers wait. Errors: E303 an undefined or doubly
+/// defined symbol, or no object · E702 `out` cannot be written.
+Result<> link_shared_library(const LinkRequest& request, const OutputFile& out);
 
 }  // namespace fettle

@@ -1,7 +1,5 @@
 #include "cost/learned/checked_file.h"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "base/output_file.h"
 
 namespace fettle {
 
@@ -19,24 +18,10 @@ Result<> write_checked(const std::string& path, std::string_view title, const st
   std::string text = fmt::format("{}\n", title);
   for (const double number : numbers) text += fmt::format("{}\n", number);
   text += digest_bytes(text).hex() + "\n";
+  std::error_code ignored;
   const std::filesystem::path target(path);
-  std::error_code error;
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  bool written = false;
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << text;
-    file.flush();
-    written = static_cast<bool>(file);
-  }
-  if (written) {
-    std::filesystem::rename(temporary, target, error);
-    if (!error) return {};
-  }
-  const std::string reason = error ? path + ": " + error.message() : path;
-  std::filesystem::remove(temporary, error);
-  return fail(ErrorCode::E702, reason);
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), ignored);
+  return write_file(target, text);
 }
 
 Result<std::vector<double>> read_checked(const std::string& path, std::string_view title) {

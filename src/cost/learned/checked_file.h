@@ -9,7 +9,7 @@
 
 namespace fettle {
 
-/// Written to a temporary name and renamed. Numbers read back exactly. E702.
+/// Numbers read back exactly. E702.
 Result<> write_checked(const std::string& path, std::string_view title, const std::vector<double>& numbers);
 /// The numbers below `title`. E701 no such file, or it cannot be read · E503 damaged, or of another title.
 Result<std::vector<double>> read_checked(const std::string& path, std::string_view title);

@@ -39,7 +39,7 @@ class AtomTable {
   /// path that cannot be written is no error.
   static Result<AtomTable> load_or_measure(const Target& target, const std::string& path, double limit_s = 10);
 
-  /// Written to a temporary name and renamed. E702.
+  /// Whole or not at all. E702
   Result<> save(const std::string& path) const;
   /// E701 no such file · E503 damaged, of another machine or another version.
   static Result<AtomTable> load(const std::string& path, const Target& target);

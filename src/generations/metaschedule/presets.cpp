@@ -80,15 +80,15 @@ constexpr std::string_view kNames[] = {"llvm", "x86", "arm", "riscv", "cuda", "c
 class MetaScheduleSpace : public Space {
  public:
   std::string name() const override { return "metaschedule"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     const std::string_view preset = preset_name(*target);
     std::unique_ptr<Space>& space = spaces_[preset];
     if (!space) {
       FETTLE_TRY(Preset made, find_preset(preset));
       space = post_order_apply(std::move(made.rules), std::move(made.postprocessors));
     }
-    return space->generate(workload, std::move(target), threads, seed, std::move(decisions));
+    return space->generate(workload, std::move(target), threads, source, std::move(decisions));
   }
 
  private:

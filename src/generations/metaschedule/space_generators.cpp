@@ -40,13 +40,13 @@ class SampledSpace : public Space {
       : name_(std::move(name)), postprocessors_(std::move(postprocessors)) {}
   std::string name() const override { return name_; }
 
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     const TuneContext context{target, threads};
     const int attempts = decisions && !decisions->empty() ? 3 : 30;
     Result<Schedule> made = fail(ErrorCode::E235, "no point of the space is legal", name_);
     for (int attempt = 0; attempt < attempts; ++attempt) {
-      Schedule s(workload, hash_combine(seed, static_cast<uint64_t>(attempt)), decisions);
+      Schedule s(workload, source.another(static_cast<uint64_t>(attempt)), decisions);
       s.set_target(target);
       made = sample(context, std::move(s));
       if (!made) continue;
@@ -142,12 +142,12 @@ class SpaceUnion : public Space {
   explicit SpaceUnion(std::vector<std::shared_ptr<const Space>> spaces) : spaces_(std::move(spaces)) {}
   std::string name() const override { return "union"; }
 
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     if (spaces_.empty()) return fail(ErrorCode::E235, "no space", "space_union");
-    Schedule choice(workload, seed, decisions);
+    Schedule choice(workload, source, decisions);
     FETTLE_TRY(const size_t chosen, choose_number(choice, "union", "space", spaces_.size()));
-    FETTLE_TRY(Schedule made, spaces_[chosen]->generate(workload, std::move(target), threads, seed, decisions));
+    FETTLE_TRY(Schedule made, spaces_[chosen]->generate(workload, std::move(target), threads, source, decisions));
     // The choice stands behind: it changes nothing, and the decisions tell of it.
     const auto& step = *choice.trace().steps.back();
     FETTLE_TRY_VOID(made.step_recorded(*step.def, step.args, step.address, step.decision));

@@ -101,7 +101,7 @@ Types prelu_type(const Node& node) {
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name) {
-  return {name, kElementwise, 1, 1, same_type, pointwise<F>};
+  return {.name = name, .fusion = kElementwise, .infer = same_type, .meaning = pointwise<F>, .is_pointwise = true};
 }
 
 constexpr OpDef defs[] = {
@@ -120,8 +120,20 @@ constexpr OpDef defs[] = {
     unary<mish>("Mish"),
     unary<gelu>("Gelu"),
     unary<shrink>("Shrink"),
-    {"Clip", kElementwise, 1, 3, same_type, clip, clip_params},
-    {"PRelu", FusionKind::kBroadcast, 2, 2, prelu_type, prelu},
+    {.name = "Clip",
+     .fusion = kElementwise,
+     .max_inputs = 3,
+     .infer = same_type,
+     .meaning = clip,
+     .params = clip_params,
+     .is_pointwise = true},
+    {.name = "PRelu",
+     .fusion = FusionKind::kBroadcast,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = prelu_type,
+     .meaning = prelu,
+     .is_pointwise = true},
 };
 
 }  // namespace

@@ -115,10 +115,26 @@ Tensors global_average(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr OpDef defs[] = {
-    {"MaxPool", FusionKind::kReduction, 1, 1, pool_type, max_pool},
-    {"AveragePool", FusionKind::kReduction, 1, 1, pool_type, average_pool},
-    {"GlobalMaxPool", FusionKind::kReduction, 1, 1, global_type, global_max},
-    {"GlobalAveragePool", FusionKind::kReduction, 1, 1, global_type, global_average},
+    {.name = "MaxPool",
+     .fusion = FusionKind::kReduction,
+     .infer = pool_type,
+     .meaning = max_pool,
+     .image = ImageWork::kPooling},
+    {.name = "AveragePool",
+     .fusion = FusionKind::kReduction,
+     .infer = pool_type,
+     .meaning = average_pool,
+     .image = ImageWork::kPooling},
+    {.name = "GlobalMaxPool",
+     .fusion = FusionKind::kReduction,
+     .infer = global_type,
+     .meaning = global_max,
+     .image = ImageWork::kGlobalPooling},
+    {.name = "GlobalAveragePool",
+     .fusion = FusionKind::kReduction,
+     .infer = global_type,
+     .meaning = global_average,
+     .image = ImageWork::kGlobalPooling},
 };
 
 }  // namespace

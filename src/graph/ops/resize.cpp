@@ -223,11 +223,25 @@ Tensors resize(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+// Of the channels, each pixel is some pixel of the same.
+bool maps_pixels(const Node& node) {
+  if (node.attrs.get_string("mode", "nearest") != "nearest") return false;
+  const Shape &from = shape_of(node, 0), &to = output_shape(node);
+  return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
+}
+
 constexpr ParamInput params[] = {{1, "roi", ParamInput::Kind::kFloats},
                                  {2, "scales", ParamInput::Kind::kFloats},
                                  {3, "sizes", ParamInput::Kind::kInts}};
 constexpr OpDef defs[] = {
-    {"Resize", FusionKind::kInjective, 1, 4, resize_type, resize, params},
+    {.name = "Resize",
+     .fusion = FusionKind::kInjective,
+     .max_inputs = 4,
+     .infer = resize_type,
+     .meaning = resize,
+     .params = params,
+     .image = ImageWork::kResampling,
+     .maps_pixels = maps_pixels},
 };
 
 }  // namespace

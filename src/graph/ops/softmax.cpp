@@ -82,8 +82,8 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr OpDef defs[] = {
-    {"Softmax", FusionKind::kReduction, 1, 1, softmax_type, softmax<false>},
-    {"LogSoftmax", FusionKind::kReduction, 1, 1, softmax_type, softmax<true>},
+    {.name = "Softmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .meaning = softmax<false>},
+    {.name = "LogSoftmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .meaning = softmax<true>},
 };
 
 }  // namespace

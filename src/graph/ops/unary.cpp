@@ -100,12 +100,15 @@ std::optional<std::vector<Dim>> cast_content(const Node& node) {
                                                                             : std::nullopt;
 }
 
+bool always(const Node&) { return true; }
+
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name, Types (*infer)(const Node&) = same_type) {
-  return {name, kElementwise, 1, 1, infer, pointwise<F>};
+  return {.name = name, .fusion = kElementwise, .infer = infer, .meaning = pointwise<F>, .is_pointwise = true};
 }
 
+constexpr auto kConverts = ElementWork::kConverts;
 constexpr OpDef defs[] = {
     unary<absolute>("Abs"),
     unary<negate>("Neg"),
@@ -131,8 +134,22 @@ constexpr OpDef defs[] = {
     unary<bitwise_not>("BitwiseNot"),
     unary<is_nan>("IsNaN", bool_type),
     unary<is_inf>("IsInf", bool_type),
-    {"Cast", kElementwise, 1, 1, cast_type, pointwise<convert>, {}, 1, cast_content},
-    {"CastLike", kElementwise, 2, 2, cast_like_type, pointwise<convert>},
+    {.name = "Cast",
+     .fusion = kElementwise,
+     .infer = cast_type,
+     .meaning = pointwise<convert>,
+     .content = cast_content,
+     .work = kConverts,
+     .is_pointwise = true,
+     .is_copy = always},
+    {.name = "CastLike",
+     .fusion = kElementwise,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = cast_like_type,
+     .meaning = pointwise<convert>,
+     .work = kConverts,
+     .is_copy = always},
 };
 
 }  // namespace

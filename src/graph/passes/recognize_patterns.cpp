@@ -61,11 +61,12 @@ bool hard_swish(Graph& graph, Node* node) {
       Value* x = clipped_by_six(product->inputs[static_cast<size_t>(side)]);
       if (!x || x != product->inputs[static_cast<size_t>(1 - side)]) continue;
       if (is_about(scaled->first, 1.0 / 6)) return replace_pattern(graph, node, "HardSwish", x);
-      if (x->type != node->outputs[0]->type || x->dtype() != kF32) return false;
+      auto number = exact_scalar(6 * *as_scalar(scaled->first), x->dtype());
+      if (x->type != node->outputs[0]->type || !number) return false;
       Node* made = insert(graph, node, "HardSwish", {x});
       if (!made) return false;
       absorb(made, node->outputs[0], x);
-      Value* factor = graph.add_constant(scaled->first->name, scalar(6 * *as_scalar(scaled->first)));
+      Value* factor = graph.add_constant(scaled->first->name, std::move(*number));
       return replace_with(graph, node, "Mul", {made->outputs[0], factor});
     }
   }
@@ -245,8 +246,28 @@ std::optional<double> deviation_of(const Value* value, const Value* distance, in
 
 // A constant of the normalised dims' shape, as the scale and bias of LayerNormalization are.
 bool fits(const Value* constant, const Value* x, int64_t axis) {
-  if (!constant->is_constant() || constant->rank() != x->rank() - static_cast<int>(axis)) return false;
+  if (!constant->is_constant() || constant->constant->dtype != x->dtype()) return false;
+  if (constant->rank() != x->rank() - static_cast<int>(axis)) return false;
   return std::equal(constant->shape().begin(), constant->shape().end(), x->shape().begin() + axis);
+}
+
+Node* replace_by_norm(Graph& graph, Node* node, std::string_view op, Value* x, int64_t axis, double epsilon) {
+  Attrs attrs;
+  attrs.set("axis", axis);
+  attrs.set("epsilon", epsilon);
+  return replace_pattern(graph, node, op, x, std::move(attrs));
+}
+
+// What alone follows a norm: the product with a constant becomes its input 1, the sum with one its input 2.
+bool take_along(Graph& graph, Node* norm, size_t input, int64_t axis) {
+  Value* y = norm->outputs[0];
+  if (graph.use_count(y) != 1 || y->users.size() != 1 || !is(y->users[0], input == 1 ? "Mul" : "Add")) return false;
+  Node* user = y->users[0];
+  const auto found = operands(user, [&](const Value* v) { return v != y && fits(v, y, axis); });
+  if (!found || found->second != y) return false;
+  graph.set_input(norm, input, found->first);
+  graph.replace_node(user, y);
+  return true;
 }
 
 // d / sqrt(mean(d*d) + ε), d = x - mean(x) → LayerNormalization(x, 1); then * γ and + β join it.
@@ -254,30 +275,17 @@ bool layer_norm(Graph& graph, Node* node) {
   if (!is(node, "Div")) return false;
   const auto c = centred(node->inputs[0]);
   const auto epsilon = c ? deviation_of(node->inputs[1], c->distance, c->axis) : std::nullopt;
-  if (!epsilon || node->outputs[0]->dtype() != kF32) return false;
-  Attrs attrs;
-  attrs.set("axis", c->axis);
-  attrs.set("epsilon", *epsilon);
-  Node* norm = replace_pattern(graph, node, "LayerNormalization", c->x, std::move(attrs));
-  if (!norm) return false;
-  for (const int input : {1, 2}) {
-    Value* y = norm->outputs[0];
-    if (graph.use_count(y) != 1 || y->users.size() != 1 || !is(y->users[0], input == 1 ? "Mul" : "Add")) break;
-    Node* user = y->users[0];
-    const auto found = operands(user, [&](const Value* v) { return v != y && fits(v, y, c->axis); });
-    if (!found || found->second != y) break;
-    graph.set_input(norm, static_cast<size_t>(input), found->first);
-    graph.replace_node(user, y);
-  }
-  return true;
+  if (!epsilon || !node->outputs[0]->dtype().is_float()) return false;
+  Node* norm = replace_by_norm(graph, node, "LayerNormalization", c->x, c->axis, *epsilon);
+  if (norm && take_along(graph, norm, 1, c->axis)) take_along(graph, norm, 2, c->axis);
+  return norm;
 }
 
 // Behind reshapes and expansions that move and repeat nothing.
 const Value* same_elements(const Value* value) {
   while (value->producer && !value->is_constant() && value->is_static()) {
     const Node* node = value->producer;
-    const bool renames = is(node, "Reshape") || is(node, "Expand") || is(node, "Squeeze") || is(node, "Unsqueeze");
-    if (!renames || !node->input(0)->is_static() ||
+    if (!(node->op->is_reshape || is(node, "Expand")) || !node->input(0)->is_static() ||
         element_count(node->input(0)->shape()).value() != element_count(value->shape()).value())
       break;
     value = node->input(0);
@@ -338,7 +346,7 @@ std::optional<Moment> spread(const Value* value) {
 
 // The same constant with the shape of the normalised dims; null where it varies along others.
 Value* normalised_constant(Graph& graph, const Value* constant, const Value* x, int64_t axis) {
-  if (!constant->is_constant() || constant->constant->dtype != kF32) return nullptr;
+  if (!constant->is_constant() || constant->constant->dtype != x->dtype()) return nullptr;
   const Shape shape(x->shape().begin() + axis, x->shape().end());
   const auto extents = static_shape(shape);
   if (!extents || constant->rank() > x->rank()) return nullptr;
@@ -347,17 +355,24 @@ Value* normalised_constant(Graph& graph, const Value* constant, const Value* x, 
   if (!std::all_of(padded.begin(), padded.begin() + axis, [](const Dim& d) { return d == Dim(1); })) return nullptr;
   if (!std::equal(padded.begin() + axis, padded.end(), shape.begin())) return nullptr;
   Value* made = graph.add_constant(constant->name, reshaped(*constant->constant, *extents));
-  made->type = TensorType{kF32, shape};
+  made->type = TensorType{x->dtype(), shape};
   return made;
+}
+
+// Whether `value` has one element for all of x's dims from `axis` on, and is broadcast along them.
+bool is_statistic(const Value* value, const Value* x, int64_t axis) {
+  Shape shape = x->shape();
+  std::fill(shape.begin() + axis, shape.end(), Dim(1));
+  return value->shape() == shape;
 }
 
 // (x - mean(x)) * (1/sqrt(mean(x*x) - mean(x)² + ε) * γ) + β, as JAX's libraries write it → LayerNormalization(x, γ, β)
 bool layer_norm_by_moments(Graph& graph, Node* node) {
-  if (!is(node, "Mul") || node->outputs[0]->dtype() != kF32) return false;
+  if (!is(node, "Mul") || !node->outputs[0]->dtype().is_float()) return false;
   for (const size_t side : {0, 1}) {
     const Node* sub = made_by(node->inputs[side], "Sub");
     const auto mean = sub ? moment(sub->inputs[1]) : std::nullopt;
-    if (!mean || mean->of != sub->inputs[0]) continue;
+    if (!mean || mean->of != sub->inputs[0] || !is_statistic(sub->inputs[1], mean->of, mean->axis)) continue;
     const Value* factor = node->inputs[1 - side];
     const Value* scale = nullptr;
     if (const Node* product = made_by(factor, "Mul"))
@@ -371,12 +386,10 @@ bool layer_norm_by_moments(Graph& graph, Node* node) {
     const auto sum = add ? operands(add, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
     const auto variance = sum ? spread(sum->second) : std::nullopt;
     if (!variance || variance->of != mean->of || variance->axis != mean->axis) continue;
+    if (!is_statistic(factor, mean->of, mean->axis)) continue;
     Value* gamma = scale ? normalised_constant(graph, scale, mean->of, mean->axis) : nullptr;
     if (scale && !gamma) continue;
-    Attrs attrs;
-    attrs.set("axis", mean->axis);
-    attrs.set("epsilon", *as_scalar(sum->first));
-    Node* norm = replace_pattern(graph, node, "LayerNormalization", mean->of, std::move(attrs));
+    Node* norm = replace_by_norm(graph, node, "LayerNormalization", mean->of, mean->axis, *as_scalar(sum->first));
     if (!norm) return false;
     Value* y = norm->outputs[0];
     if (!gamma) return true;
@@ -393,7 +406,69 @@ bool layer_norm_by_moments(Graph& graph, Node* node) {
   return false;
 }
 
-constexpr Rule kRules[] = {layer_norm, layer_norm_by_moments, hard_swish, hard_sigmoid, swish, gelu, tanh_gelu};
+// 1/sqrt(mean(x*x) + ε), as a Reciprocal, a quotient or a power; or what x is divided by → x and ε
+struct MeanSquare {
+  Moment moment;
+  double epsilon = 0;
+};
+std::optional<MeanSquare> root_mean_square(const Value* value, bool is_inverse) {
+  const Value* inside = nullptr;
+  if (const Node* power = is_inverse ? made_by(value, "Pow") : nullptr; power && as_scalar(power->inputs[1]) == -0.5) {
+    inside = power->inputs[0];
+  } else {
+    if (const Node* inverse = is_inverse ? made_by(value, "Reciprocal") : nullptr) {
+      value = inverse->inputs[0];
+    } else if (is_inverse) {
+      const Node* quotient = made_by(value, "Div");
+      if (!quotient || as_scalar(quotient->inputs[0]) != 1.0) return std::nullopt;
+      value = quotient->inputs[1];
+    }
+    const Node* root = made_by(value, "Sqrt");
+    inside = root ? root->inputs[0] : nullptr;
+  }
+  const Node* add = inside ? made_by(inside, "Add") : nullptr;
+  const auto sum = add ? operands(add, [](const Value* v) { return as_scalar(v).has_value(); }) : std::nullopt;
+  const auto squares = sum ? moment(sum->second) : std::nullopt;
+  const Node* square = squares ? made_by(squares->of, "Mul") : nullptr;
+  if (!square || square->inputs[0] != square->inputs[1]) return std::nullopt;
+  return MeanSquare{{square->inputs[0], squares->axis}, *as_scalar(sum->first)};
+}
+
+// x / sqrt(mean(x*x) + ε) * γ → RMSNormalization(x, γ), of whose squares halves have no room
+bool rms_norm(Graph& graph, Node* node) {
+  const bool is_quotient = is(node, "Div");
+  if ((!is_quotient && !is(node, "Mul")) || !node->outputs[0]->dtype().is_float()) return false;
+  for (const size_t side : {0, 1}) {
+    if (is_quotient && side == 1) break;
+    const Value *x = node->inputs[side], *factor = node->inputs[1 - side];
+    const auto found = root_mean_square(factor, !is_quotient);
+    if (!found || found->moment.of != x || !is_statistic(factor, x, found->moment.axis)) continue;
+    const auto [of, axis] = found->moment;
+    Node* norm = replace_by_norm(graph, node, "RMSNormalization", of, axis, found->epsilon);
+    if (norm) take_along(graph, norm, 1, axis);
+    return norm;
+  }
+  return false;
+}
+
+// mean(x*x) → ReduceMeanSquare(x), Σ x*x → ReduceSumSquare(x), where nothing else reads the squares: they need no
+// memory, and those of halves no room. Squares of distances from the same mean are part of its kernel anyway.
+bool squares_in_reductions(Graph& graph, Node* node) {
+  const bool is_mean = is(node, "ReduceMean");
+  if ((!is_mean && !is(node, "ReduceSum")) || node->inputs.size() != 1) return false;
+  const Node* square = made_only_for_us(graph, node->inputs[0], "Mul");
+  if (!square || square->inputs[0] != square->inputs[1]) return false;
+  Value* x = square->inputs[0];
+  const Node* distance = made_by(x, "Sub");
+  const Node* mean = distance ? distance->inputs[1]->producer : nullptr;
+  if (mean && mean->op == node->op && mean->attrs == node->attrs) return false;
+  Node* made = replace_with(graph, node, is_mean ? "ReduceMeanSquare" : "ReduceSumSquare", {x}, node->attrs);
+  if (made) merge_provenance(made, square);
+  return made;
+}
+
+constexpr Rule kRules[] = {layer_norm, layer_norm_by_moments, rms_norm, hard_swish, hard_sigmoid, swish, gelu,
+                           tanh_gelu,  squares_in_reductions};
 
 }  // namespace
 

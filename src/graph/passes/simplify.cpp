@@ -22,25 +22,9 @@ bool becomes(Graph& graph, Node* node, Value* value) {
 
 bool is_float(const Node* node) { return node->outputs[0]->dtype().is_float(); }
 
-// True where as many elements as there were stay where they were: a Slice backwards and a Pad that shifts (one less
-// before, one more behind) have the shape of what they read, too.
-bool keeps_places(const Node* node) {
-  const bool is_slice = is(node, "Slice");
-  if (!is_slice && !is(node, "Pad")) return true;
-  if (!node->attrs.has(is_slice ? "starts" : "pads") || (is_slice && node->inputs.size() > 1)) return false;
-  return std::ranges::all_of(node->attrs.get_ints(is_slice ? "steps" : "pads", {}), [](int64_t n) { return n >= 0; });
-}
-
 // Identity(x), Cast to its own type, Dropout, Max(x), Concat(x), Expand, Tile, Slice and Pad that change nothing → x
 bool drop_copies(Graph& graph, Node* node) {
-  const std::string_view op = node->op->name;
-  if (op == "Identity" || op == "Cast" || op == "CastLike" || op == "Expand" || op == "Tile" || op == "Slice" ||
-      op == "Pad")
-    return keeps_places(node) && becomes(graph, node, node->inputs[0]);
-  if (op == "Dropout") return node->outputs.size() == 1 && becomes(graph, node, node->inputs[0]);
-  if (op == "Max" || op == "Min" || op == "Sum" || op == "Mean" || op == "Concat")
-    return node->inputs.size() == 1 && becomes(graph, node, node->inputs[0]);
-  return false;
+  return node->op->is_copy && node->op->is_copy(*node) && becomes(graph, node, node->inputs[0]);
 }
 
 // x*1, x+0, x-0, x/1, x^1 → x
@@ -77,23 +61,22 @@ bool constant_operand(Graph& graph, Node* node) {
   const bool division = is(node, "Div");
   if ((!division && !is(node, "Sub")) || !is_float(node)) return false;
   const Value* c = node->inputs[1];
-  if (!c->is_constant() || c->constant->dtype != kF32 || node->inputs[0]->is_constant()) return false;
-  auto builder = make_tensor(kF32, c->constant->shape);
-  if (!builder) return false;
-  auto out = builder->elems<float>();
-  const auto in = c->constant->elems<float>();
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (division && in[i] == 0) return false;
-    out[i] = division ? static_cast<float>(1.0 / static_cast<double>(in[i])) : -in[i];
+  if (!c->is_constant() || node->inputs[0]->is_constant()) return false;
+  std::vector<double> values = to_doubles(*c->constant);
+  for (double& v : values) {
+    if (division && v == 0) return false;
+    v = division ? 1.0 / v : -v;
   }
-  Value* constant = graph.add_constant(c->name, std::move(*builder).finish());
+  auto made = exact_constant(values, c->constant->dtype, c->constant->shape);
+  if (!made) return false;
+  Value* constant = graph.add_constant(c->name, std::move(*made));
   return replace_with(graph, node, division ? "Mul" : "Add", {node->inputs[0], constant});
 }
 
 // (x * a) * b → x * (a*b), (x + a) + b → x + (a+b) for scalars
 bool constant_chain(Graph& graph, Node* node) {
   const bool product = is(node, "Mul");
-  if ((!product && !is(node, "Add")) || node->outputs[0]->dtype() != kF32) return false;
+  if (!product && !is(node, "Add")) return false;
   const auto scalar_input = [](const Value* v) { return as_scalar(v).has_value(); };
   const auto outer = operands(node, scalar_input);
   if (!outer) return false;
@@ -101,9 +84,11 @@ bool constant_chain(Graph& graph, Node* node) {
   const auto inner = before ? operands(before, scalar_input) : std::nullopt;
   if (!inner || inner->second->is_constant()) return false;
   const double a = *as_scalar(inner->first), b = *as_scalar(outer->first);
-  Value* constant = graph.add_constant(outer->first->name, scalar(product ? a * b : a + b));
   Value* x = inner->second;
   if (x->shape() != node->outputs[0]->shape()) return false;
+  auto both = exact_scalar(product ? a * b : a + b, node->outputs[0]->dtype());
+  if (!both) return false;
+  Value* constant = graph.add_constant(outer->first->name, std::move(*both));
   Node* made = replace_with(graph, node, product ? "Mul" : "Add", {x, constant});
   if (made) merge_provenance(made, before);
   return made;
@@ -174,9 +159,8 @@ bool slice_of_transpose(Graph& graph, Node* node) {
 // Flatten, Squeeze, Unsqueeze, and Reshape of any wording → Reshape {shape = the output's}; in a row they are one; one
 // that changes nothing is none.
 bool reshapes(Graph& graph, Node* node) {
-  const std::string_view op = node->op->name;
-  const bool special = op == "Flatten" || op == "Squeeze" || op == "Unsqueeze";
-  if (!special && op != "Reshape") return false;
+  if (!node->op->is_reshape) return false;
+  const bool special = !is(node, "Reshape");
   if (becomes(graph, node, node->inputs[0])) return true;
   if (!node->outputs[0]->is_static() || node->inputs.size() > 1) return false;
   const Shape& shape = node->outputs[0]->shape();

@@ -58,6 +58,8 @@ inline constexpr const char* kThreadRegionKey = "thread_region";
 /// only there, and on tiles that one thread does.
 inline constexpr const char* kWarpTileKey = "warp_tile";
 inline constexpr int64_t kWarpThreads = 32;
+/// Memory of one thread.
+inline constexpr const char* kScopeLocal = "local";
 /// Memory in the registers of a warp.
 inline constexpr const char* kScopeFragment = "fragment";
 

@@ -49,7 +49,8 @@ struct Structure {
 struct Derived {
   Func workload;
   int threads = 1;
-  bool bound = false;  // to the threads of a GPU
+  bool bound = false;      // to the threads of a GPU
+  bool by_number = false;  // how sizes are drawn that are tried
   std::vector<Sketch> sketches;
   std::vector<Structure> structures;
 };
@@ -109,17 +110,19 @@ class SketchSpace : public Space {
   explicit SketchSpace(SketchSpaceOptions options) : options_(std::move(options)) {}
   std::string name() const override { return "sketches"; }
   std::unique_ptr<Space> clone() const override { return std::make_unique<SketchSpace>(options_); }
-  std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const override { return seed_of_attempt(seed, 0); }
+  std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const override {
+    return source_of_attempt(seed, 0).seed();
+  }
 
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    FETTLE_TRY(const Derived* derived, derive(workload, target, threads));
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    FETTLE_TRY(const Derived* derived, derive(workload, target, threads, source));
     // What is not legal is drawn anew, as far as it was drawn.
     const int attempts = decisions && !decisions->empty() ? 3 : 100;
     constexpr int kSameSketch = 20;  // attempts; where that is too few, it may have no program at all
     const std::shared_ptr<const DecisionMap> asked = decisions;
     for (int attempt = 0;; ++attempt) {
-      Schedule s(derived->workload, seed_of_attempt(seed, attempt), decisions);
+      Schedule s(derived->workload, source_of_attempt(source, attempt), decisions);
       s.set_target(target);
       Result<> done = complete(s, *derived, target);
       if (done) return s;
@@ -135,8 +138,8 @@ class SketchSpace : public Space {
   }
 
  private:
-  static uint64_t seed_of_attempt(uint64_t seed, int attempt) {
-    return hash_combine(seed, static_cast<uint64_t>(attempt));
+  static DecisionSource source_of_attempt(DecisionSource source, int attempt) {
+    return source.another(static_cast<uint64_t>(attempt));
   }
 
   /// Whether another seed may lead elsewhere than to this refusal: unless all decisions before it were known ones.
@@ -452,17 +455,22 @@ class SketchSpace : public Space {
     return {};
   }
 
-  Result<const Derived*> derive(const Func& workload, const std::shared_ptr<const Target>& target, int threads) const {
-    if (latest_ && latest_->workload == workload && latest_->threads == threads &&
-        latest_->bound == target->has_threads())
-      return latest_;
+  Result<const Derived*> derive(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
+                                DecisionSource source) const {
+    const auto is_for_it = [&](const Derived& known) {
+      return known.threads == threads && known.bound == target->has_threads() &&
+             known.by_number == source.is_by_number();
+    };
+    if (latest_ && latest_->workload == workload && is_for_it(*latest_)) return latest_;
     const Digest hash = canonical_hash(workload);
     auto [known, end] = derived_.equal_range(hash);
     for (; known != end; ++known)
-      if (known->second.threads == threads && known->second.bound == target->has_threads() &&
-          structural_equal(known->second.workload, workload))
+      if (is_for_it(known->second) && structural_equal(known->second.workload, workload))
         return latest_ = &known->second;
-    Derived made{.workload = workload, .threads = threads, .bound = target->has_threads()};
+    Derived made{.workload = workload,
+                 .threads = threads,
+                 .bound = target->has_threads(),
+                 .by_number = source.is_by_number()};
     DeriveOptions derive = options_.derive;
     derive.cores = threads;
     derive.target = target;
@@ -476,7 +484,8 @@ class SketchSpace : public Space {
     if (!made.bound) FETTLE_TRY_VOID(split_rows_into_lanes(start, threads));
     FETTLE_TRY(Derivation derivation, derive_sketches(start.func(), derive));
     made.sketches = std::move(derivation.sketches);
-    for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch);
+    for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch)
+      find_structures(made, target, sketch, source);
     if (options_.equally_likely == EquallyLikely::kChoices) weigh_sketches_alike(made);
     weigh_computations_alike(made);
     if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
@@ -501,13 +510,14 @@ class SketchSpace : public Space {
 
   // Every combination of places, each counted at one of its points. What depends on the sizes alone is tried with a
   // few.
-  void find_structures(Derived& derived, const std::shared_ptr<const Target>& target, size_t sketch) const {
+  void find_structures(Derived& derived, const std::shared_ptr<const Target>& target, size_t sketch,
+                       DecisionSource source) const {
     constexpr uint64_t kSizes = 6;
     // Structures, from which on further sizes find few that are new. Where choices are drawn one will do.
     const size_t many = options_.equally_likely == EquallyLikely::kChoices ? 1 : 32;
     std::set<Places> seen;
     for (uint64_t seed = 0; seed < kSizes && seen.size() < many; ++seed) {
-      Schedule s(derived.workload, seed);
+      Schedule s(derived.workload, source.with_seed(seed));
       s.set_target(target);
       if (!derived.bound && !split_rows_into_lanes(s, derived.threads)) continue;
       if (cut(s, derived.sketches[sketch], derived.bound)) find_places(derived, *target, sketch, std::move(s), seen);

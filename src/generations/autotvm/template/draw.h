@@ -8,9 +8,9 @@
 
 namespace fettle {
 
-/// What `decisions` (may be null) says of each knob, the rest drawn, keyed by `seed` and `name`; one that meets the
+/// What `decisions` (may be null) says of each knob, the rest drawn from the stream of `name`; one that meets the
 /// constraints. Where what is given meets none, as few of its knobs as it takes are drawn again. E238 there is none.
-Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decisions, uint64_t seed,
+Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decisions, DecisionSource source,
                            const std::string& name);
 
 }  // namespace fettle

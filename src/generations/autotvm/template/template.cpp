@@ -268,9 +268,9 @@ Config complete(const ConfigSpace& space, const DecisionMap* decisions, RandomSt
 
 }  // namespace
 
-Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decisions, uint64_t seed,
+Result<Config> draw_config(const ConfigSpace& space, const DecisionMap* decisions, DecisionSource source,
                            const std::string& name) {
-  RandomStream stream{seed, hash_bytes(name)};
+  RandomStream stream = source.stream(name, 0);
   constexpr int kAttempts = 200, kEach = 16;
   const auto is_given = [&](const Knob& knob) { return decisions && decisions->contains(knob.name); };
   const bool open = !std::ranges::all_of(space.knobs(), is_given);
@@ -306,10 +306,10 @@ class TemplateSpace : public Space {
   explicit TemplateSpace(Template made) : made_(std::move(made)) {}
   std::string name() const override { return "template " + made_.name; }
 
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int /*threads*/, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int /*threads*/,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     FETTLE_TRY(const ConfigSpace space, config_space(made_, workload, target));
-    FETTLE_TRY(const Config config, draw_config(space, decisions.get(), seed, made_.name));
+    FETTLE_TRY(const Config config, draw_config(space, decisions.get(), source, made_.name));
     return apply_template(made_, workload, space, config, target);
   }
 

@@ -22,12 +22,12 @@ class TemplatesSpace : public Space {
   std::string name() const override { return "templates"; }
   std::unique_ptr<Space> clone() const override { return std::make_unique<TemplatesSpace>(); }
 
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int /*threads*/, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int /*threads*/,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     Choices& choices = choices_of(workload, target);
     const std::vector<const TemplateDef*>& matching = choices.matching;
     if (matching.empty()) return fail(ErrorCode::E238, "no template matches", workload->name);
-    Schedule schedule(workload, seed, decisions);
+    Schedule schedule(workload, source, decisions);
     SampleCategoricalArgs which{.probabilities = std::vector<double>(matching.size(), 1.0), .name = "algorithm"};
     for (size_t i = 0; i < matching.size(); ++i) which.candidates.push_back(static_cast<int64_t>(i));
     FETTLE_TRY_VOID(sample_categorical(schedule, which));
@@ -38,10 +38,10 @@ class TemplatesSpace : public Space {
     if (!kept) kept = config_space(made, workload, target);
     if (!*kept) return tl::make_unexpected(kept->error());
     const ConfigSpace& space = **kept;
-    FETTLE_TRY(const Config config, draw_config(space, decisions.get(), seed, made.name));
+    FETTLE_TRY(const Config config, draw_config(space, decisions.get(), source, made.name));
     auto chosen = std::make_shared<DecisionMap>(space.decisions(config));
     (*chosen)["algorithm"] = {static_cast<int64_t>(number)};
-    Schedule result(workload, seed, chosen);
+    Schedule result(workload, source, chosen);
     result.set_target(std::move(target));
     FETTLE_TRY_VOID(sample_categorical(result, which));
     TemplateContext context(std::move(result));

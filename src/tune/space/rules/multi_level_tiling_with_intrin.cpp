@@ -33,7 +33,7 @@
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "tune/space/rule.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/tensor_product.h"
 #include "tune/space/tiling.h"
 #include "tune/space/worth_threads.h"
@@ -199,8 +199,7 @@ Result<> TensorTiling::decide() {
     codes.push_back(t.code());
     weights.push_back(tiles.front().cost / t.cost);
   }
-  const size_t preferred = std::min<size_t>(static_cast<size_t>(ctx.choices.rank), codes.size() - 1);
-  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
+  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, 0, weights));
   tile = {.rows = code / 100 % 100, .vectors = code % 100};
 
   // Where all of B stays in L2, what is written need not drive the rows' operand out of it: each row tile is read once.
@@ -357,6 +356,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
 }  // namespace
 
-extern constinit const Rule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", 5, applies, apply};
+constinit const Rule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", applies, apply};
 
 }  // namespace fettle

@@ -22,6 +22,7 @@
 #include "tune/space/layouts.h"
 #include "tune/space/panels.h"
 #include "tune/space/phases.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/tiling.h"
 #include "tune/space/worth_threads.h"
 
@@ -179,8 +180,7 @@ Result<> Tiling::decide() {
     codes.push_back(tile.code());
     weights.push_back(tiles.front().cost / tile.cost);
   }
-  const size_t preferred = std::min<size_t>(static_cast<size_t>(ctx.choices.rank), codes.size() - 1);
-  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
+  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, 0, weights));
   choice.tile = {.rows = code / 100 % 100, .vectors = code % 100, .second_rows = code / 10000};
 
   if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads && extent(roles.reduce[0]) >= 512) {
@@ -670,6 +670,6 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   return tiling.nest(padded, back);
 }
 
-extern constinit const Rule register_tiling_def = {"register_tiling", 10, applies, apply};
+constinit const Rule register_tiling_def = {"register_tiling", applies, apply};
 
 }  // namespace fettle

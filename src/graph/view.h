@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/op.h"
 
 namespace fettle {
 
@@ -25,9 +25,12 @@ std::vector<int> memory_order(const std::vector<int64_t>& shape, const std::vect
 /// Whether the elements lie row-major without gaps.
 bool is_row_major(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides);
 
-/// True for operators that may only rename memory: Identity, Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice,
-/// Split.
-bool may_be_view(const Node& node);
+/// The same elements in the same order under another shape, as NumPy's reshape finds them without copying; nothing where
+/// they do not lie evenly.
+std::optional<View> reshaped_view(const std::vector<int64_t>& from, const View& view, const std::vector<int64_t>& to);
+
+/// Whether the node may only rename memory.
+inline bool may_be_view(const Node& node) { return node.op->view; }
 
 /// The outputs of such a node as views of its input's memory, or nothing where the input's strides do not allow it.
 ///   x[1, 40, 3, 8, 15] dense → Transpose(2, 0, 3, 1, 4) → strides {120, 14400, 15, 360, 1}
@@ -37,7 +40,7 @@ std::optional<std::vector<View>> view_outputs(const Node& node, const View& inpu
 /// that hand on a part of their input.
 std::optional<View> view_input(const Node& node, const View& output);
 
-/// True for a Concat, which costs nothing where its inputs are made in their parts of the result.
-bool is_join(const Node& node);
+/// True for what concatenates: it costs nothing where its inputs are made in their parts of the result.
+inline bool is_concatenation(const Node& node) { return node.op->is_concatenation && node.inputs.size() > 1; }
 
 }  // namespace fettle
