@@ -135,9 +135,9 @@ class RuledSketches : public Space {
   std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const override {
     return space_->seed_of_first_drawing(seed);
   }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    return space_->generate(workload, std::move(target), threads, seed, std::move(decisions));
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    return space_->generate(workload, std::move(target), threads, source, std::move(decisions));
   }
 
  private:

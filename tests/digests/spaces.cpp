@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "generations/metaschedule/presets.h"
 #include "generations/ansor/sketch/sketch_space.h"
-#include "tune/space/space.h"
 #include "generations/autotvm/template/template_def.h"
+#include "generations/metaschedule/presets.h"
+#include "tune/space/space.h"
 
 namespace fettle::digests {
 
