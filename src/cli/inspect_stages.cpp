@@ -39,13 +39,13 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
                 "--after");
   std::string text;
   size_t number = 0;
-  const auto loaded = load_model(model, shapes, [&](std::string_view done, const Graph& graph) {
+  auto loaded = load_model(model, shapes, [&](std::string_view done, const Graph& graph) {
     ++number;
     if (done != pass) return;
     text += stage(pass, number, passes.size(), to_text(graph, true));
   });
   // What goes wrong later is no reason not to show what there was.
-  if (text.empty() && !loaded) return fail(loaded.error());
+  if (text.empty() && !loaded) return fail(std::move(loaded).error());
   return text;
 }
 

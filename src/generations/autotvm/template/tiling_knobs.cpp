@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "generations/autotvm/template/workload_kind.h"
+#include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
@@ -189,7 +190,7 @@ Result<> Tiling::ask_ahead(LoopRef panels) {
   if (!panels_are_far()) return {};
   FETTLE_TRY(const int64_t ahead, t.define_knob(knob("prefetch"), {0, 1}));
   if (!ahead || !packed || !schedule().loop(panels)) return {};
-  return annotate(schedule(), {.target = panels, .key = "prefetch", .value = 1});
+  return annotate(schedule(), {.target = panels, .key = kPrefetchKey, .value = 1});
 }
 
 // The loop over rows: those of an image, or of all that lie one behind the other.

@@ -17,6 +17,7 @@
 #include <functional>
 #include <optional>
 
+#include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
@@ -333,7 +334,7 @@ Result<> TensorTiling::nest() {
   const bool far = 2 * bytes(extent(product.vector)) > l2 && 2 * bytes(tile.vectors * product.lanes) <= l2;
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", {0, 1}, far ? 1 : 0));
   if (ahead == 0 || !schedule().loop(columns[0])) return {};
-  return annotate(s, {.target = columns[0], .key = "prefetch", .value = 1});
+  return annotate(s, {.target = columns[0], .key = kPrefetchKey, .value = 1});
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {

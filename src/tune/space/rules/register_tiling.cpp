@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
@@ -573,7 +574,7 @@ Result<> Tiling::ask_near(LoopRef step, size_t reduce_loops) {
   if (roles.vector_loads.size() != 1 || 4 * panel_bytes() < cache_bytes(0, 32 << 10)) return {};
   constexpr int64_t kStepsAhead = 8;
   FETTLE_TRY(const int64_t near, choose(ctx, "prefetch_near", {0, kStepsAhead}, asks_near(reduce_loops) ? 1 : 0));
-  return near == 0 ? Result<>() : annotate(ctx.schedule, {.target = step, .key = "prefetch_near", .value = near});
+  return near == 0 ? Result<>() : annotate(ctx.schedule, {.target = step, .key = kPrefetchNearKey, .value = near});
 }
 
 // What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction
@@ -611,8 +612,8 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
     if (far && !choice.rows_outside && lanes >= kLongVector) preferred = candidates.size() - 1;
   }
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", candidates, preferred));
-  if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = "prefetch", .value = 1}));
-  if (ahead == kNextStep) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = step, .key = "prefetch", .value = near}));
+  if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = kPrefetchKey, .value = 1}));
+  if (ahead == kNextStep) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = step, .key = kPrefetchKey, .value = near}));
 
   FETTLE_TRY_VOID(ask_near(step, reduce.size()));
 
@@ -622,7 +623,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   if (row_bytes <= l2) return {};
   FETTLE_TRY(const int64_t next_rows, choose(ctx, "prefetch_rows", {0, 1}, 4 * row_bytes > cache_bytes(2, 32 << 20)));
   if (next_rows == 0) return {};
-  return annotate(ctx.schedule, {.target = rows, .key = "prefetch", .value = 1});
+  return annotate(ctx.schedule, {.target = rows, .key = kPrefetchKey, .value = 1});
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
