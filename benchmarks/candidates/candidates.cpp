@@ -95,7 +95,7 @@ DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts&
     auto start = Clock::now();
     FETTLE_TRY_VOID(verify(scheduled, *target, kLeftToVerify));
     parts.verify += seconds_since(std::exchange(start, Clock::now()));
-    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.prologue = false, .expand = false}));
+    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
     parts.lower += seconds_since(std::exchange(start, Clock::now()));
     Description description{extract_features(kernel, *target, kThreads, nullptr),
                             kernel.kernel.funcs.at(kernel.kernel.entry)};

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/inspect_stages.h"
 #include "codegen/c/c_codegen.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/open.h"
@@ -18,7 +19,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, task;
+  std::string model, database, task, after;
   double max_error = std::numeric_limits<double>::infinity();
   int threads = 0;
   InputShapes shapes;
@@ -81,7 +82,7 @@ Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   }
   if (options.c) {
     // One file: the kernel and, if there is one, the prologue that packs its constants.
-    FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target, {.vectors = false}));
+    FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target, {.pipeline = Pipeline::kScalar}));
     IrModule both = lowered.kernel;
     both.funcs.insert(lowered.prologue.funcs.begin(), lowered.prologue.funcs.end());
     COptions c;
@@ -155,13 +156,18 @@ Report list_tasks(const std::vector<TaskInfo>& tasks) {
 
 Result<Report> inspect(const Options& options) {
   const bool views = options.graph || options.tasks || options.trace || options.ir || options.c || options.assembly ||
-                     !options.task.empty();
+                     !options.task.empty() || !options.after.empty();
   if (is_library_path(options.model)) {
     if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
     return describe_library(*info);
   }
   Report report;
+  if (!options.after.empty() && options.task.empty()) {
+    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes));
+    report.json = {{"after", options.after}, {"graph", report.text}};
+    return report;
+  }
   if (options.graph) {
     FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
     report.text = to_text(graph, true);
@@ -177,7 +183,11 @@ Result<Report> inspect(const Options& options) {
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
     FETTLE_TRY(const TaskInfo* task, find_task(task_list, options.task));
-    if (options.ir || options.c || options.assembly) {
+    if (!options.after.empty()) {
+      FETTLE_TRY(report.text, task_after(options.after, *task, options.threads));
+      report.json["after"] = options.after;
+      report.json["ir"] = report.text;
+    } else if (options.ir || options.c || options.assembly) {
       FETTLE_TRY(report.text, show_code(*task, options));
       report.json[options.assembly ? "asm" : options.c ? "c" : "ir"] = report.text;
     } else {
@@ -225,6 +235,11 @@ Command add_inspect_command(CLI::App& app) {
   auto* ir = made->add_flag("--ir", options->ir, "its lowered program");
   auto* c = made->add_flag("--c", options->c, "its code in C11, without vectors, for any compiler");
   auto* assembly = made->add_flag("--asm", options->assembly, "its machine code");
+  auto* after = made->add_option("--after", options->after,
+                                 "what a pass over the graph leaves; with --task, a pass of lowering, or a step of the "
+                                 "schedule, by its number or its primitive")
+                    ->type_name("PASS");
+  after->excludes(graph)->excludes(tasks)->excludes(trace)->excludes(ir)->excludes(c)->excludes(assembly);
   graph->excludes(tasks)->excludes(task);
   tasks->excludes(task);
   trace->excludes(ir)->excludes(c)->excludes(assembly);

@@ -9,7 +9,7 @@
 #include "driver/compile.h"
 #include "graph/passes/pipeline.h"
 #include "graph/testing.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

@@ -45,7 +45,7 @@ double KnownKernelCosts::find(const Func& workload, const Digest& key, int threa
   const auto schedule = untuned_schedule(workload, target_, threads, max_error_bound_);
   if (!schedule) return kNever;
   defaults_[key] = to_text(schedule->trace());
-  const auto lowered = lower(schedule->func(), *target_, {.prologue = false, .expand = false});
+  const auto lowered = lower(schedule->func(), *target_, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
   return lowered ? predict_seconds(*lowered, *target_, threads, atoms_) : kNever;
 }
 

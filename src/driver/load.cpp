@@ -1,14 +1,13 @@
 #include "driver/load.h"
 
 #include "frontend/onnx/import.h"
-#include "graph/passes/pipeline.h"
 
 namespace fettle {
 
-Result<Graph> load_model(const std::string& path, const InputShapes& shapes) {
+Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const GraphObserver& after) {
   FETTLE_TRY(Graph graph, import_onnx(path));
   FETTLE_TRY_VOID(bind_shapes(graph, shapes));
-  FETTLE_TRY_VOID(optimize(graph));
+  FETTLE_TRY_VOID(optimize(graph, {.after = after}));
   FETTLE_TRY_VOID(require_static(graph));
   return graph;
 }

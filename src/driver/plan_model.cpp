@@ -12,7 +12,7 @@
 #include "measure/builder.h"
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"
-#include "schedule/trace.h"
+#include "schedule/trace/trace.h"
 
 namespace fettle {
 namespace {

@@ -53,7 +53,7 @@ TEST_P(Described, AsIfSpelledOut) {
         const auto schedule = space->generate(func, target, 2, seed, std::make_shared<const DecisionMap>());
         if (!schedule) continue;
         const auto spelled_out = lower(schedule->func(), *target, {.prologue = false});
-        const auto compact = lower(schedule->func(), *target, {.prologue = false, .expand = false});
+        const auto compact = lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
         ASSERT_EQ(spelled_out.has_value(), compact.has_value());
         if (!compact) continue;
         const CandidateFeatures a = extract_features(*spelled_out, *target, 2, nullptr);
@@ -88,8 +88,8 @@ TEST(DescribedStatements, AreThoseOfTheWholeKernel) {
     for (uint64_t seed = 0; seed < 6; ++seed) {
       const auto schedule = sketches->generate(func, target, 2, seed, std::make_shared<const DecisionMap>());
       if (!schedule) continue;
-      const auto apart = lower(schedule->func(), *target, {.outline_atoms = false, .prologue = false, .expand = false});
-      const auto both = lower(schedule->func(), *target, {.prologue = false, .expand = false, .whole = true});
+      const auto apart = lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpandedWhole, .prologue = false});
+      const auto both = lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = true});
       ASSERT_EQ(apart.has_value(), both.has_value());
       if (!both) continue;
       ++compared;

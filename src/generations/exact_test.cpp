@@ -73,7 +73,7 @@ TEST(ExactCandidates, MadeFromNothingTheyAreTheSame) {
           EXPECT_EQ(again->decisions(), candidate->decisions);
           EXPECT_EQ(again->trace().size(), candidate->steps);
           EXPECT_TRUE(verify(again->func(), *target).has_value());
-          const auto kernel = lower(again->func(), *target, {.prologue = false, .expand = false});
+          const auto kernel = lower(again->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
           ASSERT_TRUE(kernel.has_value());
           const Func& timed = kernel->kernel.funcs.at(kernel->kernel.entry);
           EXPECT_EQ(canonical_bytes(timed), candidate->canonical);
@@ -132,7 +132,7 @@ TEST(ExactCandidates, BytesAreEqualWhereProgramsAre) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const auto s = sketches->generate(workload, target, 2, seed, nullptr);
     if (!s) continue;
-    const auto kernel = lower(s->func(), *target, {.prologue = false, .expand = false});
+    const auto kernel = lower(s->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     ASSERT_TRUE(kernel.has_value());
     programs.push_back(kernel->kernel.funcs.at(kernel->kernel.entry));
     programs.push_back(s->func());

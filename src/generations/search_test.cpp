@@ -133,9 +133,9 @@ TEST(GridSearch, VisitsEveryProgramInOrder) {
 class BranchingSpace : public Space {
  public:
   std::string name() const override { return "branching"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, uint64_t seed,
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, DecisionSource source,
                             std::shared_ptr<const DecisionMap> decisions) const override {
-    Schedule s(workload, seed, std::move(decisions));
+    Schedule s(workload, source, std::move(decisions));
     s.set_target(std::move(target));
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
     FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));

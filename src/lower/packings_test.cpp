@@ -4,7 +4,7 @@
 
 #include "ir/text.h"
 #include "schedule/schedule.h"
-#include "schedule/trace.h"
+#include "schedule/trace/trace.h"
 
 namespace fettle {
 namespace {

@@ -12,7 +12,7 @@ namespace fettle {
 
 DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
   return [target = std::move(target), threads, atoms](const Schedule& schedule) -> Result<Description> {
-    FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.prologue = false, .expand = false}));
+    FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
     return Description{extract_features(kernel, *target, threads, atoms), kernel.kernel.funcs.at(kernel.kernel.entry)};
   };
 }

@@ -41,6 +41,7 @@ Result<> optimize(Graph& graph, const PassContext& context) {
       valid.error().message += fmt::format(" (after {})", pass.name);
       return valid;
     }
+    if (context.after) context.after(pass.name, graph);
   }
   return {};
 }

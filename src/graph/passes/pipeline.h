@@ -1,6 +1,7 @@
 #pragma once
 // The list of passes from an imported model to the graph that is planned.
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -12,11 +13,15 @@
 
 namespace fettle {
 
+using GraphObserver = std::function<void(std::string_view pass, const Graph& graph)>;
+
 struct PassContext {
   /// Runs what constant folding meets; the interpreter unless the driver gives something faster.
   Executor run = interpreter_executor();
   /// Constants larger than this are not made by folding operators that enlarge (Expand, Tile, ConstantOfShape).
   int64_t max_folded_bytes = int64_t{64} << 20;
+  /// Told of what each pass has left.
+  GraphObserver after = {};
 };
 
 /// A pass rewrites the graph and leaves it valid; it need not sort it.

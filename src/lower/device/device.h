@@ -2,8 +2,10 @@
 // Scheduled programs with loops bound to threads → kernels, and the host program that launches them.
 
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -43,7 +45,9 @@ struct DeviceProgram {
 /// unknown scope · E230 a limit of the target · E301 no code for these loops: loops over blocks that are not outermost
 /// in their nest, a thread that reads what others keep to themselves, a barrier where threads part, a number of threads
 /// that is no constant
-Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target);
+/// `after` is told of what each pass has left: of the whole program, and of each kernel on its way.
+using DeviceObserver = std::function<void(std::string_view pass, const Func& func)>;
+Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target, const DeviceObserver& after = {});
 
 /// The host program, then the kernels with their launch sizes as comments.
 std::string to_text(const DeviceProgram& program);

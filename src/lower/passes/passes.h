@@ -1,5 +1,6 @@
 #pragma once
-// The steps of lowering, in the order in which pipeline.cpp runs them. Each is a function from program to program.
+// The passes of lowering, in the order in which pipeline.cpp runs them. Each is a function from program to program that
+// leaves alone what it has nothing to do with.
 
 #include <functional>
 #include <string>
@@ -44,6 +45,12 @@ Func mark_pipelines(const Func& func);
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
 inline constexpr const char* kCarriesKey = "carries";
+
+/// Plain loops: what vectorize, unroll, parallel and bind asked for is forgotten, and registers are memory.
+Func forget_notes(const Func& func);
+
+/// Vectorized loops become serial ones.
+Func serialize_lanes(const Func& func);
 
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
 /// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block
@@ -128,6 +135,10 @@ Stmt transpose_tiles(const Stmt& body);
 /// Lanes of such a tile, and the least bytes of a row.
 inline constexpr int64_t kFewestTransposed = 4, kMostTransposed = 16, kTransposedBytes = 16;
 
+/// A Func that has tiles noted `tensorize` becomes code without loops that are unrolled or vectorized; others stay as they
+/// are.
+Func expand_tensor_tiles(const Func& func, const Target& target);
+
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
 /// serially.
 Stmt vectorize_loops(const Stmt& body);
@@ -141,6 +152,9 @@ Stmt unroll_loops(const Stmt& body);
 ///   →   R[ramp(0, 1, 16)] = R[ramp(0, 1, 16)] + broadcast(A[k], 16) * B[ramp(k*77, 1, 16) if m]
 /// Masks must be constant, as they are in atoms: `unroll_loops` comes first.
 Stmt relax_lane_masks(const Stmt& body);
+
+/// Whether anything depends on a condition, or on loops around: without, passes on guards have nothing to do.
+bool has_guards(const Stmt& body);
 
 /// The parts of a conjunction, in order.
 void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);

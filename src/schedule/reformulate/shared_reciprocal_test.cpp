@@ -1,4 +1,5 @@
 #include "schedule/primitives/reformulate.h"
+#include "schedule/reformulation.h"
 #include "schedule/test_programs.h"
 #include "schedule/testing.h"
 

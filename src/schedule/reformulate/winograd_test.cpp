@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "schedule/primitives/reformulate.h"
+#include "schedule/reformulation.h"
 #include "schedule/test_programs.h"
 #include "schedule/testing.h"
 

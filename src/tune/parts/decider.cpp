@@ -21,6 +21,11 @@ Result<int64_t> SamplingDecider::pick(Schedule& s, Choice choice) {
   return s.value(IntRef(value));
 }
 
+Decider& sampling_decider() {
+  static SamplingDecider decider;
+  return decider;
+}
+
 Result<int64_t> PreferringDecider::pick(Schedule& s, Choice choice) {
   size_t taken = choice.preferred;
   if (const auto rank = instead_.ranks.find(choice.name); rank != instead_.ranks.end())

@@ -36,6 +36,9 @@ class SamplingDecider : public Decider {
   bool draws() const override { return true; }
 };
 
+/// One for all threads: it holds nothing.
+Decider& sampling_decider();
+
 /// Takes what is preferred, but for choices that are named otherwise: the constructed default and its neighbours.
 class PreferringDecider : public Decider {
  public:

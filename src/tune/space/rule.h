@@ -12,6 +12,7 @@
 
 #include "schedule/schedule.h"
 #include "tune/parts/decider.h"
+#include "tune/space/space.h"
 #include "tune/space/structure.h"
 
 namespace fettle {
@@ -30,7 +31,7 @@ struct RuleContext {
   Schedule schedule;
   std::shared_ptr<const Target> target;
   int threads = 1;
-  Decider* decider = nullptr;
+  Decider* decider = &sampling_decider();
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).
@@ -46,16 +47,28 @@ struct RuleContext {
 Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
                        size_t preferred = 0, std::vector<double> weights = {});
 
+/// What is done to the whole program, before its blocks go to the rules.
+struct Stage {
+  std::string_view name;
+  Result<> (*apply)(RuleContext& ctx);
+};
+
+/// What is done to a block. A rule that succeeds adds the block to ctx.done, or leaves no block of that name: what does
+/// neither is a bug, and aborts.
 struct Rule {
   std::string_view name;
-  /// Rules are tried in ascending order on each block; the first that applies and succeeds has it.
-  int order;
   bool (*applies)(const RuleContext& ctx, const BlockNode& block);
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// Every rule, that a source in tune/space/rules/ defines.
+/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that applies
+/// and succeeds has it.
+std::span<const Stage> space_stages();
 std::span<const Rule* const> space_rules();
+
+/// The space of these rules instead, after the same stages. `rules` must live as long.
+std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules,
+                                       double max_error_bound = std::numeric_limits<double>::infinity());
 
 // --- what rules share -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "analysis/verify.h"
+#include "base/check.h"
 #include "cost/predict/predict.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
@@ -12,17 +13,26 @@
 #include "tune/space/auto_inline.h"
 #include "tune/space/lane_reductions.h"
 #include "tune/space/minimal_filtering.h"
-#include "tune/space/rule.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/space.h"
 
 namespace fettle {
 namespace {
 
-std::vector<const Rule*> ordered_rules() {
-  std::vector<const Rule*> rules(space_rules().begin(), space_rules().end());
-  std::stable_sort(rules.begin(), rules.end(), [](const auto* a, const auto* b) { return a->order < b->order; });
-  return rules;
-}
+constexpr Stage kStages[] = {
+    {"algorithm", choose_algorithm},
+    {"lane_reductions", lane_reductions},
+    {"auto_inline", auto_inline},
+    {"winograd", filter_in_tiles},
+};
+
+constexpr const Rule* kRules[] = {
+    &strip_fusion_def,                    // a chain of reductions
+    &multi_level_tiling_with_intrin_def,  // a product that a tensor intrinsic computes
+    &row_fusion_def,                      // rows that several blocks work on
+    &register_tiling_def,                 // a reduction
+    &loop_nest_def,                       // anything
+};
 
 // The block that no rule has dealt with and that does most, or null.
 const BlockNode* next_block(const RuleContext& ctx) {
@@ -49,6 +59,8 @@ bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
     trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
     if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
+      FETTLE_CHECK_MSG(trial.done.contains(block) || !find_block(trial.schedule.func()->body, block),
+                       "the rule " + std::string(rule.name) + " succeeded, but did not note " + block + " as done");
       trial.decider = ctx.decider;
       ctx = std::move(trial);
       return true;
@@ -58,12 +70,8 @@ bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
   return false;
 }
 
-Result<> run_rules(RuleContext& ctx) {
-  static const std::vector<const Rule*> rules = ordered_rules();
-  FETTLE_TRY_VOID(choose_algorithm(ctx));
-  FETTLE_TRY_VOID(lane_reductions(ctx));
-  FETTLE_TRY_VOID(auto_inline(ctx));
-  FETTLE_TRY_VOID(filter_in_tiles(ctx));
+Result<> run_rules(RuleContext& ctx, std::span<const Rule* const> rules) {
+  for (const Stage& stage : kStages) FETTLE_TRY_VOID(stage.apply(ctx));
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
     const bool taken = std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) {
@@ -77,24 +85,24 @@ Result<> run_rules(RuleContext& ctx) {
 
 class RuleSpace : public Space {
  public:
-  explicit RuleSpace(double max_error_bound) : max_error_bound_(max_error_bound) {}
+  RuleSpace(std::span<const Rule* const> rules, double max_error_bound)
+      : rules_(rules), max_error_bound_(max_error_bound) {}
   std::string name() const override { return "rules"; }
   bool draws_by_address() const override { return true; }
-  std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(max_error_bound_); }
+  std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(rules_, max_error_bound_); }
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
                             DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
-    SamplingDecider decider;
     RuleContext ctx{.schedule = Schedule(workload, source, std::move(decisions)),
                     .target = target,
                     .threads = threads,
-                    .decider = &decider,
                     .max_error_bound = max_error_bound_};
     ctx.schedule.set_target(std::move(target));
-    FETTLE_TRY_VOID(run_rules(ctx));
+    FETTLE_TRY_VOID(run_rules(ctx, rules_));
     return std::move(ctx.schedule);
   }
 
  private:
+  const std::span<const Rule* const> rules_;
   const double max_error_bound_;
 };
 
@@ -131,13 +139,21 @@ class BoundedSpace : public Space {
 
 }  // namespace
 
+std::span<const Stage> space_stages() { return kStages; }
+
+std::span<const Rule* const> space_rules() { return kRules; }
+
+std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules, double max_error_bound) {
+  return std::make_unique<RuleSpace>(rules, max_error_bound);
+}
+
 const Space& rule_space() {
-  static const RuleSpace space(std::numeric_limits<double>::infinity());
+  static const RuleSpace space(kRules, std::numeric_limits<double>::infinity());
   return space;
 }
 
 std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound) {
-  if (&space == &rule_space()) return std::make_unique<RuleSpace>(max_error_bound);
+  if (&space == &rule_space()) return std::make_unique<RuleSpace>(kRules, max_error_bound);
   return std::make_unique<BoundedSpace>(space, max_error_bound);
 }
 
@@ -162,7 +178,7 @@ Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Tar
                   .decider = &decider,
                   .max_error_bound = max_error_bound};
   ctx.schedule.set_target(target);
-  FETTLE_TRY_VOID(run_rules(ctx));
+  FETTLE_TRY_VOID(run_rules(ctx, kRules));
   return std::move(ctx.schedule);
 }
 
@@ -172,7 +188,7 @@ constexpr int64_t kStrips[] = {0, 1, 2};
 constexpr double kPays = 0.9;
 /// Of this many tilings that the closed form likes best, another than its first has to be predicted to be clearly faster.
 /// (Over 222 tasks, timed on one thread: what was predicted to take a tenth less was no faster on average.)
-constexpr int kFavourites = 6;
+constexpr size_t kFavourites = 6;
 constexpr double kClearly = 0.85;
 
 }  // namespace
@@ -184,7 +200,7 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
   if (!atoms && !filterable) return best;
   const auto predict = [&](const Schedule& schedule) {
-    const auto lowered = lower(schedule.func(), *target, {.prologue = false, .expand = false});
+    const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) return std::numeric_limits<double>::infinity();
     // Transformed weights are up to four times as large.
     return (filterable ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
@@ -216,17 +232,18 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
 
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
-  std::vector<Choices> considered;
-  for (int rank = 0; rank < kFavourites; ++rank) considered.push_back({.rank = rank});
+  std::vector<Favourite> considered;
+  for (size_t tile = 0; tile < kFavourites; ++tile) considered.push_back({.tile = tile});
   if (max_error_bound > 0 && filterable_convolution(workload))
     for (const int64_t outputs : kFilterOutputs)
-      for (const int64_t strip : kStrips) considered.push_back({.filter_outputs = outputs, .filter_strip = strip});
+      for (const int64_t strip : kStrips)
+        considered.push_back({.winograd_outputs = outputs, .winograd_strip = strip});
   std::optional<Schedule> best;
   double best_s = std::numeric_limits<double>::infinity();
-  for (const Choices& choices : considered) {
-    auto made = construct(workload, target, threads, max_error_bound, choices);
+  for (const Favourite& which : considered) {
+    auto made = construct(workload, target, threads, max_error_bound, which);
     if (!made || !accept(*made)) continue;
-    const auto lowered = lower(made->func(), *target, {.prologue = false, .expand = false});
+    const auto lowered = lower(made->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) continue;
     if (const double seconds = predict_seconds(*lowered, *target, threads, nullptr); seconds < best_s) {
       best_s = seconds;

@@ -9,7 +9,7 @@ namespace {
 DescribeFn statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms, bool always_predict) {
   return [target = std::move(target), threads, atoms, always_predict](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(const LoweredKernel kernel,
-               lower(schedule.func(), *target, {.prologue = false, .expand = false, .whole = true}));
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = true}));
     Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
     std::vector<float> stores = store_features(kernel.whole);
     if (always_predict || stores.empty()) description.features = extract_features(kernel, *target, threads, atoms);

@@ -12,7 +12,7 @@ namespace fettle {
 inline constexpr size_t kStoreFeatures = 164;
 
 /// One row of kStoreFeatures for each store of a kernel that was lowered with neither atoms outlined nor loops expanded
-/// (LowerOptions::outline_atoms, ::expand off), in program order. In this order:
+/// (Pipeline::kUnexpandedWhole), in program order. In this order:
 ///   operations      float and integer ones by kind, booleans, selects: how often all in all 16 lanes, copies, threads
 ///   of vectorized, unrolled and parallel loops: how many loops, their product, the extent of
 ///                   the innermost, and where it is among the statement's loops (one of 8)                         3 x

@@ -13,7 +13,7 @@ DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threa
           always_predict](const Schedule& schedule) -> Result<Description> {
     const bool knobs_alone = kind == FeatureKind::kKnob;
     FETTLE_TRY(const LoweredKernel kernel,
-               lower(schedule.func(), *target, {.prologue = false, .expand = false, .whole = !knobs_alone}));
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = !knobs_alone}));
     Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
     CandidateFeatures& features = description.features;
     if (always_predict) features = extract_features(kernel, *target, threads, atoms);

@@ -17,7 +17,7 @@ inline constexpr size_t kCurveBuffers = 5, kCurves = 4, kCurveSamples = 20, kCur
 inline constexpr size_t kCurveFeatures = (1 + kCurveBuffers) * kCurves * kCurveSamples + kCurveKinds;
 
 /// The loop context of a kernel that was lowered with neither atoms outlined nor loops expanded
-/// (LowerOptions::outline_atoms, ::expand off): kLoopColumns for each of its loops, in program order, zeros after the
+/// (Pipeline::kUnexpandedWhole): kLoopColumns for each of its loops, in program order, zeros after the
 /// last; of more loops than kLoopSlots, those with the most accesses inside. For each:
 ///   extent     and its level, 0 for an outermost loop                                                               2
 ///   topdown    the product of the extents outside                                                                   1

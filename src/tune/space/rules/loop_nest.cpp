@@ -15,7 +15,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "tune/space/rule.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/straight_runs.h"
 #include "tune/space/transposing.h"
 #include "tune/space/worth_threads.h"
@@ -292,6 +292,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
 }  // namespace
 
-extern constinit const Rule loop_nest_def = {"loop_nest", 100, applies, apply};
+constinit const Rule loop_nest_def = {"loop_nest", applies, apply};
 
 }  // namespace fettle

@@ -33,7 +33,7 @@
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "tune/space/rule.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/tensor_product.h"
 #include "tune/space/tiling.h"
 #include "tune/space/worth_threads.h"
@@ -356,6 +356,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
 }  // namespace
 
-extern constinit const Rule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", 5, applies, apply};
+constinit const Rule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", applies, apply};
 
 }  // namespace fettle

@@ -22,6 +22,7 @@
 #include "tune/space/layouts.h"
 #include "tune/space/panels.h"
 #include "tune/space/phases.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/tiling.h"
 #include "tune/space/worth_threads.h"
 
@@ -669,6 +670,6 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   return tiling.nest(padded, back);
 }
 
-extern constinit const Rule register_tiling_def = {"register_tiling", 10, applies, apply};
+constinit const Rule register_tiling_def = {"register_tiling", applies, apply};
 
 }  // namespace fettle

@@ -28,7 +28,7 @@
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "tune/space/row_group.h"
-#include "tune/space/rule.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/worth_threads.h"
 
 namespace fettle {
@@ -446,6 +446,6 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
 
 }  // namespace
 
-extern constinit const Rule row_fusion_def = {"row_fusion", 5, applies, apply};
+constinit const Rule row_fusion_def = {"row_fusion", applies, apply};
 
 }  // namespace fettle

@@ -17,8 +17,8 @@
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/split.h"
-#include "tune/space/rule.h"
 #include "tune/space/rules/register_tiling.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/tiling.h"
 
 namespace fettle {
@@ -139,6 +139,6 @@ Result<> apply(RuleContext& ctx, BlockRef) {
 
 }  // namespace
 
-extern constinit const Rule strip_fusion_def = {"strip_fusion", 4, applies, apply};
+constinit const Rule strip_fusion_def = {"strip_fusion", applies, apply};
 
 }  // namespace fettle
