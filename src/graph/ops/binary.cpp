@@ -45,6 +45,10 @@ Types logic_type(const Node& node) {
   if (!dtype_of(node, 0).is_bool()) return bad_types(node, "inputs must be bool");
   return comparison_type(node);
 }
+Types bits_type(const Node& node) {
+  if (!dtype_of(node, 0).is_int()) return bad_types(node, "inputs must be integers");
+  return arithmetic_type(node);
+}
 Types pow_type(const Node& node) {  // the exponent may be of another type
   FETTLE_TRY(Shape shape, common_shape(node));
   return one_type(dtype_of(node, 0), std::move(shape));
@@ -234,10 +238,10 @@ constexpr OpDef defs[] = {
     commutative(pair<both>("And", logic_type)),
     commutative(pair<either>("Or", logic_type)),
     commutative(pair<differ>("Xor", logic_type)),
-    commutative(pair<bit_and>("BitwiseAnd", arithmetic_type)),
-    commutative(pair<bit_or>("BitwiseOr", arithmetic_type)),
-    commutative(pair<bit_xor>("BitwiseXor", arithmetic_type)),
-    pair<bit_shift>("BitShift", arithmetic_type),
+    commutative(pair<bit_and>("BitwiseAnd", bits_type)),
+    commutative(pair<bit_or>("BitwiseOr", bits_type)),
+    commutative(pair<bit_xor>("BitwiseXor", bits_type)),
+    pair<bit_shift>("BitShift", bits_type),
     {.name = "Where",
      .fusion = kBroadcast,
      .min_inputs = 3,
