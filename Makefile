@@ -26,8 +26,9 @@ fetch: setup ## Fetch the real models, which are all that the demo needs
 models: fetch ## Fetch or make all models that tests and benchmarks use
 	@$(PYTHON) scripts/make_models.py
 
-test: build models ## Build, then run every test
+test: configure models ## Build what tests need, then run every test
 	@scripts/setup.sh --test
+	@cmake --build $(BUILD) -j $(JOBS) --target fettle_tests
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 
 demo: configure fetch ## Tune a real model for 60 s, write demo/model.so and demo/model.h, compare with its peers

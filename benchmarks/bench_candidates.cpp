@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "candidates/subjects.h"
+#include "generations/registry.h"
 #include "schedule/subjects.h"
-#include "tune/named_cost_models.h"
 
 using namespace fettle::bench;
 

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "harness/paired.h"
 #include "harness/report.h"
 #include "harness/statistics.h"

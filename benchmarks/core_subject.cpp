@@ -8,9 +8,9 @@
 #include <set>
 
 #include "codegen/llvm/llvm_codegen.h"
-#include "cost/atom_table.h"
-#include "cost/canonical_atoms.h"
-#include "cost/predict.h"
+#include "cost/predict/atom_table.h"
+#include "cost/predict/canonical_atoms.h"
+#include "cost/predict/predict.h"
 #include "database/database.h"
 #include "hand_schedules.h"
 #include "ir/compare.h"

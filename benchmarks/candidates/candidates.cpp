@@ -11,14 +11,14 @@
 #include "analysis/verify.h"
 #include "base/random.h"
 #include "candidates/subjects.h"
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
+#include "generations/ansor/sketch/sketch_space.h"
+#include "generations/registry.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "tune/describe.h"
-#include "tune/named_cost_models.h"
 #include "tune/search/moves.h"
 #include "tune/search/workbench.h"
-#include "tune/sketch/sketch_space.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle::bench {
@@ -95,7 +95,7 @@ DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts&
     auto start = Clock::now();
     FETTLE_TRY_VOID(verify(scheduled, *target, kLeftToVerify));
     parts.verify += seconds_since(std::exchange(start, Clock::now()));
-    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.prologue = false, .expand = false}));
+    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
     parts.lower += seconds_since(std::exchange(start, Clock::now()));
     Description description{extract_features(kernel, *target, kThreads, nullptr),
                             kernel.kernel.funcs.at(kernel.kernel.entry)};

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "base/hash.h"
-#include "cost/predict.h"
-#include "cost/xgboost_handles.h"
+#include "cost/learned/xgboost_handles.h"
+#include "cost/predict/predict.h"
 #include "harness/statistics.h"
 #include "search/ranking.h"
 

@@ -1,11 +1,11 @@
 #pragma once
-// Trains what corrects the prediction (cost/learned_correction.h), and says what it is worth.
+// Trains what corrects the prediction (cost/learned/learned_correction.h), and says what it is worth.
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "cost/learned_correction.h"
+#include "cost/learned/learned_correction.h"
 #include "harness/report.h"
 #include "search/measured_rows.h"
 

@@ -1,30 +1,9 @@
 #include "search/modes.h"
 
-#include "tune/metaschedule/presets.h"
-#include "tune/named_cost_models.h"
-#include "tune/sketch/sketch_space.h"
-#include "tune/template/template_def.h"
+#include "generations/ansor/sketch/sketch_space.h"
+#include "generations/registry.h"
 
 namespace fettle::bench {
-namespace {
-
-/// A space that lives as long as the program, as one to be owned.
-class BorrowedSpace : public Space {
- public:
-  explicit BorrowedSpace(const Space& space) : space_(space) {}
-  std::string name() const override { return space_.name(); }
-  bool draws_by_address() const override { return space_.draws_by_address(); }
-  std::unique_ptr<Space> clone() const override { return space_.clone(); }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    return space_.generate(workload, std::move(target), threads, seed, std::move(decisions));
-  }
-
- private:
-  const Space& space_;
-};
-
-}  // namespace
 
 const std::vector<SearchMode>& search_modes() {
   static const std::vector<SearchMode> modes = {
@@ -56,12 +35,10 @@ std::optional<SearchMode> find_mode(const std::string& name) {
 }
 
 std::unique_ptr<Space> make_space(const std::string& name) {
-  if (name == "rules") return std::make_unique<BorrowedSpace>(rule_space());
+  // Every program of it equally likely, which no generation has.
   if (name == "sketches") return make_sketch_space();
-  if (name == "drawn-sketches") return make_sketch_space({.equally_likely = EquallyLikely::kChoices});
-  if (name == "template") return std::make_unique<BorrowedSpace>(templates_space());
-  if (name == "metaschedule") return make_metaschedule_space();
-  return nullptr;
+  const SpaceDef* def = find_space(name == "drawn-sketches" ? "ansor" : name);
+  return def ? def->make() : nullptr;
 }
 
 }  // namespace fettle::bench

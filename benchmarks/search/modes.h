@@ -13,7 +13,7 @@ namespace fettle::bench {
 
 struct SearchMode {
   std::string name;
-  std::string space;                 // "rules", "sketches", "drawn-sketches", "metaschedule", "template"
+  std::string space;                 // of make_space()
   std::string strategy;              // of strategies()
   int batch = 8;                     // measured before the model learns
   bool as_published = false;         // the model is trained anew after each batch
@@ -28,7 +28,8 @@ const std::vector<SearchMode>& search_modes();
 /// searches the space of the rules starts from the default.
 std::optional<SearchMode> find_mode(const std::string& name);
 
-/// The space of this name. It remembers what it has derived, and is used by one thread.
+/// The space of this name of spaces(); "drawn-sketches" is Ansor's, and "sketches" the same with every program equally
+/// likely. It remembers what it has derived, and is used by one thread.
 std::unique_ptr<Space> make_space(const std::string& name);
 
 }  // namespace fettle::bench

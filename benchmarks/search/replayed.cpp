@@ -10,11 +10,11 @@
 #include <ranges>
 
 #include "database/sqlite_database.h"
+#include "generations/registry.h"
 #include "harness/statistics.h"
 #include "search/figures.h"
 #include "search/rank_tests.h"
 #include "tune/describe.h"
-#include "tune/named_cost_models.h"
 #include "tune/task_tuner.h"
 
 namespace fettle::bench {

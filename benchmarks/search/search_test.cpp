@@ -11,14 +11,14 @@
 #include <set>
 
 #include "base/random.h"
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
+#include "generations/registry.h"
 #include "search/figures.h"
 #include "search/learning.h"
 #include "search/rank_tests.h"
 #include "search/ranking.h"
 #include "search/replayed.h"
 #include "search/side_by_side.h"
-#include "tune/named_cost_models.h"
 
 namespace fettle::bench {
 namespace {

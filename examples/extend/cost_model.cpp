@@ -5,10 +5,10 @@
 
 #include "cost/cost_model.h"
 #include "database/database.h"
+#include "generations/autotvm/template/template_def.h"
 #include "matmul.h"
 #include "measure/local_measurer.h"
 #include "tune/describe.h"
-#include "tune/template/template_def.h"
 #include "tune/tuner.h"
 
 using namespace fettle;

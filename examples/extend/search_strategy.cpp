@@ -6,11 +6,11 @@
 
 #include "base/random.h"
 #include "database/database.h"
+#include "generations/autotvm/template/template_def.h"
 #include "matmul.h"
 #include "measure/local_measurer.h"
 #include "tune/describe.h"
 #include "tune/search/search_strategy.h"
-#include "tune/template/template_def.h"
 #include "tune/tuner.h"
 
 using namespace fettle;

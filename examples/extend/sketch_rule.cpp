@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "generations/ansor/sketch/conditions.h"
+#include "generations/ansor/sketch/sketch.h"
 #include "matmul.h"
 #include "measure/local_kernel.h"
 #include "schedule/primitives/get_block.h"
@@ -9,8 +11,6 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
-#include "tune/sketch/conditions.h"
-#include "tune/sketch/sketch.h"
 
 using namespace fettle;
 

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "generations/registry.h"
 #include "program.h"
 #include "schedule.h"
 #include "space.h"
@@ -26,7 +27,7 @@ std::vector<CandidateFeatures> features_of(nb::handle rows, const CostModelDef& 
   std::vector<CandidateFeatures> candidates;
   for (nb::handle row : nb::borrow(rows)) {
     CandidateFeatures& c = candidates.emplace_back();
-    std::vector<float>& values = c.*def.row;
+    std::vector<float>& values = c.*def.learns_from;
     values = nb::cast<std::vector<float>>(row[0]);
     c.predicted_seconds = nb::cast<double>(row[1]);
     if (nb::len(row) > 2) c.workload = nb::cast<uint64_t>(row[2]);
@@ -35,9 +36,8 @@ std::vector<CandidateFeatures> features_of(nb::handle rows, const CostModelDef& 
       continue;
     }
     const size_t width = def.columns().size();
-    const bool many = def.row == &CandidateFeatures::stores;  // a row for each statement
-    if (many ? values.size() % width != 0 : values.size() != width)
-      raise(ErrorCode::E709, fmt::format("a candidate has {} features{}", width, many ? " a statement" : ""));
+    if (def.many_rows ? values.size() % width != 0 : values.size() != width)
+      raise(ErrorCode::E709, fmt::format("a candidate has {} features{}", width, def.many_rows ? " a statement" : ""));
   }
   return candidates;
 }
@@ -99,7 +99,7 @@ nb::tuple features(const PySchedule& schedule, const std::string& model, int thr
   const TargetPtr target = own ? std::make_shared<const Target>(*own) : to_target(nb::none());
   if (threads < 1 || threads > 1024) raise(ErrorCode::E709, "threads are 1 … 1024");
   const CandidateFeatures made = take(def.describe(target, threads, nullptr)(schedule.get())).features;
-  return nb::make_tuple(made.*def.row, made.predicted_seconds, made.workload);
+  return nb::make_tuple(made.*def.learns_from, made.predicted_seconds, made.workload);
 }
 
 }  // namespace

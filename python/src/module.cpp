@@ -19,5 +19,6 @@ NB_MODULE(_fettle, m) {
   bind_cost_models(m);
   bind_search(m);
   bind_tuning(m);
+  bind_layouts(m);
   bind_models(m);
 }

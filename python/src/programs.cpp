@@ -6,12 +6,12 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "expr.h"
+#include "generations/ansor/sketch/sketch.h"
 #include "ir/compare.h"
 #include "ir/text.h"
 #include "lower/lower.h"
 #include "program.h"
 #include "schedule/schedule.h"
-#include "tune/sketch/sketch.h"
 
 namespace fettle::python {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "binding.h"
+#include "generations/autotvm/template/template.h"
 #include "schedule/schedule.h"
-#include "tune/template/template.h"
 
 namespace fettle::python {
 

@@ -14,8 +14,8 @@
 #include "expr.h"
 #include "ir/text.h"
 #include "program.h"
-#include "schedule/explain.h"
 #include "schedule/state.h"
+#include "schedule/trace/explain.h"
 
 namespace fettle::python {
 namespace {

@@ -4,14 +4,15 @@
 
 #include <set>
 
+#include <fmt/ranges.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "generations/registry.h"
 #include "program.h"
 #include "schedule.h"
 #include "space.h"
-#include "tune/template/template_def.h"
 
 namespace fettle::python {
 namespace {
@@ -21,12 +22,12 @@ class PythonSpace : public Space {
  public:
   explicit PythonSpace(nb::object object) : object_(std::move(object)) {}
   std::string name() const override { return nb::cast<std::string>(nb::str(object_.type().attr("__name__"))); }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     try {
       const nb::object target_object = target ? nb::cast(*target) : nb::none();
       const nb::object given = decisions ? nb::cast(*decisions) : nb::none();
-      const nb::object made = object_.attr("generate")(PyFunc{workload}, target_object, threads, seed, given);
+      const nb::object made = object_.attr("generate")(PyFunc{workload}, target_object, threads, source.seed(), given);
       return nb::cast<PySchedule&>(made).get();
     } catch (nb::python_error& error) {
       return tl::unexpected<Diagnostic>(refusal(error));
@@ -100,6 +101,13 @@ class PythonStrategy : public SearchStrategy {
   std::set<int64_t> known_;
 };
 
+template <class Def>
+std::vector<std::string> names_of(std::span<const Def> defs) {
+  std::vector<std::string> names;
+  for (const Def& def : defs) names.emplace_back(def.name);
+  return names;
+}
+
 }  // namespace
 
 std::unique_ptr<SearchStrategy> make_python_strategy(nb::handle factory, Workbench& bench, uint64_t seed) {
@@ -110,9 +118,10 @@ std::shared_ptr<const Space> to_space(nb::handle value) {
   if (value.is_none()) return unowned(rule_space());
   std::string name;
   if (nb::try_cast(value, name)) {
-    if (name == "rules") return unowned(rule_space());
-    if (name == "template") return unowned(templates_space());
-    raise(ErrorCode::E709, "spaces are rules and template; not " + name);
+    if (const SpaceDef* def = find_space(name)) return def->make();
+    std::vector<std::string_view> names;
+    for (const SpaceDef& def : spaces()) names.push_back(def.name);
+    raise(ErrorCode::E709, fmt::format("spaces are {}; not {}", fmt::join(names, ", "), name));
   }
   PyTemplate* made = nullptr;
   if (nb::try_cast(value, made) && made) return template_space(made->made);
@@ -140,8 +149,8 @@ void bind_search(nb::module_& m) {
           "One point: decisions found by their address are reused, the others drawn.");
   m.def(
       "space", [](nb::handle value) { return PySpace{to_space(value)}; }, nb::arg("value"),
-      "\"rules\", \"template\" (the built-in templates that suit the program), a Template, or an object with "
-      "generate().");
+      "\"rules\", \"autotvm\" (the built-in templates that suit the program), \"ansor\", \"metaschedule\", a Template, "
+      "or an object with generate().");
   m.def(
       "default_schedule",
       [](const PyFunc& func, nb::handle target, int threads) {
@@ -182,9 +191,12 @@ void bind_search(nb::module_& m) {
           },
           nb::arg("address"), "The decisions known to be possible there.")
       .def("__len__", [](const PyBench& b) { return b.get().size(); });
-  m.def("strategy_names", [] {
+  m.def("space_names", [] { return names_of(spaces()); });
+  m.def("strategy_names", [] { return names_of(strategies()); });
+  m.def("cost_model_names", [] { return names_of(cost_models()); });
+  m.def("generation_names", [] {
     std::vector<std::string> names;
-    for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
+    for (const GenerationDef* def : generations()) names.emplace_back(def->name);
     return names;
   });
 }

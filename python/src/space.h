@@ -6,11 +6,11 @@
 
 #include "binding.h"
 #include "cost/cost_model.h"
+#include "generations/autotvm/template/template.h"
 #include "measure/runner.h"
-#include "tune/named_cost_models.h"
+#include "tune/cost_model_def.h"
 #include "tune/search/search_strategy.h"
 #include "tune/space/space.h"
-#include "tune/template/template.h"
 
 namespace fettle::python {
 

@@ -6,10 +6,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "generations/autotvm/template/template_def.h"
 #include "program.h"
 #include "schedule.h"
 #include "space.h"
-#include "tune/template/template_def.h"
 
 namespace fettle::python {
 namespace {

@@ -62,6 +62,15 @@ void add_max_error(CLI::App* app, double* max_error) {
       ->check(CLI::NonNegativeNumber);
 }
 
+void add_workload_equality(CLI::App* app, WorkloadEquality* equality, size_t modes) {
+  const auto known = workload_equality_names().first(modes);
+  app->add_option_function<std::string>(
+         "--workload-equality",
+         [equality](const std::string& name) { *equality = *find_workload_equality(name); },
+         "whose records count for a task: those of the same program (the default), or of others that are equal so far")
+      ->check(CLI::IsMember(std::vector<std::string>(known.begin(), known.end())));
+}
+
 void add_threads(CLI::App* app, int* threads) {
   app->add_option("--threads", *threads, "threads that the model runs on; default: as many as this process may use")
       ->check(CLI::Range(1, 1024));

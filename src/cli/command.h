@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "database/database.h"
 #include "driver/load.h"
+#include "generations/metaschedule/workload_equality.h"
 #include "target/target.h"
 
 namespace fettle::cli {
@@ -59,6 +60,8 @@ CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::stri
 void add_shapes(CLI::App* app, InputShapes* shapes);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
 void add_max_error(CLI::App* app, double* max_error);
+/// --workload-equality NAME, one of the first `modes` of workload_equality_names().
+void add_workload_equality(CLI::App* app, WorkloadEquality* equality, size_t modes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
 void add_threads(CLI::App* app, int* threads);
 /// --pin

@@ -4,7 +4,7 @@
 
 #include "cli/interruption.h"
 #include "cli/tracker_options.h"
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "driver/tune.h"
 #include "measure/local_measurer.h"
 #include "remote/device.h"

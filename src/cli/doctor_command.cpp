@@ -11,7 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/container_limits.h"
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "driver/machine_peaks.h"
 #include "driver/model_peers.h"
 #include "driver/peak_loops.h"

@@ -13,7 +13,7 @@
 #include "cli/explanations.h"
 #include "driver/open.h"
 #include "ir/text.h"
-#include "schedule/explain.h"
+#include "schedule/trace/explain.h"
 
 namespace fettle::cli {
 namespace {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/inspect_stages.h"
 #include "codegen/c/c_codegen.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/open.h"
@@ -18,7 +19,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, task;
+  std::string model, database, task, after;
   double max_error = std::numeric_limits<double>::infinity();
   int threads = 0;
   InputShapes shapes;
@@ -63,8 +64,7 @@ Report describe_library(const FettleModelInfo& info) {
   return report;
 }
 
-Result<const TaskInfo*> find_task(const CompiledModel& model, const std::string& wanted) {
-  const std::vector<TaskInfo>& tasks = model.tasks();
+Result<const TaskInfo*> find_task(const std::vector<TaskInfo>& tasks, const std::string& wanted) {
   for (size_t i = 0; i < tasks.size(); ++i)
     if (std::to_string(i) == wanted || (wanted.size() >= 4 && tasks[i].hash.starts_with(wanted))) return &tasks[i];
   return fail(ErrorCode::E709, fmt::format("there is no task '{}'; see --tasks", wanted), "--task");
@@ -73,7 +73,7 @@ Result<const TaskInfo*> find_task(const CompiledModel& model, const std::string&
 /// The code of one task, as --ir, --c and --asm show it.
 Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   const Target target = detect_host(options.threads);
-  FETTLE_TRY(const Schedule schedule, schedule_for({task.workload, task.trace, "kernel", {}}, target, target.threads));
+  FETTLE_TRY(const Schedule schedule, schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
   if (options.ir && !options.assembly) {
     FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
     std::string text = to_text(lowered.kernel);
@@ -82,7 +82,7 @@ Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   }
   if (options.c) {
     // One file: the kernel and, if there is one, the prologue that packs its constants.
-    FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target, {.vectors = false}));
+    FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target, {.pipeline = Pipeline::kScalar}));
     IrModule both = lowered.kernel;
     both.funcs.insert(lowered.prologue.funcs.begin(), lowered.prologue.funcs.end());
     COptions c;
@@ -131,13 +131,13 @@ std::string numerics_text(const TaskInfo& task) {
   return fmt::format("; {} within {:.0f} epsilon", task.numerics, std::ceil(task.error_bound));
 }
 
-Report list_tasks(const CompiledModel& model) {
+Report list_tasks(const std::vector<TaskInfo>& tasks) {
   constexpr size_t kNamed = 3;
   Report report;
   report.json["tasks"] = nlohmann::json::array();
   report.text = fmt::format("{:>4} {:<8} {:>5}  {:<7} program\n", "task", "hash", "calls", "");
-  for (size_t i = 0; i < model.tasks().size(); ++i) {
-    const TaskInfo& task = model.tasks()[i];
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const TaskInfo& task = tasks[i];
     report.json["tasks"].push_back({{"index", i},
                                     {"task", task.hash},
                                     {"name", task.name},
@@ -156,28 +156,38 @@ Report list_tasks(const CompiledModel& model) {
 
 Result<Report> inspect(const Options& options) {
   const bool views = options.graph || options.tasks || options.trace || options.ir || options.c || options.assembly ||
-                     !options.task.empty();
+                     !options.task.empty() || !options.after.empty();
   if (is_library_path(options.model)) {
     if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
     return describe_library(*info);
   }
-  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
   Report report;
+  if (!options.after.empty() && options.task.empty()) {
+    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes));
+    report.json = {{"after", options.after}, {"graph", report.text}};
+    return report;
+  }
   if (options.graph) {
+    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
   }
-  FETTLE_TRY(const CompiledModel model, compile_file(options.model, {.threads = options.threads,
-                                                                     .shapes = options.shapes,
-                                                                     .database = database_to_read(options.database),
-                                                                     .warn = progress,
-                                                                     .max_error_bound = options.max_error}));
+  FETTLE_TRY(const PlannedModel model, plan_file(options.model, {.threads = options.threads,
+                                                                 .shapes = options.shapes,
+                                                                 .database = database_to_read(options.database),
+                                                                 .warn = progress,
+                                                                 .max_error_bound = options.max_error}));
+  const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
-    FETTLE_TRY(const TaskInfo* task, find_task(model, options.task));
-    if (options.ir || options.c || options.assembly) {
+    FETTLE_TRY(const TaskInfo* task, find_task(task_list, options.task));
+    if (!options.after.empty()) {
+      FETTLE_TRY(report.text, task_after(options.after, *task, options.threads));
+      report.json["after"] = options.after;
+      report.json["ir"] = report.text;
+    } else if (options.ir || options.c || options.assembly) {
       FETTLE_TRY(report.text, show_code(*task, options));
       report.json[options.assembly ? "asm" : options.c ? "c" : "ir"] = report.text;
     } else {
@@ -193,13 +203,17 @@ Result<Report> inspect(const Options& options) {
     report.json["error_bound"] = task->error_bound;
     return report;
   }
-  if (options.tasks) return list_tasks(model);
-  report.text = fmt::format("{}: {}\n{}", options.model, histogram(graph), model.plan_text());
-  report.json = {{"operators", histogram(graph)},
-                 {"nodes", graph.nodes().size()},
-                 {"tasks", model.tasks().size()},
+  if (options.tasks) return list_tasks(task_list);
+  const int64_t weight_bytes = model.constants.weight_bytes, constant_bytes = model.constants.stored_bytes();
+  const std::string operators = histogram(*model.graph);
+  report.text = fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n", options.model, operators,
+                            to_text(model.plan), weight_bytes, constant_bytes);
+  report.json = {{"operators", operators},
+                 {"nodes", model.graph->nodes().size()},
+                 {"tasks", task_list.size()},
                  {"arena_bytes", model.arena_bytes()},
-                 {"constant_bytes", model.constant_bytes()}};
+                 {"weight_bytes", weight_bytes},
+                 {"constant_bytes", constant_bytes}};
   return report;
 }
 
@@ -221,6 +235,11 @@ Command add_inspect_command(CLI::App& app) {
   auto* ir = made->add_flag("--ir", options->ir, "its lowered program");
   auto* c = made->add_flag("--c", options->c, "its code in C11, without vectors, for any compiler");
   auto* assembly = made->add_flag("--asm", options->assembly, "its machine code");
+  auto* after = made->add_option("--after", options->after,
+                                 "what a pass over the graph leaves; with --task, a pass of lowering, or a step of the "
+                                 "schedule, by its number or its primitive")
+                    ->type_name("PASS");
+  after->excludes(graph)->excludes(tasks)->excludes(trace)->excludes(ir)->excludes(c)->excludes(assembly);
   graph->excludes(tasks)->excludes(task);
   tasks->excludes(task);
   trace->excludes(ir)->excludes(c)->excludes(assembly);

@@ -130,7 +130,8 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
   compile.target = target;
   compile.threads = run->threads;
   compile.warn = progress;
-  FETTLE_TRY(const CompiledModel compiled, compile_known(graph, database, std::move(compile)));
+  Plans plans(graph);
+  FETTLE_TRY(const CompiledModel compiled, compile_known(plans, database, std::move(compile)));
   FETTLE_TRY_VOID(add_model_times(content.run, compiled));
   return write_report_page(content, out);
 }

@@ -12,8 +12,8 @@
 #include "cli/tune_display.h"
 #include "database/sqlite_database.h"
 #include "driver/tune.h"
+#include "generations/registry.h"
 #include "remote/remote_measurer.h"
-#include "tune/template/template_def.h"
 
 namespace fettle::cli {
 namespace {
@@ -25,7 +25,8 @@ struct Options {
   uint64_t seed = 0;
   int search_threads = 0;
   double max_error = std::numeric_limits<double>::infinity();
-  std::string space, strategy, learner, cost_model, scheduler, objective;
+  std::string generation, space, strategy, learner, cost_model, scheduler, objective;
+  WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   InputShapes shapes;
   std::string tracker, key;
   CredentialFiles credentials;
@@ -79,27 +80,53 @@ std::string profile_text(const TuneReport& done) {
 }
 
 /// "latency", "speedup" or "requirement=5ms"; and, after a comma or alone, "early-stop=3". E709
-Result<> read_objective(const std::string& text, TuneModelOptions* tuning) {
+Result<> read_objective(const std::string& text, AnsorGoal* goal) {
   for (size_t at = 0; at < text.size();) {
     const size_t comma = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, comma - at);
     at = comma + 1;
     const std::string value = part.substr(std::min(part.find('='), part.size() - 1) + 1);
     if (part == "latency") {
-      tuning->objective = TuneObjective::kLatency;
+      goal->objective = TuneObjective::kLatency;
     } else if (part == "speedup") {
-      tuning->objective = TuneObjective::kSpeedup;
-    } else if (part.starts_with("requirement=") && parse_seconds(value, &tuning->required_s)) {
-      tuning->objective = TuneObjective::kRequirement;
+      goal->objective = TuneObjective::kSpeedup;
+    } else if (part.starts_with("requirement=") && parse_seconds(value, &goal->required_s)) {
+      goal->objective = TuneObjective::kRequirement;
     } else if (part.starts_with("early-stop=") && value.size() <= 4 && !value.empty() &&
                value.find_first_not_of("0123456789") == std::string::npos) {
-      tuning->early_stop = std::stoi(value);
+      goal->early_stop = std::stoi(value);
     } else {
       return fail(ErrorCode::E709, "'" + part + "' is none of latency, speedup, requirement=5ms, early-stop=3",
                   "--objective");
     }
   }
   return {};
+}
+
+/// What the names say, for this target; the space must live as long as the tuning.
+Result<std::unique_ptr<Space>> set_up_search(const Options& options, TuneModelOptions* tuning) {
+  FETTLE_TRY(const SearchSetup setup, resolve_search({.generation = options.generation,
+                                                      .space = options.space,
+                                                      .strategy = options.strategy,
+                                                      .cost_model = options.learner,
+                                                      .scheduler = options.scheduler},
+                                                     tuning->target));
+  AnsorGoal goal;
+  FETTLE_TRY_VOID(read_objective(options.objective, &goal));
+  if (!options.objective.empty() && !setup.scheduler->has_goals)
+    return fail(ErrorCode::E709,
+                fmt::format("the scheduler {} has one objective only; ansor has several", setup.scheduler->name),
+                "--objective");
+  std::unique_ptr<Space> space = setup.space->make();
+  tuning->space = space.get();
+  tuning->strategy = setup.strategy;
+  tuning->learner = setup.cost_model;
+  tuning->make_scheduler = setup.scheduler->make(goal);
+  if (setup.generation) {
+    tuning->batch = setup.generation->batch;
+    tuning->train_each_batch = setup.generation->train_each_batch;
+  }
+  return space;
 }
 
 /// The devices to tune on.
@@ -119,9 +146,6 @@ Result<Report> tune(const Options& options) {
     return fail(ErrorCode::E709, "'" + options.time_text + "' is no duration such as 5m", "--time");
   if (options.time_text.empty() && options.trials == 0) seconds = 300;
   TuneModelOptions tuning;
-  FETTLE_TRY_VOID(read_objective(options.objective, &tuning));
-  if (options.scheduler == "ansor") tuning.scheduling = Scheduling::kAnsor;
-  if (options.scheduler == "round-robin") tuning.scheduling = Scheduling::kRoundRobin;
 
   std::string path = options.database.empty() ? default_database() : options.database;
   if (path.empty()) return fail(ErrorCode::E501, "no home folder is known; give --db");
@@ -144,8 +168,11 @@ Result<Report> tune(const Options& options) {
     progress(fmt::format("{} at {}: {}{}", options.key, options.tracker, fettle::describe(tuning.target),
                          tuning.elsewhere ? "; this machine is another one, and is not timed on" : ""));
   }
+  FETTLE_TRY(const std::unique_ptr<Space> space, set_up_search(options, &tuning));
   FETTLE_TRY(std::unique_ptr<Database> opened, open_sqlite_database(path));
-  const std::shared_ptr<Database> database = std::move(opened);
+  std::shared_ptr<Database> database = std::move(opened);
+  if (options.workload_equality != WorkloadEquality::kStructural)
+    database = make_equality_database(std::move(database), options.workload_equality);
 
   tuning.threads = devices ? devices->threads() : tuning.target.threads;
   tuning.seconds = seconds;
@@ -154,9 +181,6 @@ Result<Report> tune(const Options& options) {
   tuning.search_threads = options.search_threads;
   tuning.max_error_bound = options.max_error;
   tuning.cost_model = options.cost_model;
-  if (options.space == "template") tuning.space = &templates_space();
-  if (!options.strategy.empty()) tuning.strategy = find_strategy(options.strategy);
-  if (!options.learner.empty()) tuning.learner = find_cost_model(options.learner);
   tuning.name = std::filesystem::path(options.model).stem().string();
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
   tuning.progress = [&](const TuneProgress& progress) { display.show(progress); };
@@ -206,6 +230,24 @@ Result<Report> tune(const Options& options) {
   return report;
 }
 
+template <class Def>
+std::vector<std::string> names(std::span<const Def> defs) {
+  std::vector<std::string> all;
+  for (const Def& def : defs) all.emplace_back(def.name);
+  return all;
+}
+
+std::vector<std::string> published() {
+  std::vector<std::string> all;
+  for (const GenerationDef* def : generations()) all.emplace_back(def->name);
+  return all;
+}
+
+void add_named(CLI::App* command, const char* option, std::string* name, std::vector<std::string> known,
+               const char* help) {
+  command->add_option(option, *name, help)->check(CLI::IsMember(std::move(known)));
+}
+
 }  // namespace
 
 Command add_tune_command(CLI::App& app) {
@@ -227,27 +269,24 @@ Command add_tune_command(CLI::App& app) {
           "that make candidates between measurements, whichever their number the same ones; default: all there are")
       ->type_name("N")
       ->check(CLI::Range(1, 256));
-  made->add_option("--space", options->space,
-                   "what programs may become: by rules (the default), or the templates that suit them")
-      ->check(CLI::IsMember({"rules", "template"}));
+  add_named(made, "--generation", &options->generation, published(), "all four of the following as it was published");
+  std::vector<std::string> known = names(spaces());
+  known.emplace_back("template");  // as autotvm was called
+  add_named(made, "--space", &options->space, std::move(known), "what programs may become; default rules");
   add_max_error(made, &options->max_error);
-  std::vector<std::string> names;
-  for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
-  made->add_option("--strategy", options->strategy, "how each space is searched; default evolutionary")
-      ->check(CLI::IsMember(std::move(names)));
-  std::vector<std::string> learners;
-  for (const CostModelDef& def : cost_models()) learners.emplace_back(def.name);
-  made->add_option("--cost-model", options->learner, "what ranks candidates before they are measured; default trees")
-      ->check(CLI::IsMember(std::move(learners)));
-  auto* scheduler =
-      made->add_option("--scheduler", options->scheduler, "which task gets the next batch; default gradient")
-          ->check(CLI::IsMember({"gradient", "ansor", "round-robin"}));
+  add_named(made, "--strategy", &options->strategy, names(strategies()),
+            "how each space is searched; default evolutionary");
+  add_named(made, "--cost-model", &options->learner, names(cost_models()),
+            "what ranks candidates before they are measured; default trees");
+  add_named(made, "--scheduler", &options->scheduler, names(schedulers()),
+            "which task gets the next batch; default gradient");
   made->add_option(
           "--objective", options->objective,
           "what Ansor's scheduler makes small: latency, speedup, requirement=5ms; early-stop=3 gives up a task "
           "after so many rounds in vain")
-      ->type_name("NAME,…")
-      ->needs(scheduler);
+      ->type_name("NAME,…");
+  // What another program of the same anchor takes is not what this one takes: that is for `compile` alone.
+  add_workload_equality(made, &options->workload_equality, 2);
   made->add_option("--model", options->cost_model,
                    "start from the cost model of this file, if it exists; write what was learned")
       ->type_name("FILE");

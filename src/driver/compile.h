@@ -2,57 +2,15 @@
 // From a graph to a compiled model, in this process or as a file.
 
 #include <filesystem>
-#include <functional>
-#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "driver/kernels.h"
-#include "graph/graph.h"
-#include "graph/plan/plan.h"
+#include "driver/build_model.h"
 #include "runtime/model.h"
-#include "target/target.h"
 
 namespace fettle {
-
-struct CompileOptions {
-  Target target;
-  int threads = 1;          // that the model will run on
-  int compile_threads = 0;  // that compile it; 0: as many as this process may use
-  ImageLayout layout = ImageLayout::kChannelsLast;
-  /// PlanOptions::joined; nothing: what the analytic model recommends.
-  std::optional<std::vector<int>> joined;
-  std::string name = "model";
-  /// The trace to use for a workload; nothing: the untuned default. Null: always that.
-  std::function<std::optional<std::string>(const Func& workload)> find_trace;
-  /// Of the untuned default, in units of epsilon (schedule/reformulation.h).
-  double max_error_bound = std::numeric_limits<double>::infinity();
-  /// Where a found trace does not replay or compile (written by another version), the default is used instead, and this
-  /// is told why.
-  std::function<void(const std::string& what)> warn;
-};
-
-struct TaskCall {
-  std::string name;       // "conv1: Conv_Relu"
-  Provenance provenance;  // the model's nodes that it does the work of
-};
-
-/// One task of a compiled model, for people to read.
-struct TaskInfo {
-  std::string name;  // of the program: "Conv_Add_HardSwish"
-  std::string hash;
-  std::string workload;  // its text
-  std::string trace;     // what was compiled
-  int count = 0;
-  bool tuned = false;
-  std::string numerics;    // "exact", "reassociating", "approximate": how results may differ from the workload's
-  double error_bound = 0;  // of "approximate", in units of epsilon (schedule/reformulation.h)
-  double compile_s = 0;
-  std::vector<TaskCall> calls;
-};
 
 /// Code, constants and description of a model. Copies share everything.
 class CompiledModel {
@@ -67,7 +25,8 @@ class CompiledModel {
   const std::vector<TaskInfo>& tasks() const;
   const std::string& plan_text() const;
   int64_t arena_bytes() const;
-  int64_t constant_bytes() const;
+  int64_t constant_bytes() const;  // that are stored
+  int64_t weight_bytes() const;    // of the model, that they are made of
 
   struct State;
   explicit CompiledModel(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -76,10 +35,14 @@ class CompiledModel {
   std::shared_ptr<State> state_;
 };
 
-/// Plans the graph, chooses a schedule for each workload, compiles, runs the prologues on the constants. The graph is
-/// no longer needed afterwards. Errors: those of make_plan and compile_kernels · E605 a type that models cannot have ·
-/// E710 a prologue failed.
+/// The built model with its host program. The graph is no longer needed afterwards. E605 a type that models cannot have.
+Result<CompiledModel> package_model(const BuiltModel& built);
+
+/// plan_model, build_model and package_model in one, and their errors.
+Result<CompiledModel> compile_model(Plans& plans, const CompileOptions& options);
 Result<CompiledModel> compile_model(const Graph& graph, const CompileOptions& options);
+/// The same with plan_known.
+Result<CompiledModel> compile_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options);
 
 /// The origins as FettleModelInfo has them, one a line; line breaks in names become spaces.
 std::string one_a_line(const Provenance& provenance);

@@ -105,7 +105,7 @@ TEST(CompileModel, ConstantsBesideWhatIsComputed) {
 }
 
 // One kernel of two convolutions, in either layout.
-TEST(CompileModel, JoinedConvolutions) {
+TEST(CompileModel, FusedConvolutions) {
   GraphMaker m;
   Value* x = m.input("x", {1, 8, 10, 14});
   Value* expanded = m.node("Relu", {m.conv(x, 24, 1)});
@@ -113,14 +113,14 @@ TEST(CompileModel, JoinedConvolutions) {
   m.graph.add_output("y", m.node("Relu", {m.conv(filtered, 16, 1)}));
   m.graph.sort();
   for (const ImageLayout layout : {ImageLayout::kChannelsLast, ImageLayout::kChannelsFirst})
-    for (const std::vector<int>& joined : {std::vector<int>{}, std::vector<int>{0}}) {
+    for (const std::vector<int>& fused : {std::vector<int>{}, std::vector<int>{0}}) {
       CompileOptions options = host_options(2);
       options.layout = layout;
-      options.joined = joined;
+      options.fused = fused;
       const auto compiled = compile_model(m.graph, options);
       ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
       // What is made channels last is copied to the model's layout.
-      EXPECT_EQ(compiled->tasks().size(), 3 - joined.size() + (layout == ImageLayout::kChannelsLast ? 1 : 0));
+      EXPECT_EQ(compiled->tasks().size(), 3 - fused.size() + (layout == ImageLayout::kChannelsLast ? 1 : 0));
       auto model = compiled->instantiate();
       ASSERT_TRUE(model.has_value()) << model.error().to_string();
       const auto inputs = random_inputs(*model, 3);

@@ -2,18 +2,30 @@
 
 #include <limits>
 
-#include "cost/predict.h"
+#include "cost/predict/predict.h"
 #include "driver/untuned.h"
 #include "ir/compare.h"
 #include "measure/builder.h"
 
 namespace fettle {
+namespace {
+
+Digest key_of(const Digest& workload, int threads) {
+  return digest_bytes(workload.hex() + " " + std::to_string(threads));
+}
+
+}  // namespace
 
 double KnownKernelCosts::seconds(const Func& workload, int threads) {
-  const Digest key = digest_bytes(canonical_hash(workload).hex() + " " + std::to_string(threads));
+  const Digest key = key_of(canonical_hash(workload), threads);
   const auto [found, fresh] = known_.emplace(key, 0);
-  if (fresh) found->second = find(workload, threads);
+  if (fresh) found->second = find(workload, key, threads);
   return found->second;
+}
+
+const std::string* KnownKernelCosts::default_trace(const Digest& workload, int threads) const {
+  const auto found = defaults_.find(key_of(workload, threads));
+  return found == defaults_.end() ? nullptr : &found->second;
 }
 
 double KnownKernelCosts::hand_over_seconds(int64_t bytes, int threads) {
@@ -24,7 +36,7 @@ double KnownKernelCosts::hand_over_seconds(int64_t bytes, int threads) {
   return kTimesMoved * static_cast<double>(bytes) / (kBytesPerCycle * hz * threads);
 }
 
-double KnownKernelCosts::find(const Func& workload, int threads) const {
+double KnownKernelCosts::find(const Func& workload, const Digest& key, int threads) {
   if (database_) {
     const auto best = best_checked(*database_, make_task_key(workload, *target_, threads, program_versions()));
     if (best && *best) return (*best)->median_s;
@@ -32,7 +44,8 @@ double KnownKernelCosts::find(const Func& workload, int threads) const {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto schedule = untuned_schedule(workload, target_, threads, max_error_bound_);
   if (!schedule) return kNever;
-  const auto lowered = lower(schedule->func(), *target_, {.prologue = false, .expand = false});
+  defaults_[key] = to_text(schedule->trace());
+  const auto lowered = lower(schedule->func(), *target_, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
   return lowered ? predict_seconds(*lowered, *target_, threads, atoms_) : kNever;
 }
 

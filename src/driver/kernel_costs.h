@@ -3,10 +3,11 @@
 
 #include <limits>
 #include <memory>
+#include <string>
 #include <unordered_map>
 
 #include "base/hash.h"
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "database/database.h"
 #include "graph/plan/costs.h"
 #include "target/target.h"
@@ -28,15 +29,18 @@ class KnownKernelCosts : public KernelCosts {
   /// What exceeds a quarter of the second-level caches is written, with the lines read before, and read again from
   /// beyond.
   double hand_over_seconds(int64_t bytes, int threads) override;
+  /// The untuned default that was constructed for the costs of this workload (canonical_hash), or null.
+  const std::string* default_trace(const Digest& workload, int threads) const;
 
  private:
-  double find(const Func& workload, int threads) const;
+  double find(const Func& workload, const Digest& key, int threads);
 
   std::shared_ptr<const Target> target_;
   const AtomTable* atoms_;
   Database* database_;
   double max_error_bound_;
   std::unordered_map<Digest, double> known_;
+  std::unordered_map<Digest, std::string> defaults_;
 };
 
 }  // namespace fettle

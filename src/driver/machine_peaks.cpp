@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "cost/canonical_atoms.h"
+#include "cost/predict/canonical_atoms.h"
 #include "driver/peak_loops.h"
 #include "measure/local_kernel.h"
 #include "measure/timing.h"

@@ -10,6 +10,19 @@
 namespace fettle {
 namespace {
 
+TEST(IsLibraryPath, ALibraryEndsInItsVersion) {
+  for (const char* library : {"model.so", "a.b/model.so", "libmodel.so.1", "model.so.1.20.3"})
+    EXPECT_TRUE(is_library_path(library)) << library;
+  for (const char* model : {"model.onnx", "model.so.onnx", "model.so/model.onnx", "so", "1.2", "model.so.old", ""})
+    EXPECT_FALSE(is_library_path(model)) << model;
+}
+
+TEST(PlanFile, LooksAtTheModelBeforeTheDatabase) {
+  const auto planned = plan_file("/no such/model.onnx", {.database = "/no such/records.db"});
+  ASSERT_FALSE(planned.has_value());
+  EXPECT_EQ(planned.error().code, ErrorCode::E601);
+}
+
 TEST(BestTraces, WithinAnErrorBound) {
   const Func workload = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16});
   const Target target = parse_target("x86-64-avx512").value();

@@ -9,13 +9,14 @@
 #include <map>
 #include <optional>
 
-#include "cost/atom_table.h"
 #include "cost/cost_model.h"
+#include "cost/predict/atom_table.h"
 #include "driver/bench.h"
 #include "driver/compile.h"
 #include "driver/kernel_costs.h"
 #include "driver/open.h"
 #include "driver/preference.h"
+#include "generations/registry.h"
 #include "graph/plan/plan.h"
 #include "measure/local_measurer.h"
 #include "measure/object_cache.h"
@@ -49,9 +50,9 @@ CompileOptions plain_options(const TuneModelOptions& options) {
 class Verification {
  public:
   /// `deadline_s`, `elapsed`: when all must be done, and what time it is.
-  Verification(const Graph& graph, const CompiledModel& untuned, const Plan& plan, std::shared_ptr<Database> database,
+  Verification(Plans& plans, const CompiledModel& untuned, const Plan& plan, std::shared_ptr<Database> database,
                const TuneModelOptions& options, double deadline_s, std::function<double()> elapsed)
-      : graph_(graph),
+      : plans_(plans),
         plan_(plan),
         database_(std::move(database)),
         options_(options),
@@ -69,7 +70,7 @@ class Verification {
     result.untuned_ms = both.median_ms[0];
     result.tuned_ms = both.median_ms[1];
     // Caches and threads are shared with other kernels here, which single measurements do not see.
-    FETTLE_TRY(const std::vector<int> slower, slower_inside(tuned));
+    FETTLE_TRY(const std::vector<Digest> slower, slower_inside(tuned));
     // Where each is slower, what would be compiled is the untuned model, to which `both` compared it.
     const auto& tasks = tuned.compiled.tasks();
     const auto recorded = std::count_if(tasks.begin(), tasks.end(), [](const TaskInfo& task) { return task.tuned; });
@@ -119,14 +120,14 @@ class Verification {
   }
 
   /// With what the database knows, but these tasks with their defaults.
-  Result<Contender> compiled(const std::vector<int>& defaults) {
+  Result<Contender> compiled(const std::vector<Digest>& defaults) {
     const double begin = elapsed_();
     CompileOptions compile = plain_options(options_);
     compile.layout = plan_.layout;
-    compile.joined = plan_.joined;
+    compile.fused = plan_.fused;
     compile.find_trace =
-        except(plan_, defaults, best_traces(database_, options_.target, options_.threads, options_.max_error_bound));
-    FETTLE_TRY(CompiledModel made, compile_model(graph_, compile));
+        except(defaults, best_traces(database_, options_.target, options_.threads, options_.max_error_bound));
+    FETTLE_TRY(CompiledModel made, compile_model(plans_, compile));
     FETTLE_TRY(Contender contender, instantiated(std::move(made)));
     compile_s_ = elapsed_() - begin;
     return contender;
@@ -152,11 +153,11 @@ class Verification {
   }
 
   /// Tasks whose recorded schedule takes longer than the default inside the model, in every one of some rounds.
-  Result<std::vector<int>> slower_inside(Contender& tuned) {
+  Result<std::vector<Digest>> slower_inside(Contender& tuned) {
     constexpr int kRounds = 3, kRuns = 4;
     std::vector<int> votes(plan_.workloads.size(), 0);
     for (int round = 0; round < kRounds; ++round) {
-      if (left_s() <= 0.2) return std::vector<int>();
+      if (left_s() <= 0.2) return std::vector<Digest>();
       FETTLE_TRY(const auto before, call_times(baseline_->model, kRuns));
       FETTLE_TRY(const auto after, call_times(tuned.model, kRuns));
       std::vector<double> sums(2 * plan_.workloads.size(), 0);
@@ -170,12 +171,11 @@ class Verification {
       for (size_t w = 0; w < votes.size(); ++w)
         votes[w] += sums[2 * w] > 0 && sums[2 * w + 1] > kSlowerInside * sums[2 * w];
     }
-    std::vector<int> slower;
+    std::vector<Digest> slower;
     for (const TaskInfo& info : tuned.compiled.tasks())
       for (size_t w = 0; w < votes.size(); ++w)
         if (info.tuned && votes[w] == kRounds && plan_.workloads[w].hash.hex() == info.hash)
-          slower.push_back(static_cast<int>(w));
-    std::sort(slower.begin(), slower.end());
+          slower.push_back(plan_.workloads[w].hash);
     return slower;
   }
 
@@ -187,7 +187,7 @@ class Verification {
     return found;
   }
 
-  const Graph& graph_;
+  Plans& plans_;
   const Plan& plan_;
   std::shared_ptr<Database> database_;
   const TuneModelOptions& options_;
@@ -255,12 +255,18 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   if (!atoms) say("no atom table: " + atoms.error().to_string());
   const AtomTable* table = atoms ? &*atoms : nullptr;
 
-  FETTLE_TRY(const auto known, find_choice(graph, *database, options.target, options.threads));
+  Plans plans(graph);
+  FETTLE_TRY(const auto known, find_choice(plans, *database, options.target, options.threads));
   KnownKernelCosts costs(options.target, table, database.get(), options.max_error_bound);
-  FETTLE_TRY(const Plan plan, known ? make_plan(graph, {.layout = known->layout, .joined = known->joined})
-                                    : choose_plan(graph, options.threads, costs));
-  ModelChoice choice{plan.layout, known && known->untuned, plan.joined, known ? known->defaults : std::vector<int>()};
-  FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));
+  const auto known_plan = [&]() -> Result<const Plan*> {
+    FETTLE_TRY(std::vector<int> fused, fused_numbers(graph, *known));
+    return plans.get({.layout = known->layout, .fused = std::move(fused)});
+  };
+  FETTLE_TRY(const Plan* const planned, known ? known_plan() : choose_plan(plans, options.threads, costs));
+  const Plan& plan = *planned;
+  ModelChoice choice{plan.layout, known && known->untuned, {}, known ? known->defaults : std::vector<Digest>()};
+  FETTLE_TRY(choice.fused, fused_hashes(graph, plan.layout, plan.fused));
+  FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice));
 
   std::vector<TuneTask> tasks;
   for (const PlannedWorkload& workload : plan.workloads)
@@ -284,7 +290,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   if (!options.elsewhere) {
     say("compiling the untuned model");
     const double compiling = elapsed();
-    FETTLE_TRY(untuned, compile_model(graph, plain_options(options)));
+    FETTLE_TRY(untuned, compile_model(plans, plain_options(options)));
     verify_s = std::min(kCompileAgain * (elapsed() - compiling) + kVerifySeconds + 0.5, kVerifyShare * options.seconds);
   }
 
@@ -307,10 +313,9 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.space = options.space;
   tuning.max_error_bound = options.max_error_bound;
   tuning.strategy = options.strategy;
-  tuning.scheduling = options.scheduling;
-  tuning.objective = options.objective;
-  tuning.required_s = options.required_s;
-  tuning.early_stop = options.early_stop;
+  tuning.make_scheduler = options.make_scheduler;
+  if (options.batch > 0) tuning.batch = options.batch;
+  tuning.train_each_batch = options.train_each_batch;
   tuning.run = run.id;
   tuning.max_seconds = std::max(1.0, options.seconds - elapsed() - verify_s);
   tuning.max_trials = options.trials;
@@ -330,9 +335,9 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   if (result.report.stopped || options.elsewhere) return result;
 
   say("timing the whole model");
-  Verification verification(graph, *untuned, plan, database, options, options.seconds, elapsed);
+  Verification verification(plans, *untuned, plan, database, options, options.seconds, elapsed);
   FETTLE_TRY_VOID(verification.run(result, choice));
-  FETTLE_TRY_VOID(keep_choice(graph, *database, options.target, options.threads, choice));
+  FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice));
   FETTLE_TRY_VOID(keep_run(result));
   return result;
 }

@@ -14,7 +14,7 @@
 #include "database/database.h"
 #include "graph/graph.h"
 #include "target/target.h"
-#include "tune/named_cost_models.h"
+#include "tune/cost_model_def.h"
 #include "tune/tuner.h"
 
 namespace fettle {
@@ -30,10 +30,9 @@ struct TuneModelOptions {
   double max_error_bound = std::numeric_limits<double>::infinity();  // TuneOptions::max_error_bound
   const StrategyDef* strategy = nullptr;                             // how spaces are searched; null: evolution
   const CostModelDef* learner = nullptr;                             // what ranks candidates; null: boosted trees
-  Scheduling scheduling = Scheduling::kGradient;                     // which task gets the next batch
-  TuneObjective objective = TuneObjective::kLatency;                 // of Ansor's scheduler, with:
-  double required_s = 0;
-  int early_stop = 0;
+  MakeScheduler make_scheduler;   // which task gets the next batch; empty: the product's own
+  int batch = 0;                  // candidates measured before the cost model learns; 0: TuneOptions::batch
+  bool train_each_batch = false;  // TuneOptions::train_each_batch
   /// The cost model: read where the file exists, so that what was learned of other models counts, and written at the
   /// end.
   std::filesystem::path cost_model;

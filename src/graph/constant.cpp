@@ -146,6 +146,17 @@ Result<ConstantTensor> filled(double value, DType dtype, std::vector<int64_t> sh
   return std::move(builder).finish();
 }
 
+Result<ConstantTensor> to_tensor(std::span<const double> values, DType dtype, std::vector<int64_t> shape) {
+  FETTLE_TRY(auto builder, make_tensor(dtype, std::move(shape)));
+  std::byte* at = builder.bytes.get();
+  FETTLE_CHECK(static_cast<int64_t>(values.size()) * dtype.element_bytes() == builder.size_bytes);
+  for (const double value : values) {
+    store_element(at, dtype, value);
+    at += dtype.element_bytes();
+  }
+  return std::move(builder).finish();
+}
+
 ConstantTensor reshaped(const ConstantTensor& tensor, std::vector<int64_t> shape) {
   ConstantTensor result = tensor;
   result.shape = std::move(shape);
@@ -154,6 +165,10 @@ ConstantTensor reshaped(const ConstantTensor& tensor, std::vector<int64_t> shape
 }
 
 std::vector<double> to_doubles(const ConstantTensor& tensor) {
+  if (tensor.dtype == kF32) {
+    const auto elems = tensor.elems<float>();
+    return {elems.begin(), elems.end()};
+  }
   std::vector<double> values(static_cast<size_t>(tensor.n_elems()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = tensor.at(static_cast<int64_t>(i));
   return values;

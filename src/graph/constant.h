@@ -69,6 +69,8 @@ ConstantTensor int_list(std::span<const int64_t> values);
 ConstantTensor scalar(double value, DType dtype = kF32);
 /// All elements `value`.
 Result<ConstantTensor> filled(double value, DType dtype, std::vector<int64_t> shape);
+/// One element a value, rounded to `dtype`.
+Result<ConstantTensor> to_tensor(std::span<const double> values, DType dtype, std::vector<int64_t> shape);
 /// The same bytes under another shape of as many elements.
 ConstantTensor reshaped(const ConstantTensor& tensor, std::vector<int64_t> shape);
 /// The elements as f64 / i64, for small tensors.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "graph/evaluate.h"
 #include "graph/op.h"
 
@@ -143,6 +146,92 @@ TEST(Evaluate, ChecksItsInputs) {
   const auto out = evaluate(g, {{"x", *filled(-1, kF32, {2})}}, run);
   ASSERT_TRUE(out);
   EXPECT_EQ(out->at("y").at(1), 0);
+}
+
+ConstantTensor list_of(const std::vector<double>& values, DType dtype) {
+  TensorBuilder builder = *make_tensor(dtype, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ConstantTensor one = scalar(values[i], dtype);
+    std::memcpy(builder.bytes.get() + i * static_cast<size_t>(dtype.element_bytes()), one.bytes.get(),
+                static_cast<size_t>(dtype.element_bytes()));
+  }
+  return std::move(builder).finish();
+}
+
+/// What `op` makes of vectors, which are inputs, or with `constant` constants but for the first.
+std::vector<double> value_of(const std::string& op, const std::vector<ConstantTensor>& inputs, bool constant = false,
+                             Attrs attrs = {}) {
+  Graph g("g");
+  std::vector<Value*> values;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorType type{inputs[i].dtype, {inputs[i].shape.begin(), inputs[i].shape.end()}};
+    values.push_back(constant && i > 0 ? g.add_constant("c", inputs[i]) : g.add_input("x", type));
+    values.back()->type = type;
+  }
+  Node* node = g.add_node(find_op(op), "node", values, std::move(attrs));
+  const auto types = node->op->infer(*node);
+  EXPECT_TRUE(types) << (types ? "" : types.error().to_string());
+  if (!types) return {};
+  node->outputs[0]->type = types->front();
+  const auto out = evaluate_node(*node, inputs, interpreter_executor());
+  EXPECT_TRUE(out) << (out ? "" : out.error().to_string());
+  return out ? to_doubles(out->front()) : std::vector<double>{};
+}
+
+TEST(Op, PowersOfIntegersAreExact) {
+  using Doubles = std::vector<double>;
+  for (const bool constant : {false, true}) {
+    for (const DType type : {kI32, kI64, kI8, kU8})  // 9^3 = 729 is 217 of a byte
+      for (const DType of_exponents : {kI32, kI64, kU8, kF32}) {
+        const bool is_byte = type.bits == 8;
+        EXPECT_EQ(value_of("Pow", {list_of({9, 3, 0, 0, 2}, type), list_of({3, 4, 0, 3, 6}, of_exponents)}, constant),
+                  (Doubles{type == kU8 ? 217.0
+                           : is_byte   ? -39.0
+                                       : 729.0,
+                           81, 1, 0, 64}))
+            << type.to_string() << ' ' << of_exponents.to_string() << ' ' << constant;
+      }
+    EXPECT_EQ(
+        value_of("Pow", {list_of({0, 1, -1, -1, 2, -7}, kI32), list_of({-1, -2, -3, -4, -1, -2}, kI64)}, constant),
+        (Doubles{0, 1, -1, 1, 0, 0}));
+    EXPECT_EQ(value_of("Pow", {list_of({255, 1}, kU8), list_of({-1, -5}, kI8)}, constant), (Doubles{0, 1}));
+    EXPECT_EQ(value_of("Pow", {list_of({3}, kI64), list_of({33}, kF64)}, constant), (Doubles{5559060566555523}));
+    EXPECT_EQ(value_of("Pow", {list_of({10}, kI32), list_of({10}, kI64)}, constant), (Doubles{1410065408}));
+    // A root is what it is, the rest is cut off.
+    EXPECT_EQ(value_of("Pow", {list_of({49, 50, 4, 1000000}, kI64), list_of({0.5, 0.5, 1.5, 0.5}, kF64)}, constant),
+              (Doubles{7, 7, 8, 1000}));
+    EXPECT_EQ(value_of("Pow", {list_of({1.5, -2, 4}, kF32), list_of({2, 3, -1}, kI64)}, constant),
+              (Doubles{2.25, -8, 0.25}));
+    EXPECT_EQ(value_of("Pow", {list_of({-1, 2}, kF16), list_of({7, 3}, kI32)}, constant), (Doubles{-1, 8}));
+    EXPECT_EQ(value_of("Pow", {list_of({4, 9}, kF32), list_of({0.5, 0.5}, kF64)}, constant), (Doubles{2, 3}));
+  }
+  // An odd number that single precision does not have.
+  EXPECT_EQ(value_of("Pow", {list_of({-1}, kF32), list_of({16777217}, kI32)}), (Doubles{-1}));
+}
+
+TEST(Op, MinimaAndMaximaPassNaNOn) {
+  const auto nans = [](const std::string& op, const std::vector<ConstantTensor>& inputs) {
+    std::string text;
+    for (const double x : value_of(op, inputs)) text += std::isnan(x) ? 'n' : '.';
+    return text;
+  };
+  for (const DType type : {kF32, kF64, kF16}) {
+    const ConstantTensor a = list_of({NAN, 1, 2, NAN}, type), b = list_of({5, NAN, 3, NAN}, type);
+    for (const char* op : {"Max", "Min"}) EXPECT_EQ(nans(op, {a, b}), "nn.n") << op;
+    EXPECT_EQ(nans("Clip", {a, scalar(0, type), scalar(1, type)}), "n..n");
+    EXPECT_EQ(nans("Relu", {a}), "n..n");
+    for (const char* op : {"ReduceMax", "ReduceMin"}) {
+      EXPECT_EQ(nans(op, {b}), "n") << op;
+      EXPECT_EQ(nans(op, {list_of({1, 2}, type)}), ".") << op;
+    }
+    // As numpy has it: NaN is the extreme.
+    for (const bool last : {false, true}) {
+      Attrs attrs;
+      attrs.set("select_last_index", int64_t{last});
+      EXPECT_EQ(value_of("ArgMax", {b}, false, attrs), (std::vector<double>{last ? 3.0 : 1.0}));
+      EXPECT_EQ(value_of("ArgMin", {b}, false, attrs), (std::vector<double>{last ? 3.0 : 1.0}));
+    }
+  }
 }
 
 }  // namespace

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <unordered_map>
 
 #include "graph/op_util.h"
-#include "te/create_func.h"
+#include "te/make_func.h"
 
 namespace fettle {
 
@@ -47,6 +48,35 @@ FusionKind fusion_kind(const Node& node) {
   return same ? FusionKind::kElementwise : FusionKind::kBroadcast;
 }
 
+namespace {
+
+/// A node of which halves are singles: what an operator's meaning is asked of.
+class ComputedNode {
+ public:
+  explicit ComputedNode(const Node& node) : node_(node) {
+    for (auto* list : {&node_.inputs, &node_.outputs})
+      for (Value*& value : *list)
+        if (value && computed_dtype(value->dtype()) != value->dtype()) {
+          values_.push_back(*value);
+          values_.back().type->dtype = computed_dtype(value->dtype());
+          value = &values_.back();
+        }
+  }
+  const Node& node() const { return node_; }
+
+ private:
+  Node node_;
+  std::deque<Value> values_;
+};
+
+}  // namespace
+
+te::Tensor rounded(const te::Tensor& t, DType dtype) {
+  if (t.dtype() == dtype) return t;
+  if (t.stored_dtype() == dtype) return t.read_as(dtype);
+  return te::compute(t.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, t(i))); }, "rounded");
+}
+
 Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const te::Tensor> inputs) {
   for (const auto* list : {&node.inputs, &node.outputs})
     for (const Value* value : *list)
@@ -55,12 +85,36 @@ Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const t
                     fmt::format("the shape of \"{}\" is {}", value->name,
                                 value->type ? to_string(value->type->shape) : "not known"),
                     node.name);
-  FETTLE_TRY(auto outputs, node.op->meaning(node, inputs));
+  const auto is_half = [](const Value* value) { return value && computed_dtype(value->dtype()) != value->dtype(); };
+  bool widens = node.op->work == ElementWork::kComputes &&
+                (std::ranges::any_of(node.inputs, is_half) || std::ranges::any_of(node.outputs, is_half));
+  if (node.op->work == ElementWork::kMoves)  // what another node has computed is moved as it is
+    for (size_t i = 0; i < inputs.size(); ++i) widens |= is_half(node.input(i)) && inputs[i].dtype() == kF32;
+  std::vector<te::Tensor> outputs;
+  if (widens) {
+    std::vector<te::Tensor> computed;
+    for (const te::Tensor& input : inputs)
+      computed.push_back(input ? input.read_as(computed_dtype(input.dtype())) : input);
+    const ComputedNode wide(node);
+    FETTLE_TRY(outputs, node.op->meaning(wide.node(), computed));
+  } else {
+    FETTLE_TRY(outputs, node.op->meaning(node, inputs));
+  }
   FETTLE_CHECK(outputs.size() >= node.outputs.size());
   outputs.resize(node.outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i)
-    FETTLE_CHECK_MSG(outputs[i].dtype() == node.outputs[i]->type->dtype, node.name + ": " + std::string(node.op->name));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const DType stated = node.outputs[i]->type->dtype, made = outputs[i].dtype();
+    FETTLE_CHECK_MSG(made == stated || made == computed_dtype(stated), node.name + ": " + std::string(node.op->name));
+  }
   return outputs;
+}
+
+Result<Func> program_of(const std::string& func_name, const std::vector<te::Tensor>& inputs,
+                        const std::vector<te::Tensor>& outputs, const te::FuncOptions& options,
+                        const std::string& name) {
+  auto func = te::make_func(func_name, inputs, outputs, options);
+  if (!func) return fail(ErrorCode::E605, func.error().message, name);
+  return func;
 }
 
 te::Tensor placeholder_for(const Value& value) {
@@ -93,8 +147,9 @@ Result<Func> node_func(const Node& node) {
     }
     arguments.push_back(it->second);
   }
-  FETTLE_TRY(const auto outputs, node_meaning(node, arguments));
-  return te::create_func(ops::tensor_name(node), params, outputs, options);
+  FETTLE_TRY(auto outputs, node_meaning(node, arguments));
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = rounded(outputs[i], node.outputs[i]->dtype());
+  return program_of(ops::tensor_name(node), params, outputs, options, node.name);
 }
 
 }  // namespace fettle

@@ -2,6 +2,7 @@
 // Operators: what a node computes. The vocabulary is ONNX's operator set, newest opset; a few operators of Fettle's
 // own (HardSwish variants, fused patterns) have names that ONNX does not use.
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,7 +11,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "ir/func.h"
-#include "te/tensor.h"
+#include "te/create_func.h"
 
 namespace fettle {
 
@@ -34,22 +35,81 @@ struct ParamInput {
   enum class Kind : uint8_t { kInts, kInt, kFloat, kFloats, kTensor } kind;
 };
 
+/// What an operator does with elements.
+enum class ElementWork : uint8_t {
+  kComputes,  // arithmetic: of halves in single precision
+  kMoves,     // each element that goes out is one that came in, or a constant: of any type, as it is
+  kConverts,  // the output's type is what the operator is for, rounding included
+};
+
+/// The type in which elements of `dtype` are computed. Halves (f16, bf16) lie in memory only: kernels read them as
+/// single precision, and round once, where they store a result.
+inline DType computed_dtype(DType dtype) { return dtype.is_float() && dtype.bits < 32 ? kF32 : dtype; }
+
+/// What an operator does with images, [n, c, spatial dims…]. The planner decides how these lie in memory.
+enum class ImageWork : uint8_t {
+  kNone,                   // it does not know of images
+  kConvolution,            // of windows, with weights
+  kTransposedConvolution,  // spreads each pixel by weights
+  kPooling,                // of windows
+  kGlobalPooling,          // of all pixels
+  kResampling,
+};
+
+struct View;  // view.h
+/// How an operator only renames memory: its outputs are its one input's elements, where they lie.
+struct ViewRule {
+  /// The outputs as views of the input's memory, or nothing where its strides do not allow it.
+  std::optional<std::vector<View>> (*outputs)(const Node& node, const View& input);
+  /// The other way round: where the input has to lie for the output to lie at `output`. Null: an operator whose outputs
+  /// are parts of the input.
+  std::optional<View> (*input)(const Node& node, const View& output) = nullptr;
+};
+
+/// Of an operator that is linear in input 0: input 1 are its weights, whose dims are those of the outputs' and the
+/// inputs' channels (in either order) and of a window.
+struct WeightsRule {
+  int channel_dim;  // of the weights: the output's channels, of one group where it is not the first
+  int output_dim;   // of the result: its channels; from the end where negative
+  bool takes_bias;  // input 2: what is added to each channel
+};
+
+/// An operator: its rule of types, its meaning, and traits, which passes and the planner ask. A new operator is whatever
+/// its traits say; left out, they promise nothing.
 struct OpDef {
   std::string_view name;
-  FusionKind fusion;
-  int min_inputs;
-  int max_inputs;  // -1: any number
+  FusionKind fusion = FusionKind::kOpaque;
+  int min_inputs = 1;
+  int max_inputs = 1;  // -1: any number
   /// Types of the outputs from the inputs' types, attributes and known contents. Output dtypes included.
   /// E604 a content that is needed is unknown · E605 types do not agree · E606 attributes are invalid
   Result<std::vector<TensorType>> (*infer)(const Node& node);
-  /// The outputs as tensor expressions over `inputs` (one a non-null node input, in order; null inputs give an
-  /// undefined tensor). All shapes must be static and the outputs typed.
+  /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
+  /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
   Result<std::vector<te::Tensor>> (*meaning)(const Node& node, std::span<const te::Tensor> inputs);
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;
   /// Elements of a small integer output from its inputs' contents, for shape arithmetic; null: none known.
   std::optional<std::vector<Dim>> (*content)(const Node& node) = nullptr;
+
+  ElementWork work = ElementWork::kComputes;
+  /// Element i of the one output depends on element i of each input alone, where inputs broadcast as NumPy's do.
+  bool is_pointwise = false;
+  /// Of two inputs, either may come first.
+  bool is_commutative = false;
+  /// The output has the input's elements in the same order, under another shape.
+  bool is_reshape = false;
+  /// The output is the inputs side by side along the attribute `axis`: they may be made where it lies.
+  bool is_concatenation = false;
+  ImageWork image = ImageWork::kNone;
+  const ViewRule* view = nullptr;
+  const WeightsRule* weights = nullptr;
+  /// Whether this node's output, where it has the type of input 0, is input 0. Null: never.
+  bool (*is_copy)(const Node& node) = nullptr;
+  /// Whether each pixel of the output is one of input 0, which index arithmetic finds: then what reads it pixel by pixel
+  /// may read the input instead. Null: never.
+  bool (*maps_pixels)(const Node& node) = nullptr;
 };
 
 /// Operators of one kind: one file in graph/ops/.
@@ -58,21 +118,30 @@ struct OpFamily {
   std::span<const OpDef> ops;
 };
 
-/// Every family, from the listing of graph/ops/.
+/// Every family, from the sources in graph/ops/.
 std::span<const OpFamily* const> op_families();
 /// The operator named `name` ("Conv"), or null.
 const OpDef* find_op(std::string_view name);
 
-/// The fusion kind of this node: a Broadcast operator whose inputs all have the output's shape is Elementwise, and
-/// what only renames elements of a tensor (Reshape, …) is Injective.
+/// The fusion kind of this node: a Broadcast operator whose inputs all have the output's shape is Elementwise.
 FusionKind fusion_kind(const Node& node);
 
 /// The node's outputs as tensor expressions: node.op->meaning with static shapes checked first. E604.
+/// inputs:  one a node input, undefined where that is null. Halves may come as they lie in memory, or as they were
+///          computed: in single precision, by another node of the same kernel.
+/// Outputs that are halves may be of single precision: see rounded().
 Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const te::Tensor> inputs);
+/// `t` as `dtype`, in which it is stored: the one rounding of what a kernel computes.
+te::Tensor rounded(const te::Tensor& t, DType dtype);
 /// A placeholder of the value's type, named after it. The shape must be static.
 te::Tensor placeholder_for(const Value& value);
+/// The program of tensor expressions that operators mean; `name` of a node or group, for the error.
+/// E605 an operator has no meaning for the types that it is given
+Result<Func> program_of(const std::string& func_name, const std::vector<te::Tensor>& inputs,
+                        const std::vector<te::Tensor>& outputs, const te::FuncOptions& options,
+                        const std::string& name);
 /// The node alone as a program: parameters are its non-null inputs in order (each value once), then its outputs.
-/// Inputs that are constants have ParamKind::kConstant.
+/// Inputs that are constants have ParamKind::kConstant. E604 · E605 the operator has no meaning for these types.
 Result<Func> node_func(const Node& node);
 
 }  // namespace fettle

@@ -133,12 +133,6 @@ Expr read_broadcast(const te::Tensor& t, const Indices& indices) {
   return t(std::move(at));
 }
 
-te::Tensor rounded(const te::Tensor& sum, DType dtype) {
-  if (sum.dtype() == dtype) return sum;
-  return te::compute(
-      sum.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, sum(to_indices(i)))); }, "rounded");
-}
-
 te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output) {
   return te::compute(
       shape_exprs(output_shape(node, output)), [&](const std::vector<Var>& i) { return element(to_indices(i)); },

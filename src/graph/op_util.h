@@ -61,9 +61,6 @@ Expr read_broadcast(const te::Tensor& t, const Indices& indices);
 inline Indices to_indices(const std::vector<Var>& vars) { return {vars.begin(), vars.end()}; }
 /// One element a point: compute(output shape, f(indices)).
 te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output = 0);
-/// Sums of halves are worked out in single precision and rounded once: the type of such a sum, and the sum rounded.
-inline DType sum_type(DType dtype) { return dtype.is_float() && dtype.bits < 32 ? kF32 : dtype; }
-te::Tensor rounded(const te::Tensor& sum, DType dtype);
 /// C's division, towards zero, for integers; a / b for floats.
 Expr divide(const Expr& a, const Expr& b);
 inline Expr clamp(const Expr& x, const Expr& low, const Expr& high) { return min(max(x, low), high); }

@@ -235,9 +235,9 @@ ExprPtr float_binary(BinaryOp op, ExprPtr a, ExprPtr b, Round round) {
     case BinaryOp::kDiv:
       return binary(std::move(a), std::move(b), [round](Value x, Value y) { return of_float(round(x.f / y.f)); });
     case BinaryOp::kMin:
-      return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f ? x : y; });
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f || std::isnan(x.f) ? x : y; });
     case BinaryOp::kMax:
-      return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f ? y : x; });
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return y.f < x.f || std::isnan(x.f) ? x : y; });
     case BinaryOp::kEq:
       return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f == y.f); });
     case BinaryOp::kNe:
@@ -298,6 +298,20 @@ ExprPtr int_binary(BinaryOp op, ExprPtr a, ExprPtr b, Wrapper wrap, DType type) 
     default:
       return nullptr;
   }
+}
+
+/// base ^ exponent by squaring.
+template <class Wrapper>
+int64_t integer_power(int64_t base, int64_t exponent, Wrapper wrap, bool is_signed) {
+  const bool inverts = is_signed && exponent < 0;
+  if (inverts && base != 1 && base != -1) return 0;
+  uint64_t result = 1, square = static_cast<uint64_t>(base);
+  // The inverse of 1 and of -1 is itself.
+  for (uint64_t left = inverts ? exponent & 1 : static_cast<uint64_t>(exponent); left != 0; left >>= 1) {
+    if (left & 1) result *= square;
+    square *= square;
+  }
+  return wrap(result);
 }
 
 struct WrapI64 {
@@ -391,6 +405,11 @@ ExprPtr Compiler::call(const CallNode& n) {
     if (name == "trunc") return float_unary(std::move(a), type, [](double x) { return std::trunc(x); });
     if (name == "abs") return float_unary(std::move(a), type, [](double x) { return std::fabs(x); });
   }
+  if (name == "pow" && args.size() == 2 && type.is_int())
+    return binary(std::move(args[0]), std::move(args[1]),
+                  [wrap = Wrap(type), is_signed = type.code == TypeCode::kInt](Value x, Value y) {
+                    return of_int(integer_power(x.i, y.i, wrap, is_signed));
+                  });
   if (name == "pow" && args.size() == 2 && floats)
     return binary(std::move(args[0]), std::move(args[1]),
                   [type](Value x, Value y) { return of_float(round_to(std::pow(x.f, y.f), type)); });

@@ -239,6 +239,55 @@ TEST(Interpret, IntegersWrapAndCastsSaturate) {
   EXPECT_EQ(w, (std::vector<uint64_t>{UINT64_MAX, UINT64_MAX, UINT64_MAX / 2}));
 }
 
+TEST(Interpret, MinimumAndMaximumPassNaNOn) {
+  const Func f = func_of(R"(
+      lowered func f(A: f32[2], B: f32[8] output):
+        B[0] = max(A[0], A[1])
+        B[1] = max(A[1], A[0])
+        B[2] = min(A[0], A[1])
+        B[3] = min(A[1], A[0])
+        B[4] = max(A[1], 0.0)
+        B[5] = min(7.0, A[1])
+        B[6] = max(A[0], 2.0)
+        B[7] = min(A[0], 2.0)
+  )");
+  std::vector<float> a{5, NAN}, b(8);
+  run(f, {arg(a), arg(b)});
+  for (size_t i = 0; i < 6; ++i) EXPECT_TRUE(std::isnan(b[i])) << i;
+  EXPECT_EQ(b[6], 5);
+  EXPECT_EQ(b[7], 2);
+}
+
+TEST(Interpret, PowersOfIntegersAreExact) {
+  const Func f = func_of(R"(
+      lowered func f(A: i32[12], B: i32[12], C: i32[12] output, D: u8[4] output, E: i64[2] output):
+        for i in 12: C[i] = pow(A[i], B[i])
+        D[0] = pow(9u8, 3u8)
+        D[1] = pow(0u8, 0u8)
+        D[2] = pow(3u8, 255u8)
+        D[3] = pow(255u8, 2u8)
+        E[0] = pow(i64(A[0]), 17)
+        E[1] = pow(-3, 41)
+  )");
+  std::vector<int32_t> a{9, 0, 0, 0, 1, -1, -1, 2, -2, 10, 3, -7}, b{3, 0, 5, -1, -9, -9, -8, -1, 31, 10, 1000001, 3},
+      c(12);
+  std::vector<uint8_t> d(4);
+  std::vector<int64_t> e(2);
+  run(f, {arg(a), arg(b), arg(c), arg(d), arg(e)});
+  uint32_t wrapped = 1;
+  for (int i = 0; i < 1000001; ++i) wrapped *= 3;
+  const std::vector<int32_t> wanted{729, 1, 0, 0, 1, -1, 1, 0, INT32_MIN, 1410065408, static_cast<int32_t>(wrapped),
+                                    -343};
+  EXPECT_EQ(c, wanted);
+  uint8_t of_three = 1;
+  for (int i = 0; i < 255; ++i) of_three = static_cast<uint8_t>(of_three * 3);
+  EXPECT_EQ(d, (std::vector<uint8_t>{729 % 256, 1, of_three, 1}));
+  EXPECT_EQ(e[0], 16677181699666569);
+  uint64_t of_minus_three = 1;
+  for (int i = 0; i < 41; ++i) of_minus_three *= static_cast<uint64_t>(-3);
+  EXPECT_EQ(e[1], static_cast<int64_t>(of_minus_three));
+}
+
 TEST(Interpret, MathInTheOperandsPrecision) {
   const Func f = func_of(R"(
       lowered func f(A: f32[2], B: f32[16] output, C: f64[2] output):

@@ -21,40 +21,60 @@ class Serializer : public Mutator {
   }
 };
 
-Result<> check_threads(const Func& func, const Target& target) {
+Result<Func> check(const Func& func, const Target& target) {
   const ForNode* refused = nullptr;
   walk(func->body, [&](const Stmt& s) {
     const auto* loop = s.as<ForNode>();
     if (loop && loop->loop_kind == ForKind::kThreadBinding && !is_virtual_thread(loop->thread_axis)) refused = loop;
     return !refused;
   });
-  if (!refused) return {};
-  return fail(ErrorCode::E301,
-              "loop " + refused->var->name + " is bound to " + refused->thread_axis + ", which a target of kind \"" +
-                  target.kind + "\" does not have",
-              func->name);
+  if (refused)
+    return fail(ErrorCode::E301,
+                "loop " + refused->var->name + " is bound to " + refused->thread_axis + ", which a target of kind \"" +
+                    target.kind + "\" does not have",
+                func->name);
+  if (!func->int_params.empty())
+    return fail(
+        ErrorCode::E301,
+        "streams of instructions have sizes that are known, and there is a parameter " + func->int_params[0].var->name,
+        func->name);
+  return func;
 }
+
+Result<Func> on_body(const Func& func, const Result<Stmt>& body) {
+  FETTLE_TRY(const Stmt made, body);
+  return with(func, [&](FuncNode& f) { f.body = made; });
+}
+
+struct Pass {
+  std::string_view name;
+  Result<Func> (*run)(const Func& func, const Target& target);
+};
+
+constexpr Pass kPasses[] = {
+    {"check", check},
+    {"mark_pipelines", [](const Func& f, const Target&) -> Result<Func> { return mark_pipelines(f); }},
+    {"flatten_blocks", [](const Func& f, const Target&) -> Result<Func> { return flatten_blocks(f); }},
+    {"serialize", [](const Func& f, const Target&) -> Result<Func> { return Serializer().Mutator::rewrite(f); }},
+    {"compact_buffers", [](const Func& f, const Target&) -> Result<Func> { return compact_buffers(f); }},
+    {"pipeline_loops", [](const Func& f, const Target&) { return on_body(f, pipeline_loops(f->body)); }},
+    {"tighten_loops", [](const Func& f, const Target&) { return on_body(f, tighten_loops(f->body, {})); }},
+    {"flatten_accesses", [](const Func& f, const Target&) -> Result<Func> { return flatten_accesses(f); }},
+    {"fold_control", [](const Func& f, const Target&) { return on_body(f, fold_control(f->body)); }},
+    {"issue_tasks", [](const Func& f, const Target&) { return on_body(f, issue_tasks(f->body)); }},
+    {"interleave_virtual_threads",
+     [](const Func& f, const Target& t) { return on_body(f, interleave_virtual_threads(f->body, t)); }},
+    // What the copies of virtual threads made constant.
+    {"flatten_accesses", [](const Func& f, const Target&) -> Result<Func> { return flatten_accesses(f); }},
+};
 
 }  // namespace
 
 Result<Func> lower_decoupled(const Func& scheduled, const Target& target) {
-  FETTLE_TRY_VOID(check_threads(scheduled, target));
-  if (!scheduled->int_params.empty())
-    return fail(ErrorCode::E301,
-                "streams of instructions have sizes that are known, and there is a parameter " +
-                    scheduled->int_params[0].var->name,
-                scheduled->name);
-  Func func = flatten_blocks(mark_pipelines(scheduled));
-  func = Serializer().Mutator::rewrite(func);
-  func = compact_buffers(func);
-  Stmt body = pipeline_loops(func->body);
-  body = tighten_loops(body, {});
-  func = flatten_accesses(with(func, [&](FuncNode& f) { f.body = body; }));
-  body = fold_control(func->body);
-  FETTLE_TRY(body, issue_tasks(body));
-  FETTLE_TRY(body, interleave_virtual_threads(body, target));
-  // What the copies of virtual threads made constant.
-  func = flatten_accesses(with(func, [&](FuncNode& f) { f.body = body; }));
+  Func func = scheduled;
+  for (const Pass& pass : kPasses) {
+    FETTLE_TRY(func, pass.run(func, target));
+  }
   return func;
 }
 

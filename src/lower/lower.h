@@ -1,7 +1,9 @@
 #pragma once
 // Scheduled program → code ready to print: flat accesses, vectors, register kernels as functions of their own.
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -14,7 +16,7 @@ struct LoweredKernel {
   /// The entry (a Func of flat accesses) and the atoms that it calls. Its parameters are those of the scheduled
   /// program, in order; then, as kConstant parameters, the packed buffers that the prologue makes.
   IrModule kernel;
-  /// The kernel as `outline_atoms = false` lowers it; null unless LowerOptions::whole.
+  /// The kernel without atoms; null unless LowerOptions::whole.
   Func whole;
   /// What depends on constants alone, to be run once when the program is compiled: an entry whose parameters are
   /// the constants that it reads, then the packed buffers (kOutput). Null entry name: there is none.
@@ -25,28 +27,31 @@ struct LoweredKernel {
   std::vector<IntParam> int_params;
 };
 
+/// The lists of passes that there are (pipeline.h).
+enum class Pipeline {
+  kFull,        // vectors; register kernels are functions of their own ("atoms")
+  kWhole,       // the same without atoms: everything inline
+  kUnexpanded,  // kFull, but unrolled loops and lanes stay loops (ForKind::kUnrolled, kVectorized), for those who only
+                // ask what the kernel costs: cost/loop_tree/loop_tree.h reads them as they are. Tensor units' tiles
+                // are spelled out
+  kUnexpandedWhole,  // the same without atoms
+  kScalar,           // for printers of source text: vectorized loops are serial, unrolled loops stay loops, register
+                     // buffers arrays; nothing is outlined or prefetched
+  kPlain,            // the reference: no note of the schedule is obeyed, nothing is packed or outlined; serial loops
+};
+
 struct LowerOptions {
-  /// Register kernels become functions of their own. Off: everything inline.
-  bool outline_atoms = true;
-  /// Schedules' notes (vectorize, unroll, parallel) are obeyed. Off: plain serial loops, the reference.
-  bool obey_notes = true;
-  /// Off: scalar code for printers of source text. Vectorized loops are serial, unrolled loops stay loops
-  /// (ForKind::kUnrolled), register buffers stay arrays, nothing is outlined or prefetched.
-  bool vectors = true;
+  Pipeline pipeline = Pipeline::kFull;
   /// Off: the prologue is split off and dropped, for those who only ask what the kernel costs.
   bool prologue = true;
-  /// Off: unrolled loops and lanes stay loops (ForKind::kUnrolled, kVectorized), in the kernel and in its atoms, for
-  /// those who only ask what the kernel costs: cost/loop_tree.h reads them as they are. Tensor units' tiles are spelled
-  /// out.
-  bool expand = true;
-  /// On: beside the kernel with atoms also that without, for those who ask what both are like: most passes are the same.
+  /// On: beside the kernel with atoms also that without, for those who ask what both are like: what their pipelines begin
+  /// with is done once.
   bool whole = false;
+  /// Told of what each pass has left.
+  std::function<void(std::string_view pass, const LoweredKernel& lowered)> after = {};
 };
 
 /// E301 where a construct has no lowering.
 Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options = {});
-
-/// The reference: no note is obeyed, nothing is packed or outlined.
-Result<LoweredKernel> lower_plain(const Func& scheduled, const Target& target);
 
 }  // namespace fettle

@@ -1,4 +1,4 @@
-#include "lower/lower.h"
+#include "lower/pipeline.h"
 
 #include <algorithm>
 #include <random>
@@ -243,12 +243,48 @@ TEST(Lower, ACpuHasNoThreadsToBindTo) {
   const auto lowered = lower(func, cpu);
   ASSERT_FALSE(lowered);
   EXPECT_EQ(lowered.error().code, ErrorCode::E301);
-  EXPECT_TRUE(lower_plain(func, cpu));  // run in order, it means the same
+  EXPECT_TRUE(lower(func, cpu, {.pipeline = Pipeline::kPlain}));  // run in order, it means the same
 }
 
 TEST(Lower, GemmWithoutNotesOrAtoms) {
-  expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false});
-  expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.outline_atoms = false, .obey_notes = false});
+  expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.pipeline = Pipeline::kWhole});
+  expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.pipeline = Pipeline::kPlain});
+}
+
+TEST(Lower, TellsOfEachPassInOrder) {
+  const Func func = parsed(gemm(9, 13, 5, "partition", "pad"));
+  const Target cpu = parse_target("x86-64-avx512").value();
+  for (const Pipeline pipeline : {Pipeline::kFull, Pipeline::kWhole, Pipeline::kUnexpanded, Pipeline::kUnexpandedWhole,
+                                  Pipeline::kScalar, Pipeline::kPlain}) {
+    std::vector<std::string> told, wanted;
+    for (const LoweringPass& pass : lowering_passes(pipeline)) wanted.emplace_back(pass.name);
+    std::string last;
+    const auto lowered =
+        lower(func, cpu, {.pipeline = pipeline, .after = [&](std::string_view pass, const LoweredKernel& now) {
+                            told.emplace_back(pass);
+                            last = to_text(now.kernel);
+                          }});
+    ASSERT_TRUE(lowered);
+    EXPECT_EQ(told, wanted);
+    EXPECT_EQ(last, to_text(lowered->kernel));
+  }
+}
+
+// The kernel with atoms and that without, made together and each alone.
+TEST(Lower, BothFormsAtOnce) {
+  const Func func = parsed(gemm(9, 13, 5, "partition", "pad"));
+  for (const char* name : {"x86-64-avx512", "x86-64-avx2"}) {
+    const Target cpu = parse_target(name).value();
+    for (const auto& [both, apart] :
+         {std::pair(Pipeline::kFull, Pipeline::kWhole), std::pair(Pipeline::kUnexpanded, Pipeline::kUnexpandedWhole)}) {
+      const auto made = lower(func, cpu, {.pipeline = both, .whole = true});
+      ASSERT_TRUE(made);
+      EXPECT_EQ(to_text(made->kernel), to_text(lower(func, cpu, {.pipeline = both})->kernel));
+      EXPECT_EQ(to_text(made->prologue), to_text(lower(func, cpu, {.pipeline = both})->prologue));
+      const auto alone = lower(func, cpu, {.pipeline = apart});
+      EXPECT_EQ(to_text(made->whole), to_text(alone->kernel.funcs.at(alone->kernel.entry)));
+    }
+  }
 }
 
 TEST(Lower, ATailTakesOneMoreAtom) {
@@ -389,7 +425,7 @@ TEST(Lower, AnInitInPlaceRunsOnceForEachElement) {
         B[vi] = B[vi] + A[vi, vk]
 )");
   expect_same(func);
-  expect_same(func, {.outline_atoms = false, .obey_notes = false});
+  expect_same(func, {.pipeline = Pipeline::kPlain});
 }
 
 TEST(Lower, MaximumOverAPaddedWindow) {

@@ -1,155 +1,211 @@
-// Lowering, step by step: this file is the table of contents.
+// Lowering, pass by pass: this file is the table of contents.
+#include "lower/pipeline.h"
 
-#include "ir/visit.h"
-#include "lower/lower.h"
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
 #include "lower/passes/passes.h"
-#include "schedule/primitives/tensorize.h"
 
 namespace fettle {
 namespace {
 
-// Plain loops: what vectorize, unroll and parallel asked for is forgotten, registers are memory.
-class NoteRemover : public Mutator {
- public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return Mutator::rewrite(e); }
-  Stmt rewrite(const Stmt& s) override {
-    Stmt result = Mutator::rewrite(s);
-    const auto* loop = result.as<ForNode>();
-    if (!loop || loop->loop_kind == ForKind::kSerial) return result;
-    return with(*loop, [](ForNode& f) {
-      f.loop_kind = ForKind::kSerial;
-      f.thread_axis.clear();
-    });
-  }
-  Buffer rewrite(const Buffer& buffer) override {
-    if (buffer->scope != kScopeRegister) return buffer;
-    Buffer& plain = plain_[buffer.get()];
-    if (!plain) plain = edited(buffer, [](BufferNode& b) { b.scope = kScopeGlobal; });
-    return plain;
-  }
+// --- passes as entries of the lists -------------------------------------------------------------------------------
 
- private:
-  std::unordered_map<const BufferNode*, Buffer> plain_;
-};
-
-// Vectorized loops become serial ones.
-class Scalarizer : public Mutator {
- public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    Stmt result = Mutator::rewrite(s);
-    const auto* loop = result.as<ForNode>();
-    if (!loop || loop->loop_kind != ForKind::kVectorized) return result;
-    return with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
+/// `pass` on each Func: from Func to Func or from body to body, perhaps for a target.
+template <auto pass>
+Result<> each(LoweredKernel& lowered, const LoweringContext& context) {
+  using Pass = decltype(pass);
+  for (IrModule* module : {&lowered.kernel, &lowered.prologue}) {
+    for (auto& [name, func] : module->funcs) {
+      if constexpr (std::is_invocable_v<Pass, const Func&>) {
+        func = pass(func);
+      } else if constexpr (std::is_invocable_v<Pass, const Func&, const Target&>) {
+        func = pass(func, context.target);
+      } else {
+        Stmt body;
+        if constexpr (std::is_invocable_v<Pass, const Stmt&>)
+          body = pass(func->body);
+        else
+          body = pass(func->body, context.target);
+        func = with(func, [&](FuncNode& f) { f.body = body; });
+      }
+    }
   }
-};
-
-// Whether anything depends on a condition, or on loops around: without, there is nothing for the passes on guards.
-bool has_guards(const Stmt& body) {
-  bool found = false;
-  walk(
-      body,
-      [&](const Stmt& s) {
-        if (const auto* loop = s.as<ForNode>()) found |= !as_int(loop->min) || !as_int(loop->extent);
-        found |= s.kind() == StmtKind::kIf;
-        return !found;
-      },
-      [&](const Expr& e) {
-        found |= e.kind() == ExprKind::kSelect;
-        return !found;
-      });
-  return found;
+  return {};
 }
 
-bool has_tensor_tiles(const Stmt& body) {
-  bool found = false;
-  walk(body, [&](const Stmt& s) {
-    const auto* loop = s.as<ForNode>();
-    found |= loop && loop->annotations.find(kTensorizeKey);
-    return !found;
-  });
-  return found;
+Result<> bind(LoweredKernel& lowered, const LoweringContext& context) {
+  for (auto& [name, func] : lowered.kernel.funcs) {
+    FETTLE_TRY(func, bind_threads(func, context.target));
+  }
+  return {};
 }
 
-template <class Pass>
-Func on_body(const Func& func, Pass pass) {
-  Stmt body = pass(func->body);
+Result<> split(LoweredKernel& lowered, const LoweringContext& context) {
+  Func& kernel = lowered.kernel.funcs.at(lowered.kernel.entry);
+  const PrologueSplit split = split_prologue(kernel);
+  kernel = split.main;
+  lowered.kernel_params = split.main->params;
+  if (!split.prologue || !context.options.prologue) return {};
+  lowered.prologue.entry = split.prologue->name;
+  lowered.prologue.funcs[split.prologue->name] = split.prologue;
+  lowered.prologue_params = split.prologue->params;
+  return {};
+}
+
+Result<> outline(LoweredKernel& lowered, const LoweringContext&) {
+  for (IrModule* module : {&lowered.kernel, &lowered.prologue})
+    if (!module->entry.empty()) *module = outline_atoms(module->funcs.at(module->entry));
+  return {};
+}
+
+Func compact(const Func& func) { return compact_buffers(func); }
+
+Func cascade(const Func& func) { return cascade_sums(func); }
+
+Func tighten(const Func& func) {
+  Stmt body = tighten_loops(func->body, func->int_params);
   return with(func, [&](FuncNode& f) { f.body = body; });
 }
 
-// `whole`: what it is without atoms (LoweredKernel::whole), if that is asked for.
-IrModule lower_func(const Func& scheduled, const Target& target, const LowerOptions& options, Func* whole = nullptr) {
-  Func func = flatten_blocks(note_carried_buffers(options.obey_notes ? mark_pipelines(scheduled) : scheduled));
-  if (!options.obey_notes)
-    func = NoteRemover().Mutator::rewrite(func);
-  else if (!options.vectors)
-    func = Scalarizer().Mutator::rewrite(func);
-  func = compact_buffers(func);
-  if (options.obey_notes) func = on_body(func, pipeline_loops);
-  const auto tighten = [&](const Stmt& body) { return tighten_loops(body, scheduled->int_params); };
-  const bool guarded = has_guards(func->body);
-  if (guarded) {
-    if (options.obey_notes) func = drop_private_guards(func);  // tails only: the guards of values come next
-    func = annihilate_guards(func);
-    func = on_body(func, tighten);
+// Zen 3 stores under a mask of AVX2 in some twenty cycles; other instruction sets have no such store at all.
+Func dispatch(const Func& func, const Target& target) {
+  return dispatch_register_kernels(func, /*lanes_too=*/!target.has_feature("avx512f"));
+}
+
+// --- the lists ----------------------------------------------------------------------------------------------------
+
+using Pass = LoweringPass;
+
+template <size_t... n>
+constexpr auto joined(const std::array<Pass, n>&... parts) {
+  std::array<Pass, (n + ...)> all{};
+  auto* at = all.data();
+  ((at = std::copy(parts.begin(), parts.end(), at)), ...);
+  return all;
+}
+
+/// Blocks, and what the schedule asked of loops, become loops with flat accesses and as few guards as can be.
+constexpr std::array kBegin = std::to_array<Pass>({
+    {"bind_threads", bind},
+    {"split_prologue", split},
+    {"mark_pipelines", each<mark_pipelines>},
+    {"note_carried_buffers", each<note_carried_buffers>},
+    {"flatten_blocks", each<flatten_blocks>},
+});
+constexpr std::array kAccesses = std::to_array<Pass>({
+    {"compact_buffers", each<compact>},
+    {"pipeline_loops", each<pipeline_loops>},
+    {"drop_private_guards", each<drop_private_guards>},  // tails only: the guards of values come next
+    {"annihilate_guards", each<annihilate_guards>},
+    {"tighten_loops", each<tighten>},
+    {"flatten_accesses", each<flatten_accesses>},
+    {"peel_tails", each<peel_tails>},
+    {"cascade_sums", each<cascade>},
+});
+/// Register kernels become functions of their own.
+constexpr std::array kAtoms = std::to_array<Pass>({
+    {"dispatch_register_kernels", each<dispatch>},
+    {"tighten_loops", each<tighten>},
+    {"fold_control", each<fold_control>},
+    {"insert_prefetches", each<insert_prefetches>},
+    {"outline_atoms", outline},
+});
+constexpr std::array kPrefetches = std::to_array<Pass>({{"insert_prefetches", each<insert_prefetches>}});
+/// Lanes, copies, and the tiles of tensor units.
+constexpr std::array kCode = std::to_array<Pass>({
+    {"substitute_tensor_intrinsics", each<substitute_tensor_intrinsics>},
+    {"transpose_tiles", each<transpose_tiles>},
+    {"vectorize_loops", each<vectorize_loops>},
+    {"unroll_loops", each<unroll_loops>},
+    {"relax_lane_masks", each<relax_lane_masks>},
+});
+/// As they are for those who read the loops themselves.
+constexpr std::array kLoops = std::to_array<Pass>({
+    {"expand_tensor_tiles", each<expand_tensor_tiles>},
+    {"transpose_tiles", each<transpose_tiles>},
+});
+
+constexpr auto kFull = joined(kBegin, kAccesses, kAtoms, kCode);
+constexpr auto kWhole = joined(kBegin, kAccesses, kPrefetches, kCode);
+constexpr auto kUnexpanded = joined(kBegin, kAccesses, kAtoms, kLoops);
+constexpr auto kUnexpandedWhole = joined(kBegin, kAccesses, kPrefetches, kLoops);
+constexpr auto kScalar = joined(kBegin, std::to_array<Pass>({{"serialize_lanes", each<serialize_lanes>}}), kAccesses,
+                                std::to_array<Pass>({
+                                    {"substitute_tensor_intrinsics", each<substitute_tensor_intrinsics>},
+                                    {"vectorize_loops", each<vectorize_loops>},
+                                    {"fold_control", each<fold_control>},
+                                }));
+constexpr std::array kPlain = std::to_array<Pass>({
+    {"note_carried_buffers", each<note_carried_buffers>},
+    {"flatten_blocks", each<flatten_blocks>},
+    {"forget_notes", each<forget_notes>},
+    {"compact_buffers", each<compact>},
+    {"annihilate_guards", each<annihilate_guards>},
+    {"tighten_loops", each<tighten>},
+    {"flatten_accesses", each<flatten_accesses>},
+    {"cascade_sums", each<cascade>},
+    {"vectorize_loops", each<vectorize_loops>},
+    {"unroll_loops", each<unroll_loops>},
+    {"relax_lane_masks", each<relax_lane_masks>},
+});
+
+Pipeline without_atoms(Pipeline pipeline) {
+  if (pipeline == Pipeline::kFull) return Pipeline::kWhole;
+  return pipeline == Pipeline::kUnexpanded ? Pipeline::kUnexpandedWhole : pipeline;
+}
+
+Result<> run(std::span<const Pass> passes, LoweredKernel& lowered, const LoweringContext& context) {
+  for (const Pass& pass : passes) {
+    FETTLE_TRY_VOID(pass.run(lowered, context));
+    if (context.options.after) context.options.after(pass.name, lowered);
   }
-  func = flatten_accesses(func);
-  if (options.obey_notes && guarded) func = peel_tails(func);
-  // What is left of lanes, copies and tensor units' tiles.
-  const auto finished = [&](Func f) {
-    const bool expand = options.expand || has_tensor_tiles(f->body);
-    if (expand && options.obey_notes)
-      f = on_body(f, [&](const Stmt& body) { return substitute_tensor_intrinsics(body, target); });
-    if (options.obey_notes && options.vectors) f = on_body(f, transpose_tiles);
-    if (!expand) return f;
-    f = on_body(f, vectorize_loops);
-    if (!options.vectors) return on_body(f, fold_control);
-    f = on_body(f, unroll_loops);
-    return on_body(f, relax_lane_masks);
-  };
-  IrModule module;
-  module.entry = func->name;
-  if (options.obey_notes && options.outline_atoms && options.vectors) {
-    if (whole) *whole = finished(on_body(func, insert_prefetches));
-    if (guarded) {
-      // Zen 3 stores under a mask of AVX2 in some twenty cycles; other instruction sets have no such store at all.
-      func = dispatch_register_kernels(func, /*lanes_too=*/!target.has_feature("avx512f"));
-      func = on_body(func, tighten);
-    }
-    func = on_body(func, fold_control);
-    func = on_body(func, insert_prefetches);
-    module = outline_atoms(func);
-  } else {
-    if (options.obey_notes && options.vectors) func = on_body(func, insert_prefetches);
-    module.funcs[func->name] = func;
-  }
-  for (auto& [name, f] : module.funcs) f = finished(f);
-  return module;
+  return {};
 }
 
 }  // namespace
 
-Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options) {
-  Func bound = scheduled;
-  if (options.obey_notes) {
-    FETTLE_TRY(bound, bind_threads(scheduled, target));
+std::span<const LoweringPass> lowering_passes(Pipeline pipeline) {
+  switch (pipeline) {
+    case Pipeline::kFull:
+      return kFull;
+    case Pipeline::kWhole:
+      return kWhole;
+    case Pipeline::kUnexpanded:
+      return kUnexpanded;
+    case Pipeline::kUnexpandedWhole:
+      return kUnexpandedWhole;
+    case Pipeline::kScalar:
+      return kScalar;
+    case Pipeline::kPlain:
+      return kPlain;
   }
-  PrologueSplit split = options.obey_notes ? split_prologue(bound) : PrologueSplit{bound, nullptr};
-  LoweredKernel result;
-  result.kernel = lower_func(split.main, target, options, options.whole ? &result.whole : nullptr);
-  result.kernel_params = split.main->params;
-  result.int_params = scheduled->int_params;
-  if (split.prologue && options.prologue) {
-    result.prologue = lower_func(split.prologue, target, options);
-    result.prologue_params = split.prologue->params;
-  }
-  return result;
+  return {};
 }
 
-Result<LoweredKernel> lower_plain(const Func& scheduled, const Target& target) {
-  return lower(scheduled, target, {.outline_atoms = false, .obey_notes = false});
+Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options) {
+  const LoweringContext context{target, options};
+  LoweredKernel lowered;
+  lowered.kernel.entry = scheduled->name;
+  lowered.kernel.funcs[scheduled->name] = scheduled;
+  lowered.kernel_params = scheduled->params;
+  lowered.int_params = scheduled->int_params;
+  std::span<const Pass> passes = lowering_passes(options.pipeline);
+  if (options.whole) {
+    // What both lists begin with is done once.
+    const auto apart = lowering_passes(without_atoms(options.pipeline));
+    const auto same = [](const Pass& a, const Pass& b) { return a.run == b.run; };
+    const auto n = static_cast<size_t>(std::ranges::mismatch(passes, apart, same).in1 - passes.begin());
+    FETTLE_TRY_VOID(run(passes.first(n), lowered, context));
+    passes = passes.subspan(n);
+    LoweredKernel whole;
+    whole.kernel = lowered.kernel;
+    FETTLE_TRY_VOID(run(apart.subspan(n), whole, context));
+    lowered.whole = whole.kernel.funcs.at(whole.kernel.entry);
+  }
+  FETTLE_TRY_VOID(run(passes, lowered, context));
+  return lowered;
 }
 
 }  // namespace fettle

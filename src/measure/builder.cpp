@@ -8,8 +8,8 @@
 namespace fettle {
 
 // Raised by whoever changes what a trace compiles to.
-constexpr int kLoweringVersion = 13;
-constexpr int kCodegenVersion = 11;
+constexpr int kLoweringVersion = 14;
+constexpr int kCodegenVersion = 12;
 
 std::string program_versions() {
   std::string primitives;
@@ -46,7 +46,7 @@ Result<std::vector<NamedObject>> compile_module(const IrModule& module, const Ta
 }
 
 Result<BuiltKernel> LocalBuilder::build(const Func& scheduled, const Target& target) {
-  auto lowered = options_.plain ? lower_plain(scheduled, target) : lower(scheduled, target);
+  auto lowered = lower(scheduled, target, {.pipeline = options_.plain ? Pipeline::kPlain : Pipeline::kFull});
   if (!lowered) return fail(std::move(lowered.error()));
   BuiltKernel built;
   built.entry = options_.entry_name.empty() ? lowered->kernel.entry : options_.entry_name;

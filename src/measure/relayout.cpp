@@ -143,6 +143,16 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntEnv& ints) {
   return r;
 }
 
+Digest Relayout::digest() const {
+  std::vector<int64_t> numbers = {element_bytes_, physical_elems_, static_cast<int64_t>(tables_.size())};
+  for (const std::vector<int64_t>& table : tables_) {
+    numbers.push_back(static_cast<int64_t>(table.size()));
+    numbers.insert(numbers.end(), table.begin(), table.end());
+  }
+  numbers.insert(numbers.end(), offsets_.begin(), offsets_.end());
+  return digest_bytes({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int64_t)});
+}
+
 template <class T>
 void Relayout::copy(const T* from, T* to, bool gather) const {
   if (logical_elems_ == 0) return;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "arith/int_eval.h"
+#include "base/hash.h"
 #include "base/result.h"
 #include "ir/buffer.h"
 
@@ -26,6 +27,8 @@ class Relayout {
   int element_bytes() const { return element_bytes_; }
   /// Both orders are the same.
   bool is_identity() const { return identity_; }
+  /// Equal where each logical element lies in the same place of as many.
+  Digest digest() const;
   int64_t logical_bytes() const { return logical_elems_ * element_bytes_; }
   int64_t physical_bytes() const { return physical_elems_ * element_bytes_; }
 

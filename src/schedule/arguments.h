@@ -2,7 +2,7 @@
 // What primitives first do with their arguments: find them, and check what most of them need.
 
 #include "base/function_ref.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitive.h"
 #include "schedule/schedule.h"
 

@@ -117,7 +117,7 @@ constexpr PrimitiveDef define_query(std::string_view name, int version) {
   return define_primitive<Args, Apply>(name, version, false, true);
 }
 
-/// Every primitive, from the listing of schedule/primitives/.
+/// Every primitive, from the sources in schedule/primitives/.
 std::span<const PrimitiveDef* const> primitive_defs();
 /// The primitive named `name`, or null.
 const PrimitiveDef* find_primitive(std::string_view name);

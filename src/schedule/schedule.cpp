@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/checks.h"
 #include "schedule/step_memory.h"
-#include "schedule/trace_refs.h"
+#include "schedule/trace/trace_refs.h"
 
 namespace fettle {
 namespace {
@@ -102,8 +102,8 @@ std::optional<Stmt> find_output(const Func& func, const StepOutput& output) {
   return found;
 }
 
-Schedule::Schedule(Func func, uint64_t seed, std::shared_ptr<const DecisionMap> decisions)
-    : func_(std::move(func)), seed_(seed), decisions_(std::move(decisions)) {}
+Schedule::Schedule(Func func, DecisionSource source, std::shared_ptr<const DecisionMap> decisions)
+    : func_(std::move(func)), source_(source), decisions_(std::move(decisions)) {}
 
 Result<int> Schedule::step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args) {
   StepMemory* memory = !func_ || detail::disabled_checks ? nullptr : &StepMemory::of_this_thread();
@@ -222,7 +222,11 @@ const Decision* Schedule::remembered(const std::string& address) const {
   return found == decisions_->end() ? nullptr : &found->second;
 }
 
-RandomStream Schedule::stream(const std::string& address) const { return RandomStream{seed_, hash_bytes(address)}; }
+RandomStream Schedule::stream(const std::string& address) const {
+  const auto is_decided = [](const auto& step) { return step->def->samples; };
+  const auto before = source_.is_by_number() ? std::ranges::count_if(trace_.steps, is_decided) : 0;
+  return source_.stream(address, static_cast<uint64_t>(before));
+}
 
 DecisionMap Schedule::decisions() const {
   DecisionMap map;

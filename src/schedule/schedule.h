@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "arith/analyzer.h"
+#include "schedule/decision_source.h"
 #include "schedule/primitive.h"
-#include "schedule/trace.h"
+#include "schedule/trace/trace.h"
 #include "target/target.h"
 
 namespace fettle {
@@ -21,8 +22,8 @@ using DecisionMap = std::map<std::string, Decision>;
 
 class Schedule {
  public:
-  /// `seed` keys the random decisions; those found in `decisions` under their address are reused where still valid.
-  explicit Schedule(Func func, uint64_t seed = 0, std::shared_ptr<const DecisionMap> decisions = nullptr);
+  /// `source` gives the random decisions; those found in `decisions` under their address are reused where still valid.
+  explicit Schedule(Func func, DecisionSource source = 0, std::shared_ptr<const DecisionMap> decisions = nullptr);
 
   const Func& func() const { return func_; }
   const Trace& trace() const { return trace_; }
@@ -62,9 +63,9 @@ class Schedule {
   const Decision* remembered(const std::string& address) const;
   /// While step_recorded runs: the decision that must be taken; null otherwise.
   const Decision* prescribed() const { return prescribed_decision_; }
-  /// A stream keyed by the schedule's seed and the address.
+  /// The stream that the source has for the next sampling step, whose address is this.
   RandomStream stream(const std::string& address) const;
-  uint64_t seed() const { return seed_; }
+  uint64_t seed() const { return source_.seed(); }
   /// All decisions of the trace, by address.
   DecisionMap decisions() const;
 
@@ -73,7 +74,7 @@ class Schedule {
 
   Func func_;
   Trace trace_;
-  uint64_t seed_ = 0;
+  DecisionSource source_;
   std::shared_ptr<const DecisionMap> decisions_;
   std::shared_ptr<const Target> target_;
   std::string address_prefix_;

@@ -81,6 +81,29 @@ TEST(Schedule, DecisionMapsCarryDecisionsOver) {
   EXPECT_EQ(first.decisions(), second.decisions());
 }
 
+TEST(Schedule, DecisionsDrawnByNumberDoNotHangOnAddresses) {
+  const auto drawn = [](DecisionSource source, std::initializer_list<const char*> names) {
+    Schedule s(schedule_from(kCopy).original, source);
+    std::vector<int64_t> values;
+    for (const char* name : names) {
+      const auto value = sample_categorical(
+          s, {.candidates = {1, 2, 3, 4, 5, 6, 7, 8}, .probabilities = std::vector<double>(8, 1.0), .name = name});
+      values.push_back(s.value(*value).value());
+    }
+    return values;
+  };
+  bool differ_by_address = false, differ_by_point = false, differ_by_number = false;
+  for (uint64_t point = 0; point < 20; ++point) {
+    const auto by_number = drawn(DecisionSource::by_number(point), {"a", "b", "c"});
+    EXPECT_EQ(by_number, drawn(DecisionSource::by_number(point), {"x", "x", "y"}));
+    differ_by_number |= by_number[0] != by_number[1];
+    differ_by_point |= by_number != drawn(DecisionSource::by_number(point).another(1), {"a", "b", "c"});
+    differ_by_address |= drawn(point, {"a", "b"}) != drawn(point, {"x", "y"});
+    EXPECT_EQ(drawn(point, {"a", "b"})[1], drawn(point, {"b"})[0]);
+  }
+  EXPECT_TRUE(differ_by_number && differ_by_point && differ_by_address);
+}
+
 TEST(Schedule, ErrorsNameThePrimitiveAndMarkThePlace) {
   auto s = schedule_from(kCopy);
   const LoopRef i = s.loop("i");

@@ -22,7 +22,7 @@
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/schedule.h"

@@ -30,7 +30,7 @@ struct TensorIntrinsicDef {
   unsigned in_fragments = 0;
 };
 
-/// Every intrinsic, from the listing of target/intrinsics/.
+/// Every intrinsic, from the sources in target/intrinsics/.
 std::span<const TensorIntrinsicDef* const> tensor_intrinsics();
 /// The intrinsic named `name`, or null.
 const TensorIntrinsicDef* find_tensor_intrinsic(std::string_view name);

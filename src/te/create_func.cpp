@@ -46,7 +46,7 @@ class Builder {
     func->int_params = options_.int_params;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto kind = i < options_.input_kinds.size() ? options_.input_kinds[i] : ParamKind::kInput;
-      Buffer buffer = real_buffer(inputs[i].name(), {inputs[i].shape(), inputs[i].dtype()});
+      Buffer buffer = real_buffer(inputs[i].name(), {inputs[i].shape(), inputs[i].stored_dtype()});
       if (!instantiate_.buffers.try_emplace(inputs[i].get(), buffer).second)
         return fail(ErrorCode::E102, "input " + inputs[i].name() + " is given twice");
       func->params.push_back({buffer, kind, free_layout(i)});
@@ -54,7 +54,7 @@ class Builder {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Tensor& t = outputs[i];
       if (!t.get()->op) return fail(ErrorCode::E102, "output " + t.name() + " is a placeholder");
-      Buffer buffer = real_buffer(t.name(), {t.shape(), t.dtype()});
+      Buffer buffer = real_buffer(t.name(), {t.shape(), t.stored_dtype()});
       if (!instantiate_.buffers.try_emplace(t.get(), buffer).second)
         return fail(ErrorCode::E102, "output " + t.name() + " is given twice, or is an input too");
       output_buffers_[{t.get()->op.get(), t.get()->output}] = buffer;

@@ -376,6 +376,30 @@ TEST(Te, OtherElementTypes) {
   EXPECT_EQ(all[0], 200 * 1 * 2 * 255);
 }
 
+// Each read is cast; what pads such a tensor stores no more than the tensor does.
+TEST(Te, ReadsAsAnotherType) {
+  const Tensor a = placeholder({4}, kF16, "A");
+  const Tensor wide = a.read_as(kF32);
+  EXPECT_EQ(wide.dtype(), kF32);
+  EXPECT_EQ(wide.stored_dtype(), kF16);
+  const Tensor padded = te::pad(wide, {1}, {0}, te::lowest(kF32));
+  const Tensor b = compute({5}, [&](const auto& i) { return padded(i) * float_imm(2, kF32); }, "B");
+  const Func f = te::create_func("doubled", {a}, {b});
+  EXPECT_EQ(text_of(f), R"(func doubled(A: f16[4], B: f32[5] output):
+  alloc pad: f16[5]
+  for i0 in 5:
+    block pad(vi0: spatial[5] = i0):
+      reads A[vi0 - 1]
+      writes pad[vi0]
+      pad[vi0] = select(likely(1 <= vi0), A[vi0 - 1], -inf.f16)
+  for i0 in 5:
+    block B(vi0: spatial[5] = i0):
+      reads pad[vi0]
+      writes B[vi0]
+      B[vi0] = f32(pad[vi0]) * 2.0
+)");
+}
+
 TEST(Te, CutsAtInputsAndMakesNamesUnique) {
   const Tensor x = placeholder({4}, kF32, "X");
   const Tensor a = compute({4}, [&](const auto& i) { return x(i) + float_imm(1); }, "add");

@@ -66,7 +66,13 @@ Reduction arg_extreme(Expr index, Expr value, std::vector<ReduceAxis> axes, bool
 
 Expr Tensor::at(std::vector<Expr> indices) const {
   FETTLE_CHECK_MSG(indices.size() == shape().size(), "tensor " + name() + ": wrong number of indices");
-  return load(node_, std::move(indices));
+  return cast(dtype_, load(node_, std::move(indices)));
+}
+
+Tensor Tensor::read_as(DType dtype) const {
+  Tensor result = *this;
+  result.dtype_ = dtype;
+  return result;
 }
 
 ReduceAxis reduce_axis(Expr extent, std::string name) { return {make_var("v" + name), std::move(extent)}; }
@@ -187,6 +193,11 @@ std::vector<Tensor> opaque(std::vector<Tensor> inputs, std::vector<OutputSpec> o
 Tensor pad(const Tensor& t, const std::vector<Expr>& before, const std::vector<Expr>& after, Expr value,
            std::string name) {
   FETTLE_CHECK(before.size() == t.shape().size() && after.size() == t.shape().size());
+  if (const DType stored = t.stored_dtype(); stored != t.dtype()) {
+    const auto* number = value.as<FloatImmNode>();
+    Expr edge = number && stored.is_float() ? float_imm(number->value, stored) : cast(stored, value);
+    return pad(t.read_as(stored), before, after, std::move(edge), std::move(name)).read_as(t.dtype());
+  }
   std::vector<Expr> shape;
   for (size_t d = 0; d < before.size(); ++d) shape.push_back(before[d] + t.shape()[d] + after[d]);
   return compute(

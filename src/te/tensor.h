@@ -28,13 +28,18 @@ struct TensorNode : BufferNode {
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(Ref<const TensorNode> node) : node_(std::move(node)) {}
+  explicit Tensor(Ref<const TensorNode> node) : node_(std::move(node)), dtype_(node_->dtype) {}
 
   const std::string& name() const { return node_->name; }
   const std::vector<Expr>& shape() const { return node_->shape; }
   const Expr& dim(int d) const { return node_->shape[static_cast<size_t>(d)]; }
   int rank() const { return node_->rank(); }
-  DType dtype() const { return node_->dtype; }
+  /// Of an element that is read.
+  DType dtype() const { return dtype_; }
+  /// Of an element in memory.
+  DType stored_dtype() const { return node_->dtype; }
+  /// The same tensor, whose elements are cast to `dtype` as they are read: nothing is stored anew.
+  Tensor read_as(DType dtype) const;
   Buffer buffer() const { return node_; }
   const TensorNode* get() const { return node_.get(); }
   explicit operator bool() const { return static_cast<bool>(node_); }
@@ -52,6 +57,7 @@ class Tensor {
 
  private:
   Ref<const TensorNode> node_;
+  DType dtype_;
 };
 
 /// The range of a reduction.
@@ -130,6 +136,7 @@ std::vector<Tensor> opaque(std::vector<Tensor> inputs, std::vector<OutputSpec> o
 
 /// `t` surrounded by `value`: output extent before[d] + t.dim(d) + after[d].
 ///   select(likely(in bounds), t[i - before], value)
+/// It is stored in the type in which `t` is, and read as `t` is.
 Tensor pad(const Tensor& t, const std::vector<Expr>& before, const std::vector<Expr>& after, Expr value,
            std::string name = "pad");
 

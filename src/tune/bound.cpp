@@ -5,7 +5,7 @@
 
 #include "arith/int_eval.h"
 #include "arith/linear.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

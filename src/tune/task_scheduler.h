@@ -2,6 +2,7 @@
 // Seam: which of many tasks gets the next batch of trials.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,8 @@ struct ScheduledTask {
   double weight = 1;     // how often a run of the model runs it
   double default_s = 0;  // of one call, untuned
   double bound_s = 0;    // no program is faster; 0: unknown
+  double flops = 0;      // of one call; 0: unknown
+  int similar = -1;      // tasks of equal number are alike and reach similar rates; negative: like no other
 };
 
 /// What came of one batch.
@@ -34,6 +37,9 @@ class TaskScheduler {
   /// Whether nothing more is expected of it: next() will not return it any more.
   virtual bool given_up(size_t task) const = 0;
 };
+
+/// Makes the scheduler of a run once its tasks are known.
+using MakeScheduler = std::function<std::unique_ptr<TaskScheduler>(std::vector<ScheduledTask> tasks, uint64_t seed)>;
 
 struct GradientSchedulerOptions {
   uint64_t seed = 0;

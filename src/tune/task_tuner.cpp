@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "cost/atom_table.h"
+#include "cost/predict/atom_table.h"
 #include "measure/outcome.h"
 #include "schedule/reformulation.h"
 #include "tune/bound.h"
@@ -45,7 +45,7 @@ double usual_seconds(const Record& r) { return usual_or_never(r); }
 Result<> Learner::learn(std::span<const Observation> observations) {
   for (const Observation& o : observations) {
     const CandidateFeatures& features = o.candidate->features;
-    if (features.values.empty() && features.stores.empty() && features.row.empty()) continue;  // not described
+    if (features.values.empty() && features.rows.empty()) continue;  // not described
     features_.push_back(o.candidate->features);
     seconds_.push_back(o.seconds);
   }

@@ -44,9 +44,9 @@ inline size_t toy_programs() { return toy_tiles().size() * toy_tiles().size() * 
 class ToySpace : public Space {
  public:
   std::string name() const override { return "toy"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    Schedule s(workload, seed, std::move(decisions));
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    Schedule s(workload, source, std::move(decisions));
     s.set_target(std::move(target));
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
     FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));

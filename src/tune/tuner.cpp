@@ -10,7 +10,7 @@
 #include "ir/compare.h"
 #include "measure/builder.h"
 #include "measure/child.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/bound.h"
 #include "tune/task_tuner.h"
 
@@ -134,15 +134,24 @@ class Run {
   Result<> search() {
     std::vector<size_t> tuned;
     std::vector<ScheduledTask> scheduled;
+    std::vector<std::string> kinds;
     for (size_t e = 0; e < entries_.size(); ++e) {
       if (!entries_[e].tuner) continue;
       const TaskTuner& tuner = *entries_[e].tuner;
       const double default_s = tuner.report().default_s > 0 ? tuner.report().default_s : tuner.predicted_s();
+      const Func& workload = entries_[e].task.workload;
+      const std::string kind = kind_of(workload);
+      const auto known = std::ranges::find(kinds, kind);
       tuned.push_back(e);
-      scheduled.push_back({entries_[e].task.weight, default_s, tuner.bound_s()});
+      scheduled.push_back({.weight = entries_[e].task.weight,
+                           .default_s = default_s,
+                           .bound_s = tuner.bound_s(),
+                           .flops = needed_flops(workload),
+                           .similar = static_cast<int>(known - kinds.begin())});
+      if (known == kinds.end()) kinds.push_back(kind);
     }
     FETTLE_TRY_VOID(begin_searches(tuned, scheduled));
-    const auto scheduler = make_scheduler(tuned, std::move(scheduled));
+    const auto scheduler = make_scheduler(std::move(scheduled));
     while (!over()) {
       const auto next = scheduler->next();
       for (size_t i = 0; i < tuned.size(); ++i) entries_[tuned[i]].given_up = scheduler->given_up(i);
@@ -163,33 +172,12 @@ class Run {
     return {};
   }
 
-  std::unique_ptr<TaskScheduler> make_scheduler(const std::vector<size_t>& tuned,
-                                                std::vector<ScheduledTask> scheduled) const {
-    if (options_.scheduling == Scheduling::kRoundRobin) return make_round_robin_scheduler(tuned.size());
+  std::unique_ptr<TaskScheduler> make_scheduler(std::vector<ScheduledTask> scheduled) const {
     const uint64_t seed = hash_combine(options_.seed, options_.scheduler.seed);
-    if (options_.scheduling == Scheduling::kGradient) {
-      GradientSchedulerOptions options = options_.scheduler;
-      options.seed = seed;
-      return make_gradient_scheduler(std::move(scheduled), options);
-    }
-    AnsorSchedulerOptions options{.seed = seed, .early_stop = options_.early_stop};
-    std::vector<SharedTask> tasks;
-    std::vector<std::string> kinds;
-    double default_s = 0;
-    for (size_t i = 0; i < tuned.size(); ++i) {
-      const Func& workload = entries_[tuned[i]].task.workload;
-      const std::string kind = kind_of(workload);
-      const auto known = std::ranges::find(kinds, kind);
-      tasks.push_back({.weights = {scheduled[i].weight},
-                       .flops = needed_flops(workload),
-                       .similar = static_cast<int>(known - kinds.begin())});
-      if (known == kinds.end()) kinds.push_back(kind);
-      default_s += scheduled[i].weight * scheduled[i].default_s;
-    }
-    if (options_.objective == TuneObjective::kRequirement)
-      options.objective = latency_requirements({options_.required_s});
-    if (options_.objective == TuneObjective::kSpeedup) options.objective = speedup_over({default_s});
-    return make_ansor_scheduler(std::move(tasks), options);
+    if (options_.make_scheduler) return options_.make_scheduler(std::move(scheduled), seed);
+    GradientSchedulerOptions options = options_.scheduler;
+    options.seed = seed;
+    return make_gradient_scheduler(std::move(scheduled), options);
   }
 
   // Tasks are similar whose blocks are: as many loops of each kind, and as much that is read.

@@ -12,7 +12,6 @@
 #include "database/database.h"
 #include "measure/runner.h"
 #include "target/target.h"
-#include "tune/ansor_scheduler.h"
 #include "tune/search/search_strategy.h"
 #include "tune/space/space.h"
 #include "tune/task_scheduler.h"
@@ -56,12 +55,6 @@ struct FailureKind {
 /// "12 candidates: 8 crashed (E403, Segmentation fault), 4 …"
 std::string failure_histogram(const std::vector<FailureKind>& failures);
 
-/// Which task gets the next batch: the product's own, Ansor's as published, or each in turn.
-enum class Scheduling : uint8_t { kGradient, kAnsor, kRoundRobin };
-/// What Ansor's scheduler makes small, of one model: its latency (f1), what of it exceeds `required_s` (f2), or the
-/// inverse of its speedup over the defaults (f3).
-enum class TuneObjective : uint8_t { kLatency, kRequirement, kSpeedup };
-
 struct TuneOptions {
   uint64_t seed = 0;
   uint64_t run = 0;                                              // TuningRun::id, which records name
@@ -90,11 +83,8 @@ struct TuneOptions {
   DescribeFn describe_unpredicted;  // the same where neither model nor strategy asks for a prediction; empty: all of it
   int search_threads = 1;           // that make candidates, between measurements; never changes which are made
   const AtomTable* atoms = nullptr;  // for the constructed default
-  Scheduling scheduling = Scheduling::kGradient;
   GradientSchedulerOptions scheduler;
-  TuneObjective objective = TuneObjective::kLatency;  // of Ansor's scheduler, as what follows
-  double required_s = 0;                              // kRequirement
-  int early_stop = 0;                       // a task without progress over so many rounds is stopped (f4); 0: never
+  MakeScheduler make_scheduler;             // empty: make_gradient_scheduler with the numbers above
   const std::atomic<bool>* stop = nullptr;  // set: end soon; all that was measured is recorded
 };
 

@@ -78,6 +78,34 @@ TEST_F(Command, InspectsEveryView) {
   EXPECT_EQ(fettle({"inspect", path("model.so"), "--graph"}).status, 2);
 }
 
+TEST_F(Command, InspectsWhatAPassLeaves) {
+  const auto after = [&](const std::string& stage, bool task) {
+    std::vector<std::string> args{"inspect", path("model.onnx"), "--after", stage};
+    if (task) args.insert(args.end(), {"--task", "0"});
+    return fettle(args);
+  };
+  const std::string graph = fettle({"inspect", path("model.onnx"), "--graph"}).out;
+  EXPECT_NE(after("drop_dead", false).out.find("# after drop_dead, 16 of 16\n" + graph), std::string::npos);
+  EXPECT_NE(after("drop_dead", false).out.find("# after drop_dead, 2 of 16\n"), std::string::npos);
+  const std::string code = fettle({"inspect", path("model.onnx"), "--task", "0", "--ir"}).out;
+  const std::string last = after("relax_lane_masks", true).out;
+  EXPECT_EQ(last.substr(last.find("entry lowered func")), code.substr(code.find("entry lowered func")));
+  EXPECT_NE(after("flatten_blocks", true).out.find("# after flatten_blocks, 5 of "), std::string::npos);
+  // Of the schedule.
+  const std::string workload = fettle({"inspect", path("model.onnx"), "--task", "0"}).out;
+  const std::string start = after("0", true).out;
+  EXPECT_EQ(start.substr(start.find("func ")), workload.substr(workload.find("func ")));
+  EXPECT_NE(after("1", true).out.find("# after "), std::string::npos);
+  EXPECT_NE(after("get_block", true).out.find("# after get_block, "), std::string::npos);
+  // What there is not.
+  for (const bool task : {false, true})
+    for (const char* stage : {"no_such_pass", "10000"}) {
+      const auto refused = after(stage, task);
+      EXPECT_EQ(refused.status, 2) << stage;
+      EXPECT_NE(refused.err.find(task ? "outline_atoms" : "fold_constants"), std::string::npos) << refused.err;
+    }
+}
+
 TEST_F(Command, OpenDimensionsComeFromShapesOrInputs) {
   write_model("open.onnx", [](onnx::ModelProto& model) {
     for (auto* value : {model.mutable_graph()->mutable_input(0), model.mutable_graph()->mutable_output(0)})

@@ -107,6 +107,8 @@ TEST_F(Json, OfCommandsOnAModel) {
   expect_documented("inspect", {"inspect", path("model.onnx")});
   expect_documented("inspect --tasks", {"inspect", path("model.onnx"), "--tasks"});
   expect_documented("inspect --graph", {"inspect", path("model.onnx"), "--graph"});
+  expect_documented("inspect --after", {"inspect", path("model.onnx"), "--after", "simplify"});
+  expect_documented("inspect --task", {"inspect", path("model.onnx"), "--task", "0", "--after", "flatten_blocks"});
   for (const char* view : {"--trace", "--ir", "--asm"})
     expect_documented("inspect --task", {"inspect", path("model.onnx"), "--task", "0", view});
   expect_documented("inspect library", {"inspect", path("model.so")});

@@ -18,6 +18,8 @@ TEST_F(Misuse, WrongUsageIsStatusTwo) {
            {"tune", path("model.onnx"), "--time", "1s", "--trials", "3"},
            {"inspect", path("model.onnx"), "--ir"},
            {"inspect", path("model.onnx"), "--graph", "--tasks"},
+           {"inspect", path("model.onnx"), "--graph", "--after", "simplify"},
+           {"inspect", path("model.onnx"), "--after", "no_such_pass"},
        }) {
     const Outcome outcome = fettle(args);
     EXPECT_EQ(outcome.status, 2) << testing::PrintToString(args) << outcome.err;

@@ -143,7 +143,7 @@ Result<> compile_llvm(std::span<Job> jobs, const Target& target) {
 }
 
 Result<> compile_c(std::span<Job> jobs, const Target& target) {
-  lower_all(jobs, target, {.vectors = false});
+  lower_all(jobs, target, {.pipeline = Pipeline::kScalar});
   COptions options;
   const IrModule all = joined(jobs, options.more_entries);
   FETTLE_TRY(const std::string source, emit_c(all, target, options));

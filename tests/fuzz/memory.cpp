@@ -92,7 +92,7 @@ bool Guarded::margin_is_whole() const {
   return std::all_of(margin, margin + 64, [](char c) { return static_cast<unsigned char>(c) == kMargin; });
 }
 
-Values random_values(const Param& param, const Place& place, uint64_t seed, int64_t rows_hint) {
+Values random_values(const Param& param, const Place& place, uint64_t seed, int64_t rows_hint, bool nans) {
   const DType type = param.buffer->dtype;
   Values out{type, {}};
   RandomStream r{seed, 0x64617461};
@@ -104,8 +104,9 @@ Values random_values(const Param& param, const Place& place, uint64_t seed, int6
                                          (type.code == TypeCode::kUInt ? 0 : kSmallest);
     const size_t at = out.bytes.size();
     out.bytes.resize(at + static_cast<size_t>(place.element_bytes()));
-    interp::write(storage, out.bytes.data() + at,
-                  type.is_float() ? interp::of_float(static_cast<double>(value)) : interp::of_int(value));
+    const bool nan = nans && type.is_float() && r.below(12) == 0;
+    const double number = nan ? std::nan("") : static_cast<double>(value);
+    interp::write(storage, out.bytes.data() + at, type.is_float() ? interp::of_float(number) : interp::of_int(value));
   });
   return out;
 }

@@ -71,7 +71,8 @@ struct Values {
   DType type;
   std::vector<char> bytes;
 };
-Values random_values(const Param& param, const Place& place, uint64_t seed, int64_t rows_hint);
+/// `nans`: some floats are NaN.
+Values random_values(const Param& param, const Place& place, uint64_t seed, int64_t rows_hint, bool nans);
 void put(const Values& values, const Place& place, char* memory);
 Values taken(DType type, const Place& place, const char* memory);
 /// True if all are the same bits; of floats zeros of both signs are equal, and NaNs. Else `where` tells the first

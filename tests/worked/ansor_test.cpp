@@ -1,14 +1,14 @@
 // Figure 5 of Zheng et al.: Ansor, OSDI 2020: two inputs, three sketches derived rule by rule, four sampled programs.
 // The figure's loop i.0 is i_0 here; the loops of a consumer that joined a tile, i.4 and j.4 there, are ax0 and ax1.
 
+#include "generations/ansor/sketch/sketch.h"
+#include "generations/ansor/sketch/test_programs.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/testing.h"
-#include "tune/sketch/sketch.h"
-#include "tune/sketch/test_programs.h"
 
 namespace fettle {
 namespace {

@@ -1,12 +1,12 @@
 // The first template of AutoTVM (Chen et al.: Learning to Optimize Tensor Programs, NeurIPS 2018): a product of 512 x
 // 512 matrices, whose loops y and x are each cut in two.
 
+#include "generations/ansor/sketch/sketch.h"
+#include "generations/ansor/sketch/test_programs.h"
+#include "generations/autotvm/template/template.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/testing.h"
-#include "tune/sketch/sketch.h"
-#include "tune/sketch/test_programs.h"
-#include "tune/template/template.h"
 
 namespace fettle {
 namespace {

@@ -1,15 +1,15 @@
 // Matrix products tiled by hand and by rule, as courses on tensor compilers show them. Programs of the printed size are
 // compared with goldens; the same steps on a small size are run.
 
+#include "generations/ansor/sketch/multi_level_tiling.h"
+#include "generations/ansor/sketch/sketch.h"
+#include "generations/ansor/sketch/test_programs.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/tile.h"
 #include "schedule/testing.h"
-#include "tune/sketch/multi_level_tiling.h"
-#include "tune/sketch/sketch.h"
-#include "tune/sketch/test_programs.h"
 
 namespace fettle {
 namespace {

@@ -549,19 +549,41 @@ TEST(C, ContractionCanBeForbidden) {
 }
 
 TEST(C, MinimumAndMaximumOfNaN) {
-  IrModule m = *parse_module(R"(lowered func f(A: f32[4], B: f32[4], C: f32[8] output):
+  IrModule m = *parse_module(R"(lowered func f(A: f32[4], B: f32[4], C: f32[16] output, D: f64[4] output):
   for i in 4:
     C[i] = min(A[i], B[i])
     C[i + 4] = max(A[i], B[i])
+    C[i + 8] = max(A[i], 0.0)
+    C[i + 12] = min(4.0, A[i])
+    D[i] = max(f64(A[i]), f64(B[i]))
 )");
   m.entry = "f";
-  const auto code = load_c(*emit_c(m, *parse_target("c")));
+  const auto code = load_c(*emit_c(m, *parse_target("c")), "-O2 -Wall -Wextra -Werror");
   ASSERT_TRUE(code) << code.error().to_string();
-  float a[4] = {NAN, 1, 2, -0.0f}, b[4] = {5, NAN, 3, 0.0f}, c[8], d[8];
-  void* buffers[] = {a, b, c};
+  float a[4] = {NAN, 1, 2, NAN}, b[4] = {5, NAN, 3, NAN}, c[16], d[16];
+  double e[4], f[4];
+  void* buffers[] = {a, b, c, e};
   code->function<Kernel>("f")(nullptr, buffers, nullptr);
-  ASSERT_TRUE(interpret(m, std::vector<BufferArg>{{a, 16}, {b, 16}, {d, 32}}));
+  ASSERT_TRUE(interpret(m, std::vector<BufferArg>{{a, 16}, {b, 16}, {d, 64}, {f, 32}}));
   EXPECT_EQ(std::memcmp(c, d, sizeof c), 0);
+  EXPECT_EQ(std::memcmp(e, f, sizeof e), 0);
+  for (const int i : {0, 1, 3, 4, 5, 7, 8, 11, 12, 15}) EXPECT_TRUE(std::isnan(c[i])) << i;
+  EXPECT_EQ(c[2], 2);
+  EXPECT_EQ(c[6], 3);
+}
+
+TEST(C, PowersOfIntegers) {
+  Programs p;
+  for (const char* type : {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}) {
+    std::string text =
+        "lowered func f(A: T[64], B: T[64], C: T[192] output):\n  for i in 64:\n    C[i] = pow(A[i], B[i])\n"
+        "    C[i + 64] = pow(A[i], 5T)\n    C[i + 128] = pow(A[i] % 3T - 1T, B[i])\n";
+    for (size_t mark = text.find('T'); mark != std::string::npos; mark = text.find('T', mark))
+      text.replace(mark, 1, type);
+    p.add(text.c_str());
+    p.add(text.c_str(), {}, Fill::kWild);
+  }
+  p.run("-O2 -Wall -Wextra -Werror -pedantic");
 }
 
 TEST(C, RefusesWhatIsNotScalarOrNotLowered) {

@@ -26,6 +26,7 @@ std::string signed_minimum(const Dialect& d, int bits) {
 std::string integer_operation(std::string_view op, DType type, const Dialect& d) {
   const bool is_signed = type.code == TypeCode::kInt;
   const char* body = nullptr;
+  std::string power;
   // U: an unsigned type that is not promoted to int.
   if (op == "add") body = "return ({T})(({U})a + ({U})b);";
   if (op == "sub") body = "return ({T})(({U})a - ({U})b);";
@@ -54,6 +55,18 @@ std::string integer_operation(std::string_view op, DType type, const Dialect& d)
                        "  return r != 0 && (r < 0) != (b < 0) ? ({T})(r + b) : r;"
                      : "return b == 0 ? ({T})0 : ({T})(a % b);";
   }
+  if (op == "pow") {
+    const char* by_squaring =
+        "{U} result = 1, square = ({U})a;\n"
+        "  for ({N} left = ({N})b; left != 0; left >>= 1) {\n"
+        "    if (left & 1) result *= square;\n"
+        "    square *= square;\n"
+        "  }\n"
+        "  return ({T})result;";
+    const char* inverses = "if (b < 0) return a == 1 || a == -1 ? ({T})(b & 1 ? a : 1) : ({T})0;\n  ";
+    power = std::string(is_signed ? inverses : "") + by_squaring;
+    body = power.c_str();
+  }
   FETTLE_CHECK_MSG(body, std::string(op));
   const bool comparison = op == "lt" || op == "le";
   const std::string head = fmt::format("{}{} {}_{}({{T}} a{})", d.helper_qualifier, comparison ? d.bool_type : "{T}",
@@ -72,8 +85,8 @@ std::string float_operation(std::string_view op, DType type, const Dialect& d) {
   const bool single = type.bits == 32;
   const std::string suffix = single ? d.f32_math_suffix : "", one = single ? "1.0f" : "1.0";
   std::string body;
-  if (op == "min") body = "return a < b ? a : b;";
-  if (op == "max") body = "return a < b ? b : a;";
+  if (op == "min") body = "return a < b || a != a ? a : b;";
+  if (op == "max") body = "return a > b || a != a ? a : b;";
   if (op == "is_nan") body = "return a != a;";
   if (op == "rsqrt") body = fmt::format("return {} / sqrt{}(a);", one, suffix);
   if (op == "sigmoid") body = fmt::format("return {0} / ({0} + exp{1}(-a));", one, suffix);

@@ -217,9 +217,12 @@ SourcePrinter::Text SourcePrinter::float_binary(const BinaryNode& node, DType ty
     case BinaryOp::kDiv:
       return rounded(infix(node, "/", kProduct));
     case BinaryOp::kMin:
-      return use_helper("min_" + name, {value(node.a), value(node.b)});
-    case BinaryOp::kMax:
-      return use_helper("max_" + name, {value(node.a), value(node.b)});
+    case BinaryOp::kMax: {
+      // The first operand is asked whether it is NaN, which of a constant is known.
+      const bool swaps = node.b.as<FloatImmNode>();
+      return use_helper((node.op == BinaryOp::kMin ? "min_" : "max_") + name,
+                        {value(swaps ? node.b : node.a), value(swaps ? node.a : node.b)});
+    }
     case BinaryOp::kEq:
       return infix(node, "==", kEquality);
     case BinaryOp::kNe:
@@ -342,7 +345,8 @@ SourcePrinter::Text SourcePrinter::call_text(const CallNode& node) {
   }
   if (name == "isnan" && args.size() == 1 && of.is_float())
     return use_helper("is_nan_" + computed(of).to_string(), args);
-  if (name == "abs" && args.size() == 1 && type.is_int()) return use_helper("abs_" + type.to_string(), args);
+  if (((name == "abs" && args.size() == 1) || (name == "pow" && args.size() == 2)) && type.is_int())
+    return use_helper(name + "_" + type.to_string(), args);
   static const std::set<std::string, std::less<>> kUnaries = {"exp", "log",   "sqrt", "sin",   "cos",   "tanh",
                                                               "erf", "floor", "ceil", "round", "trunc", "abs"};
   const bool helper_known = name == "sigmoid" || name == "rsqrt";

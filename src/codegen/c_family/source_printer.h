@@ -1,6 +1,6 @@
 #pragma once
 // Lowered Funcs → source text of a language of the C family. What a lowered program is: codegen/llvm/README.md; scalar
-// code only (LowerOptions::vectors = false).
+// code only (Pipeline::kScalar).
 //
 // A language derives from this class, gives its Dialect, and overrides what it does in its own way: parallel loops,
 // calls, allocations, the head of a function. The text is made of functions, helpers before them (helpers.h), and

@@ -44,7 +44,7 @@ TEST(CFamily, Statements) {
     C[i + n] = 0.0
 )"),
             R"(static inline float min_f32(float a, float b) {
-  return a < b ? a : b;
+  return a < b || a != a ? a : b;
 }
 
 void f(const float *A, const float *B_, float *C, int64_t n) {
@@ -53,7 +53,7 @@ void f(const float *A, const float *B_, float *C, int64_t n) {
     if (i < 8 && A[i] < 3.0f) {
       t[i % 4] = A[i] + B_[i / 2] * 3.0f;
     } else {
-      t[0] = min_f32(A[i], -1.0f);
+      t[0] = min_f32(-1.0f, A[i]);
     }
     {
       const float int_1 = A[i + 1];

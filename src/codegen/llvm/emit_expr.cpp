@@ -1,8 +1,9 @@
-// Expressions: arithmetic, comparisons, selections, casts, calls. What they mean is the interpreter's (ir/interpret.h).
+// Expressions: arithmetic, comparisons, selections, casts. What they mean is the interpreter's (ir/interpret.h).
+#include <llvm/Analysis/ValueTracking.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "codegen/llvm/function_emitter.h"
 #include "ir/visit.h"
 
@@ -200,8 +201,8 @@ Value* FunctionEmitter::emit_contracted(const BinaryNode& node) {
 Value* FunctionEmitter::emit_half_comparison(BinaryOp op, Value* a, Value* b, DType type) {
   const DType wide = kF32.with_lanes(type.lanes);
   const auto widened = [&](Value* x) {
-    return vb_.intrinsic(Intrinsic::arithmetic_fence, {type_of(wide)},
-                         {vb_.cast(Instruction::FPExt, x, type_of(wide))});
+    x = vb_.cast(Instruction::FPExt, x, type_of(wide));
+    return isa<Constant>(x) ? x : vb_.intrinsic(Intrinsic::arithmetic_fence, {type_of(wide)}, {x});
   };
   Value* result = emit_float_binary(op, widened(a), widened(b), wide);
   return result->getType() == type_of(wide) ? vb_.cast(Instruction::FPTrunc, result, type_of(type)) : result;
@@ -213,6 +214,10 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
     if (Value* contracted = emit_contracted(node)) return contracted;
     Value* a = emit(node.a);
     Value* b = emit(node.b);
+    // What is asked whether it is NaN is not what the loop waits for.
+    const auto* load = node.a.as<LoadNode>();
+    const bool is_extreme = node.op == BinaryOp::kMin || node.op == BinaryOp::kMax;
+    if (is_extreme && load && registers_.has(load->buffer.get())) std::swap(a, b);
     const bool compares = node.op != BinaryOp::kAdd && node.op != BinaryOp::kSub && node.op != BinaryOp::kMul &&
                           node.op != BinaryOp::kDiv;
     if (compares && type.element() == kF16 && type.is_vector()) return emit_half_comparison(node.op, a, b, type);
@@ -230,8 +235,26 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
   return emit_int_binary(node.op, type, a, b);
 }
 
-/// Operands are widened; the result is narrowed. Minimum and maximum: a < b ? a : b and a < b ? b : a, so that the
-/// first operand comes out where either is NaN.
+/// NaN where either operand is. x86 has `maxps a, b`, which is b where either is NaN: what is known not to be NaN goes
+/// first, and costs nothing; else `a` is kept where it is NaN, which is a comparison, and a mask of the maximum.
+Value* FunctionEmitter::emit_extreme(BinaryOp op, Value* a, Value* b) {
+  const bool least = op == BinaryOp::kMin;
+  if (state_.target.arch != "x86_64") {
+    const auto id = least ? Intrinsic::minimum : Intrinsic::maximum;
+    auto* call = CallInst::Create(Intrinsic::getDeclaration(&state_.module, id, {a->getType()}), {a, b});
+    call->setHasNoSignedZeros(true);
+    return vb_.pure(call);
+  }
+  // Of constants alone: the phis of loops that are being emitted look like what they begin with.
+  const auto is_number = [&](Value* x) {
+    return isa<Constant>(x) && isKnownNeverNaN(x, 0, SimplifyQuery(state_.module.getDataLayout()));
+  };
+  if (is_number(b)) std::swap(a, b);
+  Value* extreme = vb_.select(vb_.compare(least ? CmpInst::FCMP_OLT : CmpInst::FCMP_OGT, a, b), a, b);
+  return is_number(a) ? extreme : vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), extreme, a);
+}
+
+/// Operands are widened; the result is narrowed.
 Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType type) {
   switch (op) {
     case BinaryOp::kAdd:
@@ -243,9 +266,8 @@ Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType
     case BinaryOp::kDiv:
       return narrow(vb_.binary(Instruction::FDiv, a, b), type);
     case BinaryOp::kMin:
-      return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), a, b), type);
     case BinaryOp::kMax:
-      return narrow(vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, b), b, a), type);
+      return narrow(emit_extreme(op, a, b), type);
     case BinaryOp::kEq:
       return vb_.compare(CmpInst::FCMP_OEQ, a, b);
     case BinaryOp::kNe:
@@ -512,84 +534,6 @@ Value* FunctionEmitter::emit_cast(const CastNode& node) {
   if (have > want) wide = vb_.cast(Instruction::FPTrunc, wide, wide_type);
   if (have < want) wide = vb_.cast(Instruction::FPExt, wide, wide_type);
   return narrow(wide, to);
-}
-
-// --- calls ---
-
-Value* FunctionEmitter::emit_math(const CallNode& node) {
-  const std::string_view name = node.name;
-  const DType type = node.dtype;
-  if (name == "likely") return emit(node.args[0]);
-  if (name.substr(0, 5) == "llvm.") return emit_intrinsic(node, false);
-  const auto bits_of = [](DType t) { return t.bits * t.lanes; };
-  if (name == "bitcast" && node.args.size() == 1 && !type.is_bool() && bits_of(node.args[0].dtype()) == bits_of(type))
-    return vb_.cast(Instruction::BitCast, emit(node.args[0]), type_of(type));
-  llvm::SmallVector<Value*, 4> args;
-  for (const Expr& arg : node.args) args.push_back(widen(emit(arg), arg.dtype()));
-  Type* wide = args.empty() ? nullptr : args[0]->getType();
-  const auto one = [&](Intrinsic::ID id) { return narrow(vb_.intrinsic(id, {wide}, args), type); };
-  if (name == "isnan" && args.size() == 1) return vb_.compare(CmpInst::FCMP_UNO, args[0], args[0]);
-  if (name == "abs" && args.size() == 1) {
-    if (type.is_float()) return one(Intrinsic::fabs);
-    return vb_.intrinsic(Intrinsic::abs, {wide}, {args[0], ConstantInt::getFalse(vb_.context())});
-  }
-  if (type.is_float()) {
-    if (name == "fma" && args.size() == 3) return one(Intrinsic::fma);
-    if (args.size() == 1) {
-      if (name == "sqrt") return one(Intrinsic::sqrt);
-      if (name == "floor") return one(Intrinsic::floor);
-      if (name == "ceil") return one(Intrinsic::ceil);
-      if (name == "trunc") return one(Intrinsic::trunc);
-      if (name == "round") return one(Intrinsic::roundeven);
-    }
-  }
-  return fail(ErrorCode::E301, "no code is known for " + node.name, type_of(type));
-}
-
-/// A machine intrinsic by LLVM's name. Arguments and result may differ from LLVM's types in anything but size; those of
-/// an overloaded one ("llvm.aarch64.neon.sdot.v4i32.v16i8") must be what its name says.
-Value* FunctionEmitter::emit_intrinsic(const CallNode& node, bool has_effects) {
-  const Intrinsic::ID id = Function::lookupIntrinsicID(node.name);
-  if (id == Intrinsic::not_intrinsic) return fail(ErrorCode::E301, "no intrinsic " + node.name, type_of(node.dtype));
-  llvm::SmallVector<Value*, 6> args;
-  llvm::SmallVector<Type*, 6> types;
-  for (const Expr& arg : node.args) {
-    args.push_back(emit(arg));
-    types.push_back(args.back()->getType());
-  }
-  llvm::SmallVector<Type*, 4> overloads;
-  if (Intrinsic::isOverloaded(id)) {
-    llvm::SmallVector<Intrinsic::IITDescriptor, 8> table;
-    Intrinsic::getIntrinsicInfoTableEntries(id, table);
-    ArrayRef<Intrinsic::IITDescriptor> rest = table;
-    auto* wanted = FunctionType::get(type_of(node.dtype), types, false);
-    if (Intrinsic::matchIntrinsicSignature(wanted, rest, overloads) != Intrinsic::MatchIntrinsicTypes_Match ||
-        Intrinsic::getName(id, overloads, &state_.module, wanted) != node.name)
-      return fail(ErrorCode::E301, "arguments that " + node.name + " does not take", type_of(node.dtype));
-  }
-  Function* callee = Intrinsic::getDeclaration(&state_.module, id, overloads);
-  FunctionType* type = callee->getFunctionType();
-  if (type->getNumParams() != node.args.size())
-    return fail(ErrorCode::E301, node.name + " takes " + std::to_string(type->getNumParams()) + " arguments",
-                type_of(node.dtype));
-  const DataLayout& layout = state_.module.getDataLayout();
-  for (unsigned i = 0; i < args.size(); ++i) {
-    Type* wanted = type->getParamType(i);
-    if (args[i]->getType() == wanted) continue;
-    if (auto* constant = dyn_cast<ConstantInt>(args[i]); constant && wanted->isIntegerTy()) {
-      args[i] = ConstantInt::get(wanted, constant->getZExtValue());
-    } else if (layout.getTypeSizeInBits(args[i]->getType()) == layout.getTypeSizeInBits(wanted)) {
-      args[i] = vb_.cast(Instruction::BitCast, args[i], wanted);
-    } else {
-      return fail(ErrorCode::E301, "an argument of " + node.name + " has the wrong size", type_of(node.dtype));
-    }
-  }
-  if (has_effects) return vb_.here().CreateCall(callee, args);
-  const bool reads = !callee->doesNotAccessMemory();
-  auto* call = CallInst::Create(callee, args);
-  Value* result = reads ? vb_.read(call, ++next_state_) : vb_.pure(call);
-  Type* wanted = type_of(node.dtype);
-  return result->getType() == wanted ? result : vb_.cast(Instruction::BitCast, result, wanted);
 }
 
 }  // namespace fettle::llvm_backend

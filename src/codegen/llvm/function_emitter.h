@@ -1,7 +1,8 @@
 #pragma once
 // One Func (or the body of one parallel loop) → one LLVM function. The parts:
 //   function_emitter.cpp  signatures, statements        emit_loops.cpp    loops, branches, register values through them
-//   emit_expr.cpp         arithmetic, casts, calls      emit_access.cpp   loads and stores
+//   emit_expr.cpp         arithmetic, casts             emit_access.cpp   loads and stores
+//   emit_calls.cpp        functions, intrinsics
 //   addresses.cpp         pointers, strength reduction  registers.cpp     which registers there are
 #include <llvm/IR/Module.h>
 
@@ -149,15 +150,19 @@ class FunctionEmitter {
   llvm::Value* emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false);
   llvm::Value* emit_cast(const CastNode& node);
   llvm::Value* saturated(llvm::Value* a, DType to);
+  llvm::Value* emit_extreme(BinaryOp op, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_half_comparison(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type);
-  llvm::Value* emit_math(const CallNode& node);
-  llvm::Value* emit_intrinsic(const CallNode& node, bool has_effects);
   llvm::Value* widen(llvm::Value* value, DType type);   // bf16 → f32; others as they are
   llvm::Value* narrow(llvm::Value* value, DType type);  // f32 → bf16
   bool reads_unmasked(const Expr& e) const;
   llvm::Type* type_of(DType type) const;         // as a value
   llvm::Type* memory_type_of(DType type) const;  // as stored
   llvm::Constant* int_constant(DType type, int64_t value) const;
+
+  // emit_calls.cpp
+  llvm::Value* emit_math(const CallNode& node);
+  llvm::Value* emit_intrinsic(const CallNode& node, bool has_effects);
+  llvm::Function* power_function(DType type);
 
   // emit_access.cpp
   llvm::Value* emit_load(const LoadNode& node);

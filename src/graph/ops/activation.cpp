@@ -1,7 +1,8 @@
-#include "graph/ops/activation.h"
+// Activations: Relu and its kin, sigmoids, Gelu, Clip, PRelu.
 
 #include <cmath>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -100,7 +101,7 @@ Types prelu_type(const Node& node) {
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name) {
-  return {name, kElementwise, 1, 1, same_type, pointwise<F>};
+  return {.name = name, .fusion = kElementwise, .infer = same_type, .meaning = pointwise<F>, .is_pointwise = true};
 }
 
 constexpr OpDef defs[] = {
@@ -119,12 +120,24 @@ constexpr OpDef defs[] = {
     unary<mish>("Mish"),
     unary<gelu>("Gelu"),
     unary<shrink>("Shrink"),
-    {"Clip", kElementwise, 1, 3, same_type, clip, clip_params},
-    {"PRelu", FusionKind::kBroadcast, 2, 2, prelu_type, prelu},
+    {.name = "Clip",
+     .fusion = kElementwise,
+     .max_inputs = 3,
+     .infer = same_type,
+     .meaning = clip,
+     .params = clip_params,
+     .is_pointwise = true},
+    {.name = "PRelu",
+     .fusion = FusionKind::kBroadcast,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = prelu_type,
+     .meaning = prelu,
+     .is_pointwise = true},
 };
 
 }  // namespace
 
-constinit const OpFamily activation_ops{"activation", defs};
+extern constinit const OpFamily activation_ops{"activation", defs};
 
 }  // namespace fettle

@@ -1,7 +1,11 @@
-#include "graph/ops/binary.h"
+// Elementwise functions of several tensors with broadcasting: arithmetic, comparisons, logic, Where.
+
+#include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -41,6 +45,10 @@ Types logic_type(const Node& node) {
   if (!dtype_of(node, 0).is_bool()) return bad_types(node, "inputs must be bool");
   return comparison_type(node);
 }
+Types bits_type(const Node& node) {
+  if (!dtype_of(node, 0).is_int()) return bad_types(node, "inputs must be integers");
+  return arithmetic_type(node);
+}
 Types pow_type(const Node& node) {  // the exponent may be of another type
   FETTLE_TRY(Shape shape, common_shape(node));
   return one_type(dtype_of(node, 0), std::move(shape));
@@ -73,9 +81,49 @@ Expr modulo(const Node& node, const Expr& a, const Expr& b) {
   if (a.dtype().is_float()) return a - math("trunc", {a / b}) * b;
   return node.attrs.get_int("fmod", 0) ? a - divide(a, b) * b : floormod(a, b);
 }
-Expr power(const Node&, const Expr& a, const Expr& b) {
-  if (a.dtype().is_float()) return math("pow", {a, cast(a.dtype(), b)});
-  return cast(a.dtype(), math("pow", {cast(kF64, a), cast(kF64, b)}));
+
+// Whether all exponents are known and keep their values as elements of `type`.
+bool known_as(const Node& node, DType type) {
+  const Value& exponents = *node.inputs[1];
+  if (!exponents.is_constant() || exponents.constant->n_elems() > 4096) return false;
+  int digits = type.bits - (type.code == TypeCode::kInt ? 1 : 0);
+  if (type.is_float()) digits = type == kF64 ? 53 : type == kF32 ? 24 : type == kF16 ? 11 : 8;
+  const double most = std::ldexp(1.0, digits);
+  return std::ranges::all_of(to_doubles(*exponents.constant), [&](double n) {
+    return n == std::trunc(n) && std::fabs(n) < most && (n >= 0 || type.code != TypeCode::kUInt);
+  });
+}
+
+// Of integers: products of the base that wrap. In the base's type where the exponents fit there, else in the wider of both,
+// whose low bits are the same. The sign is the exponents'.
+Expr integer_power(const Node& node, const Expr& a, const Expr& b) {
+  const DType base = a.dtype();
+  if (b.dtype() == base || known_as(node, base)) return math("pow", {a, cast(base, b)});
+  const DType common{b.dtype().code, std::max(base.bits, b.dtype().bits), 1};
+  const Expr product = cast(base, math("pow", {cast(common, a), cast(common, b)}));
+  if (base.code == TypeCode::kInt || common.code == TypeCode::kUInt) return product;
+  // An unsigned base may look like -1 there.
+  const Expr inverse = select(eq(a, constant(1, base)), constant(1, base), constant(0, base));
+  return select(lt(b, constant(0, b.dtype())), inverse, product);
+}
+
+// The result has the base's type. Numbers of two types are taken to the power in the wider one.
+Expr power(const Node& node, const Expr& a, const Expr& b) {
+  const DType base = a.dtype();
+  if (base.is_int() && b.dtype().is_int()) return integer_power(node, a, b);
+  if (base.is_float()) {
+    if (b.dtype() == base || known_as(node, base)) return math("pow", {a, cast(base, b)});
+    const auto width = [](DType t) { return t.is_int() && t.bits >= 32 ? 64 : std::max<int>(t.bits, 32); };
+    const DType wide = std::max(width(base), width(b.dtype())) == 64 ? kF64 : kF32;
+    return cast(base, math("pow", {cast(wide, a), cast(wide, b)}));
+  }
+  // Whole exponents are exact. For others, what is within pow's error of an integer is that integer.
+  const Expr whole = math("pow", {cast(kI64, a), cast(kI64, b)});
+  if (known_as(node, kI64)) return cast(base, whole);
+  const Expr x = cast(kF64, a), y = cast(kF64, b);
+  const Expr real = math("pow", {x, y}), nearest = math("round", {real});
+  const Expr is_near = le(math("abs", {real - nearest}), math("abs", {real}) * constant(std::ldexp(1.0, -45), kF64));
+  return select(eq(math("trunc", {y}), y), cast(base, whole), cast(base, select(is_near, nearest, real)));
 }
 Expr least(const Node&, const Expr& a, const Expr& b) { return min(a, b); }
 Expr greatest(const Node&, const Expr& a, const Expr& b) { return max(a, b); }
@@ -142,45 +190,69 @@ std::optional<std::vector<Dim>> quotient_content(const Node& node) {
   return content<floordiv>(node);
 }
 
+bool copies_one(const Node& node) { return node.inputs.size() == 1; }
+
 constexpr auto kBroadcast = FusionKind::kBroadcast;
 template <Element F>
 constexpr OpDef pair(std::string_view name, Types (*infer)(const Node&),
                      std::optional<std::vector<Dim>> (*content)(const Node&) = nullptr) {
-  return {name, kBroadcast, 2, 2, infer, pairwise<F>, {}, 1, content};
+  return {.name = name,
+          .fusion = kBroadcast,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = infer,
+          .meaning = pairwise<F>,
+          .content = content,
+          .is_pointwise = true};
 }
-template <Element F>
-constexpr OpDef many(std::string_view name) {
-  return {name, kBroadcast, 1, -1, arithmetic_type, pairwise<F>};
+constexpr OpDef commutative(OpDef op) {
+  op.is_commutative = true;
+  return op;
+}
+constexpr OpDef many(std::string_view name, Tensors (*meaning)(const Node&, std::span<const te::Tensor>)) {
+  return commutative({.name = name,
+                      .fusion = kBroadcast,
+                      .max_inputs = -1,
+                      .infer = arithmetic_type,
+                      .meaning = meaning,
+                      .is_pointwise = true,
+                      .is_copy = copies_one});
 }
 
 constexpr OpDef defs[] = {
-    pair<add>("Add", arithmetic_type, content<add_dims>),
+    commutative(pair<add>("Add", arithmetic_type, content<add_dims>)),
     pair<subtract>("Sub", arithmetic_type, content<subtract_dims>),
-    pair<multiply>("Mul", arithmetic_type, content<multiply_dims>),
+    commutative(pair<multiply>("Mul", arithmetic_type, content<multiply_dims>)),
     pair<quotient>("Div", arithmetic_type, quotient_content),
     pair<modulo>("Mod", arithmetic_type),
     pair<power>("Pow", pow_type),
-    many<least>("Min"),
-    many<greatest>("Max"),
-    many<add>("Sum"),
-    {"Mean", kBroadcast, 1, -1, arithmetic_type, mean},
-    pair<equal>("Equal", comparison_type),
+    many("Min", pairwise<least>),
+    many("Max", pairwise<greatest>),
+    many("Sum", pairwise<add>),
+    many("Mean", mean),
+    commutative(pair<equal>("Equal", comparison_type)),
     pair<less>("Less", comparison_type),
     pair<less_or_equal>("LessOrEqual", comparison_type),
     pair<greater>("Greater", comparison_type),
     pair<greater_or_equal>("GreaterOrEqual", comparison_type),
-    pair<both>("And", logic_type),
-    pair<either>("Or", logic_type),
-    pair<differ>("Xor", logic_type),
-    pair<bit_and>("BitwiseAnd", arithmetic_type),
-    pair<bit_or>("BitwiseOr", arithmetic_type),
-    pair<bit_xor>("BitwiseXor", arithmetic_type),
-    pair<bit_shift>("BitShift", arithmetic_type),
-    {"Where", kBroadcast, 3, 3, where_type, where},
+    commutative(pair<both>("And", logic_type)),
+    commutative(pair<either>("Or", logic_type)),
+    commutative(pair<differ>("Xor", logic_type)),
+    commutative(pair<bit_and>("BitwiseAnd", bits_type)),
+    commutative(pair<bit_or>("BitwiseOr", bits_type)),
+    commutative(pair<bit_xor>("BitwiseXor", bits_type)),
+    pair<bit_shift>("BitShift", bits_type),
+    {.name = "Where",
+     .fusion = kBroadcast,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = where_type,
+     .meaning = where,
+     .is_pointwise = true},
 };
 
 }  // namespace
 
-constinit const OpFamily binary_ops{"binary", defs};
+extern constinit const OpFamily binary_ops{"binary", defs};
 
 }  // namespace fettle

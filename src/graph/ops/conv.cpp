@@ -1,7 +1,8 @@
-#include "graph/ops/conv.h"
+// Convolution and transposed convolution over any number of spatial dims, grouped, dilated, padded.
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/window.h"
 
@@ -74,7 +75,6 @@ Tensors conv(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor x = padded(in[0], window, constant(0, in[0].dtype()), "conv_pad");
   const int64_t group = node.attrs.get_int("group", 1);
   const int64_t in_per_group = *as_int(in[1].dim(1)), out_per_group = *as_int(in[1].dim(0)) / group;
-  const DType wide = sum_type(in[0].dtype());
   const te::Tensor sum = te::compute(
       shape_exprs(output_shape(node)),
       [&](const std::vector<Var>& i) -> te::Body {
@@ -92,10 +92,10 @@ Tensors conv(const Node& node, std::span<const te::Tensor> in) {
           weight.push_back(k.var);
           axes.push_back(k);
         }
-        return te::sum(cast(wide, x(std::move(at))) * cast(wide, in[1](std::move(weight))), std::move(axes));
+        return te::sum(x(std::move(at)) * in[1](std::move(weight)), std::move(axes));
       },
       group > 1 && in_per_group == 1 ? "depthwise_conv" : "conv", output_axis_names(window.n_dims()));
-  return one(with_bias(node, rounded(sum, in[0].dtype()), in));
+  return one(with_bias(node, sum, in));
 }
 
 // --- transposed: weights are [input channels, output channels / group, kernel…]
@@ -258,22 +258,37 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
           at.push_back(quotient + Expr(dims[d].low));
           weight.push_back(j);
         }
-        const DType wide = sum_type(x.dtype());
-        Expr product = cast(wide, x(std::move(at))) * cast(wide, w(std::move(weight)));
+        Expr product = x(std::move(at)) * w(std::move(weight));
         if (!is_true(inside)) product = select(inside, product, constant(0, product.dtype()));
         return te::sum(product, std::move(axes));
       },
       tensor_name(node), output_axis_names(n));
-  return one(with_bias(node, rounded(sum, in[0].dtype()), in));
+  return one(with_bias(node, sum, in));
 }
 
+constexpr WeightsRule conv_weights{.channel_dim = 0, .output_dim = 1, .takes_bias = true};
+constexpr WeightsRule transposed_weights{.channel_dim = 1, .output_dim = 1, .takes_bias = true};
 constexpr OpDef defs[] = {
-    {"Conv", FusionKind::kComplexOutFusable, 2, 3, conv_type, conv},
-    {"ConvTranspose", FusionKind::kComplexOutFusable, 2, 3, conv_transpose_type, conv_transpose},
+    {.name = "Conv",
+     .fusion = FusionKind::kComplexOutFusable,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .infer = conv_type,
+     .meaning = conv,
+     .image = ImageWork::kConvolution,
+     .weights = &conv_weights},
+    {.name = "ConvTranspose",
+     .fusion = FusionKind::kComplexOutFusable,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .infer = conv_transpose_type,
+     .meaning = conv_transpose,
+     .image = ImageWork::kTransposedConvolution,
+     .weights = &transposed_weights},
 };
 
 }  // namespace
 
-constinit const OpFamily conv_ops{"conv", defs};
+extern constinit const OpFamily conv_ops{"conv", defs};
 
 }  // namespace fettle

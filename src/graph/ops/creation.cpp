@@ -1,9 +1,10 @@
-#include "graph/ops/creation.h"
+// Operators that make tensors from parameters: ConstantOfShape, Range, EyeLike, OneHot.
 
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -116,16 +117,29 @@ Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
 
 constexpr ParamInput shape_param[] = {{0, "shape", ParamInput::Kind::kInts}};
 constexpr auto kInjective = FusionKind::kInjective;
+constexpr auto kMoves = ElementWork::kMoves;
 constexpr OpDef defs[] = {
-    {"ConstantOfShape", kInjective, 0, 1, constant_of_shape_type, constant_of_shape, shape_param, 1,
-     constant_of_shape_content},
-    {"Range", kInjective, 3, 3, range_type, range},
-    {"EyeLike", kInjective, 1, 1, eye_like_type, eye_like},
-    {"OneHot", FusionKind::kBroadcast, 3, 3, one_hot_type, one_hot},
+    {.name = "ConstantOfShape",
+     .fusion = kInjective,
+     .min_inputs = 0,
+     .infer = constant_of_shape_type,
+     .meaning = constant_of_shape,
+     .params = shape_param,
+     .content = constant_of_shape_content,
+     .work = kMoves},
+    {.name = "Range", .fusion = kInjective, .min_inputs = 3, .max_inputs = 3, .infer = range_type, .meaning = range},
+    {.name = "EyeLike", .fusion = kInjective, .infer = eye_like_type, .meaning = eye_like},
+    {.name = "OneHot",
+     .fusion = FusionKind::kBroadcast,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = one_hot_type,
+     .meaning = one_hot,
+     .work = kMoves},
 };
 
 }  // namespace
 
-constinit const OpFamily creation_ops{"creation", defs};
+extern constinit const OpFamily creation_ops{"creation", defs};
 
 }  // namespace fettle

@@ -1,11 +1,13 @@
-#include "graph/ops/indexing.h"
+// Operators that move elements: Transpose, Concat, Split, Slice, Pad, Expand, Tile, Gather, …
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
+#include "graph/view.h"
 
 namespace fettle {
 namespace {
@@ -39,6 +41,22 @@ Tensors transpose(const Node& node, std::span<const te::Tensor> in) {
     return in[0](at);
   }));
 }
+
+std::optional<std::vector<View>> transpose_outputs(const Node& node, const View& input) {
+  const auto perm = permutation(node);
+  if (!perm) return {};
+  View view = input;
+  for (size_t d = 0; d < perm->size(); ++d) view.strides[d] = input.strides[static_cast<size_t>((*perm)[d])];
+  return {{view}};
+}
+std::optional<View> transpose_input(const Node& node, const View& output) {
+  const auto perm = permutation(node);
+  if (!perm) return {};
+  View view = output;
+  for (size_t d = 0; d < perm->size(); ++d) view.strides[static_cast<size_t>((*perm)[d])] = output.strides[d];
+  return view;
+}
+constexpr ViewRule transpose_view{transpose_outputs, transpose_input};
 
 // --- Concat, Split
 
@@ -141,6 +159,19 @@ Tensors split(const Node& node, std::span<const te::Tensor> in) {
   return parts;
 }
 
+std::optional<std::vector<View>> split_outputs(const Node& node, const View& input) {
+  const auto axis = positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0));
+  if (!axis) return {};
+  std::vector<View> views;
+  View view = input;
+  for (const Value* output : node.outputs) {
+    views.push_back(view);
+    view.offset_elems += output->extent(static_cast<int>(*axis)) * input.strides[static_cast<size_t>(*axis)];
+  }
+  return views;
+}
+constexpr ViewRule split_view{split_outputs};
+
 // --- Slice: starts, ends, axes, steps
 
 struct SlicedDim {
@@ -211,6 +242,19 @@ Tensors slice(const Node& node, std::span<const te::Tensor> in) {
     return in[0](at);
   }));
 }
+std::optional<std::vector<View>> slice_outputs(const Node& node, const View& input) {
+  if (node.inputs.size() != 1) return {};
+  const auto dims = sliced(node);
+  if (!dims) return {};
+  View view = input;
+  for (size_t d = 0; d < dims->size(); ++d) {
+    if ((*dims)[d].step < 1) return {};
+    view.offset_elems += (*dims)[d].start * input.strides[d];
+    view.strides[d] = input.strides[d] * (*dims)[d].step;
+  }
+  return {{view}};
+}
+constexpr ViewRule slice_view{slice_outputs};
 std::optional<std::vector<Dim>> slice_content(const Node& node) {
   const auto all = content_of(*node.inputs[0]);
   const auto dims = sliced(node);
@@ -318,6 +362,19 @@ Tensors tile(const Node& node, std::span<const te::Tensor> in) {
     return in[0](at);
   }));
 }
+
+// Where as many elements as there were stay where they were: a Slice backwards and a Pad that shifts (one less before,
+// one more behind) have the shape of what they read, too.
+bool slice_copies(const Node& node) {
+  const auto dims = sliced(node);
+  return dims && std::ranges::all_of(*dims, [](const SlicedDim& d) { return d.step > 0; });
+}
+bool pad_copies(const Node& node) {
+  const auto p = padding(node);
+  return p && std::ranges::all_of(p->before, [](int64_t n) { return n == 0; });
+}
+bool concat_copies(const Node& node) { return node.inputs.size() == 1; }
+bool always(const Node&) { return true; }
 
 // --- Gather, GatherElements: indices may count from the end
 
@@ -438,6 +495,57 @@ Types cumulative_type(const Node& node) {
   return same_type(node);
 }
 // Step by step along the axis, which a scan has in front.
+using Term = std::function<Expr(const Expr& step, const Indices& others)>;
+
+/// [steps, others…]: the sums of the terms up to each step, one after the other.
+te::Tensor sums_in_turn(const Expr& steps, const std::vector<Expr>& others, const Term& term, const std::string& name) {
+  return te::scan(
+      steps, others, [&](const std::vector<Var>& vars) -> te::Body { return term(Expr(0), to_indices(vars)); },
+      [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
+        Indices before = to_indices(vars);
+        before.insert(before.begin(), t - Expr(1));
+        return state[0](before) + term(t, to_indices(vars));
+      },
+      name)[0];
+}
+
+/// The sums of the terms up to each step. Floats: no accumulator takes more than kBlock terms. Each block is summed by
+/// itself, and what the blocks before it come to is added, which is found the same way.
+Term running_sums(int64_t steps, const std::vector<Expr>& others, DType dtype, const Term& term,
+                  const std::string& name) {
+  constexpr int64_t kBlock = 64;
+  if (steps <= kBlock || !dtype.is_float()) {
+    const te::Tensor sums = sums_in_turn(Expr(steps), others, term, name);
+    return [sums](const Expr& step, const Indices& at) {
+      Indices place = at;
+      place.insert(place.begin(), step);
+      return sums(place);
+    };
+  }
+  const int64_t blocks = (steps + kBlock - 1) / kBlock;
+  std::vector<Expr> each = others;
+  each.insert(each.begin(), Expr(blocks));
+  const auto in_block = [&](const Expr& t, const Indices& vars) {
+    const Expr step = vars[0] * Expr(kBlock) + t;
+    const Indices rest(vars.begin() + 1, vars.end());
+    if (steps % kBlock == 0) return term(step, rest);
+    return select(lt(step, Expr(steps)), term(step, rest), constant(0, dtype));
+  };
+  const te::Tensor local = sums_in_turn(Expr(kBlock), each, in_block, name + "_block");
+  const auto place_in = [](const Expr& block, const Expr& t, const Indices& at) {
+    Indices place = at;
+    place.insert(place.begin(), {t, block});
+    return place;
+  };
+  const auto total = [&](const Expr& block, const Indices& at) { return local(place_in(block, Expr(kBlock - 1), at)); };
+  const Term before = running_sums(blocks, others, dtype, total, name + "_before");
+  return [=](const Expr& step, const Indices& at) {
+    const Expr block = floordiv(step, Expr(kBlock));
+    const Expr own = local(place_in(block, floormod(step, Expr(kBlock)), at));
+    return own + select(lt(Expr(0), block), before(max(block - Expr(1), Expr(0)), at), constant(0, dtype));
+  };
+}
+
 Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto given, int_param(node, 1, "axis"));
   FETTLE_TRY(const int64_t axis, positive_axis(node, *given, in[0].rank()));
@@ -448,27 +556,17 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
   std::vector<Expr> others = in[0].shape();
   others.erase(others.begin() + axis);
   const auto place = [&](const Expr& step) { return reverse ? steps - Expr(1) - step : step; };
-  const auto term = [&](const Expr& step, const std::vector<Var>& vars) {
-    Indices at = to_indices(vars);
-    at.insert(at.begin() + axis, place(step));
-    return in[0](at);
+  const auto term = [&](const Expr& step, const Indices& vars) {
+    Indices at = vars;
+    at.insert(at.begin() + axis, place(exclusive ? max(step - Expr(1), Expr(0)) : step));
+    return exclusive ? select(lt(Expr(0), step), in[0](at), nothing) : in[0](at);
   };
-  const te::Tensor sums = te::scan(
-      steps, others,
-      [&](const std::vector<Var>& vars) -> te::Body { return exclusive ? nothing : term(Expr(0), vars); },
-      [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
-        Indices before = to_indices(vars);
-        before.insert(before.begin(), t - Expr(1));
-        return state[0](before) + term(exclusive ? t - Expr(1) : t, vars);
-      },
-      tensor_name(node))[0];
-  if (axis == 0 && !reverse) return one(sums);
+  const Term sums = running_sums(*as_int(steps), others, in[0].dtype(), term, tensor_name(node));
   return one(map_output(node, [&](const Indices& i) {
     Indices at = i;
     const Expr step = at[static_cast<size_t>(axis)];
     at.erase(at.begin() + axis);
-    at.insert(at.begin(), place(step));
-    return sums(at);
+    return sums(place(step), at);
   }));
 }
 
@@ -482,24 +580,109 @@ constexpr ParamInput repeats_params[] = {{1, "repeats", Kind::kInts}};
 constexpr ParamInput k_params[] = {{1, "k", Kind::kInt}};
 constexpr ParamInput axis_params[] = {{1, "axis", Kind::kInt}};
 constexpr auto kInjective = FusionKind::kInjective;
+constexpr auto kMoves = ElementWork::kMoves;
 constexpr OpDef defs[] = {
-    {"Transpose", kInjective, 1, 1, transpose_type, transpose},
-    {"Concat", kInjective, 1, -1, concat_type, concat, {}, 1, concat_content},
-    {"Split", kInjective, 1, 2, split_type, split, split_params, -1},
-    {"Slice", kInjective, 1, 5, slice_type, slice, slice_params, 1, slice_content},
-    {"Pad", kInjective, 1, 4, pad_type, pad, pad_params},
-    {"Expand", kInjective, 1, 2, expand_type, expand, shape_params},
-    {"Tile", kInjective, 1, 2, tile_type, tile, repeats_params},
-    {"Gather", kInjective, 2, 2, gather_type, gather, {}, 1, gather_content},
-    {"GatherElements", kInjective, 2, 2, gather_elements_type, gather_elements},
-    {"DepthToSpace", kInjective, 1, 1, depth_to_space_type, depth_to_space},
-    {"SpaceToDepth", kInjective, 1, 1, space_to_depth_type, space_to_depth},
-    {"Trilu", kInjective, 1, 2, trilu_type, trilu, k_params},
-    {"CumSum", FusionKind::kReduction, 1, 2, cumulative_type, cumulative_sum, axis_params},
+    {.name = "Transpose",
+     .fusion = kInjective,
+     .infer = transpose_type,
+     .meaning = transpose,
+     .work = kMoves,
+     .view = &transpose_view},
+    {.name = "Concat",
+     .fusion = kInjective,
+     .max_inputs = -1,
+     .infer = concat_type,
+     .meaning = concat,
+     .content = concat_content,
+     .work = kMoves,
+     .is_concatenation = true,
+     .is_copy = concat_copies},
+    {.name = "Split",
+     .fusion = kInjective,
+     .max_inputs = 2,
+     .infer = split_type,
+     .meaning = split,
+     .params = split_params,
+     .n_outputs = -1,
+     .work = kMoves,
+     .view = &split_view},
+    {.name = "Slice",
+     .fusion = kInjective,
+     .max_inputs = 5,
+     .infer = slice_type,
+     .meaning = slice,
+     .params = slice_params,
+     .content = slice_content,
+     .work = kMoves,
+     .view = &slice_view,
+     .is_copy = slice_copies},
+    {.name = "Pad",
+     .fusion = kInjective,
+     .max_inputs = 4,
+     .infer = pad_type,
+     .meaning = pad,
+     .params = pad_params,
+     .work = kMoves,
+     .is_copy = pad_copies},
+    {.name = "Expand",
+     .fusion = kInjective,
+     .max_inputs = 2,
+     .infer = expand_type,
+     .meaning = expand,
+     .params = shape_params,
+     .work = kMoves,
+     .is_copy = always},
+    {.name = "Tile",
+     .fusion = kInjective,
+     .max_inputs = 2,
+     .infer = tile_type,
+     .meaning = tile,
+     .params = repeats_params,
+     .work = kMoves,
+     .is_copy = always},
+    {.name = "Gather",
+     .fusion = kInjective,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = gather_type,
+     .meaning = gather,
+     .content = gather_content,
+     .work = kMoves},
+    {.name = "GatherElements",
+     .fusion = kInjective,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = gather_elements_type,
+     .meaning = gather_elements,
+     .work = kMoves},
+    {.name = "DepthToSpace",
+     .fusion = kInjective,
+     .infer = depth_to_space_type,
+     .meaning = depth_to_space,
+     .work = kMoves,
+     .maps_pixels = always},
+    {.name = "SpaceToDepth",
+     .fusion = kInjective,
+     .infer = space_to_depth_type,
+     .meaning = space_to_depth,
+     .work = kMoves},
+    {.name = "Trilu",
+     .fusion = kInjective,
+     .max_inputs = 2,
+     .infer = trilu_type,
+     .meaning = trilu,
+     .params = k_params,
+     .work = kMoves},
+    {.name = "CumSum",
+     .fusion = FusionKind::kReduction,
+     .max_inputs = 2,
+     .infer = cumulative_type,
+     .meaning = cumulative_sum,
+     .params = axis_params},
 };
 
 }  // namespace
 
-constinit const OpFamily indexing_ops{"indexing", defs};
+extern constinit const OpFamily indexing_ops{"indexing", defs};
 
 }  // namespace fettle

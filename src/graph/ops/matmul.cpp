@@ -1,7 +1,8 @@
-#include "graph/ops/matmul.h"
+// MatMul with batches and broadcasting, Gemm.
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -28,7 +29,6 @@ Types matmul_type(const Node& node) {
 
 Tensors matmul(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor &a = in[0], &b = in[1];
-  const DType wide = sum_type(a.dtype());
   const bool row = a.rank() == 1, column = b.rank() == 1;  // a vector on the left, on the right
   const te::Tensor product = te::compute(
       shape_exprs(output_shape(node)),
@@ -49,10 +49,10 @@ Tensors matmul(const Node& node, std::span<const te::Tensor> in) {
         };
         const Expr x = operand(a, row ? Indices{k} : Indices{m, k});
         const Expr y = operand(b, column ? Indices{k} : Indices{k, n});
-        return te::sum(cast(wide, x) * cast(wide, y), {k});
+        return te::sum(x * y, {k});
       },
       tensor_name(node));
-  return one(rounded(product, a.dtype()));
+  return one(product);
 }
 
 Types gemm_type(const Node& node) {
@@ -74,34 +74,46 @@ Types gemm_type(const Node& node) {
 Tensors gemm(const Node& node, std::span<const te::Tensor> in) {
   const bool ta = node.attrs.get_int("transA", 0), tb = node.attrs.get_int("transB", 0);
   const double alpha = node.attrs.get_float("alpha", 1), beta = node.attrs.get_float("beta", 1);
-  const DType dtype = output_dtype(node), wide = sum_type(dtype);
+  const DType dtype = output_dtype(node);
   const te::Tensor product = te::compute(
       shape_exprs(output_shape(node)),
       [&](const std::vector<Var>& i) -> te::Body {
         const te::ReduceAxis k = te::reduce_axis(in[0].dim(ta ? 0 : 1), "k");
         const Expr x = ta ? in[0](k, i[0]) : in[0](i[0], k);
         const Expr y = tb ? in[1](i[1], k) : in[1](k, i[1]);
-        return te::sum(cast(wide, x) * cast(wide, y), {k});
+        return te::sum(x * y, {k});
       },
       tensor_name(node));
   const bool has_addend = in.size() > 2 && in[2] && beta != 0;
-  if (!has_addend && alpha == 1) return one(rounded(product, dtype));
+  if (!has_addend && alpha == 1) return one(product);
   return one(map_output(node, [&](const Indices& i) {
     Expr value = product(i);
-    if (alpha != 1) value = value * constant(alpha, wide);
-    if (!has_addend) return cast(dtype, value);
-    const Expr addend = cast(wide, read_broadcast(in[2], i));
-    return cast(dtype, value + (beta == 1 ? addend : addend * constant(beta, wide)));
+    if (alpha != 1) value = value * constant(alpha, dtype);
+    if (!has_addend) return value;
+    const Expr addend = read_broadcast(in[2], i);
+    return value + (beta == 1 ? addend : addend * constant(beta, dtype));
   }));
 }
 
+constexpr WeightsRule product_weights{.channel_dim = 1, .output_dim = -1, .takes_bias = false};
 constexpr OpDef defs[] = {
-    {"MatMul", FusionKind::kComplexOutFusable, 2, 2, matmul_type, matmul},
-    {"Gemm", FusionKind::kComplexOutFusable, 2, 3, gemm_type, gemm},
+    {.name = "MatMul",
+     .fusion = FusionKind::kComplexOutFusable,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = matmul_type,
+     .meaning = matmul,
+     .weights = &product_weights},
+    {.name = "Gemm",
+     .fusion = FusionKind::kComplexOutFusable,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .infer = gemm_type,
+     .meaning = gemm},
 };
 
 }  // namespace
 
-constinit const OpFamily matmul_ops{"matmul", defs};
+extern constinit const OpFamily matmul_ops{"matmul", defs};
 
 }  // namespace fettle

@@ -1,9 +1,10 @@
-#include "graph/ops/normalization.h"
+// Batch, layer, group, instance and root-mean-square normalisation.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -92,6 +93,7 @@ Types layer_type(const Node& node) {
   FETTLE_TRY(auto types, normalized_type(node));
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", -1), rank_of(node, 0)));
   TensorType moments = types[0];
+  moments.dtype = computed_dtype(moments.dtype);
   std::fill(moments.shape.begin() + axis, moments.shape.end(), Dim(1));
   types.push_back(moments);
   types.push_back(moments);
@@ -237,17 +239,41 @@ Types lp_type(const Node& node) {
 
 constexpr auto kReduction = FusionKind::kReduction;
 constexpr OpDef defs[] = {
-    {"BatchNormalization", FusionKind::kBroadcast, 5, 5, channel_type, batch_normalization},
-    {"LayerNormalization", kReduction, 1, 3, layer_type, layer_normalization<true>, {}, 3},
-    {"RMSNormalization", kReduction, 1, 2, normalized_type, layer_normalization<false>},
-    {"InstanceNormalization", kReduction, 3, 3, channel_type, instance_normalization},
-    {"GroupNormalization", kReduction, 3, 3, group_type, group_normalization},
-    {"LRN", kReduction, 1, 1, local_response_type, local_response},
-    {"LpNormalization", kReduction, 1, 1, lp_type, lp_normalization},
+    {.name = "BatchNormalization",
+     .fusion = FusionKind::kBroadcast,
+     .min_inputs = 5,
+     .max_inputs = 5,
+     .infer = channel_type,
+     .meaning = batch_normalization},
+    {.name = "LayerNormalization",
+     .fusion = kReduction,
+     .max_inputs = 3,
+     .infer = layer_type,
+     .meaning = layer_normalization<true>,
+     .n_outputs = 3},
+    {.name = "RMSNormalization",
+     .fusion = kReduction,
+     .max_inputs = 2,
+     .infer = normalized_type,
+     .meaning = layer_normalization<false>},
+    {.name = "InstanceNormalization",
+     .fusion = kReduction,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = channel_type,
+     .meaning = instance_normalization},
+    {.name = "GroupNormalization",
+     .fusion = kReduction,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = group_type,
+     .meaning = group_normalization},
+    {.name = "LRN", .fusion = kReduction, .infer = local_response_type, .meaning = local_response},
+    {.name = "LpNormalization", .fusion = kReduction, .infer = lp_type, .meaning = lp_normalization},
 };
 
 }  // namespace
 
-constinit const OpFamily normalization_ops{"normalization", defs};
+extern constinit const OpFamily normalization_ops{"normalization", defs};
 
 }  // namespace fettle

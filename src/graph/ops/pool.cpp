@@ -1,7 +1,8 @@
-#include "graph/ops/pool.h"
+// Pooling: maximum and average, over windows and over all of the spatial dims.
 
 #include <fmt/format.h>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/window.h"
 
@@ -114,14 +115,30 @@ Tensors global_average(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr OpDef defs[] = {
-    {"MaxPool", FusionKind::kReduction, 1, 1, pool_type, max_pool},
-    {"AveragePool", FusionKind::kReduction, 1, 1, pool_type, average_pool},
-    {"GlobalMaxPool", FusionKind::kReduction, 1, 1, global_type, global_max},
-    {"GlobalAveragePool", FusionKind::kReduction, 1, 1, global_type, global_average},
+    {.name = "MaxPool",
+     .fusion = FusionKind::kReduction,
+     .infer = pool_type,
+     .meaning = max_pool,
+     .image = ImageWork::kPooling},
+    {.name = "AveragePool",
+     .fusion = FusionKind::kReduction,
+     .infer = pool_type,
+     .meaning = average_pool,
+     .image = ImageWork::kPooling},
+    {.name = "GlobalMaxPool",
+     .fusion = FusionKind::kReduction,
+     .infer = global_type,
+     .meaning = global_max,
+     .image = ImageWork::kGlobalPooling},
+    {.name = "GlobalAveragePool",
+     .fusion = FusionKind::kReduction,
+     .infer = global_type,
+     .meaning = global_average,
+     .image = ImageWork::kGlobalPooling},
 };
 
 }  // namespace
 
-constinit const OpFamily pool_ops{"pool", defs};
+extern constinit const OpFamily pool_ops{"pool", defs};
 
 }  // namespace fettle

@@ -1,8 +1,9 @@
-#include "graph/ops/reduce.h"
+// Reductions over axes: sums, means, norms, extremes and their places.
 
 #include <algorithm>
 #include <numeric>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -84,22 +85,20 @@ Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
   const bool keep = node.attrs.get_int("keepdims", 1) != 0;
   const auto source_of = K.source;
   const auto finish = K.finish;
-  const bool chooses = K.reduce == Reduce(te::max) || K.reduce == Reduce(te::min);
-  const DType dtype = in[0].dtype(), wide = chooses ? dtype : sum_type(dtype);
   int64_t count = 1;
   te::Tensor result = te::compute(
       shape_exprs(output_shape(node)),
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], axes, keep, to_indices(i));
         count = g.count;
-        const Expr x = cast(wide, in[0](g.indices));
+        const Expr x = in[0](g.indices);
         Expr source = given(source_of) ? source_of(x) : x;
         if (g.axes.empty()) return source;
         return over_axes(K.reduce, std::move(source), g);
       },
       tensor_name(node));
-  if (!given(finish)) return one(rounded(result, dtype));
-  return one(map_output(node, [&](const Indices& i) { return cast(dtype, finish(result(i), count)); }));
+  if (!given(finish)) return one(result);
+  return one(map_output(node, [&](const Indices& i) { return finish(result(i), count); }));
 }
 
 Expr absolute(const Expr& x) { return x.dtype().is_float() ? math("abs", {x}) : max(x, constant(0, x.dtype()) - x); }
@@ -123,6 +122,7 @@ constexpr Kind kProd{unchanged, te::prod, false, done};
 constexpr Kind kL1{absolute, te::sum, false, done};
 constexpr Kind kL2{square, te::sum, true, root};
 constexpr Kind kSumSquare{square, te::sum, false, done};
+constexpr Kind kMeanSquare{square, te::sum, true, over_count};
 constexpr Kind kLogSum{unchanged, te::sum, true, log_of};
 
 // log Σ e^x = m + log Σ e^(x-m), m the maximum, so that nothing overflows.
@@ -161,7 +161,7 @@ Types arg_type(const Node& node) {
 }
 
 // What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which have
-// lanes whatever lies side by side. Where all are NaN, place 0.
+// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such.
 template <bool Greatest>
 Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
@@ -182,19 +182,24 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
       shape,
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], {axis}, keep, to_indices(i));
-        const Expr here = select(eq(in[0](g.indices), extreme(i)), cast(type, g.axes[0].var), nowhere);
+        const Expr x = in[0](g.indices);
+        Expr is_less = ne(x, extreme(i));
+        if (x.dtype().is_float()) is_less = logical_and(is_less, logical_not(call("isnan", {x}, kBool)));
+        const Expr here = select(is_less, nowhere, cast(type, g.axes[0].var));
         return last ? te::max(here, g.axes) : te::min(here, g.axes);
       },
       tensor_name(node));
-  return one(map_output(node, [&](const Indices& i) {
-    const Expr at = place(i);
-    return cast(kI64, select(eq(at, nowhere), constant(0, type), at));
-  }));
+  return one(map_output(node, [&](const Indices& i) { return cast(kI64, place(i)); }));
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", ParamInput::Kind::kInts}};
 constexpr OpDef reducer(std::string_view name, Tensors (*meaning)(const Node&, std::span<const te::Tensor>)) {
-  return {name, FusionKind::kReduction, 1, 2, reduce_type, meaning, axes_param};
+  return {.name = name,
+          .fusion = FusionKind::kReduction,
+          .max_inputs = 2,
+          .infer = reduce_type,
+          .meaning = meaning,
+          .params = axes_param};
 }
 
 constexpr OpDef defs[] = {
@@ -206,14 +211,15 @@ constexpr OpDef defs[] = {
     reducer("ReduceL1", reduction<kL1>),
     reducer("ReduceL2", reduction<kL2>),
     reducer("ReduceSumSquare", reduction<kSumSquare>),
+    reducer("ReduceMeanSquare", reduction<kMeanSquare>),  // Fettle's own
     reducer("ReduceLogSum", reduction<kLogSum>),
     reducer("ReduceLogSumExp", log_sum_exp),
-    {"ArgMax", FusionKind::kReduction, 1, 1, arg_type, arg_extreme<true>},
-    {"ArgMin", FusionKind::kReduction, 1, 1, arg_type, arg_extreme<false>},
+    {.name = "ArgMax", .fusion = FusionKind::kReduction, .infer = arg_type, .meaning = arg_extreme<true>},
+    {.name = "ArgMin", .fusion = FusionKind::kReduction, .infer = arg_type, .meaning = arg_extreme<false>},
 };
 
 }  // namespace
 
-constinit const OpFamily reduce_ops{"reduce", defs};
+extern constinit const OpFamily reduce_ops{"reduce", defs};
 
 }  // namespace fettle

@@ -1,4 +1,4 @@
-#include "graph/ops/resize.h"
+// Resize: nearest and linear.
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -222,15 +223,29 @@ Tensors resize(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+// Of the channels, each pixel is some pixel of the same.
+bool maps_pixels(const Node& node) {
+  if (node.attrs.get_string("mode", "nearest") != "nearest") return false;
+  const Shape &from = shape_of(node, 0), &to = output_shape(node);
+  return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
+}
+
 constexpr ParamInput params[] = {{1, "roi", ParamInput::Kind::kFloats},
                                  {2, "scales", ParamInput::Kind::kFloats},
                                  {3, "sizes", ParamInput::Kind::kInts}};
 constexpr OpDef defs[] = {
-    {"Resize", FusionKind::kInjective, 1, 4, resize_type, resize, params},
+    {.name = "Resize",
+     .fusion = FusionKind::kInjective,
+     .max_inputs = 4,
+     .infer = resize_type,
+     .meaning = resize,
+     .params = params,
+     .image = ImageWork::kResampling,
+     .maps_pixels = maps_pixels},
 };
 
 }  // namespace
 
-constinit const OpFamily resize_ops{"resize", defs};
+extern constinit const OpFamily resize_ops{"resize", defs};
 
 }  // namespace fettle

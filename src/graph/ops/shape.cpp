@@ -1,10 +1,12 @@
-#include "graph/ops/shape.h"
+// Operators that rename elements or tell shapes: Reshape, Flatten, Squeeze, Unsqueeze, Shape, Size, Identity.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "graph/op.h"
 #include "graph/op_util.h"
+#include "graph/view.h"
 
 namespace fettle {
 namespace {
@@ -110,6 +112,15 @@ Tensors same_elements(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return in[0](reshape_indices(from, to, i)); }));
 }
 
+std::optional<std::vector<View>> reshape_outputs(const Node& node, const View& input) {
+  const auto view = reshaped_view(node.input(0)->extents(), input, node.output()->extents());
+  if (!view) return {};
+  return {{*view}};
+}
+std::optional<View> reshape_input(const Node& node, const View& output) {
+  return reshaped_view(node.output()->extents(), output, node.input(0)->extents());
+}
+
 std::optional<std::vector<Dim>> same_content(const Node& node) {
   return node.outputs[0]->type && node.outputs[0]->rank() <= 1 ? content_of(*node.inputs[0]) : std::nullopt;
 }
@@ -125,6 +136,9 @@ Tensors dropout(const Node& node, std::span<const te::Tensor> in) {
   out.push_back(te::compute(in[0].shape(), [](const std::vector<Var>&) { return bool_imm(true); }, "mask"));
   return out;
 }
+
+bool always(const Node&) { return true; }
+bool dropout_copies(const Node& node) { return node.outputs.size() == 1; }
 
 // --- Shape, Size: contents that shape inference turns into constants
 
@@ -164,19 +178,76 @@ using Kind = ParamInput::Kind;
 constexpr ParamInput shape_param[] = {{1, "shape", Kind::kInts}};
 constexpr ParamInput axes_param[] = {{1, "axes", Kind::kInts}};
 constexpr auto kInjective = FusionKind::kInjective;
+constexpr auto kMoves = ElementWork::kMoves;
+constexpr ViewRule reshape_view{reshape_outputs, reshape_input};
 constexpr OpDef defs[] = {
-    {"Reshape", kInjective, 1, 2, reshape_type, same_elements, shape_param, 1, same_content},
-    {"Flatten", kInjective, 1, 1, flatten_type, same_elements},
-    {"Squeeze", kInjective, 1, 2, squeeze_type, same_elements, axes_param, 1, same_content},
-    {"Unsqueeze", kInjective, 1, 2, unsqueeze_type, same_elements, axes_param, 1, same_content},
-    {"Identity", FusionKind::kElementwise, 1, 1, same_type, identity, {}, 1, same_content},
-    {"Dropout", FusionKind::kElementwise, 1, 1, dropout_type, dropout, {}, 2},
-    {"Shape", FusionKind::kOpaque, 1, 1, shape_type, shape_meaning, {}, 1, shape_content},
-    {"Size", FusionKind::kOpaque, 1, 1, size_type, size_meaning, {}, 1, size_content},
+    {.name = "Reshape",
+     .fusion = kInjective,
+     .max_inputs = 2,
+     .infer = reshape_type,
+     .meaning = same_elements,
+     .params = shape_param,
+     .content = same_content,
+     .work = kMoves,
+     .is_reshape = true,
+     .view = &reshape_view},
+    {.name = "Flatten",
+     .fusion = kInjective,
+     .infer = flatten_type,
+     .meaning = same_elements,
+     .work = kMoves,
+     .is_reshape = true,
+     .view = &reshape_view},
+    {.name = "Squeeze",
+     .fusion = kInjective,
+     .max_inputs = 2,
+     .infer = squeeze_type,
+     .meaning = same_elements,
+     .params = axes_param,
+     .content = same_content,
+     .work = kMoves,
+     .is_reshape = true,
+     .view = &reshape_view},
+    {.name = "Unsqueeze",
+     .fusion = kInjective,
+     .max_inputs = 2,
+     .infer = unsqueeze_type,
+     .meaning = same_elements,
+     .params = axes_param,
+     .content = same_content,
+     .work = kMoves,
+     .is_reshape = true,
+     .view = &reshape_view},
+    {.name = "Identity",
+     .fusion = FusionKind::kElementwise,
+     .infer = same_type,
+     .meaning = identity,
+     .content = same_content,
+     .work = kMoves,
+     .is_pointwise = true,
+     .view = &reshape_view,
+     .is_copy = always},
+    {.name = "Dropout",
+     .fusion = FusionKind::kElementwise,
+     .infer = dropout_type,
+     .meaning = dropout,
+     .n_outputs = 2,
+     .work = kMoves,
+     .is_copy = dropout_copies},
+    {.name = "Shape",
+     .fusion = FusionKind::kOpaque,
+     .infer = shape_type,
+     .meaning = shape_meaning,
+     .content = shape_content},
+    {.name = "Size",
+     .fusion = FusionKind::kOpaque,
+     .infer = size_type,
+     .meaning = size_meaning,
+     .content = size_content},
 };
 
 }  // namespace
 
-constinit const OpFamily shape_ops{"shape", defs};
+extern constinit const OpFamily shape_ops{"shape", defs};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "graph/ops/softmax.h"
+// Softmax and its logarithm.
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -81,12 +82,12 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr OpDef defs[] = {
-    {"Softmax", FusionKind::kReduction, 1, 1, softmax_type, softmax<false>},
-    {"LogSoftmax", FusionKind::kReduction, 1, 1, softmax_type, softmax<true>},
+    {.name = "Softmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .meaning = softmax<false>},
+    {.name = "LogSoftmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .meaning = softmax<true>},
 };
 
 }  // namespace
 
-constinit const OpFamily softmax_ops{"softmax", defs};
+extern constinit const OpFamily softmax_ops{"softmax", defs};
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
-#include "graph/ops/unary.h"
+// Elementwise functions of one tensor: arithmetic, roots, exponentials, rounding, logic, casts.
 
+#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -14,6 +15,10 @@ Tensors pointwise(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return F(node, in[0](i)); }));
 }
 
+Types bits_type(const Node& node) {
+  if (!dtype_of(node, 0).is_int()) return bad_types(node, "the input must be of integers");
+  return same_type(node);
+}
 Types bool_type(const Node& node) { return one_type(kBool, shape_of(node, 0)); }
 
 Expr number(double value, const Expr& like) { return constant(value, like.dtype()); }
@@ -99,12 +104,15 @@ std::optional<std::vector<Dim>> cast_content(const Node& node) {
                                                                             : std::nullopt;
 }
 
+bool always(const Node&) { return true; }
+
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name, Types (*infer)(const Node&) = same_type) {
-  return {name, kElementwise, 1, 1, infer, pointwise<F>};
+  return {.name = name, .fusion = kElementwise, .infer = infer, .meaning = pointwise<F>, .is_pointwise = true};
 }
 
+constexpr auto kConverts = ElementWork::kConverts;
 constexpr OpDef defs[] = {
     unary<absolute>("Abs"),
     unary<negate>("Neg"),
@@ -127,15 +135,29 @@ constexpr OpDef defs[] = {
     unary<atanh_of>("Atanh"),
     unary<error_function>("Erf"),
     unary<logical_negation>("Not"),
-    unary<bitwise_not>("BitwiseNot"),
+    unary<bitwise_not>("BitwiseNot", bits_type),
     unary<is_nan>("IsNaN", bool_type),
     unary<is_inf>("IsInf", bool_type),
-    {"Cast", kElementwise, 1, 1, cast_type, pointwise<convert>, {}, 1, cast_content},
-    {"CastLike", kElementwise, 2, 2, cast_like_type, pointwise<convert>},
+    {.name = "Cast",
+     .fusion = kElementwise,
+     .infer = cast_type,
+     .meaning = pointwise<convert>,
+     .content = cast_content,
+     .work = kConverts,
+     .is_pointwise = true,
+     .is_copy = always},
+    {.name = "CastLike",
+     .fusion = kElementwise,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .infer = cast_like_type,
+     .meaning = pointwise<convert>,
+     .work = kConverts,
+     .is_copy = always},
 };
 
 }  // namespace
 
-constinit const OpFamily unary_ops{"unary", defs};
+extern constinit const OpFamily unary_ops{"unary", defs};
 
 }  // namespace fettle

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "graph/passes/match.h"
@@ -17,20 +18,21 @@ struct Sibling {
   int64_t channels = 0;
 };
 
-size_t channel_dim(const Node* product) { return is(product, "Conv") ? 0 : 1; }
+size_t channel_dim(const Node* product) { return static_cast<size_t>(product->op->weights->channel_dim); }
 
 std::optional<Sibling> open_sibling(const Graph& graph, Node* node) {
-  const bool conv = is(node, "Conv");
-  if ((!conv && !is(node, "MatMul")) || node->output()->dtype() != kF32) return {};
+  if (!node->op->weights) return {};
+  const bool takes_bias = node->op->weights->takes_bias;
   Sibling s{.product = node, .weights = node->input(1), .bias = node->input(2), .result = node->output()};
   if (!s.weights->is_constant() || !node->output()->is_static()) return {};
-  if (conv ? node->attrs.get_int("group", 1) != 1 : s.weights->rank() != 2 || node->input(0)->rank() < 2) return {};
+  if (takes_bias ? node->attrs.get_int("group", 1) != 1 : s.weights->rank() != 2 || node->input(0)->rank() < 2)
+    return {};
   if (s.bias && !s.bias->is_constant()) return {};
   s.channels = s.weights->extent(static_cast<int>(channel_dim(node)));
   const auto next = [&]() -> Node* {
     return graph.use_count(s.result) == 1 && s.result->users.size() == 1 ? s.result->users[0] : nullptr;
   };
-  if (Node* add = next(); !conv && is(add, "Add")) {
+  if (Node* add = next(); !takes_bias && is(add, "Add")) {
     const auto found = operands(add, [&](const Value* v) {
       return v->is_constant() && v->rank() >= 1 && v->extent(-1) == s.channels && v->constant->n_elems() == s.channels;
     });
@@ -50,13 +52,14 @@ std::optional<Sibling> open_sibling(const Graph& graph, Node* node) {
 // Whether one kernel can do both.
 bool alike(const Sibling& a, const Sibling& b) {
   const auto activations = [](const Sibling& s) {
-    return std::vector<Node*>(s.chain.begin() + (!is(s.product, "Conv") && s.bias ? 1 : 0), s.chain.end());
+    return std::vector<Node*>(s.chain.begin() + (!s.product->op->weights->takes_bias && s.bias ? 1 : 0), s.chain.end());
   };
   const auto x = activations(a), y = activations(b);
   const auto same_rest = [&](size_t d) {
     return a.weights->extent(static_cast<int>(1 - d)) == b.weights->extent(static_cast<int>(1 - d));
   };
   if (a.product->op != b.product->op || !(a.product->attrs == b.product->attrs)) return false;
+  if (a.weights->constant->dtype != b.weights->constant->dtype) return false;
   if (a.weights->rank() != b.weights->rank() || !same_rest(channel_dim(a.product))) return false;
   for (int d = 2; d < a.weights->rank(); ++d)
     if (a.weights->extent(d) != b.weights->extent(d)) return false;
@@ -71,27 +74,26 @@ bool is_used_by_epilogue(const Graph& graph, const Sibling& s) {
 }
 
 // The weights side by side along the channels' dim.
-Result<ConstantTensor> joined(const std::vector<Sibling>& siblings, size_t dim, int64_t channels) {
+Result<ConstantTensor> stacked(const std::vector<Sibling>& siblings, size_t dim, int64_t channels) {
   std::vector<int64_t> shape = siblings[0].weights->extents();
   shape[dim] = channels;
-  FETTLE_TRY(TensorBuilder all, make_tensor(kF32, shape));
-  auto to = all.elems<float>();
   const size_t outer = dim == 0 ? 1 : static_cast<size_t>(shape[0]);
-  size_t at = 0;
+  FETTLE_TRY(TensorBuilder all, make_tensor(siblings[0].weights->constant->dtype, std::move(shape)));
+  std::byte* to = all.bytes.get();
   for (size_t i = 0; i < outer; ++i)
     for (const Sibling& s : siblings) {
-      const auto from = s.weights->constant->elems<float>();
-      const size_t count = from.size() / outer;
-      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i * count), count,
-                  to.begin() + static_cast<std::ptrdiff_t>(at));
-      at += count;
+      const ConstantTensor& from = *s.weights->constant;
+      const size_t bytes = static_cast<size_t>(from.size_bytes) / outer;
+      std::memcpy(to, from.bytes.get() + i * bytes, bytes);
+      to += bytes;
     }
   return std::move(all).finish();
 }
 
 Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
   const Sibling& first = siblings[0];
-  const bool conv = is(first.product, "Conv");
+  const WeightsRule& rule = *first.product->op->weights;
+  const bool conv = rule.takes_bias;
   int64_t channels = 0;
   bool has_bias = false;
   std::vector<int64_t> parts;
@@ -100,15 +102,17 @@ Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
     has_bias |= s.bias != nullptr;
     parts.push_back(s.channels);
   }
-  FETTLE_TRY(ConstantTensor data, joined(siblings, channel_dim(first.product), channels));
+  FETTLE_TRY(ConstantTensor data, stacked(siblings, channel_dim(first.product), channels));
+  const DType dtype = data.dtype;
   Value* weights = graph.add_constant(first.weights->name, std::move(data));
   Value* bias = nullptr;
   if (has_bias) {
-    FETTLE_TRY(TensorBuilder all, make_tensor(kF32, {channels}));
-    auto to = all.elems<float>().begin();
+    FETTLE_TRY(TensorBuilder all, make_tensor(dtype, {channels}));
+    std::byte* to = all.bytes.get();
     for (const Sibling& s : siblings) {
-      if (s.bias) std::copy_n(s.bias->constant->elems<float>().begin(), s.channels, to);
-      to += s.channels;
+      const auto bytes = static_cast<size_t>(s.channels * dtype.element_bytes());
+      if (s.bias) std::memcpy(to, s.bias->constant->bytes.get(), bytes);
+      to += bytes;
     }
     bias = graph.add_constant(first.product->name + ".bias", std::move(all).finish());
   }
@@ -120,7 +124,7 @@ Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
   for (const Node* node : first.chain)
     if (node->inputs.size() == 1) last = insert(graph, node, node->op->name, {last->output()}, node->attrs);
   Attrs attrs;
-  attrs.set("axis", conv ? int64_t{1} : static_cast<int64_t>(last->output()->rank() - 1));
+  attrs.set("axis", int64_t{rule.output_dim < 0 ? last->output()->rank() + rule.output_dim : rule.output_dim});
   attrs.set("split", parts);
   Node* split = graph.add_node(find_op("Split"), first.product->name + ".parts", {last->output()}, std::move(attrs), {},
                                siblings.size());

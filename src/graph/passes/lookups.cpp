@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -34,17 +35,16 @@ bool one_hot_product(Graph& graph, Node* node) {
   Value* w = node->input(1);
   const Node* cast = made_by(node->input(0), "Cast");
   const Node* equal = cast ? made_by(cast->input(0), "Equal") : nullptr;
-  if (!equal || !w->is_constant() || w->rank() != 2 || w->dtype() != kF32 || cast->output()->dtype() != kF32)
-    return false;
+  if (!equal || !w->is_constant() || w->rank() != 2) return false;
   const auto found = operands(equal, [](const Value* v) { return counts_up(v).has_value(); });
   if (!found || *counts_up(found->first) != w->extent(0)) return false;
   Value* index = found->second;
   const int64_t n = w->extent(0), width = w->extent(1);
   if (index->is_constant() || index->rank() != equal->output()->rank() || index->extent(-1) != 1) return false;
 
-  auto table = make_tensor(kF32, {n + 1, width});
+  auto table = make_tensor(w->dtype(), {n + 1, width});
   if (!table) return false;
-  std::copy_n(w->constant->elems<float>().begin(), n * width, table->elems<float>().begin());
+  std::memcpy(table->bytes.get(), w->constant->bytes.get(), static_cast<size_t>(w->constant->size_bytes));
   Value* rows = graph.add_constant(w->name, std::move(*table).finish());
   Shape shape = index->shape();
   shape.pop_back();

@@ -2,6 +2,16 @@
 
 namespace fettle::passes {
 
+std::optional<ConstantTensor> exact_constant(std::span<const double> values, DType dtype, std::vector<int64_t> shape) {
+  if (!dtype.is_float()) return {};
+  auto made = to_tensor(values, dtype, std::move(shape));
+  if (!made) return {};
+  if (computed_dtype(dtype) != dtype)
+    for (size_t i = 0; i < values.size(); ++i)
+      if (made->at(static_cast<int64_t>(i)) != values[i]) return {};
+  return std::move(*made);
+}
+
 Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Value*> inputs, Attrs attrs) {
   const OpDef* def = find_op(op);
   FETTLE_CHECK(def);

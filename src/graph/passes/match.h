@@ -1,10 +1,13 @@
 #pragma once
 // Small questions that rewrites ask about nodes and values.
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -23,22 +26,32 @@ inline Node* made_only_for_us(const Graph& graph, const Value* value, std::strin
   return node && graph.use_count(value) == 1 ? node : nullptr;
 }
 
-/// Whether output element i depends on element i of the inputs alone, which broadcast as NumPy's do.
+/// Whether the node has the trait, and none of its inputs is left out.
 inline bool is_pointwise(const Node* node) {
-  if (!node || node->erased || node->outputs.size() != 1) return false;
-  if (node->op->fusion == FusionKind::kElementwise) return node->inputs.size() == 1 && node->input(0);
-  return node->op->fusion == FusionKind::kBroadcast && !is(node, "BatchNormalization") && !is(node, "OneHot");
+  return node && !node->erased && node->op->is_pointwise &&
+         std::ranges::all_of(node->inputs, [](const Value* v) { return v; });
 }
 
-/// The number, where all elements of a float constant are equal to it and it does not enlarge what it is combined with
-/// (its rank is at most `rank` and its extents are 1).
+/// The number, where the value is a constant of one element.
 inline std::optional<double> as_scalar(const Value* value) {
   if (!value || !value->is_constant() || value->constant->n_elems() != 1) return std::nullopt;
   return value->constant->at(0);
 }
+/// How far, relatively, a constant of this type may lie from the number that it stands for.
+inline double constant_error(DType dtype) {
+  if (!dtype.is_float() || dtype.bits >= 32) return 1e-6;
+  return dtype == kBF16 ? 0x1p-8 : 0x1p-11;
+}
 inline bool is_about(const Value* value, double number) {
   const auto v = as_scalar(value);
-  return v && std::abs(*v - number) <= 1e-6 * std::max(1.0, std::abs(number));
+  return v && std::abs(*v - number) <= constant_error(value->constant->dtype) * std::max(1.0, std::abs(number));
+}
+
+/// A constant that a rewrite computes: as exact as those that it replaces. Singles and doubles are. Halves must have
+/// each number exactly, since what they replace was computed in single precision. Nothing where they do not.
+std::optional<ConstantTensor> exact_constant(std::span<const double> values, DType dtype, std::vector<int64_t> shape);
+inline std::optional<ConstantTensor> exact_scalar(double value, DType dtype) {
+  return exact_constant({&value, 1}, dtype, {});
 }
 
 /// Of a commutative node with two inputs: (the one for which `wanted` holds, the other); the second input is asked

@@ -22,6 +22,7 @@ Result<> simplify(Graph& graph, const PassContext& context);
 ///   x * clip(x + 3, 0, 6) / 6 → HardSwish(x)      x * sigmoid(x) → Swish(x)      x * (1 + erf(x / √2)) / 2 → Gelu(x)
 ///   (x - mean(x)) / sqrt(mean((x - mean(x))²) + ε) * γ + β → LayerNormalization(x, γ, β)
 /// also by moments: (x - mean(x)) * (1/sqrt(mean(x²) - mean(x)² + ε) * γ) + β
+///   x / sqrt(mean(x²) + ε) * γ → RMSNormalization(x, γ)      mean(x * x) → ReduceMeanSquare(x)
 Result<> recognize_patterns(Graph& graph, const PassContext& context);
 
 /// With constant statistics: BatchNormalization(x) → x * s + b, a factor and an offset for each channel.

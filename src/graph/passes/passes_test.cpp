@@ -228,9 +228,9 @@ TEST_F(PassTest, BindShapes) {
   input("a", {Dim::symbol("N"), 3});
   Value* b = input("b", {Dim::symbol("N")});
   EXPECT_EQ(bind_shapes(g, {{"c", {1}}}).error().code, ErrorCode::E704);
-  EXPECT_EQ(bind_shapes(g, {{"a", {1}}}).error().code, ErrorCode::E605);
-  EXPECT_EQ(bind_shapes(g, {{"a", {1, 4}}}).error().code, ErrorCode::E605);
-  EXPECT_EQ(bind_shapes(g, {{"a", {1, 3}}, {"b", {2}}}).error().code, ErrorCode::E605);
+  EXPECT_EQ(bind_shapes(g, {{"a", {1}}}).error().code, ErrorCode::E705);
+  EXPECT_EQ(bind_shapes(g, {{"a", {1, 4}}}).error().code, ErrorCode::E705);
+  EXPECT_EQ(bind_shapes(g, {{"a", {1, 3}}, {"b", {2}}}).error().code, ErrorCode::E705);
   ASSERT_TRUE(bind_shapes(g, {{"a", {7, 3}}}));
   EXPECT_EQ(b->extent(0), 7);  // the symbol is fixed everywhere
 }

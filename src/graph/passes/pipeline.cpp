@@ -1,6 +1,7 @@
 #include "graph/passes/pipeline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -40,6 +41,7 @@ Result<> optimize(Graph& graph, const PassContext& context) {
       valid.error().message += fmt::format(" (after {})", pass.name);
       return valid;
     }
+    if (context.after) context.after(pass.name, graph);
   }
   return {};
 }
@@ -54,22 +56,19 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
       return fail(ErrorCode::E704, fmt::format("there is no input \"{}\"; the inputs are: {}", name, known));
     }
     const Shape& shape = input->shape();
-    if (shape.size() != extents.size())
-      return fail(ErrorCode::E605,
-                  fmt::format("the shape given has {} dims, the input's is {}", extents.size(), to_string(shape)),
-                  name);
+    bool fits = shape.size() == extents.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d)
+      fits = extents[d] >= 0 && extents[d] <= kMaxDim && (!shape[d].is_number() || shape[d].value() == extents[d]);
+    if (!fits)
+      return fail(
+          ErrorCode::E705,
+          fmt::format("it cannot have the shape [{}]: it is {}", fmt::join(extents, ", "), input->type->to_string()),
+          name);
     for (size_t d = 0; d < shape.size(); ++d) {
-      if (extents[d] < 0 || extents[d] > kMaxDim)
-        return fail(ErrorCode::E605, fmt::format("an extent of {} is given", extents[d]), name);
-      if (shape[d].is_number()) {
-        if (shape[d].value() != extents[d])
-          return fail(ErrorCode::E605,
-                      fmt::format("dim {} is {} in the model, but {} is given", d, shape[d].value(), extents[d]), name);
-        continue;
-      }
+      if (shape[d].is_number()) continue;
       const auto [it, is_new] = symbols.emplace(shape[d].name(), extents[d]);
       if (!is_new && it->second != extents[d])
-        return fail(ErrorCode::E605,
+        return fail(ErrorCode::E705,
                     fmt::format("\"{}\" is given as {} and as {}", shape[d].name(), it->second, extents[d]), name);
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 // The list of passes from an imported model to the graph that is planned.
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -12,11 +13,15 @@
 
 namespace fettle {
 
+using GraphObserver = std::function<void(std::string_view pass, const Graph& graph)>;
+
 struct PassContext {
   /// Runs what constant folding meets; the interpreter unless the driver gives something faster.
   Executor run = interpreter_executor();
   /// Constants larger than this are not made by folding operators that enlarge (Expand, Tile, ConstantOfShape).
   int64_t max_folded_bytes = int64_t{64} << 20;
+  /// Told of what each pass has left.
+  GraphObserver after = {};
 };
 
 /// A pass rewrites the graph and leaves it valid; it need not sort it.
@@ -26,7 +31,7 @@ struct GraphPass {
 };
 
 /// Fixes the shapes of inputs (--shape). A symbol that one input fixes is fixed everywhere.
-/// E704 no such input · E605 rank differs, or a fixed dim differs, or a symbol gets two values
+/// E704 no such input · E705 a shape that the input cannot have, or that gives a symbol a second value
 Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
 
 /// The passes in order.

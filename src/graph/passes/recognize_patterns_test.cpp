@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "graph/passes/testing.h"
 #include "schedule/testing.h"
 
@@ -65,6 +67,48 @@ TEST_F(RecognizePatterns, OtherMomentsAreNoLayerNormalization) {
   g.add_output("y", op("Mul", {op("Sub", {x, m}), inverse}));
   optimize_and_compare();
   EXPECT_EQ(histogram(g).find("LayerNormalization"), std::string::npos) << to_text(g);
+}
+
+// Without dims of extent 1 the moments of rows would be taken for those of columns.
+TEST_F(RecognizePatterns, MomentsMustLieAlongRows) {
+  Value* x = input("x", {8, 8});
+  Attrs attrs = ints("axes", {-1});
+  attrs.set("keepdims", int64_t{0});
+  Value* m = op("ReduceMean", {x}, attrs);
+  Value* variance = op("Sub", {op("ReduceMean", {op("Mul", {x, x})}, attrs), op("Mul", {m, m})});
+  Value* inverse = op("Reciprocal", {op("Sqrt", {op("Add", {variance, number(4)})})});
+  g.add_output("y", op("Mul", {op("Sub", {x, m}), inverse}));
+  optimize_and_compare();
+}
+
+TEST_F(RecognizePatterns, RmsNormalization) {
+  Value* x = input("x", {2, 5, 8});
+  Value* gamma = random({8});
+  const auto mean = [&](Value* v) {
+    return op("Add", {op("ReduceMean", {op("Pow", {v, number(2)})}, ints("axes", {-1})), number(1e-3)});
+  };
+  const std::function<Value*(Value*)> spellings[] = {
+      [&](Value* v) { return op("Div", {v, op("Sqrt", {mean(v)})}); },
+      [&](Value* v) { return op("Mul", {v, op("Reciprocal", {op("Sqrt", {mean(v)})})}); },
+      [&](Value* v) { return op("Mul", {op("Div", {number(1), op("Sqrt", {mean(v)})}), v}); },
+      [&](Value* v) { return op("Mul", {v, op("Pow", {mean(v), number(-0.5)})}); },
+  };
+  int n = 0;
+  for (const auto& spelling : spellings) g.add_output("y" + std::to_string(n++), op("Mul", {gamma, spelling(x)}));
+  optimize_and_compare();
+  EXPECT_EQ(histogram(g), "RMSNormalization 1") << to_text(g);
+}
+
+// Nothing stores the squares, unless something else reads them.
+TEST_F(RecognizePatterns, SquaresJoinTheirReduction) {
+  Value *x = input("x", {2, 5, 8}), *y = input("y", {2, 5, 8});
+  g.add_output("mean", op("ReduceMean", {op("Mul", {x, x})}, ints("axes", {1})));
+  g.add_output("sum", op("ReduceSum", {op("Mul", {x, x})}, ints("axes", {2})));
+  Value* used = op("Mul", {y, y});
+  g.add_output("used", used);
+  g.add_output("sum of what is used", op("ReduceSum", {used}, ints("axes", {2})));
+  optimize_and_compare();
+  EXPECT_EQ(histogram(g), "Mul 1, ReduceMeanSquare 1, ReduceSum 1, ReduceSumSquare 1") << to_text(g);
 }
 
 }  // namespace

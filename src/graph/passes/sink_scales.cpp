@@ -1,6 +1,6 @@
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
-#include "graph/plan/view.h"
+#include "graph/view.h"
 
 namespace fettle::passes {
 namespace {
@@ -24,20 +24,23 @@ Node* lone_scale(const Graph& graph, const Value* operand) {
 
 Result<> sink_scales(Graph& graph, const PassContext&) {
   for (Node* node : std::vector<Node*>(graph.nodes())) {
-    if (!is(node, "MatMul") || node->output()->dtype() != kF32) continue;
+    if (!is(node, "MatMul")) continue;
+    const auto is_number = [](const Value* v) { return as_scalar(v).has_value(); };
     double factor = 1;
-    std::vector<const Node*> scales;
-    for (const Value* operand : std::vector<Value*>(node->inputs))
+    std::vector<Node*> scales;
+    for (const Value* operand : node->inputs)
       if (Node* scale = lone_scale(graph, operand)) {
-        const auto found = operands(scale, [](const Value* v) { return as_scalar(v).has_value(); });
-        factor *= *as_scalar(found->first);
+        factor *= *as_scalar(operands(scale, is_number)->first);
         scales.push_back(scale);
-        graph.replace_uses(scale->output(), found->second);
-        graph.erase(scale);
       }
-    if (scales.empty()) continue;
+    auto constant = exact_scalar(factor, node->output()->dtype());
+    if (scales.empty() || !constant) continue;
+    for (Node* scale : scales) {
+      graph.replace_uses(scale->output(), operands(scale, is_number)->second);
+      graph.erase(scale);
+    }
     Value* product = node->output();
-    Value* number = graph.add_constant(product->name + ".scale", scalar(factor));
+    Value* number = graph.add_constant(product->name + ".scale", std::move(*constant));
     Node* scaled = graph.add_node(find_op("Mul"), product->name, {number, number});
     scaled->output()->type = product->type;
     graph.replace_uses(product, scaled->output());

@@ -9,13 +9,11 @@ namespace {
 /// With as many output channels as this, they fill vectors by themselves.
 constexpr int64_t kFewChannels = 8;
 
-bool is_constant_f32(const Value* value) { return value && value->is_constant() && value->constant->dtype == kF32; }
-
 /// The side of the square windows, where they lie side by side and each covers a block of the output; else 0.
 int64_t block_side(const Node* node) {
   if (!is(node, "ConvTranspose") || !node->output()->is_static() || node->output()->rank() != 4) return 0;
   const Value *x = node->input(0), *w = node->input(1), *y = node->output();
-  if (!is_constant_f32(w) || (node->input(2) && !is_constant_f32(node->input(2)))) return 0;
+  if (!w->is_constant() || (node->input(2) && !node->input(2)->is_constant())) return 0;
   const int64_t side = w->extent(2);
   if (side < 2 || w->extent(3) != side || node->attrs.get_int("group", 1) != 1) return 0;
   for (size_t d = 0; d < 2; ++d) {
@@ -89,19 +87,18 @@ Result<> split_transposed(Graph& graph, const PassContext&) {
     }
     const ConstantTensor& w = *node->input(1)->constant;  // [in, out, side, side] → [out * side * side, in, 1, 1]
     const int64_t in = w.shape[0], columns = w.shape[1] * side * side;
-    FETTLE_TRY(TensorBuilder turned, make_tensor(kF32, {columns, in, 1, 1}));
-    const auto from = w.elems<float>();
-    const auto to = turned.elems<float>();
+    const auto from = to_doubles(w);
+    std::vector<double> transposed(from.size());
     for (int64_t i = 0; i < in; ++i)
       for (int64_t c = 0; c < columns; ++c)
-        to[static_cast<size_t>(c * in + i)] = from[static_cast<size_t>(i * columns + c)];
-    std::vector<Value*> inputs = {node->input(0), graph.add_constant(node->input(1)->name, std::move(turned).finish())};
+        transposed[static_cast<size_t>(c * in + i)] = from[static_cast<size_t>(i * columns + c)];
+    FETTLE_TRY(ConstantTensor weights, to_tensor(transposed, w.dtype, {columns, in, 1, 1}));
+    std::vector<Value*> inputs = {node->input(0), graph.add_constant(node->input(1)->name, std::move(weights))};
     if (const Value* bias = node->input(2)) {
-      FETTLE_TRY(TensorBuilder repeated, make_tensor(kF32, {columns}));
-      for (int64_t c = 0; c < columns; ++c)
-        repeated.elems<float>()[static_cast<size_t>(c)] =
-            bias->constant->elems<float>()[static_cast<size_t>(c / (side * side))];
-      inputs.push_back(graph.add_constant(bias->name, std::move(repeated).finish()));
+      std::vector<double> repeated;
+      for (int64_t c = 0; c < columns; ++c) repeated.push_back(bias->constant->at(c / (side * side)));
+      FETTLE_TRY(ConstantTensor biases, to_tensor(repeated, w.dtype, {columns}));
+      inputs.push_back(graph.add_constant(bias->name, std::move(biases)));
     }
     Node* product = insert(graph, node, "Conv", std::move(inputs));
     if (!product) continue;

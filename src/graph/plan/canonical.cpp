@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "graph/op.h"
 #include "graph/plan/nest.h"
 #include "ir/compare.h"
 #include "ir/fold.h"
@@ -25,7 +26,9 @@ class ScalarFolder : public Folder {
   explicit ScalarFolder(const std::unordered_map<const BufferNode*, double>& values) : values_(values) {}
   using Folder::rewrite;
   Expr rewrite(const Expr& e) override {
-    if (const auto* read = e.as<LoadNode>())
+    const auto* widened = e.as<CastNode>();  // of a half, to a type that has all its values
+    const bool exact = widened && computed_dtype(widened->a.dtype()) == e.dtype();
+    if (const auto* read = (exact ? widened->a : e).as<LoadNode>())
       if (const auto found = values_.find(read->buffer.get()); found != values_.end())
         return constant(found->second, e.dtype());
     return Folder::rewrite(e);

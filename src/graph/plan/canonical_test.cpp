@@ -74,11 +74,11 @@ TEST(Canonical, ScalarsBecomeNumbers) {
 
 TEST(Canonical, ElementwiseBlocksJoin) {
   const Func func = parsed(kChain);
-  const Func joined = inline_blocks(func);
-  EXPECT_TRUE(joined.root().allocations.empty());
-  EXPECT_EQ(joined.root().body.kind(), StmtKind::kFor);
-  EXPECT_TRUE(check_well_formed(joined));
-  EXPECT_EQ(run(func), run(joined));
+  const Func inlined = inline_blocks(func);
+  EXPECT_TRUE(inlined.root().allocations.empty());
+  EXPECT_EQ(inlined.root().body.kind(), StmtKind::kFor);
+  EXPECT_TRUE(check_well_formed(inlined));
+  EXPECT_EQ(run(func), run(inlined));
 }
 
 TEST(Canonical, CostlyBlocksThatAreReadTwiceStay) {
@@ -146,11 +146,11 @@ TEST(Canonical, OrdersMoveDataAndLoops) {
 TEST(Canonical, LayoutsOfBothSidesMeetInOneProgram) {
   const Func func = parsed(kChain);
   const BufferOrder turned{{1, 0}, {}};
-  const Func joined = inline_blocks(func);
+  const Func inlined = inline_blocks(func);
   const Func ordered = order_loops(
-      apply_orders(joined, {{joined->params[0].buffer.get(), turned}, {joined->params[3].buffer.get(), turned}}));
+      apply_orders(inlined, {{inlined->params[0].buffer.get(), turned}, {inlined->params[3].buffer.get(), turned}}));
   EXPECT_TRUE(check_well_formed(ordered));
-  EXPECT_FALSE(structural_equal(joined, ordered));
+  EXPECT_FALSE(structural_equal(inlined, ordered));
   EXPECT_EQ(*as_int(ordered.root().body.as<ForNode>()->extent), 4);
 }
 

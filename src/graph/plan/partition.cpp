@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "graph/plan/view.h"
+#include "graph/view.h"
 
 namespace fettle {
 namespace {
@@ -21,9 +21,9 @@ class Partitioner {
     for (const GraphOutput& output : graph.outputs()) outputs_.insert(output.value);
   }
 
-  std::vector<Group> run(const std::vector<const Node*>& joined) {
+  std::vector<Group> run(const std::vector<const Node*>& fused) {
     std::vector<Group> groups = grow_all();
-    for (const Node* node : joined) join(groups, *node);
+    for (const Node* node : fused) fuse(groups, *node);
     for (Group& group : groups) find_boundary(group);
     absorb_index_maps(groups);
     std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
@@ -38,7 +38,7 @@ class Partitioner {
     for (const Group& group : groups)
       if (const Group* before = maker(groups, *group.anchor))
         // A wider window keeps a padded copy of the image, of which each strip would have to make its own.
-        if (is_depthwise(*before->anchor) && is_pointwise(*group.anchor)) found.push_back(group.anchor);
+        if (is_depthwise(*before->anchor) && is_matrix_product(*group.anchor)) found.push_back(group.anchor);
     return found;
   }
 
@@ -54,17 +54,17 @@ class Partitioner {
 
   /// The group of a convolution whose result the convolution `node` alone reads, or null.
   Group* maker(std::vector<Group>& groups, const Node& node) const {
-    if (node.op->name != "Conv" || !node.input(0)->producer) return nullptr;
+    if (node.op->image != ImageWork::kConvolution || !node.input(0)->producer) return nullptr;
     const Value* between = node.input(0);
     if (between->users.size() != 1 || outputs_.contains(between)) return nullptr;
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
       return group.nodes.back()->output() == between && group.nodes.back()->outputs.size() == 1;
     });
-    return found != groups.end() && found->anchor->op->name == "Conv" ? &*found : nullptr;
+    return found != groups.end() && found->anchor->op->image == ImageWork::kConvolution ? &*found : nullptr;
   }
 
   /// The group that `node` begins goes on with the one before it.
-  void join(std::vector<Group>& groups, const Node& node) const {
+  void fuse(std::vector<Group>& groups, const Node& node) const {
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.anchor == &node; });
     if (group == groups.end()) return;
     const Group* before = maker(groups, node);
@@ -81,15 +81,6 @@ class Partitioner {
            std::all_of(weights.begin() + 2, weights.end(), [](int64_t extent) { return extent <= kWidest; });
   }
 
-  static bool is_pointwise(const Node& node) {
-    const auto all = [](const std::vector<int64_t>& list, int64_t value) {
-      return std::all_of(list.begin(), list.end(), [&](int64_t x) { return x == value; });
-    };
-    const std::vector<int64_t> weights = node.input(1)->extents();
-    return node.attrs.get_int("group", 1) == 1 && all({weights.begin() + 2, weights.end()}, 1) &&
-           all(node.attrs.get_ints("strides", {}), 1) && all(node.attrs.get_ints("pads", {}), 0);
-  }
-
   Group grow(Node* first) {
     Group group;
     group.anchor = first;
@@ -97,8 +88,8 @@ class Partitioner {
     group.nodes = {first};
     taken_.insert(first);
     group.may_be_view = may_be_view(*first);
-    group.is_join = is_join(*first);
-    if (group.may_be_view || group.is_join || group.kind == FusionKind::kOpaque || first->outputs.size() != 1)
+    group.is_concatenation = is_concatenation(*first);
+    if (group.may_be_view || group.is_concatenation || group.kind == FusionKind::kOpaque || first->outputs.size() != 1)
       return group;
     const Value* frontier = first->output();
     while (const auto stretch = next_stretch(group, frontier)) {
@@ -157,7 +148,7 @@ class Partitioner {
       if (group.kind != FusionKind::kElementwise && group.kind != FusionKind::kBroadcast) continue;
       for (const Value* input : std::vector<Value*>(group.inputs)) {
         const auto found = input->producer ? by_node.find(input->producer) : by_node.end();
-        if (found == by_node.end() || !rearranges_pixels(*input->producer) || input->users.size() != 1 ||
+        if (found == by_node.end() || !maps_pixels(*input->producer) || input->users.size() != 1 ||
             outputs_.contains(input))
           continue;
         group.nodes.insert(group.nodes.begin(), input->producer);
@@ -170,13 +161,7 @@ class Partitioner {
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
   }
 
-  /// Element i of the output is element f(i) of the input, where f leaves the channels alone or takes pixels from them.
-  static bool rearranges_pixels(const Node& node) {
-    if (node.op->name == "DepthToSpace") return true;
-    if (node.op->name != "Resize" || node.attrs.get_string("mode", "nearest") != "nearest") return false;
-    const Shape &from = node.input(0)->shape(), &to = node.output()->shape();
-    return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
-  }
+  static bool maps_pixels(const Node& node) { return node.op->maps_pixels && node.op->maps_pixels(node); }
 
   void find_boundary(Group& group) const {
     const std::unordered_set<const Node*> inside(group.nodes.begin(), group.nodes.end());
@@ -202,6 +187,16 @@ class Partitioner {
 
 }  // namespace
 
+bool is_matrix_product(const Node& node) {
+  const auto all = [](std::span<const int64_t> list, int64_t value) {
+    return std::ranges::all_of(list, [&](int64_t x) { return x == value; });
+  };
+  if (node.op->image != ImageWork::kConvolution) return false;
+  const std::vector<int64_t> weights = node.input(1)->extents();
+  return node.attrs.get_int("group", 1) == 1 && all(std::span(weights).subspan(2), 1) &&
+         all(node.attrs.get_ints("strides", {}), 1) && all(node.attrs.get_ints("pads", {}), 0);
+}
+
 std::string Group::name() const {
   std::string text;
   for (const Node* node : nodes) {
@@ -211,8 +206,8 @@ std::string Group::name() const {
   return text;
 }
 
-std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& joined) {
-  return Partitioner(graph).run(joined);
+std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused) {
+  return Partitioner(graph).run(fused);
 }
 
 std::vector<const Node*> fusible_convolutions(const Graph& graph) { return Partitioner(graph).fusible(); }

@@ -17,7 +17,7 @@ struct Group {
   std::vector<Value*> inputs;                  // from outside, constants included, in order of first use; each once
   std::vector<Value*> outputs;                 // used outside, or graph outputs
   bool may_be_view = false;                    // a single node that moves no element where strides allow it: see view.h
-  bool is_join = false;  // a Concat, which moves no element where its inputs are made in place: see placement.h
+  bool is_concatenation = false;               // moves no element where its inputs are made in place: see placement.h
 
   /// "Conv_Add_HardSwish"
   std::string name() const;
@@ -34,14 +34,17 @@ struct Group {
 /// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel or a
 /// DepthToSpace that only they read. What a group hands out is one value, so no two groups can wait for each other.
 ///
-/// `joined`: convolutions that begin no group but go on with the one that makes what they read (of
+/// `fused`: convolutions that begin no group but go on with the one that makes what they read (of
 /// fusible_convolutions):
-///   conv (depthwise) → relu → conv (1x1) → add                               one group, if the 1x1 convolution is
-///   joined
-std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& joined = {});
+///   conv (depthwise) → relu → conv (1x1) → add                               one group, if the 1x1 convolution is fused
+std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {});
 
 /// 1x1 convolutions that may go on with the group of the depthwise convolution before them, since nothing else reads
 /// what lies between: in the order of the graph.
 std::vector<const Node*> fusible_convolutions(const Graph& graph);
+
+/// Whether a node is a convolution of single pixels, all channels with all: a product of matrices, in either order of
+/// the dimensions.
+bool is_matrix_product(const Node& node);
 
 }  // namespace fettle

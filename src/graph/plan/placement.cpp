@@ -15,7 +15,7 @@ class Placer {
       : graph_(graph), groups_(groups), views_(views) {
     for (const GraphOutput& output : graph.outputs()) outputs_.insert(output.value);
     for (const Group& group : groups)
-      if (!group.may_be_view && !group.is_join)
+      if (!group.may_be_view && !group.is_concatenation)
         for (const Value* output : group.outputs) made_.insert(output);
   }
 
@@ -23,8 +23,8 @@ class Placer {
     for (const GraphOutput& output : graph_.outputs()) hand_out(*output.value);
     // What is concatenated last decides first, so that a part may itself be a concatenation.
     for (size_t g = groups_.size(); g-- > 0;) {
-      if (groups_[g].is_join)
-        join(groups_[g]);
+      if (groups_[g].is_concatenation)
+        place_parts(groups_[g]);
       else if (groups_[g].may_be_view)
         straighten(*groups_[g].anchor);
     }
@@ -41,7 +41,7 @@ class Placer {
       if (only_use && value->users.size() != 1) return nullptr;
       if (made_.contains(value)) return value;
       const Node& node = *value->producer;
-      if (is_join(node)) return only_use ? nullptr : value;
+      if (is_concatenation(node)) return only_use ? nullptr : value;
       if (!may_be_view(node) || node.inputs.size() != 1) return nullptr;
       const auto before = view_input(node, place);
       if (!before) return nullptr;
@@ -50,7 +50,7 @@ class Placer {
     }
   }
 
-  void join(const Group& group) {
+  void place_parts(const Group& group) {
     const Node& concat = *group.anchor;
     const Value* whole = concat.output();
     View base;

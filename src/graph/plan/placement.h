@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/plan/partition.h"
-#include "graph/plan/view.h"
+#include "graph/view.h"
 
 namespace fettle {
 
@@ -19,9 +19,9 @@ struct Placement {
 
 /// Decides places, given where each value would lie without them (`views`; storages do not matter).
 ///
-///   concat(conv(x), conv(y))            each convolution writes its channels of the result; what cannot, is copied
-///   there reshape(transpose(softmax @ v))     the product writes its rows where the reshape has them, which is then a
-///   view output = transpose(conv(x))         the convolution writes the model's output
+///   concat(conv(x), conv(y))              each convolution writes its channels of the result; what cannot, is copied there
+///   reshape(transpose(softmax @ v))       the product writes its rows where the reshape has them, which is then a view
+///   output = transpose(conv(x))           the convolution writes the model's output
 ///
 /// The second and third only where the product has no other use and its innermost dimension stays innermost: what a
 /// kernel would have to scatter is rather copied.

@@ -4,47 +4,11 @@
 
 #include "graph/evaluate.h"
 #include "graph/plan/plan.h"
+#include "graph/plan/testing.h"
 #include "graph/testing.h"
-#include "ir/interpret.h"
 
 namespace fettle {
 namespace {
-
-/// The model's outputs by its plan: each call by the interpreter, on one arena.
-std::map<std::string, std::vector<float>> run_plan(const Graph& graph, const Plan& plan,
-                                                   const std::map<std::string, ConstantTensor>& inputs) {
-  std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes), std::byte{0xff});
-  std::vector<std::vector<float>> outputs;
-  for (const GraphOutput& output : graph.outputs())
-    outputs.emplace_back(static_cast<size_t>(element_count(output.value->shape()).value()));
-  for (const PlannedCall& call : plan.calls) {
-    std::vector<BufferArg> args;
-    for (const Operand& operand : call.operands) {
-      const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
-      const std::byte* at = nullptr;
-      switch (storage.kind) {
-        case Storage::Kind::kInput:
-          at = inputs.at(graph.inputs()[static_cast<size_t>(storage.index)]->name).bytes.get();
-          break;
-        case Storage::Kind::kOutput:
-          at = reinterpret_cast<const std::byte*>(outputs[static_cast<size_t>(storage.index)].data());
-          break;
-        case Storage::Kind::kArena:
-          at = arena.data() + storage.offset_bytes;
-          break;
-        case Storage::Kind::kConstant:
-          at = storage.constant->constant->bytes.get();
-          break;
-      }
-      args.push_back({const_cast<std::byte*>(at + operand.offset_bytes), storage.size_bytes - operand.offset_bytes});
-    }
-    const auto done = interpret(plan.workloads[static_cast<size_t>(call.workload)].func, args);
-    EXPECT_TRUE(done) << call.name << ": " << (done ? "" : done.error().to_string());
-  }
-  std::map<std::string, std::vector<float>> results;
-  for (size_t i = 0; i < outputs.size(); ++i) results[graph.outputs()[i].name] = outputs[i];
-  return results;
-}
 
 /// Plans, and checks that the plan computes what the graph does. Returns the plan.
 Plan checked_plan(GraphMaker& m, ImageLayout layout = ImageLayout::kChannelsLast) {
@@ -61,10 +25,9 @@ Plan checked_plan(GraphMaker& m, ImageLayout layout = ImageLayout::kChannelsLast
   const auto want = evaluate(m.graph, inputs, interpreter_executor());
   EXPECT_TRUE(want.has_value());
   for (const auto& [name, got] : run_plan(m.graph, plan, inputs))
-    for (size_t i = 0; i < got.size(); ++i) {
-      EXPECT_NEAR(got[i], want->at(name).at(static_cast<int64_t>(i)), 1e-5) << name << " " << i << "\n"
-                                                                            << to_text(plan);
-      if (std::abs(got[i] - want->at(name).at(static_cast<int64_t>(i))) > 1e-5) return plan;
+    for (int64_t i = 0; i < got.n_elems(); ++i) {
+      EXPECT_NEAR(got.at(i), want->at(name).at(i), 1e-5) << name << " " << i << "\n" << to_text(plan);
+      if (std::abs(got.at(i) - want->at(name).at(i)) > 1e-5) return plan;
     }
   return plan;
 }
@@ -81,8 +44,8 @@ TEST(Placement, PartsAreMadeInTheirPlace) {
     Value* x = m.input("x", {1, 4, 5, 6});
     Value* a = m.node("Relu", {m.conv(x, 3, 3)});
     Value* b = m.conv(x, 5, 1);
-    Value* joined = m.node("Concat", {a, b}, axis(1));
-    m.graph.add_output("y", m.conv(joined, 2, 1));
+    Value* concatenated = m.node("Concat", {a, b}, axis(1));
+    m.graph.add_output("y", m.conv(concatenated, 2, 1));
     const Plan plan = checked_plan(m, layout);
     EXPECT_EQ(plan.calls.size(), 3u) << to_text(plan);
     EXPECT_EQ(plan.views, 1);
@@ -121,8 +84,8 @@ TEST(Placement, WhatCannotBeMadeThereIsCopied) {
   GraphMaker m;
   Value* x = m.input("x", {1, 4, 5, 6});
   Value* a = m.conv(x, 3, 1);
-  Value* joined = m.node("Concat", {x, a, m.constant("c", {1, 2, 5, 6}), a}, axis(1));
-  m.graph.add_output("y", m.node("Relu", {joined}));
+  Value* concatenated = m.node("Concat", {x, a, m.constant("c", {1, 2, 5, 6}), a}, axis(1));
+  m.graph.add_output("y", m.node("Relu", {concatenated}));
   const Plan plan = checked_plan(m);
   EXPECT_EQ(plan.calls.size(), 5u) << to_text(plan);
   for (const PlannedCall& call : plan.calls)
@@ -150,8 +113,8 @@ TEST(Placement, ElementwiseKernelsDoNotOverwriteOtherParts) {
   Value* w = m.constant("w", {6, 6}, 0.01);
   Value* a = m.node("MatMul", {x, w});
   Value* b = m.node("MatMul", {a, w});
-  Value* joined = m.node("Concat", {m.node("Sigmoid", {a}), b}, axis(0));
-  m.graph.add_output("y", m.node("MatMul", {m.node("Relu", {joined}), w}));
+  Value* concatenated = m.node("Concat", {m.node("Sigmoid", {a}), b}, axis(0));
+  m.graph.add_output("y", m.node("MatMul", {m.node("Relu", {concatenated}), w}));
   checked_plan(m);
 }
 
@@ -183,6 +146,14 @@ TEST(Placement, OutputsThroughViews) {
   m.graph.add_output("y", m.node("Transpose", {m.node("MatMul", {p, v})}, with_ints("perm", {1, 0, 2})));
   const Plan plan = checked_plan(m);
   EXPECT_EQ(plan.calls.size(), 1u) << to_text(plan);
+}
+
+// An input that a node leaves out keeps its place among the arguments: a bound alone is the upper one.
+TEST(Plan, InputsThatAreLeftOut) {
+  GraphMaker m;
+  Value *x = m.input("x", {2, 3}), *most = m.input("most", {});
+  m.graph.add_output("y", m.node("Clip", {x, nullptr, most}));
+  checked_plan(m);
 }
 
 }  // namespace

@@ -23,26 +23,12 @@ namespace {
 constexpr double kWorthLeaving = 0.8;
 /// The same for making one kernel of two; and where what lies between would stay in the caches anyway, so that only
 /// estimates speak for it.
-constexpr double kWorthJoining = 0.95, kWorthJoiningInCaches = 0.75;
+constexpr double kWorthFusing = 0.95, kWorthFusingInCaches = 0.75;
 
 /// At the model's edges images lie as the model says, channels first. A kernel that shall work on them otherwise takes
 /// vectors apart; from so many channels on a copy that transposes tiles costs less. Where lanes cannot be pixels (of a
 /// transposed convolution, neighbours read other weights), from two.
 constexpr int64_t kChannelsWorthACopy = 8, kChannelsOfPhases = 2, kPixelsWorthACopy = 16;
-
-bool is_spatial_operator(std::string_view op) {
-  return op == "Conv" || op == "ConvTranspose" || op == "Resize" || op.ends_with("Pool");
-}
-
-/// A product of matrices, in either order of the dimensions.
-bool is_pointwise(const Node& node) {
-  const auto all_one = [&](const char* name) {
-    return std::ranges::all_of(node.attrs.get_ints(name, {}), [](int64_t n) { return n == 1; });
-  };
-  if (node.op->name != "Conv" || !all_one("strides")) return false;
-  const std::vector<int64_t> weights = node.input(1)->extents();
-  return std::all_of(weights.begin() + 2, weights.end(), [](int64_t n) { return n == 1; });
-}
 
 /// Moves by more than a pixel in some direction.
 bool has_strides(const Node& node) {
@@ -51,13 +37,14 @@ bool has_strides(const Node& node) {
 
 /// One that is worth turning images for: pooling step by step along rows works on them as the model says, too.
 bool wants_turned_images(const Node& node) {
-  if (!is_spatial_operator(node.op->name) || node.op->name.starts_with("Global")) return false;
-  return !node.op->name.ends_with("Pool") || has_strides(node);
+  const ImageWork work = node.op->image;
+  if (work == ImageWork::kNone || work == ImageWork::kGlobalPooling) return false;
+  return work != ImageWork::kPooling || has_strides(node);
 }
 
 /// Every pixel becomes a block of equal ones.
 bool repeats_pixels(const Node& node) {
-  if (node.op->name != "Resize" || node.attrs.get_string("mode", "nearest") != "nearest") return false;
+  if (node.op->image != ImageWork::kResampling || !node.op->maps_pixels || !node.op->maps_pixels(node)) return false;
   const Value &from = *node.input(0), &to = *node.output();
   for (int d = 0; d < from.rank(); ++d)
     if (from.extent(d) == 0 || to.extent(d) % from.extent(d) != 0) return false;
@@ -65,7 +52,9 @@ bool repeats_pixels(const Node& node) {
 }
 
 /// Neighbouring pixels of what it writes are multiplied by other weights.
-bool writes_by_phase(const Node& node) { return node.op->name == "ConvTranspose" && has_strides(node); }
+bool writes_by_phase(const Node& node) {
+  return node.op->image == ImageWork::kTransposedConvolution && has_strides(node);
+}
 
 std::vector<int> channels_last(size_t rank) {
   std::vector<int> order{0};
@@ -82,24 +71,40 @@ class Planner {
  public:
   Planner(const Graph& graph, const PlanOptions& options) : graph_(graph), layout_(options.layout) {
     plan_.layout = options.layout;
-    plan_.joined = options.joined;
+    plan_.fused = options.fused;
   }
 
-  Result<Plan> run() {
+  /// Groups, and where each value lies.
+  void prepare() {
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
     for (const Value* input : graph_.inputs())
       if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
-    groups_ = partition(graph_, joined_nodes());
+    groups_ = partition(graph_, fused_nodes());
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
     if (!placement_.places.empty()) lay_out();
+  }
+
+  const std::vector<Group>& groups() const { return groups_; }
+
+  /// After prepare().
+  Result<GroupProgram> program_of(const Group& group) const {
+    std::vector<std::pair<const Value*, View>> views;
+    for (const Value* input : group.inputs)
+      if (!input->is_constant()) views.emplace_back(input, views_.at(input));
+    for (const Value* output : group.outputs) views.emplace_back(output, views_.at(output));
+    return group_program(group, views);
+  }
+
+  Result<Plan> run() {
+    prepare();
     for (const Value* input : turned_inputs_) turn(*input);
     for (const Group& group : groups_) {
       if (is_view_[group.anchor])
         ++plan_.views;
-      else if (group.is_join && is_made_of_parts(group))
-        join(group);
+      else if (group.is_concatenation && is_made_of_parts(group))
+        concatenate(group);
       else
         FETTLE_TRY_VOID(compute(group));
     }
@@ -108,11 +113,11 @@ class Planner {
   }
 
  private:
-  std::vector<const Node*> joined_nodes() const {
+  std::vector<const Node*> fused_nodes() const {
     std::vector<const Node*> nodes;
-    if (plan_.joined.empty()) return nodes;
+    if (plan_.fused.empty()) return nodes;
     const std::vector<const Node*> fusible = fusible_convolutions(graph_);
-    for (int number : plan_.joined)
+    for (int number : plan_.fused)
       if (number >= 0 && static_cast<size_t>(number) < fusible.size())
         nodes.push_back(fusible[static_cast<size_t>(number)]);
     return nodes;
@@ -135,7 +140,7 @@ class Planner {
   // What comes in channels first may go out so.
   bool stays_channels_first(const Node& node) const {
     if (std::ranges::find(graph_.inputs(), node.input(0)) == graph_.inputs().end()) return false;
-    return is_pointwise(node) || (repeats_pixels(node) && output_index_.contains(node.output()));
+    return is_matrix_product(node) || (repeats_pixels(node) && output_index_.contains(node.output()));
   }
 
   /// Decides where every value lies.
@@ -161,7 +166,7 @@ class Planner {
       is_view_[group.anchor] = group.may_be_view && try_view(group);
       if (is_view_[group.anchor]) continue;
       for (const Value* output : group.outputs) views_[output] = lay_out(group, *output);
-      if (group.is_join) view_origins_[group.outputs[0]] = group.anchor->provenance;
+      if (group.is_concatenation) view_origins_[group.outputs[0]] = group.anchor->provenance;
     }
   }
 
@@ -231,7 +236,7 @@ class Planner {
   }
 
   /// Copies the parts that were not made where they belong.
-  void join(const Group& group) {
+  void concatenate(const Group& group) {
     const Node& node = *group.anchor;
     bool copies = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -247,11 +252,7 @@ class Planner {
   }
 
   Result<> compute(const Group& group) {
-    std::vector<std::pair<const Value*, View>> views;
-    for (const Value* input : group.inputs)
-      if (!input->is_constant()) views.emplace_back(input, views_.at(input));
-    for (const Value* output : group.outputs) views.emplace_back(output, views_.at(output));
-    FETTLE_TRY(const GroupProgram program, group_program(group, views));
+    FETTLE_TRY(const GroupProgram program, program_of(group));
     PlannedCall call;
     call.workload = add_workload(program.func);
     call.name = fmt::format("{}: {}", group.anchor->name, group.name());
@@ -280,7 +281,7 @@ class Planner {
     const std::vector<int64_t> shape = output.extents();
     std::vector<int> row_major(shape.size());
     std::iota(row_major.begin(), row_major.end(), 0);
-    if (shape.size() >= 3 && is_spatial_operator(group.anchor->op->name))
+    if (shape.size() >= 3 && group.anchor->op->image != ImageWork::kNone)
       return layout_ == ImageLayout::kChannelsLast ? channels_last(shape.size()) : row_major;
     if (group.kind == FusionKind::kComplexOutFusable || group.kind == FusionKind::kOpaque || group.may_be_view)
       return row_major;
@@ -391,6 +392,11 @@ std::vector<size_t> overwritable(const Func& func) {
 
 }  // namespace
 
+std::string label_of(const PlannedCall& call) {
+  constexpr size_t kNamed = 6;
+  return call.provenance.empty() ? call.name : call.name + ", from " + to_text(call.provenance, kNamed);
+}
+
 std::string_view to_string(ImageLayout layout) {
   return layout == ImageLayout::kChannelsLast ? "channels last" : "channels first";
 }
@@ -404,44 +410,70 @@ double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
   return seconds;
 }
 
-Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs) {
-  FETTLE_TRY(Plan best, make_plan(graph));
-  double least = plan_seconds(best, threads, costs);
-  for (const ImageLayout layout : {ImageLayout::kChannelsFirst}) {
-    FETTLE_TRY(Plan other, make_plan(graph, {.layout = layout}));
-    const double seconds = plan_seconds(other, threads, costs);
-    if (seconds >= kWorthLeaving * least) continue;
-    least = seconds;
-    best = std::move(other);
-  }
-  FETTLE_TRY(std::vector<int> joined, choose_joined(graph, best.layout, threads, costs));
-  if (joined.empty()) return best;
-  return make_plan(graph, {.layout = best.layout, .joined = std::move(joined)});
+Result<const Plan*> Plans::get(const PlanOptions& options) {
+  const std::pair key{options.layout, options.fused};
+  if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
+  FETTLE_TRY(Plan plan, make_plan(*graph_, options));
+  return &plans_.emplace(key, std::move(plan)).first->second;
 }
 
-Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
+Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs) {
+  FETTLE_TRY(const Plan* best, plans.get());
+  double least = plan_seconds(*best, threads, costs);
+  for (const ImageLayout layout : {ImageLayout::kChannelsFirst}) {
+    FETTLE_TRY(const Plan* const other, plans.get({.layout = layout, .fused = {}}));
+    const double seconds = plan_seconds(*other, threads, costs);
+    if (seconds >= kWorthLeaving * least) continue;
+    least = seconds;
+    best = other;
+  }
+  FETTLE_TRY(std::vector<int> fused, choose_fused(*plans.graph(), best->layout, threads, costs));
+  return plans.get({.layout = best->layout, .fused = std::move(fused)});
+}
+
+Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout) {
   const std::vector<const Node*> fusible = fusible_convolutions(graph);
-  PlanOptions all{.layout = layout, .joined = std::vector<int>(fusible.size())};
-  std::iota(all.joined.begin(), all.joined.end(), 0);
+  std::vector<Func> programs(fusible.size());
+  if (fusible.empty()) return programs;
+  std::vector<int> all(fusible.size());
+  std::iota(all.begin(), all.end(), 0);
+  Planner together(graph, {.layout = layout, .fused = all});
+  together.prepare();
+  for (const Group& group : together.groups())
+    for (size_t i = 0; i < fusible.size(); ++i)
+      if (group.anchor == fusible[i]) {
+        FETTLE_TRY(GroupProgram program, together.program_of(group));
+        programs[i] = std::move(program.func);
+      }
+  return programs;
+}
+
+Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
+  const std::vector<const Node*> fusible = fusible_convolutions(graph);
   std::vector<int> chosen;
   if (fusible.empty()) return chosen;
-  FETTLE_TRY(const Plan apart, make_plan(graph, {.layout = layout}));
-  FETTLE_TRY(const Plan together, make_plan(graph, all));
-  const auto seconds_of = [&](const Plan& plan, const Node* anchor) {
-    for (const PlannedCall& call : plan.calls)
-      if (call.anchor == anchor) return costs.seconds(plan.workloads[static_cast<size_t>(call.workload)].func, threads);
-    return std::numeric_limits<double>::infinity();
-  };
+  FETTLE_TRY(const std::vector<Func> together, fused_programs(graph, layout));
+  Planner apart(graph, {.layout = layout, .fused = {}});
+  apart.prepare();
+  std::unordered_map<const Node*, const Group*> groups;  // by their anchors
   std::unordered_map<const Value*, const Node*> makers;  // the convolutions whose groups make values
-  for (const Group& group : partition(graph))
+  for (const Group& group : apart.groups()) {
+    groups[group.anchor] = &group;
     for (const Value* output : group.outputs) makers[output] = group.anchor;
+  }
+  const auto seconds_apart = [&](const Node* anchor) -> Result<double> {
+    FETTLE_TRY(const GroupProgram program, apart.program_of(*groups.at(anchor)));
+    return costs.seconds(program.func, threads);
+  };
   for (size_t i = 0; i < fusible.size(); ++i) {
     const Value& between = *fusible[i]->input(0);
     const int64_t bytes = count_elems(between.extents()) * between.dtype().element_bytes();
     const double handing_over = costs.hand_over_seconds(bytes, threads);
-    const double both = seconds_of(apart, makers.at(&between)) + seconds_of(apart, fusible[i]) + handing_over;
-    const double worth = handing_over > 0 ? kWorthJoining : kWorthJoiningInCaches;
-    if (seconds_of(together, fusible[i]) < worth * both) chosen.push_back(static_cast<int>(i));
+    FETTLE_TRY(const double first, seconds_apart(makers.at(&between)));
+    FETTLE_TRY(const double second, seconds_apart(fusible[i]));
+    const double worth = handing_over > 0 ? kWorthFusing : kWorthFusingInCaches;
+    if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + handing_over))
+      chosen.push_back(static_cast<int>(i));
   }
   return chosen;
 }

@@ -2,6 +2,8 @@
 // The plan of a model: which kernels run in which order, and where every value lies.
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,7 +12,7 @@
 #include "graph/graph.h"
 #include "graph/plan/costs.h"
 #include "graph/plan/partition.h"
-#include "graph/plan/view.h"
+#include "graph/view.h"
 #include "ir/func.h"
 
 namespace fettle {
@@ -48,6 +50,9 @@ struct PlannedCall {
   const Node* anchor = nullptr;   // of the group that it computes; null for a copy
 };
 
+/// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
+std::string label_of(const PlannedCall& call);
+
 /// How images lie in memory, for the whole graph.
 enum class ImageLayout : uint8_t {
   kChannelsLast,   // [n, c, h, w] as n, h, w, c
@@ -58,7 +63,7 @@ std::string_view to_string(ImageLayout layout);
 /// Refers to the graph that it was made of, which must live as long.
 struct Plan {
   ImageLayout layout = ImageLayout::kChannelsLast;
-  std::vector<int> joined;  // as in PlanOptions
+  std::vector<int> fused;  // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
   std::vector<PlannedCall> calls;  // in the order in which they run
@@ -70,7 +75,7 @@ struct Plan {
 struct PlanOptions {
   ImageLayout layout = ImageLayout::kChannelsLast;
   /// Which of fusible_convolutions(graph), by number, become one kernel with the convolution before them.
-  std::vector<int> joined;
+  std::vector<int> fused;
 };
 
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
@@ -81,12 +86,32 @@ struct PlanOptions {
 /// model images of many channels are copied: what convolutions and their kin read or hand out.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
 
+/// The plans of one graph, each made when it is first asked for, and once.
+class Plans {
+ public:
+  explicit Plans(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
+  /// For as long as `graph` lives.
+  explicit Plans(const Graph& graph) : Plans(std::shared_ptr<const Graph>(std::shared_ptr<void>(), &graph)) {}
+
+  const std::shared_ptr<const Graph>& graph() const { return graph_; }
+  /// Without memory assigned; lives as long as this. Errors: those of make_plan.
+  Result<const Plan*> get(const PlanOptions& options = {});
+  /// How many there are.
+  int made() const { return static_cast<int>(plans_.size()); }
+
+ private:
+  std::shared_ptr<const Graph> graph_;
+  std::map<std::pair<ImageLayout, std::vector<int>>, Plan> plans_;
+};
+
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly
-/// worse. Then joins those convolutions whose one kernel costs plainly less than two.
-Result<Plan> choose_plan(const Graph& graph, int threads, KernelCosts& costs);
-/// The convolutions that are worth joining in this layout, for PlanOptions: where one kernel costs plainly less than
-/// two and what they hand over.
-Result<std::vector<int>> choose_joined(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
+/// worse. Then fuses those convolutions whose one kernel costs plainly less than two. One of `plans`.
+Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs);
+/// The programs of fusible_convolutions(graph), in their order, each in one kernel with the convolution before it.
+Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout);
+/// The convolutions that are worth fusing in this layout, for PlanOptions: where one kernel costs plainly less than
+/// two and what they hand over. Nothing is planned but the programs that are compared.
+Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
 /// Σ calls · seconds(workload).
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
 

@@ -56,22 +56,22 @@ Value* inverted_residual(GraphMaker& m) {
   return m.conv(y, 8, 3);
 }
 
-TEST(Partition, DepthwiseAndPointwiseConvolutionsMayBeJoined) {
+TEST(Partition, DepthwiseAndPointwiseConvolutionsMayBeFused) {
   GraphMaker m;
   m.graph.add_output("y", inverted_residual(m));
   m.graph.sort();
   const std::vector<const Node*> fusible = fusible_convolutions(m.graph);
   ASSERT_EQ(fusible.size(), 1u);
-  const auto names = [&](const std::vector<const Node*>& joined) {
+  const auto names = [&](const std::vector<const Node*>& fused) {
     std::vector<std::string> made;
-    for (const Group& group : partition(m.graph, joined)) made.push_back(group.name());
+    for (const Group& group : partition(m.graph, fused)) made.push_back(group.name());
     return made;
   };
   EXPECT_EQ(names({}), (std::vector<std::string>{"Conv_Relu", "Conv_Relu", "Conv_Add", "Conv"}));
   EXPECT_EQ(names(fusible), (std::vector<std::string>{"Conv_Relu", "Conv_Relu_Conv_Add", "Conv"}));
 }
 
-TEST(Partition, WhatIsUsedTwiceIsNotJoined) {
+TEST(Partition, WhatIsUsedTwiceIsNotFused) {
   GraphMaker m;
   Value* x = m.input("x", {1, 8, 6, 6});
   Value* filtered = m.conv(x, 8, 3, 8);
@@ -81,9 +81,9 @@ TEST(Partition, WhatIsUsedTwiceIsNotJoined) {
 }
 
 /// One kernel of two convolutions costs `together`, another 1; handing over costs `between`.
-class JoinCosts : public KernelCosts {
+class FusionCosts : public KernelCosts {
  public:
-  JoinCosts(double together, double between) : together_(together), between_(between) {}
+  FusionCosts(double together, double between) : together_(together), between_(between) {}
   double seconds(const Func& workload, int) override {
     return workload->name.find("Conv_Relu_Conv") == std::string::npos ? 1 : together_;
   }
@@ -96,17 +96,22 @@ class JoinCosts : public KernelCosts {
   double together_, between_;
 };
 
-TEST(Plan, JoinsWhereOneKernelCostsLess) {
+TEST(Plan, FusesWhereOneKernelCostsLess) {
   GraphMaker m;
   m.graph.add_output("y", inverted_residual(m));
   m.graph.sort();
-  JoinCosts dear(1.6, 0), cheap(1.4, 0), far(1.99, 0.5);
-  EXPECT_TRUE(choose_joined(m.graph, ImageLayout::kChannelsLast, 1, dear)->empty());
-  EXPECT_EQ(*choose_joined(m.graph, ImageLayout::kChannelsLast, 1, far), std::vector<int>{0});
-  const auto plan = choose_plan(m.graph, 1, cheap);
+  FusionCosts dear(1.6, 0), cheap(1.4, 0), far(1.99, 0.5);
+  EXPECT_TRUE(choose_fused(m.graph, ImageLayout::kChannelsLast, 1, dear)->empty());
+  EXPECT_EQ(*choose_fused(m.graph, ImageLayout::kChannelsLast, 1, far), std::vector<int>{0});
+  Plans plans(m.graph);
+  const auto plan = choose_plan(plans, 1, cheap);
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->calls.size(), 4u);  // the last copies to the model's layout
-  EXPECT_EQ(plan->joined, std::vector<int>{0});
+  EXPECT_EQ((*plan)->calls.size(), 4u);  // the last copies to the model's layout
+  EXPECT_EQ((*plan)->fused, std::vector<int>{0});
+  // Both layouts, and what is chosen; each again is one that there is.
+  EXPECT_EQ(plans.made(), 3);
+  EXPECT_EQ(*plans.get({.layout = ImageLayout::kChannelsLast, .fused = {0}}), *plan);
+  EXPECT_EQ(plans.made(), 3);
 }
 
 TEST(Plan, EqualWorkIsOneWorkload) {
@@ -212,9 +217,10 @@ TEST(Plan, LayoutsFollowCosts) {
     m.graph.add_output("y", m.conv(m.conv(m.conv(x, 4, 3), 4, 3), 4, 3));
     m.graph.sort();
     FakeCosts costs(last);
-    const auto plan = choose_plan(m.graph, 1, costs);
+    Plans plans(m.graph);
+    const auto plan = choose_plan(plans, 1, costs);
     ASSERT_TRUE(plan.has_value());
-    EXPECT_EQ(plan->layout, last ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst);
+    EXPECT_EQ((*plan)->layout, last ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst);
   }
 }
 

@@ -55,14 +55,13 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   }
   for (const Node* node : group.nodes) {
     std::vector<te::Tensor> args;
-    for (const Value* input : node->inputs)
-      if (input) args.push_back(tensors.at(input));
+    for (const Value* input : node->inputs) args.push_back(input ? tensors.at(input) : te::Tensor());
     FETTLE_TRY(const std::vector<te::Tensor> made, node_meaning(*node, args));
     FETTLE_CHECK(made.size() == node->outputs.size());
     for (size_t i = 0; i < made.size(); ++i) tensors[node->outputs[i]] = made[i];
   }
   for (const Value* value : group.outputs) {
-    te::Tensor tensor = tensors.at(value);
+    te::Tensor tensor = rounded(tensors.at(value), value->dtype());
     // An operator may hand on its input (Identity, Dropout): then the group copies.
     const bool taken = !tensor.get()->op || std::find(outputs.begin(), outputs.end(), tensor) != outputs.end();
     if (taken) tensor = te::compute(tensor.shape(), [&](const auto& i) { return te::Body(tensor(i)); }, "copy");
@@ -70,7 +69,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   }
 
   GroupProgram program;
-  Func func = te::create_func(group.name(), inputs, outputs, options);
+  FETTLE_TRY(Func func, program_of(group.name(), inputs, outputs, options, group.anchor->name));
   program.params.insert(program.params.end(), group.inputs.begin(), group.inputs.end());
   program.params.insert(program.params.end(), group.outputs.begin(), group.outputs.end());
 

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "graph/plan/partition.h"
-#include "graph/plan/view.h"
+#include "graph/view.h"
 #include "ir/func.h"
 
 namespace fettle {

@@ -1,14 +1,17 @@
-// From a scheduled program to kernels, step by step: this file is the table of contents.
+// From a scheduled program to kernels, pass by pass; the lists stand at the end.
 #include "lower/device/device.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
+#include "ir/annotations.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
@@ -108,29 +111,80 @@ Func on_body(const Func& func, Pass pass) {
   return with(func, [&](FuncNode& f) { f.body = body; });
 }
 
+/// A nest of the root block on its way to a kernel.
+struct Nest {
+  std::string name;
+  Stmt body;                   // until `place_buffers` makes it a Func
+  std::vector<IntParam> ints;  // integers that it needs
+  std::vector<Stmt> blocks;    // loops over blocks, outermost first
+  UnifiedThreads threads;
+  std::vector<Buffer> swizzled;
+  std::vector<Expr> args;  // of the launch
+  DeviceKernel kernel;
+
+  Func& func() { return kernel.func; }
+};
+
 class DeviceLowering {
  public:
-  DeviceLowering(const Func& scheduled, const Target& target) : scheduled_(scheduled), target_(target) {}
+  DeviceLowering(const Func& scheduled, const Target& target, const DeviceObserver& after)
+      : scheduled_(scheduled), target_(target), after_(after) {}
 
   Result<DeviceProgram> run() {
-    FETTLE_TRY_VOID(check_axes());
-    Func func = flatten_blocks(note_carried_buffers(mark_pipelines(scheduled_)));
-    func = on_root(func, [this](const Stmt& body) { return sink_guards(Serializer(target_).rewrite(body)); });
-    func = infer_scopes(func, target_);
-    for (const Buffer& buffer : func.root().allocations) {
-      if (!target_.find_scope(buffer->scope))
-        return fail(ErrorCode::E219, fmt::format("scope \"{}\" of buffer {}", buffer->scope, buffer->name), func->name);
-      if (sharing_of(*buffer, target_) != Sharing::kAll) inside_.push_back(buffer);
+    program_.host = scheduled_;
+    for (const Pass& pass : passes()) {
+      FETTLE_TRY_VOID(pass.run(*this));
+      if (after_) after_(pass.name, host());
     }
-    FETTLE_TRY(Stmt host, launch(unroll_virtual_threads(func.root().body)));
-    for (const Buffer& buffer : func.root().allocations)
-      if (sharing_of(*buffer, target_) == Sharing::kAll) host = allocate(buffer, host);
-    program_.host = flatten_accesses(with(scheduled_, [&](FuncNode& f) { f.body = host; }));
-    program_.host = on_body(program_.host, fold_control);
     return std::move(program_);
   }
 
  private:
+  // --- the lists ---------------------------------------------------------------------------------------------------
+
+  struct Pass {
+    std::string_view name;
+    Result<> (*run)(DeviceLowering& d);
+  };
+  /// On the program as a whole, which is program_.host.
+  static std::span<const Pass> passes();
+
+  struct NestPass {
+    std::string_view name;
+    Result<> (*run)(DeviceLowering& d, Nest& nest);
+  };
+  /// On each nest that is launched.
+  static std::span<const NestPass> nest_passes();
+
+  Func& host() { return program_.host; }
+
+  Result<> becomes(Func made) {
+    host() = std::move(made);
+    return {};
+  }
+  static Result<> becomes(Nest& nest, Result<Func> made) {
+    FETTLE_TRY(nest.func(), std::move(made));
+    return {};
+  }
+
+  Result<> check_scopes() {
+    for (const Buffer& buffer : host().root().allocations) {
+      if (!target_.find_scope(buffer->scope))
+        return fail(ErrorCode::E219, fmt::format("scope \"{}\" of buffer {}", buffer->scope, buffer->name),
+                    host()->name);
+      if (sharing_of(*buffer, target_) != Sharing::kAll) inside_.push_back(buffer);
+    }
+    return {};
+  }
+
+  Result<> launch_kernels() {
+    FETTLE_TRY(Stmt body, launch(host().root().body));
+    for (const Buffer& buffer : host().root().allocations)
+      if (sharing_of(*buffer, target_) == Sharing::kAll) body = allocate(buffer, body);
+    host() = with(scheduled_, [&](FuncNode& f) { f.body = body; });
+    return {};
+  }
+
   template <class Pass>
   static Func on_root(const Func& func, Pass pass) {
     const Stmt body = pass(func.root().body);
@@ -181,36 +235,38 @@ class DeviceLowering {
     return kernel(s);
   }
 
-  Result<Stmt> kernel(const Stmt& nest) {
-    DeviceKernel result;
-    const std::string name = fmt::format("{}_kernel{}", scheduled_->name, program_.kernels.size());
+  Result<Stmt> kernel(const Stmt& stmt) {
+    Nest nest;
+    nest.name = fmt::format("{}_kernel{}", scheduled_->name, program_.kernels.size());
+    nest.body = stmt;
     // Integers that the nest needs, as parameters of its own.
-    std::vector<IntParam> ints;
     std::vector<Expr> int_args;
     const auto need = [&](const IntParam& param) {
-      if (!needs_var(nest, param.var.get())) return;
+      if (!needs_var(stmt, param.var.get())) return;
       int_args.push_back(param.var);
-      ints.push_back(param);
+      nest.ints.push_back(param);
     };
     for (const IntParam& param : scheduled_->int_params) need(param);
     for (const ForNode* loop : host_loops_) {
       const int64_t *min = as_int(loop->min), *extent = as_int(loop->extent);
       need({loop->var, min ? *min : 0, min && extent ? *min + *extent - 1 : INT64_MAX, 1});
     }
-    Stmt body = nest;
+    for (const NestPass& pass : nest_passes()) {
+      FETTLE_TRY_VOID(pass.run(*this, nest));
+      if (after_ && nest.func()) after_(pass.name, nest.func());
+    }
+    program_.kernels[nest.name] = std::move(nest.kernel);
+    nest.args.insert(nest.args.end(), int_args.begin(), int_args.end());
+    return call_func(nest.name, std::move(nest.args));
+  }
 
-    std::vector<Stmt> blocks;  // loops over blocks, outermost first
-    FETTLE_TRY(body, take_block_loops(body, result, blocks));
-    FETTLE_TRY(UnifiedThreads threads, unify_threads(body, target_));
-    FETTLE_TRY_VOID(check_threads(threads.shape, result));
-
-    // Buffers that live in the kernel.
+  // Which buffers live in the kernel; the others are its parameters.
+  Result<> place_buffers(Nest& nest) {
     std::vector<Buffer> own;
     std::vector<Param> params;
-    std::vector<Expr> args;
-    for (const auto& [buffer, written] : buffers_of(threads.body)) {
+    for (const auto& [buffer, written] : buffers_of(nest.threads.body)) {
       if (sharing_of(*buffer, target_) != Sharing::kAll) {
-        if (!owner_.emplace(buffer.get(), name).second && owner_[buffer.get()] != name)
+        if (!owner_.emplace(buffer.get(), nest.name).second && owner_[buffer.get()] != nest.name)
           return refuse(fmt::format("buffer {} of scope \"{}\" is used by several kernels, and lives in one",
                                     buffer->name, buffer->scope));
         for (const ForNode* loop : host_loops_)
@@ -221,37 +277,38 @@ class DeviceLowering {
         continue;
       }
       params.push_back({buffer, written ? ParamKind::kOutput : ParamKind::kInput, false});
-      args.push_back(address_of(buffer, std::vector<Expr>(buffer->shape.size(), Expr(0))));
+      nest.args.push_back(address_of(buffer, std::vector<Expr>(buffer->shape.size(), Expr(0))));
     }
-    args.insert(args.end(), int_args.begin(), int_args.end());
+    nest.func() = make_kernel(nest.name, params, nest.ints,
+                              with_threads(nest.blocks, {}, nest.threads.shape, nest.threads.body), own);
+    return {};
+  }
 
-    Func func = make_kernel(name, params, ints, with_threads(blocks, {}, threads.shape, threads.body), own);
-    func = compact_buffers(func, [&](const BufferNode& b) { return sharing_of(b, target_) == Sharing::kBlock; });
-    func = on_body(func, pipeline_loops);
-    Stmt inner = without_threads(func->body, blocks.size(), threads.shape);
-    FETTLE_TRY_VOID(check_private_memory(inner, threads));
+  // Barriers in what one thread does; what a block shares is allocated around its threads.
+  Result<> meet(Nest& nest) {
+    const ThreadShape& shape = nest.threads.shape;
+    Stmt inner = without_threads(nest.func()->body, nest.blocks.size(), shape);
+    FETTLE_TRY_VOID(check_private_memory(inner, nest.threads));
     SharedHoister hoister(target_);
     inner = hoister.rewrite(inner);
-    FETTLE_TRY_VOID(check_shared(hoister.shared, result));
-    FETTLE_TRY(inner, insert_barriers(inner, threads.shape, target_));
-    func = with(func, [&](FuncNode& f) { f.body = with_threads(blocks, hoister.shared, threads.shape, inner); });
+    FETTLE_TRY_VOID(check_shared(hoister.shared, nest.kernel));
+    FETTLE_TRY(inner, insert_barriers(inner, shape, target_));
+    nest.func() =
+        with(nest.func(), [&](FuncNode& f) { f.body = with_threads(nest.blocks, hoister.shared, shape, inner); });
+    return {};
+  }
 
-    func = annihilate_guards(func);
-    func = on_body(func, [&](const Stmt& s) { return tighten_loops(s, ints); });
-    if (!func->body) func = with(func, [](FuncNode& f) { f.body = evaluate(int_imm(0)); });
-    func = flatten_accesses(func);
-    func = on_body(func, [&](const Stmt& s) { return substitute_tensor_intrinsics(s, target_); });
-    FETTLE_TRY_VOID(check_warp_tiles(func->body));
-    FETTLE_TRY(func, place_fragments(func));
-    std::vector<Buffer> swizzled;
-    func = vector_copies(func, threads.shape, swizzled);
-    func = swizzle_shared(func, swizzled);
-    func = on_body(func, relax_waits);
-    FETTLE_TRY_VOID(check_sizes(func->body));
-    func = on_body(func, unroll_loops);
-    result.func = func;
-    program_.kernels[name] = std::move(result);
-    return call_func(name, std::move(args));
+  Func compacted(const Func& func) const {
+    return compact_buffers(func, [&](const BufferNode& b) { return sharing_of(b, target_) == Sharing::kBlock; });
+  }
+
+  Func with_intrinsics(const Func& func) const {
+    return on_body(func, [&](const Stmt& s) { return substitute_tensor_intrinsics(s, target_); });
+  }
+
+  Func tightened(const Nest& nest, const Func& func) const {
+    const Func tight = on_body(func, [&](const Stmt& s) { return tighten_loops(s, nest.ints); });
+    return tight->body ? tight : with(tight, [](FuncNode& f) { f.body = evaluate(int_imm(0)); });
   }
 
   static Func make_kernel(const std::string& name, std::vector<Param> params, std::vector<IntParam> ints, Stmt body,
@@ -270,7 +327,8 @@ class DeviceLowering {
 
   // --- one kernel --------------------------------------------------------------------------------------------------
 
-  Result<Stmt> take_block_loops(Stmt body, DeviceKernel& kernel, std::vector<Stmt>& blocks) const {
+  Result<> take_block_loops(Nest& nest) const {
+    Stmt& body = nest.body;
     std::array<Stmt, 3> by_axis;
     for (const auto* loop = body.as<ForNode>(); loop && is_block_axis(loop->thread_axis); loop = body.as<ForNode>()) {
       const auto d = static_cast<size_t>(axis_dimension(loop->thread_axis));
@@ -288,8 +346,8 @@ class DeviceLowering {
       const Var block = make_var(std::string("b") + "xyz"[d]);
       const Stmt made = make_for(block, 0, loop->extent, nullptr, ForKind::kThreadBinding);
       by_axis[d] = with(*made.as<ForNode>(), [&](ForNode& f) { f.thread_axis = loop->thread_axis; });
-      kernel.grid[d] = loop->extent;
-      kernel.min_blocks = std::max(kernel.min_blocks, loop->annotations.get_int(kMinBlocksKey, 0));
+      nest.kernel.grid[d] = loop->extent;
+      nest.kernel.min_blocks = std::max(nest.kernel.min_blocks, loop->annotations.get_int(kMinBlocksKey, 0));
       const Stmt inside = substitute(loop->body, {{loop->var.get(), loop->min + block}});
       body = inside;
     }
@@ -297,8 +355,13 @@ class DeviceLowering {
       return refuse(
           "loops over blocks must be the outermost of their nest, one directly inside the other, each axis once");
     for (size_t d = 3; d-- > 0;)
-      if (by_axis[d]) blocks.push_back(by_axis[d]);
-    return body;
+      if (by_axis[d]) nest.blocks.push_back(by_axis[d]);
+    return {};
+  }
+
+  Result<> unify(Nest& nest) const {
+    FETTLE_TRY(nest.threads, unify_threads(nest.body, target_));
+    return check_threads(nest.threads.shape, nest.kernel);
   }
 
   Result<> check_threads(const ThreadShape& shape, DeviceKernel& kernel) const {
@@ -400,16 +463,64 @@ class DeviceLowering {
 
   const Func& scheduled_;
   const Target& target_;
+  const DeviceObserver& after_;
   DeviceProgram program_;
   std::vector<Buffer> inside_;
   std::vector<const ForNode*> host_loops_;
   std::map<const BufferNode*, std::string> owner_;
 };
 
+using D = DeviceLowering;
+
+std::span<const D::Pass> D::passes() {
+  static constexpr Pass list[] = {
+      {"check_axes", [](D& d) { return d.check_axes(); }},
+      {"mark_pipelines", [](D& d) { return d.becomes(mark_pipelines(d.host())); }},
+      {"note_carried_buffers", [](D& d) { return d.becomes(note_carried_buffers(d.host())); }},
+      {"flatten_blocks", [](D& d) { return d.becomes(flatten_blocks(d.host())); }},
+      {"serialize",
+       [](D& d) {
+         return d.becomes(on_root(d.host(), [&](const Stmt& s) { return Serializer(d.target_).rewrite(s); }));
+       }},
+      {"sink_guards", [](D& d) { return d.becomes(on_root(d.host(), sink_guards)); }},
+      {"infer_scopes", [](D& d) { return d.becomes(infer_scopes(d.host(), d.target_)); }},
+      {"check_scopes", [](D& d) { return d.check_scopes(); }},
+      {"unroll_virtual_threads", [](D& d) { return d.becomes(on_root(d.host(), unroll_virtual_threads)); }},
+      {"launch_kernels", [](D& d) { return d.launch_kernels(); }},
+      {"flatten_accesses", [](D& d) { return d.becomes(flatten_accesses(d.host())); }},
+      {"fold_control", [](D& d) { return d.becomes(on_body(d.host(), fold_control)); }},
+  };
+  return list;
+}
+
+std::span<const D::NestPass> D::nest_passes() {
+  static constexpr NestPass list[] = {
+      {"take_block_loops", [](D& d, Nest& n) { return d.take_block_loops(n); }},
+      {"unify_threads", [](D& d, Nest& n) { return d.unify(n); }},
+      {"place_buffers", [](D& d, Nest& n) { return d.place_buffers(n); }},
+      {"compact_buffers", [](D& d, Nest& n) { return becomes(n, d.compacted(n.func())); }},
+      {"pipeline_loops", [](D&, Nest& n) { return becomes(n, on_body(n.func(), pipeline_loops)); }},
+      {"insert_barriers", [](D& d, Nest& n) { return d.meet(n); }},
+      {"annihilate_guards", [](D&, Nest& n) { return becomes(n, annihilate_guards(n.func())); }},
+      {"tighten_loops", [](D& d, Nest& n) { return becomes(n, d.tightened(n, n.func())); }},
+      {"flatten_accesses", [](D&, Nest& n) { return becomes(n, flatten_accesses(n.func())); }},
+      {"cascade_sums", [](D&, Nest& n) { return becomes(n, cascade_sums(n.func(), kScopeLocal)); }},
+      {"substitute_tensor_intrinsics", [](D& d, Nest& n) { return becomes(n, d.with_intrinsics(n.func())); }},
+      {"check_warp_tiles", [](D& d, Nest& n) { return d.check_warp_tiles(n.func()->body); }},
+      {"place_fragments", [](D&, Nest& n) { return becomes(n, place_fragments(n.func())); }},
+      {"vector_copies", [](D&, Nest& n) { return becomes(n, vector_copies(n.func(), n.threads.shape, n.swizzled)); }},
+      {"swizzle_shared", [](D&, Nest& n) { return becomes(n, swizzle_shared(n.func(), n.swizzled)); }},
+      {"relax_waits", [](D&, Nest& n) { return becomes(n, on_body(n.func(), relax_waits)); }},
+      {"check_sizes", [](D& d, Nest& n) { return d.check_sizes(n.func()->body); }},
+      {"unroll_loops", [](D&, Nest& n) { return becomes(n, on_body(n.func(), unroll_loops)); }},
+  };
+  return list;
+}
+
 }  // namespace
 
-Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target) {
-  return DeviceLowering(scheduled, target).run();
+Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target, const DeviceObserver& after) {
+  return DeviceLowering(scheduled, target, after).run();
 }
 
 std::string to_text(const DeviceProgram& program) {

@@ -2,8 +2,10 @@
 // Scheduled programs with loops bound to threads → kernels, and the host program that launches them.
 
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -23,12 +25,8 @@ struct DeviceKernel {
   std::array<Expr, 3> grid = {1, 1, 1};      // blocks along x, y, z: constants, or expressions in func's integers
   std::array<int64_t, 3> block = {1, 1, 1};  // threads along x, y, z
   int64_t shared_bytes = 0;                  // of one block
-  int64_t min_blocks = 0;  // that a multiprocessor shall have room for at once; 0: not said (kMinBlocksKey)
+  int64_t min_blocks = 0;  // kMinBlocksKey, of which CUDA's compiler alone is told; 0: not said
 };
-
-/// On a loop over blocks, by the schedule (annotate): registers are to be so few that a multiprocessor has room for
-/// this many blocks at once. Only CUDA's compiler is told.
-inline constexpr const char* kMinBlocksKey = "min_blocks";
 
 /// `host` has the parameters of the scheduled program, in order. Its body is made of loops, ifs over integers,
 /// allocations (in the device's memory; they may be reused from launch to launch, but not kept) and `call NAME(buffers,
@@ -43,7 +41,9 @@ struct DeviceProgram {
 /// unknown scope · E230 a limit of the target · E301 no code for these loops: loops over blocks that are not outermost
 /// in their nest, a thread that reads what others keep to themselves, a barrier where threads part, a number of threads
 /// that is no constant
-Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target);
+/// `after` is told of what each pass has left: of the whole program, and of each kernel on its way.
+using DeviceObserver = std::function<void(std::string_view pass, const Func& func)>;
+Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target, const DeviceObserver& after = {});
 
 /// The host program, then the kernels with their launch sizes as comments.
 std::string to_text(const DeviceProgram& program);

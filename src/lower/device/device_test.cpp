@@ -213,6 +213,24 @@ TEST(Device, ScopesFollowFromThePlace) {
   EXPECT_EQ(scopes["Together"], "shared");
 }
 
+TEST(Device, TellsOfEachPassInOrder) {
+  std::vector<std::string> told;
+  std::string last;
+  const auto program =
+      lower_for_device(parsed(two_nests("", "vt", "7 - wu")), opencl(), [&](std::string_view pass, const Func& func) {
+        told.emplace_back(pass);
+        last = to_text(func);
+      });
+  ASSERT_OK(program);
+  const auto at = [&](const char* pass) { return std::ranges::find(told, pass) - told.begin(); };
+  EXPECT_EQ(told.front(), "check_axes");
+  EXPECT_LT(at("flatten_blocks"), at("infer_scopes"));
+  EXPECT_LT(at("infer_scopes"), at("insert_barriers"));  // of the kernel
+  EXPECT_LT(at("insert_barriers"), at("launch_kernels"));
+  EXPECT_EQ(told.back(), "fold_control");
+  EXPECT_EQ(last, to_text(program->host));
+}
+
 TEST(Device, ABufferOfAllLivesOnTheHost) {
   auto s = testing::schedule_from("for i in 8: B[i] = A[i] + 1.0");
   ASSERT_OK(cache_read(s, {s.block("B"), 0, "global", {}}));

@@ -2,11 +2,12 @@
 #include <set>
 
 #include "base/small_vector.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
 
 namespace fettle {
 namespace {

@@ -304,6 +304,7 @@ class Dispatcher : public Mutator {
 }  // namespace
 
 Func dispatch_register_kernels(const Func& func, bool lanes_too) {
+  if (!has_guards(func->body)) return func;
   Dispatcher dispatcher(func, lanes_too);
   Stmt body = dispatcher.rewrite(func->body);
   return with(func, [&](FuncNode& f) { f.body = body; });

@@ -269,6 +269,7 @@ class GuardDropper : public Mutator {
 }  // namespace
 
 Func drop_private_guards(const Func& func) {
+  if (!has_guards(func->body)) return func;
   ReadFinder finder;
   finder.visit(func->body);
   return GuardDropper(finder).Mutator::rewrite(func);

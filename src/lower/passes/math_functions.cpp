@@ -325,6 +325,18 @@ Expr constant_power(const Kit& kit, const Expr& x, double p) {
   return nullptr;
 }
 
+/// x^n of integers for a constant n >= 0, by squaring; null for others.
+Expr constant_integer_power(const Expr& x, const Expr& n, const BindValue& bind) {
+  const int64_t* exponent = as_int(n);
+  if (!exponent || *exponent < 0) return nullptr;
+  Expr result, square = bind(x);
+  for (int64_t left = *exponent; left != 0; left >>= 1) {
+    if (left & 1) result = result ? bind(result * square) : square;
+    if (left > 1) square = bind(square * square);
+  }
+  return result ? result : constant(1, x.dtype());
+}
+
 }  // namespace
 
 bool is_expanded_math(std::string_view name) {
@@ -334,7 +346,9 @@ bool is_expanded_math(std::string_view name) {
 }
 
 Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, const BindValue& bind, bool scales) {
-  if (!is_expanded_math(name) || args.size() != (name == "pow" ? 2 : 1) || !args[0].dtype().is_float()) return nullptr;
+  if (!is_expanded_math(name) || args.size() != (name == "pow" ? 2 : 1)) return nullptr;
+  if (name == "pow" && args[0].dtype().is_int()) return constant_integer_power(args[0], args[1], bind);
+  if (!args[0].dtype().is_float()) return nullptr;
   const DType type = args[0].dtype();
   const bool small = type.bits == 16;
   const bool in_double = name == "sin" || name == "cos" || name == "pow";

@@ -1,5 +1,6 @@
 #pragma once
-// The steps of lowering, in the order in which pipeline.cpp runs them. Each is a function from program to program.
+// The passes of lowering, in the order in which pipeline.cpp runs them. Each is a function from program to program that
+// leaves alone what it has nothing to do with.
 
 #include <functional>
 #include <string>
@@ -43,7 +44,12 @@ Func mark_pipelines(const Func& func);
 /// and goes on with in it, those of scans, and those that some iterations do not write and yet read.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
-inline constexpr const char* kCarriesKey = "carries";
+
+/// Plain loops: what vectorize, unroll, parallel and bind asked for is forgotten, and registers are memory.
+Func forget_notes(const Func& func);
+
+/// Vectorized loops become serial ones.
+Func serialize_lanes(const Func& func);
 
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
 /// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block
@@ -80,6 +86,16 @@ Func flatten_accesses(const Func& func);
 /// vectorized in them does not count.
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
 Func peel_tails(const Func& func);
+
+/// Sums of many terms that are no products (means, norms, softmax, pooling) are taken in blocks, and the sums of blocks
+/// again: an accumulator takes at most kLongestSum terms, or some kMostBlocks sums of blocks. One accumulator over n
+/// terms errs by some sqrt(n) roundings of the whole sum (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
+///   for k in 25600: R[0] = R[0] + A[k]
+///   →  for k_block in 400: T[0] = 0; for k in 64: T[0] = T[0] + A[k_block*64 + k]; R[0] = R[0] + T[0]
+/// Products of two operands that vary keep the blocks that their schedule gives them. `func` is flat. Parts of sums lie in
+/// the scope of the sum, or in `scope`.
+Func cascade_sums(const Func& func, const std::string& scope = {});
+inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 
 /// Guards inside a register kernel that depend on outer loops and on unrolled loops are decided outside of it:
 ///   kernel(guards of (i0, i1))   →   if i0 < 14: kernel(all true) else: kernel(i0 = 14)
@@ -118,6 +134,10 @@ Stmt transpose_tiles(const Stmt& body);
 /// Lanes of such a tile, and the least bytes of a row.
 inline constexpr int64_t kFewestTransposed = 4, kMostTransposed = 16, kTransposedBytes = 16;
 
+/// A Func that has tiles noted `tensorize` becomes code without loops that are unrolled or vectorized; others stay as they
+/// are.
+Func expand_tensor_tiles(const Func& func, const Target& target);
+
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
 /// serially.
 Stmt vectorize_loops(const Stmt& body);
@@ -132,21 +152,17 @@ Stmt unroll_loops(const Stmt& body);
 /// Masks must be constant, as they are in atoms: `unroll_loops` comes first.
 Stmt relax_lane_masks(const Stmt& body);
 
+/// Whether anything depends on a condition, or on loops around: without, passes on guards have nothing to do.
+bool has_guards(const Stmt& body);
+
 /// The parts of a conjunction, in order.
 void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
 
 /// Resolves guards that are constant, drops loops without iterations and loops of one.
 Stmt fold_control(const Stmt& body);
 
-/// On a loop of threads' code that was vectorized, whose iterations may become one access.
-inline constexpr const char* kLanesKey = "lanes";
-/// On such a loop, by the schedule (annotate): copies from global to shared memory may go
-/// on while the thread does other work. They are done at the next barrier, which stands before whatever touches them,
-/// also in the same thread.
-inline constexpr const char* kAsyncCopyKey = "async_copy";
 /// async_commit(): the copies that the thread has begun since the last one are a group. pipeline_loops ends each turn's
 /// copies so, where they are all of stage 0, and notes on the steady loop how many turns later they are used.
 inline constexpr const char* kAsyncCommitCall = "async_commit";
-inline constexpr const char* kAsyncAheadKey = "async_ahead";
 
 }  // namespace fettle

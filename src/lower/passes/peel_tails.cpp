@@ -123,6 +123,7 @@ class Peeler : public Mutator {
 }  // namespace
 
 Func peel_tails(const Func& func) {
+  if (!has_guards(func->body)) return func;
   Stmt body = Peeler().rewrite(func->body);
   return with(func, [&](FuncNode& f) { f.body = body; });
 }

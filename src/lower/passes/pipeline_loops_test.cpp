@@ -59,7 +59,7 @@ TEST(PipelineLoops, PrologueSteadyStateAndEpilogue) {
   Staged s;
   ASSERT_OK(software_pipeline(s, {outer_loop(s), {0, 1}, {0, 1}}));
   EXPECT_TRUE(same_lowered(s));
-  EXPECT_GOLDEN(lower(s.func(), *parse_target("x86-64-avx512"), {.vectors = false})->kernel);
+  EXPECT_GOLDEN(lower(s.func(), *parse_target("x86-64-avx512"), {.pipeline = Pipeline::kScalar})->kernel);
 }
 
 TEST(PipelineLoops, AllDepthsAndOrders) {
@@ -79,7 +79,7 @@ TEST(PipelineLoops, VersionsAreAsManyAsAreInUse) {
   const auto allocated = [](int64_t stage, std::vector<int64_t> order) {
     Staged s;
     EXPECT_OK(software_pipeline(s, {outer_loop(s), {0, stage}, order}));
-    return to_text(lower(s.func(), *parse_target("x86-64-avx512"), {.vectors = false})->kernel);
+    return to_text(lower(s.func(), *parse_target("x86-64-avx512"), {.pipeline = Pipeline::kScalar})->kernel);
   };
   EXPECT_NE(allocated(1, {0, 1}).find("A_global: f32[8]"), std::string::npos);   // two
   EXPECT_NE(allocated(1, {1, 0}).find("A_global: f32[4]"), std::string::npos);   // the reader goes first: one is enough
@@ -109,7 +109,7 @@ TEST(PipelineLoops, DoubleBufferFetchesTheNextIterations) {
   Staged s;
   ASSERT_OK(double_buffer(s, {s.copy, 0}));
   EXPECT_TRUE(same_lowered(s));
-  const std::string text = to_text(lower(s.func(), *parse_target("x86-64-avx512"), {.vectors = false})->kernel);
+  const std::string text = to_text(lower(s.func(), *parse_target("x86-64-avx512"), {.pipeline = Pipeline::kScalar})->kernel);
   EXPECT_NE(text.find("A_global: f32[8]"), std::string::npos) << text;
 }
 

@@ -4,9 +4,9 @@
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
-#include "schedule/primitives/tensorize.h"
 #include "target/match_statement.h"
 #include "target/tensor_intrinsic.h"
 
@@ -228,5 +228,18 @@ Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic) {
 }
 
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target) { return Substituter(target).rewrite(body); }
+
+Func expand_tensor_tiles(const Func& func, const Target& target) {
+  bool found = false;
+  walk(func->body, [&](const Stmt& s) {
+    const auto* loop = s.as<ForNode>();
+    found |= loop && loop->annotations.find(kTensorizeKey);
+    return !found;
+  });
+  if (!found) return func;
+  Stmt body = transpose_tiles(substitute_tensor_intrinsics(func->body, target));
+  body = relax_lane_masks(unroll_loops(vectorize_loops(body)));
+  return with(func, [&](FuncNode& f) { f.body = body; });
+}
 
 }  // namespace fettle

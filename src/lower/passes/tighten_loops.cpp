@@ -174,8 +174,24 @@ class Tightener : public Mutator {
 
 }  // namespace
 
+bool has_guards(const Stmt& body) {
+  bool found = false;
+  walk(
+      body,
+      [&](const Stmt& s) {
+        if (const auto* loop = s.as<ForNode>()) found |= !as_int(loop->min) || !as_int(loop->extent);
+        found |= s.kind() == StmtKind::kIf;
+        return !found;
+      },
+      [&](const Expr& e) {
+        found |= e.kind() == ExprKind::kSelect;
+        return !found;
+      });
+  return found;
+}
+
 Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params) {
-  return Tightener(int_params).rewrite(body);
+  return has_guards(body) ? Tightener(int_params).rewrite(body) : body;
 }
 
 }  // namespace fettle

@@ -13,7 +13,7 @@
 #include "measure/sampled.h"
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"
-#include "schedule/trace.h"
+#include "schedule/trace/trace.h"
 
 namespace fettle {
 namespace {

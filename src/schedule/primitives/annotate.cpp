@@ -1,6 +1,6 @@
 #include "schedule/primitives/annotate.h"
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 
 namespace fettle {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/inlining.h"
 
 namespace fettle {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "ir/path.h"
 #include "ir/visit.h"
-#include "schedule/nest.h"
-#include "schedule/placement.h"
+#include "schedule/edit/nest.h"
+#include "schedule/edit/placement.h"
 #include "target/thread_axes.h"
 
 namespace fettle {

@@ -7,10 +7,10 @@
 #include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/arguments.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
-#include "schedule/repetition.h"
-#include "schedule/staging.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/repetition.h"
+#include "schedule/edit/staging.h"
 
 namespace fettle {
 namespace {

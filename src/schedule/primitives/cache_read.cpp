@@ -7,8 +7,8 @@
 #include "base/checks.h"
 #include "ir/path.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/staging.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/staging.h"
 
 namespace fettle {
 namespace {

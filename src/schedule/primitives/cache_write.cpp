@@ -4,8 +4,8 @@
 
 #include "ir/path.h"
 #include "ir/visit.h"
-#include "schedule/overwriting.h"
-#include "schedule/staging.h"
+#include "schedule/dataflow/overwriting.h"
+#include "schedule/edit/staging.h"
 
 namespace fettle {
 namespace {

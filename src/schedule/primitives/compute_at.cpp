@@ -6,9 +6,9 @@
 
 #include "base/checks.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/placement.h"
-#include "schedule/staging.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/placement.h"
+#include "schedule/edit/staging.h"
 #include "target/thread_axes.h"
 
 namespace fettle {

@@ -6,9 +6,9 @@
 
 #include "base/checks.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
-#include "schedule/repetition.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/repetition.h"
+#include "schedule/edit/inlining.h"
 
 namespace fettle {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "ir/visit.h"
 #include "schedule/arguments.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
 
 namespace fettle {
 namespace {

@@ -8,10 +8,10 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/arguments.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit_in_place.h"
-#include "schedule/footprint.h"
-#include "schedule/repetition.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/repetition.h"
+#include "schedule/edit/edit_in_place.h"
 
 namespace fettle {
 namespace {

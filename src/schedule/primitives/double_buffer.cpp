@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 
 #include "analysis/dependence.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/arguments.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

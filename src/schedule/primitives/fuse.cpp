@@ -1,8 +1,8 @@
 #include "schedule/primitives/fuse.h"
 
 #include "ir/visit.h"
-#include "schedule/edit_in_place.h"
-#include "schedule/nest.h"
+#include "schedule/edit/edit_in_place.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/combiner.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
+#include "schedule/dataflow/combiner.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/inlining.h"
 
 namespace fettle {
 namespace {

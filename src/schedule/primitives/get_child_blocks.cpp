@@ -1,6 +1,6 @@
 #include "schedule/primitives/get_child_blocks.h"
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

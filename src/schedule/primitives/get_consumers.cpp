@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/arguments.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/nest.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "analysis/dependence.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/nest.h"
-#include "schedule/placement.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/nest.h"
+#include "schedule/edit/placement.h"
 
 namespace fettle {
 namespace {

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/combiner.h"
-#include "schedule/dataflow.h"
-#include "schedule/plain_nest.h"
+#include "schedule/dataflow/combiner.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/plain_nest.h"
 
 namespace fettle {
 namespace {

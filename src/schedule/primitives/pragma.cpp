@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ir/visit.h"
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 
 namespace fettle {
 namespace {

@@ -1,6 +1,6 @@
 #include "schedule/primitives/read_at.h"
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
 

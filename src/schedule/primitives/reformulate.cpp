@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "schedule/edit.h"
+#include "ir/annotations.h"
+#include "schedule/edit/edit.h"
 #include "schedule/reformulation.h"
 
 namespace fettle {

@@ -1,7 +1,7 @@
 #include "schedule/primitives/reindex_cache_write.h"
 
-#include "schedule/edit.h"
-#include "schedule/reindexing.h"
+#include "schedule/edit/edit.h"
+#include "schedule/edit/reindexing.h"
 
 namespace fettle {
 namespace {

@@ -8,11 +8,11 @@
 #include "base/small_vector.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit_in_place.h"
-#include "schedule/footprint.h"
-#include "schedule/nest.h"
-#include "schedule/repetition.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/repetition.h"
+#include "schedule/edit/edit_in_place.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

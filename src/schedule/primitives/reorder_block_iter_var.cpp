@@ -1,6 +1,6 @@
 #include "schedule/primitives/reorder_block_iter_var.h"
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 
 namespace fettle {
 namespace {

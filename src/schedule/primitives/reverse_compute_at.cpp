@@ -7,8 +7,8 @@
 #include "arith/affine_map.h"
 #include "base/checks.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/placement.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/placement.h"
 
 namespace fettle {
 namespace {

@@ -6,13 +6,14 @@
 
 #include "analysis/block_checks.h"
 #include "base/checks.h"
+#include "ir/annotations.h"
 #include "ir/path.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
-#include "schedule/inlining.h"
-#include "schedule/placement.h"
-#include "schedule/repetition.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/repetition.h"
+#include "schedule/edit/inlining.h"
+#include "schedule/edit/placement.h"
 
 namespace fettle {
 namespace {
@@ -23,7 +24,7 @@ const BlockNode* last_producer(const std::vector<const BlockNode*>& order, const
   for (const BlockNode* other : order) {
     if (other == block) break;
     for (const Region& write : other->writes)
-      if (read_region(*block, write.buffer.get()) && !other->annotations.find(kClearsPadLanes)) last = other;
+      if (read_region(*block, write.buffer.get()) && !other->annotations.find(kClearsPadLanesKey)) last = other;
   }
   return last;
 }

@@ -6,10 +6,10 @@
 
 #include "base/checks.h"
 #include "ir/visit.h"
-#include "schedule/combiner.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
-#include "schedule/nest.h"
+#include "schedule/dataflow/combiner.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

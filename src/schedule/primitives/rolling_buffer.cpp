@@ -4,12 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/arguments.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
-#include "schedule/inlining.h"
-#include "schedule/nest.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
+#include "schedule/edit/inlining.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

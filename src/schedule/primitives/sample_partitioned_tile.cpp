@@ -1,6 +1,6 @@
 #include "schedule/primitives/sample_partitioned_tile.h"
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/sampling.h"
 
 namespace fettle {

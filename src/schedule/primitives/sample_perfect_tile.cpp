@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "base/small_vector.h"
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/sampling.h"
 
 namespace fettle {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/sampling.h"
 
 namespace fettle {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 
 namespace fettle {
 namespace {

@@ -1,8 +1,9 @@
 #include "schedule/primitives/set_axis_separator.h"
 
 #include "analysis/sites.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

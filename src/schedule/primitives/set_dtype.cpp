@@ -1,8 +1,8 @@
 #include "schedule/primitives/set_dtype.h"
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/inlining.h"
 
 namespace fettle {
 namespace {

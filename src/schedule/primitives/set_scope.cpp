@@ -1,7 +1,7 @@
 #include "schedule/primitives/set_scope.h"
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "schedule/edit.h"
-#include "schedule/nest.h"
-#include "schedule/pipelining.h"
+#include "ir/annotations.h"
+#include "schedule/edit/edit.h"
+#include "schedule/edit/nest.h"
+#include "schedule/edit/pipelining.h"
 
 namespace fettle {
 namespace {

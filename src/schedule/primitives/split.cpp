@@ -5,8 +5,8 @@
 #include "base/ceil_div.h"
 #include "base/checks.h"
 #include "ir/visit.h"
-#include "schedule/edit_in_place.h"
-#include "schedule/nest.h"
+#include "schedule/edit/edit_in_place.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "ir/annotations.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/footprint.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/footprint.h"
 #include "schedule/primitives/blockize.h"
 #include "target/match_statement.h"
 #include "target/tensor_intrinsic.h"

@@ -1,6 +1,6 @@
 #include "schedule/primitives/tile.h"
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 

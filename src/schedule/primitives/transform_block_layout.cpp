@@ -4,8 +4,8 @@
 
 #include "arith/affine_map.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/plain_nest.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/dataflow/plain_nest.h"
 
 namespace fettle {
 namespace {

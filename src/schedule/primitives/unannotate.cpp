@@ -1,6 +1,6 @@
 #include "schedule/primitives/unannotate.h"
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 
 namespace fettle {
 namespace {

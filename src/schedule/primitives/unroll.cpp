@@ -1,6 +1,6 @@
 #include "schedule/primitives/unroll.h"
 
-#include "schedule/nest.h"
+#include "schedule/edit/nest.h"
 
 namespace fettle {
 namespace {

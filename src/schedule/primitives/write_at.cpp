@@ -1,6 +1,6 @@
 #include "schedule/primitives/write_at.h"
 
-#include "schedule/edit.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/reverse_compute_at.h"
 

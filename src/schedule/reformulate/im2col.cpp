@@ -1,14 +1,22 @@
-#include "schedule/reformulate/im2col.h"
+// A convolution as a matrix product: the windows of an input become rows of a matrix.
+//   for h, w, o: for r, q, c: C[h, w, o] += A[h*2 + r, w*2 + q, c] * F[r, q, c, o]
+//     →  for h, w, r, q, c:   A_col[h*W + w, (r*Q + q)*K + c] = A[h*2 + r, w*2 + q, c]
+//        for m, o: for k:     C[m // W, m % W, o] += A_col[m, k] * F[k // (Q*K), k // K % Q, k % K, o]
+// numbers: [the number of the block's read that is A]
+// Pattern: a reduction in a plain nest; A is read at one place, inside its bounds without a condition, and one of its
+// indices depends on both the output and the reduction.
+// Returns A_col and C. Class: exact (the terms keep their order). Costs a buffer of the window's size times A, about.
 
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/reindexing.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/transform_block_layout.h"
 #include "schedule/primitives/transform_layout.h"
-#include "schedule/reduction_pattern.h"
-#include "schedule/reindexing.h"
+#include "schedule/reformulate/reduction_pattern.h"
+#include "schedule/reformulation.h"
 
 namespace fettle {
 namespace {
@@ -76,6 +84,6 @@ Result<Reformulated> apply_im2col(const Func& func, const BlockNode& block, std:
 
 }  // namespace
 
-constinit const ReformulationDef im2col_def = {"im2col", Numerics::kExact, apply_im2col};
+extern constinit const ReformulationDef im2col_def = {"im2col", Numerics::kExact, apply_im2col};
 
 }  // namespace fettle

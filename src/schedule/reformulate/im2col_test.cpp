@@ -1,5 +1,3 @@
-#include "schedule/reformulate/im2col.h"
-
 #include "schedule/primitives/reformulate.h"
 #include "schedule/primitives/split.h"
 #include "schedule/test_programs.h"

@@ -1,12 +1,49 @@
-#include "schedule/reformulate/online_reduction.h"
+// The maximum and the sum of exponentials of a softmax in one pass, by a reduction with two states.
+// (Milakov, Gimelshein: Online normalizer calculation for softmax, 2018, section 3.)
+//   for i: for k: M[i] max= x(i, k)
+//   for i: for k: E[i, k] = exp(x(i, k) - M[i])
+//   for i: for k: S[i] += E[i, k]                         (or the exponential itself)
+//     →  for i: for k:  init M[i] = -inf, S[i] = 0
+//                       S[i] = S[i] * exp(M[i] - max(M[i], x)) + exp(x - max(M[i], x));  M[i] = max(M[i], x)
+//        for i: for k: E[i, k] = …                        where others read E, too
+// Where an exponent's two sides are equal the factor is 1, also for -inf, which masks leave.
+// numbers: none. The block is the sum.
+// Pattern: maximum and sum are reductions in plain nests over the same iterators, in whichever order the loops are;
+// both use the same x, and nothing else writes or reads between them.
+// Returns the block of both states, which has the maximum's name. Class: approximate; each of K steps rounds the sum a
+// few times more, so that the error is at most 4K units. Costs a second exponential for each element, saves a pass.
+//
+// With one number, the size of a block of k, and applied to what softmax weighs, that becomes a third state, of more
+// dimensions than the other two: attention in one pass, whose weights never are in memory as a whole.
+// (Rabe, Staats: Self-attention does not need O(n²) memory, 2021, section 2; Dao et al.: FlashAttention, 2022,
+// section 3.1.)
+//   M, E, S as above
+//   for i: for k: P[i, k] = E[i, k] / S[i]               (or the quotient itself)
+//   for i: for d: for k: O[i, d] += P[i, k] * v(i, d, k)
+//     →  for i, b, k:  M_block[b, i] max= x(i, b*n + k)
+//        for b, i:     M_scale[b, i] = exp(M_run[i] - max(M_run[i], M_block[b, i]))    (b a scan; M_run begins as
+//        -inf)
+//                      M_runs[b, i] = M_run[i] = max(M_run[i], M_block[b, i])
+//        for b, i, k:  E_block[b, i, k] = exp(x(i, b*n + k) - M_runs[b, i])
+//        for b, i, k:  S_block[b, i] += E_block[b, i, k]
+//        for b, i:     S_run[i] = S_run[i] * M_scale[b, i] + S_block[b, i]              (a scan; the first starts it)
+//        for b, i, d, k: O_block[b, i, d] += E_block[b, i, k] * v(i, d, b*n + k)
+//        for b, i, d:  O_run[i, d] = O_run[i, d] * M_scale[b, i] + O_block[b, i, d]     (likewise)
+//        for i, d:     O[i, d] = O_run[i, d] / S_run[i]
+// The states are corrected once a block. `merge` all but M_block at b: what a block of k needs
+// is then all that is ever stored. A row whose x are all -inf gives NaN, as before.
+// Pattern: what comes before the product is read by nothing else; v may depend on all of the product's iterators.
+// Returns the eight blocks, the last with the product's name. Class: approximate; K additions each in sum and product,
+// and a few roundings for each of B blocks: at most 2K + 16 (B + 1) units.
 
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/inlining.h"
-#include "schedule/online_states.h"
-#include "schedule/reduction_pattern.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/inlining.h"
+#include "schedule/reformulate/online_states.h"
+#include "schedule/reformulate/reduction_pattern.h"
+#include "schedule/reformulation.h"
 
 namespace fettle {
 namespace {
@@ -64,7 +101,7 @@ Result<Reformulated> apply_online_reduction(const Func& func, const BlockNode& s
 
 }  // namespace
 
-constinit const ReformulationDef online_reduction_def = {"online_reduction", Numerics::kApproximate,
-                                                         apply_online_reduction};
+extern constinit const ReformulationDef online_reduction_def = {"online_reduction", Numerics::kApproximate,
+                                                                apply_online_reduction};
 
 }  // namespace fettle

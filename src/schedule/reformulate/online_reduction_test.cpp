@@ -1,5 +1,3 @@
-#include "schedule/reformulate/online_reduction.h"
-
 #include <cmath>
 
 #include "schedule/primitives/reformulate.h"

@@ -1,12 +1,21 @@
-#include "schedule/reformulate/pairwise_reduction.h"
+// Reduces a power of two of terms by halves, so that all pairs of a step can be lanes of vectors.
+//   for i: for k in 8: C[i] (+)= f(i, k)
+//     →  for i: for p in 4: C_4[i, p] = f(i, p) + f(i, p + 4)
+//        for i: for p in 2: C_2[i, p] = C_4[i, p] + C_4[i, p + 2]
+//        for i:             C[i] = C_2[i, 0] + C_2[i, 1]
+// numbers: none.
+// Pattern: that of split_reduction, the extent of the reduction 2, 4, 8, …, at most 4096.
+// Returns C_4, C_2, …, C. Class: reassociating. Costs a small buffer a step; saves the wait of each term for the one
+// before.
 
 #include <bit>
 
 #include <fmt/format.h>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/reduction_pattern.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/reformulate/reduction_pattern.h"
+#include "schedule/reformulation.h"
 
 namespace fettle {
 namespace {
@@ -93,7 +102,7 @@ Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode&
 
 }  // namespace
 
-constinit const ReformulationDef pairwise_reduction_def = {"pairwise_reduction", Numerics::kReassociating,
-                                                           apply_pairwise_reduction};
+extern constinit const ReformulationDef pairwise_reduction_def = {"pairwise_reduction", Numerics::kReassociating,
+                                                                  apply_pairwise_reduction};
 
 }  // namespace fettle

@@ -1,5 +1,3 @@
-#include "schedule/reformulate/pairwise_reduction.h"
-
 #include <fmt/format.h>
 
 #include "schedule/primitives/reformulate.h"

@@ -1,11 +1,20 @@
-#include "schedule/reformulate/shared_reciprocal.h"
+// Divides once where many elements are divided by the same number, and multiplies by the reciprocal.
+//   for i: for j: B[i, j] = f(A[i, j] / t(i))
+//     →  for i:        B_inverse[i] = 1 / t(i)
+//        for i: for j: B[i, j] = f(A[i, j] * B_inverse[i])
+// numbers: none.
+// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, all spatial, without a predicate;
+// one store, whose value divides by something that depends on some of the iterators only. The outermost such division
+// goes. Returns B_inverse and B. Class: approximate, 1.5 epsilon. Where 1 / t overflows or is denormal, the result is
+// not useful.
 
 #include <algorithm>
 
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/reduction_pattern.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/reformulate/reduction_pattern.h"
+#include "schedule/reformulation.h"
 
 namespace fettle {
 namespace {
@@ -103,7 +112,7 @@ Result<Reformulated> apply_shared_reciprocal(const Func& func, const BlockNode& 
 
 }  // namespace
 
-constinit const ReformulationDef shared_reciprocal_def = {"shared_reciprocal", Numerics::kApproximate,
-                                                          apply_shared_reciprocal};
+extern constinit const ReformulationDef shared_reciprocal_def = {"shared_reciprocal", Numerics::kApproximate,
+                                                                 apply_shared_reciprocal};
 
 }  // namespace fettle

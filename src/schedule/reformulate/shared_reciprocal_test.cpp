@@ -1,6 +1,6 @@
-#include "schedule/reformulate/shared_reciprocal.h"
-
+#include "ir/annotations.h"
 #include "schedule/primitives/reformulate.h"
+#include "schedule/reformulation.h"
 #include "schedule/test_programs.h"
 #include "schedule/testing.h"
 

@@ -1,5 +1,3 @@
-#include "schedule/reformulate/split_reduction.h"
-
 #include "schedule/primitives/reformulate.h"
 #include "schedule/test_programs.h"
 #include "schedule/testing.h"

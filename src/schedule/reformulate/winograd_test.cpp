@@ -1,9 +1,9 @@
-#include "schedule/reformulate/winograd.h"
-
 #include <cmath>
 
 #include "base/random.h"
+#include "ir/annotations.h"
 #include "schedule/primitives/reformulate.h"
+#include "schedule/reformulation.h"
 #include "schedule/test_programs.h"
 #include "schedule/testing.h"
 

@@ -1,4 +1,7 @@
-#include "target/intrinsics/dae_gemm_16x16.h"
+// C[16] += B[16, 16] @ A[16] in 8-bit integers with 32-bit sums: one cycle of the simulated accelerator. A in scope
+// inp, B in wgt, C in acc.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -25,6 +28,7 @@ bool available(const Target& target) { return target.kind == "dae"; }
 
 }  // namespace
 
-constinit const TensorIntrinsicDef dae_gemm_16x16_intrinsic = {"dae_gemm_16x16", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef dae_gemm_16x16_intrinsic = {"dae_gemm_16x16", kMeaning, kImplementation,
+                                                                      available};
 
 }  // namespace fettle

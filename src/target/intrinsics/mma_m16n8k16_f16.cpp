@@ -26,10 +26,10 @@ bool has_mma_m16n8k16_f16(const Target& target) {
   return target.kind == "cuda" && (target.cpu == "sm_80" || target.cpu == "sm_90");
 }
 
-constinit const TensorIntrinsicDef mma_m16n8k16_f16_intrinsic = {.name = "mma_m16n8k16_f16",
-                                                                 .meaning = kMeaning,
-                                                                 .implementation = kImplementation,
-                                                                 .available = has_mma_m16n8k16_f16,
-                                                                 .per_warp = true};
+extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_intrinsic = {.name = "mma_m16n8k16_f16",
+                                                                        .meaning = kMeaning,
+                                                                        .implementation = kImplementation,
+                                                                        .available = has_mma_m16n8k16_f16,
+                                                                        .per_warp = true};
 
 }  // namespace fettle

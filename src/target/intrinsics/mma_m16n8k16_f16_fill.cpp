@@ -1,6 +1,7 @@
-#include "target/intrinsics/mma_m16n8k16_f16_fill.h"
+// C[16, 8] = 0: sums of mma_m16n8k16_f16 in the registers of a warp (C: scope "fragment") before the first product.
 
 #include "target/intrinsics/mma_m16n8k16_f16.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -22,11 +23,11 @@ lowered func mma_m16n8k16_f16_fill(C: f32[128] output, sc: i64 in 8..):
 
 }  // namespace
 
-constinit const TensorIntrinsicDef mma_m16n8k16_f16_fill_intrinsic = {.name = "mma_m16n8k16_f16_fill",
-                                                                      .meaning = kMeaning,
-                                                                      .implementation = kImplementation,
-                                                                      .available = has_mma_m16n8k16_f16,
-                                                                      .per_warp = true,
-                                                                      .in_fragments = 1};
+extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_fill_intrinsic = {.name = "mma_m16n8k16_f16_fill",
+                                                                             .meaning = kMeaning,
+                                                                             .implementation = kImplementation,
+                                                                             .available = has_mma_m16n8k16_f16,
+                                                                             .per_warp = true,
+                                                                             .in_fragments = 1};
 
 }  // namespace fettle

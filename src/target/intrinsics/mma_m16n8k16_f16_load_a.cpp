@@ -1,6 +1,8 @@
-#include "target/intrinsics/mma_m16n8k16_f16_load_a.h"
+// D[16, 16] = A[16, 16]: the left factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope "fragment"). From
+// rows in shared memory that begin at multiples of 16 bytes by `ldmatrix` (PTX ISA).
 
 #include "target/intrinsics/mma_m16n8k16_f16.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -23,11 +25,11 @@ lowered func mma_m16n8k16_f16_load_a(D: f16[256] output, A: f16[256], sd: i64 in
 
 }  // namespace
 
-constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_a_intrinsic = {.name = "mma_m16n8k16_f16_load_a",
-                                                                        .meaning = kMeaning,
-                                                                        .implementation = kImplementation,
-                                                                        .available = has_mma_m16n8k16_f16,
-                                                                        .per_warp = true,
-                                                                        .in_fragments = 1};
+extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_a_intrinsic = {.name = "mma_m16n8k16_f16_load_a",
+                                                                               .meaning = kMeaning,
+                                                                               .implementation = kImplementation,
+                                                                               .available = has_mma_m16n8k16_f16,
+                                                                               .per_warp = true,
+                                                                               .in_fragments = 1};
 
 }  // namespace fettle

@@ -1,6 +1,8 @@
-#include "target/intrinsics/mma_m16n8k16_f16_load_b.h"
+// D[16, 8] = B[16, 8]: the right factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope "fragment"). From
+// rows in shared memory that begin at multiples of 16 bytes by `ldmatrix.trans` (PTX ISA).
 
 #include "target/intrinsics/mma_m16n8k16_f16.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -23,11 +25,11 @@ lowered func mma_m16n8k16_f16_load_b(D: f16[128] output, B: f16[128], sd: i64 in
 
 }  // namespace
 
-constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_b_intrinsic = {.name = "mma_m16n8k16_f16_load_b",
-                                                                        .meaning = kMeaning,
-                                                                        .implementation = kImplementation,
-                                                                        .available = has_mma_m16n8k16_f16,
-                                                                        .per_warp = true,
-                                                                        .in_fragments = 1};
+extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_b_intrinsic = {.name = "mma_m16n8k16_f16_load_b",
+                                                                               .meaning = kMeaning,
+                                                                               .implementation = kImplementation,
+                                                                               .available = has_mma_m16n8k16_f16,
+                                                                               .per_warp = true,
+                                                                               .in_fragments = 1};
 
 }  // namespace fettle

@@ -1,6 +1,7 @@
-#include "target/intrinsics/mma_m16n8k16_f16_store.h"
+// D[16, 8] = C[16, 8]: sums of mma_m16n8k16_f16 from the registers of a warp (C: scope "fragment") to memory.
 
 #include "target/intrinsics/mma_m16n8k16_f16.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -23,11 +24,11 @@ lowered func mma_m16n8k16_f16_store(D: f32[128] output, C: f32[128], sd: i64 in 
 
 }  // namespace
 
-constinit const TensorIntrinsicDef mma_m16n8k16_f16_store_intrinsic = {.name = "mma_m16n8k16_f16_store",
-                                                                       .meaning = kMeaning,
-                                                                       .implementation = kImplementation,
-                                                                       .available = has_mma_m16n8k16_f16,
-                                                                       .per_warp = true,
-                                                                       .in_fragments = 2};
+extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_store_intrinsic = {.name = "mma_m16n8k16_f16_store",
+                                                                              .meaning = kMeaning,
+                                                                              .implementation = kImplementation,
+                                                                              .available = has_mma_m16n8k16_f16,
+                                                                              .per_warp = true,
+                                                                              .in_fragments = 2};
 
 }  // namespace fettle

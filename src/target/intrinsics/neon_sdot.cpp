@@ -1,4 +1,6 @@
-#include "target/intrinsics/neon_sdot.h"
+// C[4] += A[4] · B[4, 4], i8 times i8 in i32, by one SDOT (Armv8.2 dot product). Exact, sums wrap.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -22,6 +24,6 @@ bool available(const Target& target) { return target.kind == "llvm" && target.ha
 
 }  // namespace
 
-constinit const TensorIntrinsicDef neon_sdot_intrinsic = {"neon_sdot", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef neon_sdot_intrinsic = {"neon_sdot", kMeaning, kImplementation, available};
 
 }  // namespace fettle

@@ -1,4 +1,7 @@
-#include "target/intrinsics/neon_smull.h"
+// C[4] += A[4] · B[4, 4], i8 times i8 in i32, on every Armv8: SMULL widens products to 16 bits (the largest, 128·128,
+// fits), SADDLP adds neighbours in 32 bits, ADDP those sums. Exact, sums wrap.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -25,6 +28,7 @@ bool available(const Target& target) { return target.kind == "llvm" && target.ha
 
 }  // namespace
 
-constinit const TensorIntrinsicDef neon_smull_intrinsic = {"neon_smull", kMeaning, kImplementation, available, 6};
+extern constinit const TensorIntrinsicDef neon_smull_intrinsic = {"neon_smull", kMeaning, kImplementation, available,
+                                                                  6};
 
 }  // namespace fettle

@@ -1,4 +1,6 @@
-#include "target/intrinsics/neon_usdot.h"
+// C[4] += A[4] · B[4, 4], u8 times i8 in i32, by one USDOT (Armv8.6 integer matrix multiplication). Exact, sums wrap.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -22,6 +24,6 @@ bool available(const Target& target) { return target.kind == "llvm" && target.ha
 
 }  // namespace
 
-constinit const TensorIntrinsicDef neon_usdot_intrinsic = {"neon_usdot", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef neon_usdot_intrinsic = {"neon_usdot", kMeaning, kImplementation, available};
 
 }  // namespace fettle

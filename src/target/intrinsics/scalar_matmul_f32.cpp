@@ -1,4 +1,6 @@
-#include "target/intrinsics/scalar_matmul_f32.h"
+// C[2, 4] += A[2, 4] @ B[4, 4] in scalar arithmetic: for every target, to try the machinery on.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -26,7 +28,7 @@ bool everywhere(const Target&) { return true; }
 
 }  // namespace
 
-constinit const TensorIntrinsicDef scalar_matmul_f32_intrinsic = {"scalar_matmul_f32", kMeaning, kImplementation,
-                                                                  everywhere};
+extern constinit const TensorIntrinsicDef scalar_matmul_f32_intrinsic = {"scalar_matmul_f32", kMeaning, kImplementation,
+                                                                         everywhere};
 
 }  // namespace fettle

@@ -1,4 +1,7 @@
-#include "target/intrinsics/vpdpbusd_256.h"
+// C[8] += A[4] · B[8, 4], u8 times i8 in i32, by one vpdpbusd on 256 bits: AVX-VNNI, or AVX-512 VNNI with VL. As
+// vpdpbusd_512.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -25,6 +28,7 @@ bool available(const Target& target) {
 
 }  // namespace
 
-constinit const TensorIntrinsicDef vpdpbusd_256_intrinsic = {"vpdpbusd_256", kMeaning, kImplementation, available};
+extern constinit const TensorIntrinsicDef vpdpbusd_256_intrinsic = {"vpdpbusd_256", kMeaning, kImplementation,
+                                                                    available};
 
 }  // namespace fettle

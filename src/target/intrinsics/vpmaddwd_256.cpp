@@ -1,4 +1,9 @@
-#include "target/intrinsics/vpmaddwd_256.h"
+// C[8] += A[4] · B[8, 4], u8 times i8 in i32, for machines with AVX2 and no dot product of bytes. vpmaddubsw would do
+// in one step what this does in two, but saturates at 16 bits (255·127·2 does not fit). So bytes become 16-bit
+// numbers, the even ones and the odd ones of each pair apart, and vpmaddwd multiplies and adds these in 32 bits:
+// exact.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -26,6 +31,7 @@ bool available(const Target& target) { return target.kind == "llvm" && target.ha
 
 }  // namespace
 
-constinit const TensorIntrinsicDef vpmaddwd_256_intrinsic = {"vpmaddwd_256", kMeaning, kImplementation, available, 4};
+extern constinit const TensorIntrinsicDef vpmaddwd_256_intrinsic = {"vpmaddwd_256", kMeaning, kImplementation,
+                                                                    available, 4};
 
 }  // namespace fettle

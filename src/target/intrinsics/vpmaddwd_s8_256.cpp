@@ -1,4 +1,6 @@
-#include "target/intrinsics/vpmaddwd_s8_256.h"
+// C[8] += A[4] · B[8, 4], i8 times i8 in i32, with AVX2. As vpmaddwd_256; both operands are sign-extended.
+
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -26,7 +28,7 @@ bool available(const Target& target) { return target.kind == "llvm" && target.ha
 
 }  // namespace
 
-constinit const TensorIntrinsicDef vpmaddwd_s8_256_intrinsic = {"vpmaddwd_s8_256", kMeaning, kImplementation, available,
-                                                                4};
+extern constinit const TensorIntrinsicDef vpmaddwd_s8_256_intrinsic = {"vpmaddwd_s8_256", kMeaning, kImplementation,
+                                                                       available, 4};
 
 }  // namespace fettle

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reformulate.h"
 #include "schedule/reformulation.h"
@@ -116,10 +116,7 @@ Result<> choose_algorithm(RuleContext& ctx) {
   }
   if (outputs.size() == 1) return {};
   ctx.schedule.set_address_prefix("algorithm/" + convolution->block);
-  const auto preferred = std::ranges::find(outputs, ctx.choices.filter_outputs);
-  if (preferred == outputs.end()) return fail(ErrorCode::E230, "no such tiles of outputs");
-  FETTLE_TRY(const int64_t m,
-             choose(ctx, "winograd", outputs, static_cast<size_t>(preferred - outputs.begin()), weights));
+  FETTLE_TRY(const int64_t m, choose(ctx, "winograd", outputs, 0, weights));
   if (m == 0) return {};
   FETTLE_TRY(ctx.filtering, filtered(ctx.schedule, *convolution, m));
   return {};

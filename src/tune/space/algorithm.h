@@ -6,8 +6,7 @@
 namespace fettle {
 
 /// Chooses, at the address "algorithm/BLOCK/winograd", the outputs m of a tile of Winograd's minimal filtering
-/// (schedule/reformulate/winograd.h), 2 or 4, or 0 for the convolution as it is written; a constructed point
-/// takes ctx.choices.filter_outputs. Where m > 0, the block is replaced and ctx.filtering tells its parts.
+/// (schedule/reformulate/winograd.h), 2 or 4, or 0 for the convolution as it is written. Where m > 0, the block is replaced and ctx.filtering tells its parts.
 /// Offered for the only reduction of a program, a 3x3 convolution of stride 1 with constant weights, channels last,
 /// of at least 16 channels each way and 4 x 4 pixels, on a target with vectors; with an error bound within ctx.max_error_bound.
 Result<> choose_algorithm(RuleContext& ctx);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_consumers.h"

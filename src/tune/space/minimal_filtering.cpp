@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reorder.h"
@@ -153,9 +153,7 @@ Result<> Filtering::run() {
   for (int64_t height = 1; height < rows; ++height)
     if (rows % height == 0) heights.push_back(height);
   s.set_address_prefix("minimal_filtering/" + parts.block);
-  const auto preferred = std::ranges::find(heights, ctx.choices.filter_strip);
-  if (preferred == heights.end()) return fail(ErrorCode::E230, "no such strips");
-  FETTLE_TRY(const int64_t height, choose(ctx, "strip", heights, static_cast<size_t>(preferred - heights.begin())));
+  FETTLE_TRY(const int64_t height, choose(ctx, "strip", heights));
   FETTLE_TRY_VOID(weights());
   FETTLE_TRY(const BlockRef product, block(parts.product));
   Loops around;

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/space/structure.h"
 
 namespace fettle {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle {

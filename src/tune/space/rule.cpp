@@ -1,13 +1,12 @@
 #include "tune/space/rule.h"
 
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
-#include "schedule/primitives/sample_categorical.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -16,18 +15,7 @@ namespace fettle {
 
 Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
                        size_t preferred, std::vector<double> weights) {
-  Schedule& s = ctx.schedule;
-  if (weights.empty()) weights.assign(candidates.size(), 1.0);
-  SampleCategoricalArgs args{.candidates = candidates, .probabilities = std::move(weights), .name = name};
-  if (!ctx.constructed) {
-    FETTLE_TRY(const ValueRef value, sample_categorical(s, args));
-    return s.value(IntRef(value));
-  }
-  const std::string address = s.next_address(name);
-  FETTLE_TRY(const int step,
-             s.step_recorded(sample_categorical_def, std::make_shared<const SampleCategoricalArgs>(std::move(args)),
-                             address, {static_cast<int64_t>(preferred)}));
-  return s.value(IntRef(s.values_of(step).front()));
+  return ctx.decider->pick(ctx.schedule, {name, candidates, preferred, std::move(weights)});
 }
 
 Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block) {

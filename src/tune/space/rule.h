@@ -1,6 +1,5 @@
 #pragma once
-// Sketch rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's
-// name.
+// Rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
 
 #include <limits>
 #include <memory>
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "schedule/schedule.h"
+#include "tune/parts/decider.h"
+#include "tune/space/space.h"
 #include "tune/space/structure.h"
 
 namespace fettle {
@@ -25,21 +26,12 @@ struct MinimalFiltering {
   std::string weights_buffer;                          // that `weights` writes
 };
 
-/// What a constructed point takes where its rules would leave the choice to predictions.
-struct Choices {
-  int rank = 0;                // the tiling that the rule's model ranks at this place, 0 the best
-  int64_t filter_outputs = 0;  // of a tile of minimal filtering in each direction; 0: the convolution as it is written
-  int64_t filter_strip = 0;    // its rows of tiles; 0: no strips
-};
-
 /// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
 struct RuleContext {
   Schedule schedule;
   std::shared_ptr<const Target> target;
   int threads = 1;
-  /// Decisions come from the rule's own model instead of chance: the constructed default.
-  bool constructed = false;
-  Choices choices = {};  // constructed
+  Decider* decider = &sampling_decider();
   /// Blocks that need no further rule, by name.
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).
@@ -51,21 +43,32 @@ struct RuleContext {
   bool is_done(const BlockNode& block) const { return done.contains(block.name); }
 };
 
-/// A decision among `candidates`, kept under "<prefix>/<name>". Constructed: the candidate number `preferred`; else as
-/// sample_categorical, with weight 1 for each, or `weights`.
+/// What ctx.decider picks.
 Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
                        size_t preferred = 0, std::vector<double> weights = {});
 
-struct SketchRule {
+/// What is done to the whole program, before its blocks go to the rules.
+struct Stage {
   std::string_view name;
-  /// Rules are tried in ascending order on each block; the first that applies and succeeds has it.
-  int order;
+  Result<> (*apply)(RuleContext& ctx);
+};
+
+/// What is done to a block. A rule that succeeds adds the block to ctx.done, or leaves no block of that name: what does
+/// neither is a bug, and aborts.
+struct Rule {
+  std::string_view name;
   bool (*applies)(const RuleContext& ctx, const BlockNode& block);
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// Every rule, from the listing of tune/space/rules/.
-std::span<const SketchRule* const> sketch_rules();
+/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that applies
+/// and succeeds has it.
+std::span<const Stage> space_stages();
+std::span<const Rule* const> space_rules();
+
+/// The space of these rules instead, after the same stages. `rules` must live as long.
+std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules,
+                                       double max_error_bound = std::numeric_limits<double>::infinity());
 
 // --- what rules share -------------------------------------------------------------------------------------------
 

@@ -2,27 +2,37 @@
 #include <limits>
 
 #include "analysis/verify.h"
-#include "cost/predict.h"
+#include "base/check.h"
+#include "cost/predict/predict.h"
 #include "ir/visit.h"
 #include "lower/lower.h"
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/reformulation.h"
 #include "tune/space/algorithm.h"
 #include "tune/space/auto_inline.h"
 #include "tune/space/lane_reductions.h"
 #include "tune/space/minimal_filtering.h"
-#include "tune/space/rule.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/space.h"
 
 namespace fettle {
 namespace {
 
-std::vector<const SketchRule*> ordered_rules() {
-  std::vector<const SketchRule*> rules(sketch_rules().begin(), sketch_rules().end());
-  std::stable_sort(rules.begin(), rules.end(), [](const auto* a, const auto* b) { return a->order < b->order; });
-  return rules;
-}
+constexpr Stage kStages[] = {
+    {"algorithm", choose_algorithm},
+    {"lane_reductions", lane_reductions},
+    {"auto_inline", auto_inline},
+    {"winograd", filter_in_tiles},
+};
+
+constexpr const Rule* kRules[] = {
+    &strip_fusion_def,                    // a chain of reductions
+    &multi_level_tiling_with_intrin_def,  // a product that a tensor intrinsic computes
+    &row_fusion_def,                      // rows that several blocks work on
+    &register_tiling_def,                 // a reduction
+    &loop_nest_def,                       // anything
+};
 
 // The block that no rule has dealt with and that does most, or null.
 const BlockNode* next_block(const RuleContext& ctx) {
@@ -42,30 +52,29 @@ const BlockNode* next_block(const RuleContext& ctx) {
 
 // One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one
 // that the rule constructs.
-bool attempt(RuleContext& ctx, const SketchRule& rule, const std::string& block) {
-  for (const bool constructed : {ctx.constructed, true}) {
+bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
+  static PreferringDecider preferring;
+  for (Decider* decider : {ctx.decider, static_cast<Decider*>(&preferring)}) {
     RuleContext trial = ctx;
-    trial.constructed = constructed;
+    trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
     if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
-      trial.constructed = ctx.constructed;
+      FETTLE_CHECK_MSG(trial.done.contains(block) || !find_block(trial.schedule.func()->body, block),
+                       "the rule " + std::string(rule.name) + " succeeded, but did not note " + block + " as done");
+      trial.decider = ctx.decider;
       ctx = std::move(trial);
       return true;
     }
-    if (ctx.constructed) return false;
+    if (!ctx.decider->draws()) return false;
   }
   return false;
 }
 
-Result<> run_rules(RuleContext& ctx) {
-  static const std::vector<const SketchRule*> rules = ordered_rules();
-  FETTLE_TRY_VOID(choose_algorithm(ctx));
-  FETTLE_TRY_VOID(lane_reductions(ctx));
-  FETTLE_TRY_VOID(auto_inline(ctx));
-  FETTLE_TRY_VOID(filter_in_tiles(ctx));
+Result<> run_rules(RuleContext& ctx, std::span<const Rule* const> rules) {
+  for (const Stage& stage : kStages) FETTLE_TRY_VOID(stage.apply(ctx));
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
-    const bool taken = std::any_of(rules.begin(), rules.end(), [&](const SketchRule* rule) {
+    const bool taken = std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) {
       const BlockNode* now = find_block(ctx.schedule.func()->body, name);
       return rule->applies(ctx, *now) && attempt(ctx, *rule, name);
     });
@@ -76,22 +85,24 @@ Result<> run_rules(RuleContext& ctx) {
 
 class RuleSpace : public Space {
  public:
-  explicit RuleSpace(double max_error_bound) : max_error_bound_(max_error_bound) {}
+  RuleSpace(std::span<const Rule* const> rules, double max_error_bound)
+      : rules_(rules), max_error_bound_(max_error_bound) {}
   std::string name() const override { return "rules"; }
   bool draws_by_address() const override { return true; }
-  std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(max_error_bound_); }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
-    RuleContext ctx{.schedule = Schedule(workload, seed, std::move(decisions)),
+  std::unique_ptr<Space> clone() const override { return std::make_unique<RuleSpace>(rules_, max_error_bound_); }
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    RuleContext ctx{.schedule = Schedule(workload, source, std::move(decisions)),
                     .target = target,
                     .threads = threads,
                     .max_error_bound = max_error_bound_};
     ctx.schedule.set_target(std::move(target));
-    FETTLE_TRY_VOID(run_rules(ctx));
+    FETTLE_TRY_VOID(run_rules(ctx, rules_));
     return std::move(ctx.schedule);
   }
 
  private:
+  const std::span<const Rule* const> rules_;
   const double max_error_bound_;
 };
 
@@ -107,12 +118,12 @@ class BoundedSpace : public Space {
     std::unique_ptr<Space> copy = space_.clone();
     return copy ? std::make_unique<BoundedSpace>(std::move(copy), max_error_bound_) : nullptr;
   }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads, uint64_t seed,
-                            std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
     // What exceeds it is drawn anew, but where a point follows from its address.
     const int attempts = draws_by_address() ? 1 : 30;
     for (int attempt = 0; attempt < attempts; ++attempt) {
-      const uint64_t drawn = attempt == 0 ? seed : hash_combine(seed, static_cast<uint64_t>(attempt));
+      const DecisionSource drawn = attempt == 0 ? source : source.another(static_cast<uint64_t>(attempt));
       FETTLE_TRY(Schedule made, space_.generate(workload, target, threads, drawn, decisions));
       if (error_bound_of(made.func()) <= max_error_bound_) return made;
       if (decisions && !decisions->empty()) break;
@@ -128,28 +139,46 @@ class BoundedSpace : public Space {
 
 }  // namespace
 
+std::span<const Stage> space_stages() { return kStages; }
+
+std::span<const Rule* const> space_rules() { return kRules; }
+
+std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules, double max_error_bound) {
+  return std::make_unique<RuleSpace>(rules, max_error_bound);
+}
+
 const Space& rule_space() {
-  static const RuleSpace space(std::numeric_limits<double>::infinity());
+  static const RuleSpace space(kRules, std::numeric_limits<double>::infinity());
   return space;
 }
 
 std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound) {
-  if (&space == &rule_space()) return std::make_unique<RuleSpace>(max_error_bound);
+  if (&space == &rule_space()) return std::make_unique<RuleSpace>(kRules, max_error_bound);
   return std::make_unique<BoundedSpace>(space, max_error_bound);
 }
 
 namespace {
 
+/// What a constructed point takes where its parts would leave the choice to predictions.
+struct Favourite {
+  size_t tile = 0;               // the register tile of this rank
+  int64_t winograd_outputs = 0;  // of a tile in each direction; 0: the convolution as it is written
+  int64_t winograd_strip = 0;    // its rows of tiles; 0: no strips
+  PreferringDecider::Instead instead() const {
+    return {.ranks = {{"tile", tile}}, .values = {{"winograd", winograd_outputs}, {"strip", winograd_strip}}};
+  }
+};
+
 Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
-                           double max_error_bound, const Choices& choices) {
+                           double max_error_bound, const Favourite& which) {
+  PreferringDecider decider(which.instead());
   RuleContext ctx{.schedule = Schedule(workload),
                   .target = target,
                   .threads = threads,
-                  .constructed = true,
-                  .choices = choices,
+                  .decider = &decider,
                   .max_error_bound = max_error_bound};
   ctx.schedule.set_target(target);
-  FETTLE_TRY_VOID(run_rules(ctx));
+  FETTLE_TRY_VOID(run_rules(ctx, kRules));
   return std::move(ctx.schedule);
 }
 
@@ -159,19 +188,19 @@ constexpr int64_t kStrips[] = {0, 1, 2};
 constexpr double kPays = 0.9;
 /// Of this many tilings that the closed form likes best, another than its first has to be predicted to be clearly faster.
 /// (Over 222 tasks, timed on one thread: what was predicted to take a tenth less was no faster on average.)
-constexpr int kFavourites = 6;
+constexpr size_t kFavourites = 6;
 constexpr double kClearly = 0.85;
 
 }  // namespace
 
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const AtomTable* atoms, double max_error_bound) {
-  Choices chosen;
+  Favourite chosen;
   FETTLE_TRY(Schedule best, construct(workload, target, threads, max_error_bound, chosen));
   const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
   if (!atoms && !filterable) return best;
   const auto predict = [&](const Schedule& schedule) {
-    const auto lowered = lower(schedule.func(), *target, {.prologue = false, .expand = false});
+    const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) return std::numeric_limits<double>::infinity();
     // Transformed weights are up to four times as large.
     return (filterable ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
@@ -179,26 +208,50 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
   // Takes these where they take less time than what is best so far, and than this. False: they make nothing new.
-  const auto consider = [&](const Choices& choices, double limit_s) {
-    auto other = construct(workload, target, threads, max_error_bound, choices);
+  const auto consider = [&](const Favourite& which, double limit_s) {
+    auto other = construct(workload, target, threads, max_error_bound, which);
     if (!other || !seen.insert(to_text(other->trace())).second) return false;
     if (const double seconds = predict(*other); seconds < std::min(best_s, limit_s)) {
       best_s = seconds;
       best = std::move(*other);
-      chosen = choices;
+      chosen = which;
     }
     return true;
   };
   if (filterable) {
     const double limit_s = kPays * best_s;
     for (const int64_t outputs : kFilterOutputs)
-      for (const int64_t strip : kStrips) consider({.filter_outputs = outputs, .filter_strip = strip}, limit_s);
+      for (const int64_t strip : kStrips) consider({.winograd_outputs = outputs, .winograd_strip = strip}, limit_s);
   }
   if (!atoms) return best;
   const double limit_s = kClearly * best_s;
-  for (Choices choices = chosen; ++choices.rank < kFavourites;)
-    if (!consider(choices, limit_s)) break;
+  for (Favourite which = chosen; ++which.tile < kFavourites;)
+    if (!consider(which, limit_s)) break;
   return best;
+}
+
+Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                  double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
+  std::vector<Favourite> considered;
+  for (size_t tile = 0; tile < kFavourites; ++tile) considered.push_back({.tile = tile});
+  if (max_error_bound > 0 && filterable_convolution(workload))
+    for (const int64_t outputs : kFilterOutputs)
+      for (const int64_t strip : kStrips)
+        considered.push_back({.winograd_outputs = outputs, .winograd_strip = strip});
+  std::optional<Schedule> best;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Favourite& which : considered) {
+    auto made = construct(workload, target, threads, max_error_bound, which);
+    if (!made || !accept(*made)) continue;
+    const auto lowered = lower(made->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
+    if (!lowered) continue;
+    if (const double seconds = predict_seconds(*lowered, *target, threads, nullptr); seconds < best_s) {
+      best_s = seconds;
+      best = std::move(*made);
+    }
+  }
+  if (!best) return fail(ErrorCode::E230, "no constructed schedule is accepted");
+  return std::move(*best);
 }
 
 }  // namespace fettle

@@ -2,6 +2,7 @@
 // Space: what a workload may become. It yields schedules whose sampled decisions have stable addresses, so that a
 // search can edit the map address → decision and have the space re-run.
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -15,10 +16,10 @@ class Space {
  public:
   virtual ~Space() = default;
   virtual std::string name() const = 0;
-  /// One point. Decisions found in `decisions` (by address, while still valid) are reused; the others are drawn, keyed
-  /// by `seed`.
+  /// One point. Decisions found in `decisions` (by address, while still valid) are reused; the others are drawn from
+  /// `source`: a seed, or what draws in another way (schedule/decision_source.h).
   virtual Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
-                                    uint64_t seed, std::shared_ptr<const DecisionMap> decisions) const = 0;
+                                    DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const = 0;
   /// Whether each decision that is drawn comes from the stream of `seed` and its address, and what is decided next
   /// depends on the decisions so far alone. Points that were made before are then known without being made again.
   virtual bool draws_by_address() const { return false; }
@@ -48,5 +49,9 @@ class AtomTable;
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const AtomTable* atoms = nullptr,
                                   double max_error_bound = std::numeric_limits<double>::infinity());
+/// Of the points that default_schedule chooses among, the one predicted to be the fastest of those that `accept` takes.
+/// E230 where it takes none.
+Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                  double max_error_bound, const std::function<bool(const Schedule&)>& accept);
 
 }  // namespace fettle

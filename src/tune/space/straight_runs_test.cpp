@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "te/create_func.h"
 #include "te/tensor.h"
 

@@ -6,8 +6,8 @@
 #include "arith/linear.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
-#include "schedule/dataflow.h"
-#include "schedule/edit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/edit.h"
 
 namespace fettle {
 namespace {

@@ -1,9 +1,13 @@
-#include "tune/space/rules/loop_nest.h"
+// Everything that no other rule takes: elementwise work, copies, transposes, reductions without a vector iterator.
+//
+//   for i: for j: B[i, j] = f(A[i, j])   →   parallel i: for j0: for j1 (vectorized): B[i, j] = f(A[i, j])
+//
+// Where a step is refused it is left out: a plain serial nest is the last resort.
 
 #include <algorithm>
 #include <set>
 
-#include "schedule/dataflow.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/loop_partition.h"
@@ -11,6 +15,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/straight_runs.h"
 #include "tune/space/transposing.h"
 #include "tune/space/worth_threads.h"
@@ -287,6 +292,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
 }  // namespace
 
-constinit const SketchRule loop_nest_def = {"loop_nest", 100, applies, apply};
+constinit const Rule loop_nest_def = {"loop_nest", applies, apply};
 
 }  // namespace fettle

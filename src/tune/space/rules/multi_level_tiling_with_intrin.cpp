@@ -1,10 +1,24 @@
-#include "tune/space/rules/multi_level_tiling_with_intrin.h"
+// Register tiling whose every step is a tensor intrinsic: MetaSchedule's MultiLevelTilingWithIntrin (Shao et al.,
+// Tensor Program Optimization with Probabilistic Programs, 2022, 3.2), with packing and padding found from the block.
+//
+//   for i: for j: for k: C[i, j] += i32(A[i, k]) * i32(B[k, j])     (B constant)
+//   →
+//   A', B' = A, B padded with zeros to multiples of the intrinsic's steps and lanes, where they are not
+//   pack B' into panels [j / width][k / steps][width][steps]
+//   for j0: for i0:
+//     for k0: for i1 (unrolled): for jv (unrolled):
+//       T[i1, jv] += A'[i, k0] · B'[j0, k0, jv]      by the intrinsic, on registers
+//     for i1, jv: C[…] = f(T[…])        f: what elementwise consumers did
+//
+// Matrix products, batched ones, and convolutions: the latter directly where the channels lie together and divide, else
+// through a copy of their windows (im2col).
 
 #include <algorithm>
 #include <functional>
 #include <optional>
 
-#include "schedule/dataflow.h"
+#include "ir/annotations.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -20,6 +34,7 @@
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/tensor_product.h"
 #include "tune/space/tiling.h"
 #include "tune/space/worth_threads.h"
@@ -185,8 +200,7 @@ Result<> TensorTiling::decide() {
     codes.push_back(t.code());
     weights.push_back(tiles.front().cost / t.cost);
   }
-  const size_t preferred = std::min<size_t>(static_cast<size_t>(ctx.choices.rank), codes.size() - 1);
-  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
+  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, 0, weights));
   tile = {.rows = code / 100 % 100, .vectors = code % 100};
 
   // Where all of B stays in L2, what is written need not drive the rows' operand out of it: each row tile is read once.
@@ -320,7 +334,7 @@ Result<> TensorTiling::nest() {
   const bool far = 2 * bytes(extent(product.vector)) > l2 && 2 * bytes(tile.vectors * product.lanes) <= l2;
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", {0, 1}, far ? 1 : 0));
   if (ahead == 0 || !schedule().loop(columns[0])) return {};
-  return annotate(s, {.target = columns[0], .key = "prefetch", .value = 1});
+  return annotate(s, {.target = columns[0], .key = kPrefetchKey, .value = 1});
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
@@ -343,6 +357,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
 }  // namespace
 
-constinit const SketchRule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", 5, applies, apply};
+constinit const Rule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", applies, apply};
 
 }  // namespace fettle

@@ -1,5 +1,3 @@
-#include "tune/space/rules/multi_level_tiling_with_intrin.h"
-
 #include <bit>
 #include <cmath>
 #include <cstring>

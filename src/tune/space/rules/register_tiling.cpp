@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "schedule/dataflow.h"
+#include "ir/annotations.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/cache_read.h"
@@ -22,6 +23,7 @@
 #include "tune/space/layouts.h"
 #include "tune/space/panels.h"
 #include "tune/space/phases.h"
+#include "tune/space/rules/rules.h"
 #include "tune/space/tiling.h"
 #include "tune/space/worth_threads.h"
 
@@ -179,8 +181,7 @@ Result<> Tiling::decide() {
     codes.push_back(tile.code());
     weights.push_back(tiles.front().cost / tile.cost);
   }
-  const size_t preferred = std::min<size_t>(static_cast<size_t>(ctx.choices.rank), codes.size() - 1);
-  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, preferred, weights));
+  FETTLE_TRY(const int64_t code, choose(ctx, "tile", codes, 0, weights));
   choice.tile = {.rows = code / 100 % 100, .vectors = code % 100, .second_rows = code / 10000};
 
   if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads && extent(roles.reduce[0]) >= 512) {
@@ -573,7 +574,7 @@ Result<> Tiling::ask_near(LoopRef step, size_t reduce_loops) {
   if (roles.vector_loads.size() != 1 || 4 * panel_bytes() < cache_bytes(0, 32 << 10)) return {};
   constexpr int64_t kStepsAhead = 8;
   FETTLE_TRY(const int64_t near, choose(ctx, "prefetch_near", {0, kStepsAhead}, asks_near(reduce_loops) ? 1 : 0));
-  return near == 0 ? Result<>() : annotate(ctx.schedule, {.target = step, .key = "prefetch_near", .value = near});
+  return near == 0 ? Result<>() : annotate(ctx.schedule, {.target = step, .key = kPrefetchNearKey, .value = near});
 }
 
 // What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction
@@ -611,8 +612,8 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
     if (far && !choice.rows_outside && lanes >= kLongVector) preferred = candidates.size() - 1;
   }
   FETTLE_TRY(const int64_t ahead, choose(ctx, "prefetch", candidates, preferred));
-  if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = "prefetch", .value = 1}));
-  if (ahead == kNextStep) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = step, .key = "prefetch", .value = near}));
+  if (ahead == kNextPanel) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = panels, .key = kPrefetchKey, .value = 1}));
+  if (ahead == kNextStep) FETTLE_TRY_VOID(annotate(ctx.schedule, {.target = step, .key = kPrefetchKey, .value = near}));
 
   FETTLE_TRY_VOID(ask_near(step, reduce.size()));
 
@@ -622,7 +623,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   if (row_bytes <= l2) return {};
   FETTLE_TRY(const int64_t next_rows, choose(ctx, "prefetch_rows", {0, 1}, 4 * row_bytes > cache_bytes(2, 32 << 20)));
   if (next_rows == 0) return {};
-  return annotate(ctx.schedule, {.target = rows, .key = "prefetch", .value = 1});
+  return annotate(ctx.schedule, {.target = rows, .key = kPrefetchKey, .value = 1});
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
@@ -670,6 +671,6 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   return tiling.nest(padded, back);
 }
 
-constinit const SketchRule register_tiling_def = {"register_tiling", 10, applies, apply};
+constinit const Rule register_tiling_def = {"register_tiling", applies, apply};
 
 }  // namespace fettle

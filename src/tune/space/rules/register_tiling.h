@@ -15,8 +15,6 @@
 
 namespace fettle {
 
-extern const SketchRule register_tiling_def;
-
 /// The same for a block whose `shared` outermost loops enclose other blocks, too: these loops stay as they are, serial.
 Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared);
 

@@ -1,0 +1,55 @@
+#include "driver/build_model.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace fettle {
+namespace {
+
+/// Compiles all workloads; the schedules of those that do not compile, and had been recorded, change.
+Result<std::vector<CompiledKernel>> compile_workloads(PlannedModel& planned) {
+  const CompileOptions& options = planned.options;
+  std::vector<CompiledKernel> kernels(planned.requests.size());
+  std::vector<bool> settled(planned.requests.size(), false);
+  while (!std::ranges::all_of(settled, std::identity())) {
+    std::vector<size_t> left;
+    std::vector<KernelJob> jobs;
+    for (size_t i = 0; i < settled.size(); ++i)
+      if (!settled[i]) {
+        left.push_back(i);
+        jobs.push_back({&planned.schedules[i], planned.requests[i].symbol});
+      }
+    auto compiled = compile_kernels(jobs, options.target, compile_threads(options));
+    bool changed = false;
+    for (size_t k = 0; k < left.size(); ++k) {
+      const size_t i = left[k];
+      settled[i] = compiled[k].has_value();
+      if (settled[i]) {
+        kernels[i] = std::move(*compiled[k]);
+        continue;
+      }
+      Diagnostic& error = compiled[k].error();
+      if (!planned.schedules[i].tuned) return fail(concerning(planned.requests[i].label, std::move(error)));
+      // Another version wrote what is recorded.
+      planned.requests[i].trace.clear();
+      FETTLE_TRY(auto again, choose_schedules({planned.requests[i]}, options.target, options.threads, 1));
+      planned.schedules[i] = std::move(again.front());
+      warn_of_schedule(options, planned.requests[i], error.to_string());
+      changed = true;
+    }
+    if (changed) FETTLE_TRY_VOID(settle_schedules(planned, settled));
+  }
+  return kernels;
+}
+
+}  // namespace
+
+Result<BuiltModel> build_model(PlannedModel planned) {
+  BuiltModel built{std::move(planned), {}, {}};
+  FETTLE_TRY(built.kernels, compile_workloads(built.planned));
+  FETTLE_TRY(built.constants,
+             make_constants(built.planned.plan, built.planned.constants, built.planned.schedules, built.kernels));
+  return built;
+}
+
+}  // namespace fettle

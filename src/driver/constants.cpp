@@ -1,0 +1,268 @@
+#include "driver/constants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "codegen/llvm/jit_module.h"
+#include "driver/untuned.h"
+#include "ir/text.h"
+#include "rt/context.h"
+#include "tune/space/space.h"
+
+namespace fettle {
+namespace {
+
+const ConstantTensor* constant_of(const Plan& plan, const PlannedCall& call, const KernelParam& param) {
+  if (param.source < 0) return nullptr;
+  const Value* value =
+      plan.storages[static_cast<size_t>(call.operands[static_cast<size_t>(param.source)].storage)].constant;
+  return value ? &*value->constant : nullptr;
+}
+
+const ChosenSchedule& schedule_of(const PlannedCall& call, const std::vector<ChosenSchedule>& schedules) {
+  return schedules[static_cast<size_t>(call.workload)];
+}
+
+Result<std::shared_ptr<std::byte>> allocate_bytes(int64_t size) {
+  auto block = zeroed_bytes(size);
+  if (!block) return fail(ErrorCode::E710, fmt::format("no memory for a constant of {} bytes", size));
+  return block;
+}
+
+/// The tensor as the kernel or its prologue expects it.
+Result<ConstantBytes> laid_out(const ConstantTensor& tensor, const KernelParam& param) {
+  constexpr uintptr_t kAlignment = 64;  // a mapped file may hold a tensor anywhere
+  if (param.layout.is_identity() && reinterpret_cast<uintptr_t>(tensor.bytes.get()) % kAlignment == 0)
+    return ConstantBytes{tensor.bytes, tensor.size_bytes};
+  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, allocate_bytes(param.layout.physical_bytes()));
+  param.layout.to_physical(tensor.data(), bytes.get());
+  return ConstantBytes{bytes, param.layout.physical_bytes()};
+}
+
+/// Runs prologues, each linked once.
+class Packer {
+ public:
+  /// Fills the buffers that `kernel`'s prologue makes: those of `made`, by the kernel's parameters.
+  Result<> run(const Plan& plan, const PlannedCall& call, const ChosenSchedule& schedule, const CompiledKernel& kernel,
+               const std::map<size_t, std::byte*>& made) {
+    FETTLE_TRY(const FettleKernel prologue, find(kernel));
+    std::vector<ConstantBytes> held;
+    std::vector<void*> buffers;
+    for (const int p : kernel.prologue_params) {
+      const KernelParam& param = schedule.params[static_cast<size_t>(p)];
+      if (const auto place = made.find(static_cast<size_t>(p)); place != made.end()) {
+        buffers.push_back(place->second);
+      } else if (const ConstantTensor* tensor = constant_of(plan, call, param)) {
+        FETTLE_TRY(ConstantBytes bytes, laid_out(*tensor, param));
+        buffers.push_back(const_cast<std::byte*>(bytes.bytes.get()));
+        held.push_back(std::move(bytes));
+      } else {  // stored already
+        FETTLE_TRY(const std::shared_ptr<std::byte> scratch, allocate_bytes(param.layout.physical_bytes()));
+        buffers.push_back(scratch.get());
+        held.push_back({scratch, param.layout.physical_bytes()});
+      }
+    }
+    if (prologue(context_.get(), buffers.data(), nullptr) != FETTLE_OK)
+      return fail(ErrorCode::E710, "packing the constants of " + label_of(call) + " failed");
+    return {};
+  }
+
+ private:
+  Result<FettleKernel> find(const CompiledKernel& kernel) {
+    if (const auto found = prologues_.find(kernel.symbol); found != prologues_.end()) return found->second;
+    std::vector<std::vector<uint8_t>> objects;
+    for (const NamedObject& object : kernel.prologue_objects) objects.push_back(*object.bytes);
+    FETTLE_TRY(JitModule module, JitModule::load(objects));
+    const auto function = reinterpret_cast<FettleKernel>(module.lookup(kernel.prologue_symbol));
+    if (!function) return fail(ErrorCode::E303, "the object does not define " + kernel.prologue_symbol);
+    modules_.push_back(std::move(module));
+    prologues_[kernel.symbol] = function;
+    return function;
+  }
+
+  rt::OwnedContext context_{1};
+  std::vector<JitModule> modules_;
+  std::unordered_map<std::string, FettleKernel> prologues_;
+};
+
+/// The packings of large contents that exist.
+class KnownPackings {
+ public:
+  KnownPackings(const Plan& plan, Contents& contents) : contents_(contents) {
+    calls_.resize(plan.workloads.size());
+    for (const PlannedCall& call : plan.calls) calls_[static_cast<size_t>(call.workload)].push_back(&call);
+    plan_ = &plan;
+  }
+
+  /// The constants, by the program's parameters, that the schedule of this workload packs in too many ways.
+  std::set<int> excess(size_t workload, const ChosenSchedule& schedule) {
+    std::set<int> found;
+    for_each(workload, schedule, [&](int content, const KernelParam& made, int source) {
+      const std::set<Digest>& known = packings_[content];
+      if (known.size() >= kMostPackings && !known.contains(made.packing)) found.insert(source);
+    });
+    return found;
+  }
+
+  void add(size_t workload, const ChosenSchedule& schedule) {
+    for_each(workload, schedule,
+             [&](int content, const KernelParam& made, int) { packings_[content].insert(made.packing); });
+  }
+
+ private:
+  template <class Visit>
+  void for_each(size_t workload, const ChosenSchedule& schedule, Visit visit) {
+    for (const PlannedCall* call : calls_[workload])
+      for (const KernelParam& made : schedule.params)
+        for (const int from : made.packed_from) {
+          const KernelParam& source = schedule.params[static_cast<size_t>(from)];
+          const ConstantTensor* tensor = constant_of(*plan_, *call, source);
+          if (tensor && tensor->size_bytes >= kSharedFromBytes)
+            visit(contents_.number_of(*tensor), made, source.source);
+        }
+  }
+
+  const Plan* plan_;
+  Contents& contents_;
+  std::vector<std::vector<const PlannedCall*>> calls_;  // of each workload
+  std::map<int, std::set<Digest>> packings_;            // of each content
+};
+
+}  // namespace
+
+int Contents::number_of(const ConstantTensor& tensor) {
+  const auto [known, fresh] = known_.try_emplace({tensor.bytes.get(), tensor.size_bytes}, 0);
+  if (!fresh) return known->second;
+  std::vector<int>& candidates = of_size_[tensor.size_bytes];
+  for (const int number : candidates)
+    if (std::memcmp(kept_[static_cast<size_t>(number)].data(), tensor.data(),
+                    static_cast<size_t>(tensor.size_bytes)) == 0)
+      return known->second = number;
+  known->second = static_cast<int>(kept_.size());
+  candidates.push_back(known->second);
+  kept_.push_back(tensor);
+  return known->second;
+}
+
+int64_t Contents::total_bytes() const {
+  int64_t bytes = 0;
+  for (const ConstantTensor& tensor : kept_) bytes += tensor.size_bytes;
+  return bytes;
+}
+
+int64_t ConstantPlan::stored_bytes() const {
+  int64_t bytes = 0;
+  for (const StoredConstant& constant : stored) bytes += constant.size_bytes;
+  return bytes;
+}
+
+ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>& schedules) {
+  ConstantPlan planned;
+  Contents contents;
+  // How it is packed or laid out, and of which contents it is made.
+  std::map<std::pair<Digest, std::vector<int>>, int> known;
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    const PlannedCall& call = plan.calls[c];
+    const std::vector<KernelParam>& params = schedule_of(call, schedules).params;
+    std::vector<int> content_of(params.size(), -1);
+    for (size_t i = 0; i < params.size(); ++i) {
+      const ConstantTensor* tensor = constant_of(plan, call, params[i]);
+      if (tensor) content_of[i] = contents.number_of(*tensor);
+    }
+    std::vector<int>& indices = planned.of_call.emplace_back(params.size(), -1);
+    for (size_t i = 0; i < params.size(); ++i) {
+      const KernelParam& param = params[i];
+      if (!param.is_read || (param.source >= 0 && content_of[i] < 0)) continue;
+      std::pair<Digest, std::vector<int>> identity;
+      if (param.source >= 0) {
+        identity = {param.layout.is_identity() ? Digest{} : param.layout.digest(), {content_of[i]}};
+      } else {
+        identity.first = param.packing;
+        for (const int from : param.packed_from) identity.second.push_back(content_of[static_cast<size_t>(from)]);
+      }
+      const auto [found, fresh] = known.emplace(std::move(identity), static_cast<int>(planned.stored.size()));
+      if (fresh) planned.stored.push_back({param.layout.physical_bytes(), static_cast<int>(c), i});
+      indices[i] = found->second;
+    }
+  }
+  planned.weight_bytes = contents.total_bytes();
+  return planned;
+}
+
+Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
+                                                  const std::vector<ChosenSchedule>& schedules,
+                                                  const std::vector<CompiledKernel>& kernels) {
+  std::vector<ConstantBytes> made(planned.stored.size());
+  Packer packer;
+  for (size_t s = 0; s < made.size(); ++s) {
+    if (made[s].bytes) continue;
+    const StoredConstant& stored = planned.stored[s];
+    const PlannedCall& call = plan.calls[static_cast<size_t>(stored.call)];
+    const ChosenSchedule& schedule = schedule_of(call, schedules);
+    const KernelParam& param = schedule.params[stored.param];
+    if (const ConstantTensor* tensor = constant_of(plan, call, param)) {
+      FETTLE_TRY(made[s], laid_out(*tensor, param));
+      continue;
+    }
+    // All that this prologue makes and that nobody has made.
+    std::map<size_t, std::byte*> places;
+    const std::vector<int>& indices = planned.of_call[static_cast<size_t>(stored.call)];
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (schedule.params[i].source >= 0 || indices[i] < 0) continue;
+      ConstantBytes& place = made[static_cast<size_t>(indices[i])];
+      if (place.bytes) continue;
+      const int64_t size = schedule.params[i].layout.physical_bytes();
+      FETTLE_TRY(const std::shared_ptr<std::byte> bytes, allocate_bytes(size));
+      place = {bytes, size};
+      places[i] = bytes.get();
+    }
+    FETTLE_TRY_VOID(packer.run(plan, call, schedule, kernels[static_cast<size_t>(call.workload)], places));
+  }
+  return made;
+}
+
+Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requests, const std::vector<bool>& settled,
+                        const Target& target, int kernel_threads, std::vector<ChosenSchedule>& schedules) {
+  Contents contents;
+  KnownPackings known(plan, contents);
+  const auto shared_target = std::make_shared<const Target>(target);
+  for (size_t w = 0; w < schedules.size(); ++w)
+    if (settled[w]) known.add(w, schedules[w]);
+  for (size_t w = 0; w < schedules.size(); ++w) {
+    if (settled[w]) continue;
+    std::set<int> excess = known.excess(w, schedules[w]);
+    if (!excess.empty()) {
+      const KernelRequest& request = requests[w];
+      FETTLE_TRY(Func func, parse_func(request.workload));
+      const auto fits = [&](const Schedule& schedule) {
+        const auto described = describe_schedule(schedule, request.workload);
+        return described && known.excess(w, *described).empty();
+      };
+      if (const auto found = accepted_default(func, shared_target, kernel_threads, request.max_error_bound, fits)) {
+        FETTLE_TRY(schedules[w], describe_schedule(*found, request.workload));
+        excess.clear();
+      }
+      // What is an input cannot be packed ahead of time.
+      while (!excess.empty()) {
+        func = with(func, [&](FuncNode& f) {
+          for (const int param : excess) f.params[static_cast<size_t>(param)].kind = ParamKind::kInput;
+        });
+        FETTLE_TRY(const Schedule plain,
+                   untuned_schedule(func, shared_target, kernel_threads, request.max_error_bound));
+        FETTLE_TRY(schedules[w], describe_schedule(plain, to_text(func)));
+        excess = known.excess(w, schedules[w]);
+      }
+    }
+    known.add(w, schedules[w]);
+  }
+  return {};
+}
+
+}  // namespace fettle

@@ -1,0 +1,74 @@
+#pragma once
+// The constants of a compiled model: each (content of its sources, how it is packed) is stored once, for all kernels.
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "driver/kernels.h"
+#include "graph/constant.h"
+#include "graph/plan/plan.h"
+
+namespace fettle {
+
+/// Tensors of equal bytes are one content, whatever their names, shapes and places.
+class Contents {
+ public:
+  /// The content's number, counted from 0.
+  int number_of(const ConstantTensor& tensor);
+  int64_t size_bytes(int number) const { return kept_[static_cast<size_t>(number)].size_bytes; }
+  /// Of all distinct contents.
+  int64_t total_bytes() const;
+
+ private:
+  std::vector<ConstantTensor> kept_;
+  std::map<int64_t, std::vector<int>> of_size_;
+  std::map<std::pair<const std::byte*, int64_t>, int> known_;
+};
+
+/// A constant that is stored, by the first call that needs it.
+struct StoredConstant {
+  int64_t size_bytes = 0;
+  int call = 0;      // index into Plan::calls
+  size_t param = 0;  // index into its kernel's parameters
+};
+
+/// Which constants are stored, before any of them is made.
+struct ConstantPlan {
+  std::vector<StoredConstant> stored;
+  /// [call][parameter of its kernel]: index into `stored`; -1: not a constant, or one that the kernel does not read.
+  std::vector<std::vector<int>> of_call;
+  int64_t weight_bytes = 0;  // distinct contents of the model that its calls use
+
+  int64_t stored_bytes() const;
+};
+
+/// schedules: one a workload of the plan.
+ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>& schedules);
+
+/// Bytes aligned to a cache line, kept alive by whom they belong to.
+struct ConstantBytes {
+  std::shared_ptr<const std::byte> bytes;
+  int64_t size = 0;
+};
+
+/// Makes what is planned: copies, lays out, and runs each prologue as often as its sources differ. E303, E710.
+Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
+                                                  const std::vector<ChosenSchedule>& schedules,
+                                                  const std::vector<CompiledKernel>& kernels);
+
+/// Constants that are smaller are packed as each kernel likes.
+inline constexpr int64_t kSharedFromBytes = 64 << 10;
+inline constexpr size_t kMostPackings = 2;
+
+/// At most kMostPackings packings of each content of kSharedFromBytes and more. Workloads have the choice in the order
+/// of the plan. One that would pack a weight in a further way takes the default among the constructed schedules whose
+/// packings exist, or else the default of the program that reads the weight as it lies.
+/// settled: one a workload; these keep their schedules. Errors: those of describe_schedule.
+Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requests, const std::vector<bool>& settled,
+                        const Target& target, int kernel_threads, std::vector<ChosenSchedule>& schedules);
+
+}  // namespace fettle

@@ -1,0 +1,143 @@
+#include "driver/plan_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "driver/kernel_costs.h"
+#include "ir/compare.h"
+#include "ir/text.h"
+#include "measure/builder.h"
+#include "schedule/reformulation.h"
+#include "schedule/schedule.h"
+#include "schedule/trace/trace.h"
+
+namespace fettle {
+namespace {
+
+/// The error bound of a recorded schedule; 0 where it does not replay, which compiling tells.
+double bound_of(const Func& workload, const std::string& trace, const Target& target) {
+  const auto parsed = parse_trace(trace);
+  if (!parsed) return 0;
+  Schedule schedule(workload);
+  schedule.set_target(std::make_shared<const Target>(target));
+  if (!replay(schedule, *parsed)) return 0;
+  return error_bound_of(schedule.func());
+}
+
+}  // namespace
+
+int compile_threads(const CompileOptions& options) {
+  return options.compile_threads > 0 ? options.compile_threads : available_threads();
+}
+
+void warn_of_schedule(const CompileOptions& options, const KernelRequest& request, const std::string& why) {
+  if (options.warn)
+    options.warn(fmt::format("the recorded schedule of {} is of no use any more: {}", request.label, why));
+}
+
+std::vector<TaskInfo> PlannedModel::tasks() const {
+  std::vector<TaskInfo> found;
+  for (size_t w = 0; w < schedules.size(); ++w) {
+    const PlannedWorkload& workload = plan.workloads[w];
+    const ChosenSchedule& schedule = schedules[w];
+    found.push_back({workload.func->name,
+                     workload.hash.hex(),
+                     schedule.workload,
+                     schedule.trace,
+                     workload.count,
+                     schedule.tuned,
+                     schedule.numerics,
+                     schedule.error_bound,
+                     {}});
+  }
+  for (const PlannedCall& call : plan.calls)
+    found[static_cast<size_t>(call.workload)].calls.push_back({call.name, call.provenance});
+  return found;
+}
+
+int64_t PlannedModel::arena_bytes() const { return std::max<int64_t>(plan.arena_bytes, 64); }
+
+Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settled) {
+  FETTLE_TRY_VOID(share_packings(planned.plan, planned.requests, settled, planned.options.target,
+                                 planned.options.threads, planned.schedules));
+  assign_memory(planned.plan,
+                [&](int workload) { return planned.schedules[static_cast<size_t>(workload)].computes_once; });
+  planned.constants = plan_constants(planned.plan, planned.schedules);
+  return {};
+}
+
+Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
+  PlannedModel planned{.graph = plans.graph(), .options = options};
+  KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
+  PlanOptions planning{.layout = options.layout, .fused = {}};
+  if (options.fused) {
+    planning.fused = *options.fused;
+  } else {
+    FETTLE_TRY(planning.fused, choose_fused(*plans.graph(), options.layout, options.threads, costs));
+  }
+  FETTLE_TRY(const Plan* const plan, plans.get(planning));
+  planned.plan = *plan;
+  planned.plans_made = plans.made();
+
+  for (const PlannedWorkload& workload : planned.plan.workloads) {
+    KernelRequest request{to_text(workload.func), {}, {}, "k_" + workload.hash.hex(), {}, options.max_error_bound};
+    if (auto trace = options.find_trace ? options.find_trace(workload.func) : std::nullopt)
+      request.trace = std::move(*trace);
+    if (const std::string* made = costs.default_trace(workload.hash, options.threads)) {
+      request.default_trace = *made;
+      planned.defaults_handed_on += request.trace.empty();
+    }
+    planned.requests.push_back(std::move(request));
+  }
+  for (const PlannedCall& call : planned.plan.calls) {
+    std::string& label = planned.requests[static_cast<size_t>(call.workload)].label;
+    if (label.empty()) label = label_of(call);
+  }
+  FETTLE_TRY(planned.schedules,
+             choose_schedules(planned.requests, options.target, options.threads, compile_threads(options)));
+  for (size_t w = 0; w < planned.schedules.size(); ++w)
+    if (!planned.schedules[w].warning.empty())
+      warn_of_schedule(options, planned.requests[w], planned.schedules[w].warning);
+  FETTLE_TRY_VOID(settle_schedules(planned, std::vector<bool>(planned.requests.size(), false)));
+  return planned;
+}
+
+Result<PlannedModel> plan_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options) {
+  FETTLE_TRY(const auto choice, find_choice(plans, *database, options.target, options.threads));
+  if (choice && choice->untuned) return plan_model(plans, options);
+  options.find_trace = best_traces(std::move(database), options.target, options.threads, options.max_error_bound);
+  if (choice) {
+    options.layout = choice->layout;
+    FETTLE_TRY(options.fused, fused_numbers(*plans.graph(), *choice));
+    options.find_trace = except(choice->defaults, std::move(options.find_trace));
+  }
+  return plan_model(plans, options);
+}
+
+std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_ptr<Database> database,
+                                                                   const Target& target, int threads,
+                                                                   double max_error_bound) {
+  return [database = std::move(database), target, threads,
+          max_error_bound](const Func& workload) -> std::optional<std::string> {
+    std::function<bool(const Record&)> fits;
+    if (std::isfinite(max_error_bound))
+      fits = [&](const Record& record) { return bound_of(workload, record.trace, target) <= max_error_bound; };
+    const auto found = best_checked(*database, make_task_key(workload, target, threads, program_versions()), fits);
+    if (!found || !*found) return {};
+    return (*found)->trace;
+  };
+}
+
+std::function<std::optional<std::string>(const Func&)> except(
+    const std::vector<Digest>& workloads, std::function<std::optional<std::string>(const Func&)> find_trace) {
+  return [kept = std::set<Digest>(workloads.begin(), workloads.end()),
+          find_trace = std::move(find_trace)](const Func& workload) -> std::optional<std::string> {
+    if (kept.contains(canonical_hash(workload))) return {};
+    return find_trace(workload);
+  };
+}
+
+}  // namespace fettle

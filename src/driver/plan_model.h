@@ -1,0 +1,99 @@
+#pragma once
+// From a graph to all that is decided before machine code is made: plan, schedules, constants. Values that are handed on.
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "database/database.h"
+#include "driver/constants.h"
+#include "driver/kernels.h"
+#include "driver/preference.h"
+#include "graph/graph.h"
+#include "graph/plan/plan.h"
+#include "target/target.h"
+
+namespace fettle {
+
+struct CompileOptions {
+  Target target;
+  int threads = 1;          // that the model will run on
+  int compile_threads = 0;  // that compile it; 0: as many as this process may use
+  ImageLayout layout = ImageLayout::kChannelsLast;
+  /// PlanOptions::fused; nothing: what the analytic model recommends.
+  std::optional<std::vector<int>> fused;
+  std::string name = "model";
+  /// The trace to use for a workload; nothing: the untuned default. Null: always that.
+  std::function<std::optional<std::string>(const Func& workload)> find_trace;
+  /// Of the untuned default, in units of epsilon (schedule/reformulation.h).
+  double max_error_bound = std::numeric_limits<double>::infinity();
+  /// Where a found trace does not replay or compile (written by another version), the default is used instead, and this
+  /// is told why.
+  std::function<void(const std::string& what)> warn;
+};
+
+struct TaskCall {
+  std::string name;       // "conv1: Conv_Relu"
+  Provenance provenance;  // the model's nodes that it does the work of
+};
+
+/// One task of a model, for people to read.
+struct TaskInfo {
+  std::string name;  // of the program: "Conv_Add_HardSwish"
+  std::string hash;
+  std::string workload;  // the text of what is compiled
+  std::string trace;     // its schedule
+  int count = 0;
+  bool tuned = false;
+  std::string numerics;    // "exact", "reassociating", "approximate": how results may differ from the workload's
+  double error_bound = 0;  // of "approximate", in units of epsilon (schedule/reformulation.h)
+  std::vector<TaskCall> calls;
+};
+
+/// A model of which everything is decided, and nothing compiled.
+struct PlannedModel {
+  std::shared_ptr<const Graph> graph;
+  CompileOptions options;
+  Plan plan;                              // of `graph`; memory is assigned
+  std::vector<KernelRequest> requests;    // one a workload of the plan
+  std::vector<ChosenSchedule> schedules;  // likewise
+  ConstantPlan constants;
+  // What it took: plans, and defaults that were constructed once, for costs, and handed on from there.
+  int plans_made = 0, defaults_handed_on = 0;
+
+  std::vector<TaskInfo> tasks() const;
+  int64_t arena_bytes() const;
+};
+
+/// Plans the graph and chooses a schedule for each workload. Errors: those of make_plan, choose_schedules and
+/// share_packings.
+Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options);
+
+/// The same with the schedules that the database knows to be best, or, where it says that they are not for this model as
+/// a whole, with the defaults; of either, those within options.max_error_bound. Errors also: E502, E503.
+Result<PlannedModel> plan_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options);
+
+/// After a change of schedules: memory and constants follow them. `settled`: as share_packings has it.
+Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settled);
+
+/// Tells options.warn that a recorded schedule gave way to the default.
+void warn_of_schedule(const CompileOptions& options, const KernelRequest& request, const std::string& why);
+
+/// Threads that compile.
+int compile_threads(const CompileOptions& options);
+
+/// The schedules that a database knows, as CompileOptions::find_trace wants them, of those whose error bound
+/// (schedule/reformulation.h) is at most this.
+std::function<std::optional<std::string>(const Func&)> best_traces(
+    std::shared_ptr<Database> database, const Target& target, int threads,
+    double max_error_bound = std::numeric_limits<double>::infinity());
+
+/// The same without these workloads.
+std::function<std::optional<std::string>(const Func&)> except(
+    const std::vector<Digest>& workloads, std::function<std::optional<std::string>(const Func&)> find_trace);
+
+}  // namespace fettle

@@ -1,0 +1,90 @@
+#include "driver/plan_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "graph/testing.h"
+
+namespace fettle {
+namespace {
+
+CompileOptions options_for_one_thread() {
+  CompileOptions options;
+  options.target = detect_host(1);
+  return options;
+}
+
+/// Depthwise convolutions, each with the 1x1 convolution that may join it.
+void add_separable_layers(GraphMaker& m, const std::vector<int64_t>& channels) {
+  Value* x = m.input("x", {1, channels.front(), 12, 14});
+  for (const int64_t n : channels) {
+    x = m.node("Relu", {m.conv(x, x->extent(1), 3, x->extent(1))});
+    x = m.node("Relu", {m.conv(x, n, 1)});
+  }
+  m.graph.add_output("y", x);
+  m.graph.sort();
+}
+
+TEST(PlanModel, WithoutRecordsAGraphIsPlannedOnce) {
+  GraphMaker m;
+  add_separable_layers(m, {8, 24, 200});
+  Plans plans(m.graph);
+  const auto planned = plan_model(plans, options_for_one_thread());
+  ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
+  EXPECT_EQ(planned->plans_made, 1);
+  EXPECT_EQ(plans.made(), 1);
+}
+
+TEST(PlanModel, WithRecordsAPlanIsMadeForEachThatDiffers) {
+  GraphMaker m;
+  add_separable_layers(m, {8, 24});
+  const std::shared_ptr<Database> database = make_memory_database();
+  const CompileOptions options = options_for_one_thread();
+  Plans plans(m.graph);
+  ModelChoice choice;
+  choice.fused = *fused_hashes(m.graph, choice.layout, {0, 1});
+  ASSERT_TRUE(keep_choice(plans, *database, options.target, 1, choice));
+  const auto planned = plan_known(plans, database, options);
+  ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
+  EXPECT_EQ(planned->plan.fused, (std::vector<int>{0, 1}));
+  EXPECT_EQ(plans.made(), 2);  // by rule, which names the model, and the chosen one
+  ASSERT_TRUE(plan_known(plans, database, options));
+  EXPECT_EQ(plans.made(), 2);
+}
+
+TEST(PlanModel, DefaultsThatWereConstructedForCostsAreHandedOn) {
+  GraphMaker m;
+  add_separable_layers(m, {8, 24});
+  Plans plans(m.graph);
+  const auto planned = plan_model(plans, options_for_one_thread());
+  ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
+  // All but the copies from and to the model's layout were compared.
+  const auto compared =
+      std::ranges::count_if(planned->plan.workloads, [](const auto& w) { return w.func->name != "Copy"; });
+  EXPECT_EQ(compared, 3);
+  EXPECT_EQ(planned->defaults_handed_on, compared);
+  // They are what would be constructed.
+  for (size_t w = 0; w < planned->requests.size(); ++w) {
+    KernelRequest request = planned->requests[w];
+    request.default_trace.reset();
+    const auto fresh = schedule_for(request, planned->options.target, 1);
+    ASSERT_TRUE(fresh);
+    EXPECT_EQ(to_text(fresh->trace()), planned->schedules[w].trace);
+  }
+}
+
+TEST(PlanModel, KnowsWhatWillBeStored) {
+  GraphMaker m;
+  add_separable_layers(m, {8, 24});
+  Plans plans(m.graph);
+  const auto planned = plan_model(plans, options_for_one_thread());
+  ASSERT_TRUE(planned.has_value());
+  EXPECT_GT(planned->constants.stored_bytes(), 0);
+  EXPECT_EQ(planned->constants.weight_bytes, (8 * 9 + 8 * 8 + 8 * 9 + 8 * 24) * 4);
+  EXPECT_GT(planned->arena_bytes(), 0);
+  EXPECT_EQ(planned->tasks().size(), planned->schedules.size());
+}
+
+}  // namespace
+}  // namespace fettle

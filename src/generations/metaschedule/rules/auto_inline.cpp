@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include "generations/ansor/sketch/conditions.h"
+#include "generations/ansor/sketch/filtered_convolution.h"
+#include "generations/metaschedule/schedule_rule.h"
+#include "ir/visit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/get_block.h"
+#include "schedule/primitives/reverse_compute_inline.h"
+
+namespace fettle {
+
+ScheduleRule auto_inline(AutoInlineOptions options) {
+  return {"auto_inline",
+          [options](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
+            const Func func = s.func();
+            const BlockNode& node = *find_block(func->body, name);
+            if (is_scheduled(node)) return std::vector{s};
+            if (node.writes.size() == 1) {
+              const auto readers = consumers_of(func.root(), node.writes[0].buffer.get());
+              if (std::ranges::any_of(readers, [](const BlockNode* reader) { return is_scheduled(*reader); }))
+                return std::vector{s};
+            }
+            const bool operand =
+                options.operands &&
+                (is_padding(node) || (is_strict_inlinable(func, node) && is_operand_of_product(func, node)));
+            if (options.into_consumer && !operand && (!options.strict || is_strict_inlinable(func, node))) {
+              Schedule inlined = s;
+              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
+              if (compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
+            }
+            if (operand) {
+              Schedule inlined = s;
+              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
+              if (compute_inline(inlined, {.block = block})) return std::vector{s, std::move(inlined)};
+            }
+            if (options.into_producer) {
+              Schedule inlined = s;
+              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
+              if (reverse_compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
+            }
+            return std::vector{s};
+          }};
+}
+
+}  // namespace fettle

@@ -1,0 +1,118 @@
+// What operators' traits promise, asked of their meanings.
+
+#include "graph/op.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "graph/plan/plan.h"
+#include "graph/testing.h"
+#include "ir/compare.h"
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+Attrs to_f32() {
+  Attrs attrs;
+  attrs.set("to", int64_t{1});  // for Cast
+  return attrs;
+}
+
+/// A node of this operator over values of shape [2, 3], of types that it takes; null where there are none.
+Node* sample(GraphMaker& m, const OpDef& op) {
+  for (const DType first : {kF32, kBool, kI32})
+    for (const DType rest : {kF32, kBool, kI32}) {
+      std::vector<Value*> inputs;
+      for (int i = 0; i < std::max(op.min_inputs, op.max_inputs < 0 ? 3 : 1); ++i)
+        inputs.push_back(m.graph.add_input("x", {i == 0 ? first : rest, {2, 3}}));
+      Node* node = m.graph.add_node(&op, "y", inputs, to_f32());
+      const auto types = op.infer(*node);
+      if (!types) continue;
+      node->outputs[0]->type = types->front();
+      if (node_func(*node)) return node;
+    }
+  return nullptr;
+}
+
+/// Whether element i of the output reads element i of the inputs only.
+bool reads_in_place(const Node& node) {
+  const auto func = node_func(node);
+  if (!func) return false;
+  bool same = true;
+  walk((*func)->body,
+       [&](const Stmt& s) {
+         if (const auto* write = s.as<StoreNode>())
+           walk(write->value, [&](const Expr& e) {
+             if (const auto* read = e.as<LoadNode>())
+               for (size_t d = 0; d < read->indices.size(); ++d)
+                 same = same && d < write->indices.size() && structural_equal(read->indices[d], write->indices[d]);
+             return same;
+           });
+         return same;
+       },
+       [](const Expr&) { return true; });
+  return same;
+}
+
+TEST(OpTraits, PointwiseOperatorsReadInPlace) {
+  std::set<std::string_view> others;
+  for (const OpFamily* family : op_families())
+    for (const OpDef& op : family->ops) {
+      const bool maps = op.fusion == FusionKind::kElementwise || op.fusion == FusionKind::kBroadcast;
+      if (op.is_pointwise) {
+        EXPECT_TRUE(maps) << op.name;
+        GraphMaker m;
+        Node* node = sample(m, op);
+        ASSERT_TRUE(node) << op.name;
+        EXPECT_TRUE(reads_in_place(*node)) << op.name;
+      } else if (maps) {
+        others.insert(op.name);
+      }
+    }
+  EXPECT_EQ(others, (std::set<std::string_view>{"BatchNormalization", "CastLike", "Dropout", "OneHot"}));
+}
+
+// Types that an operator has no meaning for are told, by its rule or by its program.
+TEST(Op, TypesWithoutAMeaning) {
+  int refused = 0;
+  for (const OpFamily* family : op_families())
+    for (const OpDef& op : family->ops)
+      for (const DType dtype : {kF32, kF16, kF64, kBool, kI32, kU8, kI64}) {
+        if (!op.is_pointwise) continue;
+        GraphMaker m;
+        std::vector<Value*> inputs;
+        for (int i = 0; i < std::max(op.min_inputs, 1); ++i)
+          inputs.push_back(m.graph.add_input("x", {i == 0 && op.name == "Where" ? kBool : dtype, {2, 3}}));
+        Node* node = m.graph.add_node(&op, "y", inputs, to_f32());
+        const auto types = op.infer(*node);
+        if (!types) continue;
+        node->outputs[0]->type = types->front();
+        const auto func = node_func(*node);
+        EXPECT_TRUE(func || func.error().code == ErrorCode::E605) << op.name << " " << dtype.to_string();
+        m.graph.add_output("z", node->output());
+        m.graph.sort();
+        EXPECT_EQ(make_plan(m.graph).has_value(), func.has_value()) << op.name << " " << dtype.to_string();
+        refused += !func;
+      }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(OpTraits, CommutativeOperatorsTakeTwoInputs) {
+  for (const OpFamily* family : op_families())
+    for (const OpDef& op : family->ops)
+      EXPECT_TRUE(!op.is_commutative || (op.is_pointwise && (op.max_inputs == 2 || op.max_inputs < 0))) << op.name;
+}
+
+TEST(OpTraits, ReshapesAreViewsThatMove) {
+  for (const OpFamily* family : op_families())
+    for (const OpDef& op : family->ops) {
+      EXPECT_TRUE(!op.is_reshape || (op.view && op.view->input)) << op.name;
+      EXPECT_TRUE(!(op.view || op.is_concatenation) || op.work == ElementWork::kMoves) << op.name;
+      EXPECT_TRUE(!op.weights || op.max_inputs == (op.weights->takes_bias ? 3 : 2)) << op.name;
+    }
+}
+
+}  // namespace
+}  // namespace fettle

@@ -1,0 +1,31 @@
+#pragma once
+// Reductions as reformulations see them: a perfect nest, an init, an update C = C op f.
+
+#include <string>
+#include <vector>
+
+#include "ir/func.h"
+#include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/edit.h"
+
+namespace fettle {
+
+/// What the pattern binds.
+struct ReductionPattern {
+  std::vector<const ForNode*> loops;  // outermost first
+  size_t reduce = 0;                  // index of the last reduce iterator
+  const StoreNode* init = nullptr;    // of op's neutral element
+  const StoreNode* update = nullptr;
+  const BinaryNode* combine = nullptr;
+  Expr term;  // f
+};
+
+/// A perfect nest whose loops are bound one to one to the block's iterators, without a predicate; one reduce iterator of
+/// constant extent, or several, all others spatial; an init, and an update C[…] = C[…] op f with op one of + * min max,
+/// whose init is op's neutral element. E228 where it is something else.
+Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block, bool several = false);
+
+/// E228, with what does not fit.
+tl::unexpected<Diagnostic> pattern_differs(std::string why);
+
+}  // namespace fettle
