@@ -11,6 +11,7 @@ from ._fettle import (Config, ConfigSpace, Database, Func, MeasureCallback, Meas
 from .errors import Error
 from .kernel import Kernel, aligned, build, empty
 from .model import Model
+from .operator import operator
 from .schedule import Schedule
 from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy, SketchRule, Sketches, Template, template,
                    tune)

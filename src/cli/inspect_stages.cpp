@@ -51,7 +51,8 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
 
 Result<std::string> task_after(const std::string& wanted, const TaskInfo& task, int threads) {
   const Target target = detect_host(threads);
-  FETTLE_TRY(const Schedule scheduled, schedule_for({task.workload, task.trace, "kernel", {}}, target, target.threads));
+  FETTLE_TRY(const Schedule scheduled,
+             schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
   const ParsedTrace trace = as_parsed(scheduled.trace());
   const auto n_steps = trace.steps.size();
   const auto step_name = [](const ParsedStep& step) { return step.def->name; };

@@ -144,7 +144,9 @@ TEST_P(Pairings, TuneASmallProduct) {
   const auto report = tune_task(testing::matmul_workload(12, 16, 24, false, false, true, false), cpu(), 1, *database,
                                 runner, *model, options);
   ASSERT_OK(report);
-  EXPECT_EQ(report->trials, 7);
+  // Descent may end before, where no neighbour is faster.
+  EXPECT_LE(report->trials, 7);
+  EXPECT_GE(report->trials, 4);
   EXPECT_EQ(report->failed, 0);
   EXPECT_GT(report->best_s, 0);
 }
@@ -205,7 +207,7 @@ TEST(Schedulers, EachGivesEachTaskItsShare) {
     const auto model = make_prediction_only();
     TuneOptions options;
     options.seed = 5;
-    options.max_trials = 120;
+    options.max_trials = 64;  // fewer than the first needs to be done
     options.first_points = 40;
     options.space = &space;
     options.describe = testing::toy_describe();

@@ -94,8 +94,8 @@ bool known_as(const Node& node, DType type) {
   });
 }
 
-// Of integers: products of the base that wrap. In the base's type where the exponents fit there, else in the wider of both,
-// whose low bits are the same. The sign is the exponents'.
+// Of integers: products of the base that wrap. In the base's type where the exponents fit there, else in the wider of
+// both, whose low bits are the same. The sign is the exponents'.
 Expr integer_power(const Node& node, const Expr& a, const Expr& b) {
   const DType base = a.dtype();
   if (b.dtype() == base || known_as(node, base)) return math("pow", {a, cast(base, b)});

@@ -96,8 +96,8 @@ std::optional<int64_t> first_of_last_dims(const Node* reduce) {
   return axes.front();
 }
 
-// A mean over the last dims, however it is spelled and shaped: ReduceMean, ReduceSum * 1/n. Its parts are name.reduce and
-// name.scale.
+// A mean over the last dims, however it is spelled and shaped: ReduceMean, ReduceSum * 1/n. Names of what is found: the
+// reduction, the scale.
 struct MomentNames {
   std::string_view reduce, scale;
 };
@@ -134,8 +134,8 @@ Node* becomes_norm(Graph& graph, const Match& m, std::string_view op, int64_t ax
   return becomes_op(graph, m, op, std::move(attrs));
 }
 
-// The same constant with the shape of the normalised dims, as the scale and bias of LayerNormalization are; null where it
-// varies along others, or is repeated.
+// The same constant with the shape of the normalised dims, as the scale and bias of LayerNormalization are; null where
+// it varies along others, or is repeated.
 Value* normalised_constant(Graph& graph, Value* constant, const Value* x, int64_t axis) {
   if (!constant->is_constant() || constant->constant->dtype != x->dtype()) return nullptr;
   const Shape shape(x->shape().begin() + axis, x->shape().end());
