@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 
 namespace fettle {
 namespace {
 
 constexpr std::string_view kPositionNames[] = {"lanes", "rows", "depth", "outer"};
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floordiv_int(-a, b); }
 
 std::vector<int64_t> lane_candidates(int64_t extent, int64_t lanes) {
   if (extent < lanes) {
