@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "codegen/build.h"
 #include "cost/atom_table.h"
 #include "database/sqlite_database.h"
-#include "measure/builder.h"
 #include "tune/named_cost_models.h"
 #include "tune/tuner.h"
 

@@ -8,8 +8,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "codegen/build.h"
 #include "database/sqlite_database.h"
-#include "measure/builder.h"
 #include "program.h"
 #include "schedule.h"
 #include "space.h"

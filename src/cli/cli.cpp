@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/version.h"
 #include "cli/command.h"
 
 namespace fettle::cli {
@@ -48,7 +49,7 @@ void print_failure(const Diagnostic& diagnostic, const Command& command) {
 
 int run(int argc, char** argv) {
   CLI::App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
-  app.set_version_flag("--version", "fettle 0.1.0");
+  app.set_version_flag("--version", name_and_version());
   app.require_subcommand(1);
   app.footer(
       "Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"

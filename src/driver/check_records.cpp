@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/build.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "measure/local_measurer.h"
 #include "measure/outcome.h"
 #include "target/target.h"

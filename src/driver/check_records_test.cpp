@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "codegen/build.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "target/target.h"
 
 namespace fettle {

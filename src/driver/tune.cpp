@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "codegen/object_cache.h"
 #include "cost/atom_table.h"
 #include "cost/cost_model.h"
 #include "driver/bench.h"
@@ -18,7 +19,6 @@
 #include "driver/preference.h"
 #include "graph/plan/plan.h"
 #include "measure/local_measurer.h"
-#include "measure/object_cache.h"
 #include "tune/describe.h"
 
 namespace fettle {
