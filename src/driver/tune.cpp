@@ -16,9 +16,9 @@
 #include "driver/compile.h"
 #include "driver/kernel_costs.h"
 #include "driver/open.h"
-#include "driver/preference.h"
 #include "graph/plan/plan.h"
 #include "measure/local_measurer.h"
+#include "records/preference.h"
 #include "tune/describe.h"
 
 namespace fettle {

@@ -1,4 +1,4 @@
-#include "driver/check_records.h"
+#include "records/check_records.h"
 
 #include <fmt/format.h>
 
