@@ -12,7 +12,8 @@ bool once(const std::string& binding) {
 func relu(A: f32[30], B: f32[30] output):
   for i0 in 4:
     for i1 in 8:
-      block B(v: spatial[30] = )" + binding + R"():
+      block B(v: spatial[30] = )" +
+                               binding + R"():
         reads A[v]
         writes B[v]
         B[v] = max(A[v], 0.0)

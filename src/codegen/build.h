@@ -30,8 +30,8 @@ struct KernelParam {
 
 /// What is known of a kernel from its scheduled program. Plain data, which crosses threads.
 struct KernelInfo {
-  std::vector<KernelParam> params;  // those of the scheduled program, then what the prologue makes
-  bool computes_once = true;        // each element, so that it may write over what it reads
+  std::vector<KernelParam> params;       // those of the scheduled program, then what the prologue makes
+  bool computes_once = true;             // each element, so that it may write over what it reads
   Numerics numerics = Numerics::kExact;  // how its results may differ from those of the workload
   double error_bound = 0;                // of kApproximate, in units of epsilon (schedule/reformulation.h)
 };

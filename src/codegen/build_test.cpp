@@ -160,7 +160,8 @@ func add(A: f32[40], B: f32[40] output):
       reads A[v]
       writes B[v]
       B[v] = A[v] + 1.0
-)"), target, cache);
+)"),
+                                  target, cache);
   ASSERT_TRUE(built) << built.error().to_string();
   const auto image = device->load(built->image, built->entry);
   ASSERT_TRUE(image) << image.error().to_string();

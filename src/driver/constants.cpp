@@ -130,8 +130,8 @@ int Contents::number_of(const ConstantTensor& tensor) {
   if (!fresh) return known->second;
   std::vector<int>& candidates = of_size_[tensor.size_bytes];
   for (const int number : candidates)
-    if (std::memcmp(kept_[static_cast<size_t>(number)].data(), tensor.data(),
-                    static_cast<size_t>(tensor.size_bytes)) == 0)
+    if (std::memcmp(kept_[static_cast<size_t>(number)].data(), tensor.data(), static_cast<size_t>(tensor.size_bytes)) ==
+        0)
       return known->second = number;
   known->second = static_cast<int>(kept_.size());
   candidates.push_back(known->second);

@@ -95,7 +95,7 @@ Result<std::vector<ChosenSchedule>> choose_schedules(const std::vector<KernelReq
 }
 
 std::vector<Result<BuiltKernel>> compile_kernels(const std::vector<KernelJob>& jobs, const Target& target,
-                                                    int threads) {
+                                                 int threads) {
   std::vector<std::optional<Result<BuiltKernel>>> results(jobs.size());
   for_each_on_threads(jobs.size(), threads, [&] {
     return [&, cache = std::make_shared<ObjectCache>()](size_t i) {

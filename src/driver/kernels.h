@@ -21,8 +21,8 @@ struct KernelRequest {
   std::string trace;     // text of the schedule; empty: the untuned default
   /// The text of that default where it has been constructed before.
   std::optional<std::string> default_trace;
-  std::string symbol;    // of the kernel; the prologue's is "<symbol>_prologue"
-  std::string label;     // what an error says it concerns
+  std::string symbol;  // of the kernel; the prologue's is "<symbol>_prologue"
+  std::string label;   // what an error says it concerns
   /// Of the untuned default.
   double max_error_bound = std::numeric_limits<double>::infinity();
 };
@@ -57,7 +57,6 @@ struct KernelJob {
 };
 /// Compiles all on `threads` threads; results in the order of the jobs. Errors: those of lowering and code generation
 /// (E3xx).
-std::vector<Result<BuiltKernel>> compile_kernels(const std::vector<KernelJob>& jobs, const Target& target,
-                                                    int threads);
+std::vector<Result<BuiltKernel>> compile_kernels(const std::vector<KernelJob>& jobs, const Target& target, int threads);
 
 }  // namespace fettle

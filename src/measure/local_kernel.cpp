@@ -172,9 +172,7 @@ int64_t LocalKernel::logical_elems(int index) const { return layout(index).logic
 
 void* LocalKernel::physical(int index) { return state_->buffers.at(static_cast<size_t>(index)); }
 
-int64_t LocalKernel::physical_bytes(int index) const {
-  return layout(index).physical_bytes();
-}
+int64_t LocalKernel::physical_bytes(int index) const { return layout(index).physical_bytes(); }
 
 void LocalKernel::set_logical_bytes(int index, std::span<const std::byte> data) {
   FETTLE_CHECK(data.size() == static_cast<size_t>(layout(index).logical_bytes()));

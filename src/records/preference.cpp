@@ -28,9 +28,7 @@ void append(std::vector<double>& fact, const Digest& digest) {
 bool is_word(double number) { return number >= 0 && number <= 0xffffffff && number == static_cast<uint32_t>(number); }
 
 Digest digest_at(const std::vector<double>& fact, size_t at) {
-  const auto half = [&](size_t i) {
-    return static_cast<uint64_t>(fact[i]) << 32 | static_cast<uint64_t>(fact[i + 1]);
-  };
+  const auto half = [&](size_t i) { return static_cast<uint64_t>(fact[i]) << 32 | static_cast<uint64_t>(fact[i + 1]); };
   return {half(at), half(at + 2)};
 }
 

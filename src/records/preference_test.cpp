@@ -52,8 +52,12 @@ TEST(Preference, OlderFormsAreNotMisread) {
   ASSERT_TRUE(database->set_fact(machine, "model " + key, std::vector<double>{0, 0, 1, 0, 1}));
   EXPECT_FALSE(*find_choice(plans, *database, target, 1));
   // Nor is what is no choice at all.
-  for (const std::vector<double>& wrong : {std::vector<double>{0, 0, 1, 0, 1}, {0, 0, 2, 1, 2, 3, 4}, {7, 0, 0},
-                                           {0, 0, 1, 0.5, 2, 3, 4}, {0, 0, 1, -1, 2, 3, 4}, {}}) {
+  for (const std::vector<double>& wrong : {std::vector<double>{0, 0, 1, 0, 1},
+                                           {0, 0, 2, 1, 2, 3, 4},
+                                           {7, 0, 0},
+                                           {0, 0, 1, 0.5, 2, 3, 4},
+                                           {0, 0, 1, -1, 2, 3, 4},
+                                           {}}) {
     ASSERT_TRUE(database->set_fact(machine, "choice " + key, wrong));
     EXPECT_FALSE(*find_choice(plans, *database, target, 1));
   }

@@ -145,7 +145,9 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
     }
     return candidate.kernel.function(context.get(), buffers.data(), ints.data());
   };
-  const auto beside = [&] { return request.beside->kernel->kernel.function(context.get(), buffers_beside.data(), ints.data()); };
+  const auto beside = [&] {
+    return request.beside->kernel->kernel.function(context.get(), buffers_beside.data(), ints.data());
+  };
   if (request.timing) {
     gather_team(context.get()->team);
     report.timing = request.beside ? time_beside(call, beside, *request.timing) : time_call(call, *request.timing);
