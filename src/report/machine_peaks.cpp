@@ -1,4 +1,4 @@
-#include "driver/machine_peaks.h"
+#include "report/machine_peaks.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "cost/predict/canonical_atoms.h"
-#include "driver/peak_loops.h"
 #include "measure/local_kernel.h"
 #include "measure/timing.h"
+#include "report/peak_loops.h"
 
 namespace fettle {
 namespace {

@@ -1,4 +1,4 @@
-#include "measure/object_cache.h"
+#include "codegen/object_cache.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,11 +1,11 @@
-#include "measure/object_cache.h"
+#include "codegen/object_cache.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
 
-#include "measure/test_util.h"
+#include "codegen/test_util.h"
 
 namespace fettle {
 namespace {

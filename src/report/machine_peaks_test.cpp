@@ -1,8 +1,8 @@
-#include "driver/machine_peaks.h"
+#include "report/machine_peaks.h"
 
 #include <gtest/gtest.h>
 
-#include "driver/peak_loops.h"
+#include "report/peak_loops.h"
 
 namespace fettle {
 namespace {

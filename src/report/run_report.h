@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "database/database.h"
 #include "driver/compile.h"
-#include "driver/least_time.h"
-#include "driver/machine_peaks.h"
+#include "report/least_time.h"
+#include "report/machine_peaks.h"
 
 namespace fettle {
 

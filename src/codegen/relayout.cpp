@@ -1,4 +1,4 @@
-#include "measure/relayout.h"
+#include "codegen/relayout.h"
 
 #include <cstring>
 

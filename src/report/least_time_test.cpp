@@ -1,4 +1,4 @@
-#include "driver/least_time.h"
+#include "report/least_time.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "driver/peak_loops.h"
+#include "report/peak_loops.h"
 
 #include <immintrin.h>
 

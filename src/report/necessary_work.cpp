@@ -1,4 +1,4 @@
-#include "driver/necessary_work.h"
+#include "report/necessary_work.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,9 @@
-#include "driver/check_records.h"
+#include "records/check_records.h"
 
 #include <gtest/gtest.h>
 
+#include "codegen/build.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "target/target.h"
 
 namespace fettle {

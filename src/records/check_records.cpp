@@ -1,9 +1,9 @@
-#include "driver/check_records.h"
+#include "records/check_records.h"
 
 #include <fmt/format.h>
 
+#include "codegen/build.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "measure/local_measurer.h"
 #include "measure/outcome.h"
 #include "target/target.h"

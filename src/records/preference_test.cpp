@@ -1,8 +1,9 @@
-#include "driver/preference.h"
+#include "records/preference.h"
 
 #include <gtest/gtest.h>
 
-#include "driver/plan_model.h"
+#include <algorithm>
+
 #include "graph/testing.h"
 #include "ir/compare.h"
 
@@ -76,20 +77,6 @@ TEST(Preference, FusedConvolutionsGoByTheirPrograms) {
   EXPECT_TRUE(std::ranges::any_of(plan->workloads, [&](const auto& w) { return w.hash == choice.fused[0]; }));
   choice.fused = {{1, 2}};
   EXPECT_TRUE(fused_numbers(m.graph, choice)->empty());
-}
-
-TEST(Preference, TasksMayKeepTheirDefaults) {
-  GraphMaker m;
-  Value* x = m.input("x", {1, 4, 6, 6});
-  m.graph.add_output("y", m.node("Relu", {m.conv(m.conv(x, 12, 1), 4, 3)}));
-  m.graph.sort();
-  const auto plan = make_plan(m.graph);
-  ASSERT_TRUE(plan);
-  ASSERT_EQ(plan->workloads.size(), 2u);
-  const auto find =
-      except({plan->workloads[1].hash, {}}, [](const Func&) { return std::optional<std::string>("a trace"); });
-  EXPECT_TRUE(find(plan->workloads[0].func));
-  EXPECT_FALSE(find(plan->workloads[1].func));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "driver/preference.h"
+#include "records/preference.h"
 
 #include <fmt/format.h>
 
