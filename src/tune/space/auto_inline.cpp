@@ -4,12 +4,10 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_consumers.h"
-#include "tune/space/tensor_product.h"
-#include "tune/space/tiling.h"
-#include "tune/space/transposing.h"
+#include "tune/parts/inline.h"
+#include "tune/parts/tensor_product.h"
+#include "tune/parts/tiling.h"
+#include "tune/parts/transposing.h"
 
 namespace fettle {
 namespace {
@@ -140,9 +138,7 @@ Result<> auto_inline(RuleContext& ctx) {
       FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, copy, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}));
       if (keep) continue;
     }
-    Schedule trial = ctx.schedule;
-    FETTLE_TRY(const BlockRef ref, get_block(trial, {.name = name}));
-    if (compute_inline(trial, {.block = ref})) ctx.schedule = std::move(trial);
+    try_inline(ctx.schedule, name);
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/parts/threads.h"
 #include "tune/space/rules/register_tiling.h"
 
 namespace fettle {
@@ -161,16 +162,16 @@ Result<> Filtering::run() {
     FETTLE_TRY(const Loops outer, pixels(rows, around));
     FETTLE_TRY_VOID(tile_in_registers(ctx, product, 0));
     FETTLE_TRY(const Loops tiles, inputs(0, {}));
-    FETTLE_TRY_VOID(parallelize(ctx, tiles));
+    FETTLE_TRY_VOID(parallelize(ctx.schedule, tiles, {.threads = ctx.threads}));
     Loops all = around;
     all.insert(all.end(), outer.begin(), outer.end());
-    FETTLE_TRY_VOID(parallelize(ctx, all));
+    FETTLE_TRY_VOID(parallelize(ctx.schedule, all, {.threads = ctx.threads}));
   } else {
     FETTLE_TRY_VOID(pixels(height, around).map([](const Loops&) {}));
     FETTLE_TRY_VOID(compute_at(s, {.block = product, .loop = around.back()}));
     FETTLE_TRY_VOID(inputs(around.size(), around.back()).map([](const Loops&) {}));
     FETTLE_TRY_VOID(tile_in_registers(ctx, product, around.size()));
-    FETTLE_TRY_VOID(parallelize(ctx, around));
+    FETTLE_TRY_VOID(parallelize(ctx.schedule, around, {.threads = ctx.threads}));
   }
   for (const std::string& name : {parts.weights, parts.rows, parts.tiles, parts.columns, last}) ctx.done.insert(name);
   return {};

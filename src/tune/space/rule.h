@@ -12,8 +12,8 @@
 
 #include "schedule/schedule.h"
 #include "tune/parts/decider.h"
+#include "tune/parts/structure.h"
 #include "tune/space/space.h"
-#include "tune/space/structure.h"
 
 namespace fettle {
 
@@ -75,15 +75,5 @@ std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules,
 Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block);
 Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block);
 Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop);
-
-/// Vectorizes and unrolls the loops of a copy of a tile: loops[first] and those inside it. The loop with unit stride in
-/// what the block writes (else reads) becomes the innermost, in vectors of `lanes`; the others are unrolled.
-Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t lanes, bool unroll_rows = true);
-
-/// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of
-/// them, or the first few fused. Does nothing for one thread, or where no loop has independent iterations.
-/// `a_piece_each`: as many pieces as threads, since each further one has to be asked for; what is long is better dealt
-/// out bit by bit.
-Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops, bool a_piece_each = false);
 
 }  // namespace fettle

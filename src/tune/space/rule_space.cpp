@@ -9,6 +9,7 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/reformulation.h"
+#include "tune/parts/preferences.h"
 #include "tune/space/algorithm.h"
 #include "tune/space/auto_inline.h"
 #include "tune/space/lane_reductions.h"
@@ -184,12 +185,6 @@ Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Tar
 
 /// Strips of few rows of tiles, whose parts stay in the caches, or none.
 constexpr int64_t kStrips[] = {0, 1, 2};
-/// Another algorithm rounds more: it has to pay.
-constexpr double kPays = 0.9;
-/// Of this many tilings that the closed form likes best, another than its first has to be predicted to be clearly faster.
-/// (Over 222 tasks, timed on one thread: what was predicted to take a tenth less was no faster on average.)
-constexpr size_t kFavourites = 6;
-constexpr double kClearly = 0.85;
 
 }  // namespace
 
@@ -219,13 +214,13 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
     return true;
   };
   if (filterable) {
-    const double limit_s = kPays * best_s;
+    const double limit_s = preferences::kPays * best_s;
     for (const int64_t outputs : kFilterOutputs)
       for (const int64_t strip : kStrips) consider({.winograd_outputs = outputs, .winograd_strip = strip}, limit_s);
   }
   if (!atoms) return best;
-  const double limit_s = kClearly * best_s;
-  for (Favourite which = chosen; ++which.tile < kFavourites;)
+  const double limit_s = preferences::kClearly * best_s;
+  for (Favourite which = chosen; ++which.tile < preferences::kFavourites;)
     if (!consider(which, limit_s)) break;
   return best;
 }
@@ -233,7 +228,7 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
   std::vector<Favourite> considered;
-  for (size_t tile = 0; tile < kFavourites; ++tile) considered.push_back({.tile = tile});
+  for (size_t tile = 0; tile < preferences::kFavourites; ++tile) considered.push_back({.tile = tile});
   if (max_error_bound > 0 && filterable_convolution(workload))
     for (const int64_t outputs : kFilterOutputs)
       for (const int64_t strip : kStrips)

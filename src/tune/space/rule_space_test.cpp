@@ -10,10 +10,10 @@
 #include "schedule/primitives/sample_categorical.h"
 #include "schedule/reformulation.h"
 #include "schedule/testing.h"
+#include "tune/parts/tiling.h"
 #include "tune/space/algorithm.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
-#include "tune/space/tiling.h"
 
 namespace fettle {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 

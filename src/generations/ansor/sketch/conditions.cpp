@@ -6,7 +6,7 @@
 #include "generations/ansor/sketch/row_lanes.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {

@@ -9,6 +9,7 @@
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reformulate.h"
 #include "schedule/primitives/sample_perfect_tile.h"
+#include "tune/parts/threads.h"
 #include "tune/space/algorithm.h"
 #include "tune/space/auto_inline.h"
 #include "tune/space/minimal_filtering.h"
@@ -50,8 +51,8 @@ Result<Schedule> filtered_by(const Schedule& start, const FilteringWay& way, int
     FETTLE_TRY_VOID(annotate(s, {.target = block, .key = kScheduled}));
   }
   if (!way.strips && !ctx.target->has_threads()) {
-    FETTLE_TRY_VOID(parallelize(ctx, placed.inputs));
-    FETTLE_TRY_VOID(parallelize(ctx, placed.outputs));
+    FETTLE_TRY_VOID(parallelize(ctx.schedule, placed.inputs, {.threads = ctx.threads}));
+    FETTLE_TRY_VOID(parallelize(ctx.schedule, placed.outputs, {.threads = ctx.threads}));
   }
   return std::move(ctx.schedule);
 }

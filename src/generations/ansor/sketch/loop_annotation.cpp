@@ -13,7 +13,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {

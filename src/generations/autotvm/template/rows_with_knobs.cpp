@@ -16,8 +16,8 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/parts/structure.h"
 #include "tune/space/row_group.h"
-#include "tune/space/structure.h"
 
 namespace fettle {
 namespace {

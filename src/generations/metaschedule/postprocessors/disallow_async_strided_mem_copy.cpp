@@ -3,7 +3,7 @@
 #include "generations/metaschedule/postprocessor.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {

@@ -15,19 +15,17 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "tune/parts/preferences.h"
+#include "tune/parts/threads.h"
+#include "tune/parts/transposing.h"
 #include "tune/space/rules/rules.h"
 #include "tune/space/straight_runs.h"
-#include "tune/space/transposing.h"
-#include "tune/space/worth_threads.h"
 
 namespace fettle {
 namespace {
 
 /// Shorter loops are no vectors.
 constexpr int64_t kFewestLanes = 4;
-
-/// What one thread takes less for, ns, goes to threads in one piece for each.
-constexpr double kShort = 20000;
 
 bool applies(const RuleContext&, const BlockNode&) { return true; }
 
@@ -53,8 +51,8 @@ Result<> in_transposed_tiles(RuleContext& ctx, const BlockStructure& block, cons
   FETTLE_TRY(const int64_t read_on, choose(ctx, "read_on", {0, 1}));
   FETTLE_TRY(const std::vector<LoopRef> around,
              cut_into_transposed_tiles(ctx.schedule, block, tile, loops, read_on != 0));
-  FETTLE_TRY(const bool shared, worth_threads(ctx, around.empty() ? 0 : ns));
-  return shared ? parallelize(ctx, around) : Result<>();
+  FETTLE_TRY(const bool shared, worth_threads(ctx.schedule, *ctx.decider, ctx.threads, around.empty() ? 0 : ns));
+  return shared ? parallelize(ctx.schedule, around, {.threads = ctx.threads}) : Result<>();
 }
 
 // A reduction of several states at once (the greatest and where it is): lanes along its last spatial loop, each with
@@ -80,7 +78,7 @@ Result<> in_lanes_of_states(RuleContext& ctx, BlockRef ref, const BlockNode& blo
   FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = ref, .loop = reduce.front()}).map([](BlockRef) {}));
   ctx.done.insert(block.name + "_init");
-  return parallelize(ctx, order);
+  return parallelize(ctx.schedule, order, {.threads = ctx.threads});
 }
 
 // Where memory decides what is read (rows that are gathered): lanes along what is written, if its last loop is that.
@@ -91,7 +89,7 @@ Result<> in_lanes_of_last(RuleContext& ctx, const BlockNode& block, const std::v
   const int64_t lanes = ctx.lanes(store->buffer->dtype);
   FETTLE_TRY(const auto parts, split(s, {.loop = loops.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
-  return parallelize(ctx, {loops.front()});
+  return parallelize(ctx.schedule, {loops.front()}, {.threads = ctx.threads});
 }
 
 // Whole vectors alone, of a loop that is no shorter: the last overlaps.
@@ -149,8 +147,8 @@ Result<> in_lanes_of_two_loops(RuleContext& ctx, const BlockStructure& block, st
   loops.back() = parts[0];
   FETTLE_TRY(const LoopRef both, fuse(s, {.loops = {parts[1], few}}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = both}));
-  FETTLE_TRY(const bool shared, worth_threads(ctx, ns));
-  return shared ? parallelize(ctx, loops, ns < kShort) : Result<>();
+  FETTLE_TRY(const bool shared, worth_threads(ctx.schedule, *ctx.decider, ctx.threads, ns));
+  return shared ? parallelize(ctx.schedule, loops, {ctx.threads, ns < preferences::kPieceEachNs}) : Result<>();
 }
 
 // What bends is cut where it does: lanes along each part that fills a vector.
@@ -178,15 +176,15 @@ Result<> in_straight_runs(RuleContext& ctx, const BlockStructure& block, const s
     }
     FETTLE_TRY_VOID(vectorize(s, {.loop = lane}));
   }
-  FETTLE_TRY(const bool shared, worth_threads(ctx, loops.size() > 1 ? ns : 0));
-  return shared ? parallelize(ctx, {loops.begin(), loops.end() - 1}, ns < kShort) : Result<>();
+  FETTLE_TRY(const bool shared, worth_threads(ctx.schedule, *ctx.decider, ctx.threads, loops.size() > 1 ? ns : 0));
+  return shared ? parallelize(ctx.schedule, {loops.begin(), loops.end() - 1}, {ctx.threads, ns < preferences::kPieceEachNs}) : Result<>();
 }
 
 Result<> without_structure(RuleContext& ctx, BlockRef ref, const BlockNode& block, const std::vector<LoopRef>& loops) {
   RuleContext trial = ctx;
   const bool has_states = block.init && !single_store(block);
   if (!(has_states ? in_lanes_of_states(trial, ref, block, loops) : in_lanes_of_last(trial, block, loops)))
-    return parallelize(ctx, {loops.front()});
+    return parallelize(ctx.schedule, {loops.front()}, {.threads = ctx.threads});
   ctx = std::move(trial);
   return {};
 }
@@ -205,7 +203,7 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
   const DType dtype = structure->store.buffer->dtype;
   const int64_t lanes = ctx.lanes(dtype);
-  const double ns = alone_ns(ctx, *structure, calls_of(*node));
+  const double ns = alone_ns(*ctx.target, *structure, calls_of(*node));
   // Spatial loops: the one that walks through what is written goes innermost.
   size_t vector = structure->n_iters();
   for (size_t i = 0; i < structure->n_iters(); ++i)
@@ -286,8 +284,8 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
   }
   std::vector<LoopRef> spatial;
   for (const LoopRef& loop : outer) spatial.push_back(loop);
-  FETTLE_TRY(const bool shared, worth_threads(ctx, ns));
-  return shared ? parallelize(ctx, spatial, ns < kShort) : Result<>();
+  FETTLE_TRY(const bool shared, worth_threads(ctx.schedule, *ctx.decider, ctx.threads, ns));
+  return shared ? parallelize(ctx.schedule, spatial, {ctx.threads, ns < preferences::kPieceEachNs}) : Result<>();
 }
 
 }  // namespace

@@ -27,9 +27,10 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "target/caches.h"
+#include "tune/parts/threads.h"
 #include "tune/space/row_group.h"
 #include "tune/space/rules/rules.h"
-#include "tune/space/worth_threads.h"
 
 namespace fettle {
 namespace {
@@ -237,7 +238,7 @@ RowWork row_work(const RuleContext& ctx, const RowGroup& group) {
     const BlockNode& block = *find_block(func->body, name);
     const auto structure = block_structure(func, block);
     const int64_t points = structure->points(), calls = calls_of(block);
-    work.alone_ns += alone_ns(ctx, *structure, calls);
+    work.alone_ns += alone_ns(*ctx.target, *structure, calls);
     work.row = std::max(work.row, points / work.rows);
     work.has_calls |= points > work.rows && calls > 0;
     work.keeps_rows |= !block.init && points == work.rows * work.row && name != group.blocks.back();
@@ -274,8 +275,7 @@ Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowW
   if (!has_several_rows(func, group)) return 1;
   const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
   const int64_t rows = last->extents[group.rows.back()];
-  const std::vector<CacheLevel>& caches = ctx.target->caches;
-  const int64_t l1 = caches.empty() ? 32768 : caches.front().size_bytes;
+  const int64_t l1 = cache_bytes(*ctx.target, 0);
   std::vector<int64_t> candidates = {1};
   size_t preferred = 0;
   for (const int64_t n : {kUsualRows, 2 * kUsualRows}) {
@@ -368,7 +368,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
   const int64_t lanes = ctx.lanes(single_store(*node)->buffer->dtype);
   FETTLE_TRY(const std::vector<Part> blocks, parts_of(ctx, *group));
   const RowWork work = row_work(ctx, *group);
-  FETTLE_TRY(const bool shared, worth_threads(ctx, work.alone_ns));
+  FETTLE_TRY(const bool shared, worth_threads(ctx.schedule, *ctx.decider, ctx.threads, work.alone_ns));
   FETTLE_TRY(const bool whole, unrolls_rows(ctx, *group, work));
   FETTLE_TRY(const int64_t at_once, rows_at_once(ctx, *group, work, whole));
 
@@ -441,7 +441,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
     const size_t depth = rows.size() + (several && blocks[b].head != b ? 1 : 0);
     FETTLE_TRY_VOID(schedule_part(ctx, blocks[b], depth, blocks[b].name == last, whole, several));
   }
-  return shared ? parallelize(ctx, rows) : Result<>();
+  return shared ? parallelize(ctx.schedule, rows, {.threads = ctx.threads}) : Result<>();
 }
 
 }  // namespace

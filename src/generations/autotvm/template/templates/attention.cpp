@@ -53,7 +53,7 @@ Result<> body(TemplateContext& t) {
   FETTLE_TRY_VOID(reciprocal_with_knobs(t, parts->between.back()));
   parts = parts_of(s.func());
   if (!parts) return fail(ErrorCode::E230, "no products with rows between them");
-  FETTLE_TRY_VOID(inline_producers(s, parts->first));
+  inline_producers(s, parts->first);
   for (const std::string& product : {parts->first, parts->last})
     FETTLE_TRY_VOID(tile_with_knobs(t, product, {.unroll_steps = false, .suffix = "_" + product}));
   FETTLE_TRY(const std::vector<LoopRef> rows, fuse_rows_with_knobs(t, parts->between, {.several = false}));

@@ -11,6 +11,7 @@
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reformulate.h"
+#include "target/caches.h"
 #include "tune/space/algorithm.h"
 #include "tune/space/auto_inline.h"
 #include "tune/space/minimal_filtering.h"
@@ -48,7 +49,7 @@ Result<> part_by_part(TemplateContext& t, const ReductionKind& kind) {
     FETTLE_TRY(const Stmt stmt, s.block(part));
     names.push_back(stmt.as<BlockNode>()->name);
   }
-  FETTLE_TRY_VOID(inline_producers(s, names[1]));
+  inline_producers(s, names[1]);
   FETTLE_TRY_VOID(tile_with_knobs(t, names[3], {.pack = false}));  // the products, one for each point
   return nests_of_others(t, {names[0], names[3], names[3] + "_init"});
 }
@@ -66,8 +67,7 @@ struct Choices {
   void constrain(TemplateContext& t) const;
   // Those of F(4x4), beyond the second-level cache.
   bool weights_are_far(const Schedule& s) const {
-    const auto target = target_or_usual(s);
-    return target->caches.size() > 1 && 36 * 4 * channels > target->caches[1].size_bytes;
+    return 36 * 4 * channels > cache_bytes(*target_or_usual(s), 1);
   }
 };
 

@@ -1,4 +1,4 @@
-#include "tune/space/tensor_product.h"
+#include "tune/parts/tensor_product.h"
 
 #include <algorithm>
 

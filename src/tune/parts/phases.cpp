@@ -1,8 +1,10 @@
-#include "tune/space/phases.h"
+#include "tune/parts/phases.h"
 
 #include "ir/visit.h"
+#include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_block_layout.h"
+#include "tune/parts/loops.h"
 
 namespace fettle {
 namespace {
@@ -40,24 +42,24 @@ IndexMap parts_of(size_t n, size_t iter, int64_t size) {
 
 }  // namespace
 
-Result<> split_phases(RuleContext& ctx, BlockRef block) {
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
-  const auto structure = block_structure(ctx.schedule.func(), *node);
+Result<> split_phases(Schedule& s, BlockRef block) {
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
+  const auto structure = block_structure(s.func(), *node);
   if (!structure) return {};
   const std::vector<Phase> phases = phases_of(*structure);
-  FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_block(ctx, block));
+  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
   for (const Phase& phase : phases)
     if (structure->store.strides[phase.loop] != 1)  // which fills vectors
-      FETTLE_TRY_VOID(split(ctx.schedule, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}})
+      FETTLE_TRY_VOID(split(s, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}})
                           .map([](const std::vector<LoopRef>&) {}));
   return {};
 }
 
-Result<> split_groups(RuleContext& ctx, BlockRef block) {
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
-  const auto structure = block_structure(ctx.schedule.func(), *node);
+Result<> split_groups(Schedule& s, const Target& target, Decider& decider, BlockRef block) {
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
+  const auto structure = block_structure(s.func(), *node);
   if (!structure || !structure->multiplies_two_loads) return {};
-  const int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
+  const int64_t lanes = lanes_of(target, structure->store.buffer->dtype);
   for (size_t i = 0; i < structure->n_iters(); ++i) {
     if (structure->reduce[i] || structure->store.strides[i] != 1) continue;
     int64_t size = 0;
@@ -65,13 +67,13 @@ Result<> split_groups(RuleContext& ctx, BlockRef block) {
     for (const AccessPattern& load : structure->loads) {
       const int64_t group = group_of(load, structure->vars[i]);
       if (group > 0) size = group;
-      const bool packed = group == 0 && load.touches(i) && is_constant(ctx.schedule.func(), load.buffer);
+      const bool packed = group == 0 && load.touches(i) && is_constant(s.func(), load.buffer);
       fills_vectors |= load.strides[i] == 1 || packed;
     }
     if (!fills_vectors || size < kLeastGroup || structure->extents[i] % size != 0) continue;
-    FETTLE_TRY(const int64_t groups, choose(ctx, "groups", {0, 1}, size % lanes == 0 ? 0 : 1));
+    FETTLE_TRY(const int64_t groups, decider.pick(s, {"groups", {0, 1}, size % lanes == 0 ? size_t{0} : size_t{1}}));
     if (groups == 0) return {};
-    return transform_block_layout(ctx.schedule, {.block = block, .index_map = parts_of(structure->n_iters(), i, size)});
+    return transform_block_layout(s, {.block = block, .index_map = parts_of(structure->n_iters(), i, size)});
   }
   return {};
 }

@@ -3,8 +3,9 @@
 
 #include <optional>
 
+#include "target/target.h"
 #include "target/tensor_intrinsic.h"
-#include "tune/space/rule.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 

@@ -1,4 +1,4 @@
-#include "tune/space/transposing.h"
+#include "tune/parts/transposing.h"
 
 #include <algorithm>
 #include <array>

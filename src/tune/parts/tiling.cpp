@@ -1,12 +1,16 @@
-#include "tune/space/tiling.h"
+#include "tune/parts/tiling.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "ir/visit.h"
+#include "target/caches.h"
+#include "tune/parts/preferences.h"
 
 namespace fettle {
 namespace {
+
+namespace pref = preferences;
 
 // Every index a constant, or an iterator alone; the vector iterator is one of them.
 bool is_packable(const BlockStructure& block, const AccessPattern& load, size_t vector) {
@@ -47,9 +51,9 @@ int64_t kept_vectors(const TileProblem& p, const Tile& tile) {
 double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& target) {
   const double fma = target.fma_per_cycle, latency = target.fma_latency_cycles;
   // AVX2: each broadcast is an instruction by itself, and L3 is nearer than on servers of many cores.
-  const bool few_registers = target.vector_registers <= 16;
-  const int64_t l1 = target.caches.empty() ? 32768 : target.caches.front().size_bytes;
-  const double l2 = target.caches.size() > 1 ? static_cast<double>(target.caches[1].size_bytes) : 1 << 20;
+  const bool few_registers = target.vector_registers <= pref::kFewRegisters;
+  const int64_t l1 = cache_bytes(target, 0);
+  const auto l2 = static_cast<double>(cache_bytes(target, 1));
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
   const int64_t panels = (columns + tile.vectors - 1) / tile.vectors;
   const auto cycles_per_step = [&](int64_t rows, int64_t second) {
@@ -65,9 +69,9 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     const double loads = (static_cast<double>(tile.vectors) + of_rows) / 2;
     const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
     const double cycles = std::max({work, loads, waiting});
-    if (!few_registers) return cycles + 0.04 * loads;
+    if (!few_registers) return cycles + pref::kLoadBeside * loads;
     // Sums that just cover the latency find their slot late now and then, among so many instructions.
-    return cycles + 0.1 * loads + (waiting >= work ? 0.1 * waiting : 0);
+    return cycles + pref::kLoadBesideOfFew * loads + (waiting >= work ? pref::kTightChain * waiting : 0);
   };
   // n tiles of heights q and q + 1.
   const int64_t n_rows = (p.row_extent + tile.rows - 1) / tile.rows;
@@ -86,49 +90,47 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   // A panel that does not stay in L1 comes from L2 again for each tile.
   const double panel_bytes = static_cast<double>(p.steps * tile.vectors * p.lanes * 4);
   const double row_bytes = static_cast<double>(p.steps * rows * 4);
-  if (p.shared_vectors && panel_bytes + row_bytes > 0.75 * static_cast<double>(l1)) {
-    // Three quarters of a vector a cycle from L2.
-    const double near = 0.75 * target.vector_bits / 8;
-    const double far = few_registers ? 20 : 12;
-    const double bandwidth = panel_bytes + row_bytes > 0.55 * l2 ? far : near;
+  if (p.shared_vectors && panel_bytes + row_bytes > pref::kOfFirstLevel * static_cast<double>(l1)) {
+    const double near = pref::kVectorsFromSecondLevel * target.vector_bits / 8;
+    const double far = few_registers ? pref::kBytesFromBeyondOfFew : pref::kBytesFromBeyond;
+    const double bandwidth = panel_bytes + row_bytes > pref::kOfSecondLevel * l2 ? far : near;
     const double traffic = static_cast<double>(tile.vectors * p.lanes * 4) / bandwidth * static_cast<double>(n_tiles);
-    step = std::max(step, traffic) + 0.15 * traffic;
+    step = std::max(step, traffic) + pref::kPanelsNotHidden * traffic;
   }
   // Rows that do not stay in L2 come from beyond it again for each panel.
   if (p.shared_vectors && panels > 1 && static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2)
-    step += 0.3 * static_cast<double>(rows * 4) / 12.0 * static_cast<double>(n_tiles);
+    step += pref::kRowsNotHidden * static_cast<double>(rows * 4) / pref::kBytesFromBeyond * static_cast<double>(n_tiles);
   // Rows that fall into the same cache sets, of which each holds as many lines as the cache has pages.
   const int64_t ways = std::max<int64_t>(8, l1 / 4096);
   if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > ways)
-    step *= 2 * rows > 3 * ways ? 1.35 : 1.06;
+    step *= 2 * rows > 3 * ways ? pref::kSameSets : pref::kSomeSameSets;
   else if (p.row_stride_bytes > 0 && p.row_stride_bytes % 2048 == 0 && rows > 24)
-    step *= 1.35;
+    step *= pref::kSameSets;
   double cost = step * static_cast<double>(p.steps) * static_cast<double>(panels);
   // Clearing, writing back, and the call.
-  cost += static_cast<double>(panels * n_tiles) * (20 + static_cast<double>(rows * tile.vectors) * 1.5);
+  cost += static_cast<double>(panels * n_tiles) * (pref::kTileCycles + static_cast<double>(rows * tile.vectors) * pref::kSumCycles);
   cost *= static_cast<double>(p.repeats);
   // Lines that lie side by side come together.
-  if (p.streamed && !p.shared_vectors && tile.vectors == 1 && columns > 1) cost *= 1.1;
+  if (p.streamed && !p.shared_vectors && tile.vectors == 1 && columns > 1) cost *= pref::kLinesApart;
   // Pooling whose windows share little, or wait for memory, reads pixels best in runs of two lines.
-  constexpr int64_t kRunBytes = 128;
   if (!p.multiplies && !p.shared_vectors && (p.streamed || p.row_step >= p.taps) && columns > tile.vectors &&
-      tile.vectors * p.lanes * 4 < kRunBytes)
-    cost *= 1.2;
+      tile.vectors * p.lanes * 4 < pref::kRunBytes)
+    cost *= pref::kShortRuns;
   // What waits for a neighbour finds no register. A few are no matter: not all wait at once.
   if (p.kept_rows > 0 &&
       10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > int64_t{11} * target.vector_registers)
-    cost *= 1.35;
+    cost *= pref::kNoRegisterToWait;
   // All taps unrolled: no loop of a few turns, and image rows are read once for several; but of 7 x 7 the compiler finds
   // no order that registers hold. Tiles of two heights or widths are so many more kernels.
   if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) {
-    cost *= p.second_taps < 7 ? 0.6 : 1.2;
-    if (tile.vectors > 1) cost *= 1.1;
-    if (kept_vectors(p, tile) > target.vector_registers) cost *= 1.4;
-    if (p.row_extent % tile.rows != 0) cost *= 1.08;
-    if (p.second_row_extent % tile.second_rows != 0) cost *= 1.08;
+    cost *= p.second_taps < pref::kMostTaps ? pref::kSeveralImageRows : pref::kLargeWindows;
+    if (tile.vectors > 1) cost *= pref::kSeveralVectors;
+    if (kept_vectors(p, tile) > target.vector_registers) cost *= pref::kTooManySums;
+    if (p.row_extent % tile.rows != 0) cost *= pref::kTwoSizes;
+    if (p.second_row_extent % tile.second_rows != 0) cost *= pref::kTwoSizes;
   } else if (!p.shared_vectors && p.second_taps > 1 &&
              10 * kept_vectors(p, tile) > int64_t{8} * target.vector_registers) {
-    cost *= 1.1;
+    cost *= pref::kSeveralVectors;
   }
   if (p.threads > 1) {
     const int64_t pieces = n_tiles * panels * p.repeats;
@@ -207,7 +209,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
                            return block.loads[l].shares_dimension(block.vars[r], block.vars[*roles.row]);
                          });
                        });
-  if (roles.row && (block.extents[*roles.row] < 12 || windows))
+  if (roles.row && (block.extents[*roles.row] < pref::kFewRows || windows))
     for (size_t i : roles.outside)
       if (block.extents[i] > 1 && block.store.strides[i] != AccessPattern::kIrregular &&
           (!roles.second_row || block.store.strides[i] < block.store.strides[*roles.second_row]))
@@ -232,7 +234,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
   for (int64_t vectors : {1, 2, 3, 4, 6, 8}) {
     if (vectors > columns && vectors > 1) break;
     int64_t last_tiles = -1;
-    for (int64_t rows = 1; rows <= std::min<int64_t>(p.row_extent, 30); ++rows) {
+    for (int64_t rows = 1; rows <= std::min(p.row_extent, pref::kMostRows); ++rows) {
       // What windows share is loaded once and kept; a tap's weights may come from memory.
       const int64_t needed = apart ? rows * vectors + window(rows, p.taps, p.row_step) * vectors
                                    : rows * vectors + vectors + (p.shared_vectors ? 1 : 2);
@@ -262,7 +264,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
           if (divides && kept) break;
         }
       }
-    } else if (p.row_extent < 12) {
+    } else if (p.row_extent < pref::kFewRows) {
       for (int64_t second : {2, 3, 4}) {
         if (second > p.second_row_extent) break;
         if (second * p.row_extent * vectors + vectors + 1 > target.vector_registers) break;

@@ -2,7 +2,7 @@
 // Layouts of what register tiles read and write.
 
 #include "ir/buffer.h"
-#include "tune/space/tiling.h"
+#include "tune/parts/tiling.h"
 
 namespace fettle {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "target/target.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 

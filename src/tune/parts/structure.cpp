@@ -1,4 +1,4 @@
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tune/space/panels.h"
+#include "tune/parts/panels.h"
 
 #include <algorithm>
 

@@ -3,7 +3,9 @@
 
 #include <optional>
 
-#include "tune/space/rule.h"
+#include "target/target.h"
+#include "tune/parts/decider.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 
@@ -21,6 +23,6 @@ std::optional<size_t> layout_vector(const Func& func, const BlockStructure& bloc
 ///   data    the same for the channels that are summed over
 /// A copy inside the program (a padded image) of few channels becomes channels last if what it copies can too, else
 ///   (c, h, w) → (h, c, w)
-Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block);
+Result<ChosenLayouts> choose_layouts(Schedule& s, const Target& target, Decider& decider, BlockRef block);
 
 }  // namespace fettle

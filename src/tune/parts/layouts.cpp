@@ -1,10 +1,12 @@
-#include "tune/space/layouts.h"
+#include "tune/parts/layouts.h"
 
 #include <algorithm>
 
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/transform_layout.h"
+#include "tune/parts/loops.h"
+#include "tune/parts/preferences.h"
 
 namespace fettle {
 namespace {
@@ -68,19 +70,19 @@ std::optional<size_t> channels_of(const BlockStructure& block, const AccessPatte
   return channels;
 }
 
-Result<> transform_read(RuleContext& ctx, BlockRef block, const BufferNode* buffer, const IndexMap& map) {
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+Result<> transform_read(Schedule& s, BlockRef block, const BufferNode* buffer, const IndexMap& map) {
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
   const int64_t read = read_index(*node, buffer);
   if (read < 0) return {};
-  return transform_layout(ctx.schedule,
-                          {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
+  return transform_layout(
+      s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
 }
 
 // A copy of an image of few channels: pixel by pixel where what it copies may come so too; else row by row, so that it
 // is made in whole vectors, and the channels of a row still lie together.
-Result<> lay_out_copy(RuleContext& ctx, BlockRef block, const BlockNode& maker, const BufferNode* image,
+Result<> lay_out_copy(Schedule& s, BlockRef block, const BlockNode& maker, const BufferNode* image,
                       size_t channels) {
-  const Func func = ctx.schedule.func();
+  const Func func = s.func();
   const size_t rank = image->shape.size();
   const std::string name = maker.name;
   std::vector<Buffer> sources;
@@ -92,11 +94,11 @@ Result<> lay_out_copy(RuleContext& ctx, BlockRef block, const BlockNode& maker, 
     else
       bound |= is_image;
   }
-  if (bound) return transform_read(ctx, block, image, beside_innermost(rank, channels));
-  FETTLE_TRY(const BlockRef copy, get_block(ctx.schedule, {.name = name}));
-  FETTLE_TRY_VOID(transform_read(ctx, block, image, innermost(rank, channels, 0)));
+  if (bound) return transform_read(s, block, image, beside_innermost(rank, channels));
+  FETTLE_TRY(const BlockRef copy, get_block(s, {.name = name}));
+  FETTLE_TRY_VOID(transform_read(s, block, image, innermost(rank, channels, 0)));
   for (const Buffer& source : sources)
-    FETTLE_TRY_VOID(transform_read(ctx, copy, source.get(), innermost(rank, channels, 0)));
+    FETTLE_TRY_VOID(transform_read(s, copy, source.get(), innermost(rank, channels, 0)));
   return {};
 }
 
@@ -119,19 +121,17 @@ std::optional<size_t> layout_vector(const Func& func, const BlockStructure& bloc
   return best;
 }
 
-Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
-  constexpr int64_t kLongLoop = 16;  // steps
-  Schedule& s = ctx.schedule;
+Result<ChosenLayouts> choose_layouts(Schedule& s, const Target& target, Decider& decider, BlockRef block) {
   ChosenLayouts chosen;
   const Func func = s.func();
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
   const auto structure = block_structure(func, *node);
   if (!structure) return chosen;
   const AccessPattern* data = data_load(func, *structure);
   if (!data) return chosen;
   const std::optional<size_t> channels = channels_of(*structure, *data);
   const std::optional<size_t> vector = layout_vector(func, *structure);
-  const int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
+  const int64_t lanes = lanes_of(target, structure->store.buffer->dtype);
 
   // The padded image, where it is a copy of its own.
   const std::vector<const BlockNode*> makers = producers_of(func.root(), data->buffer.get());
@@ -145,8 +145,8 @@ Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
   if (vector) {
     const bool may_block = contracts && structure->extents[*channels] % lanes == 0 && data_free;
     // A block holds as many channels as a vector has lanes. Where these are few, the innermost loop ends too soon.
-    const size_t preferred = lanes < kLongLoop ? 1 : 0;
-    FETTLE_TRY(const int64_t blocked, may_block ? choose(ctx, "layout", {1, 0}, preferred) : Result<int64_t>(0));
+    const size_t preferred = lanes < preferences::kLongBlock ? 1 : 0;
+    FETTLE_TRY(const int64_t blocked, may_block ? decider.pick(s, {"layout", {1, 0}, preferred}) : Result<int64_t>(0));
     blocks = blocked ? lanes : 0;
     const auto d = static_cast<size_t>(structure->store.dimension_of(structure->vars[*vector]));
     FETTLE_TRY_VOID(
@@ -156,10 +156,10 @@ Result<ChosenLayouts> choose_layouts(RuleContext& ctx, BlockRef block) {
   if (!contracts) return chosen;
   const size_t rank = data->indices.size();
   if (data_free) {
-    FETTLE_TRY_VOID(transform_read(ctx, block, data->buffer.get(), innermost(rank, dim, blocks)));
+    FETTLE_TRY_VOID(transform_read(s, block, data->buffer.get(), innermost(rank, dim, blocks)));
     if (blocks > 0) chosen.blocked_reduce = channels;
   } else if (is_copy && structure->extents[*channels] <= 8 && dim + 1 != rank) {
-    FETTLE_TRY_VOID(lay_out_copy(ctx, block, *makers.front(), data->buffer.get(), dim));
+    FETTLE_TRY_VOID(lay_out_copy(s, block, *makers.front(), data->buffer.get(), dim));
   }
   return chosen;
 }
