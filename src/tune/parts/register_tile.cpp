@@ -594,7 +594,7 @@ Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& d
   if (!structure) return fail(ErrorCode::E230, "no plain nest of constant extents around " + tiling.name);
   tiling.structure = *structure;
   const auto roles =
-      tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared, options.constant);
+      tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);
