@@ -7,7 +7,7 @@ namespace fettle {
 
 ScheduleRule rows_in_lanes() {
   return {"rows_in_lanes",
-          [](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
+          [](const TuneContext& context, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
             // For the whole program at once, by the last block.
             const std::vector<const BlockNode*> blocks = blocks_of(s.func().root());
             if (blocks.empty() || blocks.back()->name != name || context.target->has_threads()) return std::vector{s};
