@@ -42,9 +42,8 @@ std::span<const ReformulationDef* const> reformulation_defs();
 /// The kind named `name`, or null.
 const ReformulationDef* find_reformulation(std::string_view name);
 
-// What has been done to a Func stands in its annotations: the weakest class, and the sum of the bounds.
-inline constexpr const char* kNumericsKey = "numerics";
-inline constexpr const char* kErrorBoundKey = "error_bound";
+// What has been done to a Func stands in its annotations (kNumericsKey, kErrorBoundKey): the weakest class, and the sum of
+// the bounds.
 Numerics numerics_of(const Func& func);
 /// 0 where nothing is noted.
 double error_bound_of(const Func& func);
