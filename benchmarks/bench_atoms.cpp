@@ -14,6 +14,7 @@
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "harness/peak.h"
+#include "ir/annotations.h"
 #include "target/target.h"
 
 namespace {
@@ -53,7 +54,7 @@ IrModule make_kernel(const Tile& tile, int lanes) {
   func->name = tile.name();
   func->params = {{a}, {b}, {c, ParamKind::kOutput}};
   func->int_params = {{.var = extent, .min = 1}, {.var = lda, .min = 1}, {.var = ldc, .min = 1}};
-  func->annotations.set("atom", int64_t{1});
+  func->annotations.set(kAtomKey, int64_t{1});
   func->body = allocate(acc, seq(all));
   IrModule module;
   module.funcs[func->name] = Func(func);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "operators.h"
 
+#include "ir/annotations.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/cache_read.h"
@@ -95,9 +96,9 @@ Result<> schedule_gemm(Schedule& s, const GemmTiles& t, int64_t lanes, int threa
   FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
   FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = k[0]}).map([](BlockRef) {}));
   if (threads > 1) FETTLE_TRY_VOID(parallel(s, {.loop = outer}));
-  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = k.back(), .key = "prefetch_near", .value = t.near}));
-  if (!t.rows_outside) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
-  if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = "prefetch", .value = 1}));
+  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = k.back(), .key = kPrefetchNearKey, .value = t.near}));
+  if (!t.rows_outside) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = kPrefetchKey, .value = 1}));
+  if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = kPrefetchKey, .value = 1}));
   return {};
 }
 
@@ -131,7 +132,7 @@ Result<> schedule_convolution(Schedule& s, const ConvProblem& p, const ConvTiles
   FETTLE_TRY_VOID(unroll_all(s, {ow[1], oc[1]}));
   if (p.kernel > 1) FETTLE_TRY_VOID(unroll(s, {.loop = loops[6]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
-  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = "prefetch_near", .value = t.near}));
+  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic[1], .key = kPrefetchNearKey, .value = t.near}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));
@@ -179,8 +180,8 @@ Result<> schedule_channels_last(Schedule& s, const ConvProblem& p, const ConvTil
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   FETTLE_TRY_VOID(unroll_all(s, {loops[6], ow[1], oc[1]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = oc[2]}));
-  if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic.back(), .key = "prefetch", .value = t.prefetch}));
-  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic.back(), .key = "prefetch_near", .value = t.near}));
+  if (t.prefetch > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic.back(), .key = kPrefetchKey, .value = t.prefetch}));
+  if (t.near > 0) FETTLE_TRY_VOID(annotate(s, {.target = ic.back(), .key = kPrefetchNearKey, .value = t.near}));
 
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = ow[0], .preserve_unit_loops = false}));
   FETTLE_TRY(Loops out, get_loops(s, {.block = back}));

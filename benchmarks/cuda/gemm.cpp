@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "cuda/schedules.h"
 #include "cuda/steps.h"
+#include "ir/annotations.h"
 #include "ir/text.h"
 #include "lower/device/device.h"
 #include "lower/device/passes.h"
@@ -38,7 +39,7 @@ Result<BlockRef> fetch(Schedule& s, BlockRef block, int64_t read, LoopRef loop, 
     FETTLE_TRY_VOID(bind(s, {.loop = parts[t + 1], .thread_axis = threads[t].second}));
   FETTLE_TRY_VOID(unroll(s, {.loop = parts[0]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = parts.back()}));
-  FETTLE_TRY_VOID(annotate(s, {.target = parts.back(), .key = "async_copy"}));
+  FETTLE_TRY_VOID(annotate(s, {.target = parts.back(), .key = kAsyncCopyKey}));
   return copy;
 }
 

@@ -8,6 +8,7 @@
 
 #include "driver/peak_loops.h"
 #include "harness/paired.h"
+#include "ir/annotations.h"
 #include "measure/local_kernel.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
@@ -88,8 +89,8 @@ Result<> schedule_tensor_gemm(Schedule& s, const TensorGemmTiles& t) {
     FETTLE_TRY_VOID(decompose_reduction(s, {.block = c, .loop = steps[0]}).map([](BlockRef) {}));
   }
   FETTLE_TRY_VOID(tensorize(s, {.target = j[2], .intrinsic = t.intrinsic}).map([](BlockRef) {}));
-  if (t.ask_panel) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = "prefetch", .value = 1}));
-  if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = "prefetch", .value = 1}));
+  if (t.ask_panel) FETTLE_TRY_VOID(annotate(s, {.target = j[0], .key = kPrefetchKey, .value = 1}));
+  if (t.ask_rows) FETTLE_TRY_VOID(annotate(s, {.target = i[0], .key = kPrefetchKey, .value = 1}));
   return {};
 }
 

@@ -4,17 +4,20 @@ import os as _os
 import pathlib as _pathlib
 
 from . import _fettle, sketch, te
-from ._fettle import (Config, ConfigSpace, Database, Func, MeasureResult, Target, TuneReport, builtin_template,
-                      cost_model, default_schedule, explain_trace, feature_names, features, lower, parse, parse_loops,
-                      simplify_trace, space, templates_for)
+from ._fettle import (Config, ConfigSpace, Database, Func, MeasureCallback, MeasureResult, Target, TuneReport,
+                      add_to_database, builtin_template, choose_layouts, cost_model, default_schedule, explain_trace,
+                      feature_names, features, lower, parse, parse_loops, remove_build_artefact, simplify_trace, space,
+                      templates_for, update_cost_model)
 from .errors import Error
 from .kernel import Kernel, aligned, build, empty
 from .model import Model
+from .operator import operator
 from .schedule import Schedule
 from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy, SketchRule, Sketches, Template, template,
                    tune)
 
-strategies = tuple(_fettle.strategy_names())
+spaces, strategies = tuple(_fettle.space_names()), tuple(_fettle.strategy_names())
+cost_models, generations = tuple(_fettle.cost_model_names()), tuple(_fettle.generation_names())
 
 # The worker that measures candidates: beside the package, or where FETTLE_WORKER says.
 _worker = _os.environ.get("FETTLE_WORKER") or str(_pathlib.Path(__file__).parent / "bin" / "fettle-worker")

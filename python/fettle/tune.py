@@ -18,6 +18,7 @@ from . import _fettle
 Template = _fettle.Template
 LocalRunner = _fettle.local_runner
 RemoteRunner = _fettle.remote_runner
+Sketches = _fettle.sketches
 
 
 def template(body):
@@ -72,43 +73,26 @@ class Runner:
         raise NotImplementedError
 
 
-class Sketches:
-    """The sketches of a program, as a space: which of them is drawn (under an address that comes before those of the sizes,
-    so that a search by grid walks through one after the other), and then its sizes."""
-
-    def __init__(self, **options):
-        self.options = options
-        self._known = {}
-
-    def generate(self, func, target, threads, seed, decisions):
-        text = str(func)
-        if text not in self._known:
-            self._known[text] = _fettle.derive_sketches(func, **self.options)[0]
-        sketches = self._known[text]
-        chosen = _fettle.Schedule(func, target, seed, decisions)
-        which = chosen.value(chosen.sample_categorical(list(range(len(sketches))), [1.0] * len(sketches), name="_sketch"))
-        point = sketches[which].instantiate(seed, decisions)
-        chosen.replay(point.trace)
-        return chosen
-
-
-def tune(func, target=None, threads=1, space="rules", strategy=None, cost_model=None, runner=None, database=None,
-         trials=64, seconds=math.inf, seed=0, batch=8, check_all=False, max_error=math.inf,
-         progress=None):
+def tune(func, target=None, threads=1, generation=None, space=None, strategy=None, cost_model=None, runner=None,
+         database=None, trials=64, seconds=math.inf, seed=0, batch=None, check_all=False, max_error=math.inf,
+         callbacks=(), progress=None):
     """Searches for the fastest schedule of a program; returns a TuneReport.
 
-    space       "rules", "template", a Template, or any space
+    generation  "autotvm", "ansor" or "metaschedule": its own space, strategy, cost model and batches
+    space       None ("rules"), one of fettle.spaces, a Template, or any space
     strategy    None (evolution), one of fettle.strategies, or a class
     cost_model  None (boosted trees), a name ("trees_rank", "autotvm_curve", …: see fettle.cost_model), or any model
     runner      None: processes on this machine
     database    a Database, a path, or None: in memory
     trials      measurements, known ones included; seconds: all in all
+    batch       candidates measured before the cost model learns; None: 8, or the generation's
     max_error   of what an algorithm adds to the error, in units of epsilon, at most: 100 leaves Winograd's out
+    callbacks   called with each record, once it is kept: functions, or fettle.add_to_database and its like
     progress    called with (trials, best seconds, elapsed seconds)
     """
     if runner is None:
         runner = LocalRunner(target, threads)
     if database is None or isinstance(database, (str, bytes)) or hasattr(database, "__fspath__"):
         database = _fettle.Database("" if database is None else str(database))
-    return _fettle._tune(func, target, threads, space, strategy, cost_model, runner, database, trials, float(seconds), seed,
-                         batch, check_all, float(max_error), progress)
+    return _fettle._tune(func, target, threads, generation or "", space, strategy, cost_model, runner, database, trials,
+                         float(seconds), seed, -1 if batch is None else batch, check_all, float(max_error), list(callbacks), progress)

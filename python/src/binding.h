@@ -67,7 +67,9 @@ void bind_sketches(nb::module_& m);
 void bind_runners(nb::module_& m);
 void bind_cost_models(nb::module_& m);
 void bind_search(nb::module_& m);
+void bind_layouts(nb::module_& m);
 void bind_tuning(nb::module_& m);
+void bind_own_operators(nb::module_& m);
 void bind_models(nb::module_& m);
 
 }  // namespace fettle::python

@@ -19,5 +19,7 @@ NB_MODULE(_fettle, m) {
   bind_cost_models(m);
   bind_search(m);
   bind_tuning(m);
+  bind_layouts(m);
+  bind_own_operators(m);
   bind_models(m);
 }

@@ -101,6 +101,13 @@ class PythonStrategy : public SearchStrategy {
   std::set<int64_t> known_;
 };
 
+template <class Def>
+std::vector<std::string> names_of(std::span<const Def> defs) {
+  std::vector<std::string> names;
+  for (const Def& def : defs) names.emplace_back(def.name);
+  return names;
+}
+
 }  // namespace
 
 std::unique_ptr<SearchStrategy> make_python_strategy(nb::handle factory, Workbench& bench, uint64_t seed) {
@@ -184,9 +191,12 @@ void bind_search(nb::module_& m) {
           },
           nb::arg("address"), "The decisions known to be possible there.")
       .def("__len__", [](const PyBench& b) { return b.get().size(); });
-  m.def("strategy_names", [] {
+  m.def("space_names", [] { return names_of(spaces()); });
+  m.def("strategy_names", [] { return names_of(strategies()); });
+  m.def("cost_model_names", [] { return names_of(cost_models()); });
+  m.def("generation_names", [] {
     std::vector<std::string> names;
-    for (const StrategyDef& def : strategies()) names.emplace_back(def.name);
+    for (const GenerationDef* def : generations()) names.emplace_back(def->name);
     return names;
   });
 }

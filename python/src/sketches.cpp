@@ -12,8 +12,10 @@
 
 #include "generations/ansor/sketch/conditions.h"
 #include "generations/ansor/sketch/sketch.h"
+#include "generations/ansor/sketch/sketch_space.h"
 #include "program.h"
 #include "schedule.h"
+#include "space.h"
 
 namespace fettle::python {
 namespace {
@@ -28,7 +30,6 @@ struct PyState {
 constexpr size_t kRules = 16;
 struct RuleSlot {
   nb::object rule;
-  std::shared_ptr<Lease<const DeriveOptions>> lease;
   std::string name;
   bool used = false;
 };
@@ -44,16 +45,16 @@ void check_state(const SketchState& state) {
 
 template <size_t n>
 bool slot_applies(const SketchState& state) {
-  const RuleSlot& slot = slots()[n];
-  return nb::cast<bool>(nb::bool_(slot.rule.attr("applies")(PyState{state, slot.lease})));
+  const Lending<const DeriveOptions> lending(*state.options);
+  return nb::cast<bool>(nb::bool_(slots()[n].rule.attr("applies")(PyState{state, lending.lease()})));
 }
 
 template <size_t n>
 Result<std::vector<SketchState>> slot_apply(const SketchState& state) {
-  const RuleSlot& slot = slots()[n];
+  const Lending<const DeriveOptions> lending(*state.options);
   std::vector<SketchState> states;
   try {
-    const nb::object made = slot.rule.attr("apply")(PyState{state, slot.lease});
+    const nb::object made = slots()[n].rule.attr("apply")(PyState{state, lending.lease()});
     for (nb::handle item : made) {
       SketchState next = nb::cast<PyState&>(item).state;
       check_state(next);
@@ -72,24 +73,27 @@ constexpr auto functions(std::index_sequence<n...>) {
   return std::array{std::pair{&slot_applies<n>, &slot_apply<n>}...};
 }
 
-// The slots of one derivation.
+// The slots of one derivation, or of a space.
 class RulesInUse {
  public:
+  RulesInUse() = default;
+  RulesInUse(const RulesInUse&) = delete;
+  RulesInUse& operator=(const RulesInUse&) = delete;
   ~RulesInUse() {
     for (size_t n : taken_) slots()[n] = {};
   }
-  const DerivationRule* add(nb::handle rule, const std::shared_ptr<Lease<const DeriveOptions>>& lease, int number) {
+  const DerivationRule* add(nb::handle rule, int number) {
     static constexpr auto kFunctions = functions(std::make_index_sequence<kRules>());
     for (size_t n = 0; n < kRules; ++n) {
       RuleSlot& slot = slots()[n];
       if (slot.used) continue;
-      slot = {nb::borrow(rule), lease, nb::cast<std::string>(rule.attr("name")), true};
+      slot = {nb::borrow(rule), nb::cast<std::string>(rule.attr("name")), true};
       taken_.push_back(n);
       rules_.push_back(std::make_unique<DerivationRule>(
           DerivationRule{slot.name, number, kFunctions[n].first, kFunctions[n].second}));
       return rules_.back().get();
     }
-    raise(ErrorCode::E709, fmt::format("at most {} rules of a derivation are Python's", kRules));
+    raise(ErrorCode::E709, fmt::format("at most {} rules in use are Python's", kRules));
   }
 
  private:
@@ -97,30 +101,57 @@ class RulesInUse {
   std::vector<std::unique_ptr<DerivationRule>> rules_;
 };
 
+/// Options with rules by their names, or Python's own, which stay as long as `in_use`.
+DeriveOptions derive_options(nb::handle rules, const std::string& tiling, int64_t max_innermost, size_t max_states,
+                             RulesInUse& in_use) {
+  DeriveOptions options{.tiling = MultiLevelTiling(tiling), .max_states = max_states};
+  options.tiling.max_innermost = max_innermost;
+  if (rules.is_none()) return options;
+  int number = 1;
+  for (nb::handle rule : nb::borrow(rules)) {
+    std::string name;
+    if (nb::try_cast(rule, name)) {
+      const DerivationRule* found = nullptr;
+      for (const DerivationRule* known : derivation_rules())
+        if (known->name == name) found = known;
+      if (!found) raise(ErrorCode::E709, "there is no rule " + name);
+      options.rules.push_back(found);
+    } else {
+      options.rules.push_back(in_use.add(rule, number));
+    }
+    ++number;
+  }
+  return options;
+}
+
+/// Ansor's space of rules of one's own. Python's rules are one thread's, so it is not cloned.
+class RuledSketches : public Space {
+ public:
+  RuledSketches(nb::handle rules, const std::string& tiling, int64_t max_innermost, size_t max_states)
+      : space_(make_sketch_space({.derive = derive_options(rules, tiling, max_innermost, max_states, in_use_),
+                                  .equally_likely = EquallyLikely::kChoices})) {}
+  std::string name() const override { return space_->name(); }
+  bool draws_by_address() const override { return space_->draws_by_address(); }
+  std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const override {
+    return space_->seed_of_first_drawing(seed);
+  }
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+    return space_->generate(workload, std::move(target), threads, source, std::move(decisions));
+  }
+
+ private:
+  RulesInUse in_use_;
+  std::unique_ptr<Space> space_;
+};
+
 nb::tuple derive(const PyFunc& func, nb::handle rules, int cores, const std::string& tiling, int64_t max_innermost,
                  size_t max_states) {
   on_owner_thread();
   if (cores < 1) raise(ErrorCode::E709, "there is at least one core");
-  DeriveOptions options{.cores = cores, .tiling = MultiLevelTiling(tiling), .max_states = max_states};
-  options.tiling.max_innermost = max_innermost;
-  Lending<const DeriveOptions> lending(options);
   RulesInUse in_use;
-  if (!rules.is_none()) {
-    int number = 1;
-    for (nb::handle rule : nb::borrow(rules)) {
-      std::string name;
-      if (nb::try_cast(rule, name)) {
-        const DerivationRule* found = nullptr;
-        for (const DerivationRule* known : derivation_rules())
-          if (known->name == name) found = known;
-        if (!found) raise(ErrorCode::E709, "there is no rule " + name);
-        options.rules.push_back(found);
-      } else {
-        options.rules.push_back(in_use.add(rule, lending.lease(), number));
-      }
-      ++number;
-    }
-  }
+  DeriveOptions options = derive_options(rules, tiling, max_innermost, max_states, in_use);
+  options.cores = cores;
   Derivation derivation = take(derive_sketches(func.func, options));
   nb::list sketches, refused;
   for (Sketch& sketch : derivation.sketches) sketches.append(std::move(sketch));
@@ -200,6 +231,16 @@ void bind_sketches(nb::module_& m) {
 
   m.def("derive_sketches", &derive, nb::arg("func"), nb::arg("rules") = nb::none(), nb::arg("cores") = 1,
         nb::arg("tiling") = "SSRSRS", nb::arg("max_innermost") = 64, nb::arg("max_states") = 10000);
+  m.def(
+      "sketches",
+      [](nb::handle rules, const std::string& tiling, int64_t max_innermost, size_t max_states) {
+        on_owner_thread();
+        return PySpace{std::make_shared<RuledSketches>(rules, tiling, max_innermost, max_states)};
+      },
+      nb::arg("rules") = nb::none(), nb::arg("tiling") = "SSRSRS", nb::arg("max_innermost") = 64,
+      nb::arg("max_states") = 10000,
+      "Ansor's space, as fettle.space(\"ansor\"), with these rules of derivation: names of built-in ones, or objects of "
+      "one's own.");
   m.def("sketch_rules", [] {
     std::vector<std::string> names;
     for (const DerivationRule* rule : derivation_rules()) names.emplace_back(rule->name);

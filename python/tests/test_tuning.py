@@ -190,12 +190,88 @@ class Tuning(Refused):
 
     def test_every_pairing(self):
         program = matmul(16)
-        for space in ("rules", "template", tiled, fettle.Sketches()):
+        self.assertEqual(fettle.spaces, ("rules", "ansor", "autotvm", "metaschedule"))
+        for space in (*fettle.spaces, "template", tiled):
             for strategy in fettle.strategies:
+                if space in ("ansor", "metaschedule") and strategy in ("ansor", "metaschedule"):
+                    continue  # generations, below: thousands of programs a batch
                 report = fettle.tune(program, space=space, strategy=strategy, cost_model="prediction",
                                      runner=TimedByLength(), trials=8, batch=4)
                 self.assertGreaterEqual(report.trials, 1, (space, strategy))
                 self.assertTrue(report.best_trace is not None)
+
+    def test_generations(self):
+        self.assertEqual(fettle.generations, ("ansor", "autotvm", "metaschedule"))
+        program = matmul(16)
+        for generation in fettle.generations:
+            report = fettle.tune(program, generation=generation, runner=TimedByLength(), trials=4)
+            self.assertGreaterEqual(report.trials, 1, generation)
+        self.refused("E709", fettle.tune, program, generation="halide")
+        self.refused("E709", fettle.tune, program, generation="ansor", strategy="random")
+        self.refused("E709", fettle.tune, program, generation="ansor", space=tiled)
+        self.refused("E709", fettle.tune, program, space="magic")
+        self.refused("E709", fettle.tune, program, batch=0)
+
+    def test_sketches_of_own_rules(self):
+        met = []
+
+        class Looks(fettle.SketchRule):
+            name = "looks"
+
+            def applies(self, state):
+                met.append(state.node)
+                return False
+
+        space = fettle.Sketches(rules=[Looks(), *sketch.rules()])
+        report = fettle.tune(matmul(16), space=space, strategy="random", cost_model="prediction", runner=TimedByLength(),
+                             trials=4)
+        self.assertGreaterEqual(report.trials, 4)
+        self.assertIn("C", met)
+        # The same rules, the same space: Ansor's.
+        own = fettle.Sketches(rules=sketch.rules()).generate(matmul(16), seed=3)
+        self.assertEqual(own.trace, fettle.space("ansor").generate(matmul(16), seed=3).trace)
+        self.refused("E709", fettle.Sketches, rules=["magic"])
+
+    def test_callbacks(self):
+        program, records, copy = matmul(16), [], fettle.Database()
+        model = fettle.cost_model("trees_alone")
+        report = fettle.tune(program, runner=TimedByLength(), cost_model="prediction", trials=6,
+                             callbacks=[records.append, fettle.add_to_database(copy),
+                                        fettle.update_cost_model(model, batch=2)])
+        self.assertGreaterEqual(len(records), report.trials)
+        self.assertEqual([r["trace"] for r in records], [r["trace"] for r in copy.records(program)])
+
+        def refuses(record):
+            raise fettle.Error("E505", "no more")
+
+        self.refused("E505", fettle.tune, program, runner=TimedByLength(), trials=2, callbacks=[refuses])
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a", "b"):
+                open(os.path.join(folder, name), "w").close()
+            fettle.tune(program, runner=TimedByLength(), trials=1, callbacks=[fettle.remove_build_artefact(folder, most=1)])
+            self.assertEqual(len(os.listdir(folder)), 1)
+
+    def test_workload_equality(self):
+        def scaled(factor):
+            A = te.placeholder((8, 8), name="A")
+            B = te.compute((8, 8), lambda i, j: A[i, j] * factor, name="B")
+            return te.create_func("scaled", [A], [B])
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "records.db")
+            fettle.tune(scaled(2.0), database=path, trials=3, seconds=30)
+            self.assertIsNone(fettle.Database(path).best(scaled(3.0)))
+            self.assertIsNotNone(fettle.Database(path, workload_equality="ignore-constants").best(scaled(3.0)))
+            self.refused("E709", fettle.Database, path, workload_equality="magic")
+
+    def test_layouts(self):
+        # Two operators that are fastest in different layouts, and a conversion that costs more than it saves.
+        nodes, edges = [[1.0, 3.0], [4.0, 1.0]], [(0, 1, [[0.0, 5.0], [5.0, 0.0]])]
+        for method in ("pbqp", "dynamic_programming"):
+            choices, cost, optimal = fettle.choose_layouts(nodes, edges, method)
+            self.assertEqual((choices, cost, optimal), ([1, 1], 4.0, True))
+        self.refused("E709", fettle.choose_layouts, nodes, edges, "magic")
+        self.refused("E709", fettle.choose_layouts, nodes, [(0, 7, [[0.0]])])
 
     def test_algorithms_within_an_error_bound(self):
         X, W = te.placeholder((10, 10, 16), name="X"), te.placeholder((3, 3, 16, 16), name="W")

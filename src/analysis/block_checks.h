@@ -20,8 +20,4 @@ bool has_pad_lanes(const BufferNode& buffer);
 /// pad lanes of what it reads are zero. E230.
 Result<> check_pad_lanes(const Func& func, const BlockNode& block);
 
-/// A note on blocks that do nothing but set pad lanes of a layout to zero. No logical element is theirs, so they are no
-/// producers.
-inline constexpr const char* kClearsPadLanes = "clears_pad_lanes";
-
 }  // namespace fettle

@@ -13,6 +13,7 @@
 #include "arith/affine_map.h"
 #include "arith/plain_map.h"
 #include "base/checks.h"
+#include "ir/annotations.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "target/thread_axes.h"
@@ -480,7 +481,7 @@ class Verifier {
         for (const BlockSite& other : sites_) {
           for (const Region& v : other.block->writes) {
             if (!(v.buffer == w.buffer) || written) continue;
-            written = other.block->annotations.find(kClearsPadLanes) || reaches_all(*other.block, v);
+            written = other.block->annotations.find(kClearsPadLanesKey) || reaches_all(*other.block, v);
           }
         }
         if (!written)

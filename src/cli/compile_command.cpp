@@ -17,6 +17,7 @@ struct Options {
   InputShapes shapes;
   bool untuned = false, json = false;
   double max_error = std::numeric_limits<double>::infinity();
+  WorkloadEquality workload_equality = WorkloadEquality::kStructural;
 };
 
 Result<Report> compile(const Options& options) {
@@ -27,7 +28,8 @@ Result<Report> compile(const Options& options) {
                                                       .shapes = options.shapes,
                                                       .database = database,
                                                       .warn = progress,
-                                                      .max_error_bound = options.max_error},
+                                                      .max_error_bound = options.max_error,
+                                                      .workload_equality = options.workload_equality},
                                                      options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -60,9 +62,9 @@ Result<Report> compile(const Options& options) {
 
 }  // namespace
 
-Command add_compile_command(CLI::App& app) {
+Command add_compile_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "compile", "Compile a model into a shared library and a C header",
+  App* made = add_subcommand(app, "compile", "Compile a model into a shared library and a C header",
                                   "fettle compile model.onnx -o model.so --shape x=1,3,48,320", &options->json);
   made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
   made->add_option("-o,--output", options->out, "the library; the header lies beside it")
@@ -70,6 +72,7 @@ Command add_compile_command(CLI::App& app) {
       ->type_name("OUT.so");
   auto* database = made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
   made->add_flag("--untuned", options->untuned, "ignore all records")->excludes(database);
+  add_workload_equality(made, &options->workload_equality, 3);
   add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);

@@ -255,9 +255,9 @@ Result<Report> examine() {
 
 }  // namespace
 
-Command add_doctor_command(CLI::App& app) {
+Command add_doctor_command(App& app) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing",
+  App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing",
                                   "fettle doctor", json.get());
   return {made, [json] { return examine(); }, json.get()};
 }

@@ -219,9 +219,9 @@ Result<Report> inspect(const Options& options) {
 
 }  // namespace
 
-Command add_inspect_command(CLI::App& app) {
+Command add_inspect_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
+  App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
                                   "fettle inspect model.onnx --task 3 --asm", &options->json);
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()

@@ -39,19 +39,20 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
                 "--after");
   std::string text;
   size_t number = 0;
-  const auto loaded = load_model(model, shapes, [&](std::string_view done, const Graph& graph) {
+  auto loaded = load_model(model, shapes, [&](std::string_view done, const Graph& graph) {
     ++number;
     if (done != pass) return;
     text += stage(pass, number, passes.size(), to_text(graph, true));
   });
   // What goes wrong later is no reason not to show what there was.
-  if (text.empty() && !loaded) return fail(loaded.error());
+  if (text.empty() && !loaded) return fail(std::move(loaded).error());
   return text;
 }
 
 Result<std::string> task_after(const std::string& wanted, const TaskInfo& task, int threads) {
   const Target target = detect_host(threads);
-  FETTLE_TRY(const Schedule scheduled, schedule_for({task.workload, task.trace, "kernel", {}}, target, target.threads));
+  FETTLE_TRY(const Schedule scheduled,
+             schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
   const ParsedTrace trace = as_parsed(scheduled.trace());
   const auto n_steps = trace.steps.size();
   const auto step_name = [](const ParsedStep& step) { return step.def->name; };

@@ -26,6 +26,7 @@ struct Options {
   int search_threads = 0;
   double max_error = std::numeric_limits<double>::infinity();
   std::string generation, space, strategy, learner, cost_model, scheduler, objective;
+  WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   InputShapes shapes;
   std::string tracker, key;
   CredentialFiles credentials;
@@ -169,7 +170,9 @@ Result<Report> tune(const Options& options) {
   }
   FETTLE_TRY(const std::unique_ptr<Space> space, set_up_search(options, &tuning));
   FETTLE_TRY(std::unique_ptr<Database> opened, open_sqlite_database(path));
-  const std::shared_ptr<Database> database = std::move(opened);
+  std::shared_ptr<Database> database = std::move(opened);
+  if (options.workload_equality != WorkloadEquality::kStructural)
+    database = make_equality_database(std::move(database), options.workload_equality);
 
   tuning.threads = devices ? devices->threads() : tuning.target.threads;
   tuning.seconds = seconds;
@@ -240,16 +243,16 @@ std::vector<std::string> published() {
   return all;
 }
 
-void add_named(CLI::App* command, const char* option, std::string* name, std::vector<std::string> known,
+void add_named(App* command, const char* option, std::string* name, std::vector<std::string> known,
                const char* help) {
-  command->add_option(option, *name, help)->check(CLI::IsMember(std::move(known)));
+  command->add_option(option, *name, help)->one_of(std::move(known));
 }
 
 }  // namespace
 
-Command add_tune_command(CLI::App& app) {
+Command add_tune_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made =
+  App* made =
       add_subcommand(app, "tune", "Search for fast schedules and record every measurement; run again, it goes on",
                      "fettle tune model.onnx --shape x=1,3,48,320 --time 60s --db records.db", &options->json);
   made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
@@ -258,14 +261,14 @@ Command add_tune_command(CLI::App& app) {
       made->add_option("--time", options->time_text, "all in all, while the machine is awake: 60s, 5m, 1h; default 5m")
           ->type_name("TIME");
   auto* trials = made->add_option("--trials", options->trials, "measurements, of all tasks together")
-                     ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+                     ->between(int64_t{1}, int64_t{1} << 40);
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
   made->add_option(
           "--search-threads", options->search_threads,
           "that make candidates between measurements, whichever their number the same ones; default: all there are")
       ->type_name("N")
-      ->check(CLI::Range(1, 256));
+      ->between(1, 256);
   add_named(made, "--generation", &options->generation, published(), "all four of the following as it was published");
   std::vector<std::string> known = names(spaces());
   known.emplace_back("template");  // as autotvm was called
@@ -282,6 +285,8 @@ Command add_tune_command(CLI::App& app) {
           "what Ansor's scheduler makes small: latency, speedup, requirement=5ms; early-stop=3 gives up a task "
           "after so many rounds in vain")
       ->type_name("NAME,…");
+  // What another program of the same anchor takes is not what this one takes: that is for `compile` alone.
+  add_workload_equality(made, &options->workload_equality, 2);
   made->add_option("--model", options->cost_model,
                    "start from the cost model of this file, if it exists; write what was learned")
       ->type_name("FILE");

@@ -29,6 +29,8 @@ Result<PlannedModel> plan_file(const std::string& path, const OpenOptions& optio
   compile.max_error_bound = options.max_error_bound;
   if (untuned || options.database.empty()) return plan_model(plans, compile);
   FETTLE_TRY(std::shared_ptr<Database> database, open_records(options.database));
+  if (options.workload_equality != WorkloadEquality::kStructural)
+    database = make_equality_database(std::move(database), options.workload_equality);
   return plan_known(plans, std::move(database), std::move(compile));
 }
 

@@ -11,6 +11,7 @@
 #include "database/database.h"
 #include "driver/compile.h"
 #include "driver/load.h"
+#include "generations/metaschedule/workload_equality.h"
 #include "runtime/model.h"
 
 namespace fettle {
@@ -23,6 +24,8 @@ struct OpenOptions {
   bool pin = false;  // bind each worker thread to a CPU of its own
   /// Schedules whose error bound is more are not used, in units of epsilon (schedule/reformulation.h).
   double max_error_bound = std::numeric_limits<double>::infinity();
+  /// Whose records are used: of the same program, or of those that count as equal to it.
+  WorkloadEquality workload_equality = WorkloadEquality::kStructural;
 };
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").

@@ -70,7 +70,8 @@ Result<const Def*> chosen(std::span<const Def> defs, const Def* (*find)(std::str
                           const GenerationDef* generation, std::string_view own, const char* option) {
   if (asked.empty()) return generation ? find(own) : &defs.front();
   const Def* def = find(asked);
-  if (!def) {
+  if (!def && asked == kOwn && !generation) return def;
+  if (!def && asked != kOwn) {
     std::string names;
     for (const Def& known : defs) names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
     return fail(ErrorCode::E709, fmt::format("'{}' is none of {}", asked, names), option);
@@ -127,12 +128,15 @@ Result<SearchSetup> resolve_search(const SearchNames& names, const Target& targe
   }
   const GenerationDef* g = setup.generation;
   FETTLE_TRY(setup.space, chosen(spaces(), find_space, names.space, g, g ? g->space : "", "--space"));
-  FETTLE_TRY(setup.strategy, chosen(strategies(), find_strategy, names.strategy, g, g ? g->strategy : "", "--strategy"));
+  if (g || !names.strategy.empty()) {
+    FETTLE_TRY(setup.strategy,
+               chosen(strategies(), find_strategy, names.strategy, g, g ? g->strategy : "", "--strategy"));
+  }
   FETTLE_TRY(setup.cost_model,
              chosen(cost_models(), find_cost_model, names.cost_model, g, g ? g->cost_model : "", "--cost-model"));
   FETTLE_TRY(setup.scheduler,
              chosen(schedulers(), find_scheduler, names.scheduler, g, g ? g->scheduler : "", "--scheduler"));
-  if (target.has_threads() && !setup.space->on_gpus) {
+  if (setup.space && target.has_threads() && !setup.space->on_gpus) {
     std::string others;
     for (const SpaceDef& def : spaces())
       if (def.on_gpus) others += fmt::format("{}{}", others.empty() ? "" : " or ", def.name);

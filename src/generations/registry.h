@@ -26,7 +26,7 @@ const GenerationDef* find_generation(std::string_view name);
 /// How one search is put together.
 struct SearchSetup {
   const SpaceDef* space = nullptr;
-  const StrategyDef* strategy = nullptr;
+  const StrategyDef* strategy = nullptr;  // null: none is named; the default has the numbers of TuneOptions
   const CostModelDef* cost_model = nullptr;
   const SchedulerDef* scheduler = nullptr;
   const GenerationDef* generation = nullptr;  // null: the product's own, or a mixture
@@ -35,6 +35,8 @@ struct SearchSetup {
 struct SearchNames {
   std::string_view generation, space, strategy, cost_model, scheduler;
 };
+/// A name that stands for an object of the user's own: it is resolved to null, and no generation has it.
+inline constexpr std::string_view kOwn = "one's own";
 /// Errors: E709 there is no such name; it contradicts the generation; the space has no programs for the target
 Result<SearchSetup> resolve_search(const SearchNames& names, const Target& target);
 

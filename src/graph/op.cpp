@@ -6,6 +6,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "graph/op_registry.h"
 #include "graph/op_util.h"
 #include "te/make_func.h"
 
@@ -37,7 +38,7 @@ const OpDef* find_op(std::string_view name) {
     return ops;
   }();
   const auto it = table.find(name);
-  return it == table.end() ? nullptr : it->second;
+  return it == table.end() ? find_registered_op(name) : it->second;
 }
 
 FusionKind fusion_kind(const Node& node) {

@@ -74,7 +74,7 @@ struct WeightsRule {
   bool takes_bias;  // input 2: what is added to each channel
 };
 
-/// An operator: its rule of types, its meaning, and traits, which passes and the planner ask. A new operator is whatever
+/// An operator: its rule of types, its meaning, and traits, which passes and planner ask. A new operator is whatever
 /// its traits say; left out, they promise nothing.
 struct OpDef {
   std::string_view name;
@@ -107,8 +107,8 @@ struct OpDef {
   const WeightsRule* weights = nullptr;
   /// Whether this node's output, where it has the type of input 0, is input 0. Null: never.
   bool (*is_copy)(const Node& node) = nullptr;
-  /// Whether each pixel of the output is one of input 0, which index arithmetic finds: then what reads it pixel by pixel
-  /// may read the input instead. Null: never.
+  /// Whether each pixel of the output is one of input 0, which index arithmetic finds: what reads it pixel by pixel
+  /// may then read the input instead. Null: never.
   bool (*maps_pixels)(const Node& node) = nullptr;
 };
 

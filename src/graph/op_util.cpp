@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "graph/op_registry.h"
+
 namespace fettle::ops {
 
 Types same_type(const Node& node) { return std::vector<TensorType>{type_of(node, 0)}; }
@@ -116,7 +118,7 @@ std::vector<Expr> shape_exprs(const Shape& shape) {
 
 std::string tensor_name(const Node& node) {
   std::string text;
-  for (const char c : node.op->name) {
+  for (const char c : short_name(*node.op)) {
     const bool upper = c >= 'A' && c <= 'Z';
     const bool after_lower = !text.empty() && text.back() >= 'a' && text.back() <= 'z';
     if (upper && after_lower) text += '_';

@@ -25,7 +25,7 @@ std::vector<int> memory_order(const std::vector<int64_t>& shape, const std::vect
 /// Whether the elements lie row-major without gaps.
 bool is_row_major(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides);
 
-/// The same elements in the same order under another shape, as NumPy's reshape finds them without copying; nothing where
+/// The same elements in the same order under another shape, as NumPy's reshape finds them, without copying; null where
 /// they do not lie evenly.
 std::optional<View> reshaped_view(const std::vector<int64_t>& from, const View& view, const std::vector<int64_t>& to);
 

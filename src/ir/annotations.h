@@ -1,6 +1,6 @@
 #pragma once
-// The keys of annotations on functions, loops and blocks, and what each means: one name for whoever writes a note and whoever
-// reads it. Searches have some of their own, which mean nothing to anybody else.
+// The keys of annotations on functions, loops and blocks, for whoever writes them and whoever reads them. Searches have
+// further ones, which mean nothing to anybody else.
 
 namespace fettle {
 
@@ -16,19 +16,21 @@ inline constexpr const char* kPrefetchKey = "prefetch";           // iterations 
 inline constexpr const char* kPrefetchNearKey = "prefetch_near";  // the same into the first-level cache
 inline constexpr const char* kPipelineStagesKey = "software_pipeline_stage";  // of each part of the loop's body
 inline constexpr const char* kPipelineOrderKey = "software_pipeline_order";   // the place of each part in an iteration
-inline constexpr const char* kRollingBufferKey =
-    "rolling_buffer";  // names of buffers that keep what the next iteration reads
-inline constexpr const char* kMinBlocksKey =
-    "min_blocks";  // blocks of threads that a multiprocessor has room for at once
+inline constexpr const char* kRollingBufferKey = "rolling_buffer";  // buffers that keep rows for the next iteration
+inline constexpr const char* kMinBlocksKey = "min_blocks";          // blocks that a multiprocessor has room for at once
 inline constexpr const char* kAsyncCopyKey = "async_copy";  // copies to shared memory may go on until the next barrier
 inline constexpr const char* kSwizzleKey = "swizzle";       // the shared buffer that it fills may be swizzled
 
 // --- on blocks, by the schedule
 inline constexpr const char* kTensorizeKey = "tensorize";  // the intrinsic that computes it; in lowering, on its loop
 inline constexpr const char* kDoubleBufferKey = "double_buffer";  // the number of the write whose buffer has two places
-inline constexpr const char* kAxisSeparatorKey =
-    "axis_separator";  // where a buffer's dimensions are grouped, by its name
+inline constexpr const char* kAxisSeparatorKey = "axis_separator";  // with ".BUFFER": where its dimensions are grouped
 inline constexpr const char* kClearsPadLanesKey = "clears_pad_lanes";  // 1: it makes zero what no element maps to
+
+// --- on blocks, by reformulations (schedule/reformulation.h)
+inline constexpr const char* kPartOfKey = "part_of";  // the block that it stands for, together with others
+inline constexpr const char* kRoleKey = "role";       // what it is for among them
+inline constexpr const char* kTilesKey = "tiles";  // {d, e, n}: made in tiles of n x n along dimensions d, e of the result
 
 // --- from pass to pass of lowering, on loops
 inline constexpr const char* kCarriesKey = "carries";       // names of buffers that live on from iteration to iteration

@@ -1,5 +1,7 @@
 #include "schedule/reformulation.h"
 
+#include "ir/annotations.h"
+
 namespace fettle {
 namespace {
 

@@ -42,12 +42,8 @@ std::span<const ReformulationDef* const> reformulation_defs();
 /// The kind named `name`, or null.
 const ReformulationDef* find_reformulation(std::string_view name);
 
-// What the blocks that it leaves are for stands in their annotations, where one of them shares work of others: rules
-// obey these notes and need not know the kind.
-/// The name of the block that all of them stand for.
-inline constexpr const char* kPartOfKey = "part_of";
-/// One of the roles below. The last block, which has the old one's name, has none.
-inline constexpr const char* kRoleKey = "role";
+// What the blocks that it leaves are for stands in their annotations (kPartOfKey, kRoleKey, kTilesKey), where one of them
+// shares work of others: rules obey these notes and need not know the kind. Roles:
 /// Made of one operand alone, once, where that is constant: what reads it may take it for constant, too.
 inline constexpr std::string_view kWeightsRole = "weights";
 /// Made of the other operand. Each element is read several times: it is made where it is read, never inlined.
@@ -56,15 +52,12 @@ inline constexpr std::string_view kDataRole = "data";
 inline constexpr std::string_view kProductRole = "product";
 /// Made of the product, and otherwise as kDataRole.
 inline constexpr std::string_view kOutputsRole = "outputs";
-/// With kOutputsRole: {d, e, n}. It is made in tiles of n x n elements along dimensions d and e of the old block's buffer.
-inline constexpr const char* kTilesKey = "tiles";
-/// What is noted, or "".
+/// What is noted, or "". The last block, which has the old one's name, has no note.
 std::string_view part_of(const BlockNode& block);
 std::string_view role_of(const BlockNode& block);
 
-// What has been done to a Func stands in its annotations: the weakest class, and the sum of the bounds.
-inline constexpr const char* kNumericsKey = "numerics";
-inline constexpr const char* kErrorBoundKey = "error_bound";
+// What has been done to a Func stands in its annotations (kNumericsKey, kErrorBoundKey): the weakest class, and the sum of
+// the bounds.
 Numerics numerics_of(const Func& func);
 /// 0 where nothing is noted.
 double error_bound_of(const Func& func);

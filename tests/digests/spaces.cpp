@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "tune/metaschedule/presets.h"
-#include "tune/sketch/sketch_space.h"
+#include "generations/ansor/sketch/sketch_space.h"
+#include "generations/autotvm/template/template_def.h"
+#include "generations/metaschedule/presets.h"
 #include "tune/space/space.h"
-#include "tune/template/template_def.h"
 
 namespace fettle::digests {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schedule/trace.h"
+#include "schedule/trace/trace.h"
 
 namespace fettle::digests {
 

@@ -55,6 +55,56 @@ TEST_F(Tune, TemplatesAsTheSpace) {
   EXPECT_NE(fettle({"tune", path("model.onnx"), "--space", "magic"}).status, 0);
 }
 
+TEST_F(Tune, AGenerationAsItWasPublished) {
+  for (const char* generation : {"autotvm", "ansor", "metaschedule"}) {
+    const std::string database = path(std::string(generation) + ".db");
+    const Outcome tuned = fettle({"tune", path("model.onnx"), "--db", database, "--trials", "4", "--threads", "1",
+                                  "--generation", generation, "--json"});
+    ASSERT_EQ(tuned.status, 0) << tuned.err;
+    EXPECT_GE(json::parse(tuned.out).at("measured"), 1) << generation;
+  }
+  // Another space with another generation's strategy, model and scheduler.
+  const Outcome mixed =
+      fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "4", "--threads", "1", "--space",
+              "ansor", "--strategy", "genetic", "--cost-model", "autotvm_curve_rank", "--scheduler", "metaschedule"});
+  EXPECT_EQ(mixed.status, 0) << mixed.err;
+}
+
+TEST_F(Tune, WhatHasNoMeaningTogetherIsRefused) {
+  const auto refused = [&](std::vector<std::string> options, const std::string& why) {
+    std::vector<std::string> args{"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "2"};
+    args.insert(args.end(), options.begin(), options.end());
+    const Outcome outcome = fettle(args);
+    EXPECT_EQ(outcome.status, 2) << why;
+    EXPECT_NE(outcome.err.find(why), std::string::npos) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(path("records.db")));
+  };
+  refused({"--generation", "ansor", "--strategy", "random"}, "ansor has strategy ansor, not random");
+  refused({"--generation", "autotvm", "--space", "rules"}, "autotvm has space autotvm, not rules");
+  refused({"--generation", "metaschedule", "--cost-model", "trees"}, "metaschedule has cost-model statements, not trees");
+  refused({"--generation", "metaschedule", "--scheduler", "ansor"}, "metaschedule has scheduler metaschedule, not ansor");
+  refused({"--objective", "speedup"}, "the scheduler gradient has one objective only");
+  refused({"--generation", "halide"}, "halide");
+  refused({"--workload-equality", "anchor-block"}, "anchor-block");
+}
+
+TEST_F(Tune, RecordsOfTheSameMainBlockMayCount) {
+  ASSERT_EQ(fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads", "1"}).status,
+            0);
+  write_model("other.onnx",
+              [](onnx::ModelProto& model) { model.mutable_graph()->mutable_node(1)->set_op_type("Tanh"); });
+  const auto tuned_tasks = [&](const char* equality) {
+    const Outcome compiled = fettle({"compile", path("other.onnx"), "-o", path("other.so"), "--db", path("records.db"),
+                                     "--threads", "1", "--workload-equality", equality, "--json"});
+    EXPECT_EQ(compiled.status, 0) << compiled.err;
+    return json::parse(compiled.out).at("tuned_tasks").get<int>();
+  };
+  EXPECT_EQ(tuned_tasks("structural"), 0);
+  EXPECT_EQ(tuned_tasks("ignore-constants"), 0);
+  EXPECT_GE(tuned_tasks("anchor-block"), 1);
+  EXPECT_EQ(fettle({"bench", path("other.so"), "--time", "0.1"}).status, 0);
+}
+
 TEST_F(Tune, AReportOfAnotherModelIsRefused) {
   ASSERT_EQ(fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "3", "--threads", "1"}).status,
             0);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/c_family/source_printer.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "rt/abi.h"
 
@@ -57,7 +58,7 @@ class CPrinter : public SourcePrinter {
       prototypes_ += head(func, symbol(name)) + ";\n";
       for (const Param& param : func->params) forget(param.buffer.get());
       for (const IntParam& param : func->int_params) forget(param.var.get());
-      no_contraction_ |= func->annotations.get_int("contract", 1) == 0;
+      no_contraction_ |= func->annotations.get_int(kContractKey, 1) == 0;
     }
     for (const auto& [name, func] : module_.funcs) {
       print_function(func, symbol(name));
@@ -140,7 +141,7 @@ class CPrinter : public SourcePrinter {
 void CPrinter::find_context_users() {
   const auto needs = [&](const Func& func) {
     if (!func || !func->body) return false;
-    bool needed = func->annotations.get_int("host", 0) != 0;
+    bool needed = func->annotations.get_int(kHostKey, 0) != 0;
     walk(func->body, [&](const Stmt& s) {
       if (const auto* loop = s.as<ForNode>()) needed |= loop->loop_kind == ForKind::kParallel && options_.parallel;
       if (const auto* allocation = s.as<AllocateNode>()) needed |= !on_stack(*allocation->buffer);
@@ -283,7 +284,7 @@ void CPrinter::print_allocate(const AllocateNode& allocation) {
 }
 
 void CPrinter::print_call(const CallFuncNode& call) {
-  if ((*func_)->annotations.get_int("host", 0) != 0) return print_kernel_call(call);
+  if ((*func_)->annotations.get_int(kHostKey, 0) != 0) return print_kernel_call(call);
   const auto callee = module_.funcs.find(call.name);
   const bool known = callee != module_.funcs.end();
   if (known && callee->second->params.size() + callee->second->int_params.size() != call.args.size())

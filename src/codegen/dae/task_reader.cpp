@@ -7,9 +7,9 @@
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
+#include "ir/annotations.h"
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "schedule/primitives/tensorize.h"
 #include "target/match_statement.h"
 #include "target/tensor_intrinsic.h"
 

@@ -3,6 +3,7 @@
 #include <llvm/IR/MDBuilder.h>
 
 #include "base/check.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "rt/abi.h"
 
@@ -32,7 +33,7 @@ bool on_stack(const BufferNode& buffer) {
 }
 
 bool uses_context(const ModuleState& state, const Func& func) {
-  bool needed = func->annotations.get_int("host", 0) != 0;
+  bool needed = func->annotations.get_int(kHostKey, 0) != 0;
   if (!func->body) return needed;
   walk(func->body, [&](const Stmt& s) {
     if (const auto* loop = s.as<ForNode>()) needed |= loop->loop_kind == ForKind::kParallel;
@@ -141,7 +142,7 @@ FunctionEmitter::FunctionEmitter(ModuleState& state, const FuncNode& func, Funct
       func_(func),
       body_(body),
       vb_(function, BasicBlock::Create(function->getContext(), "", function)),
-      contract_(func.annotations.get_int("contract", state.options.contract ? 1 : 0) != 0),
+      contract_(func.annotations.get_int(kContractKey, state.options.contract ? 1 : 0) != 0),
       registers_(body, forms_),
       slot_values_(registers_.slots().size(), nullptr) {}
 
@@ -281,7 +282,7 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
 }
 
 void FunctionEmitter::emit_call(const CallFuncNode& node) {
-  if (func_.annotations.get_int("host", 0) != 0) return emit_kernel_call(node);
+  if (func_.annotations.get_int(kHostKey, 0) != 0) return emit_kernel_call(node);
   auto& b = vb_.here();
   const auto callee_ir = state_.ir.funcs.find(node.name);
   const bool needs_context = state_.needs_context.count(node.name) != 0;

@@ -6,6 +6,7 @@
 
 #include "codegen/llvm/function_emitter.h"
 #include "codegen/llvm/machine.h"
+#include "ir/annotations.h"
 #include "lower/passes/vector_math.h"
 
 namespace fettle {
@@ -49,7 +50,7 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
   if (!options.passes.empty()) {
     std::set<std::string> atoms;
     for (const auto& [name, func] : ir.funcs)
-      if (func->annotations.get_int("atom", 0) != 0) atoms.insert(name);
+      if (func->annotations.get_int(kAtomKey, 0) != 0) atoms.insert(name);
     FETTLE_TRY_VOID(run_passes(*out.module, target, options.passes, atoms));
   }
   return out;

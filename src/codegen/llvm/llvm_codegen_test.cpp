@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "codegen/llvm/jit_module.h"
+#include "ir/annotations.h"
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "rt/abi.h"
@@ -690,7 +691,7 @@ TEST(Llvm, PassesForPlainPrograms) {
   // Atoms are left as they are.
   IrModule atom = module;
   Annotations notes;
-  notes.set("atom", int64_t{1});
+  notes.set(kAtomKey, int64_t{1});
   atom.funcs["f"] = with(module.funcs.at("f"), [&](FuncNode& f) { f.annotations = notes; });
   atom.entry.clear();
   EXPECT_EQ(*emit_llvm_ir(atom, detect_host(), {.passes = kPlainPasses}), *emit_llvm_ir(atom, detect_host()));

@@ -75,7 +75,7 @@ class Importer {
   }
 
   bool is_supported(const NodeProto& node) const {
-    if (!is_standard_domain(node.domain())) return false;
+    if (!is_standard_domain(node.domain())) return find_op(op_label(node)) != nullptr;
     const std::string& op = node.op_type();
     return op == "Constant" || op == "If" || is_renamed_operator(op) || find_op(op) != nullptr;
   }
@@ -147,9 +147,8 @@ class Importer {
 
   Result<> add_nodes(const GraphProto& graph, int depth) {
     for (const NodeProto& node : graph.node()) {
-      auto added = node.op_type() == "Constant" ? add_constant(node)
-                   : node.op_type() == "If"     ? add_branch(node, depth)
-                                                : add_node(node);
+      const std::string op = op_label(node);
+      auto added = op == "Constant" ? add_constant(node) : op == "If" ? add_branch(node, depth) : add_node(node);
       if (!added) {
         if (added.error().where.empty()) added.error().where = node_label(node);
         return added;
@@ -240,7 +239,7 @@ class Importer {
 
   Result<> add_node(const NodeProto& proto) {
     ModelNode node;
-    node.op = proto.op_type();
+    node.op = op_label(proto);
     node.name = node_label(proto);
     for (const std::string& input : proto.input()) {
       Value* value = input.empty() ? nullptr : find(input);

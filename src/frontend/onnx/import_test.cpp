@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "graph/op_registry.h"
 #include "graph/passes/pipeline.h"
 #include "onnx-ml.pb.h"
 
@@ -126,6 +127,31 @@ TEST_F(OnnxImport, UnsupportedOperatorsAreListedAtOnce) {
   for (const char* name :
        {"Frobnicate (the_Frobnicate)", "NonZero (the_NonZero)", "com.example.FusedThing (the_FusedThing)"})
     EXPECT_NE(graph.error().message.find(name), std::string::npos) << graph.error().message;
+}
+
+// By domain and type: the same type of another domain is another operator.
+TEST_F(OnnxImport, OperatorsOfOnesOwn) {
+  const auto type = [](const Node& node) { return Result<std::vector<TensorType>>(std::vector{*node.input(0)->type}); };
+  const auto mean = [](const Node&, std::span<const te::Tensor> in) {
+    return Result<std::vector<te::Tensor>>(
+        std::vector{te::compute(in[0].shape(), [&](const auto& i) { return te::Body(in[0](i) + in[0](i)); }, "twice")});
+  };
+  relu_model();
+  node("Relu", {"y"}, {"z"})->set_domain("com.example");
+  EXPECT_EQ(error(), ErrorCode::E603);
+  ASSERT_TRUE(
+      register_op({.name = "com.example.Relu", .fusion = FusionKind::kElementwise, .infer = type, .meaning = mean}));
+  output("z");
+  const auto graph = import();
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  EXPECT_EQ(graph->nodes()[0]->op, find_op("Relu"));
+  EXPECT_EQ(graph->nodes()[1]->op, find_op("com.example.Relu"));
+  EXPECT_EQ(graph->nodes()[1]->provenance, (Provenance{{"com.example.Relu", "the_Relu"}}));
+  model_.mutable_graph()->mutable_node(1)->set_domain("com.other");
+  EXPECT_EQ(error(), ErrorCode::E603);
+  model_.mutable_graph()->mutable_node(1)->set_domain("com.example");
+  model_.mutable_graph()->mutable_node(1)->set_op_type("Constant");  // not ONNX's
+  EXPECT_EQ(error(), ErrorCode::E603);
 }
 
 TEST_F(OnnxImport, Opsets) {

@@ -118,7 +118,17 @@ class EqualityDatabase : public ForwardingDatabase {
   WorkloadEquality mode_;
 };
 
+constexpr std::string_view kNames[] = {"structural", "ignore-constants", "anchor-block"};
+
 }  // namespace
+
+std::span<const std::string_view> workload_equality_names() { return kNames; }
+
+std::optional<WorkloadEquality> find_workload_equality(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<WorkloadEquality>(found - std::begin(kNames));
+}
 
 Func compared_part(const Func& func, WorkloadEquality mode) {
   switch (mode) {

@@ -2,6 +2,9 @@
 // When two workloads count as one: what decides whether a record of one is of use for the other.
 
 #include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
 
 #include "database/database.h"
 #include "ir/func.h"
@@ -13,6 +16,10 @@ enum class WorkloadEquality : uint8_t {
   kIgnoreConstants,  // … and up to the values of floating-point constants, and whether a parameter is constant
   kAnchorBlock,      // the same block that does most of the work, whatever is done before and after it
 };
+/// As users name them: "structural", "ignore-constants", "anchor-block", in the order of the enumeration.
+std::span<const std::string_view> workload_equality_names();
+/// Nothing: there is none of this name.
+std::optional<WorkloadEquality> find_workload_equality(std::string_view name);
 
 /// The part of a program that a mode compares. kAnchorBlock: the reduction with most points (where there is none, the
 /// block with most) as a program of its own, what it reads being inputs; the whole program where it shares its nest

@@ -45,6 +45,10 @@ Types logic_type(const Node& node) {
   if (!dtype_of(node, 0).is_bool()) return bad_types(node, "inputs must be bool");
   return comparison_type(node);
 }
+Types bits_type(const Node& node) {
+  if (!dtype_of(node, 0).is_int()) return bad_types(node, "inputs must be integers");
+  return arithmetic_type(node);
+}
 Types pow_type(const Node& node) {  // the exponent may be of another type
   FETTLE_TRY(Shape shape, common_shape(node));
   return one_type(dtype_of(node, 0), std::move(shape));
@@ -90,8 +94,8 @@ bool known_as(const Node& node, DType type) {
   });
 }
 
-// Of integers: products of the base that wrap. In the base's type where the exponents fit there, else in the wider of both,
-// whose low bits are the same. The sign is the exponents'.
+// Of integers: products of the base that wrap. In the base's type where the exponents fit there, else in the wider of
+// both, whose low bits are the same. The sign is the exponents'.
 Expr integer_power(const Node& node, const Expr& a, const Expr& b) {
   const DType base = a.dtype();
   if (b.dtype() == base || known_as(node, base)) return math("pow", {a, cast(base, b)});
@@ -234,10 +238,10 @@ constexpr OpDef defs[] = {
     commutative(pair<both>("And", logic_type)),
     commutative(pair<either>("Or", logic_type)),
     commutative(pair<differ>("Xor", logic_type)),
-    commutative(pair<bit_and>("BitwiseAnd", arithmetic_type)),
-    commutative(pair<bit_or>("BitwiseOr", arithmetic_type)),
-    commutative(pair<bit_xor>("BitwiseXor", arithmetic_type)),
-    pair<bit_shift>("BitShift", arithmetic_type),
+    commutative(pair<bit_and>("BitwiseAnd", bits_type)),
+    commutative(pair<bit_or>("BitwiseOr", bits_type)),
+    commutative(pair<bit_xor>("BitwiseXor", bits_type)),
+    pair<bit_shift>("BitShift", bits_type),
     {.name = "Where",
      .fusion = kBroadcast,
      .min_inputs = 3,

@@ -15,6 +15,10 @@ Tensors pointwise(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return F(node, in[0](i)); }));
 }
 
+Types bits_type(const Node& node) {
+  if (!dtype_of(node, 0).is_int()) return bad_types(node, "the input must be of integers");
+  return same_type(node);
+}
 Types bool_type(const Node& node) { return one_type(kBool, shape_of(node, 0)); }
 
 Expr number(double value, const Expr& like) { return constant(value, like.dtype()); }
@@ -131,7 +135,7 @@ constexpr OpDef defs[] = {
     unary<atanh_of>("Atanh"),
     unary<error_function>("Erf"),
     unary<logical_negation>("Not"),
-    unary<bitwise_not>("BitwiseNot"),
+    unary<bitwise_not>("BitwiseNot", bits_type),
     unary<is_nan>("IsNaN", bool_type),
     unary<is_inf>("IsInf", bool_type),
     {.name = "Cast",

@@ -60,10 +60,10 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
     for (size_t d = 0; fits && d < shape.size(); ++d)
       fits = extents[d] >= 0 && extents[d] <= kMaxDim && (!shape[d].is_number() || shape[d].value() == extents[d]);
     if (!fits)
-      return fail(ErrorCode::E705,
-                  fmt::format("it cannot have the shape [{}]: it is {}", fmt::join(extents, ", "),
-                              input->type->to_string()),
-                  name);
+      return fail(
+          ErrorCode::E705,
+          fmt::format("it cannot have the shape [{}]: it is {}", fmt::join(extents, ", "), input->type->to_string()),
+          name);
     for (size_t d = 0; d < shape.size(); ++d) {
       if (shape[d].is_number()) continue;
       const auto [it, is_new] = symbols.emplace(shape[d].name(), extents[d]);

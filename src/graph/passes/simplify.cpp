@@ -4,100 +4,78 @@
 #include "graph/op_util.h"
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/pattern.h"
 
 namespace fettle::passes {
 namespace {
 
-// A rule looks at one node and says whether it changed the graph; the node may then be gone.
-using Rule = bool (*)(Graph& graph, Node* node);
-
-bool same_type(const Value* a, const Value* b) { return a->type == b->type; }
-
-// Every use of the node's output becomes one of `value`, if the types agree.
-bool becomes(Graph& graph, Node* node, Value* value) {
-  if (!value || !same_type(node->outputs[0], value)) return false;
-  graph.replace_node(node, value);
+// Every use of the root's output becomes one of `value`, if the types agree.
+bool becomes(Graph& graph, const Match& m, Value* value) {
+  if (!value || m.root()->output()->type != value->type) return false;
+  graph.replace_node(m.root(), value);
   return true;
 }
+bool becomes_x(Graph& graph, const Match& m) { return becomes(graph, m, m["x"]); }
+bool becomes_input(Graph& graph, const Match& m) { return becomes(graph, m, m.root()->input(0)); }
 
-bool is_float(const Node* node) { return node->outputs[0]->dtype().is_float(); }
-
-// Identity(x), Cast to its own type, Dropout, Max(x), Concat(x), Expand, Tile, Slice and Pad that change nothing → x
-bool drop_copies(Graph& graph, Node* node) {
-  return node->op->is_copy && node->op->is_copy(*node) && becomes(graph, node, node->inputs[0]);
+// The root becomes op(inputs), which does the work of `part`, too.
+bool becomes_node(Graph& graph, const Match& m, std::string_view op, std::vector<Value*> inputs, Attrs attrs = {},
+                  std::string_view part = {}) {
+  const Node* other = part.empty() ? nullptr : m.node(part);
+  Node* made = replace_with(graph, m.root(), op, std::move(inputs), std::move(attrs));
+  if (made && other) merge_provenance(made, other);
+  return made;
 }
 
-// x*1, x+0, x-0, x/1, x^1 → x
-bool neutral_element(Graph& graph, Node* node) {
-  const std::string_view op = node->op->name;
-  const auto is_exactly = [](double wanted) { return [wanted](const Value* v) { return as_scalar(v) == wanted; }; };
-  if (op == "Mul" || op == "Add") {
-    const auto found = operands(node, is_exactly(op == "Mul" ? 1 : 0));
-    return found && becomes(graph, node, found->second);
-  }
-  if (op == "Sub" || op == "Div" || op == "Pow")
-    return as_scalar(node->inputs[1]) == (op == "Sub" ? 0.0 : 1.0) && becomes(graph, node, node->inputs[0]);
-  return false;
+bool is_float(const Match& m) { return m.root()->output()->dtype().is_float(); }
+bool varies(const Match& m) { return !m["x"]->is_constant(); }
+bool keeps_shape(const Match& m) { return m["x"]->shape() == m.root()->output()->shape(); }
+bool is_power(const Match& m) { return varies(m) && keeps_shape(m); }
+bool is_real_power(const Match& m) { return is_power(m) && is_float(m); }
+
+bool is_copy(const Match& m) { return m.root()->op->is_copy(*m.root()); }
+
+bool cube(Graph& graph, const Match& m) {
+  Value* x = m["x"];
+  Node* square = insert(graph, m.root(), "Mul", {x, x});
+  return square && becomes_node(graph, m, "Mul", {square->output(), x});
 }
 
-// x^2 → x*x, x^3 → x*x*x, x^0.5 → sqrt(x), x^-1 → 1/x
-bool small_powers(Graph& graph, Node* node) {
-  if (!is(node, "Pow") || node->inputs[0]->is_constant()) return false;
-  const auto exponent = as_scalar(node->inputs[1]);
-  Value* x = node->inputs[0];
-  if (!exponent || node->outputs[0]->shape() != x->shape()) return false;
-  if (*exponent == 2) return replace_with(graph, node, "Mul", {x, x});
-  if (*exponent == 0.5 && is_float(node)) return replace_with(graph, node, "Sqrt", {x});
-  if (*exponent == -1 && is_float(node)) return replace_with(graph, node, "Reciprocal", {x});
-  if (*exponent == 3) {
-    Node* square = insert(graph, node, "Mul", {x, x});
-    return square && replace_with(graph, node, "Mul", {square->outputs[0], x});
-  }
-  return false;
-}
-
-// x / c → x * (1/c), x - c → x + (-c) for float constants: one form for the rules that follow.
-bool constant_operand(Graph& graph, Node* node) {
-  const bool division = is(node, "Div");
-  if ((!division && !is(node, "Sub")) || !is_float(node)) return false;
-  const Value* c = node->inputs[1];
-  if (!c->is_constant() || node->inputs[0]->is_constant()) return false;
-  std::vector<double> values = to_doubles(*c->constant);
+// One form for the rewrites that follow.
+bool by_inverse(Graph& graph, const Match& m) {
+  const bool division = is(m.root(), "Div");
+  const ConstantTensor& c = *m["c"]->constant;
+  std::vector<double> values = to_doubles(c);
   for (double& v : values) {
     if (division && v == 0) return false;
     v = division ? 1.0 / v : -v;
   }
-  auto made = exact_constant(values, c->constant->dtype, c->constant->shape);
+  auto made = exact_constant(values, c.dtype, c.shape);
   if (!made) return false;
-  Value* constant = graph.add_constant(c->name, std::move(*made));
-  return replace_with(graph, node, division ? "Mul" : "Add", {node->inputs[0], constant});
+  Value* constant = graph.add_constant(m["c"]->name, std::move(*made));
+  return becomes_node(graph, m, division ? "Mul" : "Add", {m["x"], constant});
 }
+bool is_real(const Match& m) { return varies(m) && is_float(m); }
 
-// (x * a) * b → x * (a*b), (x + a) + b → x + (a+b) for scalars
-bool constant_chain(Graph& graph, Node* node) {
-  const bool product = is(node, "Mul");
-  if (!product && !is(node, "Add")) return false;
-  const auto scalar_input = [](const Value* v) { return as_scalar(v).has_value(); };
-  const auto outer = operands(node, scalar_input);
-  if (!outer) return false;
-  Node* before = made_only_for_us(graph, outer->second, node->op->name);
-  const auto inner = before ? operands(before, scalar_input) : std::nullopt;
-  if (!inner || inner->second->is_constant()) return false;
-  const double a = *as_scalar(inner->first), b = *as_scalar(outer->first);
-  Value* x = inner->second;
-  if (x->shape() != node->outputs[0]->shape()) return false;
-  auto both = exact_scalar(product ? a * b : a + b, node->outputs[0]->dtype());
+bool combine_scalars(Graph& graph, const Match& m) {
+  const bool product = is(m.root(), "Mul");
+  const double a = m.number("a"), b = m.number("b");
+  auto both = exact_scalar(product ? a * b : a + b, m.root()->output()->dtype());
   if (!both) return false;
-  Value* constant = graph.add_constant(outer->first->name, std::move(*both));
-  Node* made = replace_with(graph, node, product ? "Mul" : "Add", {x, constant});
-  if (made) merge_provenance(made, before);
-  return made;
+  Value* constant = graph.add_constant(m["b"]->name, std::move(*both));
+  return becomes_node(graph, m, product ? "Mul" : "Add", {m["x"], constant}, {}, "before");
 }
 
 std::vector<int64_t> permutation(const Node* node) {
   std::vector<int64_t> perm(static_cast<size_t>(node->inputs[0]->rank()));
   std::iota(perm.rbegin(), perm.rend(), 0);
   return node->attrs.get_ints("perm", perm);
+}
+
+Attrs permutes(std::vector<int64_t> perm) {
+  Attrs attrs;
+  attrs.set("perm", std::move(perm));
+  return attrs;
 }
 
 Attrs shape_attr(const Shape& shape) {
@@ -107,130 +85,153 @@ Attrs shape_attr(const Shape& shape) {
   return attrs;
 }
 
-// Transposes in a row are one; one that keeps the order of the dims larger than 1 is a Reshape; the identity is none.
-bool transposes(Graph& graph, Node* node) {
-  if (!is(node, "Transpose")) return false;
-  const auto perm = permutation(node);
-  if (std::is_sorted(perm.begin(), perm.end())) return becomes(graph, node, node->inputs[0]);
-  if (const Node* before = made_by(node->inputs[0], "Transpose")) {
-    const auto first = permutation(before);
-    std::vector<int64_t> both;
-    for (const int64_t d : perm) both.push_back(first[static_cast<size_t>(d)]);
-    Attrs attrs;
-    attrs.set("perm", both);
-    Node* made = replace_with(graph, node, "Transpose", {before->inputs[0]}, std::move(attrs));
-    if (made) merge_provenance(made, before);
-    return made;
-  }
-  const Value* x = node->inputs[0];
-  if (!x->is_static() || !node->outputs[0]->is_static()) return false;
+bool is_sorted(const Match& m) { return std::ranges::is_sorted(permutation(m.root())); }
+
+bool one_transpose(Graph& graph, const Match& m) {
+  const auto first = permutation(m.node("before"));
+  std::vector<int64_t> both;
+  for (const int64_t d : permutation(m.root())) both.push_back(first[static_cast<size_t>(d)]);
+  return becomes_node(graph, m, "Transpose", {m["x"]}, permutes(std::move(both)), "before");
+}
+
+// Whether dims larger than 1 stay in their order.
+bool moves_nothing(const Match& m) {
+  const Value* x = m["x"];
+  if (!x->is_static() || !m.root()->output()->is_static()) return false;
   int64_t last = -1;
-  for (const int64_t d : perm) {
+  for (const int64_t d : permutation(m.root())) {
     if (x->extent(static_cast<int>(d)) == 1) continue;
     if (d < last) return false;
     last = d;
   }
-  return replace_with(graph, node, "Reshape", {node->inputs[0]}, shape_attr(node->outputs[0]->shape()));
+  return true;
+}
+bool becomes_reshape(Graph& graph, const Match& m) {
+  return becomes_node(graph, m, "Reshape", {m["x"]}, shape_attr(m.root()->output()->shape()), "before");
 }
 
-// slice(transpose(x)) → transpose(slice(x)): less is moved, and slices of one transposed tensor no longer share it.
-bool slice_of_transpose(Graph& graph, Node* node) {
-  if (!is(node, "Slice") || node->inputs.size() != 1 || !node->attrs.has("starts")) return false;
-  Node* before = made_by(node->inputs[0], "Transpose");
-  if (!before) return false;
-  const auto perm = permutation(before);
-  const size_t n = node->attrs.get_ints("starts").size();
-  std::vector<int64_t> axes(n);
+bool has_starts(const Match& m) { return m.root()->attrs.has("starts"); }
+bool slice_before_transpose(Graph& graph, const Match& m) {
+  const auto perm = permutation(m.node("before"));
+  std::vector<int64_t> axes(m.root()->attrs.get_ints("starts").size());
   std::iota(axes.begin(), axes.end(), 0);
-  axes = node->attrs.get_ints("axes", axes);
+  axes = m.root()->attrs.get_ints("axes", axes);
   for (int64_t& axis : axes)
     axis = perm[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(perm.size()) : axis)];
-  Attrs sliced = node->attrs;
+  Attrs sliced = m.root()->attrs;
   sliced.set("axes", axes);
-  Node* slice = insert(graph, node, "Slice", {before->inputs[0]}, std::move(sliced));
-  if (!slice) return false;
-  Attrs attrs;
-  attrs.set("perm", perm);
-  Node* made = replace_with(graph, node, "Transpose", {slice->outputs[0]}, std::move(attrs));
+  Node* slice = insert(graph, m.root(), "Slice", {m["x"]}, std::move(sliced));
+  return slice && becomes_node(graph, m, "Transpose", {slice->output()}, permutes(perm), "before");
+}
+
+bool is_one_reshape(const Match& m) { return m.root()->inputs.size() == 1 && m.root()->output()->is_static(); }
+// Flatten, Squeeze, Unsqueeze, and Reshape of any wording.
+bool is_worded_otherwise(const Match& m) {
+  if (!is_one_reshape(m)) return false;
+  return !is(m.root(), "Reshape") || m.root()->attrs.get_ints("shape") != *static_shape(m.root()->output()->shape());
+}
+bool reshape_input(Graph& graph, const Match& m) {
+  return becomes_node(graph, m, "Reshape", {m.root()->input(0)}, shape_attr(m.root()->output()->shape()));
+}
+bool reshapes_a_reshape(const Match& m) {
+  const Node* before = made_by(m.root()->input(0), "Reshape");
+  return is_one_reshape(m) && before && before->inputs.size() == 1;
+}
+bool one_reshape(Graph& graph, const Match& m) {
+  const Node* before = m.root()->input(0)->producer;
+  Node* made = replace_with(graph, m.root(), "Reshape", {before->input(0)}, shape_attr(m.root()->output()->shape()));
   if (made) merge_provenance(made, before);
   return made;
 }
 
-// Flatten, Squeeze, Unsqueeze, and Reshape of any wording → Reshape {shape = the output's}; in a row they are one; one
-// that changes nothing is none.
-bool reshapes(Graph& graph, Node* node) {
-  if (!node->op->is_reshape) return false;
-  const bool special = !is(node, "Reshape");
-  if (becomes(graph, node, node->inputs[0])) return true;
-  if (!node->outputs[0]->is_static() || node->inputs.size() > 1) return false;
-  const Shape& shape = node->outputs[0]->shape();
-  const Node* before = made_by(node->inputs[0], "Reshape");
-  if (!before && !special && node->attrs.get_ints("shape") == *static_shape(shape)) return false;
-  if (before && before->inputs.size() > 1) return false;
-  Value* x = before ? before->inputs[0] : node->inputs[0];
-  Node* made = replace_with(graph, node, "Reshape", {x}, shape_attr(shape));
-  if (made && before) merge_provenance(made, before);
-  return made;
-}
-
-// Gather of one known element along an axis → Slice, Reshape
-bool gather_of_one(Graph& graph, Node* node) {
-  if (!is(node, "Gather") || node->inputs[0]->is_constant() || !node->inputs[0]->is_static()) return false;
-  const Value* index = node->inputs[1];
-  if (!index->is_constant() || index->constant->n_elems() != 1) return false;
-  const Value* x = node->inputs[0];
-  int64_t axis = node->attrs.get_int("axis", 0), at = index->constant->int_at(0);
+bool takes_one(const Match& m) { return varies(m) && m["x"]->is_static() && m["index"]->constant->n_elems() == 1; }
+bool slice_of_one(Graph& graph, const Match& m) {
+  const Value* x = m["x"];
+  int64_t axis = m.root()->attrs.get_int("axis", 0), at = m["index"]->constant->int_at(0);
   if (axis < 0) axis += x->rank();
   if (at < 0) at += x->extent(static_cast<int>(axis));
   Attrs attrs;
   attrs.set("axes", std::vector<int64_t>{axis});
   attrs.set("starts", std::vector<int64_t>{at});
   attrs.set("ends", std::vector<int64_t>{at + 1});
-  Node* slice = insert(graph, node, "Slice", {node->inputs[0]}, std::move(attrs));
-  return slice && replace_with(graph, node, "Reshape", {slice->outputs[0]}, shape_attr(node->outputs[0]->shape()));
+  Node* slice = insert(graph, m.root(), "Slice", {m["x"]}, std::move(attrs));
+  return slice && becomes_node(graph, m, "Reshape", {slice->output()}, shape_attr(m.root()->output()->shape()));
 }
 
-// Clip from 0 → Relu; Relu of Relu → Relu
-bool clips(Graph& graph, Node* node) {
-  if (is(node, "Clip") && node->inputs.size() == 1) {
-    if (!node->attrs.has("min") && !node->attrs.has("max")) return becomes(graph, node, node->inputs[0]);
-    if (node->attrs.get_float("min", -1) == 0 && !node->attrs.has("max"))
-      return replace_with(graph, node, "Relu", {node->inputs[0]});
+bool has_no_bound(const Match& m) { return !m.root()->attrs.has("min") && !m.root()->attrs.has("max"); }
+bool clips_below_zero(const Match& m) {
+  return m.root()->attrs.get_float("min", -1) == 0 && !m.root()->attrs.has("max");
+}
+bool is_plain_softmax(const Match& m) {
+  const int64_t axis = m.root()->attrs.get_int("axis", -1), rank = m.root()->input(0)->rank();
+  return m.root()->attrs.has("coerced") && (axis == -1 || axis == rank - 1);
+}
+
+bool is_plain_gemm(const Match& m) {
+  const Attrs& attrs = m.root()->attrs;
+  return !attrs.get_int("transA", 0) && attrs.get_float("alpha", 1) == 1 &&
+         (!m.root()->input(2) || attrs.get_float("beta", 1) == 1) &&
+         (!attrs.get_int("transB", 0) || m.root()->input(1)->is_constant());
+}
+bool product_and_sum(Graph& graph, const Match& m) {
+  Value *a = m.root()->input(0), *b = m.root()->input(1), *c = m.root()->input(2);
+  if (m.root()->attrs.get_int("transB", 0)) {
+    Node* transposed = insert(graph, m.root(), "Transpose", {b}, permutes({1, 0}));
+    if (!transposed) return false;
+    b = transposed->output();
   }
-  return is(node, "Relu") && made_by(node->inputs[0], "Relu") && becomes(graph, node, node->inputs[0]);
+  if (!c) return becomes_node(graph, m, "MatMul", {a, b});
+  Node* made = insert(graph, m.root(), "MatMul", {a, b});
+  return made && becomes_node(graph, m, "Add", {made->output(), c});
 }
 
-// Softmax of older opsets over the last dim alone → Softmax
-bool coerced_softmax(Graph&, Node* node) {
-  if (!node->attrs.has("coerced")) return false;
-  const int64_t axis = node->attrs.get_int("axis", -1), rank = node->inputs[0]->rank();
-  if (axis != -1 && axis != rank - 1) return false;
-  return node->attrs.erase("coerced");
+const std::vector<Rewrite>& rewrites() {
+  const Pattern x = any("x");
+  const auto chain = [&](const char* op) {
+    return node(op, {node(op, {x, number("a")}).used_once().as("before"), number("b")});
+  };
+  static const std::vector<Rewrite> table = {
+      // Identity, Cast to its own type, Dropout, Max(x), Concat(x), Expand, Tile, Slice and Pad that change nothing
+      {"copy", node([](const OpDef& op) { return op.is_copy != nullptr; }), is_copy, becomes_input},
+      {"x * 1", node("Mul", {x, exactly(1)}), nullptr, becomes_x},
+      {"x + 0", node("Add", {x, exactly(0)}), nullptr, becomes_x},
+      {"x - 0", node("Sub", {x, exactly(0)}), nullptr, becomes_x},
+      {"x / 1", node("Div", {x, exactly(1)}), nullptr, becomes_x},
+      {"x ^ 1", node("Pow", {x, exactly(1)}), nullptr, becomes_x},
+      {"x ^ 2 → x * x", node("Pow", {x, exactly(2)}), is_power,
+       [](Graph& g, const Match& m) { return becomes_node(g, m, "Mul", {m["x"], m["x"]}); }},
+      {"x ^ 0.5 → sqrt(x)", node("Pow", {x, exactly(0.5)}), is_real_power,
+       [](Graph& g, const Match& m) { return becomes_node(g, m, "Sqrt", {m["x"]}); }},
+      {"x ^ -1 → 1 / x", node("Pow", {x, exactly(-1)}), is_real_power,
+       [](Graph& g, const Match& m) { return becomes_node(g, m, "Reciprocal", {m["x"]}); }},
+      {"x ^ 3 → x * x * x", node("Pow", {x, exactly(3)}), is_power, cube},
+      {"x / c → x * (1/c)", node("Div", {x, constant("c")}), is_real, by_inverse},
+      {"x - c → x + (-c)", node("Sub", {x, constant("c")}), is_real, by_inverse},
+      {"(x * a) * b → x * (a*b)", chain("Mul"), is_power, combine_scalars},
+      {"(x + a) + b → x + (a+b)", chain("Add"), is_power, combine_scalars},
+      {"transpose in order", node("Transpose", {x}), is_sorted, becomes_x},
+      {"transpose(transpose(x))", node("Transpose", {node("Transpose", {x}).as("before")}), nullptr, one_transpose},
+      {"transpose of dims of extent 1 → reshape", node("Transpose", {x}), moves_nothing, becomes_reshape},
+      // Less is moved, and slices of one transposed tensor no longer share it.
+      {"slice(transpose(x)) → transpose(slice(x))", node("Slice", {node("Transpose", {x}).as("before")}), has_starts,
+       slice_before_transpose},
+      {"reshape to the same shape", node([](const OpDef& op) { return op.is_reshape; }), nullptr, becomes_input},
+      {"reshape(reshape(x))", node([](const OpDef& op) { return op.is_reshape; }), reshapes_a_reshape, one_reshape},
+      {"flatten, squeeze, unsqueeze → reshape", node([](const OpDef& op) { return op.is_reshape; }),
+       is_worded_otherwise, reshape_input},
+      {"gather of one element → slice, reshape", node("Gather", {x, constant("index")}), takes_one, slice_of_one},
+      {"clip without bounds", node("Clip", {x}), has_no_bound, becomes_x},
+      {"clip from 0 → relu", node("Clip", {x}), clips_below_zero,
+       [](Graph& g, const Match& m) { return becomes_node(g, m, "Relu", {m["x"]}); }},
+      {"relu(relu(x))", node("Relu", {node("Relu", {any("y")}).as("x")}), nullptr, becomes_x},
+      // Older opsets flatten behind the axis, which changes nothing where that is the last one.
+      {"softmax over the last dim", node([](const OpDef&) { return true; }), is_plain_softmax,
+       [](Graph&, const Match& m) { return m.root()->attrs.erase("coerced"); }},
+      // Where that leaves nothing to do while the model runs.
+      {"gemm(a, b, c) → a @ b' + c", node("Gemm"), is_plain_gemm, product_and_sum},
+  };
+  return table;
 }
-
-// Gemm(a, b, c) → MatMul(a', b') * alpha + c * beta, where that leaves nothing to do while the model runs
-bool gemm(Graph& graph, Node* node) {
-  if (!is(node, "Gemm") || node->attrs.get_int("transA", 0) || node->attrs.get_float("alpha", 1) != 1) return false;
-  Value* c = node->input(2);
-  if (c && node->attrs.get_float("beta", 1) != 1) return false;
-  Value* b = node->inputs[1];
-  if (node->attrs.get_int("transB", 0)) {
-    if (!b->is_constant()) return false;
-    Attrs attrs;
-    attrs.set("perm", std::vector<int64_t>{1, 0});
-    Node* turned = insert(graph, node, "Transpose", {b}, std::move(attrs));
-    if (!turned) return false;
-    b = turned->outputs[0];
-  }
-  if (!c) return replace_with(graph, node, "MatMul", {node->inputs[0], b});
-  Node* product = insert(graph, node, "MatMul", {node->inputs[0], b});
-  return product && replace_with(graph, node, "Add", {product->outputs[0], c});
-}
-
-constexpr Rule kRules[] = {
-    drop_copies, neutral_element, small_powers, constant_operand, constant_chain, transposes, slice_of_transpose,
-    reshapes,    gather_of_one,   clips,        coerced_softmax,  gemm,
-};
 
 }  // namespace
 
@@ -239,13 +240,8 @@ Result<> simplify(Graph& graph, const PassContext&) {
   bool changed = true;
   for (int round = 0; changed && round < kMaxRounds; ++round) {
     changed = false;
-    for (Node* node : std::vector<Node*>(graph.nodes())) {
-      for (const Rule rule : kRules) {
-        if (node->erased) break;
-        if (graph.use_count(node->outputs[0]) == 0) break;
-        changed = rule(graph, node) || changed;
-      }
-    }
+    for (Node* node : std::vector<Node*>(graph.nodes()))
+      for (const Rewrite& rewrite : rewrites()) changed = apply(graph, node, rewrite) || changed;
     graph.sort();
   }
   return drop_dead(graph, {});

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "ir/annotations.h"
+
 namespace fettle {
 
 Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostCall>& calls) {
   auto func = make_ref<FuncNode>();
   func->name = name;
-  func->annotations.set("host", int64_t{1});
+  func->annotations.set(kHostKey, int64_t{1});
   const auto add = [&](const char* kind, const std::vector<int64_t>& sizes, ParamKind param_kind) {
     for (size_t i = 0; i < sizes.size(); ++i)
       func->params.push_back(

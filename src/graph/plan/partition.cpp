@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/op_registry.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -201,7 +202,7 @@ std::string Group::name() const {
   std::string text;
   for (const Node* node : nodes) {
     if (!text.empty()) text += '_';
-    text += node->op->name;
+    text += short_name(*node->op);
   }
   return text;
 }

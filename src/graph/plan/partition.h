@@ -36,7 +36,7 @@ struct Group {
 ///
 /// `fused`: convolutions that begin no group but go on with the one that makes what they read (of
 /// fusible_convolutions):
-///   conv (depthwise) → relu → conv (1x1) → add                               one group, if the 1x1 convolution is fused
+///   conv (depthwise) → relu → conv (1x1) → add                            one group, if the 1x1 convolution is fused
 std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {});
 
 /// 1x1 convolutions that may go on with the group of the depthwise convolution before them, since nothing else reads

@@ -19,7 +19,7 @@ struct Placement {
 
 /// Decides places, given where each value would lie without them (`views`; storages do not matter).
 ///
-///   concat(conv(x), conv(y))              each convolution writes its channels of the result; what cannot, is copied there
+///   concat(conv(x), conv(y))              each convolution writes its channels of the result; others are copied there
 ///   reshape(transpose(softmax @ v))       the product writes its rows where the reshape has them, which is then a view
 ///   output = transpose(conv(x))           the convolution writes the model's output
 ///

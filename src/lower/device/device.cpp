@@ -11,6 +11,7 @@
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
+#include "ir/annotations.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"

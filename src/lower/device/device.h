@@ -25,12 +25,8 @@ struct DeviceKernel {
   std::array<Expr, 3> grid = {1, 1, 1};      // blocks along x, y, z: constants, or expressions in func's integers
   std::array<int64_t, 3> block = {1, 1, 1};  // threads along x, y, z
   int64_t shared_bytes = 0;                  // of one block
-  int64_t min_blocks = 0;  // that a multiprocessor shall have room for at once; 0: not said (kMinBlocksKey)
+  int64_t min_blocks = 0;  // kMinBlocksKey, of which CUDA's compiler alone is told; 0: not said
 };
-
-/// On a loop over blocks, by the schedule (annotate): registers are to be so few that a multiprocessor has room for
-/// this many blocks at once. Only CUDA's compiler is told.
-inline constexpr const char* kMinBlocksKey = "min_blocks";
 
 /// `host` has the parameters of the scheduled program, in order. Its body is made of loops, ifs over integers,
 /// allocations (in the device's memory; they may be reused from launch to launch, but not kept) and `call NAME(buffers,

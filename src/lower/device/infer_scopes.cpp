@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"

@@ -8,6 +8,7 @@
 
 #include "arith/affine_map.h"
 #include "arith/analyzer.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/text.h"
 #include "ir/visit.h"

@@ -53,10 +53,6 @@ struct UnifiedThreads {
   std::map<std::string, std::array<bool, 3>> private_apart;  // by name: along which axes
 };
 Result<UnifiedThreads> unify_threads(const Stmt& body, const Target& target);
-inline constexpr const char* kThreadRegionKey = "thread_region";
-/// On a tile noted `tensorize` that a warp (the threads along threadIdx.x) does together; unify_threads leaves the note
-/// only there, and on tiles that one thread does.
-inline constexpr const char* kWarpTileKey = "warp_tile";
 inline constexpr int64_t kWarpThreads = 32;
 /// Memory of one thread.
 inline constexpr const char* kScopeLocal = "local";
@@ -91,9 +87,8 @@ Stmt relax_waits(const Stmt& body);
 /// `func` is flat. `swizzled`: the buffers that loops noted kSwizzleKey fill.
 Func vector_copies(const Func& func, const ThreadShape& shape, std::vector<Buffer>& swizzled);
 
-/// On a vectorized loop, by the schedule (annotate): the order of 16-byte pieces within the lines of the shared buffer
-/// that it fills may be such that tiles are read without conflicts of banks.
-inline constexpr const char* kSwizzleKey = "swizzle";
+/// The order of 16-byte pieces within the lines of a shared buffer becomes such that tiles are read without conflicts of
+/// banks, where the schedule allows it (kSwizzleKey).
 /// Buffers of f16 of which all accesses are copies of 16 bytes to them, and loads of tiles (kAlignedSuffix) whose rows
 /// are a power of two apart, keep the pieces of row r in the order p ^ r % 8 (rows of 64 elements and more; of rows of
 /// 32, p ^ r / 2 % 4). Others stay as they are. Loads get the name NAME + kSwizzledSuffix, and as further arguments the

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "ir/annotations.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
-#include "schedule/primitives/tensorize.h"
 #include "target/tensor_intrinsic.h"
 #include "target/thread_axes.h"
 

@@ -1,5 +1,6 @@
 #include "arith/analyzer.h"
 #include "arith/linear.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"

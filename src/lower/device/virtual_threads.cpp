@@ -1,3 +1,4 @@
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "base/small_vector.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"

@@ -3,6 +3,7 @@
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"

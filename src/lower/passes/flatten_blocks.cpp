@@ -1,6 +1,6 @@
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
-#include "schedule/primitives/tensorize.h"
 
 namespace fettle {
 namespace {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "arith/linear.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -165,10 +166,10 @@ class PrefetchInserter : public Mutator {
   Stmt rewrite(const Stmt& s) override {
     Stmt result = Mutator::rewrite(s);
     const auto* loop = result.as<ForNode>();
-    for (const char* note : {"prefetch_near", "prefetch"}) {
+    for (const char* note : {kPrefetchNearKey, kPrefetchKey}) {
       const int64_t distance = loop ? loop->annotations.get_int(note, 0) : 0;
       if (distance == 0) continue;
-      const Stmt body = Spreader(*loop, distance, note == std::string_view("prefetch_near")).body();
+      const Stmt body = Spreader(*loop, distance, note == std::string_view(kPrefetchNearKey)).body();
       result = with(*loop, [&](ForNode& f) {
         f.body = body;
         f.annotations.erase(note);

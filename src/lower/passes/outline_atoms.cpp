@@ -8,6 +8,7 @@
 #include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "base/check.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -124,7 +125,7 @@ class AtomBuilder : public Mutator {
       func->params.push_back({group.param, group.written ? ParamKind::kOutput : ParamKind::kInput, false});
     for (const auto& [expr, var] : arguments_)
       func->int_params.push_back({var, at_least_one_.contains(var.get()) ? 1 : INT64_MIN, INT64_MAX, 1});
-    func->annotations.set("atom", int64_t{1});
+    func->annotations.set(kAtomKey, int64_t{1});
     func->body = std::move(body);
     func->name = "atom";
     const std::string name = "uk_" + canonical_hash(Func(func)).hex().substr(0, 16);

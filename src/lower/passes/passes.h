@@ -44,7 +44,6 @@ Func mark_pipelines(const Func& func);
 /// and goes on with in it, those of scans, and those that some iterations do not write and yet read.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
-inline constexpr const char* kCarriesKey = "carries";
 
 /// Plain loops: what vectorize, unroll, parallel and bind asked for is forgotten, and registers are memory.
 Func forget_notes(const Func& func);
@@ -162,15 +161,8 @@ void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
 /// Resolves guards that are constant, drops loops without iterations and loops of one.
 Stmt fold_control(const Stmt& body);
 
-/// On a loop of threads' code that was vectorized, whose iterations may become one access.
-inline constexpr const char* kLanesKey = "lanes";
-/// On such a loop, by the schedule (annotate): copies from global to shared memory may go
-/// on while the thread does other work. They are done at the next barrier, which stands before whatever touches them,
-/// also in the same thread.
-inline constexpr const char* kAsyncCopyKey = "async_copy";
 /// async_commit(): the copies that the thread has begun since the last one are a group. pipeline_loops ends each turn's
 /// copies so, where they are all of stage 0, and notes on the steady loop how many turns later they are used.
 inline constexpr const char* kAsyncCommitCall = "async_commit";
-inline constexpr const char* kAsyncAheadKey = "async_ahead";
 
 }  // namespace fettle

@@ -3,21 +3,17 @@
 #include <unordered_map>
 
 #include "analysis/dependence.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
 #include "schedule/edit/pipelining.h"
-#include "schedule/primitives/double_buffer.h"
-#include "schedule/primitives/software_pipeline.h"
 
 namespace fettle {
 namespace {
 
 // On a pipelined loop, and on the loop of one iteration around each of its parts.
-constexpr const char* kPipelineKey = "pipeline";
-constexpr const char* kStageKey = "pipeline_stage";
-constexpr const char* kOrderKey = "pipeline_order";
 
 struct Plan {
   std::vector<int64_t> stages, order;

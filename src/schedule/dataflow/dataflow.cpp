@@ -7,6 +7,7 @@
 #include "analysis/block_checks.h"
 #include "base/check.h"
 #include "base/checks.h"
+#include "ir/annotations.h"
 #include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/leaf.h"
@@ -68,7 +69,7 @@ bool is_leaf(const BlockNode& block) {
 std::vector<const BlockNode*> producers_of(const BlockNode& scope, const BufferNode* buffer) {
   std::vector<const BlockNode*> found = blocks_of(scope);
   std::erase_if(found,
-                [&](const BlockNode* b) { return !write_region(*b, buffer) || b->annotations.find(kClearsPadLanes); });
+                [&](const BlockNode* b) { return !write_region(*b, buffer) || b->annotations.find(kClearsPadLanesKey); });
   return found;
 }
 
@@ -102,7 +103,7 @@ std::string why_not_complete(const BlockNode& block, const BlockNode& scope, boo
       continue;
     }
     for (const Region& region : block.writes) {
-      if (write_region(*other, region.buffer.get()) && !other->annotations.find(kClearsPadLanes))
+      if (write_region(*other, region.buffer.get()) && !other->annotations.find(kClearsPadLanesKey))
         return fmt::format("it is not alone in writing {}", region.buffer->name);
       if (ahead && !reader && read_region(*other, region.buffer.get())) reader = other;
     }
@@ -324,7 +325,7 @@ Func edit_scope(const Func& func, const std::string& scope, const ScopeEdit& edi
   for (const BufferNode* released : edit.release) {
     std::vector<std::string> clears;
     for (const BlockNode* other : blocks_under(find_block(body, scope)->body))
-      if (write_region(*other, released) && other->annotations.find(kClearsPadLanes)) clears.push_back(other->name);
+      if (write_region(*other, released) && other->annotations.find(kClearsPadLanesKey)) clears.push_back(other->name);
     for (const std::string& name : clears) body = replace_stmt(body, find_block(body, name), nullptr);
   }
   return with_body(func, body);

@@ -7,6 +7,7 @@
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
 #include "base/checks.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
@@ -135,7 +136,7 @@ Result<> check_others_ready(const Func& func, const BlockNode& scope, const Bloc
   const std::vector<const BlockNode*> order = blocks_of(scope);
   for (const Region& read : block->reads)
     for (const BlockNode* other : order) {
-      if (other == producer || !write_region(*other, read.buffer.get()) || other->annotations.find(kClearsPadLanes))
+      if (other == producer || !write_region(*other, read.buffer.get()) || other->annotations.find(kClearsPadLanesKey))
         continue;
       const std::vector<const ForNode*> around_block = loops_around(func, block);
       const std::vector<const ForNode*> around_producer = loops_around(func, producer);

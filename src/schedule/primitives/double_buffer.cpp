@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "analysis/dependence.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 

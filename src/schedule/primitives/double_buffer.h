@@ -23,7 +23,4 @@ struct DoubleBufferArgs {
 Result<> double_buffer(Schedule& s, const DoubleBufferArgs& args);
 extern const PrimitiveDef double_buffer_def;
 
-/// The note on a block: the number of the write.
-inline constexpr const char* kDoubleBufferKey = "double_buffer";
-
 }  // namespace fettle

@@ -1,5 +1,6 @@
 #include "schedule/primitives/prefetch.h"
 
+#include "ir/annotations.h"
 #include "schedule/edit/edit.h"
 
 namespace fettle {
@@ -13,7 +14,7 @@ Result<Applied> apply_prefetch(const Schedule& s, const PrefetchArgs& args) {
   if (args.distance < 1)
     return fail_at(ErrorCode::E202, s.func(), &loop, "the distance is " + std::to_string(args.distance), {});
   const Stmt noted =
-      with(loop, [&](ForNode& f) { f.annotations.set(args.near ? "prefetch_near" : "prefetch", args.distance); });
+      with(loop, [&](ForNode& f) { f.annotations.set(args.near ? kPrefetchNearKey : kPrefetchKey, args.distance); });
   return Applied{replace_in(s.func(), &loop, noted), {}};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/annotations.h"
 #include "schedule/edit/edit.h"
 #include "schedule/reformulation.h"
 

@@ -1,5 +1,6 @@
 #include "schedule/primitives/reformulate.h"
 
+#include "ir/annotations.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/sample_categorical.h"
 #include "schedule/reformulation.h"

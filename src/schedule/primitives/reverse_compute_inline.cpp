@@ -6,6 +6,7 @@
 
 #include "analysis/block_checks.h"
 #include "base/checks.h"
+#include "ir/annotations.h"
 #include "ir/path.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
@@ -28,7 +29,7 @@ const BlockNode* last_producer(const std::vector<const BlockNode*>& order, const
   for (const BlockNode* other : order) {
     if (other == block) break;
     for (const Region& write : other->writes)
-      if (read_region(*block, write.buffer.get()) && !other->annotations.find(kClearsPadLanes)) last = other;
+      if (read_region(*block, write.buffer.get()) && !other->annotations.find(kClearsPadLanesKey)) last = other;
   }
   return last;
 }

@@ -32,9 +32,7 @@ struct RollingBufferArgs {
 Result<> rolling_buffer(Schedule& s, const RollingBufferArgs& args);
 extern const PrimitiveDef rolling_buffer_def;
 
-/// The note on a loop: the names of the buffers that keep rows from one iteration to the next, separated by spaces.
-inline constexpr const char* kRollingBufferKey = "rolling_buffer";
-/// True if the loop's note names the buffer.
+/// True if the loop's note (kRollingBufferKey) names the buffer.
 bool rolls(const ForNode& loop, const BufferNode& buffer);
 /// E227 where the block touches a buffer that rolls along a loop around it, so that it must stay where it is.
 Result<> check_not_rolling(const Func& func, const BlockNode& block);

@@ -1,6 +1,7 @@
 #include "schedule/primitives/set_axis_separator.h"
 
 #include "analysis/sites.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 

@@ -26,7 +26,4 @@ struct SetAxisSeparatorArgs {
 Result<> set_axis_separator(Schedule& s, const SetAxisSeparatorArgs& args);
 extern const PrimitiveDef set_axis_separator_def;
 
-/// The note on a block, followed by "." and the buffer's name.
-inline constexpr const char* kAxisSeparatorKey = "axis_separator";
-
 }  // namespace fettle

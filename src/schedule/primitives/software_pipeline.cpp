@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/annotations.h"
 #include "schedule/edit/edit.h"
 #include "schedule/edit/nest.h"
 #include "schedule/edit/pipelining.h"

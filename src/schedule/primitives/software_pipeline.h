@@ -30,8 +30,4 @@ extern const PrimitiveDef software_pipeline_def;
 
 inline constexpr int64_t kMaxPipelineStage = 15;
 
-// The notes on a loop: for each part of its body the stage, and the place within a turn.
-inline constexpr const char* kPipelineStagesKey = "software_pipeline_stage";
-inline constexpr const char* kPipelineOrderKey = "software_pipeline_order";
-
 }  // namespace fettle

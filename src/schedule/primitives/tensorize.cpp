@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"

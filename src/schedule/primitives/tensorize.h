@@ -27,7 +27,4 @@ struct TensorizeArgs {
 Result<BlockRef> tensorize(Schedule& s, const TensorizeArgs& args);
 extern const PrimitiveDef tensorize_def;
 
-/// The note on a tile: the intrinsic's name.
-inline constexpr const char* kTensorizeKey = "tensorize";
-
 }  // namespace fettle

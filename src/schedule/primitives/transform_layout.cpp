@@ -6,6 +6,7 @@
 
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
@@ -189,7 +190,7 @@ Stmt clear_pad_lanes(const Func& func, const Buffer& to, const IndexMap& map, co
     auto block = make_ref<BlockNode>();
     block->name =
         unique_block_name(func, fmt::format("{}_pad{}", to->name, nests.empty() ? "" : "_" + std::to_string(p)));
-    block->annotations.set(kClearsPadLanes, int64_t{1});
+    block->annotations.set(kClearsPadLanesKey, int64_t{1});
     std::vector<std::pair<Var, Range>> loops;
     std::vector<Expr> logical;
     for (size_t i = 0; i < shape.size(); ++i) {

@@ -1,3 +1,4 @@
+#include "ir/annotations.h"
 #include "schedule/primitives/reformulate.h"
 #include "schedule/reformulation.h"
 #include "schedule/test_programs.h"

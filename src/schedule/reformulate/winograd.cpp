@@ -29,6 +29,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"

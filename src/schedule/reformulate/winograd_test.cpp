@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "ir/annotations.h"
 #include "schedule/primitives/reformulate.h"
 #include "schedule/reformulation.h"
 #include "schedule/test_programs.h"

@@ -12,10 +12,37 @@ namespace {
 using testing::schedule_from;
 
 constexpr const char* kChain = R"(
-for i in 5: for j in 7: P[i, j] = A[i, j] + 1
-for i in 5: for j in 7: for k in 3: C[i, j] += P[i, k] * B[k, j]
-for i in 5: for j in 7: D[i, j] = C[i, j] + bias[j]
-for i in 5: for j in 7: E[i, j] = max(D[i, j], 0)
+func chain(A: f32[5, 3], B: f32[3, 7], bias: f32[7], E: f32[5, 7] output):
+  alloc P: f32[5, 3]
+  alloc C: f32[5, 7]
+  alloc D: f32[5, 7]
+  for i in 5:
+    for k in 3:
+      block P(vi: spatial[5] = i, vk: spatial[3] = k):
+        reads A[vi, vk]
+        writes P[vi, vk]
+        P[vi, vk] = A[vi, vk] + 1.0
+  for i in 5:
+    for j in 7:
+      for k in 3:
+        block C(vi: spatial[5] = i, vj: spatial[7] = j, vk: reduce[3] = k):
+          reads P[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + P[vi, vk] * B[vk, vj]
+  for i in 5:
+    for j in 7:
+      block D(vi: spatial[5] = i, vj: spatial[7] = j):
+        reads C[vi, vj], bias[vj]
+        writes D[vi, vj]
+        D[vi, vj] = C[vi, vj] + bias[vj]
+  for i in 5:
+    for j in 7:
+      block E(vi: spatial[5] = i, vj: spatial[7] = j):
+        reads D[vi, vj]
+        writes E[vi, vj]
+        E[vi, vj] = max(D[vi, vj], 0.0)
 )";
 
 size_t blocks_in(const Schedule& s) { return blocks_of(s.func().root()).size(); }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
@@ -517,7 +518,7 @@ Result<LoopRef> Tiling::several_at_once(const Loops& reduce) {
 Result<> Tiling::ask_near(LoopRef step, size_t reduce_loops) {
   if (roles.vector_loads.size() != 1 || 4 * panel_bytes() < cache(0)) return {};
   FETTLE_TRY(const int64_t near, pick("prefetch_near", {0, preferences::kStepsAhead}, asks_near(reduce_loops) ? 1 : 0));
-  return near == 0 ? Result<>() : annotate(s, {.target = step, .key = "prefetch_near", .value = near});
+  return near == 0 ? Result<>() : annotate(s, {.target = step, .key = kPrefetchNearKey, .value = near});
 }
 
 // What comes from far away is asked for early: the next panel of vectors or the next step of the outermost reduction
@@ -555,7 +556,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   }
   FETTLE_TRY(const int64_t ahead, pick("prefetch", candidates, preferred));
   if (ahead == kNextPanel) FETTLE_TRY_VOID(ask_for_next_panel(s, panels));
-  if (ahead == kNextStep) FETTLE_TRY_VOID(annotate(s, {.target = step, .key = "prefetch", .value = near}));
+  if (ahead == kNextStep) FETTLE_TRY_VOID(annotate(s, {.target = step, .key = kPrefetchKey, .value = near}));
 
   FETTLE_TRY_VOID(ask_near(step, reduce.size()));
 
@@ -565,7 +566,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   if (row_bytes <= l2) return {};
   FETTLE_TRY(const int64_t next_rows, pick("prefetch_rows", {0, 1}, 4 * row_bytes > cache(2)));
   if (next_rows == 0) return {};
-  return annotate(s, {.target = rows, .key = "prefetch", .value = 1});
+  return annotate(s, {.target = rows, .key = kPrefetchKey, .value = 1});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tune/parts/tile_steps.h"
 
+#include "ir/annotations.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -102,7 +103,7 @@ Result<Loops> several_steps(Schedule& s, Decider& decider, LoopRef loop, const s
 
 Result<> ask_for_next_panel(Schedule& s, LoopRef panels) {
   if (!s.loop(panels)) return {};
-  return annotate(s, {.target = panels, .key = "prefetch", .value = 1});
+  return annotate(s, {.target = panels, .key = kPrefetchKey, .value = 1});
 }
 
 Result<> may_ask_for_next_panel(Schedule& s, Decider& decider, LoopRef panels, bool preferred, bool packed) {

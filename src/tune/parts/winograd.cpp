@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/get_block.h"

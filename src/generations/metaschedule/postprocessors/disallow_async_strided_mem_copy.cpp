@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "generations/metaschedule/postprocessor.h"
+#include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tune/parts/structure.h"
@@ -36,7 +37,7 @@ Postprocessor disallow_async_strided_mem_copy() {
             const BlockNode* strided = nullptr;
             walk(s.func()->body, [&](const Stmt& stmt) {
               const auto* loop = stmt.as<ForNode>();
-              if (!loop || !loop->annotations.find("software_pipeline_stage")) return !strided;
+              if (!loop || !loop->annotations.find(kPipelineStagesKey)) return !strided;
               for (const BlockNode* block : blocks_under(loop->body)) {
                 const StoreNode* store = single_store(*block);
                 if (store && only_moves(store->value) && !moves_rows(*loop, *block)) strided = block;
