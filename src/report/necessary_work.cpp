@@ -11,8 +11,8 @@
 #include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tune/bound.h"
-#include "tune/space/algorithm.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
+#include "tune/parts/winograd.h"
 
 namespace fettle {
 namespace {
