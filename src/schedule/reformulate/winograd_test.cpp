@@ -88,7 +88,9 @@ TEST(Winograd, BlocksAreNotedByTheirRoles) {
     EXPECT_EQ(part_of(block), roles[i].empty() ? "" : "C");
     const Attribute* tiles = block.annotations.find(kTilesKey);
     ASSERT_EQ(tiles != nullptr, roles[i] == kOutputsRole);
-    if (tiles) EXPECT_EQ(*tiles, Attribute(std::vector<int64_t>{1, 2, 2}));
+    if (tiles) {
+      EXPECT_EQ(*tiles, Attribute(std::vector<int64_t>{1, 2, 2}));
+    }
   }
 }
 
