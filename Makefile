@@ -85,9 +85,10 @@ format: ## Format every source file
 	@scripts/setup.sh --dev
 	@clang-format-19 -i $(SOURCES)
 
-lint: configure ## Check format, includes, and what clang-tidy has to say
+lint: configure ## Check format, includes, duplicates, and what clang-tidy has to say
 	@scripts/setup.sh --dev
 	@scripts/check_includes.py
+	@scripts/check_duplicates.py
 	@clang-format-19 --dry-run -Werror $(SOURCES)
 	@run-clang-tidy-19 -quiet -p $(BUILD) -j $(JOBS) -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-ignored-gch '/(src|tests|benchmarks)/.*\.cpp$$'
 

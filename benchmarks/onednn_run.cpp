@@ -38,8 +38,8 @@ Result<> run(char** arguments) {
                                 .channels_out = b[0],
                                 .kernel = conv ? b[2] : 1,
                                 .padding = conv ? b[2] / 2 : 0};
-  FETTLE_TRY(OnednnOp op, conv ? OnednnOp::convolution(convolution)
-                               : OnednnOp::matmul({.m = a[0], .n = b[1], .k = a[1]}));
+  FETTLE_TRY(OnednnOp op,
+             conv ? OnednnOp::convolution(convolution) : OnednnOp::matmul({.m = a[0], .n = b[1], .k = a[1]}));
   FETTLE_TRY(Tensor y, Tensor::make(FETTLE_F32, conv ? std::vector<int64_t>{a[0], b[0], a[2], a[3]}
                                                      : std::vector<int64_t>{a[0], b[1]}));
   op.load(x.elems<float>(), w.elems<float>(), {});

@@ -6,6 +6,9 @@
   `…` stand for anything and are not looked up.
 - docs/architecture.md names every primitive, step of lowering and rule that there is.
 - Every room of FETTLE_ROOMS (CMakeLists.txt) has a README.md, and the table in the top README.md links to it.
+- Of the pages in docs/, README.md and the READMEs below src/, no more than MOST_LONG_SENTENCES sentences have more than
+  MOST_WORDS words, and no more than MOST_LONG_LINES lines more than MOST_COLUMNS columns. Code, tables, headings and the
+  pages that are made from headers (docs/schedule) do not count; a name in backticks is a word. With --prose, lists them.
 Prints each offending line and exits with 1 if there is one.
 """
 
@@ -16,6 +19,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIPPED = {"build", "demo", ".git", ".ccache"}
 
+MOST_WORDS, MOST_LONG_SENTENCES = 30, 0
+MOST_COLUMNS, MOST_LONG_LINES = 120, 0
+
+# Where a sentence ends: not after an abbreviation, nor where the next word begins small.
+END = re.compile(r"(?<![ (]e\.g\.)(?<![ (]i\.e\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\betc\.)(?<=[.!?])[\"*)]*\s+(?=[A-Z0-9`*\[(\"'<])")
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^()\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(src|docs|tests|scripts|benchmarks|examples|cmake|include)/[\w./-]*")
@@ -94,8 +102,51 @@ def check_architecture(problems):
     problems += [f"docs/architecture.md: nothing about {name}" for name in sorted(names - said)]
 
 
+def blocks(text):
+    """[(first line, prose)]: paragraphs and list items."""
+    found, start, lines = [], 0, []
+    for number, line in [*lines_outside_fences(text), (0, "")]:
+        is_item = re.match(r"\s*([-*]|\d+\.)\s", line)
+        is_prose = line.strip() and not re.match(r"\s*(\||#|<|```)", line)
+        if lines and (is_item or not is_prose):
+            found.append((start, " ".join(lines)))
+            lines = []
+        if is_prose:
+            start = start if lines else number
+            lines.append(re.sub(r"^\s*([-*]|\d+\.)\s", "", line).strip())
+    return found
+
+
+def n_words(sentence):
+    sentence = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", CODE.sub("x", sentence))
+    return sum(bool(re.search(r"\w", word)) for word in sentence.split())
+
+
+def check_prose(problems, everything):
+    sentences, lines = [], []
+    for page in pages():
+        where = page.relative_to(ROOT)
+        if where.parts[0] not in ("docs", "src", "README.md") or where.parts[:2] == ("docs", "schedule"):
+            continue
+        text = page.read_text()
+        for number, block in blocks(text):
+            for sentence in END.split(block):
+                if (n := n_words(sentence)) > MOST_WORDS:
+                    sentences.append(f"{where}:{number}: {n} words: {sentence[:80]}…")
+        for number, line in lines_outside_fences(text):
+            if len(line) > MOST_COLUMNS and not line.lstrip().startswith("|"):
+                lines.append(f"{where}:{number}: {len(line)} columns")
+    for found, most, what in (
+        (sentences, MOST_LONG_SENTENCES, f"sentences have more than {MOST_WORDS} words"),
+        (lines, MOST_LONG_LINES, f"lines have more than {MOST_COLUMNS} columns"),
+    ):
+        if len(found) > most or everything:
+            problems += [*found, f"{len(found)} {what}, where {most} may"]
+
+
 def main():
     problems = []
+    check_prose(problems, "--prose" in sys.argv[1:])
     for page in pages():
         check_page(page, problems)
     check_rooms(problems)

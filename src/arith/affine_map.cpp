@@ -3,6 +3,7 @@
 #include "arith/mixed_radix.h"
 #include "arith/plain_map.h"
 #include "base/check.h"
+#include "base/function_ref.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -71,6 +72,22 @@ Makeup makeup_of(const Source& source, const Use* begin, const Use* end, Analyze
     if (extent.min < reached) m.ragged = true;
   }
   return m;
+}
+
+// Visits each source in use with its makeup, until that fails. Tells which are in use.
+Result<std::vector<char>> visit_makeups(const std::vector<Source>& sources, const std::vector<DigitSum>& sums,
+                                        Analyzer& analyzer, FunctionRef<Result<>(size_t source, const Makeup&)> visit) {
+  const std::vector<Use> uses = all_uses(sources, sums);
+  std::vector<char> used(sources.size(), 0);
+  for (size_t i = 0; i < uses.size();) {
+    size_t j = i;
+    while (j < uses.size() && uses[j].source == uses[i].source) ++j;
+    const auto at = static_cast<size_t>(uses[i].source);
+    used[at] = 1;
+    FETTLE_TRY_VOID(visit(at, makeup_of(sources[at], &uses[i], &uses[i] + (j - i), analyzer)));
+    i = j;
+  }
+  return used;
 }
 
 // The map of plain sums, if it is a bijection.
@@ -164,14 +181,7 @@ AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& ext
     map.covers = false;
   }
 
-  const std::vector<Use> uses = all_uses(radix.sources(), sums);
-  std::vector<char> used(radix.sources().size(), 0);
-  for (size_t i = 0; i < uses.size();) {
-    size_t j = i;
-    while (j < uses.size() && uses[j].source == uses[i].source) ++j;
-    const auto at = static_cast<size_t>(uses[i].source);
-    used[at] = 1;
-    const Makeup m = makeup_of(radix.sources()[at], &uses[i], &uses[i] + (j - i), analyzer);
+  const auto used = *visit_makeups(radix.sources(), sums, analyzer, [&](size_t, const Makeup& m) -> Result<> {
     if (!m.disjoint) {
       map.independent = map.covers = map.injective = false;
       map.reason = "two bindings use the same part of a loop";
@@ -181,8 +191,8 @@ AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& ext
       if (map.covers) map.reason = "a split that leaves a remainder goes to different bindings";
       map.covers = map.independent = false;
     }
-    i = j;
-  }
+    return {};
+  });
   // A loop that no binding uses repeats every instance.
   for (size_t i = 0; i < domains.size(); ++i)
     if (!used[i] && !is_one(domains[i].range.extent)) map.injective = false;
@@ -313,22 +323,16 @@ Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& sha
     analyzer.bind(result.inverse.inputs.back(), 0, range->extent);
     sums.push_back(std::move(*sum));
   }
-  const std::vector<Use> uses = all_uses(radix.sources(), sums);
-  std::vector<char> used(radix.sources().size(), 0);
   std::vector<char> ragged(radix.sources().size(), 0);
-  for (size_t i = 0; i < uses.size();) {
-    size_t j = i;
-    while (j < uses.size() && uses[j].source == uses[i].source) ++j;
-    const auto at = static_cast<size_t>(uses[i].source);
-    used[at] = 1;
-    const Makeup m = makeup_of(radix.sources()[at], &uses[i], &uses[i] + (j - i), analyzer);
+  const auto visit = [&](size_t at, const Makeup& m) -> Result<> {
     if (!m.disjoint || !m.complete)
       return fail(ErrorCode::E217,
                   "the outputs do not determine " +
                       (at < domains.size() ? "input " + domains[at].var->name : std::string("a fused input")));
     ragged[at] = m.ragged;
-    i = j;
-  }
+    return {};
+  };
+  FETTLE_TRY(const std::vector<char> used, visit_makeups(radix.sources(), sums, analyzer, visit));
   for (size_t i = 0; i < domains.size(); ++i)
     if (!used[i] && !is_one(domains[i].range.extent))
       return fail(ErrorCode::E217, "no output uses input " + domains[i].var->name);

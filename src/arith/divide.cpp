@@ -34,6 +34,22 @@ void partition(const LinearForm& x, int64_t g, LinearForm& high, LinearForm& low
   }
 }
 
+// x = g * high + low with 1 < g < c, where low stays within one period of g, which goes into high: high * g is off by
+// less than g. False where there is none.
+bool cut(Analyzer& analyzer, const LinearForm& x, int64_t c, int64_t* g, LinearForm& high, LinearForm& low,
+         int64_t* period) {
+  std::vector<int64_t> candidates;
+  divisors_of_coefficients(x, c, candidates);
+  for (const int64_t candidate : candidates) {
+    partition(x, candidate, high, low);
+    if (!one_period(analyzer.int_bounds(low), candidate, period)) continue;
+    high.add_constant(*period);
+    *g = candidate;
+    return true;
+  }
+  return false;
+}
+
 // term == op(x, constant)?
 const BinaryNode* division_by_constant(const Expr& term, BinaryOp op, int64_t* divisor) {
   const auto* n = term.as<BinaryNode>();
@@ -112,13 +128,8 @@ LinearForm Simplifier::divide(LinearForm x, int64_t c) {
     return quotient;
   }
   // (g A + B) / c = (A + m) / (c / g) where B stays within [m g, (m + 1) g)
-  std::vector<int64_t> candidates;
   LinearForm high, low;
-  divisors_of_coefficients(x, c, candidates);
-  for (const int64_t g : candidates) {
-    partition(x, g, high, low);
-    if (!one_period(a_.int_bounds(low), g, &period)) continue;
-    high.add_constant(period);
+  if (int64_t g; cut(a_, x, c, &g, high, low, &period)) {
     quotient.add(divide(std::move(high), c / g));
     return quotient;
   }
@@ -187,13 +198,8 @@ LinearForm Simplifier::modulo(LinearForm x, int64_t c) {
   }
   if (const Modular mod = a_.modular(x); mod.coeff % c == 0) return LinearForm(floormod_int(mod.base, c));
   // (g A + B) % c = g ((A + m) % (c / g)) + B - m g where B stays within [m g, (m + 1) g)
-  std::vector<int64_t> candidates;
   LinearForm high, low;
-  divisors_of_coefficients(x, c, candidates);
-  for (const int64_t g : candidates) {
-    partition(x, g, high, low);
-    if (!one_period(a_.int_bounds(low), g, &period)) continue;
-    high.add_constant(period);
+  if (int64_t g; cut(a_, x, c, &g, high, low, &period)) {
     low.add_constant(-period * g);
     low.add(modulo(std::move(high), c / g), g);
     return low;

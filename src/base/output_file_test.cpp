@@ -14,6 +14,8 @@
 #include <iterator>
 #include <set>
 
+#include "base/testing.h"
+
 namespace fettle {
 namespace {
 
@@ -21,13 +23,6 @@ namespace fs = std::filesystem;
 
 class OutputFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "fettle-output-XXXXXX").string();
-    ASSERT_TRUE(::mkdtemp(name.data()));
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path at(const std::string& name) const { return folder_ / name; }
   std::string content(const std::string& name) const {
     std::ifstream file(at(name), std::ios::binary);
@@ -50,7 +45,8 @@ class OutputFiles : public ::testing::Test {
     EXPECT_NE(written.error().to_string().find(word), std::string::npos) << written.error().to_string();
   }
 
-  fs::path folder_;
+  const testing::TempFolder temporary_;
+  const fs::path folder_ = temporary_.path;
 };
 
 TEST_F(OutputFiles, AppearWholeOrNotAtAll) {
@@ -199,7 +195,7 @@ TEST_F(OutputFiles, AFullDiskLeavesWhatWasThere) {
   const rlimit small{1000, before.rlim_max};
   const auto signal_before = ::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto at_once = write_file(at("a"), std::string(1 << 20, 'x'));    // written in part, then refused
+  const auto at_once = write_file(at("a"), std::string(1 << 20, 'x'));   // written in part, then refused
   const auto when_closed = write_file(at("a"), std::string(1001, 'x'));  // held until then
   const auto fits = write_file(at("b"), std::string(1000, 'x'));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);

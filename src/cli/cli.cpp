@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/version.h"
 #include "cli/command.h"
 
 namespace fettle::cli {
@@ -56,7 +57,7 @@ bool all_printed() {
 int run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
   App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
-  app.set_version_flag("--version", "fettle 0.1.0");
+  app.set_version_flag("--version", name_and_version());
   app.require_subcommand(1);
   app.footer(
       "Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"

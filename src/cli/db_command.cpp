@@ -7,8 +7,8 @@
 #include "cli/interruption.h"
 #include "database/json_lines.h"
 #include "database/sqlite_database.h"
-#include "driver/check_records.h"
 #include "driver/open.h"
+#include "records/check_records.h"
 
 namespace fettle::cli {
 namespace {

@@ -11,13 +11,13 @@
 
 #include "cli/command.h"
 #include "cli/container_limits.h"
+#include "codegen/object_cache.h"
 #include "cost/predict/atom_table.h"
-#include "driver/machine_peaks.h"
 #include "driver/model_peers.h"
-#include "driver/peak_loops.h"
 #include "driver/tune.h"
-#include "measure/object_cache.h"
 #include "measure/worker_process.h"
+#include "report/machine_peaks.h"
+#include "report/peak_loops.h"
 
 namespace fettle::cli {
 namespace {

@@ -2,31 +2,14 @@
 // For this room's tests.
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 
 #include "base/check.h"
+#include "base/testing.h"
 #include "database/record.h"
 #include "database/run.h"
 #include "ir/text.h"
 
 namespace fettle::testing {
-
-/// A folder that goes with its owner.
-struct TempFolder {
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "fettle_test_XXXXXX").string();
-    FETTLE_CHECK(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::filesystem::path path;
-};
 
 /// A copy of n numbers, for a machine that does not exist.
 inline TaskKey task(int n) {

@@ -2,10 +2,10 @@
 
 #include <limits>
 
+#include "codegen/build.h"
 #include "cost/predict/predict.h"
 #include "driver/untuned.h"
 #include "ir/compare.h"
-#include "measure/builder.h"
 #include "target/caches.h"
 
 namespace fettle {

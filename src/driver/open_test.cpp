@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "measure/builder.h"
+#include "codegen/build.h"
 #include "schedule/reformulation.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"

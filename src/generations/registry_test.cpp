@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "measure/builder.h"
+#include "codegen/build.h"
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 #include "tune/testing.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "target/caches.h"
 
@@ -9,8 +10,6 @@ namespace fettle {
 namespace {
 
 constexpr std::string_view kPositionNames[] = {"lanes", "rows", "depth", "outer"};
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floordiv_int(-a, b); }
 
 std::vector<int64_t> lane_candidates(int64_t extent, int64_t lanes) {
   if (extent < lanes) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/c_family/source_printer.h"
+#include "codegen/captures.h"
 #include "ir/annotations.h"
 #include "ir/visit.h"
 #include "rt/abi.h"
@@ -199,25 +200,12 @@ void CPrinter::print_parallel(const ForNode& loop) {
     if (found != places_.end() && seen.insert(buffer).second)
       fields.push_back({found->second.name, found->second.pointer});
   };
-  const auto see = [&](const Expr& e) {
-    if (const auto* load = e.as<LoadNode>()) see_buffer(load->buffer.get());
-    if (const auto* address = e.as<AddressNode>()) see_buffer(address->buffer.get());
-    if (const auto* var = e.as<VarNode>()) {
-      const auto found = vars_.find(var);
-      if (found != vars_.end() && seen.insert(var).second)
-        fields.push_back({found->second, dialect_.value_type(var->dtype) + " "});
-    }
-    return true;
+  const auto see_var = [&](const VarNode* var) {
+    const auto found = vars_.find(var);
+    if (found != vars_.end() && seen.insert(var).second)
+      fields.push_back({found->second, dialect_.value_type(var->dtype) + " "});
   };
-  walk(
-      loop.body,
-      [&](const Stmt& s) {
-        if (const auto* store = s.as<StoreNode>()) see_buffer(store->buffer.get());
-        if (const auto* allocation = s.as<AllocateNode>())
-          for (const Expr& extent : allocation->buffer->shape) walk(extent, see);
-        return true;
-      },
-      see);
+  visit_captures(loop.body, see_buffer, see_var);
   const bool from_zero = is_zero(loop.min);
 
   // The call, with `first` and the fields in order.

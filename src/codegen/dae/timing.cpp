@@ -1,12 +1,11 @@
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "codegen/dae/queues.h"
 #include "codegen/dae/simulator.h"
 
 namespace fettle::dae {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Cycles in which a transfer moves its rows through the port.
 int64_t port_cycles(const Instruction& i, const AcceleratorUnits& units) {

@@ -3,6 +3,7 @@
 #include <llvm/IR/MDBuilder.h>
 
 #include "base/check.h"
+#include "codegen/captures.h"
 #include "ir/annotations.h"
 #include "ir/visit.h"
 #include "rt/abi.h"
@@ -358,25 +359,12 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
   const auto see_buffer = [&](const BufferNode* buffer) {
     if (buffers_.count(buffer) && seen.insert(buffer).second) pointers.push_back(buffer);
   };
-  const auto see = [&](const Expr& e) {
-    if (const auto* load = e.as<LoadNode>()) see_buffer(load->buffer.get());
-    if (const auto* address = e.as<AddressNode>()) see_buffer(address->buffer.get());
-    if (const auto* var = e.as<VarNode>()) {
-      const auto found = vars_.find(var);
-      if (found != vars_.end() && var != node.var.get() && seen.insert(var).second)
-        values.push_back({var, found->second});
-    }
-    return true;
+  const auto see_var = [&](const VarNode* var) {
+    const auto found = vars_.find(var);
+    if (found != vars_.end() && var != node.var.get() && seen.insert(var).second)
+      values.push_back({var, found->second});
   };
-  walk(
-      node.body,
-      [&](const Stmt& s) {
-        if (const auto* store = s.as<StoreNode>()) see_buffer(store->buffer.get());
-        if (const auto* allocation = s.as<AllocateNode>())
-          for (const Expr& extent : allocation->buffer->shape) walk(extent, see);
-        return true;
-      },
-      see);
+  visit_captures(node.body, see_buffer, see_var);
 
   // Fields: context, status, first; then values; then pointers.
   llvm::SmallVector<Value*, 16> fields{context_, status_, first};

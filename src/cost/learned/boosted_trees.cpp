@@ -17,24 +17,16 @@ constexpr size_t kLeastRows = 8;  // with fewer, nothing is learned
 constexpr int kRounds = 80;
 constexpr float kSharpness = 12;  // ranks: a time longer by 1/12 is worse with odds of e to 1
 
-class BoostedTrees : public CostModel {
+class BoostedTrees : public ResidualModel {
  public:
   BoostedTrees(uint64_t seed, Loss loss) : seed_(seed), loss_(loss) {}
 
   std::string name() const override { return loss_ == Loss::kRank ? "boosted trees by rank" : "boosted trees"; }
 
-  Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) override {
-    data_.add(candidates, seconds);
-    train();
-    return {};
-  }
-
-  std::vector<double> predict(std::span<const CandidateFeatures> candidates) override {
-    std::vector<double> result;
-    result.reserve(candidates.size());
-    for (const CandidateFeatures& c : candidates) result.push_back(c.predicted_seconds);
-    if (!booster_ || candidates.empty()) return result;
-    const Matrix matrix = make_matrix(data_.rows_of(candidates), candidates.size(), data_.features());
+ private:
+  void correct(std::span<const CandidateFeatures> candidates, std::vector<double>& seconds) override {
+    if (!booster_) return;
+    const Matrix matrix = make_matrix(data().rows_of(candidates), candidates.size(), data().features());
     bst_ulong n = 0;
     const float* scores = nullptr;
     if (loss_ == Loss::kRank) {
@@ -45,22 +37,13 @@ class BoostedTrees : public CostModel {
     FETTLE_CHECK(n == candidates.size());
     // Regression: the logarithm of what is missed. Ranks: higher is faster, beyond what was predicted.
     const double unit = loss_ == Loss::kRank ? -1 / static_cast<double>(kSharpness) : 1;
-    for (size_t i = 0; i < result.size(); ++i) result[i] *= std::exp(unit * static_cast<double>(scores[i]));
-    return result;
+    for (size_t i = 0; i < seconds.size(); ++i) seconds[i] *= std::exp(unit * static_cast<double>(scores[i]));
   }
 
-  Result<> save(const std::string& path) const override { return data_.save(path, name()); }
-  Result<> load(const std::string& path) override {
-    FETTLE_TRY_VOID(data_.load(path, name()));
-    train();
-    return {};
-  }
-
- private:
-  void train() {
+  void train() override {
     booster_.reset();
-    if (data_.rows() < kLeastRows) return;
-    const Matrix matrix = make_matrix(data_.values(), data_.rows(), data_.features());
+    if (data().rows() < kLeastRows) return;
+    const Matrix matrix = make_matrix(data().values(), data().rows(), data().features());
     std::vector<std::pair<const char*, std::string>> params = {{"tree_method", "hist"},
                                                                {"max_depth", "5"},
                                                                {"eta", "0.12"},
@@ -69,20 +52,20 @@ class BoostedTrees : public CostModel {
                                                                {"nthread", "1"},
                                                                {"verbosity", "0"},
                                                                {"seed", fmt::format("{}", seed_ & 0x7fffffff)}};
-    std::vector<float> targets = data_.labels();
+    std::vector<float> targets = data().labels();
     if (loss_ == Loss::kRegression) {
-      const auto& labels = data_.labels();
-      const auto& weights = data_.weights();
+      const auto& labels = data().labels();
+      const auto& weights = data().weights();
       const double weight = std::accumulate(weights.begin(), weights.end(), 0.0);
       const double sum = std::inner_product(labels.begin(), labels.end(), weights.begin(), 0.0);
       check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights.data(), weights.size()));
       params.insert(params.end(), {{"objective", "reg:squarederror"}, {"base_score", fmt::format("{}", sum / weight)}});
     } else {
       // Of two candidates of a batch, the faster one; the trees add to what the prediction says.
-      std::vector<float> margins = data_.predicted();
+      std::vector<float> margins = data().predicted();
       for (size_t i = 0; i < targets.size(); ++i) targets[i] = -(targets[i] + margins[i]);
       for (float& margin : margins) margin *= -kSharpness;
-      const auto& batches = data_.batches();
+      const auto& batches = data().batches();
       check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
       check_xgboost(XGDMatrixSetUIntInfo(matrix.get(), "group", batches.data(), batches.size()));
       params.insert(params.end(), {{"objective", "rank:pairwise"}});
@@ -99,7 +82,6 @@ class BoostedTrees : public CostModel {
 
   const uint64_t seed_;
   const Loss loss_;
-  Residuals data_;
   Booster booster_;
 };
 

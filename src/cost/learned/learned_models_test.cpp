@@ -9,14 +9,12 @@
 
 #include "base/random.h"
 #include "cost/cost_model.h"
+#include "cost/test_util.h"
 
 namespace fettle {
 namespace {
 
-struct Samples {
-  std::vector<CandidateFeatures> candidates;
-  std::vector<double> seconds;
-};
+using testing::Samples;
 
 // The prediction misses a factor that two of the features tell.
 Samples make_samples(size_t count, uint64_t seed) {

@@ -65,39 +65,22 @@ struct Layer {
   }
 };
 
-class Mlp : public CostModel {
+class Mlp : public ResidualModel {
  public:
   explicit Mlp(uint64_t seed) : seed_(seed) {}
   std::string name() const override { return "mlp"; }
 
-  Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) override {
-    data_.add(candidates, seconds);
-    train();
-    return {};
-  }
-
-  std::vector<double> predict(std::span<const CandidateFeatures> candidates) override {
-    std::vector<double> result;
-    result.reserve(candidates.size());
-    for (const CandidateFeatures& c : candidates) result.push_back(c.predicted_seconds);
-    if (!trained_) return result;
-    const std::vector<float> rows = data_.rows_of(candidates);
-    Activations a(data_.features());
-    for (size_t r = 0; r < candidates.size(); ++r) {
-      const float residual = forward(&rows[r * data_.features()], a);
-      result[r] *= std::exp(static_cast<double>(std::clamp(residual, -Residuals::kLargest, Residuals::kLargest)));
-    }
-    return result;
-  }
-
-  Result<> save(const std::string& path) const override { return data_.save(path, name()); }
-  Result<> load(const std::string& path) override {
-    FETTLE_TRY_VOID(data_.load(path, name()));
-    train();
-    return {};
-  }
-
  private:
+  void correct(std::span<const CandidateFeatures> candidates, std::vector<double>& seconds) override {
+    if (!trained_) return;
+    const std::vector<float> rows = data().rows_of(candidates);
+    Activations a(data().features());
+    for (size_t r = 0; r < candidates.size(); ++r) {
+      const float residual = forward(&rows[r * data().features()], a);
+      seconds[r] *= std::exp(static_cast<double>(std::clamp(residual, -Residuals::kLargest, Residuals::kLargest)));
+    }
+  }
+
   struct Activations {
     explicit Activations(size_t n) : x(n) {}
     std::vector<float> x;
@@ -114,11 +97,11 @@ class Mlp : public CostModel {
 
   // Features of mean 0 and variance 1.
   void standardise() {
-    const size_t n = data_.features(), rows = data_.rows();
+    const size_t n = data().features(), rows = data().rows();
     std::vector<double> sum(n), squares(n);
     for (size_t r = 0; r < rows; ++r)
       for (size_t f = 0; f < n; ++f) {
-        const double value = static_cast<double>(data_.values()[r * n + f]);
+        const double value = static_cast<double>(data().values()[r * n + f]);
         sum[f] += value;
         squares[f] += value * value;
       }
@@ -132,12 +115,12 @@ class Mlp : public CostModel {
     }
   }
 
-  void train() {
+  void train() override {
     trained_ = false;
-    if (data_.rows() < kLeastRows) return;
+    if (data().rows() < kLeastRows) return;
     standardise();
-    RandomStream stream{seed_, data_.rows()};
-    const size_t n = data_.features();
+    RandomStream stream{seed_, data().rows()};
+    const size_t n = data().features();
     layers_[0] = Layer(n, kHidden, stream);
     layers_[1] = Layer(kHidden, kHidden, stream);
     layers_[2] = Layer(kHidden, 1, stream);
@@ -145,9 +128,9 @@ class Mlp : public CostModel {
     float d_first[kHidden], d_second[kHidden];
     for (int t = 1; t <= kSteps; ++t) {
       for (size_t b = 0; b < kBatch; ++b) {
-        const size_t r = stream.below(data_.rows());
-        const float error = forward(&data_.values()[r * n], a) - data_.labels()[r];
-        const float dy = 2 * error * data_.weights()[r] / static_cast<float>(kBatch);
+        const size_t r = stream.below(data().rows());
+        const float error = forward(&data().values()[r * n], a) - data().labels()[r];
+        const float dy = 2 * error * data().weights()[r] / static_cast<float>(kBatch);
         layers_[2].backward(a.second, &dy, d_second);
         for (size_t h = 0; h < kHidden; ++h)
           if (a.second[h] <= 0) d_second[h] = 0;
@@ -163,7 +146,6 @@ class Mlp : public CostModel {
   }
 
   const uint64_t seed_;
-  Residuals data_;
   bool trained_ = false;
   std::vector<float> center_, scale_;
   Layer layers_[3];

@@ -100,4 +100,24 @@ Result<> Residuals::load(const std::string& path, std::string_view model) {
   return {};
 }
 
+Result<> ResidualModel::update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) {
+  data_.add(candidates, seconds);
+  train();
+  return {};
+}
+
+std::vector<double> ResidualModel::predict(std::span<const CandidateFeatures> candidates) {
+  std::vector<double> result;
+  result.reserve(candidates.size());
+  for (const CandidateFeatures& c : candidates) result.push_back(c.predicted_seconds);
+  if (!candidates.empty()) correct(candidates, result);
+  return result;
+}
+
+Result<> ResidualModel::load(const std::string& path) {
+  FETTLE_TRY_VOID(data_.load(path, name()));
+  train();
+  return {};
+}
+
 }  // namespace fettle

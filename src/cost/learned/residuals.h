@@ -44,4 +44,25 @@ class Residuals {
   std::vector<unsigned> batches_;
 };
 
+/// A model that learns by how much the prediction is off. Its file holds what it has learned from.
+class ResidualModel : public CostModel {
+ public:
+  Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) final;
+  /// What was predicted, corrected where there is a correction.
+  std::vector<double> predict(std::span<const CandidateFeatures> candidates) final;
+  Result<> save(const std::string& path) const final { return data_.save(path, name()); }
+  Result<> load(const std::string& path) final;
+
+ protected:
+  /// Anew, from data().
+  virtual void train() = 0;
+  /// Multiplies each time by what is missed. Called once there are candidates; does nothing as long as too little is
+  /// known.
+  virtual void correct(std::span<const CandidateFeatures> candidates, std::vector<double>& seconds) = 0;
+  const Residuals& data() const { return data_; }
+
+ private:
+  Residuals data_;
+};
+
 }  // namespace fettle

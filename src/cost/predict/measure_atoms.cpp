@@ -17,9 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double median(std::vector<double> values, double otherwise) {
-  if (values.empty()) return otherwise;
-  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
+  return values.empty() ? otherwise : median_interval(values).median;
 }
 
 /// Rows x vectors that fill the registers in the ways worth having.

@@ -13,6 +13,7 @@
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/leaf.h"
 #include "schedule/edit/placement.h"
+#include "schedule/primitives/rolling_buffer.h"
 
 namespace fettle {
 
@@ -29,6 +30,17 @@ std::string why_not_inlinable(const Func& func, const BlockNode& block, const Bl
     return fmt::format("block {} ahead of it reads {}", reader->name, target->buffer->name);
   if (!carried && !predicate_only_bounds(func, block)) return "its predicate does more than bound its iterators";
   return {};
+}
+
+tl::unexpected<Diagnostic> not_inlinable(const Func& func, const BlockNode* block, const std::string& why) {
+  return fail_at(ErrorCode::E214, func, block, fmt::format("block {}: {}", block->name, why), {});
+}
+
+Result<> check_inlinable(const Func& func, const BlockNode* block, const BlockNode* scope) {
+  if (!scope) return not_inlinable(func, block, "it is the root");
+  FETTLE_TRY_VOID(check_not_rolling(func, *block));
+  const std::string why = why_not_inlinable(func, *block, *scope, false);
+  return why.empty() ? Result<>() : not_inlinable(func, block, why);
 }
 
 std::optional<VarMap> solve(const std::vector<IterVar>& iters, const std::vector<Expr>& pattern,

@@ -15,6 +15,12 @@ namespace fettle {
 /// one. Scan iterators are allowed where `carried` is set.
 std::string why_not_inlinable(const Func& func, const BlockNode& block, const BlockNode& scope, bool carried);
 
+/// E214: the block is not to be inlined.
+tl::unexpected<Diagnostic> not_inlinable(const Func& func, const BlockNode* block, const std::string& why);
+/// Whether the block has a scope, fills no circular buffer, and is such a store (why_not_inlinable). E214, or
+/// check_not_rolling's
+Result<> check_inlinable(const Func& func, const BlockNode* block, const BlockNode* scope);
+
 /// The values of `iters` for which `pattern`, an index tuple in them, equals `target`: by structure, or else by
 /// inverting `pattern` as an index map (which then must not pad).
 std::optional<VarMap> solve(const std::vector<IterVar>& iters, const std::vector<Expr>& pattern,

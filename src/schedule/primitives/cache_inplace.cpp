@@ -6,6 +6,7 @@
 
 #include "base/checks.h"
 #include "ir/visit.h"
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/repetition.h"
@@ -47,17 +48,14 @@ Stmt transfer(const std::string& name, const Tile& plain, const std::vector<cons
 }
 
 Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& args) {
-  FETTLE_TRY(const Stmt block_stmt, s.block(args.block));
-  FETTLE_TRY(const Stmt loop_stmt, s.loop(args.loop));
   const Func& func = s.func();
-  const auto* block = block_stmt.as<BlockNode>();
-  const auto* loop = loop_stmt.as<ForNode>();
-  const BlockNode* scope = enclosing_block(func, block);
+  FETTLE_TRY(const BlockAndLoop given, block_and_loop(s, args.block, args.loop));
+  const BlockNode *const block = given.block, *const scope = given.scope;
+  const ForNode* const loop = given.loop;
   FETTLE_TRY(const Buffer buffer, write_buffer(*block, args.write_index));
   FETTLE_TRY_VOID(check_scope(s, args.scope, block));
   if (!block->init) return fail_at(ErrorCode::E212, func, block, fmt::format("block {} has no init", block->name), {});
-  if (const std::string why = why_not_complete(*block, *scope, true); !why.empty())
-    return fail_at(ErrorCode::E212, func, block, fmt::format("block {}: {}", block->name, why), {});
+  FETTLE_TRY_VOID(check_complete(ErrorCode::E212, func, *block, *scope, true));
   const auto* init = block->init.as<StoreNode>();
   const auto stores = stores_of(block->body, buffer.get());
   const bool same_place = init && stores.size() == 1 && block->writes.size() == 1 &&

@@ -9,24 +9,16 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/repetition.h"
 #include "schedule/edit/inlining.h"
-#include "schedule/primitives/rolling_buffer.h"
 
 namespace fettle {
 namespace {
-
-tl::unexpected<Diagnostic> not_inlinable(const Func& func, const BlockNode* block, const std::string& why) {
-  return fail_at(ErrorCode::E214, func, block, fmt::format("block {}: {}", block->name, why), {});
-}
 
 Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.block(args.block));
   const Func& func = s.func();
   const auto* block = stmt.as<BlockNode>();
   const BlockNode* scope = enclosing_block(func, block);
-  if (!scope) return not_inlinable(func, block, "it is the root");
-  FETTLE_TRY_VOID(check_not_rolling(func, *block));
-  if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
-    return not_inlinable(func, block, why);
+  FETTLE_TRY_VOID(check_inlinable(func, block, scope));
   const StoreNode* target = single_store(*block);
   const BufferNode* buffer = target->buffer.get();
   if (is_param(func, buffer))

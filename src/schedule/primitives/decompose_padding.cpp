@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 
@@ -63,16 +64,13 @@ bool is_perfect_nest(const Stmt& s, const BlockNode* block) {
 }
 
 Result<Applied> apply_decompose_padding(const Schedule& s, const DecomposePaddingArgs& args) {
-  FETTLE_TRY(const Stmt block_stmt, s.block(args.block));
-  FETTLE_TRY(const Stmt loop_stmt, s.loop(args.loop));
   const Func& func = s.func();
-  const auto* block = block_stmt.as<BlockNode>();
-  const auto* loop = loop_stmt.as<ForNode>();
-  const BlockNode* scope = enclosing_block(func, block);
-  if (const std::string why = why_not_complete(*block, *scope, false); !why.empty())
-    return fail_at(ErrorCode::E211, func, block, fmt::format("block {}: {}", block->name, why), {});
+  FETTLE_TRY(const BlockAndLoop given, block_and_loop(s, args.block, args.loop));
+  const BlockNode *const block = given.block, *const scope = given.scope;
+  const ForNode* const loop = given.loop;
+  FETTLE_TRY_VOID(check_complete(ErrorCode::E211, func, *block, *scope, false));
   const std::vector<const ForNode*> around = loops_around(func, block);
-  if (std::ranges::find(around, loop) == around.end() || !is_perfect_nest(loop_stmt, block))
+  if (std::ranges::find(around, loop) == around.end() || !is_perfect_nest(given.loop_stmt, block))
     return fail_at(ErrorCode::E207, func, loop,
                    fmt::format("loop {} does not enclose block {} alone", loop->var->name, block->name), {});
   const StoreNode* target = single_store(*block);
@@ -94,7 +92,7 @@ Result<Applied> apply_decompose_padding(const Schedule& s, const DecomposePaddin
     b.body = store(target->buffer, target->indices, choice->if_false);
     b.reads.clear();
   });
-  const Stmt fill = rename_bound(replace_stmt(loop_stmt, block, fill_block));
+  const Stmt fill = rename_bound(replace_stmt(given.loop_stmt, block, fill_block));
 
   // The inside: iterators count from the box's corner.
   auto inside = make_ref<BlockNode>(*block);

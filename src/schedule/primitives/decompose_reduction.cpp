@@ -7,6 +7,7 @@
 #include "base/checks.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/repetition.h"
@@ -61,15 +62,12 @@ Stmt init_nest(const std::string& name, const BlockNode& block, const std::vecto
 }
 
 Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeReductionArgs& args) {
-  FETTLE_TRY(const Stmt block_stmt, s.block(args.block));
-  FETTLE_TRY(const Stmt loop_stmt, s.loop(args.loop));
   const Func& func = s.func();
-  const auto* block = block_stmt.as<BlockNode>();
-  const auto* loop = loop_stmt.as<ForNode>();
-  const BlockNode* scope = enclosing_block(func, block);
+  FETTLE_TRY(const BlockAndLoop given, block_and_loop(s, args.block, args.loop));
+  const BlockNode *const block = given.block, *const scope = given.scope;
+  const ForNode* const loop = given.loop;
   if (!block->init) return fail_at(ErrorCode::E212, func, block, fmt::format("block {} has no init", block->name), {});
-  if (const std::string why = why_not_complete(*block, *scope, true); !why.empty())
-    return fail_at(ErrorCode::E212, func, block, fmt::format("block {}: {}", block->name, why), {});
+  FETTLE_TRY_VOID(check_complete(ErrorCode::E212, func, *block, *scope, true));
 
   const std::vector<const ForNode*> around = loops_around(func, block);
   const auto at = std::ranges::find(around, loop);
@@ -86,7 +84,7 @@ Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeRedu
     return fail_at(ErrorCode::E227, func, loop,
                    fmt::format("block {} may run twice for one point below loop {}", block->name, loop->var->name), {});
 
-  if (const BlockNode* maker = makes_for_init(loop_stmt, *block); maker && checks("decompose_reduction.reads"))
+  if (const BlockNode* maker = makes_for_init(given.loop_stmt, *block); maker && checks("decompose_reduction.reads"))
     return fail_at(ErrorCode::E227, func, maker,
                    fmt::format("block {} below loop {} makes what the init of block {} reads", maker->name,
                                loop->var->name, block->name),
@@ -97,7 +95,7 @@ Result<Applied> apply_decompose_reduction(const Schedule& s, const DecomposeRedu
     b.init = nullptr;
     drop_unread(b);  // what the init alone read, a bias say
   });
-  const Stmt nest = replace_stmt(loop_stmt, block, update);
+  const Stmt nest = replace_stmt(given.loop_stmt, block, update);
   return Applied{replace_last(s, loop, seq({init, nest})), {name}};
 }
 

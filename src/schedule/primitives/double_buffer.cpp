@@ -7,6 +7,7 @@
 #include "analysis/dependence.h"
 #include "ir/annotations.h"
 #include "ir/visit.h"
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
@@ -20,8 +21,7 @@ Result<Applied> apply_double_buffer(const Schedule& s, const DoubleBufferArgs& a
   if (is_param(func, buffer.get()))
     return fail_at(ErrorCode::E218, func, &block, fmt::format("buffer {} is a parameter", buffer->name), {});
   const BlockNode* scope = enclosing_block(func, &block);
-  if (const std::string why = why_not_complete(block, *scope, false); !why.empty())
-    return fail_at(ErrorCode::E211, func, &block, fmt::format("block {}: {}", block.name, why), {});
+  FETTLE_TRY_VOID(check_complete(ErrorCode::E211, func, block, *scope, false));
   const std::vector<const BlockNode*> readers = consumers_of(*scope, buffer.get());
   std::vector<const ForNode*> shared = loops_around(func, &block);
   for (const BlockNode* reader : readers)

@@ -1,22 +1,17 @@
 #include "schedule/primitives/get_consumers.h"
 
+#include <algorithm>
+
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
 
 Result<Applied> apply_get_consumers(const Schedule& s, const GetConsumersArgs& args) {
-  FETTLE_TRY(const Stmt stmt, s.block(args.block));
-  const auto& block = *stmt.as<BlockNode>();
-  Applied applied;
-  const BlockNode* scope = enclosing_block(s.func(), &block);
-  if (!scope) return applied;
-  for (const BlockNode* other : blocks_of(*scope)) {
-    bool consumes = false;
-    for (const Region& write : block.writes) consumes |= read_region(*other, write.buffer.get()) != nullptr;
-    if (consumes && other != &block) applied.outputs.emplace_back(other->name);
-  }
-  return applied;
+  return other_blocks(s, args.block, [](const BlockNode& block, const BlockNode& other) {
+    return std::ranges::any_of(block.writes, [&](const Region& r) { return read_region(other, r.buffer.get()); });
+  });
 }
 
 }  // namespace

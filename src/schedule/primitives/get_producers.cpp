@@ -1,22 +1,17 @@
 #include "schedule/primitives/get_producers.h"
 
+#include <algorithm>
+
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
 
 Result<Applied> apply_get_producers(const Schedule& s, const GetProducersArgs& args) {
-  FETTLE_TRY(const Stmt stmt, s.block(args.block));
-  const auto& block = *stmt.as<BlockNode>();
-  Applied applied;
-  const BlockNode* scope = enclosing_block(s.func(), &block);
-  if (!scope) return applied;
-  for (const BlockNode* other : blocks_of(*scope)) {
-    bool produces = false;
-    for (const Region& read : block.reads) produces |= write_region(*other, read.buffer.get()) != nullptr;
-    if (produces && other != &block) applied.outputs.emplace_back(other->name);
-  }
-  return applied;
+  return other_blocks(s, args.block, [](const BlockNode& block, const BlockNode& other) {
+    return std::ranges::any_of(block.reads, [&](const Region& r) { return write_region(other, r.buffer.get()); });
+  });
 }
 
 }  // namespace

@@ -14,14 +14,9 @@
 #include "schedule/dataflow/repetition.h"
 #include "schedule/edit/inlining.h"
 #include "schedule/edit/placement.h"
-#include "schedule/primitives/rolling_buffer.h"
 
 namespace fettle {
 namespace {
-
-tl::unexpected<Diagnostic> not_inlinable(const Func& func, const BlockNode* block, const std::string& why) {
-  return fail_at(ErrorCode::E214, func, block, fmt::format("block {}: {}", block->name, why), {});
-}
 
 // The last block before `block` that writes something it reads.
 const BlockNode* last_producer(const std::vector<const BlockNode*>& order, const BlockNode* block) {
@@ -70,10 +65,7 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   const Func& func = s.func();
   const auto* block = stmt.as<BlockNode>();
   const BlockNode* scope = enclosing_block(func, block);
-  if (!scope) return not_inlinable(func, block, "it is the root");
-  FETTLE_TRY_VOID(check_not_rolling(func, *block));
-  if (const std::string why = why_not_inlinable(func, *block, *scope, false); !why.empty())
-    return not_inlinable(func, block, why);
+  FETTLE_TRY_VOID(check_inlinable(func, block, scope));
   const BlockNode* producer = last_producer(blocks_of(*scope), block);
   if (!producer) return fail_at(ErrorCode::E211, func, block, fmt::format("block {} has no producer", block->name), {});
   if (const std::string why = why_not_inlinable(func, *producer, *scope, true); !why.empty())

@@ -6,6 +6,7 @@
 
 #include "ir/annotations.h"
 #include "ir/visit.h"
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/edit/inlining.h"
@@ -159,8 +160,7 @@ Result<Applied> apply_rolling_buffer(const Schedule& s, const RollingBufferArgs&
   if (buffer->layout || !buffer->strides.empty() || takes_address(func->body, buffer.get()))
     return fail_at(ErrorCode::E218, func, &block, fmt::format("buffer {} is laid out by hand", buffer->name), {});
   const BlockNode* scope = enclosing_block(func, &block);
-  if (const std::string why = why_not_complete(block, *scope, false); !why.empty())
-    return fail_at(ErrorCode::E211, func, &block, fmt::format("block {}: {}", block.name, why), {});
+  FETTLE_TRY_VOID(check_complete(ErrorCode::E211, func, block, *scope, false));
   if (!predicate_only_bounds(func, block))
     return fail_at(ErrorCode::E211, func, &block,
                    fmt::format("the predicate of block {} does more than bound its iterators", block.name), {});

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "schedule/edit/edit.h"
 
 namespace fettle {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floordiv_int(-a, b); }
 
 Result<Applied> apply_sample_tile(const Schedule& s, const SampleTileArgs& args) {
   FETTLE_TRY(const Stmt loop, s.loop(args.loop));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/checks.h"
 #include "ir/visit.h"
 #include "schedule/edit/edit_in_place.h"
@@ -41,8 +42,6 @@ Result<std::vector<int64_t>> factor_values(const Schedule& s, const SplitArgs& a
   }
   return factors;
 }
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floordiv_int(-a, b); }
 
 // sum over k in [first, n) of var_k * (product of the extents inside it)
 Expr index_within(const Plan& plan, size_t first) {

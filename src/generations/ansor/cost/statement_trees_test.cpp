@@ -7,16 +7,15 @@
 #include <limits>
 
 #include "base/random.h"
+#include "cost/cost_model.h"
+#include "cost/test_util.h"
 #include "generations/ansor/cost/statement_trees.h"
 #include "generations/ansor/cost/store_features.h"
 
 namespace fettle {
 namespace {
 
-struct Samples {
-  std::vector<CandidateFeatures> candidates;
-  std::vector<double> seconds;
-};
+using testing::Samples;
 
 // Programs of one to three statements, each of which takes a time of its own; predicted_seconds says nothing.
 Samples make_samples(size_t count, uint64_t seed) {
@@ -39,17 +38,11 @@ Samples make_samples(size_t count, uint64_t seed) {
   return samples;
 }
 
-// Of pairs of one workload, the share whose order is right.
-double accuracy(CostModel& model, const Samples& samples) {
-  const std::vector<double> predicted = model.predict(samples.candidates);
-  double right = 0, all = 0;
-  for (size_t i = 0; i < predicted.size(); ++i)
-    for (size_t j = 0; j < i; ++j) {
-      if (samples.candidates[i].workload != samples.candidates[j].workload) continue;
-      all += 1;
-      right += (predicted[i] < predicted[j]) == (samples.seconds[i] < samples.seconds[j]);
-    }
-  return right / all;
+// Of pairs of one workload.
+double accuracy_by_workload(CostModel& model, const Samples& samples) {
+  return testing::accuracy(model, samples, [&](size_t i, size_t j) {
+    return samples.candidates[i].workload == samples.candidates[j].workload;
+  });
 }
 
 TEST(StatementTrees, LearnWhatStatementsTake) {
@@ -57,8 +50,8 @@ TEST(StatementTrees, LearnWhatStatementsTake) {
   const Samples known = make_samples(300, 1), others = make_samples(100, 2);
   EXPECT_EQ(model->predict(others.candidates), std::vector<double>(100, 1.0));  // nothing is learned yet
   ASSERT_TRUE(model->update(known.candidates, known.seconds));
-  EXPECT_GT(accuracy(*model, known), 0.95);
-  EXPECT_GT(accuracy(*model, others), 0.85);
+  EXPECT_GT(accuracy_by_workload(*model, known), 0.95);
+  EXPECT_GT(accuracy_by_workload(*model, others), 0.85);
 }
 
 // A program of many statements, each of which takes a share: scores neither overshoot nor grow without bound.
@@ -88,7 +81,7 @@ TEST(StatementTrees, LearnProgramsOfManyStatements) {
   const Samples known = make(200, 1), others = make(60, 2);
   ASSERT_TRUE(model->update(known.candidates, known.seconds));
   EXPECT_TRUE(model->can_rank());
-  EXPECT_GT(accuracy(*model, others), 0.85);
+  EXPECT_GT(accuracy_by_workload(*model, others), 0.85);
   const double best = *std::ranges::min_element(known.seconds);
   for (const double seconds : model->predict(others.candidates)) {
     EXPECT_GT(seconds, best / 3);
@@ -129,8 +122,8 @@ TEST(StatementTrees, ScoresMayBeginAtThePrediction) {
   ASSERT_TRUE(ours->update(known.candidates, known.seconds));
   EXPECT_FALSE(zero->asks_prediction());
   EXPECT_TRUE(ours->asks_prediction());
-  EXPECT_LT(accuracy(*zero, others), 0.8);
-  EXPECT_GT(accuracy(*ours, others), 0.95);
+  EXPECT_LT(accuracy_by_workload(*zero, others), 0.8);
+  EXPECT_GT(accuracy_by_workload(*ours, others), 0.95);
   const std::string path = std::filesystem::temp_directory_path() / ("statements-" + std::to_string(getpid()));
   ASSERT_TRUE(ours->save(path));
   ASSERT_TRUE(again->load(path));

@@ -8,16 +8,16 @@
 #include <tuple>
 
 #include "base/random.h"
+#include "cost/cost_model.h"
+#include "cost/test_util.h"
 #include "generations/autotvm/cost/autotvm_trees.h"
 #include "generations/autotvm/cost/loop_features.h"
 
 namespace fettle {
 namespace {
 
-struct Samples {
-  std::vector<CandidateFeatures> candidates;
-  std::vector<double> seconds;
-};
+using testing::accuracy;
+using testing::Samples;
 
 size_t width_of(FeatureKind kind) {
   return kind == FeatureKind::kKnob ? 6 : kind == FeatureKind::kLoop ? kLoopFeatures : kCurveFeatures;
@@ -40,18 +40,6 @@ Samples make_samples(FeatureKind kind, size_t count, uint64_t seed, uint64_t wor
     samples.candidates.push_back(std::move(c));
   }
   return samples;
-}
-
-// The share of pairs whose order is right.
-double accuracy(CostModel& model, const Samples& samples) {
-  const std::vector<double> predicted = model.predict(samples.candidates);
-  double right = 0, all = 0;
-  for (size_t i = 0; i < predicted.size(); ++i)
-    for (size_t j = 0; j < i; ++j) {
-      all += 1;
-      right += (predicted[i] < predicted[j]) == (samples.seconds[i] < samples.seconds[j]);
-    }
-  return right / all;
 }
 
 void learn(CostModel& model, const Samples& samples) {
