@@ -22,7 +22,7 @@ namespace fettle {
 
 struct RegisterTileOptions {
   int threads = 1;
-  size_t shared = 0;      // outermost loops that enclose other blocks, too: they stay as they are, serial
+  size_t shared = 0;          // outermost loops that enclose other blocks, too: they stay as they are, serial
   std::string constant = {};  // a buffer that is made of constants, and as good as one
 };
 
@@ -30,8 +30,8 @@ struct RegisterTile {
   std::vector<std::string> finished;  // blocks that need nothing more, by name
 };
 
-/// Tiles `block` in registers, and decides under the address prefix that is set. Errors: E230 its extents are no constants,
-/// or no iterator fills vectors, or no tile fits · those of the steps
+/// Tiles `block` in registers, and decides under the address prefix that is set. Errors: E230 its extents are no
+/// constants, or no iterator fills vectors, or no tile fits · those of the steps
 Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
                                    const RegisterTileOptions& options = {});
 
