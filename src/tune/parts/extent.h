@@ -5,8 +5,8 @@
 
 namespace fettle {
 
-/// An extent and how much it is likely to be: its value where it is a constant, else kUsual. What is chosen may depend on
-/// `value`; what is correct may depend on `expr` alone, or on what is `constant`.
+/// An extent and how much it is likely to be: its value where it is a constant, else kUsual. What is chosen may depend
+/// on `value`; what is correct may depend on `expr` alone, or on what is `constant`.
 struct Extent {
   static constexpr int64_t kUsual = 256;
 

@@ -28,8 +28,8 @@ bool try_inline(Schedule& s, const std::string& block) {
 }
 
 bool try_inline_into_producer(Schedule& s, const std::string& block) {
-  return try_step(
-      s, block, [](Schedule& on, BlockRef ref) { return reverse_compute_inline(on, {.block = ref}).has_value(); });
+  return try_step(s, block,
+                  [](Schedule& on, BlockRef ref) { return reverse_compute_inline(on, {.block = ref}).has_value(); });
 }
 
 void inline_consumers(Schedule& s, BlockRef block) {

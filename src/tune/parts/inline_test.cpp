@@ -69,9 +69,9 @@ TEST(Inline, ProducersJoinWhatReadsThem) {
 TEST(Inline, WhatIsRefusedLeavesNothing) {
   auto s = schedule_from(kChain);
   const std::string before = to_text(s.trace());
-  EXPECT_FALSE(try_inline(s, "E"));                   // the output
-  EXPECT_FALSE(try_inline(s, "none"));                // no such block
-  EXPECT_FALSE(try_inline_into_producer(s, "P"));     // nothing makes A
+  EXPECT_FALSE(try_inline(s, "E"));                // the output
+  EXPECT_FALSE(try_inline(s, "none"));             // no such block
+  EXPECT_FALSE(try_inline_into_producer(s, "P"));  // nothing makes A
   EXPECT_EQ(to_text(s.trace()), before);
   EXPECT_TRUE(try_inline(s, "D"));
   EXPECT_SAME_RESULT(s);

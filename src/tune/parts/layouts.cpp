@@ -74,14 +74,12 @@ Result<> transform_read(Schedule& s, BlockRef block, const BufferNode* buffer, c
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
   const int64_t read = read_index(*node, buffer);
   if (read < 0) return {};
-  return transform_layout(
-      s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
+  return transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
 }
 
 // A copy of an image of few channels: pixel by pixel where what it copies may come so too; else row by row, so that it
 // is made in whole vectors, and the channels of a row still lie together.
-Result<> lay_out_copy(Schedule& s, BlockRef block, const BlockNode& maker, const BufferNode* image,
-                      size_t channels) {
+Result<> lay_out_copy(Schedule& s, BlockRef block, const BlockNode& maker, const BufferNode* image, size_t channels) {
   const Func func = s.func();
   const size_t rank = image->shape.size();
   const std::string name = maker.name;

@@ -50,8 +50,9 @@ Result<> split_phases(Schedule& s, BlockRef block) {
   FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
   for (const Phase& phase : phases)
     if (structure->store.strides[phase.loop] != 1)  // which fills vectors
-      FETTLE_TRY_VOID(split(s, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}})
-                          .map([](const std::vector<LoopRef>&) {}));
+      FETTLE_TRY_VOID(
+          split(s, {.loop = loops[phase.loop], .factors = {kInfer, phase.factor}}).map([](const std::vector<LoopRef>&) {
+          }));
   return {};
 }
 

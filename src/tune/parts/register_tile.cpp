@@ -68,9 +68,9 @@ struct Tiling {
   bool merged(size_t iter) const { return choice.flat && iter < *roles.row && iter + roles.flat >= *roles.row; }
   // A tap of the windows along `row` that rows with vectors of their own read: O[w, c] += I[w + kw, c] * …
   bool is_tap(size_t iter, size_t row) const {
-    return extent(iter) > 1 && extent(iter) <= preferences::kMostTaps && std::ranges::any_of(roles.vector_loads, [&](size_t l) {
-             return structure.loads[l].shares_dimension(var(iter), var(row));
-           });
+    return extent(iter) > 1 && extent(iter) <= preferences::kMostTaps &&
+           std::ranges::any_of(roles.vector_loads,
+                               [&](size_t l) { return structure.loads[l].shares_dimension(var(iter), var(row)); });
   }
 
   Result<> finish(BlockRef copy);
@@ -341,9 +341,9 @@ bool Tiling::streams_panels() const {
 Result<bool> Tiling::pack() {
   if (!roles.panel) return false;
   const AccessPattern& load = structure.loads[*roles.panel];
-  FETTLE_TRY(const BlockRef panels,
-             pack_panels(s, block, load.buffer,
-                         panel_map(structure, roles, load, choice.tile.vectors * lanes, layouts.blocked_reduce, lanes)));
+  FETTLE_TRY(const BlockRef panels, pack_panels(s, block, load.buffer,
+                                                panel_map(structure, roles, load, choice.tile.vectors * lanes,
+                                                          layouts.blocked_reduce, lanes)));
   if (roles.panel_is_constant) {  // runs once, when the program is compiled
     FETTLE_TRY(const BlockNode* copy, block_node(s, panels));
     made.finished.insert(made.finished.end(), {copy->name, copy->name + "_pad"});
@@ -360,7 +360,8 @@ Result<bool> Tiling::unrolls_windows() {
     taps *= extent(i);
     loops_left |= extent(i) > 1 && !is_unrolled(i);
   }
-  if (structure.multiplies_two_loads || !loops_left || roles.reduce.size() < 2 || taps > preferences::kFewTaps) return false;
+  if (structure.multiplies_two_loads || !loops_left || roles.reduce.size() < 2 || taps > preferences::kFewTaps)
+    return false;
   FETTLE_TRY(const int64_t whole, pick("unroll_windows", {0, 1}));
   return whole != 0;
 }

@@ -29,8 +29,8 @@ struct RegisterTile {
   std::vector<std::string> finished;  // blocks that need nothing more, by name
 };
 
-/// Tiles `block` in registers, and decides under the address prefix that is set. Errors: E230 its extents are no constants,
-/// or no iterator fills vectors, or no tile fits · those of the steps
+/// Tiles `block` in registers, and decides under the address prefix that is set. Errors: E230 its extents are no
+/// constants, or no iterator fills vectors, or no tile fits · those of the steps
 Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
                                    const RegisterTileOptions& options = {});
 

@@ -180,7 +180,8 @@ Result<> TensorTiling::decide() {
   for (size_t i : outside) written *= extent(i);
   if (row) written *= extent(*row);
   const int64_t l2 = cache_bytes(target, 1);
-  FETTLE_TRY(const int64_t outside_first, decider.pick(s, {"rows_outside", {0, 1}, 2 * read <= l2 && written > l2 ? size_t{1} : size_t{0}}));
+  FETTLE_TRY(const int64_t outside_first,
+             decider.pick(s, {"rows_outside", {0, 1}, 2 * read <= l2 && written > l2 ? size_t{1} : size_t{0}}));
   rows_outside = outside_first != 0;
   return {};
 }
@@ -236,8 +237,7 @@ Result<> TensorTiling::nest() {
   inline_consumers(s, unpad ? *unpad : back);
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
 
-  FETTLE_TRY(const Loops columns,
-             cut_columns(s, loops[product.vector], tile.vectors, product.lanes, false));
+  FETTLE_TRY(const Loops columns, cut_columns(s, loops[product.vector], tile.vectors, product.lanes, false));
   FETTLE_TRY(const Loops depth, split(s, {.loop = loops[product.depth], .factors = {kInfer, product.steps}}));
   TileLoops nest{.panels = {columns[0]}, .rows_outside = rows_outside};
   Loops inner, steps;

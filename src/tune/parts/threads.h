@@ -19,7 +19,8 @@ Result<bool> worth_threads(Schedule& s, Decider& decider, int threads, double ns
 
 struct ParallelOptions {
   int threads = 1;
-  /// As many pieces as threads, since each further one has to be asked for; what is long is better dealt out bit by bit.
+  /// As many pieces as threads, since each further one has to be asked for; what is long is better dealt out bit by
+  /// bit.
   bool a_piece_each = false;
 };
 /// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of

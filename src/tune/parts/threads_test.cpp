@@ -41,9 +41,7 @@ TEST(Parallelize, APieceEach) {
   EXPECT_EQ(dealt_out("for i in 3: B[i] = A[i]", {.threads = 4, .a_piece_each = true}), "*3 ");
 }
 
-TEST(Parallelize, LeavesWhatIsCarried) {
-  EXPECT_EQ(dealt_out("for k in 8: B[0] += A[k]", {.threads = 4}), "8 ");
-}
+TEST(Parallelize, LeavesWhatIsCarried) { EXPECT_EQ(dealt_out("for k in 8: B[0] += A[k]", {.threads = 4}), "8 "); }
 
 TEST(ParallelTogether, FusesAsManyAsIterate) {
   auto s = schedule_from("for i in 3: for o in 1: for j in 4: for k in 5: B[i, o, j, k] = A[i, o, j, k]");

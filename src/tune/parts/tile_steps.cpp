@@ -58,14 +58,12 @@ Result<LoopRef> whole_rows(Schedule& s, const Loops& loops, const TilingRoles& r
 }
 
 Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, bool flat) {
-  return split(
-      s, {.loop = rows, .factors = {kInfer, height}, .tail = flat ? Tail::kPartition : Tail::kBalance});
+  return split(s, {.loop = rows, .factors = {kInfer, height}, .tail = flat ? Tail::kPartition : Tail::kBalance});
 }
 
 Result<Loops> cut_columns(Schedule& s, LoopRef columns, int64_t vectors, int64_t lanes, bool padded) {
-  return split(s, {.loop = columns,
-                   .factors = {kInfer, vectors, lanes},
-                   .tail = padded ? Tail::kPad : Tail::kPartition});
+  return split(s,
+               {.loop = columns, .factors = {kInfer, vectors, lanes}, .tail = padded ? Tail::kPad : Tail::kPartition});
 }
 
 Loops joined(std::initializer_list<Loops> lists) {

@@ -48,13 +48,14 @@ Loops joined(std::initializer_list<Loops> lists);
 /// Unrolls these loops but for the last, which becomes lanes.
 Result<> unroll_tile(Schedule& s, const Loops& inner);
 
-/// Moves the copy of a tile to where it is done, at the innermost loop around it, and vectorizes its loops from `first` on.
+/// Moves the copy of a tile to where it is done, at the innermost loop around it, and vectorizes its loops from `first`
+/// on.
 Result<> write_back(Schedule& s, BlockRef copy, LoopRef at, size_t first, int64_t lanes);
 /// The sums begin before this loop of the reduction.
 Result<> begin_sums(Schedule& s, BlockRef block, LoopRef reduction);
 
-/// So many steps of a loop of the reduction make one iteration, as the choice "steps" says: [iterations, unrolled steps],
-/// or the loop as it is.
+/// So many steps of a loop of the reduction make one iteration, as the choice "steps" says: [iterations, unrolled
+/// steps], or the loop as it is.
 ///   for k in 64: …   →   for k_0 in 16: for k_1 in 4 (unrolled): …
 Result<Loops> several_steps(Schedule& s, Decider& decider, LoopRef loop, const std::vector<int64_t>& counts,
                             size_t preferred = 0);

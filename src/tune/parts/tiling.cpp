@@ -110,7 +110,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   }
   // Rows that do not stay in L2 come from beyond it again for each panel.
   if (p.shared_vectors && panels > 1 && static_cast<double>(p.row_extent * p.second_row_extent * p.steps * 4) > l2)
-    step += pref::kRowsNotHidden * static_cast<double>(rows * 4) / pref::kBytesFromBeyond * static_cast<double>(n_tiles);
+    step +=
+        pref::kRowsNotHidden * static_cast<double>(rows * 4) / pref::kBytesFromBeyond * static_cast<double>(n_tiles);
   // Rows that fall into the same cache sets, of which each holds as many lines as the cache has pages.
   const int64_t ways = std::max<int64_t>(8, l1 / 4096);
   if (p.row_stride_bytes > 0 && p.row_stride_bytes % 4096 == 0 && rows > ways)
@@ -119,7 +120,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     step *= pref::kSameSets;
   double cost = step * static_cast<double>(p.steps) * static_cast<double>(panels);
   // Clearing, writing back, and the call.
-  cost += static_cast<double>(panels * n_tiles) * (pref::kTileCycles + static_cast<double>(rows * tile.vectors) * pref::kSumCycles);
+  cost += static_cast<double>(panels * n_tiles) *
+          (pref::kTileCycles + static_cast<double>(rows * tile.vectors) * pref::kSumCycles);
   cost *= static_cast<double>(p.repeats);
   // Lines that lie side by side come together.
   if (p.streamed && !p.shared_vectors && tile.vectors == 1 && columns > 1) cost *= pref::kLinesApart;

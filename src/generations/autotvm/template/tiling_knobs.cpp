@@ -98,9 +98,9 @@ Result<bool> Tiling::pack() {
   packed = chosen != 0;
   if (!packed) return false;
   Schedule& s = schedule();
-  FETTLE_TRY(const BlockRef panels,
-             pack_panels(s, block, load.buffer,
-                         panel_map(structure, roles, load, vectors * lanes, std::nullopt, lanes)));
+  FETTLE_TRY(
+      const BlockRef panels,
+      pack_panels(s, block, load.buffer, panel_map(structure, roles, load, vectors * lanes, std::nullopt, lanes)));
   if (!roles.panel_is_constant) FETTLE_TRY_VOID(fill_in_vectors(s, panels, lanes));
   return roles.vector_loads.size() == 1;
 }
