@@ -12,7 +12,7 @@ namespace fettle {
 namespace {
 
 Result<LoweredKernel> lower_for_cpu(const Func& scheduled, const Target& target, bool plain) {
-  return plain ? lower_plain(scheduled, target) : lower(scheduled, target);
+  return lower(scheduled, target, {.pipeline = plain ? Pipeline::kPlain : Pipeline::kFull});
 }
 
 /// Each Func but the entry by itself, so that micro-kernels are compiled once.

@@ -31,7 +31,8 @@ const std::string* KnownKernelCosts::default_trace(const Digest& workload, int t
 
 double KnownKernelCosts::hand_over_seconds(int64_t bytes, int threads) {
   constexpr double kTimesMoved = 3, kBytesPerCycle = 12;
-  if (bytes <= cache_bytes(*target_, 1) / 4 * threads) return 0;
+  const int64_t l2 = cache_bytes(*target_, 1);
+  if (bytes <= l2 / 4 * threads) return 0;
   const double hz = target_->frequency_ghz > 0 ? target_->frequency_ghz * 1e9 : 3e9;
   return kTimesMoved * static_cast<double>(bytes) / (kBytesPerCycle * hz * threads);
 }

@@ -12,7 +12,7 @@
 #include "schedule/dataflow/dataflow.h"
 #include "tune/bound.h"
 #include "tune/parts/structure.h"
-#include "tune/space/algorithm.h"
+#include "tune/parts/winograd.h"
 
 namespace fettle {
 namespace {

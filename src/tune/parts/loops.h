@@ -2,6 +2,7 @@
 // What every part asks of a block and its loops.
 
 #include <algorithm>
+#include <vector>
 
 #include "schedule/schedule.h"
 #include "target/target.h"
@@ -10,6 +11,11 @@ namespace fettle {
 
 /// As long as the schedule's program is.
 Result<const BlockNode*> block_node(const Schedule& s, BlockRef block);
+/// The loops around a block, outermost first: those that move what is spatial, or nothing, and those of its reduction.
+struct LoopsByKind {
+  std::vector<LoopRef> spatial, reduction;
+};
+Result<LoopsByKind> loops_by_kind(Schedule& s, BlockRef block);
 /// 0 where it is no constant.
 Result<int64_t> loop_extent(const Schedule& s, LoopRef loop);
 /// Of a vector of the target; 1 where it has none.

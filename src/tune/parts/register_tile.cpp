@@ -595,7 +595,8 @@ Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& d
   const auto structure = block_structure(tiling.func, *node);
   if (!structure) return fail(ErrorCode::E230, "no plain nest of constant extents around " + tiling.name);
   tiling.structure = *structure;
-  const auto roles = tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared, options.constant);
+  const auto roles =
+      tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);

@@ -22,8 +22,7 @@ namespace fettle {
 
 struct RegisterTileOptions {
   int threads = 1;
-  size_t shared = 0;          // outermost loops that enclose other blocks, too: they stay as they are, serial
-  std::string constant = {};  // a buffer that is made of constants, and as good as one
+  size_t shared = 0;      // outermost loops that enclose other blocks, too: they stay as they are, serial
 };
 
 struct RegisterTile {

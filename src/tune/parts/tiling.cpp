@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "ir/visit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/reformulation.h"
 #include "target/caches.h"
 #include "tune/parts/preferences.h"
 
@@ -11,6 +13,15 @@ namespace fettle {
 namespace {
 
 namespace pref = preferences;
+
+// By a reformulation, of what is constant.
+bool is_made_of_constants(const Func& func, const Buffer& buffer) {
+  return std::ranges::any_of(producers_of(func.root(), buffer.get()), [&](const BlockNode* block) {
+    return role_of(*block) == kWeightsRole && std::ranges::all_of(block->reads, [&](const Region& read) {
+             return read.buffer == buffer || is_constant(func, read.buffer);
+           });
+  });
+}
 
 // Every index a constant, or an iterator alone; the vector iterator is one of them.
 bool is_packable(const BlockStructure& block, const AccessPattern& load, size_t vector) {
@@ -144,7 +155,7 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
 }  // namespace
 
 std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block,
-                                        std::optional<size_t> vector_hint, size_t shared, std::string_view made) {
+                                        std::optional<size_t> vector_hint, size_t shared) {
   TilingRoles roles;
   std::optional<size_t> vector = vector_hint;
   for (size_t i = 0; i < block.n_iters() && !vector; ++i)
@@ -158,7 +169,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
   for (size_t l : roles.vector_loads) {
     const AccessPattern& load = block.loads[l];
     if (!is_packable(block, load, *vector)) continue;
-    const bool constant = is_constant(func, load.buffer) || (!made.empty() && load.buffer->name == made);
+    const bool constant = is_constant(func, load.buffer) || is_made_of_constants(func, load.buffer);
     if (!constant && load.strides[*vector] == 1) continue;
     if (!roles.panel || (constant && !roles.panel_is_constant)) {
       roles.panel = l;

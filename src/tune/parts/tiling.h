@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "target/target.h"
@@ -37,11 +36,9 @@ struct TilingRoles {
 
 /// Nothing where there is no iterator to fill vectors with.
 /// `vector_hint`: the iterator to use, where layouts are about to make it the innermost of the output.
-/// `shared`: so many of the outermost iterators play no part. `constant`: the name of a buffer that is made of
-/// constants, and as good as one.
+/// `shared`: so many of the outermost iterators play no part. A buffer of kWeightsRole is as good as a constant.
 std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& block,
-                                        std::optional<size_t> vector_hint = std::nullopt, size_t shared = 0,
-                                        std::string_view constant = {});
+                                        std::optional<size_t> vector_hint = std::nullopt, size_t shared = 0);
 
 struct Tile {
   int64_t rows = 1;

@@ -13,15 +13,8 @@ Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block) {
   return get_loops(ctx.schedule, {.block = block});
 }
 
-Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block) {
-  FETTLE_TRY(const Stmt stmt, ctx.schedule.block(block));
-  return stmt.as<BlockNode>();  // owned by the schedule's program
-}
+Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block) { return block_node(ctx.schedule, block); }
 
-Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop) {
-  FETTLE_TRY(const Stmt stmt, ctx.schedule.loop(loop));
-  const int64_t* extent = as_int(stmt.as<ForNode>()->extent);
-  return extent ? *extent : int64_t{0};
-}
+Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop) { return loop_extent(ctx.schedule, loop); }
 
 }  // namespace fettle

@@ -12,19 +12,11 @@
 
 #include "schedule/schedule.h"
 #include "tune/parts/decider.h"
+#include "tune/parts/loops.h"
 #include "tune/parts/structure.h"
 #include "tune/space/space.h"
 
 namespace fettle {
-
-/// A convolution that algorithm.h has replaced by the parts of Winograd's minimal filtering, by the names of its blocks.
-struct MinimalFiltering {
-  std::string block;                                   // the convolution, and its last part
-  size_t height = 0, width = 0;                        // dimensions of the output
-  int64_t outputs = 0;                                 // of a tile in each direction
-  std::string weights, rows, tiles, product, columns;  // the other parts, in program order
-  std::string weights_buffer;                          // that `weights` writes
-};
 
 /// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
 struct RuleContext {
@@ -36,10 +28,8 @@ struct RuleContext {
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).
   double max_error_bound = std::numeric_limits<double>::infinity();
-  /// Where another algorithm was chosen.
-  std::optional<MinimalFiltering> filtering;
 
-  int64_t lanes(DType dtype) const { return std::max(1, target->vector_lanes(dtype.element_bytes())); }
+  int64_t lanes(DType dtype) const { return lanes_of(*target, dtype); }
   bool is_done(const BlockNode& block) const { return done.contains(block.name); }
 };
 

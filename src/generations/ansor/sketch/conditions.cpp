@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/row_lanes.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tune/parts/structure.h"

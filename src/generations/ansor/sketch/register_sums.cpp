@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/guarded_taps.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/ansor/sketch/unrolled_size.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"

@@ -42,8 +42,8 @@ struct SketchSpaceOptions {
 /// virtual threads and threads; in place of parallel and vector there is thread_binding/BLOCK, the threads of a nest
 /// that no rule bound, and copies to shared memory are made by all threads of a block. Sketches and places are drawn in
 /// proportion to how many points they have, everything else alike; what turns out not to be legal is drawn anew. So
-/// each legal point is equally likely. Where rules offer several computations (minimal_filtering), each of these is
-/// equally likely, and each legal point of one: by their numbers alone one point in a thousand would be filtered. The space remembers the sketches of each workload; it is used by one thread at a
+/// each legal point is equally likely. Where rules offer several computations (winograd), each of these is
+/// equally likely, and each legal point of one: by their numbers alone one point in a thousand would be by Winograd. The space remembers the sketches of each workload; it is used by one thread at a
 /// time.
 std::unique_ptr<Space> make_sketch_space(SketchSpaceOptions options = {});
 

@@ -278,7 +278,7 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
   const auto structure = block_structure(s.func(), *stmt.as<BlockNode>());
   if (!structure) return fail(ErrorCode::E230, "block " + name + " is no plain nest");
   const int64_t lanes = std::max(1, target_or_usual(s)->vector_lanes(structure->store.buffer->dtype.element_bytes()));
-  const auto roles = tiling_roles(s.func(), *structure, std::nullopt, which.shared, which.constant);
+  const auto roles = tiling_roles(s.func(), *structure, std::nullopt, which.shared);
   if (!roles) return nest_with_knobs(t, name);
   Tiling tiling{.t = t, .which = which, .block = block, .structure = *structure, .roles = *roles, .lanes = lanes};
   return tiling.run();

@@ -25,7 +25,6 @@ struct TileKnobs {
   std::optional<bool> prefetch;
   std::vector<int64_t> rows;  // choices of a knob "rows" that stands for "tile_…", where the extent is a choice, too
   size_t shared = 0;          // so many of the outermost loops enclose other blocks, too, and stay as they are
-  std::string constant;       // a buffer that is made of constants, and as good as one
 };
 
 /// Tiles a reduction so that its accumulators are registers: the work of templates of products, convolutions and

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "generations/ansor/sketch/conditions.h"
-#include "generations/ansor/sketch/filtered_convolution.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/metaschedule/schedule_rule.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"

@@ -15,9 +15,8 @@ Result<> apply(RuleContext& ctx, BlockRef block) { return tile_in_registers(ctx,
 Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
   ctx.schedule.set_address_prefix("register_tiling/" + node->name);
-  RegisterTileOptions options{.threads = ctx.threads, .shared = shared};
-  if (ctx.filtering) options.constant = ctx.filtering->weights_buffer;
-  FETTLE_TRY(const RegisterTile made, register_tile(ctx.schedule, *ctx.target, *ctx.decider, block, options));
+  FETTLE_TRY(const RegisterTile made, register_tile(ctx.schedule, *ctx.target, *ctx.decider, block,
+                                                    {.threads = ctx.threads, .shared = shared}));
   ctx.done.insert(made.finished.begin(), made.finished.end());
   return {};
 }

@@ -1,10 +1,12 @@
-#include "tune/space/auto_inline.h"
+#include "tune/parts/auto_inline.h"
 
 #include <algorithm>
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/reformulation.h"
 #include "tune/parts/inline.h"
+#include "tune/parts/loops.h"
 #include "tune/parts/tensor_product.h"
 #include "tune/parts/tiling.h"
 #include "tune/parts/transposing.h"
@@ -85,15 +87,9 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
 }
 
 // Tensor intrinsics read their operands without conditions.
-bool is_for_intrinsics(const RuleContext& ctx, const BlockNode& reader) {
-  const auto structure = block_structure(ctx.schedule.func(), reader);
-  return structure && tensor_product(reader, *structure, *ctx.target);
-}
-
-// Each element is read several times.
-bool is_transform(const RuleContext& ctx, const std::string& name) {
-  const auto& parts = ctx.filtering;
-  return parts && (name == parts->rows || name == parts->tiles || name == parts->columns);
+bool is_for_intrinsics(const Func& func, const Target& target, const BlockNode& reader) {
+  const auto structure = block_structure(func, reader);
+  return structure && tensor_product(reader, *structure, target);
 }
 
 bool of_constants(const Func& func, const BlockNode& block) {
@@ -103,13 +99,13 @@ bool of_constants(const Func& func, const BlockNode& block) {
 
 }  // namespace
 
-Result<> auto_inline(RuleContext& ctx) {
+Result<> auto_inline(Schedule& s, const Target& target, Decider& decider) {
   std::vector<std::string> names;
-  for (const BlockNode* block : blocks_of(ctx.schedule.func().root())) names.push_back(block->name);
+  for (const BlockNode* block : blocks_of(s.func().root())) names.push_back(block->name);
   for (const std::string& name : names) {
-    const Func func = ctx.schedule.func();
+    const Func func = s.func();
     const BlockNode* block = find_block(func->body, name);
-    if (!block || block->init || is_transform(ctx, name)) continue;
+    if (!block || block->init || !role_of(*block).empty()) continue;
     const StoreNode* store = single_store(*block);
     if (!store || is_param(func, store->buffer.get())) continue;
     const std::vector<const BlockNode*> readers = consumers_of(func.root(), store->buffer.get());
@@ -128,17 +124,19 @@ Result<> auto_inline(RuleContext& ctx) {
     if (!moves && (reads > 1 && is_costly(store->value))) continue;
     if (combines_itself(*block) || repeats_work(func, *block, store->value, readers)) continue;
 
-    ctx.schedule.set_address_prefix("auto_inline/" + name);
+    s.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
       const auto own = block_structure(func, *block);
-      const bool turns = own && transposed_tile(*own, ctx.lanes(store->buffer->dtype));
+      const bool turns = own && transposed_tile(*own, lanes_of(target, store->buffer->dtype));
       const bool copy =
-          std::ranges::any_of(readers, [&](const BlockNode* reader) { return is_for_intrinsics(ctx, *reader); }) ||
+          std::ranges::any_of(readers,
+                              [&](const BlockNode* reader) { return is_for_intrinsics(func, target, *reader); }) ||
           prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get(), turns);
-      FETTLE_TRY(const int64_t keep, choose(ctx, "keep", {0, 1}, copy, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}));
+      FETTLE_TRY(const int64_t keep,
+                 decider.pick(s, {"keep", {0, 1}, copy ? 1u : 0u, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}}));
       if (keep) continue;
     }
-    try_inline(ctx.schedule, name);
+    try_inline(s, name);
   }
   return {};
 }

@@ -1,4 +1,4 @@
-#include "tune/space/lane_reductions.h"
+#include "tune/parts/lane_reductions.h"
 
 #include <algorithm>
 
@@ -6,6 +6,8 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/reformulate.h"
+#include "tune/parts/loops.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {
@@ -47,12 +49,12 @@ bool shares_divisor(const Func& func, const BlockNode& block) {
   return shares;
 }
 
-Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
-  const Func func = ctx.schedule.func();
+Result<> split_into_lanes(Schedule& s, const Target& target, Decider& decider, const std::string& name) {
+  const Func func = s.func();
   const auto structure = block_structure(func, *find_block(func->body, name));
   const auto reduced = structure ? reduced_along_memory(func, *structure) : std::nullopt;
   if (!reduced) return {};
-  int64_t lanes = ctx.lanes(structure->store.buffer->dtype);
+  int64_t lanes = lanes_of(target, structure->store.buffer->dtype);
   const int64_t total = structure->extents[*reduced];
   int64_t rows = 1;
   for (size_t i = 0; i < structure->n_iters(); ++i)
@@ -76,32 +78,39 @@ Result<> split_into_lanes(RuleContext& ctx, const std::string& name) {
     vectors.erase(vectors.begin());
     --preferred;
   }
-  ctx.schedule.set_address_prefix("lane_reductions/" + name);
-  FETTLE_TRY(const int64_t k, choose(ctx, "vectors", vectors, preferred));
-  Schedule trial = ctx.schedule;
+  s.set_address_prefix("lane_reductions/" + name);
+  FETTLE_TRY(const int64_t k, decider.pick(s, {"vectors", vectors, preferred}));
+  Schedule trial = s;
   FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
-  const auto parts = reformulate(trial, {.block = block, .kind = "split_reduction", .numbers = {k * lanes, 1}});
-  if (parts && reformulate(trial, {.block = parts->back(), .kind = "pairwise_reduction", .numbers = {}}))
-    ctx.schedule = std::move(trial);
+  if (reduce_in_lanes(trial, block, k * lanes)) s = std::move(trial);
   return {};
 }
 
 }  // namespace
 
-Result<> lane_reductions(RuleContext& ctx) {
+Result<> reduce_in_lanes(Schedule& s, BlockRef block, int64_t parts) {
+  FETTLE_TRY(const std::vector<BlockRef> made,
+             reformulate(s, {.block = block, .kind = "split_reduction", .numbers = {parts, 1}}));
+  return reformulate(s, {.block = made.back(), .kind = "pairwise_reduction"}).map([](const std::vector<BlockRef>&) {});
+}
+
+bool try_shared_reciprocal(Schedule& s, const std::string& block) {
+  Schedule trial = s;
+  const auto ref = get_block(trial, {.name = block});
+  if (!ref || !reformulate(trial, {.block = *ref, .kind = "shared_reciprocal"})) return false;
+  s = std::move(trial);
+  return true;
+}
+
+Result<> lane_reductions(Schedule& s, const Target& target, Decider& decider) {
   std::vector<std::string> reductions, divisions;
-  const Func func = ctx.schedule.func();
+  const Func func = s.func();
   for (const BlockNode* block : blocks_of(func.root())) {
     if (block->init) reductions.push_back(block->name);
     if (shares_divisor(func, *block)) divisions.push_back(block->name);
   }
-  for (const std::string& name : reductions) FETTLE_TRY_VOID(split_into_lanes(ctx, name));
-  for (const std::string& name : divisions) {
-    Schedule trial = ctx.schedule;
-    FETTLE_TRY(const BlockRef block, get_block(trial, {.name = name}));
-    if (reformulate(trial, {.block = block, .kind = "shared_reciprocal", .numbers = {}}))
-      ctx.schedule = std::move(trial);
-  }
+  for (const std::string& name : reductions) FETTLE_TRY_VOID(split_into_lanes(s, target, decider, name));
+  for (const std::string& name : divisions) try_shared_reciprocal(s, name);
   return {};
 }
 

@@ -1,4 +1,4 @@
-#include "generations/ansor/sketch/filtered_convolution.h"
+#include "generations/ansor/sketch/winograd.h"
 
 #include <cmath>
 #include <map>
@@ -30,7 +30,7 @@ std::vector<std::unique_ptr<Space>> spaces() {
   return result;
 }
 
-bool is_filtered(const Func& func) { return numerics_of(func) == Numerics::kApproximate; }
+bool is_winograd(const Func& func) { return numerics_of(func) == Numerics::kApproximate; }
 
 const ForNode* nest_of(const Func& func, const std::string& block) {
   return loops_around(func, find_block(func->body, block)).front();
@@ -43,7 +43,7 @@ bool is_parallel(const Func& func, const std::string& block) {
 
 // What a point computes, and how: "" as it is written, "6 points, strips", …
 std::string kind_of(const Func& func, const std::string& last) {
-  if (!is_filtered(func)) return "";
+  if (!is_winograd(func)) return "";
   const Expr points = find_block(func->body, "O_tiles")->iters.back().extent;
   return std::to_string(*as_int(points)) + " points" +
          (nest_of(func, "O_product") == nest_of(func, last) ? ", strips" : "");
@@ -81,7 +81,7 @@ double relative_error(const Func& before, const Func& after) {
   return worst / largest;
 }
 
-TEST(FilteredConvolution, SpacesHaveItWholeAndInStrips) {
+TEST(WinogradSketches, SpacesHaveItWholeAndInStrips) {
   const testing::ConvSpec specs[] = {{.h = 9, .w = 10, .ic = 16, .oc = 20, .epilogue = true},
                                      {.n = 2, .h = 16, .w = 8, .ic = 20, .oc = 16},
                                      {.h = 7, .w = 12, .ic = 17, .oc = 33, .padding = 0, .epilogue = true}};
@@ -112,15 +112,15 @@ TEST(FilteredConvolution, SpacesHaveItWholeAndInStrips) {
 
 // The transforms work on one tile of a vector of channels in registers, unrolled; the product is tiled; the weights are
 // transformed, and brought into the order of the tiles, when the program is compiled.
-TEST(FilteredConvolution, TransformsAreUnrolledWhereTheyAreRead) {
+TEST(WinogradSketches, TransformsAreUnrolledWhereTheyAreRead) {
   const Func func = testing::conv_workload({.h = 12, .w = 12, .ic = 32, .oc = 32, .epilogue = true});
   for (const auto& space : spaces()) {
-    int packed = 0, seen = 0;
+    int packed = 0, seen = 0, shared = 0;
     for (uint64_t seed = 0; seed < 12; ++seed) {
       const auto point = space->generate(func, target("x86-64-avx512"), 2, seed, nullptr);
       ASSERT_OK(point);
       const Func made = point->func();
-      if (!is_filtered(made)) continue;
+      if (!is_winograd(made)) continue;
       ++seen;
       for (const auto& [name, reader] : {std::pair{"O_rows", "O_tiles"}, std::pair{"O_columns", "Y"}}) {
         const auto loops = loops_around(made, find_block(made->body, name));
@@ -136,7 +136,7 @@ TEST(FilteredConvolution, TransformsAreUnrolledWhereTheyAreRead) {
       }
       EXPECT_TRUE(is_parallel(made, "Y")) << to_text(made);
       EXPECT_TRUE(is_parallel(made, "O_tiles")) << to_text(made);
-      EXPECT_TRUE(is_parallel(made, "O_product")) << to_text(made);
+      shared += is_parallel(made, "O_product") ? 1 : 0;  // where its tiles, as drawn, may run side by side
       const auto product = loops_around(made, find_block(made->body, "O_product"));
       EXPECT_GT(product.size(), 12u) << "the product is not tiled";
       packed += find_block(made->body, "O_weights")->writes[0].buffer->layout ? 1 : 0;
@@ -146,10 +146,11 @@ TEST(FilteredConvolution, TransformsAreUnrolledWhereTheyAreRead) {
     }
     EXPECT_GE(seen, 6);
     EXPECT_GE(packed, seen / 2);
+    EXPECT_GE(4 * shared, 3 * seen);
   }
 }
 
-TEST(FilteredConvolution, IsOfferedForNothingElse) {
+TEST(WinogradSketches, IsOfferedForNothingElse) {
   const testing::ConvSpec fits = {.h = 8, .w = 8, .ic = 16, .oc = 16};
   std::vector<testing::ConvSpec> specs(5, fits);
   specs[0].stride = 2;
@@ -160,7 +161,7 @@ TEST(FilteredConvolution, IsOfferedForNothingElse) {
   const auto offers = [&](const testing::ConvSpec& spec, const char* on) {
     Schedule s(testing::conv_workload(spec));
     s.set_target(target(on));
-    return filtered_by_tiles(s, 2).size();
+    return winograd_schedules(s, 2).size();
   };
   EXPECT_EQ(offers(fits, "x86-64-avx512"), 4u);
   EXPECT_EQ(offers(fits, "x86-64-avx2"), 4u);
@@ -168,7 +169,7 @@ TEST(FilteredConvolution, IsOfferedForNothingElse) {
   for (const testing::ConvSpec& spec : specs) EXPECT_EQ(offers(spec, "x86-64-avx512"), 0u);
 }
 
-TEST(FilteredConvolution, MayBeRefusedByItsBound) {
+TEST(WinogradSketches, MayBeRefusedByItsBound) {
   const Func func = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16});
   for (const auto& space : spaces()) {
     const auto bounded = within_error_bound(*space, 100);
@@ -181,7 +182,7 @@ TEST(FilteredConvolution, MayBeRefusedByItsBound) {
 }
 
 // Simplified, and in its special compute location: the tile that a thread transforms stays with the thread.
-TEST(FilteredConvolution, RunsOnThreads) {
+TEST(WinogradSketches, RunsOnThreads) {
   const Func func = testing::conv_workload({.h = 4, .w = 5, .ic = 16, .oc = 16, .epilogue = true});
   for (const auto& space : spaces()) {
     int seen = 0;
@@ -190,7 +191,7 @@ TEST(FilteredConvolution, RunsOnThreads) {
       const auto point = space->generate(func, target("opencl"), 1, seed, nullptr);
       ASSERT_OK(point);
       const Func made = point->func();
-      if (!is_filtered(made)) continue;
+      if (!is_winograd(made)) continue;
       ++seen;
       for (const auto& [name, reader] : {std::pair{"O_rows", "O_tiles"}, std::pair{"O_columns", "Y"}}) {
         const BlockNode* block = find_block(made->body, name);

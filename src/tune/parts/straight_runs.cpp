@@ -1,4 +1,4 @@
-#include "tune/space/straight_runs.h"
+#include "tune/parts/straight_runs.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tune/space/row_group.h"
+#include "tune/parts/row_group.h"
 
 #include <algorithm>
 #include <unordered_map>
