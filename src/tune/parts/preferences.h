@@ -1,6 +1,7 @@
 #pragma once
-// Numbers found by measuring: what the parts prefer, and no program depends on for being right. Each says what it is,
-// in which unit, and what it was measured with (docs/benchmarks.md says how these are run).
+// Numbers found by measuring: what the parts prefer, and no program depends on for being right. Each says what it is, and
+// in which unit. Where the measurement is on record, it is named; of the others the histories of the rules say only what
+// they are for. Whoever changes one compares with bench-search and bench-model (docs/benchmarks.md).
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +9,6 @@
 namespace fettle::preferences {
 
 // --- time that one thread takes (tune/parts/threads.h)
-// bench-search, elementwise and matmul tasks on two threads.
 
 /// Of an instruction that multiplies and adds a vector, ns.
 inline constexpr double kMultiplyAddNs = 0.3;
@@ -17,24 +17,23 @@ inline constexpr double kMoveNs = 0.5;
 /// Of a call of a function (exp, tanh, …) for a vector, ns.
 inline constexpr double kCallNs = 4;
 
-// --- threads: what one of them takes less for stays with it, ns; two threads that wait for work gain from half a
-// microsecond on (bench-threads, and bench-search's small tasks)
+// --- threads: what one of them takes less for stays with it, ns. Two threads that wait for work gain from half a
+// microsecond on.
 
 inline constexpr double kLeastSharedNs = 200;    // below: never shared
 inline constexpr double kUsuallySharedNs = 500;  // from here on: preferred
 inline constexpr double kAlwaysSharedNs = 2000;  // from here on: no choice
-/// Below: a piece for each thread, since asking for one takes as long as working it out (bench-search, elementwise
-/// tasks).
+/// Below: a piece for each thread, since asking for one takes as long as working it out.
 inline constexpr double kPieceEachNs = 20000;
 /// Of a fused loop, whose index is divided, and of a fork for each iteration of a serial loop around, as shares of the
 /// threads' time.
 inline constexpr double kFusedLoopCost = 0.02, kForkCost = 0.04;
 
-// --- register tiles (tune/parts/register_tile.h): bench-search's tasks and the layers of the models of bench-model
+// --- register tiles (tune/parts/register_tile.h)
 
-/// Tiles that a choice offers: worse ones were never the best found.
+/// Tiles that a choice offers, the cheapest first.
 inline constexpr size_t kMostTiles = 24;
-/// Depths of blocks of a long reduction, in steps; the reduction is not blocked below the shortest.
+/// Steps of a reduction from which on it may be blocked, and the depths of its blocks, in steps.
 inline constexpr int64_t kLeastBlocked = 512, kDepths[] = {256, 384, 512, 768, 1024};
 /// The depth that is preferred, for reductions longer than this.
 inline constexpr int64_t kPreferredDepth = 768, kPreferredBlocked = 2048;
@@ -62,8 +61,7 @@ inline constexpr int64_t kSumsOfDotProducts = 12;
 /// Rows of so many flat pixels are cut across the borders of image rows.
 inline constexpr int64_t kLongRow = 8;
 
-// --- what a register tile takes (ranked_tiles in tune/parts/tiling.h), in shares of cycles: of bench-search's matmul,
-// conv and depthwise tasks on AVX-512 and, where registers are few, on AVX2
+// --- what a register tile takes (ranked_tiles in tune/parts/tiling.h), in shares of cycles
 
 /// Registers, at most, of targets that have no broadcasting operands, and whose third-level cache is near.
 inline constexpr int kFewRegisters = 16;
@@ -83,8 +81,9 @@ inline constexpr double kSameSets = 1.35, kSomeSameSets = 1.06, kLinesApart = 1.
                         kNoRegisterToWait = 1.35;
 /// Bytes of a run of pixels that pooling reads well.
 inline constexpr int64_t kRunBytes = 128;
-/// Times as long, of windows over several image rows: of fewer taps than kMostTaps and of others, several vectors, more
-/// sums than registers, tiles of two heights or widths.
+/// Times as long, of windows over several image rows: of fewer taps than kMostTaps and of others (of depthwise 7 x 7 the
+/// compiler spilled what such tiles held, which cost up to 1.6x untuned), several vectors, more sums than
+/// registers, tiles of two heights or widths.
 inline constexpr double kSeveralImageRows = 0.6, kLargeWindows = 1.2, kSeveralVectors = 1.1, kTooManySums = 1.4,
                         kTwoSizes = 1.08;
 /// Of a tile: clearing, writing back and the call, and for each vector of sums, cycles.
