@@ -17,7 +17,7 @@
 
 namespace fettle {
 
-/// A convolution that algorithm.h has replaced by the parts of Winograd's minimal filtering, by the names of its blocks.
+/// Names of the blocks that Winograd's algorithm makes of a convolution (algorithm.h).
 struct MinimalFiltering {
   std::string block;                                   // the convolution, and its last part
   size_t height = 0, width = 0;                        // dimensions of the output
