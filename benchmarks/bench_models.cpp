@@ -13,8 +13,8 @@
 #include <fstream>
 #include <set>
 
+#include "codegen/build.h"
 #include "harness/report.h"
-#include "measure/builder.h"
 #include "models/memory.h"
 #include "models/program.h"
 #include "models/table.h"

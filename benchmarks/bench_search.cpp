@@ -13,13 +13,13 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "codegen/object_cache.h"
 #include "cost/predict/atom_table.h"
 #include "harness/paired.h"
 #include "harness/report.h"
 #include "harness/statistics.h"
 #include "measure/local_kernel.h"
 #include "measure/local_measurer.h"
-#include "measure/object_cache.h"
 #include "search/figures.h"
 #include "search/measured_rows.h"
 #include "search/replayed.h"

@@ -10,10 +10,10 @@
 #include <filesystem>
 
 #include "database/sqlite_database.h"
-#include "driver/run_report.h"
 #include "harness/report.h"
 #include "models/program.h"
 #include "models/table.h"
+#include "report/run_report.h"
 
 namespace fs = std::filesystem;
 using namespace fettle;

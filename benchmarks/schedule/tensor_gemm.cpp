@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "driver/peak_loops.h"
 #include "harness/paired.h"
 #include "ir/annotations.h"
 #include "measure/local_kernel.h"
+#include "report/peak_loops.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_inplace.h"
 #include "schedule/primitives/cache_read.h"

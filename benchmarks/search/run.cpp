@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "codegen/build.h"
 #include "cost/predict/atom_table.h"
 #include "database/sqlite_database.h"
 #include "generations/registry.h"
-#include "measure/builder.h"
 #include "tune/tuner.h"
 
 namespace fettle::bench {

@@ -9,11 +9,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "codegen/build.h"
 #include "database/sqlite_database.h"
 #include "generations/metaschedule/databases.h"
 #include "generations/metaschedule/workload_equality.h"
 #include "generations/registry.h"
-#include "measure/builder.h"
 #include "program.h"
 #include "schedule.h"
 #include "space.h"

@@ -91,9 +91,9 @@ Result<Report> bench_model(const Options& options) {
 
 }  // namespace
 
-Command add_bench_command(CLI::App& app) {
+Command add_bench_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "bench", "Time a model, alone or interleaved with other engines",
+  App* made = add_subcommand(app, "bench", "Time a model, alone or interleaved with other engines",
                                   "fettle bench model.onnx --against onnxruntime,openvino --profile", &options->json);
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()
@@ -104,7 +104,7 @@ Command add_bench_command(CLI::App& app) {
       ->type_name("TIME");
   made->add_option("--against", options->against, "other engines, timed in the same run")
       ->delimiter(',')
-      ->check(CLI::IsMember({"onnxruntime", "openvino"}))
+      ->one_of({"onnxruntime", "openvino"})
       ->type_name("onnxruntime,openvino");
   made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
   made->add_flag("--profile", options->profile, "also the time of each kernel");

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/version.h"
 #include "cli/command.h"
 
 namespace fettle::cli {
@@ -22,15 +23,9 @@ void print_json(nlohmann::json object, const std::string& command) {
   print(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 }
 
-/// "tune", "db ls"
-std::string name_of(const CLI::App& command) {
-  const CLI::App* group = command.get_parent();
-  return group && group->get_parent() ? group->get_name() + " " + command.get_name() : command.get_name();
-}
-
 void print_report(const Report& report, const Command& command) {
   if (*command.json)
-    print_json(report.json, name_of(*command.app));
+    print_json(report.json, command.app->name());
   else if (!report.text.empty())
     print(report.text + (report.text.ends_with('\n') ? "" : "\n"));
 }
@@ -43,7 +38,7 @@ void print_failure(const Diagnostic& diagnostic, const Command& command) {
                                   {"message", diagnostic.message},
                                   {"where", diagnostic.where},
                                   {"remedy", info.remedy}};
-    print_json({{"error", error}}, name_of(*command.app));
+    print_json({{"error", error}}, command.app->name());
     std::fflush(stdout);
   }
   fmt::print(stderr, "fettle: {}\n", diagnostic.to_string());
@@ -61,8 +56,8 @@ bool all_printed() {
 
 int run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
-  CLI::App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
-  app.set_version_flag("--version", "fettle 0.1.0");
+  App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
+  app.set_version_flag("--version", name_and_version());
   app.require_subcommand(1);
   app.footer(
       "Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"
@@ -73,11 +68,7 @@ int run(int argc, char** argv) {
         add_report_command, add_doctor_command, add_explain_command, add_tracker_command, add_device_command})
     commands.push_back(add(app));
   for (Command& command : add_db_commands(app)) commands.push_back(std::move(command));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kWrongUsage;
-  }
+  if (const auto status = app.parse(argc, argv)) return *status == 0 ? kDone : kWrongUsage;
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
     try {

@@ -28,55 +28,57 @@ bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
 
 }  // namespace
 
-CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::string& what, const std::string& example,
+App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
                          bool* json) {
-  CLI::App* made = app.add_subcommand(name, what);
+  App* made = app.add_subcommand(name, what);
   made->footer("Example:\n  " + example);
   made->add_flag("--json", *json, "one JSON object on standard output; progress goes to standard error");
   return made;
 }
 
-void add_shapes(CLI::App* app, InputShapes* shapes) {
-  app->add_option_function<std::vector<std::string>>(
+void add_shapes(App* app, InputShapes* shapes) {
+  app->add_option_function(
          "--shape",
-         [shapes](const std::vector<std::string>& given) {
-           for (const std::string& text : given) {
-             std::string name, value;
-             std::vector<int64_t> dims;
-             if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims))
-               throw CLI::ValidationError("--shape", "'" + text + "' is not of the form NAME=D0,D1,...");
-             (*shapes)[name] = std::move(dims);
-           }
+         [shapes](const std::string& text) -> std::string {
+           std::string name, value;
+           std::vector<int64_t> dims;
+           if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims))
+             return "'" + text + "' is not of the form NAME=D0,D1,...";
+           (*shapes)[name] = std::move(dims);
+           return "";
          },
          "shape of an input that the model leaves open; may be repeated")
       ->type_name("NAME=D0,D1,...")
-      ->expected(1)
-      ->take_all();
+      ->one_at_a_time();
 }
 
-void add_max_error(CLI::App* app, double* max_error) {
+void add_max_error(App* app, double* max_error) {
   app->add_option("--max-error", *max_error,
                   "no schedule whose algorithm may err by more, in the worst case, in units of the type's epsilon; 100 "
                   "refuses Winograd's; default: no limit")
       ->type_name("EPSILONS")
-      ->check(CLI::NonNegativeNumber);
+      ->not_negative();
 }
 
-void add_workload_equality(CLI::App* app, WorkloadEquality* equality, size_t modes) {
+void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes) {
   const auto known = workload_equality_names().first(modes);
-  app->add_option_function<std::string>(
+  app->add_option_function(
          "--workload-equality",
-         [equality](const std::string& name) { *equality = *find_workload_equality(name); },
+         [equality](const std::string& name) -> std::string {
+           if (const auto found = find_workload_equality(name)) *equality = *found;
+           return "";
+         },
          "whose records count for a task: those of the same program (the default), or of others that are equal so far")
-      ->check(CLI::IsMember(std::vector<std::string>(known.begin(), known.end())));
+      ->one_at_a_time()
+      ->one_of({known.begin(), known.end()});
 }
 
-void add_threads(CLI::App* app, int* threads) {
+void add_threads(App* app, int* threads) {
   app->add_option("--threads", *threads, "threads that the model runs on; default: as many as this process may use")
-      ->check(CLI::Range(1, 1024));
+      ->between(1, 1024);
 }
 
-void add_pin(CLI::App* app, bool* pin) {
+void add_pin(App* app, bool* pin) {
   app->add_flag("--pin", *pin, "bind each worker thread to a CPU of its own, of those that this process may use");
 }
 

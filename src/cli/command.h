@@ -1,7 +1,6 @@
 #pragma once
 // What subcommands share: their options' spelling, where output goes, how they end.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/options.h"
 #include "database/database.h"
 #include "driver/load.h"
 #include "generations/metaschedule/workload_equality.h"
@@ -30,23 +30,23 @@ struct Report {
 
 /// A subcommand: adds itself and its options to the app, and gives what to do when it was chosen.
 struct Command {
-  CLI::App* app = nullptr;
+  App* app = nullptr;
   std::function<Result<Report>()> run;
   bool* json = nullptr;
 };
-using AddCommand = Command (*)(CLI::App& app);
+using AddCommand = Command (*)(App& app);
 
-Command add_tune_command(CLI::App& app);
-Command add_compile_command(CLI::App& app);
-Command add_run_command(CLI::App& app);
-Command add_bench_command(CLI::App& app);
-Command add_inspect_command(CLI::App& app);
-Command add_report_command(CLI::App& app);
-Command add_doctor_command(CLI::App& app);
-Command add_explain_command(CLI::App& app);
-Command add_tracker_command(CLI::App& app);
-Command add_device_command(CLI::App& app);
-std::vector<Command> add_db_commands(CLI::App& app);
+Command add_tune_command(App& app);
+Command add_compile_command(App& app);
+Command add_run_command(App& app);
+Command add_bench_command(App& app);
+Command add_inspect_command(App& app);
+Command add_report_command(App& app);
+Command add_doctor_command(App& app);
+Command add_explain_command(App& app);
+Command add_tracker_command(App& app);
+Command add_device_command(App& app);
+std::vector<Command> add_db_commands(App& app);
 
 /// `tune --report`: the page of one run, with the times of its kernels inside the model. Errors: those of reading
 /// records, compiling and running · E702.
@@ -54,18 +54,18 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
                              uint64_t run_id, const std::string& out);
 
 /// A new subcommand with --json and an example beneath its help.
-CLI::App* add_subcommand(CLI::App& app, const std::string& name, const std::string& what, const std::string& example,
+App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
                          bool* json);
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
-void add_shapes(CLI::App* app, InputShapes* shapes);
+void add_shapes(App* app, InputShapes* shapes);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
-void add_max_error(CLI::App* app, double* max_error);
+void add_max_error(App* app, double* max_error);
 /// --workload-equality NAME, one of the first `modes` of workload_equality_names().
-void add_workload_equality(CLI::App* app, WorkloadEquality* equality, size_t modes);
+void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
-void add_threads(CLI::App* app, int* threads);
+void add_threads(App* app, int* threads);
 /// --pin
-void add_pin(CLI::App* app, bool* pin);
+void add_pin(App* app, bool* pin);
 
 /// "90", "60s", "5m", "1h" in seconds.
 bool parse_seconds(const std::string& text, double* seconds);

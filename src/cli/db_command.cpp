@@ -7,8 +7,8 @@
 #include "cli/interruption.h"
 #include "database/json_lines.h"
 #include "database/sqlite_database.h"
-#include "driver/check_records.h"
 #include "driver/open.h"
+#include "records/check_records.h"
 
 namespace fettle::cli {
 namespace {
@@ -138,15 +138,15 @@ Result<Report> check_tasks(const Options& options) {
 
 }  // namespace
 
-std::vector<Command> add_db_commands(CLI::App& app) {
-  CLI::App* group = app.add_subcommand("db", "Look at records of tuning, hand them on, take them in");
+std::vector<Command> add_db_commands(App& app) {
+  App* group = app.add_subcommand("db", "Look at records of tuning, hand them on, take them in");
   group->footer("Example:\n  fettle db ls records.db");
   group->require_subcommand(1);
   std::vector<Command> commands;
   const auto add = [&](const std::string& name, const std::string& what, const std::string& example,
                        Result<Report> (*run)(const Options&)) {
     auto options = std::make_shared<Options>();
-    CLI::App* made = add_subcommand(*group, name, what, example, &options->json);
+    App* made = add_subcommand(*group, name, what, example, &options->json);
     made->add_option("database", options->file, "the database")->required()->type_name("F");
     commands.push_back({made, [options, run] { return run(*options); }, &options->json});
     return std::pair{made, options};
@@ -160,7 +160,7 @@ std::vector<Command> add_db_commands(CLI::App& app) {
   out->add_option("file", out_options->other, "where to")->required()->type_name("FILE.jsonl");
   out->add_option("--best", out_options->best, "of each task only the fastest N that are right; default: all records")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000000));
+      ->between(1, 1000000);
   const auto [in, in_options] = add("import", "Add records from lines of JSON: all or none",
                                     "fettle db import records.db records.jsonl", import_file);
   in->add_option("file", in_options->other, "where from")->required()->type_name("FILE.jsonl");
@@ -169,7 +169,7 @@ std::vector<Command> add_db_commands(CLI::App& app) {
           "fettle db check records.db --top 3", check_tasks);
   check->add_option("--top", check_options->top, "of each task the fastest N; default 1")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000000));
+      ->between(1, 1000000);
   check->add_option("--task", check_options->task, "the beginning of a task's hash; default: all")->type_name("HASH");
   return commands;
 }

@@ -47,9 +47,9 @@ Result<Report> serve(const Options& options) {
 
 }  // namespace
 
-Command add_device_command(CLI::App& app) {
+Command add_device_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "device", "Measure for tuners that call a tracker, until interrupted",
+  App* made = add_subcommand(app, "device", "Measure for tuners that call a tracker, until interrupted",
                                   "fettle device --tracker 127.0.0.1:9190 --key zen4-2c", &options->json);
   made->add_option("--tracker", options->tracker, "whom to ask for work")->required()->type_name("HOST:PORT");
   made->add_option("--key", options->key, "what this machine is offered as; devices of one key are alike")

@@ -11,13 +11,13 @@
 
 #include "cli/command.h"
 #include "cli/container_limits.h"
+#include "codegen/object_cache.h"
 #include "cost/predict/atom_table.h"
-#include "driver/machine_peaks.h"
 #include "driver/model_peers.h"
-#include "driver/peak_loops.h"
 #include "driver/tune.h"
-#include "measure/object_cache.h"
 #include "measure/worker_process.h"
+#include "report/machine_peaks.h"
+#include "report/peak_loops.h"
 
 namespace fettle::cli {
 namespace {
@@ -255,9 +255,9 @@ Result<Report> examine() {
 
 }  // namespace
 
-Command add_doctor_command(CLI::App& app) {
+Command add_doctor_command(App& app) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing",
+  App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing",
                                   "fettle doctor", json.get());
   return {made, [json] { return examine(); }, json.get()};
 }

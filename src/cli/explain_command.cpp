@@ -159,9 +159,9 @@ Result<Report> explain(const Options& options) {
 
 }  // namespace
 
-Command add_explain_command(CLI::App& app) {
+Command add_explain_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made =
+  App* made =
       add_subcommand(app, "explain", "Say what an error code means, or what each step of a schedule does",
                      "fettle explain E201\n  fettle explain --program matmul.txt --trace tiled.txt", &options->json);
   made->add_option("code", options->code, "as an error begins; without one, all are listed")->type_name("CODE");

@@ -73,7 +73,8 @@ Result<const TaskInfo*> find_task(const std::vector<TaskInfo>& tasks, const std:
 /// The code of one task, as --ir, --c and --asm show it.
 Result<std::string> show_code(const TaskInfo& task, const Options& options) {
   const Target target = detect_host(options.threads);
-  FETTLE_TRY(const Schedule schedule, schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
+  FETTLE_TRY(const Schedule schedule,
+             schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
   if (options.ir && !options.assembly) {
     FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
     std::string text = to_text(lowered.kernel);
@@ -208,20 +209,17 @@ Result<Report> inspect(const Options& options) {
   const std::string operators = histogram(*model.graph);
   report.text = fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n", options.model, operators,
                             to_text(model.plan), weight_bytes, constant_bytes);
-  report.json = {{"operators", operators},
-                 {"nodes", model.graph->nodes().size()},
-                 {"tasks", task_list.size()},
-                 {"arena_bytes", model.arena_bytes()},
-                 {"weight_bytes", weight_bytes},
-                 {"constant_bytes", constant_bytes}};
+  report.json = {{"operators", operators},       {"nodes", model.graph->nodes().size()},
+                 {"tasks", task_list.size()},    {"arena_bytes", model.arena_bytes()},
+                 {"weight_bytes", weight_bytes}, {"constant_bytes", constant_bytes}};
   return report;
 }
 
 }  // namespace
 
-Command add_inspect_command(CLI::App& app) {
+Command add_inspect_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
+  App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
                                   "fettle inspect model.onnx --task 3 --asm", &options->json);
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()

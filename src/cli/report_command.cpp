@@ -136,9 +136,9 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
   return write_report_page(content, out);
 }
 
-Command add_report_command(CLI::App& app) {
+Command add_report_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made =
+  App* made =
       add_subcommand(app, "report", "Write what a tuning did as one HTML page that opens without a network",
                      "fettle report records.db model.onnx -o report.html", &options->json);
   made->add_option("database", options->database, "records of tuning")->required()->type_name("DB");
@@ -146,11 +146,11 @@ Command add_report_command(CLI::App& app) {
       ->type_name("MODEL.onnx");
   made->add_option("-o,--output", options->out, "the page")->required()->type_name("F.html");
   made->add_option("--run", options->run, "which run of the database, 1 for the oldest; default: the newest")
-      ->check(CLI::Range(1, 1 << 30));
+      ->between(1, 1 << 30);
   made->add_option("--against", options->against, "other records, whose newest run is compared")->type_name("DB2");
   made->add_option("--against-run", options->against_run,
                    "which run is compared; without --against, one of the same records")
-      ->check(CLI::Range(1, 1 << 30));
+      ->between(1, 1 << 30);
   add_shapes(made, &options->shapes);
   return {made, [options] { return report(*options); }, &options->json};
 }

@@ -54,22 +54,20 @@ Result<Report> run_model(const Options& options) {
 
 }  // namespace
 
-Command add_run_command(CLI::App& app) {
+Command add_run_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = add_subcommand(app, "run", "Run a model once on inputs from .npy files",
+  App* made = add_subcommand(app, "run", "Run a model once on inputs from .npy files",
                                   "fettle run model.so --input x=x.npy --output-dir out", &options->json);
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()
       ->type_name("MODEL.onnx|OUT.so");
-  made->add_option_function<std::vector<std::string>>(
+  made->add_option_function(
           "--input",
-          [options](const std::vector<std::string>& given) {
-            for (const std::string& text : given) {
-              std::string name, file;
-              if (!parse_assignment(text, &name, &file))
-                throw CLI::ValidationError("--input", "'" + text + "' is not of the form NAME=FILE.npy");
-              options->inputs.emplace_back(name, file);
-            }
+          [options](const std::string& text) -> std::string {
+            std::string name, file;
+            if (!parse_assignment(text, &name, &file)) return "'" + text + "' is not of the form NAME=FILE.npy";
+            options->inputs.emplace_back(name, file);
+            return "";
           },
           "content of an input; may be repeated")
       ->type_name("NAME=F.npy");

@@ -83,16 +83,16 @@ Result<Report> query(const Options& options) {
 
 }  // namespace
 
-void add_credentials(CLI::App* app, CredentialFiles* files) {
+void add_credentials(App* app, CredentialFiles* files) {
   app->add_option("--token-file", files->token, "the secret that tracker, devices and tuners share")->type_name("FILE");
   app->add_option("--tls-cert", files->tls_cert, "this side's certificates, PEM")->type_name("FILE");
   app->add_option("--tls-key", files->tls_key, "the key of its certificate, PEM")->type_name("FILE");
   app->add_option("--tls-ca", files->tls_ca, "whose certificates are trusted, PEM")->type_name("FILE");
 }
 
-Command add_tracker_command(CLI::App& app) {
+Command add_tracker_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made =
+  App* made =
       add_subcommand(app, "tracker", "Bring tuners and the devices that measure for them together, until interrupted",
                      "fettle tracker --listen 127.0.0.1:9190\n  fettle tracker --query 127.0.0.1:9190", &options->json);
   auto* listening =
@@ -103,7 +103,7 @@ Command add_tracker_command(CLI::App& app) {
   made->add_option("--address-file", options->address_file, "write the address there once it listens")
       ->type_name("FILE");
   made->add_option("--device-timeout", options->silence_s, "seconds of silence after which a device is lost")
-      ->check(CLI::Range(0.5, 3600.0))
+      ->between(0.5, 3600.0)
       ->capture_default_str();
   made->add_option("--query", options->query, "say what another tracker knows, and end")
       ->type_name("HOST:PORT")

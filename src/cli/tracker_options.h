@@ -7,6 +7,6 @@
 namespace fettle::cli {
 
 /// --token-file, --tls-cert, --tls-key, --tls-ca
-void add_credentials(CLI::App* app, CredentialFiles* files);
+void add_credentials(App* app, CredentialFiles* files);
 
 }  // namespace fettle::cli

@@ -243,16 +243,16 @@ std::vector<std::string> published() {
   return all;
 }
 
-void add_named(CLI::App* command, const char* option, std::string* name, std::vector<std::string> known,
+void add_named(App* command, const char* option, std::string* name, std::vector<std::string> known,
                const char* help) {
-  command->add_option(option, *name, help)->check(CLI::IsMember(std::move(known)));
+  command->add_option(option, *name, help)->one_of(std::move(known));
 }
 
 }  // namespace
 
-Command add_tune_command(CLI::App& app) {
+Command add_tune_command(App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* made =
+  App* made =
       add_subcommand(app, "tune", "Search for fast schedules and record every measurement; run again, it goes on",
                      "fettle tune model.onnx --shape x=1,3,48,320 --time 60s --db records.db", &options->json);
   made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
@@ -261,14 +261,14 @@ Command add_tune_command(CLI::App& app) {
       made->add_option("--time", options->time_text, "all in all, while the machine is awake: 60s, 5m, 1h; default 5m")
           ->type_name("TIME");
   auto* trials = made->add_option("--trials", options->trials, "measurements, of all tasks together")
-                     ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+                     ->between(int64_t{1}, int64_t{1} << 40);
   time->excludes(trials);
   made->add_option("--seed", options->seed, "of all that is drawn")->capture_default_str();
   made->add_option(
           "--search-threads", options->search_threads,
           "that make candidates between measurements, whichever their number the same ones; default: all there are")
       ->type_name("N")
-      ->check(CLI::Range(1, 256));
+      ->between(1, 256);
   add_named(made, "--generation", &options->generation, published(), "all four of the following as it was published");
   std::vector<std::string> known = names(spaces());
   known.emplace_back("template");  // as autotvm was called

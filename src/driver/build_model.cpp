@@ -7,9 +7,9 @@ namespace fettle {
 namespace {
 
 /// Compiles all workloads; the schedules of those that do not compile, and had been recorded, change.
-Result<std::vector<CompiledKernel>> compile_workloads(PlannedModel& planned) {
+Result<std::vector<BuiltKernel>> compile_workloads(PlannedModel& planned) {
   const CompileOptions& options = planned.options;
-  std::vector<CompiledKernel> kernels(planned.requests.size());
+  std::vector<BuiltKernel> kernels(planned.requests.size());
   std::vector<bool> settled(planned.requests.size(), false);
   while (!std::ranges::all_of(settled, std::identity())) {
     std::vector<size_t> left;
@@ -48,7 +48,7 @@ Result<BuiltModel> build_model(PlannedModel planned) {
   BuiltModel built{std::move(planned), {}, {}};
   FETTLE_TRY(built.kernels, compile_workloads(built.planned));
   FETTLE_TRY(built.constants,
-             make_constants(built.planned.plan, built.planned.constants, built.planned.schedules, built.kernels));
+             make_constants(built.planned.plan, built.planned.constants, built.planned.options.target, built.kernels));
   return built;
 }
 

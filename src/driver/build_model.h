@@ -10,7 +10,7 @@ namespace fettle {
 
 struct BuiltModel {
   PlannedModel planned;
-  std::vector<CompiledKernel> kernels;   // one a workload of the plan
+  std::vector<BuiltKernel> kernels;      // one a workload of the plan
   std::vector<ConstantBytes> constants;  // as planned.constants.stored
 };
 

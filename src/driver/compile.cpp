@@ -6,6 +6,7 @@
 #include <functional>
 #include <unordered_set>
 
+#include "base/version.h"
 #include "codegen/artefact/artefact.h"
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
@@ -30,8 +31,6 @@ struct CompiledModel::State {
 };
 
 namespace {
-
-constexpr const char* kCompiler = "fettle 0.1.0";
 
 Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair<std::string, const Value*>>& values) {
   std::vector<ArtefactTensor> tensors;
@@ -101,8 +100,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   std::vector<HostCall> calls;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    HostCall made{built.kernels[static_cast<size_t>(call.workload)].symbol, {}};
-    const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].params;
+    HostCall made{built.kernels[static_cast<size_t>(call.workload)].entry, {}};
+    const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].info.params;
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(address_in(plan, call, params[i].source, planned.constants.of_call[c][i]));
     calls.push_back(std::move(made));
@@ -127,8 +126,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, state->target, {.entry_name = state->entry}));
   state->objects.push_back(std::move(host_object));
   std::unordered_set<std::string> linked;
-  for (const CompiledKernel& kernel : built.kernels)
-    for (const NamedObject& object : kernel.objects)
+  for (const BuiltKernel& kernel : built.kernels)
+    for (const CodePart& object : kernel.image)
       if (linked.insert(object.name).second) state->objects.push_back(*object.bytes);
   return CompiledModel(std::move(state));
 }
@@ -199,7 +198,7 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.magic = FETTLE_MAGIC;
   info.abi_version = FETTLE_ABI_VERSION;
   info.name = state_->name.c_str();
-  info.compiler = kCompiler;
+  info.compiler = name_and_version();
   info.target_cpu = state_->target.cpu.c_str();
   info.target_features = loaded->features.c_str();
   info.inputs = loaded->inputs.data();
@@ -230,7 +229,7 @@ Result<Model> CompiledModel::instantiate(const FettleOptions& options) const {
 Result<> CompiledModel::write(const std::filesystem::path& out) const {
   Artefact artefact;
   artefact.name = state_->name;
-  artefact.compiler = kCompiler;
+  artefact.compiler = name_and_version();
   artefact.target_cpu = state_->target.cpu;
   artefact.target_features = needed_features(state_->target.features);
   artefact.inputs = state_->inputs;

@@ -1,19 +1,12 @@
 #include "driver/constants.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <set>
-#include <tuple>
-#include <unordered_map>
 
 #include "base/check.h"
-#include "codegen/llvm/jit_module.h"
 #include "driver/untuned.h"
 #include "ir/text.h"
-#include "rt/context.h"
 #include "tune/space/space.h"
 
 namespace fettle {
@@ -30,66 +23,61 @@ const ChosenSchedule& schedule_of(const PlannedCall& call, const std::vector<Cho
   return schedules[static_cast<size_t>(call.workload)];
 }
 
-Result<std::shared_ptr<std::byte>> allocate_bytes(int64_t size) {
-  auto block = zeroed_bytes(size);
-  if (!block) return fail(ErrorCode::E710, fmt::format("no memory for a constant of {} bytes", size));
-  return block;
-}
-
-/// The tensor as the kernel or its prologue expects it.
-Result<ConstantBytes> laid_out(const ConstantTensor& tensor, const KernelParam& param) {
+/// The tensor as the kernel or its prologue expects it, in the device's memory.
+Result<ConstantBytes> laid_out(const DeviceDef& device, const ConstantTensor& tensor, const KernelParam& param) {
   constexpr uintptr_t kAlignment = 64;  // a mapped file may hold a tensor anywhere
-  if (param.layout.is_identity() && reinterpret_cast<uintptr_t>(tensor.bytes.get()) % kAlignment == 0)
+  const bool is_identity = param.layout.is_identity();
+  if (is_identity && device.shares_host_memory && reinterpret_cast<uintptr_t>(tensor.bytes.get()) % kAlignment == 0)
     return ConstantBytes{tensor.bytes, tensor.size_bytes};
-  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, allocate_bytes(param.layout.physical_bytes()));
-  param.layout.to_physical(tensor.data(), bytes.get());
-  return ConstantBytes{bytes, param.layout.physical_bytes()};
+  const int64_t size = param.layout.physical_bytes();
+  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, device.allocate(size));
+  if (is_identity) {
+    device.copy_to(bytes.get(), tensor.data(), size);
+  } else {
+    std::vector<std::byte> physical(static_cast<size_t>(size));
+    param.layout.to_physical(tensor.data(), physical.data());
+    device.copy_to(bytes.get(), physical.data(), size);
+  }
+  return ConstantBytes{bytes, size};
 }
 
-/// Runs prologues, each linked once.
+/// Runs prologues, each loaded once.
 class Packer {
  public:
+  explicit Packer(const DeviceDef& device) : device_(device), stream_(device.open_stream(1)) {}
+
   /// Fills the buffers that `kernel`'s prologue makes: those of `made`, by the kernel's parameters.
-  Result<> run(const Plan& plan, const PlannedCall& call, const ChosenSchedule& schedule, const CompiledKernel& kernel,
+  Result<> run(const Plan& plan, const PlannedCall& call, const BuiltKernel& kernel,
                const std::map<size_t, std::byte*>& made) {
-    FETTLE_TRY(const FettleKernel prologue, find(kernel));
+    LoadedImage& prologue = prologues_[kernel.entry];
+    if (!prologue.function) {
+      FETTLE_TRY(prologue, device_.load(kernel.prologue_image, kernel.prologue_entry));
+    }
     std::vector<ConstantBytes> held;
     std::vector<void*> buffers;
     for (const int p : kernel.prologue_params) {
-      const KernelParam& param = schedule.params[static_cast<size_t>(p)];
+      const KernelParam& param = kernel.info.params[static_cast<size_t>(p)];
       if (const auto place = made.find(static_cast<size_t>(p)); place != made.end()) {
         buffers.push_back(place->second);
       } else if (const ConstantTensor* tensor = constant_of(plan, call, param)) {
-        FETTLE_TRY(ConstantBytes bytes, laid_out(*tensor, param));
+        FETTLE_TRY(ConstantBytes bytes, laid_out(device_, *tensor, param));
         buffers.push_back(const_cast<std::byte*>(bytes.bytes.get()));
         held.push_back(std::move(bytes));
       } else {  // stored already
-        FETTLE_TRY(const std::shared_ptr<std::byte> scratch, allocate_bytes(param.layout.physical_bytes()));
+        FETTLE_TRY(const std::shared_ptr<std::byte> scratch, device_.allocate(param.layout.physical_bytes()));
         buffers.push_back(scratch.get());
         held.push_back({scratch, param.layout.physical_bytes()});
       }
     }
-    if (prologue(context_.get(), buffers.data(), nullptr) != FETTLE_OK)
+    if (!device_.launch(stream_, prologue, buffers, {}))
       return fail(ErrorCode::E710, "packing the constants of " + label_of(call) + " failed");
     return {};
   }
 
  private:
-  Result<FettleKernel> find(const CompiledKernel& kernel) {
-    if (const auto found = prologues_.find(kernel.symbol); found != prologues_.end()) return found->second;
-    std::vector<std::vector<uint8_t>> objects;
-    for (const NamedObject& object : kernel.prologue_objects) objects.push_back(*object.bytes);
-    FETTLE_TRY(JitModule module, JitModule::load(objects));
-    const auto function = reinterpret_cast<FettleKernel>(module.lookup(kernel.prologue_symbol));
-    if (!function) return fail(ErrorCode::E303, "the object does not define " + kernel.prologue_symbol);
-    modules_.push_back(std::move(module));
-    prologues_[kernel.symbol] = function;
-    return function;
-  }
-
-  rt::OwnedContext context_{1};
-  std::vector<JitModule> modules_;
-  std::unordered_map<std::string, FettleKernel> prologues_;
+  const DeviceDef& device_;
+  DeviceStream stream_;
+  std::map<std::string, LoadedImage> prologues_;  // by the entries of their kernels
 };
 
 /// The packings of large contents that exist.
@@ -120,9 +108,9 @@ class KnownPackings {
   template <class Visit>
   void for_each(size_t workload, const ChosenSchedule& schedule, Visit visit) {
     for (const PlannedCall* call : calls_[workload])
-      for (const KernelParam& made : schedule.params)
+      for (const KernelParam& made : schedule.info.params)
         for (const int from : made.packed_from) {
-          const KernelParam& source = schedule.params[static_cast<size_t>(from)];
+          const KernelParam& source = schedule.info.params[static_cast<size_t>(from)];
           const ConstantTensor* tensor = constant_of(*plan_, *call, source);
           if (tensor && tensor->size_bytes >= kSharedFromBytes)
             visit(contents_.number_of(*tensor), made, source.source);
@@ -142,8 +130,8 @@ int Contents::number_of(const ConstantTensor& tensor) {
   if (!fresh) return known->second;
   std::vector<int>& candidates = of_size_[tensor.size_bytes];
   for (const int number : candidates)
-    if (std::memcmp(kept_[static_cast<size_t>(number)].data(), tensor.data(),
-                    static_cast<size_t>(tensor.size_bytes)) == 0)
+    if (std::memcmp(kept_[static_cast<size_t>(number)].data(), tensor.data(), static_cast<size_t>(tensor.size_bytes)) ==
+        0)
       return known->second = number;
   known->second = static_cast<int>(kept_.size());
   candidates.push_back(known->second);
@@ -170,7 +158,7 @@ ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>&
   std::map<std::pair<Digest, std::vector<int>>, int> known;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    const std::vector<KernelParam>& params = schedule_of(call, schedules).params;
+    const std::vector<KernelParam>& params = schedule_of(call, schedules).info.params;
     std::vector<int> content_of(params.size(), -1);
     for (size_t i = 0; i < params.size(); ++i) {
       const ConstantTensor* tensor = constant_of(plan, call, params[i]);
@@ -196,34 +184,34 @@ ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>&
   return planned;
 }
 
-Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
-                                                  const std::vector<ChosenSchedule>& schedules,
-                                                  const std::vector<CompiledKernel>& kernels) {
+Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned, const Target& target,
+                                                  const std::vector<BuiltKernel>& kernels) {
+  FETTLE_TRY(const DeviceDef* const device, device_of(target));
   std::vector<ConstantBytes> made(planned.stored.size());
-  Packer packer;
+  Packer packer(*device);
   for (size_t s = 0; s < made.size(); ++s) {
     if (made[s].bytes) continue;
     const StoredConstant& stored = planned.stored[s];
     const PlannedCall& call = plan.calls[static_cast<size_t>(stored.call)];
-    const ChosenSchedule& schedule = schedule_of(call, schedules);
-    const KernelParam& param = schedule.params[stored.param];
-    if (const ConstantTensor* tensor = constant_of(plan, call, param)) {
-      FETTLE_TRY(made[s], laid_out(*tensor, param));
+    const BuiltKernel& kernel = kernels[static_cast<size_t>(call.workload)];
+    const std::vector<KernelParam>& params = kernel.info.params;
+    if (const ConstantTensor* tensor = constant_of(plan, call, params[stored.param])) {
+      FETTLE_TRY(made[s], laid_out(*device, *tensor, params[stored.param]));
       continue;
     }
     // All that this prologue makes and that nobody has made.
     std::map<size_t, std::byte*> places;
     const std::vector<int>& indices = planned.of_call[static_cast<size_t>(stored.call)];
     for (size_t i = 0; i < indices.size(); ++i) {
-      if (schedule.params[i].source >= 0 || indices[i] < 0) continue;
+      if (params[i].source >= 0 || indices[i] < 0) continue;
       ConstantBytes& place = made[static_cast<size_t>(indices[i])];
       if (place.bytes) continue;
-      const int64_t size = schedule.params[i].layout.physical_bytes();
-      FETTLE_TRY(const std::shared_ptr<std::byte> bytes, allocate_bytes(size));
+      const int64_t size = params[i].layout.physical_bytes();
+      FETTLE_TRY(const std::shared_ptr<std::byte> bytes, device->allocate(size));
       place = {bytes, size};
       places[i] = bytes.get();
     }
-    FETTLE_TRY_VOID(packer.run(plan, call, schedule, kernels[static_cast<size_t>(call.workload)], places));
+    FETTLE_TRY_VOID(packer.run(plan, call, kernel, places));
   }
   return made;
 }

@@ -65,8 +65,8 @@ template <class Weights>
 void add_layers(GraphMaker& m, int layers, Weights weights) {
   Value* x = m.input("x", {24, kN});
   for (int layer = 0; layer < layers; ++layer)
-    x = m.node("Relu", {m.node("MatMul", {m.node("Relu", {m.node("MatMul", {x, weights(layer, 0)})}),
-                                          weights(layer, 1)})});
+    x = m.node("Relu",
+               {m.node("MatMul", {m.node("Relu", {m.node("MatMul", {x, weights(layer, 0)})}), weights(layer, 1)})});
   m.graph.add_output("y", x);
 }
 
@@ -131,8 +131,7 @@ TEST(Constants, ProductsOfManyShapesShareTwoPackings) {
   const auto build = [&](GraphMaker& m, const std::vector<int64_t>& of) {
     Value* w = m.weights("w", {kN, kColumns}, kN, 5);
     for (size_t i = 0; i < of.size(); ++i)
-      m.graph.add_output("y" + std::to_string(i),
-                         m.node("MatMul", {m.input("x" + std::to_string(i), {of[i], kN}), w}));
+      m.graph.add_output("y" + std::to_string(i), m.node("MatMul", {m.input("x" + std::to_string(i), {of[i], kN}), w}));
   };
   GraphMaker m;
   build(m, rows);
@@ -216,8 +215,8 @@ TEST(Constants, TiedEmbeddingsAreStoredAsTheyAreAndPacked) {
       m.graph.add_output("rows", m.node("Mul", {m.node("Gather", {table, ids}), m.input("scale", {kN})}));
     }
     if (project)
-      m.graph.add_output("words", m.node("MatMul", {m.input("x", {24, kN}),
-                                                    m.node("Transpose", {table}, with_ints("perm", {1, 0}))}));
+      m.graph.add_output(
+          "words", m.node("MatMul", {m.input("x", {24, kN}), m.node("Transpose", {table}, with_ints("perm", {1, 0}))}));
   };
   GraphMaker both, embed, project;
   build(both, true, true);

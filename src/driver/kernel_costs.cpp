@@ -2,10 +2,11 @@
 
 #include <limits>
 
+#include "codegen/build.h"
 #include "cost/predict/predict.h"
 #include "driver/untuned.h"
 #include "ir/compare.h"
-#include "measure/builder.h"
+#include "target/caches.h"
 
 namespace fettle {
 namespace {
@@ -30,7 +31,7 @@ const std::string* KnownKernelCosts::default_trace(const Digest& workload, int t
 
 double KnownKernelCosts::hand_over_seconds(int64_t bytes, int threads) {
   constexpr double kTimesMoved = 3, kBytesPerCycle = 12;
-  const int64_t l2 = target_->caches.size() > 1 ? target_->caches[1].size_bytes : 1 << 20;
+  const int64_t l2 = cache_bytes(*target_, 1);
   if (bytes <= l2 / 4 * threads) return 0;
   const double hz = target_->frequency_ghz > 0 ? target_->frequency_ghz * 1e9 : 3e9;
   return kTimesMoved * static_cast<double>(bytes) / (kBytesPerCycle * hz * threads);

@@ -1,7 +1,6 @@
 #include "driver/kernels.h"
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -14,6 +13,15 @@
 
 namespace fettle {
 namespace {
+
+Result<Schedule> replayed(const std::string& workload, const std::string& trace, const Target& target) {
+  FETTLE_TRY(const Func func, parse_func(workload));
+  FETTLE_TRY(const ParsedTrace parsed, parse_trace(trace));
+  Schedule schedule(func);
+  schedule.set_target(std::make_shared<const Target>(target));
+  FETTLE_TRY_VOID(replay(schedule, parsed));
+  return schedule;
+}
 
 /// work(i) for each i in [0, n), on `threads` threads; `work` is made once for each of them.
 void for_each_on_threads(size_t n, int threads, const std::function<std::function<void(size_t)>()>& make_work) {
@@ -47,29 +55,9 @@ Result<ChosenSchedule> choose_schedule(KernelRequest request, const Target& targ
   return chosen;
 }
 
-Result<CompiledKernel> compile_kernel(const KernelJob& job, const Target& target, ObjectCache& cache) {
-  const auto begin = std::chrono::steady_clock::now();
-  FETTLE_TRY(const Func func, parse_func(job.schedule->workload));
-  FETTLE_TRY(const ParsedTrace trace, parse_trace(job.schedule->trace));
-  Schedule schedule(func);
-  schedule.set_target(std::make_shared<const Target>(target));
-  FETTLE_TRY_VOID(replay(schedule, trace));
-  FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
-
-  CompiledKernel kernel;
-  kernel.symbol = job.symbol;
-  FETTLE_TRY(kernel.objects, compile_module(lowered.kernel, target, cache, kernel.symbol));
-  if (!lowered.prologue.entry.empty()) {
-    kernel.prologue_symbol = job.symbol + "_prologue";
-    FETTLE_TRY(kernel.prologue_objects, compile_module(lowered.prologue, target, cache, kernel.prologue_symbol));
-  }
-  for (const Param& param : lowered.prologue_params)
-    for (size_t i = 0; i < lowered.kernel_params.size(); ++i)
-      if (lowered.kernel_params[i].buffer == param.buffer) kernel.prologue_params.push_back(static_cast<int>(i));
-  if (kernel.prologue_params.size() != lowered.prologue_params.size())
-    return fail(ErrorCode::E302, "a parameter of the prologue of " + job.symbol + " is unknown");
-  kernel.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return kernel;
+Result<BuiltKernel> compile_kernel(const KernelJob& job, const Target& target, ObjectCache& cache) {
+  FETTLE_TRY(const Schedule schedule, replayed(job.schedule->workload, job.schedule->trace, target));
+  return build_kernel(schedule.func(), target, cache, {.entry_name = job.symbol});
 }
 
 }  // namespace
@@ -80,39 +68,17 @@ Diagnostic concerning(const std::string& label, Diagnostic error) {
 }
 
 Result<Schedule> schedule_for(const KernelRequest& request, const Target& target, int kernel_threads) {
+  if (!request.trace.empty()) return replayed(request.workload, request.trace, target);
+  if (request.default_trace) return replayed(request.workload, *request.default_trace, target);
   FETTLE_TRY(const Func func, parse_func(request.workload));
-  const auto shared_target = std::make_shared<const Target>(target);
-  if (request.trace.empty() && !request.default_trace)
-    return untuned_schedule(func, shared_target, kernel_threads, request.max_error_bound);
-  FETTLE_TRY(const ParsedTrace trace, parse_trace(request.trace.empty() ? *request.default_trace : request.trace));
-  Schedule schedule(func);
-  schedule.set_target(shared_target);
-  FETTLE_TRY_VOID(replay(schedule, trace));
-  return schedule;
+  return untuned_schedule(func, std::make_shared<const Target>(target), kernel_threads, request.max_error_bound);
 }
 
 Result<ChosenSchedule> describe_schedule(const Schedule& schedule, std::string workload) {
   ChosenSchedule chosen;
   chosen.workload = std::move(workload);
   chosen.trace = to_text(schedule.trace());
-  chosen.numerics = numerics_name(numerics_of(schedule.func()));
-  chosen.error_bound = error_bound_of(schedule.func());
-  chosen.computes_once = chosen.trace.find("tail=\"shift\"") == std::string::npos;
-  const KernelConstants constants = constants_of(schedule.func());
-  for (size_t i = 0; i < constants.params.size(); ++i) {
-    const Param& param = constants.params[i];
-    KernelParam made;
-    made.source = i < schedule.func()->params.size() ? static_cast<int>(i) : -1;
-    made.constant = param.kind == ParamKind::kConstant;
-    made.is_read = constants.is_read[i];
-    FETTLE_TRY(made.layout, Relayout::make(*param.buffer));
-    chosen.params.push_back(std::move(made));
-  }
-  for (const Packing& packing : constants.packings) {
-    KernelParam& made = chosen.params[packing.made];
-    made.packed_from.assign(packing.sources.begin(), packing.sources.end());
-    made.packing = packing.digest;
-  }
+  FETTLE_TRY(chosen.info, describe_kernel(schedule.func()));
   return chosen;
 }
 
@@ -131,15 +97,15 @@ Result<std::vector<ChosenSchedule>> choose_schedules(const std::vector<KernelReq
   return chosen;
 }
 
-std::vector<Result<CompiledKernel>> compile_kernels(const std::vector<KernelJob>& jobs, const Target& target,
-                                                    int threads) {
-  std::vector<std::optional<Result<CompiledKernel>>> results(jobs.size());
+std::vector<Result<BuiltKernel>> compile_kernels(const std::vector<KernelJob>& jobs, const Target& target,
+                                                 int threads) {
+  std::vector<std::optional<Result<BuiltKernel>>> results(jobs.size());
   for_each_on_threads(jobs.size(), threads, [&] {
     return [&, cache = std::make_shared<ObjectCache>()](size_t i) {
       results[i] = compile_kernel(jobs[i], target, *cache);
     };
   });
-  std::vector<Result<CompiledKernel>> kernels;
+  std::vector<Result<BuiltKernel>> kernels;
   for (auto& result : results) kernels.push_back(std::move(*result));
   return kernels;
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "measure/builder.h"
+#include "codegen/build.h"
 #include "schedule/reformulation.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
@@ -30,7 +30,7 @@ TEST(BestTraces, WithinAnErrorBound) {
   const std::shared_ptr<Database> database = make_memory_database();
   double bound = 0;
   const auto add = [&](int64_t algorithm, double seconds) {
-    const DecisionMap decisions = {{"algorithm/O/winograd", {algorithm}}};
+    const DecisionMap decisions = {{"winograd/O/outputs", {algorithm}}};
     const auto s = rule_space().generate(workload, shared, 1, 1, std::make_shared<const DecisionMap>(decisions));
     ASSERT_TRUE(s) << s.error().to_string();
     bound = error_bound_of(s->func());

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <set>
 
+#include "codegen/build.h"
 #include "driver/kernel_costs.h"
 #include "ir/compare.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"
 #include "schedule/trace/trace.h"
@@ -49,8 +49,8 @@ std::vector<TaskInfo> PlannedModel::tasks() const {
                      schedule.trace,
                      workload.count,
                      schedule.tuned,
-                     schedule.numerics,
-                     schedule.error_bound,
+                     std::string(numerics_name(schedule.info.numerics)),
+                     schedule.info.error_bound,
                      {}});
   }
   for (const PlannedCall& call : plan.calls)
@@ -64,7 +64,7 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
   FETTLE_TRY_VOID(share_packings(planned.plan, planned.requests, settled, planned.options.target,
                                  planned.options.threads, planned.schedules));
   assign_memory(planned.plan,
-                [&](int workload) { return planned.schedules[static_cast<size_t>(workload)].computes_once; });
+                [&](int workload) { return planned.schedules[static_cast<size_t>(workload)].info.computes_once; });
   planned.constants = plan_constants(planned.plan, planned.schedules);
   return {};
 }

@@ -12,9 +12,9 @@
 #include "database/database.h"
 #include "driver/constants.h"
 #include "driver/kernels.h"
-#include "driver/preference.h"
 #include "graph/graph.h"
 #include "graph/plan/plan.h"
+#include "records/preference.h"
 #include "target/target.h"
 
 namespace fettle {

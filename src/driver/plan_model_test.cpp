@@ -74,6 +74,20 @@ TEST(PlanModel, DefaultsThatWereConstructedForCostsAreHandedOn) {
   }
 }
 
+TEST(PlanModel, TasksMayKeepTheirDefaults) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 4, 6, 6});
+  m.graph.add_output("y", m.node("Relu", {m.conv(m.conv(x, 12, 1), 4, 3)}));
+  m.graph.sort();
+  const auto plan = make_plan(m.graph);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->workloads.size(), 2u);
+  const auto find =
+      except({plan->workloads[1].hash, {}}, [](const Func&) { return std::optional<std::string>("a trace"); });
+  EXPECT_TRUE(find(plan->workloads[0].func));
+  EXPECT_FALSE(find(plan->workloads[1].func));
+}
+
 TEST(PlanModel, KnowsWhatWillBeStored) {
   GraphMaker m;
   add_separable_layers(m, {8, 24});

@@ -9,17 +9,17 @@
 #include <map>
 #include <optional>
 
+#include "codegen/object_cache.h"
 #include "cost/cost_model.h"
 #include "cost/predict/atom_table.h"
 #include "driver/bench.h"
 #include "driver/compile.h"
 #include "driver/kernel_costs.h"
 #include "driver/open.h"
-#include "driver/preference.h"
 #include "generations/registry.h"
 #include "graph/plan/plan.h"
 #include "measure/local_measurer.h"
-#include "measure/object_cache.h"
+#include "records/preference.h"
 #include "tune/describe.h"
 
 namespace fettle {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "measure/builder.h"
+#include "codegen/build.h"
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 #include "tune/testing.h"
@@ -144,9 +144,7 @@ TEST_P(Pairings, TuneASmallProduct) {
   const auto report = tune_task(testing::matmul_workload(12, 16, 24, false, false, true, false), cpu(), 1, *database,
                                 runner, *model, options);
   ASSERT_OK(report);
-  // Descent may end before, where no neighbour is faster.
-  EXPECT_LE(report->trials, 7);
-  EXPECT_GE(report->trials, 4);
+  EXPECT_GE(report->trials, strategy.name == "descent" ? 2 : 7);  // which ends where all around is worse
   EXPECT_EQ(report->failed, 0);
   EXPECT_GT(report->best_s, 0);
 }

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/result.h"
 #include "ir/type.h"
+#include "target/host_memory.h"
 
 namespace fettle {
 
@@ -43,10 +44,6 @@ inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 34;
 
 /// Product of the extents, or E608 where one is negative or the bytes exceed kMaxTensorBytes.
 Result<int64_t> checked_bytes(DType dtype, std::span<const int64_t> shape);
-
-/// At least `size_bytes` zero bytes, aligned to 64, freed with the last reference; large blocks in huge pages, which
-/// the system hands out several times faster. Null: no memory.
-std::shared_ptr<std::byte> zeroed_bytes(int64_t size_bytes);
 
 /// A writable tensor before it is shared: fill `data`, then move it into a ConstantTensor.
 struct TensorBuilder {

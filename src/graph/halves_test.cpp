@@ -139,7 +139,8 @@ TEST(Halves, OperatorsRoundOnce) {
     for (const char* op : {"Gelu", "Mish", "Softplus", "Swish", "Selu", "Erf", "Sinh"})
       expect_rounded_once(run(plain(op), Values::kUniform, dtype, {300}), dtype, 0.6, op);
     const auto product = [](GraphMaker& m, Value* x, DType type) {
-      return m.node("Add", {m.node("MatMul", {x, vector(m, 11.0 / 1024, type, {500, 3})}), vector(m, 0.375, type, {3})});
+      return m.node("Add",
+                    {m.node("MatMul", {x, vector(m, 11.0 / 1024, type, {500, 3})}), vector(m, 0.375, type, {3})});
     };
     expect_rounded_once(run(product, Values::kLarge, dtype, {2, 500}), dtype, 0.51, "MatMul, Add");
   }
@@ -172,14 +173,13 @@ TEST(Halves, Norms) {
                     bound, op);
       for (const char* op : {"LayerNormalization", "RMSNormalization"})
         expect_near(
-            run([&](GraphMaker& m, Value* x, DType type) { return m.node(op, {x, vector(m, 1.125, type, {40})}); }, kind,
-                dtype, image),
+            run([&](GraphMaker& m, Value* x, DType type) { return m.node(op, {x, vector(m, 1.125, type, {40})}); },
+                kind, dtype, image),
             bound, op);
       expect_near(run(
                       [&](GraphMaker& m, Value* x, DType type) {
                         std::vector<Value*> inputs{x};
-                        for (const double v : {1.125, 0.25, 30.0, 40192.0})
-                          inputs.push_back(vector(m, v, type, {4}));
+                        for (const double v : {1.125, 0.25, 30.0, 40192.0}) inputs.push_back(vector(m, v, type, {4}));
                         return m.node("BatchNormalization", inputs);
                       },
                       kind, dtype, image),

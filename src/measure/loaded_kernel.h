@@ -1,23 +1,17 @@
 #pragma once
-// A built kernel, linked into this process.
+// A built kernel, ready to be launched.
 
-#include <vector>
-
-#include "codegen/llvm/jit_module.h"
-#include "measure/builder.h"
-#include "rt/abi.h"
+#include "codegen/build.h"
 
 namespace fettle {
 
 struct LoadedKernel {
   BuiltKernel built;
-  std::vector<JitModule> modules;  // what the two functions below live in
-  FettleKernel kernel = nullptr;
-  FettleKernel prologue = nullptr;  // null: nothing depends on constants alone
-  double error_bound = 0;           // of the scheduled program, in units of epsilon
+  LoadedImage kernel;
+  LoadedImage prologue;  // without a function: nothing depends on constants alone
 
   /// E303.
-  static Result<LoadedKernel> load(BuiltKernel built);
+  static Result<LoadedKernel> load(const DeviceDef& device, BuiltKernel built);
 };
 
 }  // namespace fettle

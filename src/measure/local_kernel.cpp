@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <unordered_map>
 
 #include "measure/fill.h"
 #include "measure/loaded_kernel.h"
-#include "measure/relayout.h"
-#include "rt/context.h"
+#include "rt/memory.h"
+#include "rt/team.h"
 
 namespace fettle {
 namespace {
@@ -50,15 +49,14 @@ Result<void*> SharedMemory::block(size_t index, int64_t bytes) {
 }
 
 struct LocalKernel::State {
-  explicit State(int threads) : context(threads) {}
   ~State() {
     if (memory) fettle_pages_free(memory, memory_bytes, huge);
   }
 
+  std::vector<Param> params;  // of the scheduled program
+  const DeviceDef* device = nullptr;
   LoadedKernel loaded;
-  rt::OwnedContext context;
-  size_t n_scheduled_params = 0;
-  std::vector<Relayout> layouts;  // one a kernel parameter
+  DeviceStream stream;
   std::vector<void*> buffers, prologue_buffers;
   std::vector<int64_t> ints;
   std::shared_ptr<SharedMemory> shared;
@@ -73,31 +71,28 @@ LocalKernel& LocalKernel::operator=(LocalKernel&&) noexcept = default;
 LocalKernel::~LocalKernel() = default;
 
 Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& target, const LocalKernelOptions& options) {
-  auto state = std::make_unique<State>(options.threads);
-  LocalBuilder builder(options.cache ? options.cache : std::make_shared<ObjectCache>(), {.plain = options.plain});
-  FETTLE_TRY(BuiltKernel from_builder, builder.build(scheduled, target));
-  FETTLE_TRY(state->loaded, LoadedKernel::load(std::move(from_builder)));
-  const BuiltKernel& built = state->loaded.built;
-  state->n_scheduled_params = scheduled->params.size();
-
-  IntEnv ints;
-  if (options.ints.size() > built.int_params.size())
+  auto state = std::make_unique<State>();
+  state->params = scheduled->params;
+  BuildOptions building{.plain = options.plain};
+  if (options.ints.size() > scheduled->int_params.size())
     return fail(ErrorCode::E709, "there are fewer integer parameters than values for them");
-  for (size_t i = 0; i < built.int_params.size(); ++i) {
-    const IntParam& param = built.int_params[i];
+  for (size_t i = 0; i < scheduled->int_params.size(); ++i) {
+    const IntParam& param = scheduled->int_params[i];
     const int64_t value = i < options.ints.size() ? options.ints[i] : param.max;
     if (value < param.min || value > param.max || value % param.multiple_of != 0 || value == INT64_MAX)
       return fail(ErrorCode::E709, fmt::format("{} cannot be the value of {}", value, param.var->name));
-    ints.push(param.var.get(), value);
+    building.ints.push(param.var.get(), value);
     state->ints.push_back(value);
   }
+  FETTLE_TRY(state->device, device_of(target));
+  const auto cache = options.cache ? options.cache : std::make_shared<ObjectCache>();
+  FETTLE_TRY(BuiltKernel from_build, build_kernel(scheduled, target, *cache, building));
+  FETTLE_TRY(state->loaded, LoadedKernel::load(*state->device, std::move(from_build)));
+  state->stream = state->device->open_stream(options.threads);
+  const BuiltKernel& built = state->loaded.built;
 
   std::vector<int64_t> sizes, offsets;
-  for (const Param& param : built.kernel_params) {
-    FETTLE_TRY(Relayout layout, Relayout::make(*param.buffer, ints));
-    sizes.push_back(layout.physical_bytes());
-    state->layouts.push_back(std::move(layout));
-  }
+  for (const KernelParam& param : built.info.params) sizes.push_back(param.layout.physical_bytes());
   state->shared = options.memory;
   if (!state->shared) {
     state->memory_bytes = place_buffers(sizes, offsets);
@@ -108,7 +103,6 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
     if (!state->memory)
       return fail(ErrorCode::E710, fmt::format("no memory for {} MiB of buffers", state->memory_bytes >> 20));
   }
-  std::unordered_map<const BufferNode*, void*> address;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (state->shared) {
       FETTLE_TRY(void* const block, state->shared->block(i, sizes[i]));
@@ -116,25 +110,20 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
     } else {
       state->buffers.push_back(static_cast<char*>(state->memory) + offsets[i]);
     }
-    address[built.kernel_params[i].buffer.get()] = state->buffers.back();
   }
-  for (const Param& param : built.prologue_params) {
-    const auto found = address.find(param.buffer.get());
-    if (found == address.end()) return fail(ErrorCode::E302, param.buffer->name + " of the prologue is unknown");
-    state->prologue_buffers.push_back(found->second);
-  }
+  for (const int p : built.prologue_params) state->prologue_buffers.push_back(state->buffers[static_cast<size_t>(p)]);
 
   LocalKernel kernel(std::move(state));
   State& s = *kernel.state_;
   std::vector<std::byte> values;
   for (size_t i = 0; i < s.buffers.size(); ++i) {
-    const Param& param = s.loaded.built.kernel_params[i];
-    if (i < s.n_scheduled_params && param.kind != ParamKind::kOutput) {
-      values.resize(static_cast<size_t>(s.layouts[i].logical_bytes()));
-      fill_random(values.data(), s.layouts[i].logical_elems(), param.buffer->dtype, options.seed, i);
-      s.layouts[i].to_physical(values.data(), s.buffers[i]);
+    const KernelParam& param = s.loaded.built.info.params[i];
+    if (param.source >= 0 && param.kind != ParamKind::kOutput) {
+      values.resize(static_cast<size_t>(param.layout.logical_bytes()));
+      fill_random(values.data(), param.layout.logical_elems(), param.dtype, options.seed, i);
+      param.layout.to_physical(values.data(), s.buffers[i]);
     } else {
-      std::memset(s.buffers[i], 0, static_cast<size_t>(s.layouts[i].physical_bytes()));  // touches every page
+      std::memset(s.buffers[i], 0, static_cast<size_t>(param.layout.physical_bytes()));  // touches every page
     }
   }
   FETTLE_TRY_VOID(kernel.run_prologue());
@@ -142,79 +131,64 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
 }
 
 int32_t LocalKernel::call() {
-  return state_->loaded.kernel(state_->context.get(), state_->buffers.data(), state_->ints.data());
+  return state_->loaded.kernel.function(state_->stream.get(), state_->buffers.data(), state_->ints.data());
 }
 
 Result<> LocalKernel::run() {
-  if (const int32_t status = call(); status != FETTLE_OK)
-    return fail(ErrorCode::E710, fmt::format("the kernel returned {}", status));
-  return {};
+  return state_->device->launch(state_->stream, state_->loaded.kernel, state_->buffers, state_->ints);
 }
 
 Result<> LocalKernel::run_on(std::span<void* const> buffers) {
-  FETTLE_CHECK(buffers.size() == state_->n_scheduled_params);
+  FETTLE_CHECK(buffers.size() == state_->params.size());
   std::vector<void*> given = state_->buffers;
   for (size_t i = 0; i < buffers.size(); ++i)
     if (buffers[i]) given[i] = buffers[i];
-  if (const int32_t status = state_->loaded.kernel(state_->context.get(), given.data(), state_->ints.data());
-      status != FETTLE_OK)
-    return fail(ErrorCode::E710, fmt::format("the kernel returned {}", status));
-  return {};
+  return state_->device->launch(state_->stream, state_->loaded.kernel, given, state_->ints);
 }
 
 bool LocalKernel::in_callers_order(int index) const {
-  const Relayout& layout = state_->layouts.at(static_cast<size_t>(index));
-  return layout.is_identity() && layout.physical_bytes() == layout.logical_bytes();
+  return layout(index).is_identity() && layout(index).physical_bytes() == layout(index).logical_bytes();
 }
 
 Result<> LocalKernel::run_prologue() {
-  if (!state_->loaded.prologue) return {};
-  const int32_t status =
-      state_->loaded.prologue(state_->context.get(), state_->prologue_buffers.data(), state_->ints.data());
-  if (status != FETTLE_OK) return fail(ErrorCode::E710, fmt::format("the prologue returned {}", status));
-  return {};
+  if (!state_->loaded.prologue.function) return {};
+  return state_->device->launch(state_->stream, state_->loaded.prologue, state_->prologue_buffers, state_->ints);
 }
 
-int LocalKernel::n_params() const { return static_cast<int>(state_->n_scheduled_params); }
+int LocalKernel::n_params() const { return static_cast<int>(state_->params.size()); }
 
 const Param& LocalKernel::param(int index) const {
   FETTLE_CHECK(index >= 0 && index < n_params());
-  return state_->loaded.built.kernel_params[static_cast<size_t>(index)];
+  return state_->params[static_cast<size_t>(index)];
 }
 
-std::span<const int64_t> LocalKernel::logical_shape(int index) const {
-  return state_->layouts.at(static_cast<size_t>(index)).logical_shape();
+const Relayout& LocalKernel::layout(int index) const {
+  return state_->loaded.built.info.params.at(static_cast<size_t>(index)).layout;
 }
 
-int64_t LocalKernel::logical_elems(int index) const {
-  return state_->layouts.at(static_cast<size_t>(index)).logical_elems();
-}
+std::span<const int64_t> LocalKernel::logical_shape(int index) const { return layout(index).logical_shape(); }
+
+int64_t LocalKernel::logical_elems(int index) const { return layout(index).logical_elems(); }
 
 void* LocalKernel::physical(int index) { return state_->buffers.at(static_cast<size_t>(index)); }
 
-int64_t LocalKernel::physical_bytes(int index) const {
-  return state_->layouts.at(static_cast<size_t>(index)).physical_bytes();
-}
+int64_t LocalKernel::physical_bytes(int index) const { return layout(index).physical_bytes(); }
 
 void LocalKernel::set_logical_bytes(int index, std::span<const std::byte> data) {
-  const Relayout& layout = state_->layouts.at(static_cast<size_t>(index));
-  FETTLE_CHECK(data.size() == static_cast<size_t>(layout.logical_bytes()));
-  layout.to_physical(data.data(), physical(index));
+  FETTLE_CHECK(data.size() == static_cast<size_t>(layout(index).logical_bytes()));
+  layout(index).to_physical(data.data(), physical(index));
 }
 
 std::vector<std::byte> LocalKernel::logical_bytes(int index) const {
-  const Relayout& layout = state_->layouts.at(static_cast<size_t>(index));
-  std::vector<std::byte> data(static_cast<size_t>(layout.logical_bytes()));
-  layout.to_logical(state_->buffers[static_cast<size_t>(index)], data.data());
+  std::vector<std::byte> data(static_cast<size_t>(layout(index).logical_bytes()));
+  layout(index).to_logical(state_->buffers[static_cast<size_t>(index)], data.data());
   return data;
 }
 
-int LocalKernel::threads() const { return state_->context.threads(); }
+int LocalKernel::threads() const { return fettle_team_size(state_->stream->team); }
 
 int64_t LocalKernel::code_bytes() const {
-  int64_t bytes = 0;
-  for (const JitModule& module : state_->loaded.modules) bytes += module.size_bytes();
-  return bytes;
+  return state_->loaded.kernel.code_bytes + state_->loaded.prologue.code_bytes;
 }
 
 }  // namespace fettle

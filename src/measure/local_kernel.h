@@ -8,8 +8,9 @@
 
 #include "base/check.h"
 #include "base/result.h"
+#include "codegen/object_cache.h"
+#include "codegen/relayout.h"
 #include "ir/func.h"
-#include "measure/object_cache.h"
 #include "target/target.h"
 
 namespace fettle {
@@ -104,6 +105,7 @@ class LocalKernel {
 
  private:
   struct State;
+  const Relayout& layout(int index) const;
   explicit LocalKernel(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "measure/test_util.h"
+#include "codegen/test_util.h"
 
 namespace fettle {
 namespace {

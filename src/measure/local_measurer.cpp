@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "codegen/object_cache.h"
 #include "ir/text.h"
 #include "measure/batch.h"
 #include "measure/measurer_state.h"
-#include "measure/object_cache.h"
 
 namespace fettle {
 namespace {

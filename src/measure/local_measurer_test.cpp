@@ -12,7 +12,7 @@
 #include <fstream>
 #include <ostream>
 
-#include "measure/test_util.h"
+#include "codegen/test_util.h"
 #include "measure/worker_process.h"
 
 namespace fettle {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "codegen/test_util.h"
 #include "ir/interpret.h"
 #include "measure/compare.h"
 #include "measure/fill.h"
-#include "measure/test_util.h"
 
 namespace fettle {
 namespace {

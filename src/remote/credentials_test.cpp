@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "measure/test_util.h"
+#include "codegen/test_util.h"
 
 namespace fettle {
 namespace {

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <thread>
 
+#include "codegen/build.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "measure/protocol.h"
 #include "remote/messages.h"
 #include "remote/tracker_client.h"

@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
+#include "codegen/build.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "measure/protocol.h"
 #include "remote/messages.h"
 #include "remote/tracker_client.h"

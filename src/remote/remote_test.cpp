@@ -11,8 +11,8 @@
 #include <set>
 #include <thread>
 
+#include "codegen/test_util.h"
 #include "ir/text.h"
-#include "measure/test_util.h"
 #include "remote/device.h"
 #include "remote/remote_measurer.h"
 #include "remote/testing.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/builder.h"
+#include "codegen/build.h"
 #include "measure/protocol.h"
 #include "measure/runner.h"
 #include "remote/messages.h"

@@ -3,6 +3,19 @@
 #include "ir/annotations.h"
 
 namespace fettle {
+namespace {
+
+std::string_view text_note(const BlockNode& block, const char* key) {
+  const Attribute* note = block.annotations.find(key);
+  const auto* text = note ? std::get_if<std::string>(note) : nullptr;
+  return text ? std::string_view(*text) : std::string_view();
+}
+
+}  // namespace
+
+std::string_view part_of(const BlockNode& block) { return text_note(block, kPartOfKey); }
+
+std::string_view role_of(const BlockNode& block) { return text_note(block, kRoleKey); }
 
 std::string_view numerics_name(Numerics numerics) {
   constexpr std::string_view kNames[] = {"exact", "reassociating", "approximate"};

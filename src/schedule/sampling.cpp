@@ -4,6 +4,7 @@
 
 #include "base/ceil_div.h"
 #include "base/check.h"
+#include "target/caches.h"
 
 namespace fettle {
 namespace {
@@ -75,7 +76,7 @@ std::vector<int64_t> tile_candidates(int64_t extent, const Target* target, TileP
   FETTLE_CHECK(extent >= 1 && element_bytes >= 1);
   const int64_t vector_bytes = target ? target->vector_bits / 8 : 64;
   const int64_t registers = target ? target->vector_registers : 32;
-  const int64_t l2_bytes = target && target->caches.size() >= 2 ? target->caches[1].size_bytes : int64_t{1} << 20;
+  const int64_t l2_bytes = target ? cache_bytes(*target, 1) : usual_cache_bytes(1);
   std::vector<int64_t> sizes;
   switch (position) {
     case TilePosition::kLanes:

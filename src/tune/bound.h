@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/func.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 

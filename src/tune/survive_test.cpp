@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "measure/builder.h"
+#include "codegen/build.h"
 #include "tune/testing.h"
 #include "tune/tuner.h"
 

@@ -10,7 +10,7 @@
 #include "schedule/reformulation.h"
 #include "tune/bound.h"
 #include "tune/describe.h"
-#include "tune/space/algorithm.h"
+#include "tune/parts/winograd.h"
 
 namespace fettle {
 namespace {

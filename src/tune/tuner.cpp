@@ -7,8 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "codegen/build.h"
 #include "ir/compare.h"
-#include "measure/builder.h"
 #include "measure/child.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tune/bound.h"

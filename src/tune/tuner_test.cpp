@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <set>
 
+#include "codegen/build.h"
 #include "ir/compare.h"
-#include "measure/builder.h"
 #include "measure/local_measurer.h"
 #include "tune/bound.h"
 #include "tune/space/test_workloads.h"

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "codegen/build.h"
 #include "database/sqlite_database.h"
 #include "ir/text.h"
-#include "measure/builder.h"
 #include "support/browser.h"
 #include "support/support.h"
 

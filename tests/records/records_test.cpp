@@ -7,7 +7,7 @@
 #include "ir/text.h"
 #include "measure/compare.h"
 #include "measure/fill.h"
-#include "measure/relayout.h"
+#include "codegen/relayout.h"
 #include "schedule/reformulation.h"
 #include "schedule/testing.h"
 #include "tune/space/space.h"

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/output_file.h"
+#include "base/version.h"
 #include "report_page_html.h"
 #include "report_script_js.h"
 #include "report_style_css.h"
@@ -14,8 +15,6 @@ namespace fettle::cli {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kMadeBy = "fettle 0.1.0";
 
 json calls_json(const std::vector<RunCall>& calls) {
   json made = json::array();
@@ -131,7 +130,7 @@ std::string filled(std::string_view text, const std::map<std::string_view, std::
 }  // namespace
 
 json report_json(const ReportContent& content) {
-  json made = {{"made_by", kMadeBy},
+  json made = {{"made_by", name_and_version()},
                {"names", {content.name, content.against_name}},
                {"run", run_json(content.run)},
                {"against", nullptr},

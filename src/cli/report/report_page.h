@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "driver/run_report.h"
+#include "report/run_report.h"
 
 namespace fettle::cli {
 

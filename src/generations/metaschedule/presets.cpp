@@ -9,12 +9,9 @@ namespace fettle {
 namespace {
 
 std::vector<ScheduleRule> cpu_rules(const std::vector<const char*>& intrinsics) {
-  std::vector<ScheduleRule> rules = {minimal_filtering(),
-                                     rows_in_lanes(),
-                                     apply_custom_rule(),
-                                     inline_constant_scalars(),
-                                     auto_inline({.operands = true}),
-                                     add_rfactor()};
+  std::vector<ScheduleRule> rules = {
+      winograd(),   rows_in_lanes(), apply_custom_rule(), inline_constant_scalars(), auto_inline({.operands = true}),
+      add_rfactor()};
   for (const char* intrinsic : intrinsics) rules.push_back(multi_level_tiling_with_intrin(intrinsic));
   rules.push_back(multi_level_tiling());
   rules.push_back(parallelize_vectorize_unroll());
@@ -42,7 +39,7 @@ MultiLevelTilingOptions gpu_tiling() {
 }
 
 std::vector<ScheduleRule> gpu_rules(bool tensor_cores) {
-  std::vector<ScheduleRule> rules = {minimal_filtering(), apply_custom_rule()};
+  std::vector<ScheduleRule> rules = {winograd(), apply_custom_rule()};
   if (tensor_cores) rules.push_back(multi_level_tiling_tensor_core());
   rules.push_back(multi_level_tiling(gpu_tiling()));
   rules.push_back(inline_constant_scalars());

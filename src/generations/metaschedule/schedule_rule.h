@@ -56,9 +56,9 @@ ScheduleRule apply_custom_rule(std::map<std::string, ScheduleRule> rules = {});
 ScheduleRule rows_in_lanes();
 
 /// A 3x3 convolution of stride 1 with constant weights is computed as it is written, or by Winograd's F(2x2) or F(4x4), over
-/// the whole image or in strips, whose product other rules tile (generations/ansor/sketch/filtered_convolution.h). Comes before all rules
+/// the whole image or in strips, whose product other rules tile (generations/ansor/sketch/winograd.h). Comes before all rules
 /// that edit.
-ScheduleRule minimal_filtering();
+ScheduleRule winograd();
 
 /// A block that writes one constant is computed where it is read.
 ScheduleRule inline_constant_scalars();

@@ -117,13 +117,13 @@ Expr power(const Node& node, const Expr& a, const Expr& b) {
     const DType wide = std::max(width(base), width(b.dtype())) == 64 ? kF64 : kF32;
     return cast(base, math("pow", {cast(wide, a), cast(wide, b)}));
   }
-  // Whole exponents are exact. For others, what is within pow's error of an integer is that integer.
+  // Whole exponents are exact. For others, what is within pow's error below an integer is that integer. Neither stands
+  // in a selection: what is read only where it is chosen is worked out anew at each of its uses.
   const Expr whole = math("pow", {cast(kI64, a), cast(kI64, b)});
   if (known_as(node, kI64)) return cast(base, whole);
-  const Expr x = cast(kF64, a), y = cast(kF64, b);
-  const Expr real = math("pow", {x, y}), nearest = math("round", {real});
-  const Expr is_near = le(math("abs", {real - nearest}), math("abs", {real}) * constant(std::ldexp(1.0, -45), kF64));
-  return select(eq(math("trunc", {y}), y), cast(base, whole), cast(base, select(is_near, nearest, real)));
+  const Expr y = cast(kF64, b), is_whole = eq(math("trunc", {y}), y);
+  const Expr real = math("pow", {cast(kF64, a), y}) * constant(1.0 + std::ldexp(1.0, -45), kF64);
+  return cast(base, is_whole) * cast(base, whole) + cast(base, logical_not(is_whole)) * cast(base, real);
 }
 Expr least(const Node&, const Expr& a, const Expr& b) { return min(a, b); }
 Expr greatest(const Node&, const Expr& a, const Expr& b) { return max(a, b); }

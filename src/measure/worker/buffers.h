@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/build.h"
+#include "codegen/relayout.h"
 #include "ir/func.h"
-#include "measure/builder.h"
 #include "measure/guarded_buffer.h"
-#include "measure/relayout.h"
 
 namespace fettle {
 
-/// Buffers are made once for each (parameter, layout), or, for what a prologue makes, once for each distinct prologue.
+/// Buffers are made once for each (parameter, layout), or, for what a prologue makes, once for each distinct packing.
 class BufferStore {
  public:
-  BufferStore(uint64_t seed, IntEnv ints) : seed_(seed), ints_(std::move(ints)) {}
+  explicit BufferStore(uint64_t seed) : seed_(seed) {}
 
   /// What children write is shared; what they read alone is not, and lies in huge pages.
   struct Slot {
@@ -36,19 +36,18 @@ class BufferStore {
   };
 
   /// Memory for `built`: inputs and constants hold their seeded values; the first `n_params` parameters are those of
-  /// the workload. Errors: E301, E709 a layout does not fit · E710 no memory.
+  /// the workload. E710 no memory.
   Result<Arguments> arguments(const BuiltKernel& built, size_t n_params);
 
   /// Fills outputs with what no kernel computes, so that what is not written shows. Pad lanes are zero.
   static void poison(const Slot& output);
 
  private:
-  Result<std::shared_ptr<Slot>> slot(const std::string& key, const BufferNode& buffer, size_t index, Sharing sharing);
+  Result<std::shared_ptr<Slot>> slot(const std::string& key, const Relayout& layout, size_t index, Sharing sharing);
   /// Gives up what no candidate uses where the whole grows beyond its limit.
   void trim();
 
   uint64_t seed_;
-  IntEnv ints_;
   std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
 

@@ -81,7 +81,7 @@ int be_prologue(const LoadedKernel& candidate, const BufferStore::Arguments& arg
   for (const auto& slot : arguments.prologue) buffers.push_back(slot->memory->data());
   rt::OwnedContext context(threads);
   report.status = context.threads() < threads ? static_cast<int32_t>(FETTLE_OUT_OF_MEMORY)
-                                              : candidate.prologue(context.get(), buffers.data(), ints.data());
+                                              : candidate.prologue.function(context.get(), buffers.data(), ints.data());
   report.done = true;
   return 0;
 }
@@ -96,7 +96,7 @@ class ChildMemory {
     for (size_t i = 0; i < arguments.slots.size(); ++i) {
       const GuardedBuffer& memory = *arguments.slots[i]->memory;
       buffers.push_back(memory.data());
-      if (i >= n_params || kernel.built.kernel_params[i].kind != ParamKind::kOutput) {
+      if (i >= n_params || kernel.built.info.params[i].kind != ParamKind::kOutput) {
         memory.forbid_writing();
       } else if (memory.bytes() >= GuardedBuffer::kHugeFromBytes) {
         std::shared_ptr<GuardedBuffer>& output = outputs_[&memory];
@@ -143,9 +143,11 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
       if (const int32_t status = misbehave(request.misbehaviour, context.get(), buffers.data(), arguments))
         return status;
     }
-    return candidate.kernel(context.get(), buffers.data(), ints.data());
+    return candidate.kernel.function(context.get(), buffers.data(), ints.data());
   };
-  const auto beside = [&] { return request.beside->kernel->kernel(context.get(), buffers_beside.data(), ints.data()); };
+  const auto beside = [&] {
+    return request.beside->kernel->kernel.function(context.get(), buffers_beside.data(), ints.data());
+  };
   if (request.timing) {
     gather_team(context.get()->team);
     report.timing = request.beside ? time_beside(call, beside, *request.timing) : time_call(call, *request.timing);
@@ -155,7 +157,7 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
   }
   if (request.misbehaviour == Misbehaviour::kCorrupt)
     for (size_t i = 0; i < n_params; ++i)
-      if (candidate.built.kernel_params[i].kind == ParamKind::kOutput) std::memset(buffers[i], 0x3f, 4);
+      if (candidate.built.info.params[i].kind == ParamKind::kOutput) std::memset(buffers[i], 0x3f, 4);
   memory.give_back();
   report.done = true;
   return 0;
@@ -226,7 +228,7 @@ Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Argumen
   ChildLimits limits = request.limits;
   const auto add_outputs = [&](const LoadedKernel& kernel, const BufferStore::Arguments& own) {
     for (size_t i = 0; i < n_params; ++i)
-      if (kernel.built.kernel_params[i].kind == ParamKind::kOutput)
+      if (kernel.built.info.params[i].kind == ParamKind::kOutput)
         limits.memory_bytes += 2 * own.slots[i]->memory->bytes() + (6 << 20);
   };
   add_outputs(candidate, arguments);

@@ -99,12 +99,12 @@ Result<Json> Session::on_workload(const Json& message) {
   key_ = digest_bytes(message.dump());
   ints_ = message.at("ints").get<std::vector<int64_t>>();
 
-  IntEnv bindings;
+  bindings_ = {};
   if (ints_.size() != workload_->int_params.size())
     return fail(ErrorCode::E709, fmt::format("the workload has {} integer parameters, {} values are given",
                                              workload_->int_params.size(), ints_.size()));
-  for (size_t i = 0; i < ints_.size(); ++i) bindings.push(workload_->int_params[i].var.get(), ints_[i]);
-  store_ = std::make_unique<BufferStore>(message.at("seed").get<uint64_t>(), bindings);
+  for (size_t i = 0; i < ints_.size(); ++i) bindings_.push(workload_->int_params[i].var.get(), ints_[i]);
+  store_ = std::make_unique<BufferStore>(message.at("seed").get<uint64_t>());
   return Json::object();
 }
 
@@ -122,10 +122,9 @@ Result<Func> Session::schedule(const std::string& trace) const {
 }
 
 Result<std::shared_ptr<LoadedKernel>> Session::build(const Func& scheduled, bool plain) {
-  LocalBuilder builder(cache_, {.plain = plain});
-  FETTLE_TRY(BuiltKernel built, builder.build(scheduled, target_));
-  FETTLE_TRY(LoadedKernel loaded, LoadedKernel::load(std::move(built)));
-  loaded.error_bound = error_bound_of(scheduled);
+  FETTLE_TRY(const DeviceDef* const device, device_of(target_));
+  FETTLE_TRY(BuiltKernel built, build_kernel(scheduled, target_, *cache_, {.plain = plain, .ints = bindings_}));
+  FETTLE_TRY(LoadedKernel loaded, LoadedKernel::load(*device, std::move(built)));
   return std::make_shared<LoadedKernel>(std::move(loaded));
 }
 
@@ -153,7 +152,7 @@ Result<Outputs> Session::outputs_of(const LoadedKernel& candidate, const BufferS
   Outputs outputs;
   shapes_.clear();
   for (size_t i = 0; i < workload_->params.size(); ++i) {
-    if (candidate.built.kernel_params[i].kind != ParamKind::kOutput) continue;
+    if (candidate.built.info.params[i].kind != ParamKind::kOutput) continue;
     const BufferStore::Slot& slot = *arguments.slots[i];
     std::vector<char>& values = outputs.emplace_back(static_cast<size_t>(slot.layout.logical_bytes()));
     slot.layout.to_logical(slot.memory->data(), values.data());
@@ -281,7 +280,7 @@ Result<Json> Session::on_measure(const Json& message) {
   if (!arguments) return fail(ErrorCode::E401, arguments.error().to_string());
   if (check) {
     for (size_t i = 0; i < n_params; ++i)
-      if (candidate->built.kernel_params[i].kind == ParamKind::kOutput) BufferStore::poison(*arguments->slots[i]);
+      if (candidate->built.info.params[i].kind == ParamKind::kOutput) BufferStore::poison(*arguments->slots[i]);
   }
 
   RunRequest request;
@@ -296,7 +295,7 @@ Result<Json> Session::on_measure(const Json& message) {
   FETTLE_TRY(const Timing timing, run_candidate(*candidate, *arguments, n_params, ints_, request, &signal_));
   if (check) {
     FETTLE_TRY(const Outputs outputs, outputs_of(*candidate, *arguments));
-    if (const auto wrong = difference(outputs, references_.at(key_), candidate->error_bound))
+    if (const auto wrong = difference(outputs, references_.at(key_), candidate->built.info.error_bound))
       return fail(ErrorCode::E405, *wrong);
   }
   return Json{{"median_s", timing.median_s}, {"min_s", timing.min_s},         {"half_width", timing.half_width},

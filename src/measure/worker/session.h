@@ -80,6 +80,7 @@ class Session {
   Func workload_;
   std::string reference_trace_;
   std::vector<int64_t> ints_;
+  IntEnv bindings_;  // the same, by the workload's variables
   std::unique_ptr<BufferStore> store_;
   std::map<int64_t, std::shared_ptr<LoadedKernel>> candidates_;
   std::optional<Beside> beside_;              // of the last candidate

@@ -149,6 +149,9 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
       ranges[i] = ranges[i].min ? hull_of(ranges[i], range, iter.extent, analyzer) : range;
     }
   }
+  // What nothing below reads is computed whole.
+  for (size_t i = 0; i < ranges.size(); ++i)
+    if (!ranges[i].min) ranges[i] = {int_imm(0), move.block->iters[i].extent};
   FETTLE_TRY_VOID(check_keeps_steps(s, move, ranges));
   LoopList loops;
   std::vector<IterPlace> places;

@@ -1,4 +1,4 @@
-// A convolution of stride 1 by Winograd's minimal filtering F(m x m, r x r): fewer multiplications, in m x m tiles of
+// A convolution of stride 1 by Winograd's F(m x m, r x r): fewer multiplications, in m x m tiles of
 // outputs. (Lavin, Gray: Fast Algorithms for Convolutional Neural Networks, 2016, sections 4 and 5.)
 //   for n, o, h, w, c, kh, kw: O[n, o, h, w] += I[n, c, h + kh, w + kw] * W[o, c, kh, kw]
 //     →  for x, y, c, o, kh, kw: O_weights[x, y, c, o] += G[x, kh] * G[y, kw] * W[o, c, kh, kw]
@@ -14,7 +14,8 @@
 // numbers: m, the outputs of a tile in each direction: at least 2; m + r at most 11.
 // Pattern: a sum in a plain nest of two factors; two output dimensions h, w and two of the reduction kh, kw, of one
 // constant extent r >= 2, such that the input depends on h + kh and w + kw. Any layout, batch and padding; h and w
-// need not be multiples of m: what a tile has beyond is computed from zeros. Refused: groups (an output dimension that
+// need not be multiples of m: what a tile has beyond is computed from zeros. The first five blocks are noted by their roles
+// (schedule/reformulation.h). Refused: groups (an output dimension that
 // both factors depend on), strides, dilation. Returns the blocks in the order above; the last has the old one's name.
 // Class: approximate. The bound is
 //   (4a + 2(r + 1) + C + 1) K² / r²
@@ -26,7 +27,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"
@@ -177,13 +180,24 @@ Expr element(const FractionMatrix& matrix, const Expr& row, const Expr& column, 
 // Builds the blocks one after the other.
 class Builder {
  public:
-  Builder(const Func& func, const BlockNode& block, const Roles& roles, const WinogradMatrices& matrices)
-      : func_(func), block_(block), roles_(roles), w_(matrices) {}
+  Builder(const Func& func, const BlockNode& block, const Roles& roles, const WinogradMatrices& matrices,
+          const StoreNode& update)
+      : func_(func), block_(block), roles_(roles), w_(matrices) {
+    std::vector<int64_t> tiles;
+    for (const auto& [s, k] : roles.windows) {
+      const VarNode* walked = block.iters[s].var.get();
+      const auto at = std::ranges::find_if(update.indices, [&](const Expr& index) { return index.get() == walked; });
+      if (at == update.indices.end()) return;
+      tiles.push_back(at - update.indices.begin());
+    }
+    tiles.push_back(matrices.outputs);
+    tiles_ = std::move(tiles);
+  }
 
   // One block over `iters` that stores `value` in a new buffer, or adds it up there where an iterator is of a
   // reduction.
-  Buffer add(const std::string& suffix, const std::vector<IterVar>& iters, const std::vector<Var>& indices,
-             const Expr& value) {
+  Buffer add(const std::string& suffix, std::string_view role, const std::vector<IterVar>& iters,
+             const std::vector<Var>& indices, const Expr& value) {
     std::vector<Expr> shape, at;
     for (const Var& index : indices) {
       const auto iter = std::ranges::find_if(iters, [&](const IterVar& i) { return i.var == index; });
@@ -195,16 +209,22 @@ class Builder {
     const bool reduces = std::ranges::any_of(iters, [](const IterVar& i) { return i.kind == IterKind::kReduce; });
     finish(unique_block_name(func_, block_.name + suffix), iters,
            reduces ? store(buffer, at, constant(0, value.dtype())) : Stmt(),
-           store(buffer, at, reduces ? load(buffer, at) + value : value));
+           store(buffer, at, reduces ? load(buffer, at) + value : value), role);
     return buffer;
   }
 
-  void finish(const std::string& name, const std::vector<IterVar>& iters, const Stmt& init, const Stmt& body) {
+  void finish(const std::string& name, const std::vector<IterVar>& iters, const Stmt& init, const Stmt& body,
+              std::string_view role = {}) {
     auto fresh = make_ref<BlockNode>();
     fresh->name = name;
     fresh->iters = iters;
     fresh->init = init;
     fresh->body = body;
+    if (!role.empty()) {
+      fresh->annotations.set(kPartOfKey, std::string(block_.name));
+      fresh->annotations.set(kRoleKey, std::string(role));
+    }
+    if (role == kOutputsRole && tiles_) fresh->annotations.set(kTilesKey, *tiles_);
     Analyzer analyzer = analyzer_in(func_, *fresh);
     infer_regions(*fresh, analyzer);
     names_.push_back(name);
@@ -241,6 +261,7 @@ class Builder {
   const BlockNode& block_;
   const Roles& roles_;
   const WinogradMatrices& w_;
+  std::optional<std::vector<int64_t>> tiles_;  // kTilesKey
   std::vector<Buffer> allocated_;
   std::vector<Stmt> nests_;
   std::vector<std::string> names_;
@@ -263,7 +284,7 @@ using Iters = std::vector<IterVar>;
 
 Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest, const Roles& roles,
                  const WinogradMatrices& w, const StoreNode& update, std::vector<std::string>& names) {
-  Builder make(func, block, roles, w);
+  Builder make(func, block, roles, w, update);
   const int64_t m = w.outputs;
   const DType dtype = update.buffer->dtype;
   const auto [ih, ikh] = roles.windows[0];
@@ -290,8 +311,8 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
     make.bind(values, {ikh, ikw}, taps);
     const Expr value = element(w.g, points[0].var, taps[0].var, dtype) *
                        element(w.g, points[1].var, taps[1].var, dtype) * substitute(roles.weights, values);
-    weights =
-        make.add("_weights", joined(points, channels, outs, taps), vars_of(joined(points, channels, outs)), value);
+    weights = make.add("_weights", kWeightsRole, joined(points, channels, outs, taps),
+                       vars_of(joined(points, channels, outs)), value);
   }
 
   Buffer rows, tiles;
@@ -324,10 +345,10 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
         }
         x.push_back(inside ? select(call("likely", {inside}, kBool), value, constant(0, dtype)) : value);
       }
-      rows =
-          make.add("_rows", joined(batch, tile, channels, points), at, product_row(w.bt, points[0].var, x, by_parity));
+      rows = make.add("_rows", kDataRole, joined(batch, tile, channels, points), at,
+                      product_row(w.bt, points[0].var, x, by_parity));
     } else {
-      tiles = make.add("_tiles", joined(batch, tile, channels, points), at,
+      tiles = make.add("_tiles", kDataRole, joined(batch, tile, channels, points), at,
                        product_row(w.bt, points[1].var, elements(rows, 1, as_exprs(at)), by_parity));
     }
   }
@@ -339,7 +360,7 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
     const Iters tile = {Builder::iter("vp", make.tiles(0)), Builder::iter("vq", make.tiles(1))};
     const Expr value = load(tiles, as_exprs(vars_of(joined(points, batch, tile, channels)))) *
                        load(weights, as_exprs(vars_of(joined(points, channels, outs))));
-    product = make.add("_product", joined(points, batch, tile, outs, channels),
+    product = make.add("_product", kProductRole, joined(points, batch, tile, outs, channels),
                        vars_of(joined(points, batch, tile, outs)), value);
   }
 
@@ -349,7 +370,7 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
     const Iters tile = {Builder::iter("vp", make.tiles(0)), Builder::iter("vq", make.tiles(1))};
     const Iters points = {Builder::iter("va", m), Builder::iter("vy", w.products)};
     const std::vector<Var> at = vars_of(joined(points, batch, tile, outs));
-    columns = make.add("_columns", joined(batch, tile, outs, points), at,
+    columns = make.add("_columns", kOutputsRole, joined(batch, tile, outs, points), at,
                        product_row(w.at, points[0].var, elements(product, 0, as_exprs(at)), by_pairs));
   }
 

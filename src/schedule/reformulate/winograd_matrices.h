@@ -1,5 +1,5 @@
 #pragma once
-// The matrices of Winograd's minimal filtering, as schedule/reformulate/winograd.h uses them.
+// The matrices of Winograd's convolution, as schedule/reformulate/winograd.h uses them.
 
 #include <cstdint>
 #include <vector>

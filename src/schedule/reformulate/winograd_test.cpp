@@ -75,6 +75,25 @@ TEST(Winograd, TilesOfFourAndSix) {
   expect_within_bound(kConv, 6, 18);
 }
 
+// Rules obey the notes, and need not know where the blocks come from.
+TEST(Winograd, BlocksAreNotedByTheirRoles) {
+  auto s = schedule_from(kConv);
+  const auto blocks = reformulate(s, {s.block("C"), "winograd", {2}});
+  ASSERT_OK(blocks);
+  const std::string_view roles[] = {kWeightsRole, kDataRole, kDataRole, kProductRole, kOutputsRole, ""};
+  for (size_t i = 0; i < blocks->size(); ++i) {
+    const Stmt stmt = s.Schedule::block(blocks->at(i)).value();
+    const auto& block = *stmt.as<BlockNode>();
+    EXPECT_EQ(role_of(block), roles[i]);
+    EXPECT_EQ(part_of(block), roles[i].empty() ? "" : "C");
+    const Attribute* tiles = block.annotations.find(kTilesKey);
+    ASSERT_EQ(tiles != nullptr, roles[i] == kOutputsRole);
+    if (tiles) {
+      EXPECT_EQ(*tiles, Attribute(std::vector<int64_t>{1, 2, 2}));
+    }
+  }
+}
+
 // In f64 what is left is rounding of f64: the algorithm is right, not just nearly so.
 TEST(Winograd, IsAConvolution) {
   const std::string f32 = to_text(schedule_from(kConv).func());

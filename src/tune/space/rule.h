@@ -12,19 +12,11 @@
 
 #include "schedule/schedule.h"
 #include "tune/parts/decider.h"
+#include "tune/parts/loops.h"
+#include "tune/parts/structure.h"
 #include "tune/space/space.h"
-#include "tune/space/structure.h"
 
 namespace fettle {
-
-/// Names of the blocks that Winograd's algorithm makes of a convolution (algorithm.h).
-struct MinimalFiltering {
-  std::string block;                                   // the convolution, and its last part
-  size_t height = 0, width = 0;                        // dimensions of the output
-  int64_t outputs = 0;                                 // of a tile in each direction
-  std::string weights, rows, tiles, product, columns;  // the other parts, in program order
-  std::string weights_buffer;                          // that `weights` writes
-};
 
 /// What a rule works on. Rules edit `schedule`; where one fails, the space goes back to the state before it.
 struct RuleContext {
@@ -36,10 +28,8 @@ struct RuleContext {
   std::set<std::string> done;
   /// Of the algorithms chosen, in units of epsilon (schedule/reformulation.h).
   double max_error_bound = std::numeric_limits<double>::infinity();
-  /// Where another algorithm was chosen.
-  std::optional<MinimalFiltering> filtering;
 
-  int64_t lanes(DType dtype) const { return std::max(1, target->vector_lanes(dtype.element_bytes())); }
+  int64_t lanes(DType dtype) const { return lanes_of(*target, dtype); }
   bool is_done(const BlockNode& block) const { return done.contains(block.name); }
 };
 
@@ -75,15 +65,5 @@ std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules,
 Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block);
 Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block);
 Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop);
-
-/// Vectorizes and unrolls the loops of a copy of a tile: loops[first] and those inside it. The loop with unit stride in
-/// what the block writes (else reads) becomes the innermost, in vectors of `lanes`; the others are unrolled.
-Result<> vectorize_copy(RuleContext& ctx, BlockRef block, size_t first, int64_t lanes, bool unroll_rows = true);
-
-/// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of
-/// them, or the first few fused. Does nothing for one thread, or where no loop has independent iterations.
-/// `a_piece_each`: as many pieces as threads, since each further one has to be asked for; what is long is better dealt
-/// out bit by bit.
-Result<> parallelize(RuleContext& ctx, std::vector<LoopRef> loops, bool a_piece_each = false);
 
 }  // namespace fettle

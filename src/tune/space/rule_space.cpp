@@ -9,10 +9,10 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/reformulation.h"
-#include "tune/space/algorithm.h"
-#include "tune/space/auto_inline.h"
-#include "tune/space/lane_reductions.h"
-#include "tune/space/minimal_filtering.h"
+#include "tune/parts/auto_inline.h"
+#include "tune/parts/lane_reductions.h"
+#include "tune/parts/preferences.h"
+#include "tune/parts/winograd.h"
 #include "tune/space/rules/rules.h"
 #include "tune/space/space.h"
 
@@ -20,13 +20,14 @@ namespace fettle {
 namespace {
 
 constexpr Stage kStages[] = {
-    {"algorithm", choose_algorithm},
-    {"lane_reductions", lane_reductions},
-    {"auto_inline", auto_inline},
-    {"winograd", filter_in_tiles},
+    {"winograd", choose_winograd},
+    {"lane_reductions",
+     [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
+    {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
 
 constexpr const Rule* kRules[] = {
+    &winograd_rule_def,                   // a convolution that choose_winograd has replaced
     &strip_fusion_def,                    // a chain of reductions
     &multi_level_tiling_with_intrin_def,  // a product that a tensor intrinsic computes
     &row_fusion_def,                      // rows that several blocks work on
@@ -159,19 +160,11 @@ std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_b
 
 namespace {
 
-/// What a constructed point takes where its parts would leave the choice to predictions.
-struct Favourite {
-  size_t tile = 0;               // the register tile of this rank
-  int64_t winograd_outputs = 0;  // of a tile in each direction; 0: the convolution as it is written
-  int64_t winograd_strip = 0;    // its rows of tiles; 0: no strips
-  PreferringDecider::Instead instead() const {
-    return {.ranks = {{"tile", tile}}, .values = {{"winograd", winograd_outputs}, {"strip", winograd_strip}}};
-  }
-};
+using Instead = PreferringDecider::Instead;
 
 Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
-                           double max_error_bound, const Favourite& which) {
-  PreferringDecider decider(which.instead());
+                           double max_error_bound, const Instead& which) {
+  PreferringDecider decider(which);
   RuleContext ctx{.schedule = Schedule(workload),
                   .target = target,
                   .threads = threads,
@@ -182,33 +175,25 @@ Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Tar
   return std::move(ctx.schedule);
 }
 
-/// Strips of few rows of tiles, whose parts stay in the caches, or none.
-constexpr int64_t kStrips[] = {0, 1, 2};
-/// Another algorithm rounds more: it has to pay.
-constexpr double kPays = 0.9;
-/// Of this many tilings that the closed form likes best, another than its first has to be predicted to be clearly faster.
-/// (Over 222 tasks, timed on one thread: what was predicted to take a tenth less was no faster on average.)
-constexpr size_t kFavourites = 6;
-constexpr double kClearly = 0.85;
 
 }  // namespace
 
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const AtomTable* atoms, double max_error_bound) {
-  Favourite chosen;
+  Instead chosen;
   FETTLE_TRY(Schedule best, construct(workload, target, threads, max_error_bound, chosen));
-  const bool filterable = max_error_bound > 0 && filterable_convolution(workload);
-  if (!atoms && !filterable) return best;
+  const bool may_be_winograd = max_error_bound > 0 && winograd_convolution(workload);
+  if (!atoms && !may_be_winograd) return best;
   const auto predict = [&](const Schedule& schedule) {
     const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) return std::numeric_limits<double>::infinity();
     // Transformed weights are up to four times as large.
-    return (filterable ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
+    return (may_be_winograd ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
   };
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
   // Takes these where they take less time than what is best so far, and than this. False: they make nothing new.
-  const auto consider = [&](const Favourite& which, double limit_s) {
+  const auto consider = [&](const Instead& which, double limit_s) {
     auto other = construct(workload, target, threads, max_error_bound, which);
     if (!other || !seen.insert(to_text(other->trace())).second) return false;
     if (const double seconds = predict(*other); seconds < std::min(best_s, limit_s)) {
@@ -218,29 +203,28 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
     }
     return true;
   };
-  if (filterable) {
-    const double limit_s = kPays * best_s;
-    for (const int64_t outputs : kFilterOutputs)
-      for (const int64_t strip : kStrips) consider({.winograd_outputs = outputs, .winograd_strip = strip}, limit_s);
+  if (may_be_winograd) {
+    const double limit_s = preferences::kPays * best_s;
+    for (const Instead& point : winograd_points(workload)) consider(point, limit_s);
   }
   if (!atoms) return best;
-  const double limit_s = kClearly * best_s;
-  for (Favourite which = chosen; ++which.tile < kFavourites;)
+  const double limit_s = preferences::kClearly * best_s;
+  Instead which = chosen;
+  for (size_t tile = 1; tile < preferences::kFavourites; ++tile) {
+    which.ranks["tile"] = tile;
     if (!consider(which, limit_s)) break;
+  }
   return best;
 }
 
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
-  std::vector<Favourite> considered;
-  for (size_t tile = 0; tile < kFavourites; ++tile) considered.push_back({.tile = tile});
-  if (max_error_bound > 0 && filterable_convolution(workload))
-    for (const int64_t outputs : kFilterOutputs)
-      for (const int64_t strip : kStrips)
-        considered.push_back({.winograd_outputs = outputs, .winograd_strip = strip});
+  std::vector<Instead> considered;
+  if (max_error_bound > 0) considered = winograd_points(workload);
+  for (size_t tile = preferences::kFavourites; tile-- > 0;) considered.insert(considered.begin(), {.ranks = {{"tile", tile}}});
   std::optional<Schedule> best;
   double best_s = std::numeric_limits<double>::infinity();
-  for (const Favourite& which : considered) {
+  for (const Instead& which : considered) {
     auto made = construct(workload, target, threads, max_error_bound, which);
     if (!made || !accept(*made)) continue;
     const auto lowered = lower(made->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});

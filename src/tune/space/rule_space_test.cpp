@@ -3,154 +3,24 @@
 
 #include <set>
 
-#include "analysis/verify.h"
 #include "cost/predict/atom_table.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "schedule/primitives/sample_categorical.h"
-#include "schedule/reformulation.h"
 #include "schedule/testing.h"
-#include "tune/space/algorithm.h"
+#include "tune/parts/tiling.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
-#include "tune/space/tiling.h"
+#include "tune/space/testing.h"
 
 namespace fettle {
 namespace {
 
+using testing::avx512;
+using testing::choices;
+using testing::expect_same;
 using testing::NamedWorkload;
 using testing::small_workloads;
-
-std::shared_ptr<const Target> avx512() {
-  static const auto target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());
-  return target;
-}
-
-using Buffers = std::vector<std::vector<float>>;
-
-int64_t elements(const BufferNode& buffer) {
-  int64_t count = 1;
-  for (const Expr& extent : buffer.shape) count *= *as_int(extent);
-  return count;
-}
-
-// The logical values of the parameters, row-major, small integers.
-Buffers inputs_of(const Func& func) {
-  Buffers buffers;
-  uint64_t state = 12345;
-  for (const Param& param : func->params) {
-    auto& values = buffers.emplace_back(static_cast<size_t>(elements(*param.buffer)));
-    for (float& x : values) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      x = param.kind == ParamKind::kOutput ? -99.0f : static_cast<float>(static_cast<int>((state >> 33) % 7) - 3);
-    }
-  }
-  return buffers;
-}
-
-// Moves values between the logical order and that of a parameter whose layout was changed.
-void relayout(const BufferNode& physical, std::vector<float>& logical_values, std::vector<float>& physical_values,
-              bool to_physical) {
-  if (!physical.layout) {
-    (to_physical ? physical_values : logical_values) = to_physical ? logical_values : physical_values;
-    return;
-  }
-  std::vector<int64_t> extents;
-  for (const Expr& e : physical.layout->logical_shape) extents.push_back(*as_int(e));
-  if (to_physical) physical_values.assign(static_cast<size_t>(elements(physical)), 0.0f);
-  std::vector<int64_t> at(extents.size(), 0);
-  for (size_t flat = 0; flat < logical_values.size(); ++flat) {
-    size_t rest = flat;
-    VarMap values;
-    for (size_t d = extents.size(); d-- > 0;) {
-      at[d] = static_cast<int64_t>(rest) % extents[d];
-      rest /= static_cast<size_t>(extents[d]);
-      values[physical.layout->to_physical.inputs[d].get()] = int_imm(at[d]);
-    }
-    int64_t index = 0;
-    for (size_t d = 0; d < physical.shape.size(); ++d)
-      index = index * *as_int(physical.shape[d]) +
-              *as_int(simplify(substitute(physical.layout->to_physical.outputs[d], values)));
-    float& p = physical_values[static_cast<size_t>(index)];
-    float& l = logical_values[flat];
-    (to_physical ? p : l) = to_physical ? l : p;
-  }
-}
-
-std::vector<BufferArg> views(Buffers& buffers) {
-  std::vector<BufferArg> list;
-  for (auto& values : buffers) list.push_back({values.data(), static_cast<int64_t>(values.size() * sizeof(float))});
-  return list;
-}
-
-// Outputs (logical) of the program as written.
-Buffers expected_of(const Func& func) {
-  Buffers buffers = inputs_of(func);
-  auto args = views(buffers);
-  EXPECT_OK(interpret(func, args));
-  return buffers;
-}
-
-void expect_close(const Buffers& actual, const Buffers& expected, const Func& original, const std::string& what) {
-  for (size_t p = 0; p < expected.size(); ++p) {
-    if (original->params[p].kind != ParamKind::kOutput) continue;
-    float scale = 1;
-    for (float x : expected[p]) scale = std::max(scale, std::abs(x));
-    for (size_t i = 0; i < expected[p].size(); ++i)
-      ASSERT_NEAR(actual[p][i], expected[p][i], 1e-5f * scale) << what << " element " << i;
-  }
-}
-
-// Scheduled, and lowered with its prologue.
-void expect_same(const Func& original, const Schedule& schedule) {
-  const std::string trace = to_text(schedule.trace());
-  const auto verified = verify(schedule.func(), *avx512());
-  ASSERT_TRUE(verified) << testing::error_text(verified.error()) << trace;
-  const Buffers expected = expected_of(original);
-
-  Buffers logical = inputs_of(original), physical(logical.size());
-  for (size_t p = 0; p < logical.size(); ++p)
-    relayout(*schedule.func()->params[p].buffer, logical[p], physical[p], true);
-  Buffers scheduled = physical;
-  auto args = views(scheduled);
-  const auto done = interpret(schedule.func(), args);
-  ASSERT_TRUE(done) << testing::error_text(done.error()) << trace << to_text(schedule.func());
-  Buffers result = logical;
-  for (size_t p = 0; p < logical.size(); ++p)
-    relayout(*schedule.func()->params[p].buffer, result[p], scheduled[p], false);
-  expect_close(result, expected, original, "scheduled\n" + trace + to_text(schedule.func()));
-  if (::testing::Test::HasFatalFailure()) return;
-
-  const auto lowered = lower(schedule.func(), *avx512());
-  ASSERT_TRUE(lowered) << testing::error_text(lowered.error()) << trace << to_text(schedule.func());
-  Buffers run = physical;
-  for (size_t p = physical.size(); p < lowered->kernel_params.size(); ++p)
-    run.emplace_back(static_cast<size_t>(elements(*lowered->kernel_params[p].buffer)), -55.0f);
-  if (!lowered->prologue.entry.empty()) {
-    std::vector<BufferArg> prologue_args;
-    for (const Param& param : lowered->prologue_params)
-      for (size_t p = 0; p < lowered->kernel_params.size(); ++p)
-        if (lowered->kernel_params[p].buffer == param.buffer)
-          prologue_args.push_back({run[p].data(), static_cast<int64_t>(run[p].size() * sizeof(float))});
-    ASSERT_EQ(prologue_args.size(), lowered->prologue_params.size());
-    ASSERT_OK(interpret(lowered->prologue, prologue_args));
-  }
-  auto kernel_args = views(run);
-  const auto ran = interpret(lowered->kernel, kernel_args);
-  ASSERT_TRUE(ran) << testing::error_text(ran.error()) << trace << to_text(lowered->kernel);
-  for (size_t p = 0; p < logical.size(); ++p) relayout(*schedule.func()->params[p].buffer, result[p], run[p], false);
-  expect_close(result, expected, original, "lowered\n" + trace + to_text(schedule.func()));
-}
-
-std::string choices(const Schedule& schedule) {
-  std::string text;
-  for (const auto& [address, decision] : schedule.decisions()) {
-    text += address + ":";
-    for (int64_t part : decision) text += " " + std::to_string(part);
-    text += "\n";
-  }
-  return text;
-}
 
 TEST(DefaultSchedule, OfAMatmul) {
   const auto s = default_schedule(testing::matmul_workload(197, 768, 768, false, false, true, true), avx512(), 2);
@@ -734,149 +604,6 @@ TEST(RuleSpace, DecisionsMayBeEdited) {
       changed += canonical_hash(s->func()) != canonical_hash(first->func());
     }
   EXPECT_GE(changed, 4);
-}
-
-// A convolution, a bias, what a shortcut brings, relu.
-Func residual_convolution(int64_t h, int64_t w, int64_t ic, int64_t oc) {
-  const te::Tensor x = te::placeholder({2, h, w, ic}, kF32, "X"), weights = te::placeholder({3, 3, ic, oc}, kF32, "W"),
-                   bias = te::placeholder({oc}, kF32, "bias"), shortcut = te::placeholder({2, h, w, oc}, kF32, "S");
-  const te::Tensor padded = te::pad(x, {0, 1, 1, 0}, {0, 1, 1, 0}, float_imm(0), "padded");
-  const te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw"), c = te::reduce_axis(ic, "ic");
-  const te::Tensor o = te::compute(
-      {2, h, w, oc},
-      [&](const std::vector<Var>& i) {
-        return te::sum(padded(i[0], i[1] + kh, i[2] + kw, c) * weights(kh, kw, c, i[3]), {kh, kw, c});
-      },
-      "O");
-  const te::Tensor added =
-      te::compute(o.shape(), [&](const std::vector<Var>& i) { return o(i) + bias(i[3]) + shortcut(i); }, "added");
-  const te::Tensor y =
-      te::compute(o.shape(), [&](const std::vector<Var>& i) { return max(added(i), float_imm(0)); }, "Y");
-  return te::create_func("conv_add_relu", {x, weights, bias, shortcut}, {y},
-                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
-}
-
-Result<Schedule> filtered(const Func& workload, int64_t algorithm, int64_t strip, int threads, uint64_t seed) {
-  DecisionMap decisions = {{"algorithm/O/winograd", {algorithm}}, {"minimal_filtering/O/strip", {strip}}};
-  return rule_space().generate(workload, avx512(), threads, seed, std::make_shared<const DecisionMap>(decisions));
-}
-
-TEST(MinimalFiltering, KeepsTheMeaning) {
-  const std::vector<Func> workloads = {
-      testing::conv_workload({.h = 9, .w = 10, .ic = 16, .oc = 20, .epilogue = true}),
-      testing::conv_workload({.h = 8, .w = 8, .ic = 20, .oc = 16}),
-      testing::conv_workload({.h = 7, .w = 12, .ic = 17, .oc = 33, .padding = 0, .epilogue = true}),
-      residual_convolution(8, 5, 16, 18)};
-  for (const Func& workload : workloads)
-    for (int64_t algorithm : {1, 2})
-      for (int64_t strip : {0, 1, 2}) {
-        const int threads = 1 + static_cast<int>(strip % 2);
-        const auto s = filtered(workload, algorithm, strip, threads, static_cast<uint64_t>(10 * algorithm + strip));
-        ASSERT_OK(s);
-        EXPECT_EQ(numerics_of(s->func()), Numerics::kApproximate);
-        EXPECT_GT(error_bound_of(s->func()), 200);
-        EXPECT_NE(choices(*s).find("register_tiling/O_product/tile"), std::string::npos);
-        expect_same(workload, *s);
-        if (HasFatalFailure()) return;
-      }
-}
-
-TEST(MinimalFiltering, WorksInStripsWithPackedWeights) {
-  const auto s = filtered(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64, .epilogue = true}), 2, 1, 2, 1);
-  ASSERT_OK(s);
-  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
-  // What depends on the weights alone is done when the program is compiled.
-  const auto lowered = lower(s->func(), *avx512());
-  ASSERT_OK(lowered);
-  EXPECT_FALSE(lowered->prologue.entry.empty());
-}
-
-TEST(MinimalFiltering, FitsTheRegistersOfOtherTargets) {
-  const Func workload = testing::conv_workload({.h = 9, .w = 12, .ic = 20, .oc = 24, .epilogue = true});
-  for (const char* name : {"x86-64-avx2", "aarch64-neon"}) {
-    const auto target = std::make_shared<const Target>(parse_target(name).value());
-    for (int64_t algorithm : {1, 2}) {
-      const DecisionMap decisions = {{"algorithm/O/winograd", {algorithm}}};
-      for (uint64_t seed = 0; seed < 4; ++seed) {
-        const auto s = rule_space().generate(workload, target, 2, seed, std::make_shared<const DecisionMap>(decisions));
-        ASSERT_OK(s);
-        EXPECT_OK(verify(s->func(), *target));
-        EXPECT_OK(lower(s->func(), *target));
-      }
-    }
-  }
-}
-
-TEST(MinimalFiltering, IsTheDefaultWhereItPays) {
-  const auto chosen = [](const testing::ConvSpec& spec, double max_error_bound) {
-    const auto s = default_schedule(testing::conv_workload(spec), avx512(), 2, nullptr, max_error_bound);
-    EXPECT_TRUE(s.has_value());
-    EXPECT_LE(error_bound_of(s->func()), max_error_bound);
-    const std::string text = choices(*s), name = "algorithm/O/winograd: ";
-    const size_t at = text.find(name);
-    return at == std::string::npos ? std::string("none") : text.substr(at + name.size(), 1);
-  };
-  constexpr double kAny = std::numeric_limits<double>::infinity();
-  const testing::ConvSpec large = {.h = 28, .w = 28, .ic = 64, .oc = 64};
-  EXPECT_EQ(chosen(large, kAny), "2");  // of candidates 0, 2, 4: F(4x4)
-  // Transformed weights of 37 MB for 4 tiles.
-  EXPECT_EQ(chosen({.h = 7, .w = 7, .ic = 512, .oc = 512}, kAny), "0");
-  // Nothing else is left to be chosen.
-  EXPECT_EQ(chosen(large, 0), "none");
-}
-
-TEST(MinimalFiltering, IsOfferedForNothingElse) {
-  const testing::ConvSpec fits = {.h = 8, .w = 8, .ic = 16, .oc = 16};
-  std::vector<testing::ConvSpec> specs(8, fits);
-  specs[0].stride = 2;
-  specs[1].dilation = 2;
-  specs[2].groups = 2;
-  specs[3].kernel = 5;
-  specs[4].kernel = 1;
-  specs[5].ic = 8;
-  specs[6].oc = 8;
-  specs[7].h = 3;
-  EXPECT_NE(choices(*default_schedule(testing::conv_workload(fits), avx512(), 1)).find("algorithm/"),
-            std::string::npos);
-  for (const testing::ConvSpec& spec : specs)
-    for (uint64_t seed = 0; seed < 4; ++seed) {
-      const auto s = rule_space().generate(testing::conv_workload(spec), avx512(), 1, seed, nullptr);
-      ASSERT_OK(s);
-      EXPECT_EQ(choices(*s).find("algorithm/"), std::string::npos) << choices(*s);
-    }
-}
-
-TEST(MinimalFiltering, DoesFewerMultiplications) {
-  const double no_limit = std::numeric_limits<double>::infinity();
-  const auto share = [](const testing::ConvSpec& conv, double bound) {
-    return least_share_of_products(testing::conv_workload(conv), bound);
-  };
-  EXPECT_EQ(share({.h = 12, .w = 12, .ic = 32, .oc = 32}, no_limit), 0.25);
-  EXPECT_EQ(share({.h = 12, .w = 12, .ic = 32, .oc = 32}, 100), 1);
-  EXPECT_EQ(share({.h = 12, .w = 12, .ic = 32, .oc = 32, .stride = 2}, no_limit), 1);
-  EXPECT_EQ(least_share_of_products(testing::matmul_workload(19, 37, 11, false, false, true, false), no_limit), 1);
-}
-
-TEST(MinimalFiltering, MayBeRefusedByItsBound) {
-  const Func workload = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16});
-  const double bounds[] = {error_bound_of(filtered(workload, 1, 0, 1, 1)->func()),
-                           error_bound_of(filtered(workload, 2, 0, 1, 1)->func())};
-  EXPECT_LT(bounds[0], bounds[1]);
-  // 2 x 2 outputs still fit, 4 x 4 do not.
-  const auto some = within_error_bound(rule_space(), bounds[0]), none = within_error_bound(rule_space(), 100);
-  int filtering = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
-    const auto a = some->generate(workload, avx512(), 1, seed, nullptr);
-    const auto b = none->clone()->generate(workload, avx512(), 1, seed, nullptr);
-    ASSERT_OK(a);
-    ASSERT_OK(b);
-    EXPECT_LE(error_bound_of(a->func()), bounds[0]);
-    filtering += error_bound_of(a->func()) > 0;
-    EXPECT_EQ(error_bound_of(b->func()), 0);
-    EXPECT_EQ(choices(*b).find("algorithm/"), std::string::npos);
-  }
-  EXPECT_GT(filtering, 0);
-  EXPECT_LT(filtering, 40);
 }
 
 class RuleSpaceOf : public ::testing::TestWithParam<NamedWorkload> {};

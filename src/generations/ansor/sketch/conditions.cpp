@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/row_lanes.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {

@@ -4,18 +4,18 @@
 #include <optional>
 
 #include "generations/ansor/sketch/conditions.h"
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/register_sums.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/transform_layout.h"
-#include "tune/space/structure.h"
-#include "tune/space/transposing.h"
+#include "tune/parts/structure.h"
+#include "tune/parts/tile_steps.h"
+#include "tune/parts/transposing.h"
 
 namespace fettle {
 namespace {
@@ -117,8 +117,7 @@ Result<> insert_transform_stage(Schedule& s, const std::string& name, size_t rea
   const auto map = layout_for(block, loads_of(block.body, buffer.get()).front(), buffer, loops_around(func, &block));
   if (!map) return fail(ErrorCode::E235, "no layout", "insert_transform_stage");
   FETTLE_TRY(const BlockRef reader, get_block(s, {.name = name}));
-  FETTLE_TRY(const BlockRef copy, cache_read(s, {.block = reader, .read_index = static_cast<int64_t>(read)}));
-  FETTLE_TRY_VOID(transform_layout(s, {.block = copy, .index_map = *map}));
+  FETTLE_TRY(const BlockRef copy, pack_panels(s, reader, buffer, *map));
   FETTLE_TRY(const int64_t lanes, lanes_of(s, copy));
   FETTLE_TRY(const bool transposed, copy_in_transposed_tiles(s, copy, lanes, threads > 1));
   if (transposed) return {};

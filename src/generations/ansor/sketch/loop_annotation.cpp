@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/row_lanes.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/decompose_reduction.h"
@@ -13,7 +13,8 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/sample_perfect_tile.h"
 #include "schedule/primitives/split.h"
-#include "tune/space/structure.h"
+#include "tune/parts/loops.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {
@@ -104,27 +105,18 @@ bool wants_lanes_inside(const Func& func, const BlockNode& block) {
 }
 
 Result<LoopRef> bring_lanes_inside(Schedule& s, BlockRef block, int64_t most) {
-  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
-  FETTLE_TRY(const Stmt stmt, s.block(block));
-  std::vector<LoopRef> spatial, reduction;
-  for (const LoopRef& loop : loops) {
-    FETTLE_TRY(const Var var, s.loop_var(loop));
-    const bool reduces = std::ranges::any_of(stmt.as<BlockNode>()->iters, [&](const IterVar& iter) {
-      return iter.kind == IterKind::kReduce && uses_var(iter.binding, var.get());
-    });
-    (reduces ? reduction : spatial).push_back(loop);
-  }
-  if (spatial.empty()) return fail(ErrorCode::E235, "nothing is spatial", "bring_lanes_inside");
-  FETTLE_TRY(const int64_t extent, extent_of_loops(s, {spatial.back()}));
-  LoopRef inner = spatial.back();
-  spatial.pop_back();
+  FETTLE_TRY(LoopsByKind loops, loops_by_kind(s, block));
+  std::vector<LoopRef>& order = loops.spatial;
+  if (order.empty()) return fail(ErrorCode::E235, "nothing is spatial", "bring_lanes_inside");
+  LoopRef inner = order.back();
+  order.pop_back();
+  FETTLE_TRY(const int64_t extent, extent_of_loops(s, {inner}));
   if (extent > most) {
     FETTLE_TRY(const auto parts, split(s, {.loop = inner, .factors = {kInfer, most}, .tail = Tail::kMask}));
-    spatial.push_back(parts[0]);
+    order.push_back(parts[0]);
     inner = parts[1];
   }
-  std::vector<LoopRef> order = std::move(spatial);
-  order.insert(order.end(), reduction.begin(), reduction.end());
+  order.insert(order.end(), loops.reduction.begin(), loops.reduction.end());
   order.push_back(inner);
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   return inner;
@@ -146,20 +138,12 @@ Result<LoopRef> fused_loop(Schedule& s, const std::vector<LoopRef>& loops) {
 }
 
 Result<LoopRef> fused_reduction(Schedule& s, BlockRef block) {
-  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
-  FETTLE_TRY(const Stmt stmt, s.block(block));
-  std::vector<LoopRef> order, reduction;
-  for (const LoopRef& loop : loops) {
-    FETTLE_TRY(const Var var, s.loop_var(loop));
-    const bool reduces = std::ranges::any_of(stmt.as<BlockNode>()->iters, [&](const IterVar& iter) {
-      return iter.kind == IterKind::kReduce && uses_var(iter.binding, var.get());
-    });
-    (reduces ? reduction : order).push_back(loop);
-  }
-  if (reduction.empty()) return fail(ErrorCode::E235, "no loop of a reduction", "fused_reduction");
-  order.insert(order.end(), reduction.begin(), reduction.end());
+  FETTLE_TRY(LoopsByKind loops, loops_by_kind(s, block));
+  if (loops.reduction.empty()) return fail(ErrorCode::E235, "no loop of a reduction", "fused_reduction");
+  std::vector<LoopRef>& order = loops.spatial;
+  order.insert(order.end(), loops.reduction.begin(), loops.reduction.end());
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  return fused_loop(s, reduction);
+  return fused_loop(s, loops.reduction);
 }
 
 Result<std::vector<LoopRef>> cut_reduction(Schedule& s, BlockRef block, int64_t max_innermost) {
@@ -177,17 +161,9 @@ Result<> decompose_reductions(Schedule& s) {
   for (const std::string& name : names) {
     Schedule work = s;
     FETTLE_TRY(const BlockRef block, get_block(work, {.name = name}));
-    FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(work, {block}));
-    FETTLE_TRY(const Stmt stmt, work.block(block));
-    for (const LoopRef& loop : loops) {
-      FETTLE_TRY(const Var var, work.loop_var(loop));
-      const bool reduces = std::ranges::any_of(stmt.as<BlockNode>()->iters, [&](const IterVar& iter) {
-        return iter.kind == IterKind::kReduce && uses_var(iter.binding, var.get());
-      });
-      if (!reduces) continue;
-      if (decompose_reduction(work, {.block = block, .loop = loop})) s = std::move(work);
-      break;
-    }
+    FETTLE_TRY(const LoopsByKind loops, loops_by_kind(work, block));
+    if (!loops.reduction.empty() && decompose_reduction(work, {.block = block, .loop = loops.reduction.front()}))
+      s = std::move(work);
   }
   return {};
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/guarded_taps.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/ansor/sketch/unrolled_size.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
@@ -20,7 +20,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "tune/space/rule.h"
+#include "tune/parts/copies.h"
 
 namespace fettle {
 namespace {
@@ -77,14 +77,6 @@ std::optional<size_t> first_level_in_registers(const std::vector<Level>& levels,
   return std::nullopt;
 }
 
-/// vectorize_copy on a plain schedule.
-Result<> vectorize_tile(Schedule& s, BlockRef block, size_t first, int64_t lanes, bool unroll_rows) {
-  RuleContext ctx{.schedule = std::move(s)};
-  const Result<> done = vectorize_copy(ctx, block, first, lanes, unroll_rows);
-  s = std::move(ctx.schedule);
-  return done;
-}
-
 /// Those of the reduction inside the tile's registers, as far as code does not become too long (verify_unrolled_size).
 Result<> unroll_guarded_taps(Schedule& s, BlockRef block, const std::vector<Level>& levels, size_t first) {
   std::set<const VarNode*> tile, reduction;
@@ -134,7 +126,7 @@ Result<> bring_reader(Schedule& s, BlockRef store, const std::vector<Level>& lev
   FETTLE_TRY(const BlockRef reader, get_block(s, {.name = name}));
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = reader, .loop = levels[first - 1].loop}));
   FETTLE_TRY(const BlockRef moved, get_block(s, {.name = name}));
-  return vectorize_tile(s, moved, first, lanes, true);
+  return vectorize_copy(s, moved, first, lanes);
 }
 
 /// The only reader of what `store` writes reads the registers, where it stands behind a single iteration of the loops
@@ -189,7 +181,7 @@ Result<> hold(Schedule& s, const Target& target, const std::string& name) {
     if (level.kind == ForKind::kVectorized) run = level.extent;
   for (const BlockRef& copy : copies) {
     if (run > 1) {
-      FETTLE_TRY_VOID(vectorize_tile(s, copy, *first, std::min(run, lanes), true));
+      FETTLE_TRY_VOID(vectorize_copy(s, copy, *first, std::min(run, lanes)));
       continue;
     }
     FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {copy}));
@@ -246,7 +238,7 @@ Result<> vectorize_companions(Schedule& s, BlockRef block) {
     Schedule changed = s;
     FETTLE_TRY(const BlockRef other, get_block(changed, {.name = name}));
     FETTLE_TRY(const int64_t lanes, lanes_of(changed, other));
-    if (vectorize_tile(changed, other, first, lanes, false)) s = std::move(changed);
+    if (vectorize_copy(changed, other, first, lanes, false)) s = std::move(changed);
   }
   return {};
 }

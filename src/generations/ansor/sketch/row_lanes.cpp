@@ -5,20 +5,14 @@
 
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "generations/ansor/sketch/register_sums.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/set_scope.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
-#include "tune/space/lane_reductions.h"
+#include "tune/parts/lane_reductions.h"
+#include "tune/parts/rows.h"
 
 namespace fettle {
 namespace {
@@ -40,47 +34,27 @@ std::vector<std::string> parts_of(const Func& func, const std::string& total) {
 Result<> hold_part(Schedule& s, const std::string& name, size_t depth) {
   constexpr int64_t kMostUnrolled = 16;  // vectors
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
-  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
   FETTLE_TRY(const int64_t lanes, lanes_of(s, block));
-  std::vector<LoopRef> order, spatial;
-  for (size_t i = depth; i < loops.size(); ++i) {
-    FETTLE_TRY(const Var var, s.loop_var(loops[i]));
-    const BlockNode* node = find_block(s.func()->body, name);
-    bool reduces = false;
-    for (const IterVar& iter : node->iters)
-      reduces |= iter.kind == IterKind::kReduce && uses_var(iter.binding, var.get());
-    (reduces ? order : spatial).push_back(loops[i]);
-  }
-  if (spatial.size() != 1) return fail(ErrorCode::E235, name + " is not one row of lanes", "row_lanes");
-  const std::vector<LoopRef> reduction = order;
-  FETTLE_TRY(const int64_t extent, extent_of_loops(s, spatial));
-  std::vector<LoopRef> parts = spatial;
-  if (extent > lanes) {
-    FETTLE_TRY(parts, split(s, {.loop = spatial[0], .factors = {kInfer, lanes}}));
-  }
-  order.insert(order.end(), parts.begin(), parts.end());
-  if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  FETTLE_TRY(const int64_t steps, extent_of_loops(s, reduction));
-  if (reduction.size() == 1 && steps * ((extent + lanes - 1) / lanes) <= kMostUnrolled)
-    FETTLE_TRY_VOID(unroll(s, {.loop = reduction[0]}));
-  if (parts.size() > 1) FETTLE_TRY_VOID(unroll(s, {.loop = parts[0]}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = parts.back()}));
-  FETTLE_TRY_VOID(set_scope(s, {.block = block, .scope = kScopeRegister}));
-  if (reduction.empty()) return {};
+  FETTLE_TRY(const RowPass pass, row_pass(s, {.name = name, .depth = depth}, lanes));
+  if (!pass.vector || !pass.others.empty())
+    return fail(ErrorCode::E235, name + " is not one row of lanes", "row_lanes");
   const std::string total = *total_of(*find_block(s.func()->body, name));
-  FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = block, .loop = reduction.front()}));
-  return annotate(s, {.target = init, .key = kRowLanes, .value = total});
+  FETTLE_TRY(const std::optional<BlockRef> init,
+             schedule_row_pass(s, pass,
+                               {.unroll_steps = pass.reduce.size() == 1 && pass.steps * pass.vectors <= kMostUnrolled,
+                                .in_registers = true,
+                                .tail = Tail::kExact}));
+  return init ? annotate(s, {.target = *init, .key = kRowLanes, .value = total}) : Result<>();
 }
 
 }  // namespace
 
-Result<> split_rows_into_lanes(Schedule& s, int threads) {
+Result<> split_rows_into_lanes(Schedule& s) {
   if (!s.target()) return {};
   std::set<std::string> before;
   for (const BlockNode* block : blocks_of(s.func().root())) before.insert(block->name);
-  RuleContext ctx{.schedule = s, .target = std::make_shared<const Target>(*s.target()), .threads = threads};
-  FETTLE_TRY_VOID(lane_reductions(ctx));
-  s = std::move(ctx.schedule);
+  SamplingDecider decider;
+  FETTLE_TRY_VOID(lane_reductions(s, *s.target(), decider));
   std::vector<std::string> made, inverses;
   std::vector<std::pair<std::string, std::string>> noted;  // block, total
   for (const BlockNode* block : blocks_of(s.func().root())) {

@@ -15,7 +15,7 @@ inline constexpr const char* kRowLanes = "row_lanes";
 /// Begins a schedule: reductions along contiguous memory are split into lanes (lane_reductions: how many vectors is a
 /// decision), what divides by their totals multiplies by a reciprocal. The blocks get the note.
 ///   S[i] += E[i, l]   →   S_partial[i, p] += E[i, l*16 + p];   S_8[i, p] = S_partial[i, p] + S_partial[i, p + 8]; …
-Result<> split_rows_into_lanes(Schedule& s, int threads);
+Result<> split_rows_into_lanes(Schedule& s);
 
 /// Whether the block is such a part, or a total: rules leave these as they are.
 bool is_in_row_lanes(const BlockNode& block);

@@ -9,11 +9,11 @@
 
 #include "analysis/verify.h"
 #include "generations/ansor/sketch/conditions.h"
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/layout_rewrite.h"
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "generations/ansor/sketch/register_sums.h"
 #include "generations/ansor/sketch/row_lanes.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/ansor/sketch/thread_binding.h"
 #include "generations/ansor/sketch/unrolled_size.h"
 #include "ir/compare.h"
@@ -156,7 +156,7 @@ class SketchSpace : public Space {
 
   /// The steps of a point.
   Result<> complete(Schedule& s, const Derived& derived, const std::shared_ptr<const Target>& target) const {
-    if (!derived.bound) FETTLE_TRY_VOID(split_rows_into_lanes(s, derived.threads));
+    if (!derived.bound) FETTLE_TRY_VOID(split_rows_into_lanes(s));
     std::vector<int64_t> numbers;
     std::vector<double> weights(derived.sketches.size(), 0.0);
     for (size_t i = 0; i < weights.size(); ++i) numbers.push_back(static_cast<int64_t>(i));
@@ -467,10 +467,8 @@ class SketchSpace : public Space {
     for (; known != end; ++known)
       if (is_for_it(known->second) && structural_equal(known->second.workload, workload))
         return latest_ = &known->second;
-    Derived made{.workload = workload,
-                 .threads = threads,
-                 .bound = target->has_threads(),
-                 .by_number = source.is_by_number()};
+    Derived made{
+        .workload = workload, .threads = threads, .bound = target->has_threads(), .by_number = source.is_by_number()};
     DeriveOptions derive = options_.derive;
     derive.cores = threads;
     derive.target = target;
@@ -481,11 +479,10 @@ class SketchSpace : public Space {
     }
     Schedule start(workload);
     start.set_target(target);
-    if (!made.bound) FETTLE_TRY_VOID(split_rows_into_lanes(start, threads));
+    if (!made.bound) FETTLE_TRY_VOID(split_rows_into_lanes(start));
     FETTLE_TRY(Derivation derivation, derive_sketches(start.func(), derive));
     made.sketches = std::move(derivation.sketches);
-    for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch)
-      find_structures(made, target, sketch, source);
+    for (size_t sketch = 0; sketch < made.sketches.size(); ++sketch) find_structures(made, target, sketch, source);
     if (options_.equally_likely == EquallyLikely::kChoices) weigh_sketches_alike(made);
     weigh_computations_alike(made);
     if (made.structures.empty()) return fail(ErrorCode::E235, "no sketch has a program", "sketch_space");
@@ -519,7 +516,7 @@ class SketchSpace : public Space {
     for (uint64_t seed = 0; seed < kSizes && seen.size() < many; ++seed) {
       Schedule s(derived.workload, source.with_seed(seed));
       s.set_target(target);
-      if (!derived.bound && !split_rows_into_lanes(s, derived.threads)) continue;
+      if (!derived.bound && !split_rows_into_lanes(s)) continue;
       if (cut(s, derived.sketches[sketch], derived.bound)) find_places(derived, *target, sketch, std::move(s), seen);
     }
   }

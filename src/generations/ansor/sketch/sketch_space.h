@@ -47,7 +47,7 @@ struct SketchSpaceOptions {
 ///
 /// Sketches and places are drawn in proportion to how many points they have, everything else alike; what turns out not
 /// to be legal is drawn anew. So each legal point is equally likely. Where rules offer several computations
-/// (minimal_filtering), each of these is equally likely, and each legal point of one. By their numbers alone one point
+/// (winograd), each of these is equally likely, and each legal point of one. By their numbers alone one point
 /// in a thousand would use Winograd's algorithm. The space remembers the sketches of each workload; it is used by one
 /// thread at a time.
 std::unique_ptr<Space> make_sketch_space(SketchSpaceOptions options = {});

@@ -49,6 +49,12 @@ Result<> bind_outer_loops(Schedule& s, BlockRef block, const IntRef& threads) {
   return bind(s, {.loop = parts[1], .thread_axis = "threadIdx.x"});
 }
 
+Result<ValueRef> draw_threads(Schedule& s, const std::vector<int64_t>& extents) {
+  return sample_categorical(s, {.candidates = extents,
+                                .probabilities = std::vector<double>(extents.size(), 1.0),
+                                .name = "thread_binding"});
+}
+
 Result<> share_among_threads(Schedule& s, BlockRef copy) {
   FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {copy}));
   // Its own loops: those that hold nothing else.
@@ -100,9 +106,7 @@ Result<> reduce_across_threads(Schedule& s, BlockRef block, const std::vector<in
     if (terms % extent == 0 && terms > 0) fitting.push_back(extent);
   if (fitting.empty())
     return fail(ErrorCode::E235, "no number of threads divides the reduction", "reduce_across_threads");
-  FETTLE_TRY(const ValueRef threads, sample_categorical(s, {.candidates = fitting,
-                                                            .probabilities = std::vector<double>(fitting.size(), 1.0),
-                                                            .name = "thread_binding"}));
+  FETTLE_TRY(const ValueRef threads, draw_threads(s, fitting));
   FETTLE_TRY(const auto parts, split(s, {.loop = whole, .factors = {kInfer, IntRef(threads)}}));
   FETTLE_TRY(const BlockRef partial, rfactor(s, {.block = block, .loop = parts[1]}));
   FETTLE_TRY(const auto loops, get_loops(s, {block}));

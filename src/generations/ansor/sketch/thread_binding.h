@@ -14,6 +14,9 @@ bool is_unbound(const Func& func, const BlockNode& block);
 /// Does nothing where there is no such loop.
 Result<> bind_outer_loops(Schedule& s, BlockRef block, const IntRef& threads);
 
+/// One of these numbers of threads, each as likely: the choice "thread_binding".
+Result<ValueRef> draw_threads(Schedule& s, const std::vector<int64_t>& extents);
+
 /// The loops of a copy that stand inside the loops around its reader are fused and shared among the threads around it.
 Result<> share_among_threads(Schedule& s, BlockRef copy);
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "generations/ansor/sketch/filtered_convolution.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"

@@ -16,32 +16,22 @@ Result<> rows_with_knobs(TemplateContext& t);
 
 // --- what it consists of -----------------------------------------------------------------------------------------
 
-/// A reduction along rows that was split into lanes.
-struct LaneSums {
-  std::string total;
-  std::vector<std::string> parts;  // the blocks that work it out, in program order
-};
 /// The knobs "vectors_BLOCK" of accumulators, none where rows are short: reductions along rows, but for products of matrices,
 /// are split into lanes.
-Result<std::vector<LaneSums>> lanes_with_knobs(TemplateContext& t);
+Result<> lanes_with_knobs(TemplateContext& t);
 /// The knob "reciprocal": what the block divides by, where elements share it.
 Result<> reciprocal_with_knobs(TemplateContext& t, const std::string& block);
 
-struct RowKnobs {
-  // Knobs "rows", of two rows at a time, "interleaved", which take turns, "runs", which are dealt out, "whole" rows unrolled.
-  bool several = true;
-  std::vector<LaneSums> lanes = {};  // sums that are worked out one after the other, where there are several rows
-};
-/// The blocks, which follow one another, in one loop over their rows. Knobs: "unroll_BLOCK", vectors of a long row at a time,
-/// and those of `which`. Two rows share what is the same for each, and one fills the time in which the other's sums are
-/// combined:
+/// The blocks, which follow one another, in one loop over their rows. Knobs: "unroll_BLOCK", vectors of a long row at a time;
+/// where `several`: "rows", two of them at a time, "interleaved", which take turns, "runs", which are dealt out, and "whole" rows
+/// unrolled. Two rows share what is the same for each, and one fills the time in which the other's sums are combined:
 ///   for i: { for k: M[i] += X[i, k];  for k: Y[i, k] = X[i, k] - M[i] * G[k] }
 ///   →  for runs (parallel): for i_0:
 ///        { for i_1 in 2 unrolled: for k: M[…] += X[…];  for k: for i_1 in 2 unrolled: Y[…] = X[…] - M[…] * G[k] }
 /// Returns the loops over rows that iterate, outermost first; the first of them is that over runs.
 /// Errors: E230 they have no rows in common
 Result<std::vector<LoopRef>> fuse_rows_with_knobs(TemplateContext& t, const std::vector<std::string>& blocks,
-                                                  const RowKnobs& which = {});
+                                                  bool several = true);
 
 /// Whether the program's blocks all work on rows that do not lie side by side in memory.
 bool works_on_rows(const Func& func);

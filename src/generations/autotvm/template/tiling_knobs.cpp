@@ -5,59 +5,24 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "generations/autotvm/template/knob_decider.h"
 #include "generations/autotvm/template/workload_kind.h"
-#include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_read.h"
-#include "schedule/primitives/cache_write.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_consumers.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
-#include "schedule/primitives/reverse_compute_at.h"
-#include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/split.h"
-#include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "tune/space/panels.h"
-#include "tune/space/rule.h"
-#include "tune/space/tiling.h"
-#include "tune/space/transposing.h"
+#include "target/caches.h"
+#include "tune/parts/copies.h"
+#include "tune/parts/panels.h"
+#include "tune/parts/preferences.h"
+#include "tune/parts/tile_steps.h"
 
 namespace fettle {
-namespace {
-
-using Loops = std::vector<LoopRef>;
-
-// Consumers that work element by element join the copy of the tile.
-void inline_consumers(Schedule& s, BlockRef back) {
-  for (int depth = 0; depth < 16; ++depth) {
-    Schedule trial = s;
-    const auto consumers = get_consumers(trial, {.block = back});
-    if (!consumers || consumers->size() != 1) return;
-    if (!reverse_compute_inline(trial, {.block = consumers->front()})) return;
-    s = std::move(trial);
-  }
-}
-
-//   for n_0: for k: for n_1 in width: copy   →   parallel n_0: for k: for n_1_0: for n_1_1 in lanes vectorized: copy
-Result<> fill_in_vectors(Schedule& s, BlockRef panels, int64_t lanes) {
-  FETTLE_TRY(const bool transposed, copy_in_transposed_tiles(s, panels, lanes, true));
-  if (transposed) return {};
-  FETTLE_TRY(const Loops loops, get_loops(s, {.block = panels}));
-  if (loops.size() < 2) return {};
-  FETTLE_TRY(const Loops parts, split(s, {.loop = loops.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = parts[1]}));
-  return parallel(s, {.loop = loops.front()});
-}
-
-}  // namespace
 
 std::shared_ptr<const Target> target_or_usual(const Schedule& s) {
   static const std::shared_ptr<const Target> usual = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
@@ -73,37 +38,6 @@ std::vector<std::vector<int64_t>> row_cuts(int64_t extent, int64_t most) {
     if (cuts.empty() || cuts.back()[0] != tiles) cuts.push_back({tiles, rows});
   }
   return cuts;
-}
-
-Result<> parallel_together(Schedule& s, const Loops& loops, int n) {
-  Loops together;
-  int iterating = 0;
-  for (const LoopRef& loop : loops) {
-    if (iterating == n) break;
-    FETTLE_TRY(const Stmt stmt, s.loop(loop));
-    iterating += is_one(stmt.as<ForNode>()->extent) ? 0 : 1;
-    together.push_back(loop);
-  }
-  if (together.empty()) return {};
-  LoopRef loop = together.front();
-  if (together.size() > 1) {
-    FETTLE_TRY(loop, fuse(s, {.loops = together}));
-  }
-  return parallel(s, {.loop = loop});
-}
-
-Result<> inline_producers(Schedule& s, const std::string& block) {
-  std::vector<std::string> names;
-  for (const BlockNode* node : blocks_of(s.func().root())) {
-    if (node->name == block) break;
-    if (!node->init) names.push_back(node->name);
-  }
-  for (const std::string& name : names) {
-    Schedule trial = s;
-    FETTLE_TRY(const BlockRef ref, get_block(trial, {.name = name}));
-    if (compute_inline(trial, {.block = ref})) s = std::move(trial);
-  }
-  return {};
 }
 
 namespace {
@@ -128,11 +62,11 @@ struct Tiling {
   Result<bool> pack();
   bool panels_are_far() const;
   Result<> ask_ahead(LoopRef panels);
-  Result<Loops> cut_rows(LoopRef loop, std::string& name, int64_t most, Tail tail);
+  Result<Loops> cut_rows_by_knob(LoopRef loop, std::string& name, int64_t most, Tail tail);
   Result<Loops> unroll_steps(Loops reduce);
-  Result<LoopRef> whole_rows(const Loops& loops) const;
   Result<> unroll_windows(const Loops& loops);
   Result<> share_out(const Loops& outer);
+  Result<Loops> row_tiles(const Loops& loops);
   void fit_registers(int64_t registers);
   Result<> run();
 };
@@ -164,13 +98,9 @@ Result<bool> Tiling::pack() {
   packed = chosen != 0;
   if (!packed) return false;
   Schedule& s = schedule();
-  FETTLE_TRY(const Stmt stmt, s.block(block));
-  const auto* node = stmt.as<BlockNode>();
-  const auto read = std::ranges::find(node->reads, load.buffer, &Region::buffer);
-  if (read == node->reads.end()) return false;
-  FETTLE_TRY(const BlockRef panels, cache_read(s, {.block = block, .read_index = read - node->reads.begin()}));
-  const IndexMap map = panel_map(structure, roles, load, vectors * lanes, std::nullopt, lanes);
-  FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .index_map = map}));
+  FETTLE_TRY(
+      const BlockRef panels,
+      pack_panels(s, block, load.buffer, panel_map(structure, roles, load, vectors * lanes, std::nullopt, lanes)));
   if (!roles.panel_is_constant) FETTLE_TRY_VOID(fill_in_vectors(s, panels, lanes));
   return roles.vector_loads.size() == 1;
 }
@@ -181,27 +111,18 @@ bool Tiling::panels_are_far() const {
   const Buffer& read = structure.loads[*roles.panel].buffer;
   int64_t bytes = read->dtype.element_bytes();
   for (const Expr& extent : read->shape) bytes *= as_int(extent) ? *as_int(extent) : 1;
-  const auto target = target_or_usual(schedule());
-  return target->caches.size() > 1 && bytes > target->caches[1].size_bytes;
+  return bytes > cache_bytes(*target_or_usual(schedule()), 1);
 }
 
 // Where the loop over panels has not become part of a parallel one.
 Result<> Tiling::ask_ahead(LoopRef panels) {
   if (!panels_are_far()) return {};
-  FETTLE_TRY(const int64_t ahead, t.define_knob(knob("prefetch"), {0, 1}));
-  if (!ahead || !packed || !schedule().loop(panels)) return {};
-  return annotate(schedule(), {.target = panels, .key = kPrefetchKey, .value = 1});
-}
-
-// The loop over rows: those of an image, or of all that lie one behind the other.
-Result<LoopRef> Tiling::whole_rows(const Loops& loops) const {
-  if (!flat) return loops[*roles.row];
-  const auto last = loops.begin() + static_cast<std::ptrdiff_t>(*roles.row) + 1;
-  return fuse(schedule(), {.loops = Loops(last - 1 - static_cast<std::ptrdiff_t>(roles.flat), last)});
+  KnobDecider knobs(t, which.suffix);
+  return may_ask_for_next_panel(schedule(), knobs, panels, false, packed);
 }
 
 // [tiles, rows]
-Result<Loops> Tiling::cut_rows(LoopRef loop, std::string& name, int64_t most, Tail tail) {
+Result<Loops> Tiling::cut_rows_by_knob(LoopRef loop, std::string& name, int64_t most, Tail tail) {
   Schedule& s = schedule();
   FETTLE_TRY(const Stmt stmt, s.loop(loop));
   const int64_t* extent = as_int(stmt.as<ForNode>()->extent);
@@ -209,6 +130,20 @@ Result<Loops> Tiling::cut_rows(LoopRef loop, std::string& name, int64_t most, Ta
   return t.define_split(
       name, loop,
       {.n = 2, .policy = SplitPolicy::kCandidates, .candidates = row_cuts(extent ? *extent : 1, most), .tail = tail});
+}
+
+// The loop over rows in tiles; none where there are no rows.
+Result<Loops> Tiling::row_tiles(const Loops& loops) {
+  int64_t height = 0;
+  if (!which.rows.empty()) {
+    row_knob = knob("rows");
+    FETTLE_TRY(height, t.define_knob(row_knob, which.rows));
+  }
+  if (!roles.row) return Loops();
+  FETTLE_TRY(const LoopRef row, whole_rows(schedule(), loops, roles, flat));
+  if (height > 0) return cut_rows(schedule(), row, height, flat);
+  const int64_t most = flat ? std::min(which.max_rows, extent(*roles.row)) : which.max_rows;
+  return cut_rows_by_knob(row, row_knob, most, flat ? Tail::kPartition : Tail::kBalance);
 }
 
 //   for k: …   →   for k_0: for k_1 in 4 unrolled: …
@@ -219,11 +154,8 @@ Result<Loops> Tiling::unroll_steps(Loops reduce) {
   for (int64_t n = 1; n <= kMostSteps; ++n)
     if (extent(roles.reduce[0]) % n == 0) counts.push_back(n);
   if (counts.size() == 1) return reduce;
-  FETTLE_TRY(const int64_t steps, t.define_knob(knob("steps"), counts));
-  if (steps == 1) return reduce;
-  FETTLE_TRY(Loops parts, split(schedule(), {.loop = reduce[0], .factors = {kInfer, steps}}));
-  FETTLE_TRY_VOID(unroll(schedule(), {.loop = parts[1]}));
-  return parts;
+  KnobDecider knobs(t, which.suffix);
+  return several_steps(schedule(), knobs, reduce[0], counts);
 }
 
 Result<> Tiling::unroll_windows(const Loops& loops) {
@@ -280,56 +212,37 @@ Result<> Tiling::run() {
     if (n == 1 || (n - 1) * lanes < width) widths.push_back(n);
   FETTLE_TRY(vectors, t.define_knob(knob("vectors"), widths));
   FETTLE_TRY(const bool surplus, pack());
-  FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .scope = kScopeRegister}));
   // A tile is not longer than a row, so that it crosses at most one border.
-  constexpr int64_t kLongRow = 8;
-  flat = roles.flat > 0 && (extent(*roles.row) >= kLongRow || !which.rows.empty());
-  if (flat) FETTLE_TRY_VOID(transform_layout(s, {.block = block, .index_map = flat_map(structure, roles)}));
-  inline_consumers(s, back);
+  flat = roles.flat > 0 && (extent(*roles.row) >= preferences::kLongRow || !which.rows.empty());
+  FETTLE_TRY(const BlockRef back,
+             accumulate_in_registers(s, block, flat ? std::optional(flat_map(structure, roles)) : std::nullopt));
 
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
-  const Tail tail = surplus ? Tail::kPad : Tail::kPartition;
-  FETTLE_TRY(const Loops columns,
-             split(s, {.loop = loops[roles.vector], .factors = {kInfer, vectors, lanes}, .tail = tail}));
+  FETTLE_TRY(const Loops columns, cut_columns(s, loops[roles.vector], vectors, lanes, surplus));
   const std::optional<size_t> second = second_row();
-  Loops outer, inner;
-  for (size_t i : roles.batch) outer.push_back(loops[i]);
-  outer.push_back(columns[0]);
+  TileLoops nest{.panels = {columns[0]}};
+  Loops inner;
+  for (size_t i : roles.batch) nest.batch.push_back(loops[i]);
   for (size_t i : roles.outside) {
     if (merged(i)) continue;
     LoopRef loop = loops[i];
     if (i == second) {
       constexpr int64_t kMostSecondRows = 8;
-      FETTLE_TRY(const Loops parts, cut_rows(loop, second_knob, kMostSecondRows, Tail::kBalance));
+      FETTLE_TRY(const Loops parts, cut_rows_by_knob(loop, second_knob, kMostSecondRows, Tail::kBalance));
       loop = parts[0];
       inner.push_back(parts[1]);
     }
-    outer.push_back(loop);
+    nest.outside.push_back(loop);
   }
-  if (!which.rows.empty()) {
-    row_knob = knob("rows");
-    FETTLE_TRY(const int64_t rows, t.define_knob(row_knob, which.rows));
-    if (roles.row) {
-      FETTLE_TRY(const LoopRef row, whole_rows(loops));
-      const Tail rest = flat ? Tail::kPartition : Tail::kBalance;
-      FETTLE_TRY(const Loops parts, split(s, {.loop = row, .factors = {kInfer, rows}, .tail = rest}));
-      outer.push_back(parts[0]);
-      inner.push_back(parts[1]);
-    }
-  } else if (roles.row) {
-    FETTLE_TRY(const LoopRef row, whole_rows(loops));
-    const int64_t most = flat ? std::min(which.max_rows, extent(*roles.row)) : which.max_rows;
-    FETTLE_TRY(const Loops parts, cut_rows(row, row_knob, most, flat ? Tail::kPartition : Tail::kBalance));
-    outer.push_back(parts[0]);
-    inner.push_back(parts[1]);
+  FETTLE_TRY(const Loops rows, row_tiles(loops));
+  if (!rows.empty()) {
+    nest.rows = {rows[0]};
+    inner.push_back(rows[1]);
   }
   inner.insert(inner.end(), {columns[1], columns[2]});
-  Loops reduce;
+  Loops reduce, outer = nest.around();
   for (size_t i : roles.reduce) reduce.push_back(loops[i]);
-  Loops order = outer;
-  order.insert(order.end(), reduce.begin(), reduce.end());
-  order.insert(order.end(), inner.begin(), inner.end());
-  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = joined({outer, reduce, inner})}));
   if (which.order_reduce && reduce.size() > 1) {
     FETTLE_TRY(reduce, t.define_reorder(knob("order_reduce"), reduce, {.policy = ReorderOptions::Policy::kAll}));
   }
@@ -344,20 +257,15 @@ Result<> Tiling::run() {
                                        {.policy = ReorderOptions::Policy::kCandidates, .candidates = {given, last}}));
   }
 
-  for (size_t i = 0; i + 1 < inner.size(); ++i) FETTLE_TRY_VOID(unroll(s, {.loop = inner[i]}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = inner.back()}));
+  FETTLE_TRY_VOID(unroll_tile(s, inner));
   if (which.unroll_windows) FETTLE_TRY_VOID(unroll_windows(loops));
   FETTLE_TRY(reduce, unroll_steps(reduce));
 
-  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = outer.back(), .preserve_unit_loops = false}));
-  const auto target = target_or_usual(s);
-  RuleContext ctx{.schedule = s, .target = target};
-  FETTLE_TRY_VOID(vectorize_copy(ctx, back, which.shared + outer.size(), lanes));
-  s = std::move(ctx.schedule);
-  FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = reduce.front()}).map([](BlockRef) {}));
+  FETTLE_TRY_VOID(write_back(s, back, outer.back(), which.shared + outer.size(), lanes));
+  FETTLE_TRY_VOID(begin_sums(s, block, reduce.front()));
   FETTLE_TRY_VOID(share_out(outer));
   FETTLE_TRY_VOID(ask_ahead(columns[0]));
-  fit_registers(target->vector_registers);
+  fit_registers(target_or_usual(s)->vector_registers);
   return {};
 }
 
@@ -370,7 +278,7 @@ Result<> tile_with_knobs(TemplateContext& t, const std::string& name, const Tile
   const auto structure = block_structure(s.func(), *stmt.as<BlockNode>());
   if (!structure) return fail(ErrorCode::E230, "block " + name + " is no plain nest");
   const int64_t lanes = std::max(1, target_or_usual(s)->vector_lanes(structure->store.buffer->dtype.element_bytes()));
-  const auto roles = tiling_roles(s.func(), *structure, std::nullopt, which.shared, which.constant);
+  const auto roles = tiling_roles(s.func(), *structure, std::nullopt, which.shared);
   if (!roles) return nest_with_knobs(t, name);
   Tiling tiling{.t = t, .which = which, .block = block, .structure = *structure, .roles = *roles, .lanes = lanes};
   return tiling.run();
@@ -417,7 +325,7 @@ Result<> nest_with_knobs(TemplateContext& t, const std::string& name) {
 Result<> tile_the_reduction(TemplateContext& t, const TileKnobs& which) {
   const auto kind = reduction_kind(t.schedule().func());
   if (!kind) return fail(ErrorCode::E230, "no reduction");
-  FETTLE_TRY_VOID(inline_producers(t.schedule(), kind->block));
+  inline_producers(t.schedule(), kind->block);
   return tile_with_knobs(t, kind->block, which);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Parts that templates are made of: a register tile with its knobs, plain nests, and producers that are inlined.
+// Parts that templates are made of: a register tile with its knobs, and plain nests.
 
 #include <memory>
 #include <optional>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "generations/autotvm/template/template.h"
+#include "tune/parts/inline.h"
+#include "tune/parts/threads.h"
 
 namespace fettle {
 
@@ -23,7 +25,6 @@ struct TileKnobs {
   std::optional<bool> prefetch;
   std::vector<int64_t> rows;  // choices of a knob "rows" that stands for "tile_…", where the extent is a choice, too
   size_t shared = 0;          // so many of the outermost loops enclose other blocks, too, and stay as they are
-  std::string constant;       // a buffer that is made of constants, and as good as one
 };
 
 /// Tiles a reduction so that its accumulators are registers: the work of templates of products, convolutions and
@@ -50,9 +51,6 @@ Result<> nest_with_knobs(TemplateContext& t, const std::string& block);
 /// The program's one reduction by tile_with_knobs, what is computed before it inlined. Errors: E230 there is none.
 Result<> tile_the_reduction(TemplateContext& t, const TileKnobs& which = {});
 
-/// Inlines what is computed element by element before the block, paddings too, into those that read it, where legal.
-Result<> inline_producers(Schedule& s, const std::string& block);
-
 /// Every block by nest_with_knobs but for those named, and what constants alone decide.
 Result<> nests_of_others(TemplateContext& t, const std::vector<std::string>& but);
 
@@ -60,8 +58,5 @@ Result<> nests_of_others(TemplateContext& t, const std::vector<std::string>& but
 std::shared_ptr<const Target> target_or_usual(const Schedule& s);
 /// Lanes of a vector of f32 of that target.
 int64_t lanes_of(const Schedule& s);
-
-/// Fuses the first of these loops, adjacent, outermost first, up to the `n`-th that iterates, and makes them parallel.
-Result<> parallel_together(Schedule& s, const std::vector<LoopRef>& loops, int n);
 
 }  // namespace fettle

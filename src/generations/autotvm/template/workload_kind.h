@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 

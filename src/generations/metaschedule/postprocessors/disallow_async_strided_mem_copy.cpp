@@ -4,7 +4,7 @@
 #include "ir/annotations.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {

@@ -1,6 +1,6 @@
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "generations/ansor/sketch/register_sums.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/metaschedule/postprocessor.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"

@@ -2,7 +2,6 @@
 #include "generations/metaschedule/schedule_rule.h"
 #include "ir/visit.h"
 #include "schedule/primitives/get_block.h"
-#include "schedule/primitives/sample_categorical.h"
 
 namespace fettle {
 
@@ -19,10 +18,7 @@ ScheduleRule auto_bind(AutoBindOptions options) {
             Schedule bound = s;
             bound.set_address_prefix("auto_bind/" + name);
             FETTLE_TRY(const BlockRef block, get_block(bound, {.name = name}));
-            FETTLE_TRY(const ValueRef threads,
-                       sample_categorical(bound, {.candidates = extents,
-                                                  .probabilities = std::vector<double>(extents.size(), 1.0),
-                                                  .name = "thread_binding"}));
+            FETTLE_TRY(const ValueRef threads, draw_threads(bound, extents));
             FETTLE_TRY_VOID(bind_outer_loops(bound, block, IntRef(threads)));
             return std::vector{std::move(bound)};
           }};

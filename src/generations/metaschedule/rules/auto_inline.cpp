@@ -1,13 +1,11 @@
 #include <algorithm>
 
 #include "generations/ansor/sketch/conditions.h"
-#include "generations/ansor/sketch/filtered_convolution.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/metaschedule/schedule_rule.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/reverse_compute_inline.h"
+#include "tune/parts/inline.h"
 
 namespace fettle {
 
@@ -25,21 +23,13 @@ ScheduleRule auto_inline(AutoInlineOptions options) {
             const bool operand =
                 options.operands &&
                 (is_padding(node) || (is_strict_inlinable(func, node) && is_operand_of_product(func, node)));
-            if (options.into_consumer && !operand && (!options.strict || is_strict_inlinable(func, node))) {
-              Schedule inlined = s;
-              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
-              if (compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
-            }
-            if (operand) {
-              Schedule inlined = s;
-              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
-              if (compute_inline(inlined, {.block = block})) return std::vector{s, std::move(inlined)};
-            }
-            if (options.into_producer) {
-              Schedule inlined = s;
-              FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
-              if (reverse_compute_inline(inlined, {.block = block})) return std::vector{std::move(inlined)};
-            }
+            Schedule inlined = s;
+            if (options.into_consumer && !operand && (!options.strict || is_strict_inlinable(func, node)) &&
+                try_inline(inlined, name))
+              return std::vector{std::move(inlined)};
+            if (operand && try_inline(inlined, name)) return std::vector{s, std::move(inlined)};
+            if (options.into_producer && try_inline_into_producer(inlined, name))
+              return std::vector{std::move(inlined)};
             return std::vector{s};
           }};
 }

@@ -3,8 +3,7 @@
 #include "generations/metaschedule/schedule_rule.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
+#include "tune/parts/inline.h"
 
 namespace fettle {
 namespace {
@@ -24,8 +23,7 @@ ScheduleRule inline_constant_scalars() {
           [](const TuneContext&, const Schedule& s, const std::string& name) -> Result<std::vector<Schedule>> {
             if (!is_constant_scalar(s.func(), *find_block(s.func()->body, name))) return std::vector{s};
             Schedule inlined = s;
-            FETTLE_TRY(const BlockRef block, get_block(inlined, {.name = name}));
-            if (!compute_inline(inlined, {.block = block})) return std::vector{s};
+            try_inline(inlined, name);
             return std::vector{std::move(inlined)};
           }};
 }

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "generations/ansor/sketch/conditions.h"
-#include "generations/ansor/sketch/filtered_convolution.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
 #include "schedule/primitives/annotate.h"

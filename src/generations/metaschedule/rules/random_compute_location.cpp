@@ -1,5 +1,5 @@
-#include "generations/ansor/sketch/filtered_convolution.h"
 #include "generations/ansor/sketch/row_lanes.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"

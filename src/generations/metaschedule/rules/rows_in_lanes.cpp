@@ -12,7 +12,7 @@ ScheduleRule rows_in_lanes() {
             const std::vector<const BlockNode*> blocks = blocks_of(s.func().root());
             if (blocks.empty() || blocks.back()->name != name || context.target->has_threads()) return std::vector{s};
             Schedule split = s;
-            FETTLE_TRY_VOID(split_rows_into_lanes(split, context.threads));
+            FETTLE_TRY_VOID(split_rows_into_lanes(split));
             return std::vector{std::move(split)};
           }};
 }

@@ -17,9 +17,12 @@
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/split.h"
+#include "target/caches.h"
+#include "tune/parts/copies.h"
+#include "tune/parts/threads.h"
+#include "tune/parts/tiling.h"
 #include "tune/space/rules/register_tiling.h"
 #include "tune/space/rules/rules.h"
-#include "tune/space/tiling.h"
 
 namespace fettle {
 namespace {
@@ -86,7 +89,7 @@ std::optional<Chain> chain_of(const RuleContext& ctx) {
 // Divisors of the number of rows, ascending; the preferred one has as many rows as take an eighth of the second-level
 // cache, and gives each thread as much as the others.
 std::pair<std::vector<int64_t>, size_t> strip_heights(const RuleContext& ctx, const Chain& chain) {
-  const int64_t l2 = ctx.target->caches.size() > 1 ? ctx.target->caches[1].size_bytes : 1 << 20;
+  const int64_t l2 = cache_bytes(*ctx.target, 1);
   std::vector<int64_t> heights;
   size_t preferred = 0;
   for (int64_t height = 1; height <= chain.rows; ++height) {
@@ -131,10 +134,10 @@ Result<> apply(RuleContext& ctx, BlockRef) {
     FETTLE_TRY(const BlockNode* node, block_node(ctx, part));
     const StoreNode* store = single_store(*node);
     if (!store || node->init) return fail(ErrorCode::E230, name + " cannot join the strips");
-    FETTLE_TRY_VOID(vectorize_copy(ctx, part, shared.size(), ctx.lanes(store->buffer->dtype), false));
+    FETTLE_TRY_VOID(vectorize_copy(s, part, shared.size(), ctx.lanes(store->buffer->dtype), false));
     ctx.done.insert(name);
   }
-  return parallelize(ctx, shared);
+  return parallelize(s, shared, {.threads = ctx.threads});
 }
 
 }  // namespace

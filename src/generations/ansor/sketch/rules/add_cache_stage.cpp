@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "generations/ansor/sketch/conditions.h"
-#include "generations/ansor/sketch/filtered_convolution.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/ansor/sketch/sketch.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/cache_write.h"
@@ -18,7 +18,7 @@ bool applies(const SketchState& state) {
   const BlockNode* block = state.block();
   const Func& func = state.schedule.func();
   if (!block || !has_data_reuse(func, *block) || has_fusible_consumer(func, *block)) return false;
-  // The transform of a filtered convolution reads columns of it at once: a copy would only come between.
+  // The transform of Winograd's outputs reads columns of it at once: a copy would only come between.
   const auto readers = consumers_of(func.root(), block->writes[0].buffer.get());
   return std::ranges::none_of(readers, [](const BlockNode* reader) { return is_scheduled(*reader); });
 }

@@ -47,16 +47,16 @@ bool matches(const Func& workload) {
 
 Result<> body(TemplateContext& t) {
   Schedule& s = t.schedule();
-  FETTLE_TRY_VOID(lanes_with_knobs(t).map([](const auto&) {}));
+  FETTLE_TRY_VOID(lanes_with_knobs(t));
   auto parts = parts_of(s.func());
   if (!parts) return fail(ErrorCode::E230, "no products with rows between them");
   FETTLE_TRY_VOID(reciprocal_with_knobs(t, parts->between.back()));
   parts = parts_of(s.func());
   if (!parts) return fail(ErrorCode::E230, "no products with rows between them");
-  FETTLE_TRY_VOID(inline_producers(s, parts->first));
+  inline_producers(s, parts->first);
   for (const std::string& product : {parts->first, parts->last})
     FETTLE_TRY_VOID(tile_with_knobs(t, product, {.unroll_steps = false, .suffix = "_" + product}));
-  FETTLE_TRY(const std::vector<LoopRef> rows, fuse_rows_with_knobs(t, parts->between, {.several = false}));
+  FETTLE_TRY(const std::vector<LoopRef> rows, fuse_rows_with_knobs(t, parts->between, false));
   FETTLE_TRY(const int64_t threads, t.define_knob("parallel", {0, 1}));
   return threads ? parallel_together(s, rows, static_cast<int>(rows.size())) : Result<>();
 }

@@ -1,4 +1,4 @@
-// A convolution of stride 1 by Winograd's minimal filtering (reformulate winograd), in tiles of 4 x 4 outputs, or of 2
+// A convolution of stride 1 by Winograd (reformulate winograd), in tiles of 4 x 4 outputs, or of 2
 // x 2 where there are fewer than 8 rows or columns.
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
 #include "schedule/primitives/reformulate.h"
-#include "tune/space/algorithm.h"
-#include "tune/space/auto_inline.h"
-#include "tune/space/minimal_filtering.h"
+#include "target/caches.h"
+#include "tune/parts/auto_inline.h"
+#include "tune/parts/winograd.h"
 
 namespace fettle {
 namespace {
@@ -48,7 +48,7 @@ Result<> part_by_part(TemplateContext& t, const ReductionKind& kind) {
     FETTLE_TRY(const Stmt stmt, s.block(part));
     names.push_back(stmt.as<BlockNode>()->name);
   }
-  FETTLE_TRY_VOID(inline_producers(s, names[1]));
+  inline_producers(s, names[1]);
   FETTLE_TRY_VOID(tile_with_knobs(t, names[3], {.pack = false}));  // the products, one for each point
   return nests_of_others(t, {names[0], names[3], names[3] + "_init"});
 }
@@ -66,19 +66,18 @@ struct Choices {
   void constrain(TemplateContext& t) const;
   // Those of F(4x4), beyond the second-level cache.
   bool weights_are_far(const Schedule& s) const {
-    const auto target = target_or_usual(s);
-    return target->caches.size() > 1 && 36 * 4 * channels > target->caches[1].size_bytes;
+    return 36 * 4 * channels > cache_bytes(*target_or_usual(s), 1);
   }
 };
 
 Choices Choices::of(int64_t height, int64_t width) {
   Choices found{.height = height, .width = width};
   std::set<int64_t> strips = {0};
-  for (const int64_t m : kFilterOutputs)
+  for (const int64_t m : kWinogradOutputs)
     for (int64_t strip = 1; strip < tiles_of(height, m); ++strip)
       if (tiles_of(height, m) % strip == 0) strips.insert(strip);
   found.strips.assign(strips.begin(), strips.end());
-  constexpr int64_t kMostRows = 16, m = kFilterOutputs[0];
+  constexpr int64_t kMostRows = 16, m = kWinogradOutputs[0];
   for (int64_t rows = 1; rows <= std::min(kMostRows, tiles_of(height, m) * tiles_of(width, m)); ++rows)
     found.tile_rows.push_back(rows);
   return found;
@@ -99,27 +98,23 @@ void Choices::constrain(TemplateContext& t) const {
 
 // Strips of tiles go through all parts one after the other, so that what lies between them stays in the second-level cache;
 // or each part through the whole image.
-Result<> in_strips(TemplateContext& t, const MinimalFiltering& convolution, const Choices& choices) {
+Result<> in_strips(TemplateContext& t, const std::string& convolution, const Choices& choices) {
   Schedule& s = t.schedule();
   FETTLE_TRY(const int64_t outputs, t.define_knob("outputs", {4, 2}));
   FETTLE_TRY(const int64_t strip, t.define_knob("strip", choices.strips));
   FETTLE_TRY(const int64_t threads, t.define_knob("parallel", {1, 0}));
-  RuleContext ctx{.schedule = s, .target = target_or_usual(s)};
-  FETTLE_TRY(const MinimalFiltering parts, filtered(ctx.schedule, convolution, outputs));
-  ctx.filtering = parts;
-  FETTLE_TRY_VOID(auto_inline(ctx));
+  const std::shared_ptr<const Target> target = target_or_usual(s);
+  SamplingDecider decider;
+  FETTLE_TRY(const WinogradParts parts, replace_by_winograd(s, convolution, outputs));
+  FETTLE_TRY_VOID(auto_inline(s, *target, decider));
   FETTLE_TRY(const PlacedTransforms placed,
-             place_transforms(ctx, parts, strip > 0 ? std::optional<IntRef>(strip) : std::nullopt));
-  s = std::move(ctx.schedule);
+             place_transforms(s, *target, parts, strip > 0 ? std::optional<IntRef>(strip) : std::nullopt));
   s.set_address_prefix("");
-  const Func func = s.func();
-  const BlockNode* weights = find_block(func->body, parts.weights);
   FETTLE_TRY_VOID(tile_with_knobs(t, parts.product,
                                   {.most_parallel = 0,
                                    .prefetch = choices.weights_are_far(s),
                                    .rows = choices.tile_rows,
-                                   .shared = placed.around.size(),
-                                   .constant = weights->writes[0].buffer->name}));
+                                   .shared = placed.around.size()}));
   choices.constrain(t);
   if (!threads) return {};
   if (strip > 0) return parallel_together(s, placed.around, static_cast<int>(placed.around.size()));
@@ -134,10 +129,12 @@ Result<> body(TemplateContext& t) {
   const Func func = t.schedule().func();
   const auto kind = reduction_kind(func);
   if (!kind) return fail(ErrorCode::E230, "no convolution");
-  const auto convolution = filterable_convolution(func);
+  const auto convolution = winograd_convolution(func);
   if (!convolution) return part_by_part(t, *kind);
+  Schedule trial(func);
+  FETTLE_TRY(const WinogradParts tried, replace_by_winograd(trial, *convolution, kWinogradOutputs[0]));
   const std::vector<Expr>& shape = kind->structure.store.buffer->shape;
-  const int64_t *height = as_int(shape[convolution->height]), *width = as_int(shape[convolution->width]);
+  const int64_t *height = as_int(shape[tried.height]), *width = as_int(shape[tried.width]);
   if (!height || !width) return fail(ErrorCode::E230, "an image of no constant size");
   Choices choices = Choices::of(*height, *width);
   const int64_t* out = as_int(shape.back());
@@ -148,7 +145,7 @@ Result<> body(TemplateContext& t) {
 
 }  // namespace
 
-extern constinit const TemplateDef conv2d_winograd_template{"conv2d_winograd", "a 3x3 convolution by minimal filtering",
-                                                            4, matches, body};
+extern constinit const TemplateDef conv2d_winograd_template{"conv2d_winograd", "a 3x3 convolution by Winograd", 4,
+                                                            matches, body};
 
 }  // namespace fettle

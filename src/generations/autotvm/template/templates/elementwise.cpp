@@ -6,7 +6,7 @@
 #include "generations/autotvm/template/tiling_knobs.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {
@@ -21,7 +21,7 @@ bool matches(const Func& workload) {
 
 Result<> body(TemplateContext& t) {
   const std::string last = blocks_of(t.schedule().func().root()).back()->name;
-  FETTLE_TRY_VOID(inline_producers(t.schedule(), last));
+  inline_producers(t.schedule(), last);
   return nests_of_others(t, {});
 }
 

@@ -37,7 +37,7 @@ Result<> body(TemplateContext& t) {
   Schedule& s = t.schedule();
   const auto kind = reduction_kind(s.func());
   if (!kind) return fail(ErrorCode::E230, "no reduction");
-  FETTLE_TRY_VOID(inline_producers(s, kind->block));
+  inline_producers(s, kind->block);
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = kind->block}));
   FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
   for (size_t iter : kind->grouped)  // a loop over groups, and one over the channels of each

@@ -16,7 +16,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "tune/space/structure.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 namespace {
@@ -91,7 +91,7 @@ Result<> nest(TemplateContext& t, const std::string& name) {
 
 Result<> body(TemplateContext& t) {
   const std::vector<const BlockNode*> blocks = blocks_of(t.schedule().func().root());
-  if (!blocks.empty()) FETTLE_TRY_VOID(inline_producers(t.schedule(), std::string(blocks.back()->name)));
+  if (!blocks.empty()) inline_producers(t.schedule(), std::string(blocks.back()->name));
   for (const std::string& name : nests_of(t.schedule().func())) FETTLE_TRY_VOID(nest(t, name));
   return {};
 }

@@ -1,0 +1,121 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+namespace fettle::cli {
+
+Option* Option::required() {
+  option_->required();
+  return this;
+}
+Option* Option::type_name(const std::string& name) {
+  option_->type_name(name);
+  return this;
+}
+Option* Option::capture_default_str() {
+  option_->capture_default_str();
+  return this;
+}
+Option* Option::excludes(Option* other) {
+  option_->excludes(other->option_);
+  return this;
+}
+Option* Option::needs(Option* other) {
+  option_->needs(other->option_);
+  return this;
+}
+Option* Option::delimiter(char separator) {
+  option_->delimiter(separator);
+  return this;
+}
+Option* Option::one_at_a_time() {
+  option_->expected(1)->take_all();
+  return this;
+}
+Option* Option::between(int64_t least, int64_t most) {
+  option_->check(CLI::Range(least, most));
+  return this;
+}
+Option* Option::between(double least, double most) {
+  option_->check(CLI::Range(least, most));
+  return this;
+}
+Option* Option::not_negative() {
+  option_->check(CLI::NonNegativeNumber);
+  return this;
+}
+Option* Option::one_of(std::vector<std::string> values) {
+  option_->check(CLI::IsMember(std::move(values)));
+  return this;
+}
+
+App::App(const std::string& description, const std::string& name)
+    : own_(std::make_unique<CLI::App>(description, name)), app_(own_.get()) {}
+App::App(CLI::App* app) : app_(app) {}
+App::~App() = default;
+
+Option* App::keep(CLI::Option* option) { return &options_.emplace_back(option); }
+
+App* App::add_subcommand(const std::string& name, const std::string& description) {
+  subcommands_.emplace_back(new App(app_->add_subcommand(name, description)));
+  return subcommands_.back().get();
+}
+void App::require_subcommand(int least) { app_->require_subcommand(least); }
+void App::set_version_flag(const std::string& name, const std::string& version) {
+  app_->set_version_flag(name, version);
+}
+void App::footer(const std::string& text) { app_->footer(text); }
+
+Option* App::add_option(const std::string& name, std::string& value, const std::string& help) {
+  return keep(app_->add_option(name, value, help));
+}
+Option* App::add_option(const std::string& name, std::filesystem::path& value, const std::string& help) {
+  return keep(app_->add_option(name, value, help));
+}
+Option* App::add_option(const std::string& name, int& value, const std::string& help) {
+  return keep(app_->add_option(name, value, help));
+}
+Option* App::add_option(const std::string& name, int64_t& value, const std::string& help) {
+  return keep(app_->add_option(name, value, help));
+}
+Option* App::add_option(const std::string& name, uint64_t& value, const std::string& help) {
+  return keep(app_->add_option(name, value, help));
+}
+Option* App::add_option(const std::string& name, double& value, const std::string& help) {
+  return keep(app_->add_option(name, value, help));
+}
+Option* App::add_option(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  return keep(app_->add_option(name, values, help));
+}
+Option* App::add_option_function(const std::string& name, std::function<std::string(const std::string& value)> read,
+                                 const std::string& help) {
+  return keep(app_->add_option_function<std::vector<std::string>>(
+      name,
+      [name, read = std::move(read)](const std::vector<std::string>& given) {
+        for (const std::string& value : given)
+          if (const std::string wrong = read(value); !wrong.empty()) throw CLI::ValidationError(name, wrong);
+      },
+      help));
+}
+Option* App::add_flag(const std::string& name, bool& value, const std::string& help) {
+  return keep(app_->add_flag(name, value, help));
+}
+
+std::optional<int> App::parse(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app_->exit(error);
+  }
+  return std::nullopt;
+}
+
+bool App::parsed() const { return app_->parsed(); }
+
+std::string App::name() const {
+  const CLI::App* group = app_->get_parent();
+  return group && group->get_parent() ? group->get_name() + " " + app_->get_name() : app_->get_name();
+}
+
+}  // namespace fettle::cli

@@ -1,0 +1,87 @@
+#pragma once
+// The command line: subcommands and their options. CLI11, which parses it, takes long to compile, and stands in
+// options.cpp alone. Methods are called as CLI11's.
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace fettle::cli {
+
+/// One option of an App, which owns it.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option* required();
+  /// What stands for a value in the help: FILE.
+  Option* type_name(const std::string& name);
+  Option* capture_default_str();
+  Option* excludes(Option* other);
+  Option* needs(Option* other);
+  /// Values of a list are separated by it.
+  Option* delimiter(char separator);
+  /// One value each time that it is given.
+  Option* one_at_a_time();
+  Option* between(int64_t least, int64_t most);
+  Option* between(double least, double most);
+  Option* between(int least, int most) { return between(int64_t{least}, int64_t{most}); }
+  Option* not_negative();
+  Option* one_of(std::vector<std::string> values);
+
+ private:
+  CLI::Option* option_;
+};
+
+/// The program, or a subcommand of it.
+class App {
+ public:
+  App(const std::string& description, const std::string& name);
+  ~App();
+  App(const App&) = delete;
+  App& operator=(const App&) = delete;
+
+  App* add_subcommand(const std::string& name, const std::string& description);
+  void require_subcommand(int least);
+  void set_version_flag(const std::string& name, const std::string& version);
+  void footer(const std::string& text);
+
+  Option* add_option(const std::string& name, std::string& value, const std::string& help);
+  Option* add_option(const std::string& name, std::filesystem::path& value, const std::string& help);
+  Option* add_option(const std::string& name, int& value, const std::string& help);
+  Option* add_option(const std::string& name, int64_t& value, const std::string& help);
+  Option* add_option(const std::string& name, uint64_t& value, const std::string& help);
+  Option* add_option(const std::string& name, double& value, const std::string& help);
+  Option* add_option(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  /// `read` takes each value, and says what is wrong with it; nothing: it is right.
+  Option* add_option_function(const std::string& name, std::function<std::string(const std::string& value)> read,
+                              const std::string& help);
+  Option* add_flag(const std::string& name, bool& value, const std::string& help);
+
+  /// Nothing: the arguments were read. Else the status to end with: all was said.
+  std::optional<int> parse(int argc, char** argv);
+  bool parsed() const;
+  /// "tune", "db ls"
+  std::string name() const;
+
+ private:
+  explicit App(CLI::App* app);
+  Option* keep(CLI::Option* option);
+
+  std::unique_ptr<CLI::App> own_;  // of the program
+  CLI::App* app_;
+  std::deque<Option> options_;
+  std::vector<std::unique_ptr<App>> subcommands_;
+};
+
+}  // namespace fettle::cli

@@ -1,0 +1,68 @@
+#include "codegen/build.h"
+
+#include <fmt/format.h>
+
+#include "analysis/computes_once.h"
+#include "codegen/llvm/version.h"
+#include "lower/packings.h"
+#include "lower/version.h"
+#include "schedule/primitive.h"
+
+namespace fettle {
+
+std::string program_versions() {
+  std::string primitives;
+  for (const PrimitiveDef* def : primitive_defs()) primitives += fmt::format("{} {}\n", def->name, def->version);
+  return fmt::format("lower {} codegen {} primitives {}", kLoweringVersion, kCodegenVersion,
+                     digest_bytes(primitives).hex().substr(0, 8));
+}
+
+Result<KernelInfo> describe_kernel(const Func& scheduled, const BuildOptions& options) {
+  // Plainly lowered programs have no prologue.
+  const KernelConstants constants =
+      options.plain ? KernelConstants{scheduled->params, std::vector<bool>(scheduled->params.size(), true), {}}
+                    : constants_of(scheduled);
+  KernelInfo info;
+  info.computes_once = computes_once(scheduled);
+  info.numerics = numerics_of(scheduled);
+  info.error_bound = error_bound_of(scheduled);
+  for (size_t i = 0; i < constants.params.size(); ++i) {
+    const Param& param = constants.params[i];
+    KernelParam made;
+    made.source = i < scheduled->params.size() ? static_cast<int>(i) : -1;
+    made.kind = param.kind;
+    made.dtype = param.buffer->dtype;
+    made.is_read = constants.is_read[i];
+    FETTLE_TRY(made.layout, Relayout::make(*param.buffer, options.ints));
+    info.params.push_back(std::move(made));
+  }
+  for (const Packing& packing : constants.packings) {
+    KernelParam& made = info.params[packing.made];
+    made.packed_from.assign(packing.sources.begin(), packing.sources.end());
+    made.packing = packing.digest;
+  }
+  return info;
+}
+
+Result<BuiltKernel> build_kernel(const Func& scheduled, const Target& target, ObjectCache& cache,
+                                 const BuildOptions& options) {
+  FETTLE_TRY(const DeviceDef* const device, device_of(target));
+  FETTLE_TRY(const LoweredKernel lowered, device->lower(scheduled, target, options.plain));
+  BuiltKernel built;
+  FETTLE_TRY(built.info, describe_kernel(scheduled, options));
+  if (built.info.params.size() != lowered.kernel_params.size())
+    return fail(ErrorCode::E302, "the parameters of " + scheduled->name + " are not those that were lowered");
+  built.entry = options.entry_name.empty() ? lowered.kernel.entry : options.entry_name;
+  FETTLE_TRY(built.image, device->build(lowered.kernel, target, built.entry, cache));
+  if (lowered.prologue.entry.empty()) return built;
+  built.prologue_entry = built.entry + "_prologue";
+  FETTLE_TRY(built.prologue_image, device->build(lowered.prologue, target, built.prologue_entry, cache));
+  for (const Param& param : lowered.prologue_params)
+    for (size_t i = 0; i < lowered.kernel_params.size(); ++i)
+      if (lowered.kernel_params[i].buffer == param.buffer) built.prologue_params.push_back(static_cast<int>(i));
+  if (built.prologue_params.size() != lowered.prologue_params.size())
+    return fail(ErrorCode::E302, "a parameter of the prologue of " + built.entry + " is unknown");
+  return built;
+}
+
+}  // namespace fettle

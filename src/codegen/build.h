@@ -1,0 +1,71 @@
+#pragma once
+// Scheduled program → kernel: code of its device and what is known of it, for whoever measures, stores or runs it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arith/int_eval.h"
+#include "base/hash.h"
+#include "base/result.h"
+#include "codegen/device_def.h"
+#include "codegen/relayout.h"
+#include "ir/func.h"
+#include "schedule/reformulation.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// A parameter of a kernel.
+struct KernelParam {
+  int source = -1;  // index among the scheduled program's parameters; -1: made by the prologue
+  ParamKind kind = ParamKind::kInput;
+  DType dtype;
+  bool is_read = true;  // false: the prologue alone reads this constant
+  Relayout layout;      // from dense row-major to what the kernel expects
+  // Of what the prologue makes (lower/packings.h):
+  std::vector<int> packed_from;  // the parameters that it is made of
+  Digest packing;
+};
+
+/// What is known of a kernel from its scheduled program. Plain data, which crosses threads.
+struct KernelInfo {
+  std::vector<KernelParam> params;       // those of the scheduled program, then what the prologue makes
+  bool computes_once = true;             // each element, so that it may write over what it reads
+  Numerics numerics = Numerics::kExact;  // how its results may differ from those of the workload
+  double error_bound = 0;                // of kApproximate, in units of epsilon (schedule/reformulation.h)
+};
+
+/// A kernel as built for a device. Plain data, too.
+struct BuiltKernel {
+  /// `int32_t ENTRY(FettleContext*, void** buffers, const int64_t* ints)`, buffers in the order of info.params.
+  std::string entry;
+  KernelImage image;
+  std::string prologue_entry;  // empty: nothing depends on constants alone
+  KernelImage prologue_image;
+  std::vector<int> prologue_params;  // indices into info.params
+  KernelInfo info;
+};
+
+struct BuildOptions {
+  /// Plain lowering: the reference.
+  bool plain = false;
+  /// Exported names are "<name>" and "<name>_prologue"; empty: the Func's own name.
+  std::string entry_name;
+  /// Values of the integer parameters that shapes use.
+  IntEnv ints = {};
+};
+
+/// Without building it. E301, E709 a layout does not fit.
+Result<KernelInfo> describe_kernel(const Func& scheduled, const BuildOptions& options = {});
+
+/// Lowers and builds for the target's device; parts that other kernels have, too, come from `cache` where they are
+/// known. Errors: E301, E302, those of describe_kernel.
+Result<BuiltKernel> build_kernel(const Func& scheduled, const Target& target, ObjectCache& cache,
+                                 const BuildOptions& options = {});
+
+/// What records are keyed by besides workload and target: changes when the same trace may yield other code.
+/// "lower 1 codegen 1 primitives 5f3a…"
+std::string program_versions();
+
+}  // namespace fettle

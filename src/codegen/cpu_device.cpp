@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "codegen/device_def.h"
+#include "codegen/llvm/jit_module.h"
+#include "codegen/llvm/llvm_codegen.h"
+#include "rt/context.h"
+#include "target/host_memory.h"
+
+namespace fettle {
+namespace {
+
+Result<LoweredKernel> lower_for_cpu(const Func& scheduled, const Target& target, bool plain) {
+  return lower(scheduled, target, {.pipeline = plain ? Pipeline::kPlain : Pipeline::kFull});
+}
+
+/// Each Func but the entry by itself, so that micro-kernels are compiled once.
+Result<KernelImage> build_for_cpu(const IrModule& module, const Target& target, const std::string& entry_name,
+                                  ObjectCache& cache) {
+  KernelImage image;
+  const auto entry = module.funcs.find(module.entry);
+  if (entry == module.funcs.end()) return fail(ErrorCode::E301, "the module has no entry " + module.entry);
+  IrModule nest;
+  nest.entry = module.entry;
+  nest.funcs.insert(*entry);
+  FETTLE_TRY(std::vector<uint8_t> object, compile_object(nest, target, {.entry_name = entry_name}));
+  image.push_back({entry_name, std::make_shared<const std::vector<uint8_t>>(std::move(object))});
+
+  static const std::string identity = program_identity();
+  for (const auto& [name, func] : module.funcs) {
+    if (name == module.entry) continue;
+    const std::string key = fmt::format("{}\n{}\n{}", name, target.feature_key(), identity);
+    ObjectBytes atom = cache.find(key);
+    if (!atom) {
+      IrModule alone;
+      alone.funcs.emplace(name, func);
+      FETTLE_TRY(std::vector<uint8_t> code, compile_object(alone, target));
+      atom = cache.put(key, std::move(code));
+    }
+    image.push_back({name, std::move(atom)});
+  }
+  return image;
+}
+
+Result<LoadedImage> load_on_cpu(const KernelImage& image, const std::string& entry) {
+  std::vector<std::vector<uint8_t>> objects;
+  for (const CodePart& part : image) objects.push_back(*part.bytes);
+  FETTLE_TRY(JitModule linked, JitModule::load(objects));
+  const auto module = std::make_shared<const JitModule>(std::move(linked));
+  const auto function = reinterpret_cast<FettleKernel>(module->lookup(entry));
+  if (!function) return fail(ErrorCode::E303, "the object does not define " + entry);
+  return LoadedImage{function, module, module->size_bytes()};
+}
+
+Result<std::shared_ptr<std::byte>> allocate_on_host(int64_t bytes) {
+  auto block = zeroed_bytes(bytes);
+  if (!block) return fail(ErrorCode::E710, fmt::format("no memory for {} bytes", bytes));
+  return block;
+}
+
+void copy_on_host(void* device, const void* host, int64_t bytes) {
+  if (bytes > 0) std::memcpy(device, host, static_cast<size_t>(bytes));
+}
+
+DeviceStream open_team(int threads) {
+  const auto owned = std::make_shared<rt::OwnedContext>(threads);
+  return {owned, owned->get()};
+}
+
+Result<> launch_on_cpu(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
+                       std::span<const int64_t> ints) {
+  const int32_t status = image.function(stream.get(), const_cast<void**>(buffers.data()), ints.data());
+  if (status != FETTLE_OK) return fail(ErrorCode::E710, fmt::format("the kernel returned {}", status));
+  return {};
+}
+
+}  // namespace
+
+constinit const DeviceDef cpu_device = {.kind = "llvm",
+                                        .lower = lower_for_cpu,
+                                        .build = build_for_cpu,
+                                        .load = load_on_cpu,
+                                        .shares_host_memory = true,
+                                        .allocate = allocate_on_host,
+                                        .copy_to = copy_on_host,
+                                        .open_stream = open_team,
+                                        .launch = launch_on_cpu};
+
+}  // namespace fettle

@@ -1,0 +1,137 @@
+#include "codegen/object_cache.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "base/hash.h"
+#include "base/output_file.h"
+
+namespace fettle {
+namespace {
+
+constexpr char kMagic[8] = {'f', 't', 'l', 'o', 'b', 'j', '0', '1'};
+constexpr int64_t kMaxObjectBytes = int64_t{64} << 20;
+constexpr std::uintmax_t kMaxFolderBytes = std::uintmax_t{64} << 20;
+
+struct Header {
+  char magic[8];
+  uint64_t size_bytes;
+  uint64_t digest_high, digest_low;
+};
+
+Digest digest_of(const std::vector<uint8_t>& bytes) {
+  return digest_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+ObjectBytes read_object(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  Header header;
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return nullptr;
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.size_bytes > kMaxObjectBytes) return nullptr;
+  std::vector<uint8_t> bytes(header.size_bytes);
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) return nullptr;
+  if (digest_of(bytes) != Digest{header.digest_high, header.digest_low}) return nullptr;
+  return std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+}
+
+// Where there is no place for it, it is not kept.
+void write_object(const std::filesystem::path& path, const std::vector<uint8_t>& bytes) {
+  std::error_code ignored;
+  std::filesystem::create_directories(path.parent_path(), ignored);
+  const Digest digest = digest_of(bytes);
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.size_bytes = bytes.size();
+  header.digest_high = digest.high;
+  header.digest_low = digest.low;
+  auto file = OutputFile::create(path, {.regular_only = true});
+  if (file && file->write({reinterpret_cast<const char*>(&header), sizeof header}) &&
+      file->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
+    (void)file->commit();
+}
+
+// Brings the files under `folder` down to half of kMaxFolderBytes, the oldest first, should they take more than that:
+// other builds of the program leave theirs behind.
+void prune(const std::filesystem::path& folder) {
+  struct File {
+    std::filesystem::file_time_type written;
+    std::filesystem::path path;
+    std::uintmax_t size_bytes;
+  };
+  std::vector<File> files;
+  std::uintmax_t total = 0;
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;
+    if (!it->is_regular_file(gone)) continue;
+    const File file{it->last_write_time(gone), it->path(), it->file_size(gone)};
+    if (gone) continue;
+    total += file.size_bytes;
+    files.push_back(file);
+  }
+  if (total <= kMaxFolderBytes) return;
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.written < b.written; });
+  for (const File& file : files) {
+    if (total <= kMaxFolderBytes / 2) return;
+    std::error_code gone;
+    std::filesystem::remove(file.path, gone);
+    total -= file.size_bytes;
+  }
+}
+
+}  // namespace
+
+std::filesystem::path ObjectCache::path_of(const std::string& key) const {
+  const std::string name = digest_bytes(key).hex();
+  return folder_ / name.substr(0, 2) / (name + ".o");
+}
+
+ObjectBytes ObjectCache::find(const std::string& key) {
+  const auto found = objects_.find(key);
+  if (found != objects_.end()) {
+    ++hits_;
+    return found->second;
+  }
+  if (!folder_.empty()) {
+    if (ObjectBytes object = read_object(path_of(key))) {
+      ++hits_;
+      objects_.emplace(key, object);
+      return object;
+    }
+  }
+  ++misses_;
+  return nullptr;
+}
+
+ObjectBytes ObjectCache::put(const std::string& key, std::vector<uint8_t> object) {
+  auto shared = std::make_shared<const std::vector<uint8_t>>(std::move(object));
+  objects_[key] = shared;
+  if (!folder_.empty()) {
+    if (!pruned_) prune(folder_);
+    pruned_ = true;
+    write_object(path_of(key), *shared);
+  }
+  return shared;
+}
+
+std::string program_identity() {
+  struct stat info{};
+  if (::stat("/proc/self/exe", &info) != 0) return "unknown";
+  return fmt::format("{}-{}-{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+std::filesystem::path default_cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return std::filesystem::path(cache) / "fettle";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "fettle";
+  return {};
+}
+
+}  // namespace fettle

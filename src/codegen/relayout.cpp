@@ -1,0 +1,222 @@
+#include "codegen/relayout.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "ir/visit.h"
+
+namespace fettle {
+namespace {
+
+constexpr int64_t kMaxElems = int64_t{1} << 40;
+
+Result<std::vector<int64_t>> extents(const std::vector<Expr>& shape, const IntEnv& ints, const std::string& name) {
+  std::vector<int64_t> result;
+  int64_t count = 1;
+  for (const Expr& extent : shape) {
+    FETTLE_TRY(const int64_t value, evaluate_int(extent, ints));
+    if (value < 0) return fail(ErrorCode::E709, "an extent of " + name + " is negative");
+    if (value > kMaxElems || (count > 0 && value > kMaxElems / count))
+      return fail(ErrorCode::E709, name + " has more than 2^40 elements");
+    count *= value;
+    result.push_back(value);
+  }
+  return result;
+}
+
+int64_t product(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+
+// The one input that `e` depends on: -1 none, -2 several.
+int only_input(const Expr& e, const std::vector<Var>& inputs) {
+  int found = -1;
+  for (const Var& var : collect_vars(e))
+    for (size_t d = 0; d < inputs.size(); ++d)
+      if (inputs[d] == var) {
+        if (found >= 0 && found != static_cast<int>(d)) return -2;
+        found = static_cast<int>(d);
+      }
+  return found;
+}
+
+// Calls visit(indices) for each point of `shape`, row-major. Stops at the first error.
+template <class Visit>
+Result<> for_each_point(const std::vector<int64_t>& shape, Visit visit) {
+  if (product(shape) == 0) return {};
+  std::vector<int64_t> at(shape.size(), 0);
+  for (;;) {
+    FETTLE_TRY_VOID(visit(at));
+    size_t d = shape.size();
+    while (d > 0 && ++at[d - 1] == shape[d - 1]) at[--d] = 0;
+    if (d == 0) return {};
+  }
+}
+
+}  // namespace
+
+Result<Relayout> Relayout::make(const BufferNode& buffer, const IntEnv& ints) {
+  Relayout r;
+  r.element_bytes_ = buffer.dtype.element_bytes();
+  FETTLE_TRY(r.physical_shape_, extents(buffer.shape, ints, buffer.name));
+  if (buffer.layout) {
+    FETTLE_TRY(r.logical_shape_, extents(buffer.layout->logical_shape, ints, buffer.name));
+  } else {
+    r.logical_shape_ = r.physical_shape_;
+  }
+  r.logical_elems_ = product(r.logical_shape_);
+
+  const size_t rank = r.physical_shape_.size();
+  std::vector<int64_t> strides(rank, 1);
+  if (buffer.strides.empty()) {
+    for (size_t d = rank; d-- > 1;) strides[d - 1] = strides[d] * r.physical_shape_[d];
+  } else {
+    for (size_t d = 0; d < rank; ++d) {
+      FETTLE_TRY(strides[d], evaluate_int(buffer.strides[d], ints));
+      if (strides[d] < 0) return fail(ErrorCode::E709, "a stride of " + buffer.name + " is negative");
+    }
+  }
+  const bool empty = product(r.physical_shape_) == 0;
+  r.physical_elems_ = empty ? 0 : 1;
+  for (size_t d = 0; d < rank && !empty; ++d) r.physical_elems_ += (r.physical_shape_[d] - 1) * strides[d];
+  if (r.physical_elems_ > kMaxElems) return fail(ErrorCode::E709, buffer.name + " spans more than 2^40 elements");
+
+  const size_t logical_rank = r.logical_shape_.size();
+  r.tables_.resize(logical_rank);
+  for (size_t d = 0; d < logical_rank; ++d) r.tables_[d].assign(static_cast<size_t>(r.logical_shape_[d]), 0);
+  if (!buffer.layout) {
+    for (size_t d = 0; d < rank; ++d)
+      for (size_t i = 0; i < r.tables_[d].size(); ++i) r.tables_[d][i] = static_cast<int64_t>(i) * strides[d];
+    r.identity_ = buffer.strides.empty();
+    return r;
+  }
+
+  const IndexMap& map = buffer.layout->to_physical;
+  if (map.inputs.size() != logical_rank || map.outputs.size() != rank)
+    return fail(ErrorCode::E102, "the layout of " + buffer.name + " does not fit its shape");
+  const auto inside = [&](int64_t index, size_t d) { return index >= 0 && index < r.physical_shape_[d]; };
+  const auto outside = [&]() {
+    return fail(ErrorCode::E709, "the layout of " + buffer.name + " maps an element outside of its physical shape");
+  };
+
+  bool separable = true;
+  for (const Expr& output : map.outputs) separable &= only_input(output, map.inputs) != -2;
+  IntEnv values = ints;
+  if (separable) {
+    for (size_t o = 0; o < rank; ++o) {
+      const int input = only_input(map.outputs[o], map.inputs);
+      if (input == -1) {
+        FETTLE_TRY(const int64_t index, evaluate_int(map.outputs[o], values));
+        if (r.logical_elems_ > 0 && !inside(index, o)) return outside();
+        // A constant index shifts everything: it is added to the first dimension's table, if there is one.
+        if (logical_rank > 0)
+          for (int64_t& offset : r.tables_[0]) offset += index * strides[o];
+        else if (index != 0)
+          return outside();
+        continue;
+      }
+      std::vector<int64_t>& table = r.tables_[static_cast<size_t>(input)];
+      for (size_t i = 0; i < table.size(); ++i) {
+        values.set(map.inputs[static_cast<size_t>(input)].get(), static_cast<int64_t>(i));
+        FETTLE_TRY(const int64_t index, evaluate_int(map.outputs[o], values));
+        if (!inside(index, o)) return outside();
+        table[i] += index * strides[o];
+      }
+    }
+    return r;
+  }
+
+  r.offsets_.reserve(static_cast<size_t>(r.logical_elems_));
+  FETTLE_TRY_VOID(for_each_point(r.logical_shape_, [&](const std::vector<int64_t>& at) -> Result<> {
+    for (size_t d = 0; d < logical_rank; ++d) values.set(map.inputs[d].get(), at[d]);
+    int64_t offset = 0;
+    for (size_t o = 0; o < rank; ++o) {
+      FETTLE_TRY(const int64_t index, evaluate_int(map.outputs[o], values));
+      if (!inside(index, o)) return outside();
+      offset += index * strides[o];
+    }
+    r.offsets_.push_back(offset);
+    return {};
+  }));
+  return r;
+}
+
+Digest Relayout::digest() const {
+  std::vector<int64_t> numbers = {element_bytes_, physical_elems_, static_cast<int64_t>(tables_.size())};
+  for (const std::vector<int64_t>& table : tables_) {
+    numbers.push_back(static_cast<int64_t>(table.size()));
+    numbers.insert(numbers.end(), table.begin(), table.end());
+  }
+  numbers.insert(numbers.end(), offsets_.begin(), offsets_.end());
+  return digest_bytes({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int64_t)});
+}
+
+template <class T>
+void Relayout::copy(const T* from, T* to, bool gather) const {
+  if (logical_elems_ == 0) return;
+  if (!offsets_.empty()) {
+    for (size_t i = 0; i < offsets_.size(); ++i)
+      gather ? void(to[i] = from[offsets_[i]]) : void(to[offsets_[i]] = from[i]);
+    return;
+  }
+  if (tables_.empty()) {
+    *to = *from;
+    return;
+  }
+  const std::vector<int64_t>& inner = tables_.back();
+  std::vector<size_t> at(tables_.size() - 1, 0);
+  for (int64_t row = 0;; row += static_cast<int64_t>(inner.size())) {
+    int64_t base = 0;
+    for (size_t d = 0; d < at.size(); ++d) base += tables_[d][at[d]];
+    if (gather)
+      for (size_t i = 0; i < inner.size(); ++i) to[row + static_cast<int64_t>(i)] = from[base + inner[i]];
+    else
+      for (size_t i = 0; i < inner.size(); ++i) to[base + inner[i]] = from[row + static_cast<int64_t>(i)];
+    size_t d = at.size();
+    while (d > 0 && ++at[d - 1] == tables_[d - 1].size()) at[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+void Relayout::to_physical(const void* logical, void* physical) const {
+  if (identity_) {
+    std::memcpy(physical, logical, static_cast<size_t>(logical_bytes()));
+    return;
+  }
+  std::memset(physical, 0, static_cast<size_t>(physical_bytes()));
+  switch (element_bytes_) {
+    case 1:
+      return copy(static_cast<const uint8_t*>(logical), static_cast<uint8_t*>(physical), false);
+    case 2:
+      return copy(static_cast<const uint16_t*>(logical), static_cast<uint16_t*>(physical), false);
+    case 4:
+      return copy(static_cast<const uint32_t*>(logical), static_cast<uint32_t*>(physical), false);
+    case 8:
+      return copy(static_cast<const uint64_t*>(logical), static_cast<uint64_t*>(physical), false);
+    default:
+      FETTLE_UNREACHABLE();
+  }
+}
+
+void Relayout::to_logical(const void* physical, void* logical) const {
+  if (identity_) {
+    std::memcpy(logical, physical, static_cast<size_t>(logical_bytes()));
+    return;
+  }
+  switch (element_bytes_) {
+    case 1:
+      return copy(static_cast<const uint8_t*>(physical), static_cast<uint8_t*>(logical), true);
+    case 2:
+      return copy(static_cast<const uint16_t*>(physical), static_cast<uint16_t*>(logical), true);
+    case 4:
+      return copy(static_cast<const uint32_t*>(physical), static_cast<uint32_t*>(logical), true);
+    case 8:
+      return copy(static_cast<const uint64_t*>(physical), static_cast<uint64_t*>(logical), true);
+    default:
+      FETTLE_UNREACHABLE();
+  }
+}
+
+}  // namespace fettle

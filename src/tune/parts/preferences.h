@@ -1,0 +1,105 @@
+#pragma once
+// Numbers found by measuring: what the parts prefer, and no program depends on for being right. Each says what it is,
+// in which unit, and what it was measured with (docs/benchmarks.md says how these are run).
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fettle::preferences {
+
+// --- time that one thread takes (tune/parts/threads.h)
+// bench-search, elementwise and matmul tasks on two threads.
+
+/// Of an instruction that multiplies and adds a vector, ns.
+inline constexpr double kMultiplyAddNs = 0.3;
+/// Of a vector that is moved, or added up, ns.
+inline constexpr double kMoveNs = 0.5;
+/// Of a call of a function (exp, tanh, …) for a vector, ns.
+inline constexpr double kCallNs = 4;
+
+// --- threads: what one of them takes less for stays with it, ns; two threads that wait for work gain from half a
+// microsecond on (bench-threads, and bench-search's small tasks)
+
+inline constexpr double kLeastSharedNs = 200;    // below: never shared
+inline constexpr double kUsuallySharedNs = 500;  // from here on: preferred
+inline constexpr double kAlwaysSharedNs = 2000;  // from here on: no choice
+/// Below: a piece for each thread, since asking for one takes as long as working it out (bench-search, elementwise
+/// tasks).
+inline constexpr double kPieceEachNs = 20000;
+/// Of a fused loop, whose index is divided, and of a fork for each iteration of a serial loop around, as shares of the
+/// threads' time.
+inline constexpr double kFusedLoopCost = 0.02, kForkCost = 0.04;
+
+// --- register tiles (tune/parts/register_tile.h): bench-search's tasks and the layers of the models of bench-model
+
+/// Tiles that a choice offers: worse ones were never the best found.
+inline constexpr size_t kMostTiles = 24;
+/// Depths of blocks of a long reduction, in steps; the reduction is not blocked below the shortest.
+inline constexpr int64_t kLeastBlocked = 512, kDepths[] = {256, 384, 512, 768, 1024};
+/// The depth that is preferred, for reductions longer than this.
+inline constexpr int64_t kPreferredDepth = 768, kPreferredBlocked = 2048;
+/// Channels, at most, inside of which the taps of a window are unrolled, and all steps that are then unrolled with
+/// them.
+inline constexpr int64_t kFewChannels = 64, kMostUnrolledSteps = 32;
+/// Taps, at most, of a window that is unrolled: of a row, and of a whole one that only combines (pooling).
+inline constexpr int64_t kMostTaps = 7, kFewTaps = 9;
+/// Multiply-adds of a row, below which panels are not dealt out to threads that would share lines.
+inline constexpr int64_t kShortRow = 100000;
+/// Tiles to one that waits for panels from beyond the second-level cache.
+inline constexpr int64_t kManyTiles = 32;
+/// Steps of a reduction that make one iteration, where a step has few multiply-adds, in vectors.
+inline constexpr int64_t kStepsAtOnce = 4, kFewMultiplyAdds = 16;
+/// A second-level cache of so many bytes is farther away.
+inline constexpr int64_t kFarCacheBytes = 2 << 20;
+/// Steps that a vector of the second-level cache is asked for ahead: a hundred cycles.
+inline constexpr int64_t kStepsAhead = 8;
+/// Lanes from which on the next step of a convolution's weights is asked for: shorter steps are over too soon.
+inline constexpr int64_t kLongVector = 16;
+/// Lanes below which channels are not brought into blocks of one vector: the innermost loop would end too soon.
+inline constexpr int64_t kLongBlock = 16;
+/// Sums of a tile of dot products that hide its latency: two start in a cycle and take five.
+inline constexpr int64_t kSumsOfDotProducts = 12;
+/// Rows of so many flat pixels are cut across the borders of image rows.
+inline constexpr int64_t kLongRow = 8;
+
+// --- what a register tile takes (ranked_tiles in tune/parts/tiling.h), in shares of cycles: of bench-search's matmul,
+// conv and depthwise tasks on AVX-512 and, where registers are few, on AVX2
+
+/// Registers, at most, of targets that have no broadcasting operands, and whose third-level cache is near.
+inline constexpr int kFewRegisters = 16;
+/// Of a load beside other work, with many registers and with few.
+inline constexpr double kLoadBeside = 0.04, kLoadBesideOfFew = 0.1;
+/// Of the waiting for sums that just cover the latency, with few registers.
+inline constexpr double kTightChain = 0.1;
+/// Of the first-level cache, what a panel and its rows may take to stay there; of the second-level cache alike.
+inline constexpr double kOfFirstLevel = 0.75, kOfSecondLevel = 0.55;
+/// Vectors a cycle from the second-level cache; bytes a cycle from beyond it, with many registers and with few.
+inline constexpr double kVectorsFromSecondLevel = 0.75, kBytesFromBeyond = 12, kBytesFromBeyondOfFew = 20;
+/// Of the traffic, what is not hidden behind work: of panels, and of rows.
+inline constexpr double kPanelsNotHidden = 0.15, kRowsNotHidden = 0.3;
+/// Times as long: rows in the same cache sets, many and few; lines that lie side by side but are read apart; pixels in
+/// short runs; neighbours that wait without registers.
+inline constexpr double kSameSets = 1.35, kSomeSameSets = 1.06, kLinesApart = 1.1, kShortRuns = 1.2,
+                        kNoRegisterToWait = 1.35;
+/// Bytes of a run of pixels that pooling reads well.
+inline constexpr int64_t kRunBytes = 128;
+/// Times as long, of windows over several image rows: of fewer taps than kMostTaps and of others, several vectors, more
+/// sums than registers, tiles of two heights or widths.
+inline constexpr double kSeveralImageRows = 0.6, kLargeWindows = 1.2, kSeveralVectors = 1.1, kTooManySums = 1.4,
+                        kTwoSizes = 1.08;
+/// Of a tile: clearing, writing back and the call, and for each vector of sums, cycles.
+inline constexpr double kTileCycles = 20, kSumCycles = 1.5;
+/// Rows that a tile has at most, and rows below which it takes several image rows.
+inline constexpr int64_t kMostRows = 30, kFewRows = 12;
+
+// --- the constructed default (tune/space/rule_space.cpp)
+
+/// Another algorithm rounds more: it has to be predicted to take less than this share of the time.
+inline constexpr double kPays = 0.9;
+/// Of this many tilings that the closed form likes best, another than its first has to be predicted to take less than
+/// this share of its time. (Over 222 tasks, timed on one thread: what was predicted to take a tenth less was no
+/// faster.)
+inline constexpr size_t kFavourites = 6;
+inline constexpr double kClearly = 0.85;
+
+}  // namespace fettle::preferences

@@ -1,0 +1,33 @@
+#pragma once
+// Products that a tensor intrinsic of the target can compute: which intrinsic, and which iterator plays which part.
+
+#include <optional>
+
+#include "target/target.h"
+#include "target/tensor_intrinsic.h"
+#include "tune/parts/structure.h"
+
+namespace fettle {
+
+/// C[…, j] += cast(A[…, k]) * cast(B[…, k, …, j]) with an intrinsic C[lanes] += A[steps] · B[lanes, steps] of these
+/// types. Numbers are those of BlockStructure's iterators and loads.
+struct TensorProduct {
+  const TensorIntrinsicDef* intrinsic = nullptr;
+  int64_t lanes = 1, steps = 1;                 // extents of the intrinsic's output and reduction
+  size_t a = 0, b = 0;                          // loads
+  size_t vector = 0;                            // spatial, contiguous in C, moves B and not A
+  size_t depth = 0;                             // of the reduction, moves both
+  bool a_is_plain = false, b_is_plain = false;  // every index is an iterator alone
+
+  /// Extents are multiples of the intrinsic's.
+  bool divides(const BlockStructure& block) const {
+    return block.extents[vector] % lanes == 0 && block.extents[depth] % steps == 0;
+  }
+};
+
+/// The intrinsic that takes the fewest instructions among those that fit; nothing where none does, or where half of its
+/// work would be padding.
+std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockStructure& structure,
+                                            const Target& target);
+
+}  // namespace fettle

@@ -1,0 +1,74 @@
+#include "tune/parts/transposing.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lower/passes/passes.h"
+#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+
+namespace fettle {
+
+std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64_t lanes) {
+  const DType dtype = block.store.buffer->dtype;
+  const int64_t narrowest = std::max<int64_t>(kFewestTransposed, kTransposedBytes / dtype.element_bytes());
+  lanes = std::min(lanes, kMostTransposed);
+  if (dtype.is_bool() || lanes < narrowest) return {};
+  for (size_t lane = 0; lane < block.n_iters(); ++lane) {
+    if (block.reduce[lane] || block.store.strides[lane] != 1 || block.extents[lane] < kFewestTransposed) continue;
+    int64_t width = lanes;
+    while (width / 2 >= std::max(narrowest, block.extents[lane])) width /= 2;
+    for (const AccessPattern& load : block.loads) {
+      const int64_t stride = load.strides[lane];
+      if (stride == 0 || stride == 1 || stride == AccessPattern::kIrregular) continue;
+      if (load.buffer->dtype.element_bytes() != dtype.element_bytes() || load.buffer->dtype.is_bool()) continue;
+      for (size_t i = 0; i < block.n_iters(); ++i)
+        if (!block.reduce[i] && load.strides[i] == 1 && block.extents[i] >= kFewestTransposed)
+          return TransposedTile{lane, i, width};
+    }
+  }
+  return {};
+}
+
+Result<std::vector<LoopRef>> cut_into_transposed_tiles(Schedule& s, const BlockStructure& block,
+                                                       const TransposedTile& tile, const std::vector<LoopRef>& loops,
+                                                       bool read_on) {
+  std::vector<LoopRef> around;
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (i != tile.lane && i != tile.column) around.push_back(loops[i]);
+  std::vector<LoopRef> columns = {loops[tile.column]}, lanes = {loops[tile.lane]};
+  if (block.extents[tile.column] > tile.width) {
+    FETTLE_TRY(columns, split(s, {.loop = columns[0], .factors = {kInfer, tile.width}, .tail = Tail::kPartition}));
+  }
+  if (block.extents[tile.lane] != tile.width) {
+    FETTLE_TRY(lanes, split(s, {.loop = lanes[0], .factors = {kInfer, tile.width}, .tail = Tail::kMask}));
+  }
+  for (const auto* parts : read_on ? std::array{&lanes, &columns} : std::array{&columns, &lanes})
+    if (parts->size() > 1) around.push_back(parts->front());
+  std::vector<LoopRef> order = around;
+  order.push_back(columns.back());
+  order.push_back(lanes.back());
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = columns.back()}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = lanes.back()}));
+  return around;
+}
+
+Result<bool> copy_in_transposed_tiles(Schedule& s, BlockRef copy, int64_t lanes, bool in_parallel) {
+  FETTLE_TRY(const Stmt stmt, s.block(copy));
+  const auto block = block_structure(s.func(), *stmt.as<BlockNode>());
+  const auto tile = block ? transposed_tile(*block, lanes) : std::nullopt;
+  if (!tile) return false;
+  Schedule trial = s;
+  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(trial, {copy}));
+  FETTLE_TRY(const std::vector<LoopRef> around, cut_into_transposed_tiles(trial, *block, *tile, loops, false));
+  if (in_parallel && !around.empty()) FETTLE_TRY_VOID(parallel(trial, {.loop = around.front()}));
+  s = std::move(trial);
+  return true;
+}
+
+}  // namespace fettle
