@@ -1,6 +1,6 @@
 #pragma once
-// How much memory each access of a program touches, at every level of its loops: the raw material of cost models and of
-// constructed defaults. Numbers, not expressions: fast, exact for affine accesses in dense loops, else from above.
+// How much memory each access of a program touches, at every level of its loops; `verify` asks for it.
+// Numbers, not expressions: fast, exact for affine accesses in dense loops, else from above.
 
 #include <vector>
 

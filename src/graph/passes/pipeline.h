@@ -16,7 +16,7 @@ namespace fettle {
 using GraphObserver = std::function<void(std::string_view pass, const Graph& graph)>;
 
 struct PassContext {
-  /// Runs what constant folding meets; the interpreter unless the driver gives something faster.
+  /// Runs what constant folding meets.
   Executor run = interpreter_executor();
   /// Constants larger than this are not made by folding operators that enlarge (Expand, Tile, ConstantOfShape).
   int64_t max_folded_bytes = int64_t{64} << 20;

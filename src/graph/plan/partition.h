@@ -26,17 +26,17 @@ struct Group {
 /// Every node of a sorted, typed, static graph in exactly one group; groups in an order in which they can run.
 ///
 /// A group begins with an anchor and takes in what follows it:
-///   conv → add(·, bias) → hardswish → add(·, residual)                       one group (residual from outside)
-///   mean → sub → mul → mean → add → sqrt → div                               one group (a norm)
-///   relu → add → mul                                                         one group
+///   conv → add(·, bias) → hardswish → add(·, residual)   one group (residual from outside)
+///   mean → sub → mul → mean → add → sqrt → div           one group (a norm)
+///   relu → add → mul                                     one group
 /// A follower is elementwise or a broadcast to the anchor's output shape; around a reduction also to the shape that
 /// was reduced, and a further reduction over the same axes. Several users of a value are taken in together where they
 /// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel or a
-/// DepthToSpace that only they read. What a group hands out is one value, so no two groups can wait for each other.
+/// DepthToSpace that only they read. A group returns one value, so no two groups can wait for each other.
 ///
 /// `fused`: convolutions that begin no group but go on with the one that makes what they read (of
 /// fusible_convolutions):
-///   conv (depthwise) → relu → conv (1x1) → add                            one group, if the 1x1 convolution is fused
+///   conv (depthwise) → relu → conv (1x1) → add           one group, if the 1x1 convolution is fused
 std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {});
 
 /// 1x1 convolutions that may go on with the group of the depthwise convolution before them, since nothing else reads

@@ -19,12 +19,12 @@ struct Placement {
 
 /// Decides places, given where each value would lie without them (`views`; storages do not matter).
 ///
-///   concat(conv(x), conv(y))              each convolution writes its channels of the result; others are copied there
-///   reshape(transpose(softmax @ v))       the product writes its rows where the reshape has them, which is then a view
-///   output = transpose(conv(x))           the convolution writes the model's output
+///   concat(conv(x), conv(y))          each convolution writes its channels of the result; others are copied there
+///   reshape(transpose(softmax @ v))   the product writes its rows where the reshape has them, which is then a view
+///   output = transpose(conv(x))       the convolution writes the model's output
 ///
-/// The second and third only where the product has no other use and its innermost dimension stays innermost: what a
-/// kernel would have to scatter is rather copied.
+/// The second and third are done only where the product has no other use and its innermost dimension stays innermost:
+/// a copy costs less than scattered stores.
 Placement place_values(const Graph& graph, const std::vector<Group>& groups,
                        const std::unordered_map<const Value*, View>& views);
 

@@ -30,8 +30,8 @@ Stmt sink_guards(const Stmt& body);
 
 /// Loops over virtual threads move to the innermost statements and are unrolled there, so that their iterations are
 /// interleaved in one thread. What does not depend on them is done once.
-///   for v in 2 vthread: for k: [T[k] = A[k]; C[v] += T[k]]   →   for k: [T[k] = A[k]; for v in 2 unrolled: C[v] +=
-///   T[k]]
+///       for v in 2 vthread: for k: [T[k] = A[k]; C[v] += T[k]]
+///   →   for k: [T[k] = A[k]; for v in 2 unrolled: C[v] += T[k]]
 Stmt unroll_virtual_threads(const Stmt& body);
 
 /// The threads of one kernel.

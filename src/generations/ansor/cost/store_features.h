@@ -13,10 +13,9 @@ inline constexpr size_t kStoreFeatures = 164;
 
 /// One row of kStoreFeatures for each store of a kernel that was lowered with neither atoms outlined nor loops expanded
 /// (Pipeline::kUnexpandedWhole), in program order. In this order:
-///   operations      float and integer ones by kind, booleans, selects: how often all in all 16 lanes, copies, threads
-///   of vectorized, unrolled and parallel loops: how many loops, their product, the extent of
-///                   the innermost, and where it is among the statement's loops (one of 8)                         3 x
-///                   11
+///   operations      float and integer ones by kind, booleans, selects: how often all in all                         16
+///   lanes, copies,  of vectorized, unrolled and parallel loops: how many loops, their product, the extent of
+///   threads         the innermost, and where it is among the statement's loops (one of 8)                       3 x 11
 ///   device          extents of the loops bound to blocks, threads and virtual threads                                8
 ///   accesses        of the five buffers that are touched most: reads, writes or both; bytes and cache lines, touched
 ///                   and distinct; how its elements are used again (by a loop, by other accesses, or not): after how
