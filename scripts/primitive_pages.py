@@ -23,7 +23,7 @@ TYPES = {
     "LoopRef": "loop", "BlockRef": "block", "ValueRef": "integer", "IntRef": "integer", "int64_t": "integer", "int": "integer",
     "double": "number", "bool": "true or false", "std::string": "text", "Tail": "tail", "IndexMap": "index map",
     "Attribute": "integer, number, text or list of integers", "TilePosition": "tile position", "IterKind": "kind of iterator",
-    "StepRef": "loop or block",
+    "StepRef": "loop or block", "NamedValues": "list of integers or names",
 }
 
 

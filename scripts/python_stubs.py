@@ -18,6 +18,7 @@ ARGUMENTS = {
     "tile position": "str", "kind of iterator": "str", "true or false": "bool", "index map": "str | Callable[..., object]",
     "loop or block": "Loop | Block",
     "integer, number, text or list of integers": "int | float | str | Sequence[int]",
+    "list of integers or names": "Sequence[int] | Sequence[str]",
 }
 RESULTS = {"loop": "Loop", "block": "Block", "integer": "Value", "nothing": "None"}
 

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "analysis/verify.h"
 #include "base/random.h"
@@ -170,7 +169,7 @@ std::string line_of(const Candidate& candidate) {
   std::string line = fmt::format("{} {} {} {:a} {}", candidate.number, candidate.steps, candidate.program.hex(),
                                  candidate.features.predicted_seconds, candidate.decisions.size());
   for (const auto& [address, decision] : candidate.decisions)
-    line += fmt::format(" {}={}", address, fmt::join(decision, ","));
+    line += fmt::format(" {}={}", address, to_text(decision));
   for (const float value : candidate.features.values) line += fmt::format(" {:a}", value);
   return line + "\n";
 }

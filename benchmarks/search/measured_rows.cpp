@@ -42,7 +42,7 @@ Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<const Se
           measured.features.push_back(std::move(described->features.values));
           measured.predicted_s.push_back(described->features.predicted_seconds);
           measured.seconds.push_back(usual_seconds(record));
-          measured.decisions.emplace_back(record.decisions.begin(), record.decisions.end());
+          measured.decisions.push_back(record.decisions);
         }
         if (!measured.seconds.empty()) result.push_back(std::move(measured));
       }
@@ -58,8 +58,7 @@ Result<> write_rows(const std::vector<MeasuredSearch>& searches, const std::stri
       nlohmann::json line{{"task", search.task},          {"family", search.family},
                           {"mode", search.mode},          {"predicted_s", search.predicted_s[i]},
                           {"seconds", search.seconds[i]}, {"features", search.features[i]}};
-      for (const auto& [address, decision] : search.decisions[i])
-        line["decisions"][address] = std::vector<int64_t>(decision.begin(), decision.end());
+      for (const auto& [address, decision] : search.decisions[i]) line["decisions"][address] = to_text(decision);
       out << line.dump() << '\n';
     }
   out.close();

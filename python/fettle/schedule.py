@@ -34,9 +34,9 @@ def _method(name, fields, result, doc):
             if callable(value):
                 given[key] = _index_map(value)
         results = self._step(name, given)
-        if nothing:
-            return None
-        return results[0] if one else results
+        if one:
+            return results[0] if results else None  # a choice among names is no integer; s.decisions has it
+        return None if nothing else results
 
     step.__name__ = name
     step.__qualname__ = f"Schedule.{name}"

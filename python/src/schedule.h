@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "binding.h"
+#include "decision.h"
 #include "generations/autotvm/template/template.h"
 #include "schedule/schedule.h"
 
@@ -45,7 +46,7 @@ nb::object to_python(const PySchedule& schedule, StepRef ref, const StepOutput& 
 nb::list loops_to_python(const PySchedule& schedule, const std::vector<LoopRef>& loops);
 
 using Decisions = std::shared_ptr<const DecisionMap>;
-/// A dict from addresses to lists of integers, or None.
+/// A dict from addresses to decisions, or None.
 Decisions to_decisions(nb::handle value);
 
 }  // namespace fettle::python

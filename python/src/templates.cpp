@@ -45,7 +45,7 @@ std::vector<LoopRef> define_split(PyContext& t, const std::string& name, const P
                        .no_tail = no_tail,
                        .candidates = candidates};
   if (!filter.is_none())
-    options.filter = [&](const Decision& sizes) { return nb::cast<bool>(nb::bool_(filter(sizes))); };
+    options.filter = [&](const Decision::List& sizes) { return nb::cast<bool>(nb::bool_(filter(sizes))); };
   if (!from_arg(ArgValue{tail}, options.tail)) raise(ErrorCode::E241, "there is no tail \"" + tail + "\"");
   return take(t.get().define_split(name, LoopRef(checked_ref(loop, t.schedule)), options));
 }
@@ -116,12 +116,11 @@ Config config_of(const PyConfigSpace& space, nb::handle value) {
     for (const Knob& knob : space.space.knobs()) {
       if (!given.contains(knob.name.c_str())) raise(ErrorCode::E238, "knob " + knob.name + " has no value");
       const nb::object wanted = given[knob.name.c_str()];
-      const Decision decision =
-          PyLong_Check(wanted.ptr()) ? Decision{nb::cast<int64_t>(wanted)} : nb::cast<Decision>(wanted);
-      const auto& values = knob.values.empty() ? knob.choices : knob.values;
-      const auto at = std::ranges::find(values, decision);
-      if (at == values.end()) raise(ErrorCode::E238, "knob " + knob.name + " has no such choice");
-      found.push_back(static_cast<size_t>(at - values.begin()));
+      const Decision::List value =
+          PyLong_Check(wanted.ptr()) ? Decision::List{nb::cast<int64_t>(wanted)} : nb::cast<Decision::List>(wanted);
+      const auto at = std::ranges::find(knob.values, value);
+      if (at == knob.values.end()) raise(ErrorCode::E238, "knob " + knob.name + " has no such choice");
+      found.push_back(static_cast<size_t>(at - knob.values.begin()));
     }
     return found;
   }
@@ -222,7 +221,7 @@ void bind_templates(nb::module_& m) {
                    [](const PyConfigSpace& s) {
                      nb::dict knobs;
                      for (const Knob& knob : s.space.knobs())
-                       knobs[nb::str(knob.name.c_str())] = nb::cast(knob.values.empty() ? knob.choices : knob.values);
+                       knobs[nb::str(knob.name.c_str())] = nb::cast(knob.values);
                      return knobs;
                    })
       .def(
@@ -249,7 +248,7 @@ void bind_templates(nb::module_& m) {
           nb::arg("limit") = 10000, "Indices of the first that meet all constraints.")
       .def(
           "fallback",
-          [](const PyConfigSpace& s, const DecisionMap& preferred) {
+          [](const PyConfigSpace& s, const PreferredValues& preferred) {
             return config_at(s, take(s.space.index_of(take(fallback_config(s.space, preferred)))));
           },
           nb::arg("preferred") = nb::dict(), "What to start from: the choices nearest to those that are preferred.")

@@ -205,6 +205,16 @@ class Schedules(unittest.TestCase):
         again = fettle.Schedule(s.original, decisions={"tile": [4, 16]})
         p, q = again.sample_perfect_tile(again.get_loops(again["C"])[0], n=2, max_innermost=16, name="tile")
         self.assertEqual((again.value(p), again.value(q)), (4, 16))
+        # Values by their names: what is not a candidate is drawn, as a place in the list is.
+        names = ["14x2", "7+2x2"]
+        for given, drawn in (("7+2x2", False), ("1x1", True), ([1], True)):
+            named = fettle.Schedule(s.original, decisions={"order": given})
+            named.sample_categorical(names, [1.0, 0.0], name="order")
+            self.assertEqual(named.decisions, {"order": "14x2" if drawn else "7+2x2"})
+        number = fettle.Schedule(s.original, decisions={"n": "16"})
+        self.assertEqual(number.value(number.sample_categorical([64, 16], [1.0, 0.0], name="n")), 16)
+        with self.assertRaises((TypeError, RuntimeError)):
+            fettle.Schedule(s.original, decisions={"order": "two words"})
         self.assertNotEqual(s.fork_seed(1), s.fork_seed(2))
         self.assertEqual(s.fork(1).trace, s.trace)
 

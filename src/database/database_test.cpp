@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, AnyDatabase, ::testing::Values("memory", "sqlite
 
 TEST_P(AnyDatabase, GivesBackWhatItWasGiven) {
   Record r = testing::record(10, "a trace", 1e-3);
-  r.decisions = {{"tile/anchor/i", {4, 8}}, {"tile/anchor/j", {}}};
+  r.decisions = {{"tile/anchor/i", {4, 8}}, {"tile/anchor/j", {}}, {"rule/anchor/tile", "14x2"}};
   r.half_width = 0.015;
   r.repeats = 31;
   r.raced_out = true;
@@ -323,6 +323,8 @@ TEST(JsonLines, OneBadLineImportsNothing) {
         good.substr(0, good.size() / 2), replaced("\"format\":1", "\"format\":2"),
         replaced("\"median_s\":0.001", "\"median_s\":\"fast\""), replaced("\"median_s\":0.001", "\"median_s\":-1.0"),
         replaced("\"error\":\"\"", "\"error\":\"E999\""), replaced("\"decisions\":{}", "\"decisions\":{\"a\":[1.5]}"),
+        replaced("\"decisions\":{}", "\"decisions\":{\"a\":\"two words\"}"),
+        replaced("\"decisions\":{}", "\"decisions\":{\"a\":7}"),
         replaced("func copy", "funk copy"), replaced("\"threads\":1", "\"threads\":0"),
         replaced("\"fingerprint\":\"", "\"fingerprint\":\"x")}) {
     TempFolder folder;

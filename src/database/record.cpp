@@ -63,15 +63,27 @@ Result<Digest> parse_digest(const std::string& hex) {
   return Digest{half(0), half(16)};
 }
 
-bool read_decisions(const Json& object, std::map<std::string, std::vector<int64_t>>& decisions) {
+bool read_decisions(const Json& object, DecisionMap& decisions) {
   if (!object.is_object()) return false;
-  for (const auto& [address, list] : object.items()) {
-    if (!list.is_array()) return false;
-    for (const Json& value : list)
-      if (!value.is_number_integer()) return false;
-    decisions[address] = list.get<std::vector<int64_t>>();
+  for (const auto& [address, decision] : object.items()) {
+    if (decision.is_string()) {
+      decisions[address] = decision.get<std::string>();
+      if (!is_value_name(decisions[address].value())) return false;
+      continue;
+    }
+    if (!decision.is_array()) return false;
+    for (const Json& part : decision)
+      if (!part.is_number_integer()) return false;
+    decisions[address] = decision.get<Decision::List>();
   }
   return true;
+}
+
+Json decisions_json(const DecisionMap& decisions) {
+  Json json = Json::object();
+  for (const auto& [address, decision] : decisions)
+    json[address] = decision.value().empty() ? Json(decision.list()) : Json(decision.value());
+  return json;
 }
 
 // Messages may quote anything; what is not UTF-8 is replaced.
@@ -84,17 +96,13 @@ int64_t now_ns() {
       .count();
 }
 
-std::string decisions_to_json(const std::map<std::string, std::vector<int64_t>>& decisions) {
-  Json json = Json::object();
-  for (const auto& [address, decision] : decisions) json[address] = decision;
-  return dump(json);
-}
+std::string decisions_to_json(const DecisionMap& decisions) { return dump(decisions_json(decisions)); }
 
-Result<std::map<std::string, std::vector<int64_t>>> decisions_from_json(std::string_view json) {
-  std::map<std::string, std::vector<int64_t>> decisions;
+Result<DecisionMap> decisions_from_json(std::string_view json) {
+  DecisionMap decisions;
   const Json parsed = Json::parse(json, nullptr, false);
   if (parsed.is_discarded() || !read_decisions(parsed, decisions))
-    return fail(ErrorCode::E506, "decisions are no map of addresses to integers");
+    return fail(ErrorCode::E506, "decisions are no map of addresses to lists of integers and names of values");
   return decisions;
 }
 
@@ -106,7 +114,7 @@ std::string to_json_line(const Record& r) {
             {"threads", r.task.threads},
             {"versions", r.task.versions},
             {"trace", r.trace},
-            {"decisions", Json::object()},
+            {"decisions", decisions_json(r.decisions)},
             {"error", std::string(r.ok() ? "" : error_info(r.error).name)},
             {"median_s", r.median_s},
             {"min_s", r.min_s},
@@ -119,7 +127,6 @@ std::string to_json_line(const Record& r) {
             {"seed", r.seed},
             {"generation", r.generation},
             {"candidate", r.candidate}};
-  for (const auto& [address, decision] : r.decisions) json["decisions"][address] = decision;
   if (r.signal != 0) json["signal"] = r.signal;
   if (!r.message.empty()) json["message"] = r.message;
   if (r.lost_worker) json["lost_worker"] = true;
@@ -165,7 +172,7 @@ Result<Record> record_from_json(std::string_view line) {
 
   const auto decisions = json.find("decisions");
   if (decisions == json.end() || !read_decisions(*decisions, r.decisions))
-    return fail(ErrorCode::E506, "decisions are no map of addresses to integers");
+    return fail(ErrorCode::E506, "decisions are no map of addresses to lists of integers and names of values");
   if (!error.empty()) {
     const ErrorInfo* info = find_error(error);
     if (!info) return fail(ErrorCode::E506, "there is no error code " + error);

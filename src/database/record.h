@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/result.h"
 #include "database/workload.h"
+#include "schedule/decision.h"
 
 namespace fettle {
 
@@ -19,8 +20,8 @@ inline constexpr int64_t kConfirmationGeneration = -1, kCheckGeneration = -2;
 
 struct Record {
   TaskKey task;
-  std::string trace;                                      // its text form
-  std::map<std::string, std::vector<int64_t>> decisions;  // address → decision
+  std::string trace;  // its text form
+  DecisionMap decisions;
 
   // The outcome. kNone: it was measured; E401 … E405: it failed so, with a message and, for a crash, a signal; E406: it
   // could not be measured, twice, which says nothing about it.
@@ -57,9 +58,10 @@ std::string to_json_line(const Record& record);
 /// no program. The workload's hash is computed anew.
 Result<Record> record_from_json(std::string_view line);
 
-std::string decisions_to_json(const std::map<std::string, std::vector<int64_t>>& decisions);
+/// {"tiling/C/i": [32, 16], "register_tiling/C/tile": "14x2"}
+std::string decisions_to_json(const DecisionMap& decisions);
 /// E506.
-Result<std::map<std::string, std::vector<int64_t>>> decisions_from_json(std::string_view json);
+Result<DecisionMap> decisions_from_json(std::string_view json);
 
 /// Nanoseconds since 1970, now.
 int64_t now_ns();

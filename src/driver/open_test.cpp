@@ -29,8 +29,8 @@ TEST(BestTraces, WithinAnErrorBound) {
   const auto shared = std::make_shared<const Target>(target);
   const std::shared_ptr<Database> database = make_memory_database();
   double bound = 0;
-  const auto add = [&](int64_t algorithm, double seconds) {
-    const DecisionMap decisions = {{"winograd/O/outputs", {algorithm}}};
+  const auto add = [&](const char* outputs, double seconds) {
+    const DecisionMap decisions = {{"winograd/O/outputs", outputs}};
     const auto s = rule_space().generate(workload, shared, 1, 1, std::make_shared<const DecisionMap>(decisions));
     ASSERT_TRUE(s) << s.error().to_string();
     bound = error_bound_of(s->func());
@@ -41,7 +41,7 @@ TEST(BestTraces, WithinAnErrorBound) {
     record.checked = true;
     ASSERT_TRUE(database->add(record));
   };
-  add(2, 1e-3);
+  add("4", 1e-3);
   const double large = bound;
   ASSERT_GT(large, 100);
   const auto filters = [&](double max_error_bound) -> std::optional<bool> {
@@ -52,7 +52,7 @@ TEST(BestTraces, WithinAnErrorBound) {
   EXPECT_EQ(filters(std::numeric_limits<double>::infinity()), true);
   EXPECT_EQ(filters(large), true);
   EXPECT_EQ(filters(100), std::nullopt);  // the default then
-  add(0, 2e-3);
+  add("0", 2e-3);
   EXPECT_EQ(filters(std::numeric_limits<double>::infinity()), true);
   EXPECT_EQ(filters(100), false);
 }

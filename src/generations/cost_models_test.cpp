@@ -66,12 +66,20 @@ double accuracy(CostModel& model, const Samples& samples) {
 }
 
 TEST(KnobFeatures, OfAConfiguration) {
-  const KnobFeatures knobs = knob_features({{"tile_y", {8, 64}}, {"order", {3}}, {"nothing", {}}});
+  const KnobFeatures knobs = knob_features({{"tile_y", {8, 64}}, {"order", "3"}, {"nothing", {}}});
   EXPECT_EQ(knobs.values, (std::vector<float>{3, 8, 64}));
   EXPECT_EQ(knobs.names, (std::vector<std::string>{"order", "tile_y[0]", "tile_y[1]"}));
-  EXPECT_EQ(knobs.columns, knob_features({{"tile_y", {1, 2}}, {"order", {9}}}).columns);
-  EXPECT_NE(knobs.columns, knob_features({{"tile_y", {1, 2, 4}}, {"order", {9}}}).columns);
-  EXPECT_NE(knobs.columns, knob_features({{"tile_y", {1, 2}}, {"other", {9}}}).columns);
+  EXPECT_EQ(knobs.columns, knob_features({{"tile_y", {1, 2}}, {"order", "9"}}).columns);
+  EXPECT_NE(knobs.columns, knob_features({{"tile_y", {1, 2, 4}}, {"order", "9"}}).columns);
+  EXPECT_NE(knobs.columns, knob_features({{"tile_y", {1, 2}}, {"other", "9"}}).columns);
+  // What is no number by itself.
+  EXPECT_EQ(knob_features({{"order", "2,0,-1"}}).values, (std::vector<float>{2, 0, -1}));
+  EXPECT_EQ(knob_features({{"tile", "14x2"}}).values, (std::vector<float>{28}));
+  EXPECT_EQ(knob_features({{"tile", "7+2x3"}}).values, (std::vector<float>{42}));
+  const KnobFeatures notes = knob_features({{"notes", "none,unroll,none"}});
+  ASSERT_EQ(notes.values.size(), 3u);
+  EXPECT_EQ(notes.values[0], notes.values[2]);
+  EXPECT_NE(notes.values[0], notes.values[1]);
   EXPECT_TRUE(knob_features({}).values.empty());
 }
 
@@ -93,11 +101,11 @@ TEST(KnobFeatures, OfATemplate) {
     ASSERT_OK(schedule);
     const auto description = describe_row(FeatureKind::kKnob, target, 2)(*schedule);
     ASSERT_OK(description);
-    const Decision& sizes = space->knobs()[0].choices[config[0]];
-    // By name: step (the number of the value), then tile_y.
+    const Decision::List& sizes = space->knobs()[0].values[config[0]];
+    // By name: step, then tile_y.
     EXPECT_EQ(description->features.rows,
-              (std::vector<float>{static_cast<float>(config[1]), static_cast<float>(sizes[0]),
-                                  static_cast<float>(sizes[1])}));
+              (std::vector<float>{static_cast<float>(space->knobs()[1].values[config[1]][0]),
+                                  static_cast<float>(sizes[0]), static_cast<float>(sizes[1])}));
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "base/result.h"
+#include "schedule/decision.h"
 #include "schedule/refs.h"
 
 namespace fettle {
@@ -27,9 +28,6 @@ using StepOutput = std::variant<Var, std::string, int64_t>;
 FETTLE_VECTORS_FROM_POOL(fettle::StepOutput);
 
 namespace fettle {
-
-/// What a sampling step chose; the meaning is the step's own (an index, or a list of factors).
-using Decision = std::vector<int64_t>;
 
 /// What a primitive returns: the next program and its results. Sampling and query steps leave `func` null.
 struct Applied {

@@ -54,7 +54,8 @@ std::vector<int64_t> outer_candidates(int64_t extent) {
 }  // namespace
 
 Applied sampled(Drawn drawn) {
-  Applied applied{nullptr, {drawn.decision.begin(), drawn.decision.end()}};
+  const Decision::List& list = drawn.decision.list();
+  Applied applied{nullptr, {list.begin(), list.end()}};
   applied.decision = std::move(drawn.decision);
   applied.address = std::move(drawn.address);
   return applied;

@@ -14,7 +14,7 @@ struct Drawn {
   Decision decision;
 };
 
-/// What a sampling step leaves whose outputs are the parts of its decision. The program stays as it is.
+/// What a sampling step leaves whose outputs are the integers of its decision. The program stays as it is.
 Applied sampled(Drawn drawn);
 
 /// The decision of the sampling step called `name`, from the first of
@@ -27,11 +27,7 @@ template <class Valid, class Draw>
 Result<Drawn> decide(const Schedule& s, const std::string& name, const Valid& valid, const Draw& draw) {
   Drawn drawn{s.next_address(name), {}};
   if (const Decision* prescribed = s.prescribed()) {
-    if (!valid(*prescribed)) {
-      std::string list;
-      for (int64_t part : *prescribed) list.append(list.empty() ? "" : ", ").append(std::to_string(part));
-      return fail(ErrorCode::E223, "[" + list + "] at " + drawn.address);
-    }
+    if (!valid(*prescribed)) return fail(ErrorCode::E223, to_text(*prescribed) + " at " + drawn.address);
     drawn.decision = *prescribed;
   } else if (const Decision* remembered = s.remembered(drawn.address); remembered && valid(*remembered)) {
     drawn.decision = *remembered;

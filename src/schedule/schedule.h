@@ -4,7 +4,6 @@
 // A loop is known by its variable and a block by its name, so that a reference stays good while other parts of the
 // tree change; a loop that a primitive consumed is found no more (E206).
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,9 +15,6 @@
 #include "target/target.h"
 
 namespace fettle {
-
-/// address → decision: what a search edits and a replay reuses.
-using DecisionMap = std::map<std::string, Decision>;
 
 class Schedule {
  public:

@@ -10,9 +10,7 @@ namespace {
 constexpr size_t kMostStates = 4096, kMostEdges = 1 << 14, kMostFirst = 8;
 
 uint64_t hash_of(const PrimitiveDef& def, const std::string& address, const Decision& decision) {
-  uint64_t hash = hash_combine(reinterpret_cast<uintptr_t>(&def), address.size());
-  for (const int64_t part : decision) hash = hash_combine(hash, static_cast<uint64_t>(part));
-  return hash;
+  return hash_combine(hash_combine(reinterpret_cast<uintptr_t>(&def), address.size()), decision.hash());
 }
 
 bool same_args(const PrimitiveDef& def, const void* a, const void* b) {

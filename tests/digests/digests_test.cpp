@@ -96,7 +96,7 @@ TEST(Digests, ALineIsReadAsItWasWritten) {
 }
 
 TEST(Digests, StepsTellWhatWasDoneAndNotHowItWasDecided) {
-  const auto made = cuts("tile", {4, 4}).make(0);
+  const auto made = cuts("tile", {4}).make(0);
   ASSERT_TRUE(made);
   EXPECT_EQ(steps_text(made->trace()),
             "split(loop=i, factors=[-1, 4], tail=\"guard\") -> i_0, i_1\n"

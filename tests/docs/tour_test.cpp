@@ -106,7 +106,7 @@ std::string shortened(std::string step) {
 
 // Where steps make decisions: their addresses, in order.
 std::vector<std::string> addresses(const std::string& steps) {
-  static const std::regex address(R"(# (\S+): \[)");
+  static const std::regex address(R"(   # (\S+): )");
   std::vector<std::string> found;
   for (std::sregex_iterator it(steps.begin(), steps.end(), address), end; it != end; ++it) found.push_back((*it)[1]);
   return found;

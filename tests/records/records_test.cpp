@@ -8,6 +8,7 @@
 #include "measure/compare.h"
 #include "measure/fill.h"
 #include "codegen/relayout.h"
+#include "schedule/primitives/sample_categorical.h"
 #include "schedule/reformulation.h"
 #include "schedule/testing.h"
 #include "tune/space/space.h"
@@ -35,10 +36,15 @@ std::shared_ptr<const Target> avx512() {
   return target;
 }
 
-DecisionMap decisions_of(const Record& record) { return {record.decisions.begin(), record.decisions.end()}; }
-
 /// Of a template's point: which template is a decision.
 bool is_of_template(const Record& record) { return record.decisions.contains("algorithm"); }
+
+Result<Schedule> replayed(const Func& workload, const ParsedTrace& trace) {
+  Schedule schedule(workload);
+  schedule.set_target(avx512());
+  FETTLE_TRY_VOID(replay(schedule, trace));
+  return schedule;
+}
 
 using Values = std::vector<std::vector<char>>;  // of each parameter, in the caller's order
 
@@ -108,10 +114,18 @@ TEST(RecordsByRank, TracesReplayAndComputeTheirWorkload) {
     ASSERT_OK(workload);
     const auto trace = parse_trace(record.trace);
     ASSERT_OK(trace);
-    Schedule schedule(*workload);
-    schedule.set_target(avx512());
-    ASSERT_OK(replay(schedule, *trace));
-    EXPECT_EQ(to_text(schedule.trace()), record.trace);
+    const auto schedule = replayed(*workload, *trace);
+    ASSERT_OK(schedule);
+    ASSERT_EQ(schedule->trace().size(), trace->steps.size());
+    // It records values now: where a trace says 1, the decision is the second candidate.
+    for (const auto& step : schedule->trace().steps)
+      if (step->def == &sample_categorical_def) {
+        EXPECT_FALSE(step->decision.value().empty()) << step->address;
+      }
+    const auto again = replayed(*workload, parse_trace(to_text(schedule->trace())).value());
+    ASSERT_OK(again);
+    EXPECT_EQ(to_text(again->trace()), to_text(schedule->trace()));
+    EXPECT_EQ(canonical_hash(again->func()), canonical_hash(schedule->func()));
 
     Values& right = expected[record.task.workload.hash];
     if (right.empty()) {
@@ -119,36 +133,56 @@ TEST(RecordsByRank, TracesReplayAndComputeTheirWorkload) {
       ASSERT_OK(run(*workload, right));
     }
     Values made = values_for(*workload);
-    ASSERT_OK(run(schedule.func(), made));
+    ASSERT_OK(run(schedule->func(), made));
     for (size_t p = 0; p < made.size(); ++p) {
       const Param& param = (*workload)->params[p];
       if (param.kind != ParamKind::kOutput) continue;
       const DType dtype = param.buffer->dtype;
       const auto difference =
           find_difference(param.buffer->name, Relayout::make(*param.buffer)->logical_shape(), dtype, made[p].data(),
-                          right[p].data(), tolerance_of_scale(*workload, dtype, error_bound_of(schedule.func())));
+                          right[p].data(), tolerance_of_scale(*workload, dtype, error_bound_of(schedule->func())));
       EXPECT_EQ(difference, std::nullopt);
     }
   }
 }
 
-// A decision that is not among the choices, or of another kind than they, is drawn as if there were none: it is no
-// error, and never taken for another choice.
-TEST(RecordsByRank, ADecisionThatIsNoChoiceIsDrawnAnew) {
+// The decision maps of then name places: they are no choices, and drawn as if there were none. They are no error, and
+// never taken for what stands at that place today.
+TEST(RecordsByRank, PlacesInDecisionMapsAreDrawnAnew) {
   std::set<Digest> seen;
   for (const Record& record : records_of(kByRank)) {
     if (is_of_template(record) || !seen.insert(record.task.workload.hash).second) continue;
     const Func workload = parse_func(record.task.workload.text).value();
-    auto none = std::make_shared<DecisionMap>(decisions_of(record));
-    for (auto& [address, decision] : *none) decision = {1'000'000};
+    const auto places = std::make_shared<const DecisionMap>(record.decisions);
     for (uint64_t seed = 0; seed < 3; ++seed) {
-      const auto given = rule_space().generate(workload, avx512(), 2, seed, none);
+      const auto given = rule_space().generate(workload, avx512(), 2, seed, places);
       const auto drawn = rule_space().generate(workload, avx512(), 2, seed, nullptr);
       ASSERT_OK(given);
       ASSERT_OK(drawn);
       EXPECT_EQ(to_text(given->trace()), to_text(drawn->trace()));
     }
   }
+}
+
+// Of a template's knobs those of cuts are sizes, and say what they said; the others are places.
+TEST(RecordsByRank, SizesOfTemplatesKeepTheirMeaning) {
+  size_t kept = 0;
+  for (const Record& record : records_of(kByRank)) {
+    if (!is_of_template(record)) continue;
+    const auto schedule =
+        replayed(parse_func(record.task.workload.text).value(), parse_trace(record.trace).value());
+    ASSERT_OK(schedule);
+    for (const auto& [address, decision] : schedule->decisions()) {
+      const Decision& then = record.decisions.at(address);
+      if (decision.value().empty()) {
+        EXPECT_EQ(decision, then) << address;
+        ++kept;
+      } else {
+        EXPECT_EQ(then.list().size(), 1u) << address;
+      }
+    }
+  }
+  EXPECT_GT(kept, 10u);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(WorkedAutoTvm, TheTraceServesAnotherShape) {
   ParsedTrace steps = as_parsed(made->trace());
   testing::TestSchedule other(matmul(20), 3);
   EXPECT_ERROR(replay(other, steps), E223);
-  for (ParsedStep& step : steps.steps) step.decision.clear();
+  for (ParsedStep& step : steps.steps) step.decision = {};
   ASSERT_OK(replay(other, steps));
   EXPECT_SAME_RESULT(other);
 }

@@ -79,7 +79,7 @@ const DecisionMap kSizes = {{"i", {16, 8, 8, 8}}, {"j", {16, 8, 8, 8}}, {"k", {2
 TEST(WorkedMatmul, TenLoopsByHand) {
   TestSchedule s(testing::matmul(8192, 8192, 2048));
   ten_loops(s, [](LoopRef, const char* name) -> std::vector<IntRef> {
-    const Decision& sizes = kSizes.at(name);
+    const Decision::List& sizes = kSizes.at(name).list();
     return {sizes.begin(), sizes.end()};
   });
   EXPECT_GOLDEN(loops_text(s.func()));
@@ -118,7 +118,7 @@ TEST(WorkedMatmul, TenLoopsSampled) {
 
   TestSchedule by_hand(func);
   ten_loops(by_hand, [](LoopRef, const char* name) -> std::vector<IntRef> {
-    const Decision& sizes = kSizes.at(name);
+    const Decision::List& sizes = kSizes.at(name).list();
     return {sizes.begin(), sizes.end()};
   });
   EXPECT_EQ(canonical_hash(s.func()), canonical_hash(by_hand.func()));
@@ -137,7 +137,7 @@ TEST(WorkedMatmul, TenLoopsByRule) {
   EXPECT_GOLDEN(s.trace());
   TestSchedule by_hand(func);
   ten_loops(by_hand, [](LoopRef, const char* name) -> std::vector<IntRef> {
-    const Decision& sizes = kSizes.at(name);
+    const Decision::List& sizes = kSizes.at(name).list();
     return {sizes.begin(), sizes.end()};
   });
   EXPECT_EQ(canonical_hash(s.func()), canonical_hash(by_hand.func()));
@@ -148,7 +148,7 @@ TEST(WorkedMatmul, TenLoopsOnAnotherShape) {
   Schedule s(testing::matmul(8192, 8192, 2048), 7);
   ASSERT_OK(MultiLevelTiling("SSRSRS").apply(s, *get_block(s, {"C"})));
   ParsedTrace steps = as_parsed(s.trace());
-  for (ParsedStep& step : steps.steps) step.decision.clear();
+  for (ParsedStep& step : steps.steps) step.decision = {};
   TestSchedule other(testing::matmul(48, 20, 36), 1);
   ASSERT_OK(replay(other, steps));
   EXPECT_SAME_RESULT(other);

@@ -123,7 +123,7 @@ TEST(ScheduleRules, ReductionsMoveToTheirReadersAsWell) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const auto next = random_compute_location().apply(c, start(func, c, seed), "M");
     ASSERT_OK(next);
-    places.insert(next->front().decisions().begin()->second.front());
+    places.insert(next->front().decisions().begin()->second.list().front());
     EXPECT_TRUE(testing::same_result(func, next->front().func()));
   }
   EXPECT_TRUE(places.contains(0));  // below the loop over the rows of E

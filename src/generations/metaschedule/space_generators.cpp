@@ -122,7 +122,7 @@ class ReplayTrace : public SampledSpace {
   ReplayTrace(std::vector<ParsedTrace> traces, std::vector<Postprocessor> postprocessors)
       : SampledSpace("replay_trace", std::move(postprocessors)), traces_(std::move(traces)) {
     for (ParsedTrace& trace : traces_)
-      for (ParsedStep& step : trace.steps) step.decision.clear();
+      for (ParsedStep& step : trace.steps) step.decision = {};
   }
 
  protected:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/check.h"
 #include "schedule/sampling.h"
 
 namespace fettle {
@@ -19,7 +20,14 @@ Result<Applied> apply_sample_categorical(const Schedule& s, const SampleCategori
   if (std::ranges::any_of(weights, [](double w) { return !(w >= 0); }) || !(total > 0) || !std::isfinite(total))
     return fail(ErrorCode::E222, "probabilities are at least 0, and one is more");
 
-  const auto valid = [&](const Decision& d) { return d.size() == 1 && d[0] >= 0 && d[0] < n; };
+  if (!args.candidates.are_distinct())
+    return fail(ErrorCode::E222, "a candidate stands twice, or its name has blanks, quotes or '#'");
+
+  // What stands at a place that a trace gives, as traces did before they gave values.
+  const auto is_place = [&](const Decision& d) { return d.list().size() == 1 && d.list()[0] >= 0 && d.list()[0] < n; };
+  const auto valid = [&](const Decision& d) {
+    return args.candidates.find(d.value()).has_value() || (s.prescribed() && is_place(d));
+  };
   const auto draw = [&](RandomStream& stream) -> Decision {
     double left = stream.uniform() * total;
     int64_t last = 0;  // rounding may leave a trace of `left` behind the end: then the last that has a weight
@@ -29,11 +37,15 @@ Result<Applied> apply_sample_categorical(const Schedule& s, const SampleCategori
       last = i;
       if ((left -= weight) < 0) break;
     }
-    return {last};
+    return args.candidates.name(static_cast<size_t>(last));
   };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
-  const int64_t value = args.candidates[static_cast<size_t>(drawn.decision[0])];
-  return Applied{nullptr, {value}, std::move(drawn.decision), std::move(drawn.address)};
+  if (is_place(drawn.decision))
+    drawn.decision = args.candidates.name(static_cast<size_t>(drawn.decision.list()[0]));
+  Applied applied{nullptr, {}, drawn.decision, std::move(drawn.address)};
+  if (const auto integer = args.candidates.integer(*args.candidates.find(drawn.decision.value())))
+    applied.outputs.emplace_back(*integer);
+  return applied;
 }
 
 }  // namespace
@@ -41,9 +53,18 @@ Result<Applied> apply_sample_categorical(const Schedule& s, const SampleCategori
 constinit const PrimitiveDef sample_categorical_def =
     define_sampling<SampleCategoricalArgs, apply_sample_categorical>("sample_categorical", 1);
 
+size_t chosen_place(const Step& step) {
+  FETTLE_CHECK(step.def == &sample_categorical_def);
+  const auto place = static_cast<const SampleCategoricalArgs*>(step.args.get())->candidates.find(step.decision.value());
+  FETTLE_CHECK_MSG(place.has_value(), "a decision is a candidate");
+  return *place;
+}
+
 Result<ValueRef> sample_categorical(Schedule& s, const SampleCategoricalArgs& args) {
   FETTLE_TRY(const int step, s.step(sample_categorical_def, args));
-  return s.values_of(step).front();
+  const std::vector<ValueRef> values = s.values_of(step);
+  FETTLE_CHECK_MSG(values.size() == 1, "the candidates are integers");
+  return values.front();
 }
 
 }  // namespace fettle

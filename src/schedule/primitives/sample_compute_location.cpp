@@ -39,7 +39,7 @@ Result<Applied> apply_sample_compute_location(const Schedule& s, const SampleCom
     }
   }
   const auto valid = [&](const Decision& d) {
-    return d.size() == 1 && std::ranges::find(places, d[0]) != places.end();
+    return d.list().size() == 1 && std::ranges::find(places, d.list()[0]) != places.end();
   };
   const auto draw = [&](RandomStream& stream) { return Decision{places[stream.below(places.size())]}; };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));

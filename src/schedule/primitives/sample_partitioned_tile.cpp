@@ -21,7 +21,8 @@ Result<Applied> apply_sample_partitioned_tile(const Schedule& s, const SamplePar
   // Without an inner part, or where the constraint cannot be met, all is outside.
   const bool constrained = at < n && extent % inner == 0;
 
-  const auto valid = [&](const Decision& d) {
+  const auto valid = [&](const Decision& decision) {
+    const Decision::List& d = decision.list();
     if (d.size() != n) return false;
     int64_t all = 1, inside = 1;
     for (size_t i = 0; i < n; ++i) {
@@ -32,7 +33,7 @@ Result<Applied> apply_sample_partitioned_tile(const Schedule& s, const SamplePar
   };
   // Each prime factor of the extent goes to a place of its own; those of innerpart_factor to one of the inner part.
   const auto draw = [&](RandomStream& stream) {
-    Decision decision(n, 1);
+    Decision::List decision(n, 1);
     const auto scatter = [&](int64_t product, size_t first) {
       const auto give = [&](int64_t prime) { decision[first + stream.below(n - first)] *= prime; };
       for (int64_t prime = 2; prime <= product / prime; ++prime)

@@ -55,7 +55,8 @@ class Choices {
   Choices(int64_t extent, int64_t n, int64_t max_innermost)
       : extent_(extent), n_(static_cast<size_t>(n)), limit_(n == 1 || max_innermost == 0 ? extent : max_innermost) {}
 
-  bool contain(const Decision& d) const {
+  bool contain(const Decision& decision) const {
+    const Decision::List& d = decision.list();
     if (d.size() != n_ || d.back() > limit_) return false;
     int64_t left = extent_;
     for (int64_t factor : d) {
@@ -67,7 +68,7 @@ class Choices {
 
   // From the innermost outwards, each factor with the weight of how many ways there are to go on.
   Decision draw(RandomStream& stream) const {
-    Decision decision(n_, 1);
+    Decision::List decision(n_, 1);
     int64_t left = extent_;
     for (size_t k = n_ - 1; k > 0; --k) {
       uint64_t total = 0;

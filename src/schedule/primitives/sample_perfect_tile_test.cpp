@@ -24,7 +24,8 @@ TEST(SamplePerfectTile, EveryFactorisationIsEquallyLikely) {
   }
   // Innermost 1, 2, 3, 4 leave 12, 6, 4, 3 for two ordered factors: 6 + 4 + 3 + 2 ways.
   EXPECT_EQ(counts.size(), 15u);
-  for (const auto& [decision, count] : counts) {
+  for (const auto& [chosen, count] : counts) {
+    const Decision::List& decision = chosen.list();
     EXPECT_EQ(decision[0] * decision[1] * decision[2], 12);
     EXPECT_LE(decision[2], 4);
     EXPECT_NEAR(count, kDraws / 15, 100);

@@ -16,10 +16,10 @@ struct Enumeration {
   int64_t extent;
   std::vector<int64_t> factors;  // that one part may have
   bool no_tail;
-  std::vector<Decision> choices;
+  std::vector<Decision::List> choices;
 
   // Parts number `part` and further out are open; those inside multiply to `product`.
-  bool extend(Decision& sizes, size_t part, int64_t product) {
+  bool extend(Decision::List& sizes, size_t part, int64_t product) {
     if (part == 0) {
       if (extent % product != 0 && (no_tail || product > extent)) return true;
       sizes[0] = -floordiv_int(-extent, product);
@@ -36,9 +36,9 @@ struct Enumeration {
 };
 
 // The given lists, with the outermost size worked out. A list that is no cut of the loop is an error.
-Result<std::vector<Decision>> given_choices(const SampleSplitArgs& args, int64_t extent) {
-  std::vector<Decision> choices;
-  for (Decision sizes : args.candidates) {
+Result<std::vector<Decision::List>> given_choices(const SampleSplitArgs& args, int64_t extent) {
+  std::vector<Decision::List> choices;
+  for (Decision::List sizes : args.candidates) {
     int64_t product = 1;
     bool fits = sizes.size() == static_cast<size_t>(args.n);
     for (size_t part = 1; fits && part < sizes.size(); ++part)
@@ -54,7 +54,7 @@ Result<std::vector<Decision>> given_choices(const SampleSplitArgs& args, int64_t
   return choices;
 }
 
-Result<std::vector<Decision>> choices_for(int64_t extent, const SampleSplitArgs& args) {
+Result<std::vector<Decision::List>> choices_for(int64_t extent, const SampleSplitArgs& args) {
   Enumeration all{extent, {}, args.no_tail || args.policy == "factors", {}};
   if (args.policy == "candidates") {
     FETTLE_TRY(all.choices, given_choices(args, extent));
@@ -68,7 +68,7 @@ Result<std::vector<Decision>> choices_for(int64_t extent, const SampleSplitArgs&
     if (factors.empty()) return fail(ErrorCode::E241, "no policy \"" + args.policy + "\"");
     for (int64_t factor : factors)
       if (args.max_factor == 0 || factor <= args.max_factor) all.factors.push_back(factor);
-    Decision sizes(static_cast<size_t>(args.n), 1);
+    Decision::List sizes(static_cast<size_t>(args.n), 1);
     if (!all.extend(sizes, sizes.size() - 1, 1))
       return fail(ErrorCode::E237, "more than " + std::to_string(kMaxChoices) + " choices");
   }
@@ -88,16 +88,16 @@ Result<int64_t> checked_extent(const Schedule& s, const SampleSplitArgs& args) {
 }
 
 Result<Applied> apply_sample_split(const Schedule& s, const SampleSplitArgs& args) {
-  FETTLE_TRY(const std::vector<Decision> choices, split_choices(s, args));
-  const auto valid = [&](const Decision& d) { return std::ranges::find(choices, d) != choices.end(); };
-  const auto draw = [&](RandomStream& stream) { return choices[stream.below(choices.size())]; };
+  FETTLE_TRY(const std::vector<Decision::List> choices, split_choices(s, args));
+  const auto valid = [&](const Decision& d) { return std::ranges::find(choices, d.list()) != choices.end(); };
+  const auto draw = [&](RandomStream& stream) { return Decision(choices[stream.below(choices.size())]); };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
   return sampled(std::move(drawn));
 }
 
 }  // namespace
 
-Result<std::vector<Decision>> split_choices(const Schedule& s, const SampleSplitArgs& args) {
+Result<std::vector<Decision::List>> split_choices(const Schedule& s, const SampleSplitArgs& args) {
   FETTLE_TRY(const int64_t extent, checked_extent(s, args));
   return choices_for(extent, args);
 }

@@ -37,6 +37,6 @@ Result<std::vector<ValueRef>> sample_split(Schedule& s, const SampleSplitArgs& a
 extern const PrimitiveDef sample_split_def;
 
 /// The choices of a sample_split, in a fixed order: those of the innermost factor change slowest. Errors as above.
-Result<std::vector<Decision>> split_choices(const Schedule& s, const SampleSplitArgs& args);
+Result<std::vector<Decision::List>> split_choices(const Schedule& s, const SampleSplitArgs& args);
 
 }  // namespace fettle

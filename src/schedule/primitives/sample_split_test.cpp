@@ -11,7 +11,7 @@ namespace {
 
 using testing::schedule_from;
 
-std::vector<Decision> choices(int64_t extent, SampleSplitArgs args) {
+std::vector<Decision::List> choices(int64_t extent, SampleSplitArgs args) {
   auto s = schedule_from("for i in " + std::to_string(extent) + ": B[i] = A[i]");
   args.loop = s.loop("i");
   auto found = split_choices(s, args);
@@ -20,27 +20,28 @@ std::vector<Decision> choices(int64_t extent, SampleSplitArgs args) {
 }
 
 TEST(SampleSplit, Factors) {
-  EXPECT_EQ(choices(12, {.n = 2}), (std::vector<Decision>{{12, 1}, {6, 2}, {4, 3}, {3, 4}, {2, 6}, {1, 12}}));
+  EXPECT_EQ(choices(12, {.n = 2}), (std::vector<Decision::List>{{12, 1}, {6, 2}, {4, 3}, {3, 4}, {2, 6}, {1, 12}}));
   EXPECT_EQ(choices(512, {.n = 2}).size(), 10u);
   EXPECT_EQ(choices(512, {.n = 4}).size(), 220u);  // C(9 + 3, 3)
-  EXPECT_EQ(choices(12, {.n = 2, .max_factor = 4}), (std::vector<Decision>{{12, 1}, {6, 2}, {4, 3}, {3, 4}}));
-  EXPECT_EQ(choices(12, {.n = 1}), (std::vector<Decision>{{12}}));
+  EXPECT_EQ(choices(12, {.n = 2, .max_factor = 4}), (std::vector<Decision::List>{{12, 1}, {6, 2}, {4, 3}, {3, 4}}));
+  EXPECT_EQ(choices(12, {.n = 1}), (std::vector<Decision::List>{{12}}));
 }
 
 TEST(SampleSplit, PowersOfTwoMayLeaveTails) {
-  EXPECT_EQ(choices(12, {.n = 2, .policy = "power2"}), (std::vector<Decision>{{12, 1}, {6, 2}, {3, 4}, {2, 8}}));
+  EXPECT_EQ(choices(12, {.n = 2, .policy = "power2"}), (std::vector<Decision::List>{{12, 1}, {6, 2}, {3, 4}, {2, 8}}));
   EXPECT_EQ(choices(12, {.n = 2, .policy = "power2", .no_tail = true}),
-            (std::vector<Decision>{{12, 1}, {6, 2}, {3, 4}}));
-  EXPECT_EQ(choices(7, {.n = 2, .policy = "power2"}), (std::vector<Decision>{{7, 1}, {4, 2}, {2, 4}}));
+            (std::vector<Decision::List>{{12, 1}, {6, 2}, {3, 4}}));
+  EXPECT_EQ(choices(7, {.n = 2, .policy = "power2"}), (std::vector<Decision::List>{{7, 1}, {4, 2}, {2, 4}}));
 }
 
 TEST(SampleSplit, VerboseIsBoth) {
-  EXPECT_EQ(choices(6, {.n = 2, .policy = "verbose"}), (std::vector<Decision>{{6, 1}, {3, 2}, {2, 3}, {2, 4}, {1, 6}}));
+  EXPECT_EQ(choices(6, {.n = 2, .policy = "verbose"}),
+            (std::vector<Decision::List>{{6, 1}, {3, 2}, {2, 3}, {2, 4}, {1, 6}}));
 }
 
 TEST(SampleSplit, GivenCandidates) {
   EXPECT_EQ(choices(100, {.n = 2, .policy = "candidates", .candidates = {{-1, 32}, {10, 10}, {-1, 25}}}),
-            (std::vector<Decision>{{4, 32}, {10, 10}, {4, 25}}));
+            (std::vector<Decision::List>{{4, 32}, {10, 10}, {4, 25}}));
   EXPECT_EQ(choices(100, {.n = 2, .policy = "candidates", .no_tail = true, .candidates = {{-1, 32}, {10, 10}}}).size(),
             1u);
 }

@@ -22,7 +22,8 @@ Result<Applied> apply_sample_tile(const Schedule& s, const SampleTileArgs& args)
     return tile_candidates(left, s.target(), k == n - 1 ? args.innermost : TilePosition::kOuter, args.element_bytes);
   };
 
-  const auto valid = [&](const Decision& d) {
+  const auto valid = [&](const Decision& decision) {
+    const Decision::List& d = decision.list();
     if (d.size() != n) return false;
     int64_t left = *extent;
     for (size_t k = n - 1; k > 0; --k) {
@@ -32,7 +33,7 @@ Result<Applied> apply_sample_tile(const Schedule& s, const SampleTileArgs& args)
     return d[0] == left;
   };
   const auto draw = [&](RandomStream& stream) {
-    Decision decision(n, 1);
+    Decision::List decision(n, 1);
     int64_t left = *extent;
     for (size_t k = n - 1; k > 0; --k) {
       const std::vector<int64_t> sizes = candidates(k, left);

@@ -2,6 +2,7 @@
 //   {"fettle_trace": 1, "steps": [
 //     {"do": "get_block", "args": {"name": "C"}},
 //     {"do": "sample_tile", "args": {…}, "address": "tile/anchor/i", "decision": [32, 16]},
+//     {"do": "sample_categorical", "args": {…}, "address": "rule/anchor/tile", "decision": "14x2"},
 //     {"do": "split", "args": {"loop": {"ref": [1, 0]}, "factors": [{"mul": 4, "by": [[2, 0]]}, 8], "tail": "guard"}}]}
 // A reference is [step, output]. "version" is given where a primitive's is not 1. Floats that JSON has no literal
 // for are {"float": "nan"}.
@@ -116,7 +117,10 @@ std::string to_json(const Trace& trace) {
     json["args"] = std::move(args);
     if (step->def->samples) {
       json["address"] = step->address;
-      json["decision"] = step->decision;
+      if (step->decision.value().empty())
+        json["decision"] = step->decision.list();
+      else
+        json["decision"] = step->decision.value();
     }
     steps.push_back(std::move(json));
   }
@@ -170,8 +174,15 @@ Result<ParsedTrace> trace_from_json(std::string_view text) {
     }
     if (item.contains("decision")) {
       ArgValue decision;
-      if (!arg_from_json(item["decision"], decision, last_step) || !from_arg(decision, step.decision))
-        return refuse(ErrorCode::E224, "its decision is no list of integers");
+      Decision::List list;
+      std::string value;
+      const bool is_read = arg_from_json(item["decision"], decision, last_step);
+      if (is_read && from_arg(decision, list))
+        step.decision = std::move(list);
+      else if (is_read && from_arg(decision, value) && is_value_name(value))
+        step.decision = std::move(value);
+      else
+        return refuse(ErrorCode::E224, "its decision is neither a list of integers nor the name of a value");
     }
   }
   return trace;

@@ -84,7 +84,7 @@ TEST(Trace, ReplayOfTextWithoutDecisionsDraws) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     auto s = schedule_from(kMatmul, seed);
     ASSERT_OK(replay(s, *silent));
-    ++seen[s.decisions().at("i")[1]];
+    ++seen[s.decisions().at("i").list()[1]];
   }
   EXPECT_GT(seen.size(), 1u);
 }
@@ -197,6 +197,8 @@ TEST(TraceJson, ErrorsNameTheStep) {
            Case{R"({"do": "split", "args": {"factors": [{"mul": 2, "by": [[3, 0]]}]}})", ErrorCode::E225},
            Case{R"({"do": "sample_categorical", "address": 3})", ErrorCode::E224},
            Case{R"({"do": "sample_categorical", "decision": [0.5]})", ErrorCode::E224},
+           Case{R"({"do": "sample_categorical", "decision": 4})", ErrorCode::E224},
+           Case{R"({"do": "sample_categorical", "decision": "two words"})", ErrorCode::E224},
        }) {
     const auto trace = trace_from_json(R"({"fettle_trace": 1, "steps": [{"do": "get_block", "args": {"name": "C"}}, )" +
                                        std::string(c.step) + "]}");

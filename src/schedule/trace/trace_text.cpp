@@ -200,19 +200,28 @@ class LineParser {
   const std::unordered_map<std::string, StepRef>& names_;
 };
 
-// "# tile/anchor/i: [32, 16]" behind a sampling step.
+// "# tile/anchor/i: [32, 16]" or "# rule/anchor/tile: 14x2" behind a sampling step.
 bool parse_decision(std::string_view note, ParsedStep& step) {
-  const size_t colon = note.rfind(": [");
+  while (!note.empty() && (note.back() == ' ' || note.back() == '\t' || note.back() == '\r')) note.remove_suffix(1);
+  const size_t list_at = note.ends_with(']') ? note.rfind(": [") : std::string_view::npos;
+  const size_t colon = list_at != std::string_view::npos ? list_at : note.rfind(": ");
   if (colon == std::string_view::npos) return false;
   std::string_view address = note.substr(0, colon);
   while (!address.empty() && address.front() == ' ') address.remove_prefix(1);
   if (address.empty()) return false;
   step.address = address;
+  if (list_at == std::string_view::npos) {
+    step.decision = std::string(note.substr(colon + 2));
+    return is_value_name(step.decision.value());
+  }
   const std::unordered_map<std::string, StepRef> no_names;
   LineParser numbers(note.substr(colon + 1), no_names);
-  ArgValue list;
+  ArgValue arg;
   std::string undefined;
-  return numbers.value(list, undefined) && from_arg(list, step.decision) && numbers.at_end();
+  Decision::List list;
+  if (!numbers.value(arg, undefined) || !from_arg(arg, list) || !numbers.at_end()) return false;
+  step.decision = std::move(list);
+  return true;
 }
 
 }  // namespace
@@ -242,10 +251,7 @@ std::string to_text(const Trace& trace) {
     }
     text += ")";
     if (step->def->samples) {
-      text += "   # " + step->address + ": [";
-      for (size_t i = 0; i < step->decision.size(); ++i)
-        text.append(i ? ", " : "").append(std::to_string(step->decision[i]));
-      text += "]";
+      text += "   # " + step->address + ": " + to_text(step->decision);
     }
     text += "\n";
   }
@@ -310,7 +316,7 @@ Result<ParsedTrace> parse_trace(std::string_view text) {
 
     if (parser.eat('#')) {
       if (step.def->samples && !parse_decision(parser.rest(), step))
-        return refuse(ErrorCode::E224, "a decision is written # address: [integers]");
+        return refuse(ErrorCode::E224, "a decision is written # address: [integers], or # address: value");
     } else if (!parser.at_end()) {
       return refuse(ErrorCode::E224, "there is more behind the ')'");
     }

@@ -6,14 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "schedule/named_values.h"
 #include "schedule/schedule.h"
 
 namespace fettle {
 
-/// One choice: `candidates`, of which candidates[preferred] is best by what is known without measuring.
+/// One choice: `candidates` (integers, or values by their names), of which number `preferred` is best by what is known
+/// without measuring.
 struct Choice {
   std::string name;
-  std::vector<int64_t> candidates;
+  NamedValues candidates;
   size_t preferred = 0;
   /// How likely each candidate is where one is drawn; empty: all alike.
   std::vector<double> weights = {};
@@ -22,9 +24,11 @@ struct Choice {
 class Decider {
  public:
   virtual ~Decider() = default;
-  /// One of the candidates. It is a step of the schedule's trace, under "<address prefix>/<name>".
+  /// One of the candidates: its place. It is a step of the schedule's trace, under "<address prefix>/<name>".
   /// Errors: E230 what was asked for is no candidate · those of sample_categorical
-  virtual Result<int64_t> pick(Schedule& s, Choice choice) = 0;
+  virtual Result<size_t> pick_place(Schedule& s, Choice choice) = 0;
+  /// The candidate itself, of integers.
+  Result<int64_t> pick(Schedule& s, Choice choice);
   /// Whether another point may be had where the one picked turns out not to be legal.
   virtual bool draws() const = 0;
 };
@@ -32,7 +36,7 @@ class Decider {
 /// Samples: the points of a search space (sample_categorical).
 class SamplingDecider : public Decider {
  public:
-  Result<int64_t> pick(Schedule& s, Choice choice) override;
+  Result<size_t> pick_place(Schedule& s, Choice choice) override;
   bool draws() const override { return true; }
 };
 
@@ -44,11 +48,11 @@ class PreferringDecider : public Decider {
  public:
   struct Instead {
     std::map<std::string, size_t> ranks = {};    // by choice: the candidate of this number, or the last
-    std::map<std::string, int64_t> values = {};  // by choice: this candidate
+    std::map<std::string, int64_t> values = {};  // by choice: this candidate, an integer
   };
   PreferringDecider() = default;
   explicit PreferringDecider(Instead instead) : instead_(std::move(instead)) {}
-  Result<int64_t> pick(Schedule& s, Choice choice) override;
+  Result<size_t> pick_place(Schedule& s, Choice choice) override;
   bool draws() const override { return false; }
 
  private:

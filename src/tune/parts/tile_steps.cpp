@@ -21,13 +21,14 @@ namespace fettle {
 Result<Tile> pick_tile(Schedule& s, Decider& decider, std::vector<Tile> tiles, const std::string& block) {
   if (tiles.empty()) return fail(ErrorCode::E230, "no register tile fits " + block);
   if (tiles.size() > preferences::kMostTiles) tiles.resize(preferences::kMostTiles);
-  Choice choice{.name = "tile"};
+  std::vector<std::string> names;
+  std::vector<double> weights;
   for (const Tile& tile : tiles) {
-    choice.candidates.push_back(tile.code());
-    choice.weights.push_back(tiles.front().cost / tile.cost);
+    names.push_back(tile.name());
+    weights.push_back(tiles.front().cost / tile.cost);
   }
-  FETTLE_TRY(const int64_t code, decider.pick(s, std::move(choice)));
-  return *std::ranges::find(tiles, code, &Tile::code);
+  FETTLE_TRY(const size_t place, decider.pick_place(s, {"tile", std::move(names), 0, std::move(weights)}));
+  return tiles[place];
 }
 
 Result<int64_t> read_index_of(const Schedule& s, BlockRef block, const Buffer& buffer) {

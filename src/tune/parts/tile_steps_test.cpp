@@ -55,7 +55,8 @@ TEST(PickTile, PrefersTheCheapestAndOffersNoMoreThanAreWorthIt) {
   PreferringDecider first, last({.ranks = {{"tile", 1000}}});
   const auto preferred = pick_tile(s, first, tiles, "C"), worst = pick_tile(s, last, tiles, "C");
   ASSERT_TRUE(preferred && worst);
-  EXPECT_EQ(preferred->code(), tiles.front().code());
+  EXPECT_EQ(preferred->name(), tiles.front().name());
+  EXPECT_EQ(s.decisions().at("tile"), "1x2");  // by its value, not its rank
   EXPECT_EQ(worst->rows, 24);
   EXPECT_ERROR(pick_tile(s, first, {}, "C"), E230);
 }

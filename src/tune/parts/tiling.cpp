@@ -1,5 +1,7 @@
 #include "tune/parts/tiling.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -238,6 +240,10 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     }
   }
   return roles;
+}
+
+std::string Tile::name() const {
+  return second_rows > 1 ? fmt::format("{}+{}x{}", rows, second_rows, vectors) : fmt::format("{}x{}", rows, vectors);
 }
 
 std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {

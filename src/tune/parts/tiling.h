@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "target/target.h"
@@ -46,8 +47,8 @@ struct Tile {
   int64_t second_rows = 1;  // of the second row iterator
   double cost = 0;          // predicted cycles of the whole nest
 
-  /// One integer that says it all: 14 rows x 2 vectors is 1402, 7 x 2 pixels x 2 vectors 20702.
-  int64_t code() const { return second_rows * 10000 + rows * 100 + vectors; }
+  /// What a decision records: "14x2" is 14 rows x 2 vectors, "7+2x2" 7 x 2 pixels x 2 vectors.
+  std::string name() const;
 };
 
 /// What is worth trying for `row_extent` rows and `vector_extent` columns, cheapest first by a closed form:

@@ -74,11 +74,8 @@ const DecisionEffects::Point& DecisionEffects::point(const Candidate* candidate)
   point.candidate = candidate;
   const double predicted = candidate->features.predicted_seconds;
   point.expected = predicted > 0 ? std::log(predicted) : 0;
-  for (const auto& [address, decision] : candidate->decisions) {
-    uint64_t hash = decision.size();
-    for (const int64_t part : decision) hash = hash_combine(hash, static_cast<uint64_t>(part));
-    point.choices.push_back({hash_bytes(address), hash});
-  }
+  for (const auto& [address, decision] : candidate->decisions)
+    point.choices.push_back({hash_bytes(address), decision.hash()});
   std::ranges::sort(point.choices, {}, &Point::Choice::address);
   return point;
 }

@@ -43,7 +43,8 @@ TEST(DecisionEffects, WhatADecisionDidCountsForAllThatShareIt) {
   Made made;
   RandomStream stream{5};
   const auto seconds = [](const Candidate* c) {
-    return 1 + (c->decisions.at("order")[0] == 4 ? 0 : 0.08) + 0.002 * static_cast<double>(c->decisions.at("tile")[0]);
+    const auto number = [&](const char* address) { return c->decisions.at(address).list()[0]; };
+    return 1 + (number("order") == 4 ? 0 : 0.08) + 0.002 * static_cast<double>(number("tile"));
   };
   for (int64_t order = 0; order < 6; ++order)
     for (int64_t tile = 0; tile < 6; ++tile)
@@ -61,7 +62,7 @@ TEST(DecisionEffects, WhatADecisionDidCountsForAllThatShareIt) {
     }
   }
   // Of the first batch one in six; of the third, most.
-  EXPECT_GE(std::ranges::count_if(batch, [](const Candidate* c) { return c->decisions.at("order")[0] == 4; }), 6);
+  EXPECT_GE(std::ranges::count_if(batch, [](const Candidate* c) { return c->decisions.at("order").list()[0] == 4; }), 6);
 }
 
 TEST(DecisionEffects, LooksAlikeCountsWhereDecisionsSayNothing) {

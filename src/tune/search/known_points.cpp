@@ -20,7 +20,7 @@ std::optional<Decision> decision_of(const Step& step, const std::shared_ptr<cons
   if (step.def != &sample_perfect_tile_def) return std::nullopt;
   const auto& args = *static_cast<const SamplePerfectTileArgs*>(step.args.get());
   int64_t extent = 1;
-  for (const int64_t factor : step.decision) extent *= factor;
+  for (const int64_t factor : step.decision.list()) extent *= factor;
   const Schedule chooser(Func(), seed, decisions);
   return perfect_tile_of(extent, args.n, args.max_innermost, chooser.remembered(step.address),
                          chooser.stream(step.address));

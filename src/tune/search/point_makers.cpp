@@ -1,7 +1,5 @@
 #include "tune/search/point_makers.h"
 
-#include <unordered_map>
-
 #include "base/check.h"
 #include "ir/canonical.h"
 #include "ir/text.h"
@@ -44,27 +42,30 @@ class Maker {
  private:
   // Those that this thread has not handed over yet.
   void note_categories(const Trace& trace, MadePoint& made) {
-    for (const auto& step : trace.steps) {
-      if (step->def != &sample_categorical_def) continue;
-      const auto& args = *static_cast<const SampleCategoricalArgs*>(step->args.get());
-      size_t& known = known_[step->address];
-      if (known >= args.candidates.size()) continue;
-      known = args.candidates.size();
-      Categories categories{step->address, {}, args.candidates.size()};
-      for (size_t i = 0; i < args.candidates.size(); ++i)
-        if (args.probabilities[i] > 0) categories.likely.push_back(static_cast<int64_t>(i));
-      made.categories.push_back(std::move(categories));
-    }
+    for (const auto& step : trace.steps)
+      if (auto categories = known_.fresh(*step)) made.categories.push_back(std::move(*categories));
   }
 
   const std::unique_ptr<Space> space_;
   const Func workload_;
   const std::shared_ptr<const Target> target_;
   const int kernel_threads_;
-  std::unordered_map<std::string, size_t> known_;
+  KnownCategories known_;
 };
 
 }  // namespace
+
+std::optional<Categories> KnownCategories::fresh(const Step& step) {
+  if (step.def != &sample_categorical_def) return std::nullopt;
+  const auto& args = *static_cast<const SampleCategoricalArgs*>(step.args.get());
+  uint64_t list = args.candidates.hash();
+  for (const double probability : args.probabilities) list = hash_combine(list, probability > 0);
+  if (!lists_[step.address].insert(list).second) return std::nullopt;
+  Categories categories{step.address, {}};
+  for (size_t i = 0; i < args.candidates.size(); ++i)
+    if (args.probabilities[i] > 0) categories.likely.emplace_back(args.candidates.name(i));
+  return categories;
+}
 
 PointMakers::PointMakers(const Space& space, const Func& workload, std::shared_ptr<const Target> target,
                          int kernel_threads, int threads)

@@ -6,9 +6,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
@@ -26,8 +29,17 @@ struct PointRequest {
 /// The choices of a categorical decision, as far as they have a chance.
 struct Categories {
   std::string address;
-  std::vector<int64_t> likely;
-  size_t all = 0;  // with those that have none
+  std::vector<Decision> likely;
+};
+
+/// Which choices of which decisions were met: an address may have others elsewhere in the space.
+class KnownCategories {
+ public:
+  /// Those of a categorical step, the first time that its address has this list of candidates.
+  std::optional<Categories> fresh(const Step& step);
+
+ private:
+  std::unordered_map<std::string, std::set<uint64_t>> lists_;  // hashes, by address
 };
 
 /// What is known of a point that was made elsewhere.

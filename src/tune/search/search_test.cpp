@@ -29,11 +29,11 @@ TEST(Workbench, DecisionsMakeTheProgramAgain) {
 
 TEST(Workbench, EqualProgramsAreOneCandidate) {
   Toy toy;
-  const Candidate* first = toy.bench.make({{"unroll/B/nothing", {0}}}, 7);
+  const Candidate* first = toy.bench.make({{"unroll/B/nothing", "0"}}, 7);
   DecisionMap other = first->decisions;
-  other["unroll/B/nothing"] = {1};
+  other["unroll/B/nothing"] = "1";
   EXPECT_EQ(toy.bench.make(other, 0), first);
-  other["unroll/B/unroll"] = {1 - first->decisions.at("unroll/B/unroll")[0]};
+  other["unroll/B/unroll"] = first->decisions.at("unroll/B/unroll") == Decision("1") ? "0" : "1";
   EXPECT_NE(toy.bench.make(other, 0), first);
 }
 
@@ -44,9 +44,9 @@ TEST(Workbench, ProgramsThatRunTheSameCodeAreOneCandidate) {
     description.timed = toy_workload(static_cast<int64_t>(testing::toy_shape(schedule.func()).rows));
     return description;
   });
-  const Candidate* first = toy.bench.make({{"tile/B/i", {3}}}, 1);
-  EXPECT_EQ(toy.bench.make({{"tile/B/i", {3}}}, 2), first);
-  EXPECT_NE(toy.bench.make({{"tile/B/i", {4}}}, 2), first);
+  const Candidate* first = toy.bench.make({{"tile/B/i", "4"}}, 1);
+  EXPECT_EQ(toy.bench.make({{"tile/B/i", "4"}}, 2), first);
+  EXPECT_NE(toy.bench.make({{"tile/B/i", "6"}}, 2), first);
 }
 
 TEST(Workbench, ProgramsWithoutLoweringAreNoCandidates) {
@@ -56,17 +56,17 @@ TEST(Workbench, ProgramsWithoutLoweringAreNoCandidates) {
     if (testing::toy_shape(schedule.func()).rows == 8) return fail(ErrorCode::E301, "of this height");
     return toy_describe()(schedule);
   });
-  EXPECT_EQ(toy.bench.make({{"tile/B/i", {5}}}, 1), nullptr);
-  EXPECT_EQ(toy.bench.make({{"tile/B/i", {5}}}, 1), nullptr);
+  EXPECT_EQ(toy.bench.make({{"tile/B/i", "8"}}, 1), nullptr);
+  EXPECT_EQ(toy.bench.make({{"tile/B/i", "8"}}, 1), nullptr);
   EXPECT_EQ(asked, 1);
-  EXPECT_NE(toy.bench.make({{"tile/B/i", {4}}}, 1), nullptr);
+  EXPECT_NE(toy.bench.make({{"tile/B/i", "6"}}, 1), nullptr);
 }
 
 TEST(Workbench, KnowsTheChoices) {
   Toy toy;
   toy.bench.make({}, 7);
   EXPECT_EQ(toy.bench.decisions_at("tile/B/i").size(), testing::toy_tiles().size());
-  EXPECT_EQ(toy.bench.decisions_at("unroll/B/unroll"), (std::set<Decision>{{0}, {1}}));
+  EXPECT_EQ(toy.bench.decisions_at("unroll/B/unroll"), (std::set<Decision>{"0", "1"}));
   EXPECT_TRUE(toy.bench.decisions_at("nowhere").empty());
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "ir/canonical.h"
-#include "schedule/primitives/sample_categorical.h"
 
 namespace fettle {
 namespace {
@@ -12,12 +11,8 @@ namespace {
 Digest digest_of(const DecisionMap& decisions) {
   uint64_t a = decisions.size(), b = 1;
   for (const auto& [address, decision] : decisions) {
-    a = hash_combine(a, hash_bytes(address));
-    b = hash_combine(b, a ^ decision.size());
-    for (const int64_t part : decision) {
-      a = hash_combine(a, static_cast<uint64_t>(part));
-      b = hash_combine(b, static_cast<uint64_t>(part));
-    }
+    a = hash_combine(hash_combine(a, hash_bytes(address)), decision.hash());
+    b = hash_combine(b, a ^ decision.hash());
   }
   return {a, b};
 }
@@ -155,9 +150,7 @@ const Candidate* Workbench::add_made_elsewhere(MadePoint made) {
   if (const auto found = known(made.decisions)) return *found;
   for (const auto& [address, decision] : made.decisions) choices_[address].known.insert(decision);
   for (const Categories& categories : made.categories) {
-    Choices& choices = choices_[categories.address];
-    choices.categories = std::max(choices.categories, categories.all);
-    for (const int64_t category : categories.likely) choices.known.insert({category});
+    choices_[categories.address].known.insert(categories.likely.begin(), categories.likely.end());
   }
   if (!made.lowers) {
     by_decisions_.emplace(digest_of(made.decisions), -1);
@@ -228,10 +221,8 @@ void Workbench::note_choices(const Step& step) {
   if (step.address.empty()) return;
   Choices& choices = choices_[step.address];
   choices.known.insert(step.decision);
-  if (step.def != &sample_categorical_def) return;
-  const auto& args = *static_cast<const SampleCategoricalArgs*>(step.args.get());
-  for (; choices.categories < args.candidates.size(); ++choices.categories)
-    if (args.probabilities[choices.categories] > 0) choices.known.insert({static_cast<int64_t>(choices.categories)});
+  if (const auto categories = categories_.fresh(step))
+    choices.known.insert(categories->likely.begin(), categories->likely.end());
 }
 
 Result<Schedule> Workbench::make_again(const Candidate& known) const {

@@ -75,7 +75,6 @@ class Workbench {
  private:
   struct Choices {
     std::set<Decision> known;
-    size_t categories = 0;  // those of a categorical decision that were noted
   };
 
   const Candidate* add_made(const Schedule& schedule);
@@ -104,6 +103,7 @@ class Workbench {
   std::unordered_map<Digest, int64_t> by_decisions_;  // -1: it has no lowering, or was forgotten
   KnownPoints known_points_;                          // ends: as in by_decisions_
   std::unordered_map<std::string, Choices> choices_;
+  KnownCategories categories_;
   std::set<int64_t> never_forgotten_;
   int64_t points_ = 0, made_ = 0;
   const int search_threads_;

@@ -133,11 +133,7 @@ inline void expect_same(const Func& original, const Schedule& schedule) {
 
 inline std::string choices(const Schedule& schedule) {
   std::string text;
-  for (const auto& [address, decision] : schedule.decisions()) {
-    text += address + ":";
-    for (int64_t part : decision) text += " " + std::to_string(part);
-    text += "\n";
-  }
+  for (const auto& [address, decision] : schedule.decisions()) text += address + ": " + to_text(decision) + "\n";
   return text;
 }
 

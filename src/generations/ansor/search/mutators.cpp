@@ -39,7 +39,8 @@ std::optional<DecisionMap> change_one(const Workbench& bench, const DecisionMap&
 }
 
 std::optional<DecisionMap> change_tile(const Workbench&, const DecisionMap& decisions, RandomStream& stream) {
-  const auto is_tile = [](const Decision& d) {
+  const auto is_tile = [](const Decision& decision) {
+    const Decision::List& d = decision.list();
     return d.size() > 1 && std::ranges::all_of(d, [](int64_t x) { return x >= 1; }) &&
            std::ranges::any_of(d, [](int64_t x) { return x > 1; });
   };
@@ -48,7 +49,8 @@ std::optional<DecisionMap> change_tile(const Workbench&, const DecisionMap& deci
     if (is_tile(decision)) places.push_back(&address);
   if (places.empty()) return std::nullopt;
   DecisionMap changed = decisions;
-  Decision& sizes = changed[*places[stream.below(places.size())]];
+  Decision& decision = changed[*places[stream.below(places.size())]];
+  Decision::List sizes = decision.list();
   std::vector<size_t> from;
   for (size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] > 1) from.push_back(i);
@@ -61,6 +63,7 @@ std::optional<DecisionMap> change_tile(const Workbench&, const DecisionMap& deci
   const int64_t factor = factors[stream.below(factors.size())];
   sizes[source] /= factor;
   sizes[sink] *= factor;
+  decision = std::move(sizes);
   return changed;
 }
 

@@ -28,8 +28,8 @@ TEST(MultiLevelTiling, TenLoopsOfAMatmul) {
   EXPECT_EQ(sizes, (std::vector<size_t>{2, 2, 1, 2, 1, 2}));
   const DecisionMap decisions = s.decisions();
   ASSERT_EQ(decisions.size(), 3u);
-  EXPECT_EQ(decisions.at("tile/i").size(), 4u);
-  EXPECT_EQ(decisions.at("tile/k").size(), 2u);
+  EXPECT_EQ(decisions.at("tile/i").list().size(), 4u);
+  EXPECT_EQ(decisions.at("tile/k").list().size(), 2u);
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
 }
@@ -48,7 +48,7 @@ TEST(MultiLevelTiling, TheInnermostFactorHasALimit) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     TestSchedule s(testing::matmul(64, 64, 8), seed);
     ASSERT_OK(tiling.apply(s, s.block("C")));
-    for (const auto& [address, sizes] : s.decisions()) EXPECT_LE(sizes.back(), 4) << address;
+    for (const auto& [address, sizes] : s.decisions()) EXPECT_LE(sizes.list().back(), 4) << address;
   }
 }
 
@@ -66,7 +66,7 @@ TEST(MultiLevelTiling, ExtentsWithoutGoodDivisorsAreRoundedUp) {
     ASSERT_OK(MultiLevelTiling("SSRSRS").apply(s, s.block("C")));
     int64_t columns = 1;
     const DecisionMap decisions = s.decisions();
-    for (const int64_t size : decisions.at("tile/j")) columns *= size;
+    for (const int64_t size : decisions.at("tile/j").list()) columns *= size;
     EXPECT_EQ(columns, 80);
     EXPECT_SAME_RESULT(s);
     EXPECT_REPLAYS(s);

@@ -53,7 +53,7 @@ std::vector<const DerivationRule*> ordered_rules(const DeriveOptions& options) {
 // The steps with all sizes left open.
 ParsedTrace open_steps(const Schedule& s) {
   ParsedTrace steps = simplify(as_parsed(s.trace()));
-  for (ParsedStep& step : steps.steps) step.decision.clear();
+  for (ParsedStep& step : steps.steps) step.decision = {};
   return steps;
 }
 

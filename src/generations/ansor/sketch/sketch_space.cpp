@@ -78,7 +78,7 @@ double choices_of(const Step& step) {
   if (step.def == &sample_perfect_tile_def) {
     const auto& args = *static_cast<const SamplePerfectTileArgs*>(step.args.get());
     int64_t extent = 1;
-    for (const int64_t factor : step.decision) extent *= factor;
+    for (const int64_t factor : step.decision.list()) extent *= factor;
     return perfect_tile_count(extent, args.n, args.max_innermost);
   }
   return 1;

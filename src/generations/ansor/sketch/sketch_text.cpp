@@ -96,7 +96,7 @@ struct Parts {
   size_t first = 0, last = 0;
 
   int64_t product(const DecisionMap& decisions) const {
-    const Decision& sizes = decisions.at(address);
+    const Decision::List& sizes = decisions.at(address).list();
     int64_t product = 1;
     for (size_t k = first; k <= last; ++k) product *= sizes[k];
     return product;
@@ -113,10 +113,10 @@ struct Parts {
 std::vector<Parts> all_parts(const DecisionMap& decisions) {
   std::vector<Parts> list;
   size_t longest = 0;
-  for (const auto& [address, sizes] : decisions) longest = std::max(longest, sizes.size());
+  for (const auto& [address, sizes] : decisions) longest = std::max(longest, sizes.list().size());
   for (size_t length = 1; length <= longest; ++length)
     for (const auto& [address, sizes] : decisions)
-      for (size_t first = 0; first + length <= sizes.size(); ++first)
+      for (size_t first = 0; first + length <= sizes.list().size(); ++first)
         list.push_back({address, first, first + length - 1});
   return list;
 }

@@ -11,8 +11,10 @@
 namespace fettle {
 
 /// The values of a configuration's knobs, one after the other in the order of their names:
-///   { "order": [3], "tile_y": [8, 64] }   →   values 3, 8, 64   names order, tile_y[0], tile_y[1]
-/// A cut has a number for each factor; what was chosen from a list (an order, notes, a value) has its index.
+///   { "order": 1,0; "steps": 4; "tile_y": [8, 64] }   →   values 1, 0, 4, 8, 64
+///   names order[0], order[1], steps, tile_y[0], tile_y[1]
+/// Of names of values each part between commas is a number: itself; the product of those in it, 28 of 14x2; of a word a
+/// number below 1024 that tells it from others.
 struct KnobFeatures {
   std::vector<float> values;
   std::vector<std::string> names;

@@ -7,8 +7,8 @@
 
 namespace fettle {
 
-const Decision& ConfigView::operator[](std::string_view knob) const {
-  static const Decision none;
+const Decision::List& ConfigView::operator[](std::string_view knob) const {
+  static const Decision::List none;
   const std::vector<Knob>& knobs = space_.knobs();
   for (size_t k = 0; k < knobs.size() && k < config_.size(); ++k)
     if (knobs[k].name == knob) return knobs[k].values[config_[k]];
@@ -18,7 +18,8 @@ const Decision& ConfigView::operator[](std::string_view knob) const {
 Result<> ConfigSpace::add(Knob knob) {
   if (knob.choices.empty()) return fail(ErrorCode::E237, fmt::format("knob {} has no choices", knob.name));
   if (std::ranges::find(knobs_, knob.name, &Knob::name) != knobs_.end()) return fail(ErrorCode::E239, knob.name);
-  if (knob.values.empty()) knob.values = knob.choices;
+  if (knob.values.empty())
+    for (const Decision& choice : knob.choices) knob.values.push_back(choice.list());
   knobs_.push_back(std::move(knob));
   return {};
 }

@@ -14,8 +14,8 @@ namespace fettle {
 /// A named choice. Its name is the address of the sampling step that stands for it in the trace.
 struct Knob {
   std::string name;
-  std::vector<Decision> choices;  // as the sampling step records them
-  std::vector<Decision> values;   // as a constraint sees them: sizes of a cut, an order, the number of a knob
+  std::vector<Decision> choices;       // as the sampling step records them
+  std::vector<Decision::List> values;  // as a constraint sees them: sizes of a cut, an order, the number of a knob
 };
 
 /// The number of a choice, one a knob, in the order of the knobs.
@@ -28,7 +28,7 @@ class ConfigView {
  public:
   ConfigView(const ConfigSpace& space, const Config& config) : space_(space), config_(config) {}
   /// The value of the knob; empty where there is no such knob.
-  const Decision& operator[](std::string_view knob) const;
+  const Decision::List& operator[](std::string_view knob) const;
 
  private:
   const ConfigSpace& space_;

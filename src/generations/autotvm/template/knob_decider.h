@@ -11,9 +11,9 @@ namespace fettle {
 class KnobDecider : public Decider {
  public:
   explicit KnobDecider(TemplateContext& t, std::string suffix = "") : t_(t), suffix_(std::move(suffix)) {}
-  Result<int64_t> pick(Schedule& s, Choice choice) override {
+  Result<size_t> pick_place(Schedule& s, Choice choice) override {
     FETTLE_CHECK(&s == &t_.schedule());
-    return t_.define_knob(choice.name + suffix_, choice.candidates);
+    return t_.define_choice(choice.name + suffix_, choice.candidates);
   }
   bool draws() const override { return true; }
 

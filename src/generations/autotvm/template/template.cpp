@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "generations/autotvm/template/draw.h"
 #include "schedule/edit/edit.h"
@@ -21,8 +22,8 @@ namespace {
 constexpr size_t kMaxReordered = 8;  // 40,320 permutations
 constexpr const char* kSplitPolicies[] = {"factors", "power2", "verbose", "candidates"};
 
-void merge_chains(const std::vector<std::vector<int64_t>>& chains, std::vector<size_t>& taken, Decision& order,
-                  std::vector<Decision>& orders) {
+void merge_chains(const std::vector<std::vector<int64_t>>& chains, std::vector<size_t>& taken, Decision::List& order,
+                  std::vector<Decision::List>& orders) {
   bool complete = true;
   for (size_t c = 0; c < chains.size(); ++c) {
     if (taken[c] == chains[c].size()) continue;
@@ -35,15 +36,15 @@ void merge_chains(const std::vector<std::vector<int64_t>>& chains, std::vector<s
   if (complete) orders.push_back(order);
 }
 
-Result<std::vector<Decision>> orders_of(size_t n, const ReorderOptions& options, const std::string& name) {
+Result<std::vector<Decision::List>> orders_of(size_t n, const ReorderOptions& options, const std::string& name) {
   using Policy = ReorderOptions::Policy;
-  Decision identity(n);
+  Decision::List identity(n);
   std::iota(identity.begin(), identity.end(), 0);
-  std::vector<Decision> orders;
+  std::vector<Decision::List> orders;
   size_t begin = 0, end = n;
   switch (options.policy) {
     case Policy::kIdentity:
-      return std::vector<Decision>(1, identity);
+      return std::vector<Decision::List>(1, identity);
     case Policy::kIntervalAll:
       begin = options.begin;
       end = options.end;
@@ -53,7 +54,7 @@ Result<std::vector<Decision>> orders_of(size_t n, const ReorderOptions& options,
     case Policy::kAll: {
       if (end - begin > kMaxReordered)
         return fail(ErrorCode::E237, fmt::format("knob {}: more than {} loops", name, kMaxReordered));
-      Decision order = identity;
+      Decision::List order = identity;
       const auto from = order.begin() + static_cast<std::ptrdiff_t>(begin),
                  to = order.begin() + static_cast<std::ptrdiff_t>(end);
       do orders.push_back(order);
@@ -64,7 +65,7 @@ Result<std::vector<Decision>> orders_of(size_t n, const ReorderOptions& options,
       if (n > kMaxReordered + 4)
         return fail(ErrorCode::E237, fmt::format("knob {}: more than {} loops", name, kMaxReordered + 4));
       std::vector<size_t> taken(options.chains.size(), 0);
-      Decision order;
+      Decision::List order;
       merge_chains(options.chains, taken, order, orders);
       break;
     }
@@ -72,7 +73,7 @@ Result<std::vector<Decision>> orders_of(size_t n, const ReorderOptions& options,
       orders = options.candidates;
       break;
   }
-  for (Decision order : orders) {
+  for (Decision::List order : orders) {
     std::ranges::sort(order);
     if (order != identity)
       return fail(ErrorCode::E237, fmt::format("knob {}: an order names each of its {} loops once", name, n));
@@ -80,7 +81,7 @@ Result<std::vector<Decision>> orders_of(size_t n, const ReorderOptions& options,
   return orders;
 }
 
-Result<std::vector<Decision>> notes_of(size_t n, const AnnotateOptions& options, const std::string& name) {
+Result<std::vector<Decision::List>> notes_of(size_t n, const AnnotateOptions& options, const std::string& name) {
   using Policy = AnnotateOptions::Policy;
   const auto number = [](LoopNote note) { return static_cast<int64_t>(note); };
   const int64_t none = number(LoopNote::kNone), unroll = number(LoopNote::kUnroll),
@@ -108,20 +109,20 @@ Result<std::vector<Decision>> notes_of(size_t n, const AnnotateOptions& options,
       each.front() = {none, parallel};
       break;
     case Policy::kCandidates: {
-      std::vector<Decision> given;
+      std::vector<Decision::List> given;
       for (const std::vector<LoopNote>& notes : options.candidates) {
         if (notes.size() != n) return fail(ErrorCode::E237, fmt::format("knob {}: one note for each loop", name));
-        Decision& decision = given.emplace_back();
+        Decision::List& decision = given.emplace_back();
         for (LoopNote note : notes) decision.push_back(number(note));
       }
       return given;
     }
   }
   if (n > 12) return fail(ErrorCode::E237, fmt::format("knob {}: more than 12 loops", name));
-  std::vector<Decision> all = {{}};
+  std::vector<Decision::List> all = {{}};
   for (const std::vector<int64_t>& notes : each) {
-    std::vector<Decision> longer;
-    for (const Decision& start : all)
+    std::vector<Decision::List> longer;
+    for (const Decision::List& start : all)
       for (int64_t note : notes) {
         longer.push_back(start);
         longer.back().push_back(note);
@@ -131,28 +132,44 @@ Result<std::vector<Decision>> notes_of(size_t n, const AnnotateOptions& options,
   return all;
 }
 
+constexpr const char* kNotes[] = {"none", "unroll", "vectorize", "parallel"};
+
+// "2,0,1": what a decision records of an order.
+std::vector<std::string> names_of(const std::vector<Decision::List>& lists) {
+  std::vector<std::string> names;
+  for (const Decision::List& list : lists) names.push_back(fmt::format("{}", fmt::join(list, ",")));
+  return names;
+}
+
+// "none,unroll,vectorize"
+std::vector<std::string> names_of_notes(const std::vector<Decision::List>& lists) {
+  std::vector<std::string> names;
+  for (const Decision::List& notes : lists) {
+    std::string& name = names.emplace_back();
+    for (const int64_t note : notes) name.append(name.empty() ? "" : ",").append(kNotes[note]);
+  }
+  return names;
+}
+
 }  // namespace
 
-Result<size_t> TemplateContext::choose(const std::string& name, std::vector<Decision> values) {
+Result<size_t> TemplateContext::choose(const std::string& name, std::vector<Decision::List> values,
+                                       NamedValues candidates) {
   ++defined_;
   const size_t n = values.size();
   Knob knob{name, {}, std::move(values)};
-  SampleCategoricalArgs args{.probabilities = std::vector<double>(n, 1.0), .name = name};
-  for (size_t i = 0; i < n; ++i) {
-    knob.choices.push_back({static_cast<int64_t>(i)});
-    args.candidates.push_back(static_cast<int64_t>(i));
-  }
+  for (size_t i = 0; i < n; ++i) knob.choices.emplace_back(candidates.name(i));
+  const Decision first = n > 0 ? knob.choices.front() : Decision();
+  const SampleCategoricalArgs args{
+      .candidates = std::move(candidates), .probabilities = std::vector<double>(n, 1.0), .name = name};
   if (collect_) {
     FETTLE_TRY_VOID(collect_->add(std::move(knob)));
   } else if (n == 0) {
     return fail(ErrorCode::E237, fmt::format("knob {} has no choices", name));
   }
-  FETTLE_TRY(const int step,
-             collect_ ? schedule_.step_recorded(sample_categorical_def, std::make_shared<SampleCategoricalArgs>(args),
-                                                schedule_.next_address(name), {0})
-                      : schedule_.step(sample_categorical_def, args));
-  FETTLE_TRY(const int64_t number, schedule_.value(IntRef(schedule_.values_of(step).front())));
-  return static_cast<size_t>(number);
+  FETTLE_TRY_VOID(schedule_.step_recorded(sample_categorical_def, std::make_shared<SampleCategoricalArgs>(args),
+                                          schedule_.next_address(name), collect_ ? first : Decision()));
+  return chosen_place(*schedule_.trace().steps.back());
 }
 
 Result<std::vector<LoopRef>> TemplateContext::define_split(const std::string& name, LoopRef loop,
@@ -167,10 +184,10 @@ Result<std::vector<LoopRef>> TemplateContext::define_split(const std::string& na
                              .name = name};
   Decision first;
   if (collect_) {
-    FETTLE_TRY(std::vector<Decision> choices, split_choices(schedule_, args));
-    if (options.filter) std::erase_if(choices, [&](const Decision& sizes) { return !options.filter(sizes); });
+    FETTLE_TRY(std::vector<Decision::List> choices, split_choices(schedule_, args));
+    if (options.filter) std::erase_if(choices, [&](const Decision::List& sizes) { return !options.filter(sizes); });
     if (!choices.empty()) first = choices.front();
-    FETTLE_TRY_VOID(collect_->add({name, std::move(choices), {}}));
+    FETTLE_TRY_VOID(collect_->add({name, {choices.begin(), choices.end()}, {}}));
   }
   FETTLE_TRY(const int step, collect_
                                  ? schedule_.step_recorded(sample_split_def, std::make_shared<SampleSplitArgs>(args),
@@ -182,11 +199,12 @@ Result<std::vector<LoopRef>> TemplateContext::define_split(const std::string& na
 
 Result<std::vector<LoopRef>> TemplateContext::define_reorder(const std::string& name, const std::vector<LoopRef>& loops,
                                                              const ReorderOptions& options) {
-  FETTLE_TRY(std::vector<Decision> orders, orders_of(loops.size(), options, name));
-  const std::vector<Decision> kept = orders;
-  FETTLE_TRY(const size_t chosen, choose(name, std::move(orders)));
+  FETTLE_TRY(const std::vector<Decision::List> orders, orders_of(loops.size(), options, name));
+  if (!options.names.empty() && options.names.size() != orders.size())
+    return fail(ErrorCode::E237, fmt::format("knob {}: {} orders, {} names", name, orders.size(), options.names.size()));
+  FETTLE_TRY(const size_t chosen, choose(name, orders, options.names.empty() ? names_of(orders) : options.names));
   std::vector<LoopRef> order;
-  for (int64_t number : kept[chosen]) order.push_back(loops[static_cast<size_t>(number)]);
+  for (int64_t number : orders[chosen]) order.push_back(loops[static_cast<size_t>(number)]);
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(schedule_, {.loops = order}));
   return order;
 }
@@ -194,12 +212,11 @@ Result<std::vector<LoopRef>> TemplateContext::define_reorder(const std::string& 
 Result<std::vector<LoopNote>> TemplateContext::define_annotate(const std::string& name,
                                                                const std::vector<LoopRef>& loops,
                                                                const AnnotateOptions& options) {
-  FETTLE_TRY(std::vector<Decision> notes, notes_of(loops.size(), options, name));
-  const std::vector<Decision> kept = notes;
-  FETTLE_TRY(const size_t chosen, choose(name, std::move(notes)));
+  FETTLE_TRY(const std::vector<Decision::List> notes, notes_of(loops.size(), options, name));
+  FETTLE_TRY(const size_t chosen, choose(name, notes, names_of_notes(notes)));
   std::vector<LoopNote> result;
   for (size_t i = 0; i < loops.size(); ++i) {
-    const auto note = static_cast<LoopNote>(kept[chosen][i]);
+    const auto note = static_cast<LoopNote>(notes[chosen][i]);
     result.push_back(note);
     FETTLE_TRY(const Stmt stmt, schedule_.loop(loops[i]));
     if (is_one(stmt.as<ForNode>()->extent)) continue;
@@ -211,10 +228,15 @@ Result<std::vector<LoopNote>> TemplateContext::define_annotate(const std::string
 }
 
 Result<int64_t> TemplateContext::define_knob(const std::string& name, const std::vector<int64_t>& values) {
-  std::vector<Decision> lists;
-  for (int64_t value : values) lists.push_back({value});
-  FETTLE_TRY(const size_t chosen, choose(name, std::move(lists)));
+  FETTLE_TRY(const size_t chosen, define_choice(name, values));
   return values[chosen];
+}
+
+Result<size_t> TemplateContext::define_choice(const std::string& name, const NamedValues& candidates) {
+  std::vector<Decision::List> values;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    values.push_back({candidates.integer(i).value_or(static_cast<int64_t>(i))});
+  return choose(name, std::move(values), candidates);
 }
 
 void TemplateContext::constrain(const std::string& what, ConfigSpace::Constraint constraint) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "generations/autotvm/template/config_space.h"
+#include "schedule/named_values.h"
 #include "schedule/schedule.h"
 #include "tune/space/space.h"
 
@@ -32,7 +33,7 @@ struct SplitOptions {
   bool no_tail = false;
   std::vector<std::vector<int64_t>> candidates = {};
   /// Cuts for which it is false are no choices.
-  std::function<bool(const Decision& sizes)> filter = nullptr;
+  std::function<bool(const std::vector<int64_t>& sizes)> filter = nullptr;
   /// Where factors do not divide the extent.
   Tail tail = Tail::kGuard;
 };
@@ -50,6 +51,8 @@ struct ReorderOptions {
   size_t begin = 0, end = 0;
   std::vector<std::vector<int64_t>> chains = {};
   std::vector<std::vector<int64_t>> candidates = {};
+  /// What decisions call the candidates, where their numbers hang on how many loops there are; empty: by their numbers.
+  std::vector<std::string> names = {};
 };
 
 enum class LoopNote : uint8_t { kNone, kUnroll, kVectorize, kParallel };
@@ -86,14 +89,16 @@ class TemplateContext {
                                                 const AnnotateOptions& options = {});
   /// One of the values.
   Result<int64_t> define_knob(const std::string& name, const std::vector<int64_t>& values);
+  /// One of the candidates: its place. A constraint sees an integer as it is, and of a named value its place.
+  Result<size_t> define_choice(const std::string& name, const NamedValues& candidates);
   /// Leaves out configurations for which it is false.
   void constrain(const std::string& what, ConfigSpace::Constraint constraint);
   /// How many knobs were defined.
   size_t defined() const { return defined_; }
 
  private:
-  // Registers the knob while collecting. Then takes its decision: the number of one of `values`.
-  Result<size_t> choose(const std::string& name, std::vector<Decision> values);
+  // Registers the knob while collecting. Then takes its decision, one of `values` by its name: the place of that.
+  Result<size_t> choose(const std::string& name, std::vector<Decision::List> values, NamedValues candidates);
 
   Schedule schedule_;
   ConfigSpace* collect_;

@@ -28,10 +28,12 @@ class TemplatesSpace : public Space {
     const std::vector<const TemplateDef*>& matching = choices.matching;
     if (matching.empty()) return fail(ErrorCode::E238, "no template matches", workload->name);
     Schedule schedule(workload, source, decisions);
-    SampleCategoricalArgs which{.probabilities = std::vector<double>(matching.size(), 1.0), .name = "algorithm"};
-    for (size_t i = 0; i < matching.size(); ++i) which.candidates.push_back(static_cast<int64_t>(i));
-    FETTLE_TRY_VOID(sample_categorical(schedule, which));
-    const auto number = static_cast<size_t>(schedule.decisions().at("algorithm")[0]);
+    std::vector<std::string> names;
+    for (const TemplateDef* def : matching) names.emplace_back(def->name);
+    const SampleCategoricalArgs which{
+        .candidates = names, .probabilities = std::vector<double>(names.size(), 1.0), .name = "algorithm"};
+    FETTLE_TRY_VOID(schedule.step(sample_categorical_def, which));
+    const size_t number = chosen_place(*schedule.trace().steps.back());
     const Template made = as_template(*matching[number]);
 
     std::optional<Result<ConfigSpace>>& kept = choices.spaces[number];
@@ -40,10 +42,10 @@ class TemplatesSpace : public Space {
     const ConfigSpace& space = **kept;
     FETTLE_TRY(const Config config, draw_config(space, decisions.get(), source, made.name));
     auto chosen = std::make_shared<DecisionMap>(space.decisions(config));
-    (*chosen)["algorithm"] = {static_cast<int64_t>(number)};
+    (*chosen)["algorithm"] = names[number];
     Schedule result(workload, source, chosen);
     result.set_target(std::move(target));
-    FETTLE_TRY_VOID(sample_categorical(result, which));
+    FETTLE_TRY_VOID(result.step(sample_categorical_def, which));
     TemplateContext context(std::move(result));
     FETTLE_TRY_VOID(made.body(context));
     return std::move(context.schedule());
@@ -62,7 +64,7 @@ class TemplatesSpace : public Space {
   mutable std::optional<Choices> choices_;  // one thread's, as the space is
 };
 
-double distance(const Decision& a, const Decision& b) {
+double distance(const Decision::List& a, const Decision::List& b) {
   if (a.size() != b.size()) return 1e3;
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -94,7 +96,7 @@ const Space& templates_space() {
   return space;
 }
 
-Result<Config> fallback_config(const ConfigSpace& space, const DecisionMap& preferred) {
+Result<Config> fallback_config(const ConfigSpace& space, const PreferredValues& preferred) {
   // Of each knob the choices, nearest first; then configurations in the order of their distance from the first, as far
   // as one knob at a time leads, and at last all of them.
   std::vector<std::vector<size_t>> order;
@@ -104,9 +106,8 @@ Result<Config> fallback_config(const ConfigSpace& space, const DecisionMap& pref
     for (size_t i = 0; i < choices.size(); ++i) choices[i] = i;
     const auto wanted = preferred.find(knob.name);
     if (wanted != preferred.end()) {
-      const std::vector<Decision>& values = knob.values.empty() ? knob.choices : knob.values;
       std::ranges::stable_sort(choices, [&](size_t a, size_t b) {
-        return distance(values[a], wanted->second) < distance(values[b], wanted->second);
+        return distance(knob.values[a], wanted->second) < distance(knob.values[b], wanted->second);
       });
     }
     config.push_back(choices.front());

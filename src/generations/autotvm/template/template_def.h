@@ -1,7 +1,9 @@
 #pragma once
 // The templates that come with Fettle, found for a program by its structure.
 
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,9 +34,11 @@ inline Template as_template(const TemplateDef& def) { return {std::string(def.na
 /// other). Errors of generate: E238 no template matches
 const Space& templates_space();
 
+/// Values of knobs, as constraints see them, by the knobs' names.
+using PreferredValues = std::map<std::string, std::vector<int64_t>>;
 /// A configuration to start from where nothing was measured: for each knob that `preferred` names, the choice nearest
 /// to it (numbers are compared by their logarithms, part by part); for the others the first; of those, what meets the
 /// constraints and is nearest. E238 no configuration meets them. (AutoTVM's fallback)
-Result<Config> fallback_config(const ConfigSpace& space, const DecisionMap& preferred = {});
+Result<Config> fallback_config(const ConfigSpace& space, const PreferredValues& preferred = {});
 
 }  // namespace fettle

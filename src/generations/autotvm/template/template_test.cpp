@@ -22,7 +22,7 @@ Result<> everything(TemplateContext& t) {
   FETTLE_TRY(const std::vector<LoopRef> y,
              t.define_split("tile_y", loops[0], {.n = 2, .policy = SplitPolicy::kVerbose}));
   FETTLE_TRY(const std::vector<LoopRef> x,
-             t.define_split("tile_x", loops[1], {.n = 2, .filter = [](const Decision& d) { return d[1] >= 2; }}));
+             t.define_split("tile_x", loops[1], {.n = 2, .filter = [](const Decision::List& d) { return d[1] >= 2; }}));
   FETTLE_TRY(const std::vector<LoopRef> order,
              t.define_reorder("order", {y[0], x[0], loops[2], y[1], x[1]},
                               {.policy = ReorderOptions::Policy::kInterleave, .chains = {{0, 1, 3, 4}, {2}}}));
@@ -211,7 +211,7 @@ TEST(Template, KnobsThatCannotBe) {
                E239);
   EXPECT_ERROR(with([](TemplateContext& t) -> Result<> {
                  FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_c(t));
-                 FETTLE_TRY_VOID(t.define_split("y", loops[0], {.filter = [](const Decision&) { return false; }}));
+                 FETTLE_TRY_VOID(t.define_split("y", loops[0], {.filter = [](const Decision::List&) { return false; }}));
                  return {};
                }),
                E237);

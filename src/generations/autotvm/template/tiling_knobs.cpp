@@ -254,7 +254,9 @@ Result<> Tiling::run() {
       if (i != roles.batch.size()) last.push_back(static_cast<int64_t>(i));
     last.push_back(static_cast<int64_t>(roles.batch.size()));
     FETTLE_TRY(outer, t.define_reorder(knob("order"), outer,
-                                       {.policy = ReorderOptions::Policy::kCandidates, .candidates = {given, last}}));
+                                       {.policy = ReorderOptions::Policy::kCandidates,
+                                        .candidates = {given, last},
+                                        .names = {"given", "columns_inside"}}));
   }
 
   FETTLE_TRY_VOID(unroll_tile(s, inner));

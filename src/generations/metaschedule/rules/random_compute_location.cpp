@@ -29,17 +29,17 @@ bool can_move(const Func& func, const BlockNode& block) {
 Result<ValueRef> sample_place_of_total(Schedule& s, BlockRef block) {
   FETTLE_TRY(const Stmt stmt, s.block(block));
   const auto readers = consumers_of(s.func().root(), stmt.as<BlockNode>()->writes[0].buffer.get());
-  SampleCategoricalArgs places{.candidates = {kStay}, .name = "location"};
+  std::vector<int64_t> places = {kStay};
   const auto loops = loops_around(s.func(), readers.front());
   for (size_t depth = 0; depth < loops.size(); ++depth) {
     Schedule trial = s;
     FETTLE_TRY(const BlockRef reader, get_block(trial, {.name = std::string(readers.front()->name)}));
     FETTLE_TRY(const auto around, get_loops(trial, {reader}));
     if (compute_at(trial, {.block = block, .loop = around[depth]}))
-      places.candidates.push_back(static_cast<int64_t>(depth));
+      places.push_back(static_cast<int64_t>(depth));
   }
-  places.probabilities.assign(places.candidates.size(), 1.0);
-  return sample_categorical(s, places);
+  return sample_categorical(
+      s, {.candidates = places, .probabilities = std::vector<double>(places.size(), 1.0), .name = "location"});
 }
 
 }  // namespace

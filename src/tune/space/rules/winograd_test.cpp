@@ -32,8 +32,8 @@ Func residual_convolution(int64_t h, int64_t w, int64_t ic, int64_t oc) {
                          {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
 }
 
-Result<Schedule> by_winograd(const Func& workload, int64_t algorithm, int64_t strip, int threads, uint64_t seed) {
-  DecisionMap decisions = {{"winograd/O/outputs", {algorithm}}, {"winograd/O/strip", {strip}}};
+Result<Schedule> by_winograd(const Func& workload, int64_t outputs, int64_t strip, int threads, uint64_t seed) {
+  DecisionMap decisions = {{"winograd/O/outputs", std::to_string(outputs)}, {"winograd/O/strip", std::to_string(strip)}};
   return rule_space().generate(workload, avx512(), threads, seed, std::make_shared<const DecisionMap>(decisions));
 }
 
@@ -44,10 +44,10 @@ TEST(WinogradRule, KeepsTheMeaning) {
       testing::conv_workload({.h = 7, .w = 12, .ic = 17, .oc = 33, .padding = 0, .epilogue = true}),
       residual_convolution(8, 5, 16, 18)};
   for (const Func& workload : workloads)
-    for (int64_t algorithm : {1, 2})
+    for (int64_t outputs : {2, 4})
       for (int64_t strip : {0, 1, 2}) {
         const int threads = 1 + static_cast<int>(strip % 2);
-        const auto s = by_winograd(workload, algorithm, strip, threads, static_cast<uint64_t>(10 * algorithm + strip));
+        const auto s = by_winograd(workload, outputs, strip, threads, static_cast<uint64_t>(5 * outputs + strip));
         ASSERT_OK(s);
         EXPECT_EQ(numerics_of(s->func()), Numerics::kApproximate);
         EXPECT_GT(error_bound_of(s->func()), 200);
@@ -59,7 +59,7 @@ TEST(WinogradRule, KeepsTheMeaning) {
 
 TEST(WinogradRule, WorksInStripsWithPackedWeights) {
   const auto s =
-      by_winograd(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64, .epilogue = true}), 2, 1, 2, 1);
+      by_winograd(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64, .epilogue = true}), 4, 1, 2, 1);
   ASSERT_OK(s);
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
   // What depends on the weights alone is done when the program is compiled.
@@ -72,8 +72,8 @@ TEST(WinogradRule, FitsTheRegistersOfOtherTargets) {
   const Func workload = testing::conv_workload({.h = 9, .w = 12, .ic = 20, .oc = 24, .epilogue = true});
   for (const char* name : {"x86-64-avx2", "aarch64-neon"}) {
     const auto target = std::make_shared<const Target>(parse_target(name).value());
-    for (int64_t algorithm : {1, 2}) {
-      const DecisionMap decisions = {{"winograd/O/outputs", {algorithm}}};
+    for (const char* outputs : {"2", "4"}) {
+      const DecisionMap decisions = {{"winograd/O/outputs", outputs}};
       for (uint64_t seed = 0; seed < 4; ++seed) {
         const auto s = rule_space().generate(workload, target, 2, seed, std::make_shared<const DecisionMap>(decisions));
         ASSERT_OK(s);
@@ -95,7 +95,7 @@ TEST(WinogradRule, IsTheDefaultWhereItPays) {
   };
   constexpr double kAny = std::numeric_limits<double>::infinity();
   const testing::ConvSpec large = {.h = 28, .w = 28, .ic = 64, .oc = 64};
-  EXPECT_EQ(chosen(large, kAny), "2");  // of candidates 0, 2, 4: F(4x4)
+  EXPECT_EQ(chosen(large, kAny), "4");  // F(4x4)
   // Transformed weights of 37 MB for 4 tiles.
   EXPECT_EQ(chosen({.h = 7, .w = 7, .ic = 512, .oc = 512}, kAny), "0");
   // Nothing else is left to be chosen.
@@ -135,8 +135,8 @@ TEST(WinogradRule, DoesFewerMultiplications) {
 
 TEST(WinogradRule, MayBeRefusedByItsBound) {
   const Func workload = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16});
-  const double bounds[] = {error_bound_of(by_winograd(workload, 1, 0, 1, 1)->func()),
-                           error_bound_of(by_winograd(workload, 2, 0, 1, 1)->func())};
+  const double bounds[] = {error_bound_of(by_winograd(workload, 2, 0, 1, 1)->func()),
+                           error_bound_of(by_winograd(workload, 4, 0, 1, 1)->func())};
   EXPECT_LT(bounds[0], bounds[1]);
   // 2 x 2 outputs still fit, 4 x 4 do not.
   const auto some = within_error_bound(rule_space(), bounds[0]), none = within_error_bound(rule_space(), 100);

@@ -204,7 +204,7 @@ TEST(Templates, MasterServesEveryProgram) {
 
 TEST(Templates, OneSpaceOfAllThatMatch) {
   const Func func = testing::conv_workload({.ic = 5, .oc = 20});
-  std::set<std::vector<int64_t>> which;
+  std::set<Decision> which;
   for (uint64_t seed = 0; seed < 12; ++seed) {
     const auto s = templates_space().generate(func, host(), 1, seed, nullptr);
     ASSERT_OK(s);
@@ -218,9 +218,9 @@ TEST(Templates, OneSpaceOfAllThatMatch) {
 }
 
 // The choices of one knob, as a constraint sees them.
-std::vector<Decision> values_of(const ConfigSpace& space, const std::string& name) {
+std::vector<Decision::List> values_of(const ConfigSpace& space, const std::string& name) {
   const auto knob = std::ranges::find(space.knobs(), name, &Knob::name);
-  return knob == space.knobs().end() ? std::vector<Decision>() : knob->values;
+  return knob == space.knobs().end() ? std::vector<Decision::List>() : knob->values;
 }
 
 TEST(Templates, RowCutsAreTheLowestOfEachNumberOfTiles) {
@@ -236,8 +236,8 @@ TEST(Templates, FilteredInStrips) {
   const Template made = as_template(*find_template("conv2d_winograd"));
   const auto space = config_space(made, func, avx512());
   ASSERT_OK(space);
-  EXPECT_EQ(values_of(*space, "outputs"), (std::vector<Decision>{{4}, {2}}));
-  EXPECT_EQ(values_of(*space, "strip"), (std::vector<Decision>{{0}, {1}, {3}}));
+  EXPECT_EQ(values_of(*space, "outputs"), (std::vector<Decision::List>{{4}, {2}}));
+  EXPECT_EQ(values_of(*space, "strip"), (std::vector<Decision::List>{{0}, {1}, {3}}));
   std::set<std::pair<int64_t, int64_t>> together;
   std::map<int64_t, std::set<int64_t>> rows;
   space->enumerate([&](int64_t, const Config& config) {
@@ -267,14 +267,14 @@ TEST(Templates, PixelsAreRowsOfAProduct) {
   const Func func = testing::conv_workload({.h = 9, .w = 10, .ic = 12, .oc = 20, .kernel = 1, .padding = 0});
   const auto space = config_space(as_template(*find_template("matmul")), func, avx512());
   ASSERT_OK(space);
-  std::vector<Decision> cuts;
+  std::vector<Decision::List> cuts;
   for (const Knob& knob : space->knobs())
     if (knob.name.starts_with("tile_")) {
       EXPECT_TRUE(cuts.empty());
       cuts = knob.values;
     }
   const auto expected = row_cuts(90, 10);
-  EXPECT_EQ(cuts, std::vector<Decision>(expected.begin(), expected.end()));
+  EXPECT_EQ(cuts, std::vector<Decision::List>(expected.begin(), expected.end()));
 }
 
 // Two rows at a time have each its sums, before what both of them are used for.
@@ -283,8 +283,8 @@ TEST(Templates, RowsInPairsAndRuns) {
   const Template made = as_template(*find_template("layer_norm"));
   const auto space = config_space(made, func, avx512());
   ASSERT_OK(space);
-  EXPECT_EQ(values_of(*space, "runs"), (std::vector<Decision>{{0}, {2}, {4}, {8}, {16}, {32}}));
-  EXPECT_EQ(values_of(*space, "rows"), (std::vector<Decision>{{1}, {2}}));
+  EXPECT_EQ(values_of(*space, "runs"), (std::vector<Decision::List>{{0}, {2}, {4}, {8}, {16}, {32}}));
+  EXPECT_EQ(values_of(*space, "rows"), (std::vector<Decision::List>{{1}, {2}}));
   space->enumerate([&](int64_t, const Config& config) {
     const ConfigView v(*space, config);
     EXPECT_TRUE(v["runs"][0] == 0 || v["parallel"][0] != 0);
@@ -300,8 +300,8 @@ TEST(Templates, FallbackIsNearestToWhatIsPreferred) {
   const auto config = fallback_config(*space, {{"tile_i", {4, 6}}, {"vectors", {2}}});
   ASSERT_OK(config);
   const ConfigView view(*space, *config);
-  EXPECT_EQ(view["tile_i"], (Decision{4, 6}));
-  EXPECT_EQ(view["vectors"], (Decision{2}));
+  EXPECT_EQ(view["tile_i"], (Decision::List{4, 6}));
+  EXPECT_EQ(view["vectors"], (Decision::List{2}));
   const auto beyond = fallback_config(*space, {{"tile_i", {2, 12}}, {"vectors", {4}}});  // does not fit the registers
   ASSERT_OK(beyond);
   EXPECT_TRUE(space->check(*beyond).has_value());
