@@ -296,22 +296,9 @@ class Cascader {
     }
     part.clear = rename_bound(clear);
     part.add = rename_bound(sum);
-    // The update that this makes.
-    Stmt at = part.add;
-    SmallVector<const ForNode*, 8> loops;
-    while (const auto* place = at.as<ForNode>()) {
-      loops.push_back(place);
-      at = place->body;
-    }
-    part.update.buffer = update.buffer;
-    if (const auto* branch = at.as<IfNode>()) {
-      split_conjuncts(branch->condition, part.update.conditions);
-      at = branch->then_body;
-    }
-    part.update.store = at;
-    part.update.index = at.as<StoreNode>()->indices[0];
-    part.update.term = at.as<StoreNode>()->value.as<BinaryNode>()->b;
-    for (size_t i = loops.size(); i-- > 0;) part.update.places.push_back(loops[i]);
+    std::vector<Update> made;
+    cut(part.add, made);
+    part.update = std::move(made.front());
     return part;
   }
 
@@ -333,7 +320,8 @@ class Cascader {
       walk(
           body,
           [&](const Stmt& s) {
-            if (const auto* branch = s.as<IfNode>(); branch && uses_var(branch->condition, loop.var.get()) && !in_one_turn) {
+            const auto* branch = s.as<IfNode>();
+            if (branch && !in_one_turn && uses_var(branch->condition, loop.var.get())) {
               look(branch->then_body, true);
               if (branch->else_body) look(branch->else_body, true);
               return false;

@@ -115,7 +115,7 @@ TEST(WinogradSketches, SpacesHaveItWholeAndInStrips) {
 TEST(WinogradSketches, TransformsAreUnrolledWhereTheyAreRead) {
   const Func func = testing::conv_workload({.h = 12, .w = 12, .ic = 32, .oc = 32, .epilogue = true});
   for (const auto& space : spaces()) {
-    int packed = 0, seen = 0, shared = 0;
+    int packed = 0, seen = 0;
     for (uint64_t seed = 0; seed < 12; ++seed) {
       const auto point = space->generate(func, target("x86-64-avx512"), 2, seed, nullptr);
       ASSERT_OK(point);
@@ -136,7 +136,9 @@ TEST(WinogradSketches, TransformsAreUnrolledWhereTheyAreRead) {
       }
       EXPECT_TRUE(is_parallel(made, "Y")) << to_text(made);
       EXPECT_TRUE(is_parallel(made, "O_tiles")) << to_text(made);
-      shared += is_parallel(made, "O_product") ? 1 : 0;  // where its tiles, as drawn, may run side by side
+      // A copy of a tile that is narrower than a vector is masked, and looks as if it reached into the next tile.
+      const BlockNode* copy = find_block(made->body, "O_product_global");
+      EXPECT_TRUE(is_parallel(made, "O_product") || (copy && copy->predicate)) << to_text(made);
       const auto product = loops_around(made, find_block(made->body, "O_product"));
       EXPECT_GT(product.size(), 12u) << "the product is not tiled";
       packed += find_block(made->body, "O_weights")->writes[0].buffer->layout ? 1 : 0;
@@ -146,7 +148,6 @@ TEST(WinogradSketches, TransformsAreUnrolledWhereTheyAreRead) {
     }
     EXPECT_GE(seen, 6);
     EXPECT_GE(packed, seen / 2);
-    EXPECT_GE(4 * shared, 3 * seen);
   }
 }
 
