@@ -1,9 +1,12 @@
 #pragma once
-// Extents of tensors: numbers, or symbols with a range.
+// Extents of tensors: numbers, or integer expressions over sizes that are known when the model runs.
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fettle {
@@ -11,54 +14,68 @@ namespace fettle {
 /// The largest extent that a dimension may have (E608 beyond it).
 inline constexpr int64_t kMaxDim = int64_t{1} << 40;
 
-/// A number, or a symbol: a named unknown in [min, max]. What is computed from a symbol is a symbol again, named by
-/// the formula ("(H + 1) // 2", numbers added up), so equal formulas are equal dims. As the content of a shape tensor a
-/// Dim may also be a negative number.
+struct SizeForm;
+
+/// An integer: a number, or an expression over named sizes, each of which lies in a range and has a known divisor. It
+/// is immutable, and threads may share it.
+///
+/// Expressions are kept as a sum of products, so that equal polynomials are equal dims however they came about:
+///   (N + 1) * 2 == 2 * N + 2,  H * W == W * H,  (2 * N + 1) // 2 == N,  ((H + 1) // 2 + 1) // 2 == (H + 3) // 4
+/// As the content of a shape tensor a dim may be negative. Numbers saturate at kMaxDim in magnitude.
 class Dim {
  public:
   Dim() = default;
-  Dim(int64_t value) : min_(value), max_(value) {}
-  static Dim symbol(std::string name, int64_t min = 1, int64_t max = kMaxDim);
+  Dim(int64_t value) : value_(value) {}
+  /// The size called `name`, of [min, max], which `divisor` (at least 1) divides. One name stands for one size, and is
+  /// given the same range everywhere.
+  static Dim symbol(std::string name, int64_t min = 0, int64_t max = kMaxDim, int64_t divisor = 1);
 
-  bool is_number() const { return name_.empty(); }
+  bool is_number() const { return form_ == nullptr; }
   /// The number; is_number() must hold.
   int64_t value() const;
-  /// The symbol's name, empty for a number.
-  const std::string& name() const { return name_; }
-  int64_t min() const { return min_; }
-  int64_t max() const { return max_; }
-  /// "48", "H"
+  /// The name, where the dim is a size and nothing else; else empty.
+  std::string_view symbol_name() const;
+
+  // What is known without knowing the sizes: min() <= dim <= max(), and divisor() divides it (at least 1; 0 for 0).
+  int64_t min() const;
+  int64_t max() const;
+  int64_t divisor() const;
+
+  /// "48", "H", "2 * N + 1", "(H + 1) // 2". Long ones are abbreviated by a digest.
   std::string to_string() const;
 
-  /// Same number, or same symbol.
-  friend bool operator==(const Dim& a, const Dim& b) {
-    return a.name_ == b.name_ && (!a.is_number() || a.min_ == b.min_);
-  }
+  /// Calls `visit` with each size that the dim depends on, some more than once.
+  void for_each_symbol(const std::function<void(const Dim& symbol)>& visit) const;
+  /// The dim with sizes replaced where `replacement` has one.
+  Dim substitute(const std::function<std::optional<Dim>(std::string_view name)>& replacement) const;
+
+  /// Same number, or same expression: then they are equal for all sizes. Where not, they may still be equal.
+  friend bool operator==(const Dim& a, const Dim& b);
 
  private:
-  friend Dim operator+(const Dim& a, const Dim& b);
-  static Dim shifted(const Dim& symbol, int64_t by);
+  friend struct SizeForm;
+  explicit Dim(std::shared_ptr<const SizeForm> form) : form_(std::move(form)) {}
 
-  std::string name_;
-  int64_t min_ = 0, max_ = 0;
-  std::string base_;  // of a symbol that is base + offset; empty where offset is 0
-  int64_t offset_ = 0;
+  int64_t value_ = 0;
+  std::shared_ptr<const SizeForm> form_;  // null: a number
 };
 
 Dim operator+(const Dim& a, const Dim& b);
 Dim operator-(const Dim& a, const Dim& b);
-/// Saturates at kMaxDim in magnitude, so that no product overflows.
 Dim operator*(const Dim& a, const Dim& b);
-/// Rounds towards minus infinity; b's value must not be 0.
+/// Rounds towards minus infinity. Where b is 0 it has no meaning; the number 0 must not be given.
 Dim floordiv(const Dim& a, const Dim& b);
 Dim ceildiv(const Dim& a, const Dim& b);
 Dim max(const Dim& a, const Dim& b);
 Dim min(const Dim& a, const Dim& b);
 
+/// Whether a == b can hold for any sizes.
+bool may_equal(const Dim& a, const Dim& b);
+
 using Shape = std::vector<Dim>;
 
 bool is_static(const Shape& shape);
-/// The numbers, or nothing where a dim is a symbol.
+/// The numbers, or nothing where a dim is no number.
 std::optional<std::vector<int64_t>> static_shape(const Shape& shape);
 /// Product of the dims (1 for a scalar).
 Dim element_count(const Shape& shape);

@@ -13,26 +13,6 @@ namespace {
 
 TensorType f32(Shape shape) { return {kF32, std::move(shape)}; }
 
-TEST(Dim, NumbersAndFormulas) {
-  EXPECT_EQ(floordiv(Dim(7), Dim(2)), Dim(3));
-  const Dim h = Dim::symbol("H", 1, 100);
-  EXPECT_EQ(h + 2 - 3 + 1, h);  // numbers are added up
-  EXPECT_EQ((h + 1).to_string(), "H + 1");
-  EXPECT_EQ(floordiv(h - 1, 2).to_string(), "(H - 1) // 2");
-  EXPECT_EQ(h * 3, Dim(3) * h);
-  EXPECT_EQ(floordiv(h + 1, 2).max(), 50);
-  EXPECT_EQ(h - h, Dim(0));
-  EXPECT_EQ(max(h, 0), h);
-  EXPECT_EQ((Dim(kMaxDim) * Dim(kMaxDim)).value(), kMaxDim);  // saturates
-}
-
-TEST(Dim, EqualFormulasAreEqual) {
-  const Dim a = Dim::symbol("A"), b = Dim::symbol("B");
-  EXPECT_EQ(a * b, b * a);
-  EXPECT_EQ(a + b, b + a);
-  EXPECT_FALSE(a == b);
-}
-
 TEST(ConstantTensor, ElementsOfEveryKind) {
   for (const DType dtype : {kF32, kF64, kF16, kBF16, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64})
     EXPECT_EQ(filled(3, dtype, {2, 2})->at(3), 3) << dtype.to_string();

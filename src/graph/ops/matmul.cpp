@@ -10,8 +10,6 @@ namespace {
 
 using namespace ops;
 
-// A dim that both operands have: numbers must agree, a symbol gives way to a number.
-bool may_equal(const Dim& a, const Dim& b) { return !a.is_number() || !b.is_number() || a == b; }
 
 Types matmul_type(const Node& node) {
   const Shape &a = shape_of(node, 0), &b = shape_of(node, 1);

@@ -47,7 +47,7 @@ Result<> optimize(Graph& graph, const PassContext& context) {
 }
 
 Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes) {
-  std::map<std::string, int64_t> symbols;
+  std::map<std::string, int64_t, std::less<>> symbols;
   for (const auto& [name, extents] : shapes) {
     const Value* input = graph.find_input(name);
     if (!input) {
@@ -58,23 +58,26 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
     const Shape& shape = input->shape();
     bool fits = shape.size() == extents.size();
     for (size_t d = 0; fits && d < shape.size(); ++d)
-      fits = extents[d] >= 0 && extents[d] <= kMaxDim && (!shape[d].is_number() || shape[d].value() == extents[d]);
+      fits = shape[d].min() <= extents[d] && extents[d] <= shape[d].max();
     if (!fits)
       return fail(
           ErrorCode::E705,
           fmt::format("it cannot have the shape [{}]: it is {}", fmt::join(extents, ", "), input->type->to_string()),
           name);
     for (size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d].is_number()) continue;
-      const auto [it, is_new] = symbols.emplace(shape[d].name(), extents[d]);
+      if (shape[d].symbol_name().empty()) continue;
+      const auto [it, is_new] = symbols.emplace(shape[d].symbol_name(), extents[d]);
       if (!is_new && it->second != extents[d])
-        return fail(ErrorCode::E705,
-                    fmt::format("\"{}\" is given as {} and as {}", shape[d].name(), it->second, extents[d]), name);
+        return fail(ErrorCode::E705, fmt::format("\"{}\" is given as {} and as {}", it->first, it->second, extents[d]),
+                    name);
     }
   }
   for (Value* input : graph.inputs())
     for (Dim& d : input->type->shape)
-      if (const auto it = symbols.find(d.name()); !d.is_number() && it != symbols.end()) d = it->second;
+      d = d.substitute([&](std::string_view name) -> std::optional<Dim> {
+        const auto it = symbols.find(name);
+        return it == symbols.end() ? std::nullopt : std::optional<Dim>(it->second);
+      });
   return {};
 }
 
