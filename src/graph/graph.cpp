@@ -48,9 +48,14 @@ Value* Graph::find_input(std::string_view name) const {
 }
 
 Value* Graph::add_input(std::string name, TensorType type) {
+  Value* input = add_input(std::move(name));
+  input->type = std::move(type);
+  return input;
+}
+
+Value* Graph::add_input(std::string name) {
   auto value = std::make_unique<Value>();
   value->name = unique_name(std::move(name));
-  value->type = std::move(type);
   inputs_.push_back(value.get());
   value_store_.push_back(std::move(value));
   return inputs_.back();
@@ -106,6 +111,21 @@ void Graph::set_input(Node* node, size_t i, Value* value) {
   drop_user(node->inputs[i], node);
   node->inputs[i] = value;
   if (value) value->users.push_back(node);
+}
+
+void Graph::order_last_inputs(const std::vector<Value*>& last) {
+  std::erase_if(inputs_, [&](Value* input) { return std::find(last.begin(), last.end(), input) != last.end(); });
+  inputs_.insert(inputs_.end(), last.begin(), last.end());
+}
+
+void Graph::remove_input(size_t i) {
+  FETTLE_CHECK_MSG(use_count(inputs_[i]) == 0, inputs_[i]->name + " is still used");
+  inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+void Graph::remove_input(Node* node, size_t i) {
+  drop_user(node->inputs[i], node);
+  node->inputs.erase(node->inputs.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 void Graph::resize_inputs(Node* node, size_t count) {
@@ -197,7 +217,12 @@ Graph Graph::clone() const {
   Graph copy(name_);
   std::unordered_map<const Value*, Value*> values;
   const auto of = [&](const Value* value) { return value ? values.at(value) : nullptr; };
-  for (const Value* input : inputs_) values[input] = copy.add_input(input->name, *input->type);
+  for (const Value* input : inputs_) {
+    Value* made = copy.add_input(input->name);
+    made->type = input->type;
+    made->content = input->content;
+    values[input] = made;
+  }
   for (const auto& value : value_store_)
     if (value->is_constant() && !value->producer && !values.count(value.get()))
       values[value.get()] = copy.add_constant(value->name, *value->constant);
@@ -209,6 +234,7 @@ Graph Graph::clone() const {
     for (const Value* output : node->outputs) names.push_back(output->name);
     Node* made = copy.add_node(node->op, node->name, std::move(inputs), node->attrs, std::move(names));
     made->provenance = node->provenance;
+    for (const auto& body : node->bodies) made->bodies.push_back(std::make_shared<Graph>(body->clone()));
     for (size_t i = 0; i < node->outputs.size(); ++i) {
       made->outputs[i]->type = node->outputs[i]->type;
       made->outputs[i]->constant = node->outputs[i]->constant;

@@ -16,6 +16,7 @@
 
 namespace fettle {
 
+class Graph;
 struct Node;
 struct OpDef;
 
@@ -87,6 +88,9 @@ struct Node {
   Attrs attrs;
   std::vector<Value*> inputs;  // change through Graph::set_input only
   std::vector<Value*> outputs;
+  /// Of control flow: graphs that it runs. They see nothing from outside but their inputs, which the node's inputs give
+  /// (op.h says how), and constants of their own. Each belongs to this node alone.
+  std::vector<std::shared_ptr<Graph>> bodies;
   /// The model's nodes that this one does the work of, or whose result it has in itself as a number; passes merge them.
   Provenance provenance;
   bool erased = false;  // no longer in the graph; freed by the next sort()
@@ -119,6 +123,8 @@ class Graph {
 
   // Names that are taken get a suffix (".1").
   Value* add_input(std::string name, TensorType type);
+  /// Of a body: its type is that of what the node gives.
+  Value* add_input(std::string name);
   Value* add_constant(std::string name, ConstantTensor data);
   /// The outputs are named after the node ("conv1", "split.1") unless names are given; their types are unknown.
   Node* add_node(const OpDef* op, std::string name, std::vector<Value*> inputs, Attrs attrs = {},
@@ -126,6 +132,12 @@ class Graph {
   void add_output(std::string name, Value* value);
 
   void set_input(Node* node, size_t i, Value* value);
+  /// Puts these inputs behind all others, in this order.
+  void order_last_inputs(const std::vector<Value*>& last);
+  /// An input of the graph that nothing uses; those behind it move up.
+  void remove_input(size_t i);
+  /// The node's input i; those behind it move up.
+  void remove_input(Node* node, size_t i);
   /// Drops inputs from `count` on.
   void resize_inputs(Node* node, size_t count);
   /// Every use of `from`, as a graph output too, becomes one of `to`.
@@ -156,6 +168,14 @@ class Graph {
   struct Names;
   std::shared_ptr<Names> names_;
 };
+
+/// Calls `visit` with the graph and, before it, with the bodies of its nodes, innermost first.
+template <typename G, typename Visit>
+void for_each_graph(G& graph, const Visit& visit) {
+  for (const Node* node : graph.nodes())
+    for (const std::shared_ptr<Graph>& body : node->bodies) for_each_graph<G>(*body, visit);
+  visit(graph);
+}
 
 /// Appends the origins of `from` that `to` lacks.
 void merge_provenance(Provenance& to, const Provenance& from);

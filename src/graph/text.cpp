@@ -43,13 +43,14 @@ std::string to_text(const Provenance& provenance, size_t most) {
   return text;
 }
 
-std::string to_text(const Graph& graph, bool with_origins) {
-  std::string text = "graph " + graph.name() + "\n";
+namespace {
+
+void add_lines(std::string& text, const Graph& graph, bool with_origins, const std::string& indent) {
   for (const Value* input : graph.inputs())
-    text += fmt::format("  input {}: {}\n", input->name, input->type->to_string());
+    text += fmt::format("{}input {}: {}\n", indent, input->name, input->type ? input->type->to_string() : "?");
   for (const Node* node : graph.nodes()) {
     if (node->erased) continue;
-    text += "  ";
+    text += indent;
     for (size_t i = 0; i < node->outputs.size(); ++i) {
       const Value& output = *node->outputs[i];
       text += fmt::format("{}{}: {}", i ? ", " : "", output.name, output.type ? output.type->to_string() : "?");
@@ -62,17 +63,31 @@ std::string to_text(const Graph& graph, bool with_origins) {
       attrs += (attrs.empty() ? "" : ", ") + name + "=" + attr_text(value);
     if (!attrs.empty()) text += " {" + attrs + "}";
     text += "\n";
-    if (with_origins && !node->provenance.empty()) text += "      from " + to_text(node->provenance) + "\n";
+    if (with_origins && !node->provenance.empty())
+      text += fmt::format("{}    from {}\n", indent, to_text(node->provenance));
+    for (const auto& body : node->bodies) {
+      text += fmt::format("{}  body {}\n", indent, body->name());
+      add_lines(text, *body, with_origins, indent + "    ");
+    }
   }
   for (const GraphOutput& output : graph.outputs())
-    text += fmt::format("  output {} = {}\n", output.name, operand_text(output.value));
+    text += fmt::format("{}output {} = {}\n", indent, output.name, operand_text(output.value));
+}
+
+}  // namespace
+
+std::string to_text(const Graph& graph, bool with_origins) {
+  std::string text = "graph " + graph.name() + "\n";
+  add_lines(text, graph, with_origins, "  ");
   return text;
 }
 
 std::string histogram(const Graph& graph) {
   std::map<std::string_view, int> counts;
-  for (const Node* node : graph.nodes())
-    if (!node->erased) ++counts[node->op->name];
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node* node : g.nodes())
+      if (!node->erased) ++counts[node->op->name];
+  });
   std::vector<std::pair<std::string_view, int>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;

@@ -82,6 +82,13 @@ Result<> check_types(const Graph& graph) {
 }  // namespace
 
 Result<> validate(const Graph& graph, bool typed) {
+  for (const Node* node : graph.nodes())
+    for (const auto& body : node->bodies) {
+      FETTLE_TRY_VOID(validate(*body, typed));
+      if (typed)
+        for (const Value* input : body->inputs())
+          if (!input->type) return broken(*node, fmt::format("{} of its body has no type", input->name));
+    }
   FETTLE_TRY_VOID(check_links(graph));
   if (typed) FETTLE_TRY_VOID(check_types(graph));
   return {};

@@ -13,6 +13,7 @@
 #include "frontend/onnx/model_file.h"
 #include "frontend/onnx/normalize.h"
 #include "frontend/onnx/tensor_reader.h"
+#include "graph/control.h"
 #include "graph/op.h"
 #include "onnx-ml.pb.h"
 
@@ -41,27 +42,34 @@ std::string op_label(const NodeProto& node) {
   return is_standard_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
 }
 
+/// The graph that is being read: the model's, or a body in one around it.
+struct Scope {
+  Graph graph;
+  std::unordered_map<std::string, Value*> values;  // by the model's names
+  Scope* around = nullptr;
+  int depth = 0;
+  std::vector<std::pair<std::string, Value*>> captured;  // from around, by their names: the body's inputs
+};
+
 class Importer {
  public:
   Importer(std::shared_ptr<const ModelProto> model, const std::string& folder)
-      : model_(std::move(model)), files_(folder), graph_(model_->graph().name()) {}
+      : model_(std::move(model)), files_(folder) {}
 
   Result<Graph> run() {
     FETTLE_TRY_VOID(read_opset());
     const GraphProto& graph = model_->graph();
     if (graph.node_size() > kMaxNodes) return fail(ErrorCode::E608, fmt::format("more than {} nodes", kMaxNodes));
+    Scope scope{.graph = Graph(graph.name())};
+    scope_ = &scope;
     FETTLE_TRY_VOID(check_operators(graph));
     FETTLE_TRY_VOID(add_initializers(graph));
     for (const auto& input : graph.input()) FETTLE_TRY_VOID(add_input(input));
-    FETTLE_TRY_VOID(add_nodes(graph, 0));
+    FETTLE_TRY_VOID(add_nodes(graph));
     if (graph.output_size() == 0) return fail(ErrorCode::E605, "the model has no outputs");
-    for (const auto& output : graph.output()) {
-      Value* value = find(output.name());
-      if (!value) return fail(ErrorCode::E605, fmt::format("nothing makes the output \"{}\"", output.name()));
-      graph_.add_output(output.name(), value);
-    }
-    graph_.sort();
-    return std::move(graph_);
+    FETTLE_TRY_VOID(add_outputs(graph));
+    scope.graph.sort();
+    return std::move(scope.graph);
   }
 
  private:
@@ -77,7 +85,7 @@ class Importer {
   bool is_supported(const NodeProto& node) const {
     if (!is_standard_domain(node.domain())) return find_op(op_label(node)) != nullptr;
     const std::string& op = node.op_type();
-    return op == "Constant" || op == "If" || is_renamed_operator(op) || find_op(op) != nullptr;
+    return op == "Constant" || op == "Scan" || is_renamed_operator(op) || find_op(op) != nullptr;
   }
 
   Result<> check_operators(const GraphProto& graph) {
@@ -100,17 +108,26 @@ class Importer {
     return fail(ErrorCode::E603, text);
   }
 
+  Result<> add_outputs(const GraphProto& proto) {
+    for (const auto& output : proto.output()) {
+      Value* value = find(output.name());
+      if (!value) return fail(ErrorCode::E605, fmt::format("nothing makes the output \"{}\"", output.name()));
+      scope_->graph.add_output(output.name(), value);
+    }
+    return {};
+  }
+
   Result<> add_initializers(const GraphProto& graph) {
     for (const auto& tensor : graph.initializer()) {
       FETTLE_TRY(ConstantTensor data, read_tensor(tensor, model_, files_));
-      FETTLE_TRY_VOID(define(tensor.name(), graph_.add_constant(tensor.name(), std::move(data)), "initializer"));
+      FETTLE_TRY_VOID(define(tensor.name(), scope_->graph.add_constant(tensor.name(), std::move(data)), "initializer"));
     }
     if (graph.sparse_initializer_size() > 0) return fail(ErrorCode::E603, "sparse initializers");
     return {};
   }
 
   Result<> add_input(const onnx::ValueInfoProto& input) {
-    if (values_.count(input.name())) return {};  // an initializer that old models list as an input too
+    if (scope_->values.contains(input.name())) return {};  // an initializer that old models list as an input too
     if (!input.type().has_tensor_type()) return fail(ErrorCode::E603, "an input that is no tensor", input.name());
     const auto& type = input.type().tensor_type();
     const auto dtype = element_type(type.elem_type());
@@ -130,25 +147,43 @@ class Importer {
         shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name(), d)));
       }
     }
-    return define(input.name(), graph_.add_input(input.name(), {*dtype, std::move(shape)}), "input");
+    return define(input.name(), scope_->graph.add_input(input.name(), {*dtype, std::move(shape)}), "input");
   }
 
   Result<> define(const std::string& name, Value* value, const std::string& where) {
     if (name.empty()) return fail(ErrorCode::E606, "a tensor without a name", where);
-    if (!values_.emplace(name, value).second)
+    if (!scope_->values.emplace(name, value).second)
       return fail(ErrorCode::E605, fmt::format("\"{}\" is made twice", name), where);
     return {};
   }
 
-  Value* find(const std::string& name) const {
-    const auto it = values_.find(name);
-    return it == values_.end() ? nullptr : it->second;
+  Value* find(const std::string& name) { return find(name, *scope_); }
+
+  // What a body uses of the graphs around becomes an input of it, or a constant of its own.
+  static Value* find(const std::string& name, Scope& scope) {
+    if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
+    if (!scope.around) return nullptr;
+    Value* outside = find(name, *scope.around);
+    if (!outside) return nullptr;
+    Value* inside = nullptr;
+    if (outside->is_constant()) {
+      inside = scope.graph.add_constant(name, *outside->constant);
+    } else {
+      inside = scope.graph.add_input(name);
+      scope.captured.emplace_back(name, outside);
+    }
+    scope.values.emplace(name, inside);
+    return inside;
   }
 
-  Result<> add_nodes(const GraphProto& graph, int depth) {
+  Result<> add_nodes(const GraphProto& graph) {
     for (const NodeProto& node : graph.node()) {
       const std::string op = op_label(node);
-      auto added = op == "Constant" ? add_constant(node) : op == "If" ? add_branch(node, depth) : add_node(node);
+      auto added = op == "Constant" ? add_constant(node)
+                   : op == "If"     ? add_branch(node)
+                   : op == "Loop"   ? add_loop(node)
+                   : op == "Scan"   ? add_scan(node)
+                                    : add_node(node);
       if (!added) {
         if (added.error().where.empty()) added.error().where = node_label(node);
         return added;
@@ -187,31 +222,134 @@ class Importer {
     else
       return fail(ErrorCode::E603, "Constant with " + a.name());
     if (!data) return fail(std::move(data.error()));
-    return define(node.output(0), graph_.add_constant(node.output(0), std::move(*data)), node_label(node));
+    return define(node.output(0), scope_->graph.add_constant(node.output(0), std::move(*data)), node_label(node));
   }
 
-  // An If whose condition is known becomes the branch that it takes.
-  Result<> add_branch(const NodeProto& node, int depth) {
-    const Value* condition = node.input_size() == 1 ? find(node.input(0)) : nullptr;
-    if (!condition || !condition->is_constant() || condition->constant->n_elems() != 1)
-      return fail(ErrorCode::E603, "If with a condition that is not constant");
-    if (depth >= kMaxNesting) return fail(ErrorCode::E608, "branches are nested too deeply");
-    const std::string taken = condition->constant->int_at(0) ? "then_branch" : "else_branch";
-    for (const AttributeProto& a : node.attribute()) {
-      if (a.name() != taken) continue;
-      const GraphProto& branch = a.g();
-      if (branch.output_size() < node.output_size()) return fail(ErrorCode::E605, taken + " has too few outputs");
-      FETTLE_TRY_VOID(check_operators(branch));
-      FETTLE_TRY_VOID(add_initializers(branch));
-      FETTLE_TRY_VOID(add_nodes(branch, depth + 1));
-      for (int i = 0; i < node.output_size(); ++i) {
-        Value* value = find(branch.output(i).name());
-        if (!value) return fail(ErrorCode::E605, fmt::format("nothing makes \"{}\"", branch.output(i).name()));
-        if (node.output(i) != branch.output(i).name()) FETTLE_TRY_VOID(define(node.output(i), value, node_label(node)));
+  /// One of a node's graphs. `n_inputs` of its inputs are its own; those that it captures follow.
+  Result<> read_body(const NodeProto& node, std::string_view name, Scope& scope, int n_inputs) {
+    const auto& attributes = node.attribute();
+    const auto found = std::find_if(attributes.begin(), attributes.end(),
+                                    [&](const AttributeProto& a) { return a.name() == name && a.has_g(); });
+    if (found == attributes.end()) return fail(ErrorCode::E606, fmt::format("{} without {}", node.op_type(), name));
+    const GraphProto& proto = found->g();
+    scope.graph = Graph(std::string(name));
+    scope.around = scope_;
+    scope.depth = scope_->depth + 1;
+    if (scope.depth > kMaxNesting) return fail(ErrorCode::E608, "bodies are nested too deeply");
+    if (proto.node_size() > kMaxNodes) return fail(ErrorCode::E608, fmt::format("more than {} nodes", kMaxNodes));
+    if (proto.input_size() != n_inputs)
+      return fail(ErrorCode::E605, fmt::format("{} takes {} inputs instead of {}", name, proto.input_size(), n_inputs));
+    scope_ = &scope;
+    auto read = [&]() -> Result<> {
+      FETTLE_TRY_VOID(check_operators(proto));
+      // Their types are those of what the node gives.
+      for (const auto& input : proto.input())
+        FETTLE_TRY_VOID(define(input.name(), scope_->graph.add_input(input.name()), "input"));
+      FETTLE_TRY_VOID(add_initializers(proto));
+      FETTLE_TRY_VOID(add_nodes(proto));
+      return add_outputs(proto);
+    }();
+    scope_ = scope.around;
+    if (read) scope.graph.sort();
+    return read;
+  }
+
+  /// Adds what the bodies captured to the node's inputs, in one order, and the bodies to the node.
+  Node* add_control(const OpDef* op, const NodeProto& proto, std::vector<Value*> inputs, Attrs attrs,
+                    std::vector<Scope>& bodies, std::vector<std::string> outputs) {
+    std::vector<std::pair<std::string, Value*>> captured;
+    for (const Scope& body : bodies)
+      for (const auto& value : body.captured)
+        if (std::find(captured.begin(), captured.end(), value) == captured.end()) captured.push_back(value);
+    for (const auto& [name, value] : captured) inputs.push_back(value);
+    Node* made = scope_->graph.add_node(op, node_label(proto), std::move(inputs), std::move(attrs), std::move(outputs));
+    for (Scope& body : bodies) {
+      std::vector<Value*> order;
+      for (const auto& [name, value] : captured) {
+        const auto it = body.values.find(name);
+        const bool reads = std::find(body.captured.begin(), body.captured.end(), std::pair(name, value)) !=
+                           body.captured.end();
+        order.push_back(reads ? it->second : body.graph.add_input(name));
       }
-      return {};
+      body.graph.order_last_inputs(order);
+      made->bodies.push_back(std::make_shared<Graph>(std::move(body.graph)));
     }
-    return fail(ErrorCode::E606, "If without " + taken);
+    return made;
+  }
+
+  Result<> finish(const NodeProto& proto, Node* made) {
+    made->provenance = {{op_label(proto), node_label(proto)}};
+    for (int i = 0; i < std::min<int>(proto.output_size(), static_cast<int>(made->outputs.size())); ++i)
+      if (!proto.output(i).empty())
+        FETTLE_TRY_VOID(define(proto.output(i), made->outputs[static_cast<size_t>(i)], made->name));
+    return {};
+  }
+
+  Result<std::vector<Value*>> find_inputs(const NodeProto& node) {
+    std::vector<Value*> inputs;
+    for (const std::string& name : node.input()) {
+      inputs.push_back(name.empty() ? nullptr : find(name));
+      if (!inputs.back() && !name.empty())
+        return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", name));
+    }
+    return inputs;
+  }
+
+  Result<> add_branch(const NodeProto& node) {
+    FETTLE_TRY(std::vector<Value*> inputs, find_inputs(node));
+    if (inputs.size() != 1 || !inputs[0]) return fail(ErrorCode::E606, "If has one input");
+    std::vector<Scope> bodies(2);
+    FETTLE_TRY_VOID(read_body(node, "then_branch", bodies[0], 0));
+    FETTLE_TRY_VOID(read_body(node, "else_branch", bodies[1], 0));
+    std::vector<std::string> outputs(node.output().begin(), node.output().end());
+    for (const Scope& body : bodies)
+      if (body.graph.outputs().size() != outputs.size())
+        return fail(ErrorCode::E605, fmt::format("If has {} outputs, {} of {}", outputs.size(),
+                                                 body.graph.outputs().size(), body.graph.name()));
+    return finish(node, add_control(find_op("If"), node, std::move(inputs), {}, bodies, std::move(outputs)));
+  }
+
+  Result<> add_loop(const NodeProto& node) {
+    FETTLE_TRY(std::vector<Value*> inputs, find_inputs(node));
+    if (inputs.size() < 2) inputs.resize(2, nullptr);
+    const int n_carried = static_cast<int>(inputs.size()) - 2;
+    if (std::find(inputs.begin() + 2, inputs.end(), nullptr) != inputs.end())
+      return fail(ErrorCode::E606, "Loop lacks a value that it carries");
+    std::vector<Scope> bodies(1);
+    FETTLE_TRY_VOID(read_body(node, "body", bodies[0], n_carried + 2));
+    if (static_cast<int>(bodies[0].graph.outputs().size()) < n_carried + 1)
+      return fail(ErrorCode::E605, fmt::format("Loop carries {} values, and its body returns {}", n_carried,
+                                               bodies[0].graph.outputs().size()));
+    Attrs attrs;
+    attrs.set("carried", int64_t{n_carried});
+    std::vector<std::string> outputs(node.output().begin(), node.output().end());
+    if (outputs.size() > bodies[0].graph.outputs().size() - 1) return fail(ErrorCode::E605, "Loop has too many outputs");
+    outputs.resize(bodies[0].graph.outputs().size() - 1);
+    return finish(node,
+                  add_control(find_op("Loop"), node, std::move(inputs), std::move(attrs), bodies, std::move(outputs)));
+  }
+
+  Result<> add_scan(const NodeProto& node) {
+    if (opset_ < 9) return fail(ErrorCode::E603, "Scan of opset 8; opset 9 and later are read");
+    FETTLE_TRY(std::vector<Value*> inputs, find_inputs(node));
+    if (std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end())
+      return fail(ErrorCode::E606, "Scan lacks an input");
+    std::vector<Scope> bodies(1);
+    FETTLE_TRY_VOID(read_body(node, "body", bodies[0], static_cast<int>(inputs.size())));
+    Attrs attrs;
+    for (const AttributeProto& a : node.attribute())
+      if (a.name() != "body") {
+        FETTLE_TRY(AttrValue value, read_attribute(a));
+        attrs.set(a.name(), std::move(value));
+      }
+    const int64_t n_scanned = attrs.get_int("num_scan_inputs", 0), n_inputs = static_cast<int64_t>(inputs.size());
+    if (n_scanned < 1 || n_scanned > n_inputs) return fail(ErrorCode::E606, "num_scan_inputs does not fit");
+    attrs.set("carried", n_inputs - n_scanned);
+    std::vector<std::string> outputs(node.output().begin(), node.output().end());
+    if (outputs.size() > bodies[0].graph.outputs().size()) return fail(ErrorCode::E605, "Scan has too many outputs");
+    outputs.resize(bodies[0].graph.outputs().size());
+    return finish(node,
+                  add_control(find_op("Scan"), node, std::move(inputs), std::move(attrs), bodies, std::move(outputs)));
   }
 
   Result<AttrValue> read_attribute(const AttributeProto& a) {
@@ -241,11 +379,7 @@ class Importer {
     ModelNode node;
     node.op = op_label(proto);
     node.name = node_label(proto);
-    for (const std::string& input : proto.input()) {
-      Value* value = input.empty() ? nullptr : find(input);
-      if (!value && !input.empty()) return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", input));
-      node.inputs.push_back(value);
-    }
+    FETTLE_TRY(node.inputs, find_inputs(proto));
     node.outputs.assign(proto.output().begin(), proto.output().end());
     for (const AttributeProto& a : proto.attribute()) {
       FETTLE_TRY(AttrValue value, read_attribute(a));
@@ -264,18 +398,14 @@ class Importer {
     if (op->n_outputs >= 0 && static_cast<int>(node.outputs.size()) > op->n_outputs)
       return fail(ErrorCode::E603, fmt::format("{} with {} outputs", node.op, node.outputs.size()));
 
-    Node* made = graph_.add_node(op, node.name, node.inputs, std::move(node.attrs), node.outputs);
-    made->provenance = {{op_label(proto), node_label(proto)}};
-    for (size_t i = 0; i < node.outputs.size(); ++i)
-      if (!node.outputs[i].empty()) FETTLE_TRY_VOID(define(node.outputs[i], made->outputs[i], made->name));
-    return {};
+    Node* made = scope_->graph.add_node(op, node.name, node.inputs, std::move(node.attrs), node.outputs);
+    return finish(proto, made);
   }
 
   std::shared_ptr<const ModelProto> model_;
   ExternalFiles files_;
-  Graph graph_;
+  Scope* scope_ = nullptr;
   int opset_ = 0;
-  std::unordered_map<std::string, Value*> values_;  // by the model's names
 };
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "graph/control.h"
 #include "graph/op.h"
 #include "graph/passes/fold_node.h"
+#include "graph/passes/lower_scan.h"
 #include "graph/passes/passes.h"
 
 namespace fettle::passes {
@@ -72,46 +74,107 @@ void settle_params(Graph& graph, Node* node) {
   graph.resize_inputs(node, count);
 }
 
-}  // namespace
-
-Result<> infer_shapes(Graph& graph, const PassContext& context) {
-  constexpr int64_t kSmallBytes = 4096;
-  for (Node* node : std::vector<Node*>(graph.nodes())) {
-    if (node->erased) continue;
-    FETTLE_TRY(auto types, node->op->infer(*node));
-    if (types.size() < node->outputs.size())
-      return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);
-    for (size_t i = 0; i < node->outputs.size(); ++i) {
-      if (const auto shape = static_shape(types[i].shape)) {
-        if (auto bytes = checked_bytes(types[i].dtype, *shape); !bytes) {
-          bytes.error().where = node->name;
-          return fail(std::move(bytes.error()));
-        }
-      }
-      node->outputs[i]->type = std::move(types[i]);
+// The types of a body's inputs, from what the node gives.
+void type_inputs(const Node& node) {
+  const Captured captured = captured_inputs(node);
+  for (const auto& body : node.bodies) {
+    const auto& inputs = body->inputs();
+    if (is_loop(node)) {
+      inputs[0]->type = TensorType{kI64, {}};
+      inputs[1]->type = TensorType{kBool, {}};
     }
-    if (auto content = known_content(*node)) {
-      Value* output = node->outputs[0];
-      if (const auto numbers = static_shape(*content)) {
-        FETTLE_TRY(ConstantTensor data, to_constant(*output, *numbers));
-        hand_provenance_to_users(node);
-        graph.replace_uses(output, graph.add_constant(output->name, std::move(data)));
-        graph.erase(node);
-        continue;
-      }
-      output->content = std::move(content);
+    for (size_t i = is_loop(node) ? 2 : captured.first; i < node.inputs.size(); ++i) {
+      Value* input = inputs[i - captured.node_only];
+      input->type = node.inputs[i]->type;
+      if (i >= captured.first) input->content = node.inputs[i]->content;
     }
-    if (can_fold(*node, 0) || (!node->inputs.empty() && can_fold(*node, kSmallBytes))) {
-      int64_t bytes = 0;
-      for (const Value* output : node->outputs) bytes += checked_bytes(output->dtype(), output->extents()).value();
-      if (bytes <= kSmallBytes) {
-        FETTLE_TRY(const bool folded, fold_node(graph, node, context));
-        if (folded) continue;
-      }
-    }
-    settle_params(graph, node);
   }
+}
+
+Result<> infer_node(Graph& graph, Node* node, const PassContext& context);
+
+// An If whose condition is known becomes the body that it takes.
+Result<bool> take_branch(Graph& graph, Node* node, const PassContext& context) {
+  const Value* condition = node->inputs[0];
+  if (!condition->is_constant() || condition->constant->n_elems() != 1) return false;
+  const Graph& taken = *node->bodies[condition->constant->int_at(0) != 0 ? 0 : 1];
+  const std::vector<Value*> arguments(node->inputs.begin() + kFirstArgument, node->inputs.end());
+  if (taken.inputs().size() != arguments.size() || taken.outputs().size() < node->outputs.size())
+    return fail(ErrorCode::E605, "the taken branch does not fit its If", node->name);
+  std::vector<Node*> added;
+  const std::vector<Value*> results = inline_body(graph, taken, arguments, node->provenance, &added);
+  for (size_t i = 0; i < node->outputs.size(); ++i) graph.replace_uses(node->outputs[i], results[i]);
+  graph.erase(node);
+  for (Node* made : added) FETTLE_TRY_VOID(infer_node(graph, made, context));
+  return true;
+}
+
+Result<> infer_graph(Graph& graph, const PassContext& context) {
+  for (Node* node : std::vector<Node*>(graph.nodes()))
+    if (!node->erased) FETTLE_TRY_VOID(infer_node(graph, node, context));
   return {};
 }
+
+Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
+  constexpr int64_t kSmallBytes = 4096;
+  if (!node->bodies.empty()) {
+    if (is_branch(*node)) {
+      FETTLE_TRY(const bool taken, take_branch(graph, node, context));
+      if (taken) return {};
+    }
+    if (is_scan(*node)) {
+      type_scan_body(*node);
+      FETTLE_TRY_VOID(infer_graph(*node->bodies[0], context));
+      node->bodies[0]->sort();
+      FETTLE_TRY(const std::vector<Node*> added, lower_scan(graph, node));
+      for (Node* made : added) FETTLE_TRY_VOID(infer_node(graph, made, context));
+      return {};
+    }
+    settle_captured(graph, node);
+    type_inputs(*node);
+    for (const auto& body : node->bodies) {
+      FETTLE_TRY_VOID(infer_graph(*body, context));
+      body->sort();
+    }
+    settle_captured(graph, node);
+  }
+  FETTLE_TRY(auto types, node->op->infer(*node));
+  if (types.size() < node->outputs.size())
+    return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);
+  for (size_t i = 0; i < node->outputs.size(); ++i) {
+    if (const auto shape = static_shape(types[i].shape)) {
+      if (auto bytes = checked_bytes(types[i].dtype, *shape); !bytes) {
+        bytes.error().where = node->name;
+        return fail(std::move(bytes.error()));
+      }
+    }
+    node->outputs[i]->type = std::move(types[i]);
+  }
+  if (auto content = known_content(*node)) {
+    Value* output = node->outputs[0];
+    if (const auto numbers = static_shape(*content)) {
+      FETTLE_TRY(ConstantTensor data, to_constant(*output, *numbers));
+      hand_provenance_to_users(node);
+      graph.replace_uses(output, graph.add_constant(output->name, std::move(data)));
+      graph.erase(node);
+      return {};
+    }
+    output->content = std::move(content);
+  }
+  if (can_fold(*node, 0) || (!node->inputs.empty() && can_fold(*node, kSmallBytes))) {
+    int64_t bytes = 0;
+    for (const Value* output : node->outputs) bytes += checked_bytes(output->dtype(), output->extents()).value();
+    if (bytes <= kSmallBytes) {
+      FETTLE_TRY(const bool folded, fold_node(graph, node, context));
+      if (folded) return {};
+    }
+  }
+  settle_params(graph, node);
+  return {};
+}
+
+}  // namespace
+
+Result<> infer_shapes(Graph& graph, const PassContext& context) { return infer_graph(graph, context); }
 
 }  // namespace fettle::passes

@@ -11,6 +11,11 @@ namespace fettle::passes {
 /// E603 … E606 as the operators' rules say
 Result<> infer_shapes(Graph& graph, const PassContext& context);
 
+/// Constants that control flow hands to its bodies become constants of these, what bodies don't read goes, and what
+/// doesn't depend on a loop's iterations leaves it.
+///   Loop(…, x) {body: (i, c, s, x) → s + exp(x)}   →   Loop(…, exp(x)) {body: (i, c, s, e) → s + e}
+Result<> settle_bodies(Graph& graph, const PassContext& context);
+
 /// Nodes whose inputs are all constant are computed, unless they make something much larger.
 Result<> fold_constants(Graph& graph, const PassContext& context);
 

@@ -12,9 +12,10 @@ namespace fettle {
 std::span<const GraphPass> graph_passes() {
   using namespace passes;
   static constexpr GraphPass list[] = {
-      {"infer_shapes", infer_shapes},
+      {"infer_shapes", infer_shapes, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
       {"fold_constants", fold_constants},
+      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
       {"simplify", simplify},
       {"lower_batch_norm", lower_batch_norm},
       {"recognize_patterns", recognize_patterns},
@@ -27,6 +28,7 @@ std::span<const GraphPass> graph_passes() {
       {"simplify", simplify},
       {"merge_common", merge_common},
       {"combine_siblings", combine_siblings},
+      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
   };
   return list;
@@ -35,8 +37,16 @@ std::span<const GraphPass> graph_passes() {
 Result<> optimize(Graph& graph, const PassContext& context) {
   graph.sort();
   for (const GraphPass& pass : graph_passes()) {
-    FETTLE_TRY_VOID(pass.run(graph, context));
-    graph.sort();
+    Result<> ran;
+    const auto run_on = [&](Graph& g) {
+      if (ran) ran = pass.run(g, context);
+      if (ran) g.sort();
+    };
+    if (pass.runs_on_bodies)
+      run_on(graph);
+    else
+      for_each_graph(graph, run_on);
+    FETTLE_TRY_VOID(std::move(ran));
     if (auto valid = validate(graph, /*typed=*/true); !valid) {
       valid.error().message += fmt::format(" (after {})", pass.name);
       return valid;

@@ -28,6 +28,8 @@ struct PassContext {
 struct GraphPass {
   std::string_view name;
   Result<> (*run)(Graph& graph, const PassContext& context);
+  /// Whether `run` goes into the bodies of nodes itself; else it runs on each of them, innermost first.
+  bool runs_on_bodies = false;
 };
 
 /// Fixes the shapes of inputs (--shape). A symbol that one input fixes is fixed everywhere.

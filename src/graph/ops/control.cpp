@@ -1,0 +1,100 @@
+// Control flow: operators that run graphs of their own, their bodies (graph/control.h).
+
+#include <fmt/format.h>
+
+#include "graph/control.h"
+#include "graph/op.h"
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+Result<> check_bodies(const Node& node, size_t count) {
+  if (node.bodies.size() != count)
+    return bad_attribute(node, fmt::format("it has {} bodies instead of {}", node.bodies.size(), count));
+  return {};
+}
+
+Result<> check_condition(const Node& node, const Value& value, std::string_view what) {
+  if (value.dtype() != kBool || (value.is_static() && element_count(value.shape()) != Dim(1)))
+    return bad_types(node, fmt::format("{} is {}, not one truth value", what, value.type->to_string()));
+  return {};
+}
+
+// If(condition, argument…) {then, else}: both bodies take the arguments and return the node's outputs.
+Types if_type(const Node& node) {
+  FETTLE_TRY_VOID(check_bodies(node, 2));
+  FETTLE_TRY_VOID(check_condition(node, *node.inputs[0], "the condition"));
+  const Graph &then = *node.bodies[0], &otherwise = *node.bodies[1];
+  std::vector<TensorType> types;
+  for (const auto& body : node.bodies)
+    if (body->outputs().size() < node.outputs.size() || body->inputs().size() + 1 != node.inputs.size())
+      return bad_types(node, fmt::format("its body {} has {} inputs and {} outputs", body->name(),
+                                         body->inputs().size(), body->outputs().size()));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const TensorType &a = *then.outputs()[i].value->type, &b = *otherwise.outputs()[i].value->type;
+    if (a.dtype != b.dtype)
+      return bad_types(node, fmt::format("output {} is {} or {}", i, a.to_string(), b.to_string()));
+    if (!(a.shape == b.shape))
+      return fail(ErrorCode::E604,
+                  fmt::format("If: output {} is {} or {}: its shape depends on the condition", i, a.to_string(),
+                              b.to_string()),
+                  node.name);
+    types.push_back(a);
+  }
+  return types;
+}
+
+// Loop(iterations or none, condition or none, carried…, captured…) {body}: see LoopParts.
+Types loop_type(const Node& node) {
+  FETTLE_TRY_VOID(check_bodies(node, 1));
+  const LoopParts loop(node);
+  const Graph& body = *node.bodies[0];
+  if (loop.n_carried < 0 || node.inputs.size() < static_cast<size_t>(2 + loop.n_carried) ||
+      body.inputs().size() != node.inputs.size() || loop.n_scans < 0 ||
+      body.outputs().size() != static_cast<size_t>(1 + loop.n_carried + loop.n_scans))
+    return bad_types(node, fmt::format("its body has {} inputs and {} outputs, for {} values that are carried",
+                                       body.inputs().size(), body.outputs().size(), loop.n_carried));
+  if (node.inputs[0] && (!node.inputs[0]->dtype().is_int() ||
+                         (node.inputs[0]->is_static() && element_count(node.inputs[0]->shape()) != Dim(1))))
+    return bad_types(node, "the number of iterations is no integer");
+  if (node.inputs[1]) FETTLE_TRY_VOID(check_condition(node, *node.inputs[1], "the condition"));
+  FETTLE_TRY_VOID(check_condition(node, *body.outputs()[0].value, "the body's condition"));
+  std::vector<TensorType> types;
+  for (int i = 0; i < loop.n_carried; ++i) {
+    const TensorType &before = *loop.initial(i)->type, &after = *loop.carried_out(i)->type;
+    if (before.dtype != after.dtype || before.shape.size() != after.shape.size())
+      return bad_types(node, fmt::format("a value that it carries is {} before an iteration and {} after it",
+                                         before.to_string(), after.to_string()));
+    if (!(before.shape == after.shape))
+      return fail(ErrorCode::E604,
+                  fmt::format("Loop: {} is {} before an iteration and {} after it: its shape changes",
+                              loop.carried_in(i)->name, before.to_string(), after.to_string()),
+                  node.name);
+    types.push_back(before);
+  }
+  const Dim iterations = loop.iterations();
+  for (int i = 0; i < loop.n_scans; ++i) {
+    TensorType type = *loop.scan_out(i)->type;
+    type.shape.insert(type.shape.begin(), iterations);
+    types.push_back(std::move(type));
+  }
+  return types;
+}
+
+// Scan(state…, scanned…, captured…) {body}: lower_scan makes a Loop of it.
+Types scan_type(const Node& node) { return bad_types(node, "it was not lowered"); }
+
+constexpr OpDef defs[] = {
+    {.name = "If", .min_inputs = 1, .max_inputs = -1, .infer = if_type, .meaning = nullptr, .n_outputs = -1},
+    {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .infer = loop_type, .meaning = nullptr, .n_outputs = -1},
+    {.name = "Scan", .min_inputs = 1, .max_inputs = -1, .infer = scan_type, .meaning = nullptr, .n_outputs = -1},
+};
+
+}  // namespace
+
+extern constinit const OpFamily control_ops{"control", defs};
+
+}  // namespace fettle

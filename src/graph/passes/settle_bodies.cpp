@@ -1,0 +1,66 @@
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/control.h"
+#include "graph/op.h"
+#include "graph/passes/passes.h"
+
+namespace fettle::passes {
+namespace {
+
+// Moves what a loop's body computes from captured values alone before the loop. What only enlarges stays: reading what
+// it is made of is cheaper.
+void hoist(Graph& graph, Node* loop) {
+  Graph& body = *loop->bodies[0];
+  const size_t first = LoopParts(*loop).first_captured();
+  std::unordered_map<const Value*, Value*> outside;
+  for (size_t i = first; i < loop->inputs.size(); ++i) outside[body.inputs()[i]] = loop->inputs[i];
+  for (Node* node : std::vector<Node*>(body.nodes())) {
+    bool reads_captured = false, invariant = !node->erased && node->bodies.empty();
+    for (const Value* input : node->inputs) {
+      if (!input || input->is_constant()) continue;
+      reads_captured = true;
+      invariant = invariant && outside.contains(input);
+    }
+    if (!invariant || !reads_captured) continue;
+    std::vector<Value*> inputs;
+    std::vector<std::string> names;
+    for (Value* input : node->inputs)
+      inputs.push_back(!input                 ? nullptr
+                       : input->is_constant() ? graph.add_constant(input->name, *input->constant)
+                                              : outside.at(input));
+    for (const Value* output : node->outputs) names.push_back(output->name);
+    Node* made = graph.add_node(node->op, node->name, std::move(inputs), node->attrs, std::move(names));
+    made->provenance = node->provenance;
+    for (size_t i = 0; i < node->outputs.size(); ++i) {
+      Value* output = node->outputs[i];
+      made->outputs[i]->type = output->type;
+      made->outputs[i]->content = output->content;
+      Value* taken = body.add_input(output->name, *output->type);
+      taken->content = output->content;
+      graph.set_input(loop, loop->inputs.size(), made->outputs[i]);
+      outside[taken] = made->outputs[i];
+      body.replace_uses(output, taken);
+    }
+    body.erase(node);
+  }
+}
+
+}  // namespace
+
+Result<> settle_bodies(Graph& graph, const PassContext& context) {
+  for (Node* node : std::vector<Node*>(graph.nodes())) {
+    if (node->erased || node->bodies.empty()) continue;
+    settle_captured(graph, node);
+    for (const auto& body : node->bodies) {
+      FETTLE_TRY_VOID(settle_bodies(*body, context));
+      body->sort();
+    }
+    if (is_loop(*node)) hoist(graph, node);
+    settle_captured(graph, node);
+    for (const auto& body : node->bodies) body->sort();
+  }
+  return {};
+}
+
+}  // namespace fettle::passes
