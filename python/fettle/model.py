@@ -17,7 +17,7 @@ class Model:
     def run(self, **arrays):
         given = []
         for name, value in arrays.items():
-            array = numpy.ascontiguousarray(value)
+            array = numpy.asarray(value, order="C")  # keeps scalars scalars
             given.append((name, array.dtype.name, _bits(array)))
         return {name: numpy.frombuffer(data, _numpy_dtype(dtype)).reshape(shape)
                 for name, dtype, shape, data in self._base._run(given)}

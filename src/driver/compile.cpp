@@ -41,12 +41,7 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
   return tensors;
 }
 
-/// Where an argument lies: a constant, or the operand `source` of the call.
-HostAddress address_in(const Plan& plan, const PlannedCall& call, int source, int constant) {
-  if (constant >= 0) return {HostAddress::Kind::kConstant, constant, 0};
-  const HostAddress unread = {HostAddress::Kind::kArena, 0, 0};
-  if (source < 0) return unread;
-  const Operand& operand = call.operands[static_cast<size_t>(source)];
+HostAddress address_of(const Plan& plan, Operand operand) {
   const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
   switch (storage.kind) {
     case Storage::Kind::kInput:
@@ -55,10 +50,55 @@ HostAddress address_in(const Plan& plan, const PlannedCall& call, int source, in
       return {HostAddress::Kind::kOutput, storage.index, operand.offset_bytes};
     case Storage::Kind::kArena:
       return {HostAddress::Kind::kArena, 0, storage.offset_bytes + operand.offset_bytes};
+    case Storage::Kind::kCounter:
+      return {HostAddress::Kind::kCounter, storage.index, operand.offset_bytes};
+    case Storage::Kind::kWindow: {
+      HostAddress address = address_of(plan, {storage.base, operand.offset_bytes});
+      if (storage.loop >= 0) address.steps.emplace_back(storage.loop, storage.step_bytes);
+      return address;
+    }
     case Storage::Kind::kConstant:
       break;  // the prologue alone reads it
   }
-  return unread;
+  return {};
+}
+
+/// Where an argument lies: a constant, or the operand `source` of the call.
+HostAddress argument_address(const Plan& plan, const PlannedCall& call, int source, int constant) {
+  if (constant >= 0) return {HostAddress::Kind::kConstant, constant, 0};
+  return source < 0 ? HostAddress{} : address_of(plan, call.operands[static_cast<size_t>(source)]);
+}
+
+std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& steps,
+                                 const std::vector<HostCall>& calls) {
+  const auto at = [&](const Operand& operand) {
+    return operand.storage < 0 ? std::optional<HostAddress>() : address_of(plan, operand);
+  };
+  std::vector<HostStep> made;
+  for (const PlanStep& step : steps) {
+    HostStep host;
+    switch (step.kind) {
+      case PlanStep::Kind::kCall:
+        host.call = calls[static_cast<size_t>(step.call)];
+        break;
+      case PlanStep::Kind::kBranch:
+        host.kind = HostStep::Kind::kBranch;
+        break;
+      case PlanStep::Kind::kLoop:
+        host.kind = HostStep::Kind::kLoop;
+        break;
+    }
+    host.condition = at(step.condition);
+    host.body = host_steps(plan, step.body, calls);
+    host.otherwise = host_steps(plan, step.otherwise, calls);
+    host.loop = step.loop;
+    host.limit = step.limit;
+    host.limit_at = at(step.limit_at);
+    if (host.limit_at)
+      host.limit_bytes = plan.storages[static_cast<size_t>(step.limit_at.storage)].dtype.element_bytes();
+    made.push_back(std::move(host));
+  }
+  return made;
 }
 
 }  // namespace
@@ -103,13 +143,14 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     HostCall made{built.kernels[static_cast<size_t>(call.workload)].entry, {}};
     const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].info.params;
     for (size_t i = 0; i < params.size(); ++i)
-      made.buffers.push_back(address_in(plan, call, params[i].source, planned.constants.of_call[c][i]));
+      made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
     calls.push_back(std::move(made));
     state->kernel_names.push_back(call.name);
     state->kernel_origins.push_back(one_a_line(call.provenance));
   }
   HostInterface interface;
   interface.arena_bytes = state->arena_bytes;
+  interface.n_loops = plan.n_loops;
   for (const auto& [name, value] : inputs) {
     FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
     interface.input_bytes.push_back(bytes);
@@ -122,7 +163,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   state->entry = "fettle_host";
   IrModule host;
   host.entry = "host";
-  host.funcs["host"] = host_program("host", interface, calls);
+  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls));
   FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, state->target, {.entry_name = state->entry}));
   state->objects.push_back(std::move(host_object));
   std::unordered_set<std::string> linked;

@@ -25,7 +25,9 @@ LoopParts::LoopParts(const Node& loop)
 
 bool LoopParts::is_counted() const {
   const bool begins = !first_condition() || is_true(first_condition());
-  return begins && (is_true(condition_out()) || condition_out() == condition_in());
+  const Value* after = condition_out();
+  while (after->producer && after->producer->op->name == "Identity") after = after->producer->input(0);
+  return begins && (is_true(after) || after == condition_in());
 }
 
 Dim LoopParts::iterations() const {

@@ -1,11 +1,14 @@
 // Host programs: Funcs annotated `host`, whose calls are those of whole kernels.
 
 #include "codegen/llvm/function_emitter.h"
+#include "ir/annotations.h"
 #include "rt/abi.h"
 
 namespace fettle::llvm_backend {
 
 using namespace llvm;
+
+bool FunctionEmitter::is_host() const { return func_.annotations.get_int(kHostKey, 0) != 0; }
 
 ///   call k(&x[0], &arena[4096], 7)
 /// → void* buffers[2] = {x, arena + 4096};  status = fettle_call_kernel(context, 7, k, buffers, null)

@@ -5,6 +5,7 @@
 #include "codegen/llvm/crowded_steps.h"
 #include "codegen/llvm/function_emitter.h"
 #include "ir/visit.h"
+#include "rt/abi.h"
 
 namespace fettle::llvm_backend {
 
@@ -185,6 +186,9 @@ void FunctionEmitter::emit_while(const WhileNode& node) {
   loops_.push_back(std::move(loop));
   memo_.clear();
   Value* condition = emit(node.condition);
+  // What a kernel that failed has not written may never end the loop.
+  if (is_host())
+    condition = b.CreateAnd(condition, b.CreateICmpEQ(b.CreateLoad(b.getInt32Ty(), status_), b.getInt32(FETTLE_OK)));
   b.CreateCondBr(condition, body, exit);
   BasicBlock* tested = b.GetInsertBlock();
   vb_.open(false, body);

@@ -283,7 +283,7 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
 }
 
 void FunctionEmitter::emit_call(const CallFuncNode& node) {
-  if (func_.annotations.get_int(kHostKey, 0) != 0) return emit_kernel_call(node);
+  if (is_host()) return emit_kernel_call(node);
   auto& b = vb_.here();
   const auto callee_ir = state_.ir.funcs.find(node.name);
   const bool needs_context = state_.needs_context.count(node.name) != 0;

@@ -119,6 +119,7 @@ class FunctionEmitter {
   void emit_let(const LetNode& node);
   void emit_allocate(const AllocateNode& node);
   void emit_call(const CallFuncNode& node);
+  bool is_host() const;                             // emit_host.cpp
   void emit_kernel_call(const CallFuncNode& node);  // emit_host.cpp
   void emit_evaluate(const EvaluateNode& node);
   void emit_parallel(const ForNode& node);

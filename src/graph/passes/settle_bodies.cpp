@@ -48,6 +48,23 @@ void hoist(Graph& graph, Node* loop) {
 
 }  // namespace
 
+namespace {
+
+// A condition that is always true is one in the body; one that isn't has a beginning.
+void settle_condition(Graph& graph, Node* node) {
+  const LoopParts loop(*node);
+  Graph& body = *node->bodies[0];
+  const ConstantTensor yes = scalar(1, kBool);
+  if (loop.is_counted()) {
+    if (body.use_count(loop.condition_in()) > 0)
+      body.replace_uses(loop.condition_in(), body.add_constant("true", yes));
+  } else if (!loop.first_condition()) {
+    graph.set_input(node, 1, graph.add_constant("true", yes));
+  }
+}
+
+}  // namespace
+
 Result<> settle_bodies(Graph& graph, const PassContext& context) {
   for (Node* node : std::vector<Node*>(graph.nodes())) {
     if (node->erased || node->bodies.empty()) continue;
@@ -56,7 +73,10 @@ Result<> settle_bodies(Graph& graph, const PassContext& context) {
       FETTLE_TRY_VOID(settle_bodies(*body, context));
       body->sort();
     }
-    if (is_loop(*node)) hoist(graph, node);
+    if (is_loop(*node)) {
+      settle_condition(graph, node);
+      hoist(graph, node);
+    }
     settle_captured(graph, node);
     for (const auto& body : node->bodies) body->sort();
   }

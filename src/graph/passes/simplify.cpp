@@ -163,8 +163,9 @@ bool clips_below_zero(const Match& m) {
   return m.root()->attrs.get_float("min", -1) == 0 && !m.root()->attrs.has("max");
 }
 bool is_plain_softmax(const Match& m) {
+  if (!m.root()->attrs.has("coerced")) return false;
   const int64_t axis = m.root()->attrs.get_int("axis", -1), rank = m.root()->input(0)->rank();
-  return m.root()->attrs.has("coerced") && (axis == -1 || axis == rank - 1);
+  return axis == -1 || axis == rank - 1;
 }
 
 bool is_plain_gemm(const Match& m) {

@@ -7,46 +7,131 @@
 #include "ir/annotations.h"
 
 namespace fettle {
+namespace {
 
-Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostCall>& calls) {
-  auto func = make_ref<FuncNode>();
-  func->name = name;
-  func->annotations.set(kHostKey, int64_t{1});
-  const auto add = [&](const char* kind, const std::vector<int64_t>& sizes, ParamKind param_kind) {
+class HostWriter {
+ public:
+  explicit HostWriter(const HostInterface& interface) : func_(make_ref<FuncNode>()) {
+    add("input", interface.input_bytes, ParamKind::kInput);
+    first_output_ = func_->params.size();
+    add("output", interface.output_bytes, ParamKind::kOutput);
+    arena_ = func_->params.size();
+    add("arena", {interface.arena_bytes}, ParamKind::kOutput);
+    add("constant", interface.constant_bytes, ParamKind::kConstant);
+    for (int i = 0; i < interface.n_loops; ++i) counters_.push_back(make_buffer(fmt::format("i{}", i), {1}, kI64));
+  }
+
+  Func write(const std::string& name, const std::vector<HostStep>& steps) {
+    func_->name = name;
+    func_->annotations.set(kHostKey, int64_t{1});
+    Stmt body = all(steps);
+    for (size_t i = counters_.size(); i-- > 0;) body = allocate(counters_[i], std::move(body));
+    func_->body = std::move(body);
+    return Func(func_);
+  }
+
+ private:
+  void add(const char* kind, const std::vector<int64_t>& sizes, ParamKind param_kind) {
     for (size_t i = 0; i < sizes.size(); ++i)
-      func->params.push_back(
+      func_->params.push_back(
           {make_buffer(fmt::format("{}{}", kind, i), {std::max<int64_t>(sizes[i], 1)}, kU8), param_kind, false});
-  };
-  add("input", interface.input_bytes, ParamKind::kInput);
-  add("output", interface.output_bytes, ParamKind::kOutput);
-  add("arena", {interface.arena_bytes}, ParamKind::kOutput);
-  add("constant", interface.constant_bytes, ParamKind::kConstant);
+  }
 
-  const size_t first_output = interface.input_bytes.size(), arena = first_output + interface.output_bytes.size();
-  const auto param_of = [&](const HostAddress& address) {
+  const Buffer& buffer_of(const HostAddress& address) const {
     const auto index = static_cast<size_t>(address.index);
     switch (address.kind) {
       case HostAddress::Kind::kInput:
-        return index;
+        return func_->params[index].buffer;
       case HostAddress::Kind::kOutput:
-        return first_output + index;
-      case HostAddress::Kind::kArena:
-        return arena;
+        return func_->params[first_output_ + index].buffer;
       case HostAddress::Kind::kConstant:
+        return func_->params[arena_ + 1 + index].buffer;
+      case HostAddress::Kind::kCounter:
+        return counters_[index];
+      case HostAddress::Kind::kArena:
         break;
     }
-    return arena + 1 + index;
-  };
-  std::vector<Stmt> stmts;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    std::vector<Expr> args;
-    for (const HostAddress& address : calls[i].buffers)
-      args.push_back(address_of(func->params[param_of(address)].buffer, {address.offset_bytes}));
-    args.push_back(static_cast<int64_t>(i));
-    stmts.push_back(call_func(calls[i].kernel, std::move(args)));
+    return func_->params[arena_].buffer;
   }
-  func->body = seq(std::move(stmts));
-  return Func(func);
+
+  Expr counter(int loop) const { return load(counters_[static_cast<size_t>(loop)], {0}); }
+
+  Expr offset_of(const HostAddress& address) const {
+    Expr offset = address.offset_bytes;
+    for (const auto& [loop, bytes] : address.steps) offset = offset + counter(loop) * bytes;
+    return offset;
+  }
+
+  // A little-endian integer of `bytes` bytes.
+  Expr integer_at(const HostAddress& address, int bytes) const {
+    if (address.kind == HostAddress::Kind::kCounter) return counter(address.index);
+    Expr value = int_imm(0, kI64);
+    for (int i = 0; i < bytes; ++i) {
+      Expr byte = cast(kI64, load(buffer_of(address), {offset_of(address) + int64_t{i}}));
+      // The highest byte has the sign.
+      if (i + 1 == bytes) byte = select(lt(byte, 128), byte, byte - 256);
+      value = value + byte * (int64_t{1} << (8 * i));
+    }
+    return value;
+  }
+
+  Expr truth_at(const HostAddress& address) const {
+    return ne(load(buffer_of(address), {offset_of(address)}), int_imm(0, kU8));
+  }
+
+  Stmt all(const std::vector<HostStep>& steps) {
+    std::vector<Stmt> stmts;
+    for (const HostStep& step : steps) {
+      switch (step.kind) {
+        case HostStep::Kind::kCall:
+          stmts.push_back(call(step.call));
+          break;
+        case HostStep::Kind::kBranch:
+          stmts.push_back(branch(step));
+          break;
+        case HostStep::Kind::kLoop:
+          stmts.push_back(loop(step));
+          break;
+      }
+    }
+    return seq(std::move(stmts));
+  }
+
+  Stmt call(const HostCall& call) {
+    std::vector<Expr> args;
+    for (const HostAddress& address : call.buffers)
+      args.push_back(address_of(buffer_of(address), {offset_of(address)}));
+    args.push_back(int64_t{next_call_++});
+    return call_func(call.kernel, std::move(args));
+  }
+
+  Stmt branch(const HostStep& step) {
+    Stmt then = all(step.body), otherwise = all(step.otherwise);
+    const Expr condition = truth_at(*step.condition);
+    if (then) return if_then(condition, std::move(then), std::move(otherwise));
+    return otherwise ? if_then(logical_not(condition), std::move(otherwise)) : Stmt();
+  }
+
+  Stmt loop(const HostStep& step) {
+    const Buffer& count = counters_[static_cast<size_t>(step.loop)];
+    Expr goes_on = bool_imm(true);
+    if (step.limit) goes_on = lt(counter(step.loop), *step.limit);
+    if (step.limit_at) goes_on = lt(counter(step.loop), integer_at(*step.limit_at, step.limit_bytes));
+    if (step.condition) goes_on = logical_and(goes_on, truth_at(*step.condition));
+    Stmt body = seq({all(step.body), store(count, {0}, counter(step.loop) + 1)});
+    return seq({store(count, {0}, int_imm(0, kI64)), Stmt(make_ref<WhileNode>(std::move(goes_on), std::move(body)))});
+  }
+
+  Ref<FuncNode> func_;
+  size_t first_output_ = 0, arena_ = 0;
+  std::vector<Buffer> counters_;
+  int64_t next_call_ = 0;
+};
+
+}  // namespace
+
+Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps) {
+  return HostWriter(interface).write(name, steps);
 }
 
 }  // namespace fettle

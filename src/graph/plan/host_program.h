@@ -1,7 +1,9 @@
 #pragma once
 // The planned model as one loop program: slices of the arena and calls of kernels, in order.
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/func.h"
@@ -10,10 +12,12 @@ namespace fettle {
 
 /// Memory that the host program is given: which buffer, and where in it.
 struct HostAddress {
-  enum class Kind : uint8_t { kInput, kOutput, kArena, kConstant };
+  enum class Kind : uint8_t { kInput, kOutput, kArena, kConstant, kCounter };
   Kind kind = Kind::kArena;
-  int index = 0;  // which input, output or constant
+  int index = 0;  // which input, output, constant or loop's counter
   int64_t offset_bytes = 0;
+  /// What moves it: bytes for each iteration of these loops.
+  std::vector<std::pair<int, int64_t>> steps = {};
 };
 
 struct HostCall {
@@ -21,14 +25,30 @@ struct HostCall {
   std::vector<HostAddress> buffers;
 };
 
+/// A call, a branch or a loop, as PlanStep has them.
+struct HostStep {
+  enum class Kind : uint8_t { kCall, kBranch, kLoop };
+  Kind kind = Kind::kCall;
+  HostCall call;
+  std::optional<HostAddress> condition;  // of a byte that is not 0 where it is true
+  std::vector<HostStep> body, otherwise;
+  int loop = -1;
+  std::optional<int64_t> limit;
+  std::optional<HostAddress> limit_at;
+  int limit_bytes = 8;  // of a signed integer there
+};
+
 struct HostInterface {
   std::vector<int64_t> input_bytes, output_bytes, constant_bytes;
   int64_t arena_bytes = 0;
+  int n_loops = 0;
 };
 
 /// A Func over byte buffers: inputs, outputs, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
-/// call's one integer is its number, by which a profiler knows it:
+/// call's one integer is its number, by which a profiler knows it; calls are numbered as they stand.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
-Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostCall>& calls);
+/// A loop counts in a local buffer of its own, of which kernels are given the address:
+///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }
+Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps);
 
 }  // namespace fettle

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "graph/control.h"
 #include "graph/op.h"
 #include "graph/plan/memory.h"
 #include "graph/plan/placement.h"
@@ -67,19 +68,32 @@ int64_t count_elems(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+/// What the body of a node is given: where its inputs lie, and where its outputs shall.
+struct BodyPlaces {
+  std::string name;
+  std::vector<View> inputs;
+  std::vector<int> outputs;  // storages of dense values
+};
+
 class Planner {
  public:
-  Planner(const Graph& graph, const PlanOptions& options) : graph_(graph), layout_(options.layout) {
+  Planner(const Graph& graph, const PlanOptions& options)
+      : graph_(graph), layout_(options.layout), own_(std::make_unique<Plan>()), plan_(*own_), steps_(&plan_.steps) {
     plan_.layout = options.layout;
     plan_.fused = options.fused;
   }
+  /// Of a body: its calls join `plan`, its steps `steps`.
+  Planner(const Graph& body, Plan& plan, std::vector<PlanStep>& steps, BodyPlaces places)
+      : graph_(body), layout_(plan.layout), plan_(plan), steps_(&steps), places_(std::move(places)),
+        first_storage_(plan.storages.size()) {}
 
   /// Groups, and where each value lies.
   void prepare() {
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
-    for (const Value* input : graph_.inputs())
-      if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
+    if (!places_)
+      for (const Value* input : graph_.inputs())
+        if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
     groups_ = partition(graph_, fused_nodes());
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
@@ -98,6 +112,12 @@ class Planner {
   }
 
   Result<Plan> run() {
+    FETTLE_TRY_VOID(plan_all());
+    return std::move(plan_);
+  }
+
+  /// Adds the graph's calls to the plan.
+  Result<> plan_all() {
     prepare();
     for (const Value* input : turned_inputs_) turn(*input);
     for (const Group& group : groups_) {
@@ -105,17 +125,21 @@ class Planner {
         ++plan_.views;
       else if (group.is_concatenation && is_made_of_parts(group))
         concatenate(group);
+      else if (is_branch(*group.anchor))
+        FETTLE_TRY_VOID(branch(*group.anchor));
+      else if (is_loop(*group.anchor))
+        FETTLE_TRY_VOID(loop(*group.anchor));
       else
         FETTLE_TRY_VOID(compute(group));
     }
     for (size_t i = 0; i < graph_.outputs().size(); ++i) finish_output(static_cast<int>(i));
-    return std::move(plan_);
+    return {};
   }
 
  private:
   std::vector<const Node*> fused_nodes() const {
     std::vector<const Node*> nodes;
-    if (plan_.fused.empty()) return nodes;
+    if (plan_.fused.empty() || places_) return nodes;
     const std::vector<const Node*> fusible = fusible_convolutions(graph_);
     for (int number : plan_.fused)
       if (number >= 0 && static_cast<size_t>(number) < fusible.size())
@@ -145,11 +169,15 @@ class Planner {
 
   /// Decides where every value lies.
   void lay_out() {
-    plan_.storages.clear();
+    plan_.storages.resize(first_storage_);
     views_.clear();
     view_origins_.clear();
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       const Value& value = *graph_.inputs()[i];
+      if (places_) {
+        views_[&value] = places_->inputs[i];
+        continue;
+      }
       const int storage = add_storage(Storage::Kind::kInput, value);
       plan_.storages.back().index = static_cast<int>(i);
       views_[&value] = {storage, 0, dense_strides(value.extents())};
@@ -197,6 +225,7 @@ class Planner {
   int add_storage(const Value& value) {
     const auto output = output_index_.find(&value);
     if (output == output_index_.end()) return add_storage(Storage::Kind::kArena, value);
+    if (places_) return places_->outputs[static_cast<size_t>(output->second)];
     const int storage = add_storage(Storage::Kind::kOutput, value);
     plan_.storages.back().index = output->second;
     return storage;
@@ -210,7 +239,104 @@ class Planner {
     call.name = name + ": Copy";
     call.operands = std::move(operands);
     call.provenance = std::move(provenance);
+    add_call(std::move(call));
+  }
+
+  void add_call(PlannedCall call) {
+    if (places_) call.name = fmt::format("{}/{}", places_->name, call.name);
+    steps_->push_back({.call = static_cast<int>(plan_.calls.size())});
     plan_.calls.push_back(std::move(call));
+  }
+
+  /// Where the value lies; a constant is copied, so that it lies anywhere.
+  View place_of(const Value& value) {
+    if (!value.is_constant()) return views_.at(&value);
+    const View dense{add_storage(Storage::Kind::kArena, value), 0, dense_strides(value.extents())};
+    copy_to(value, value.name, dense.storage, {});
+    return dense;
+  }
+
+  /// Copies a value to a storage, dense.
+  void copy_to(const Value& value, const std::string& name, int storage, Provenance provenance) {
+    const View dense{storage, 0, dense_strides(value.extents())};
+    const View from = value.is_constant() ? View{-1, 0, dense.strides} : views_.at(&value);
+    copy(value, name, from, dense, {operand(value), operand_at(value, dense)}, std::move(provenance));
+  }
+
+  /// Where a node's output lies: of one that nobody reads, anywhere.
+  int storage_of(const Value& output) {
+    const auto found = views_.find(&output);
+    return found != views_.end() ? found->second.storage : add_storage(Storage::Kind::kArena, output);
+  }
+
+  Result<> branch(const Node& node) {
+    PlanStep step{.kind = PlanStep::Kind::kBranch, .condition = operand_at(*node.inputs[0], place_of(*node.inputs[0]))};
+    BodyPlaces places{node.name, {}, {}};
+    for (size_t i = kFirstArgument; i < node.inputs.size(); ++i) places.inputs.push_back(place_of(*node.inputs[i]));
+    for (const Value* output : node.outputs) places.outputs.push_back(storage_of(*output));
+    FETTLE_TRY_VOID(Planner(*node.bodies[0], plan_, step.body, places).plan_all());
+    FETTLE_TRY_VOID(Planner(*node.bodies[1], plan_, step.otherwise, places).plan_all());
+    steps_->push_back(std::move(step));
+    return {};
+  }
+
+  /// What a loop carries has two places: one that an iteration reads, where the first finds what it begins with and
+  /// the node's users what the last one left; and one that it writes, which is copied there at its end.
+  Result<> loop(const Node& node) {
+    const LoopParts loop(node);
+    PlanStep step{.kind = PlanStep::Kind::kLoop, .loop = plan_.n_loops++};
+    BodyPlaces places{node.name, {}, {}};
+    if (const Value* limit = loop.limit()) {
+      if (limit->is_constant())
+        step.limit = limit->constant->int_at(0);
+      else
+        step.limit_at = operand_at(*limit, views_.at(limit));
+    }
+    const int counter = add_storage(Storage::Kind::kCounter, *loop.iteration());
+    plan_.storages.back().index = step.loop;
+    places.inputs.push_back({counter, 0, {}});
+
+    std::vector<std::pair<const Value*, int>> carried;  // what an iteration returns, and where the next one finds it
+    const auto carry = [&](const Value* initial, const Value* returned, int place) {
+      copy_to(*initial, node.name, place, node.provenance);
+      places.inputs.push_back({place, 0, dense_strides(returned->extents())});
+      places.outputs.push_back(add_storage(Storage::Kind::kArena, *returned));
+      carried.emplace_back(returned, place);
+      step.carried.push_back(place);
+    };
+    if (loop.is_counted()) {
+      places.inputs.push_back({});  // nobody reads it
+      places.outputs.push_back(add_storage(Storage::Kind::kArena, *loop.condition_out()));
+    } else {
+      const int place = add_storage(Storage::Kind::kArena, *loop.condition_out());
+      carry(loop.first_condition(), loop.condition_out(), place);
+      step.condition = {place, 0};
+    }
+    for (int i = 0; i < loop.n_carried; ++i)
+      carry(loop.initial(i), loop.carried_out(i), storage_of(*node.outputs[static_cast<size_t>(i)]));
+    for (size_t i = loop.first_captured(); i < node.inputs.size(); ++i)
+      places.inputs.push_back(place_of(*node.inputs[i]));
+    for (int i = 0; i < loop.n_scans; ++i) {
+      const int whole = storage_of(*node.outputs[static_cast<size_t>(loop.n_carried + i)]);
+      places.outputs.push_back(add_storage(Storage::Kind::kWindow, *loop.scan_out(i)));
+      Storage& row = plan_.storages.back();
+      row.base = whole;
+      row.loop = step.loop;
+      row.step_bytes = row.size_bytes;
+      step.carried.push_back(whole);
+    }
+
+    const std::vector<int> returned_to = places.outputs;
+    Planner body(loop.body(), plan_, step.body, std::move(places));
+    FETTLE_TRY_VOID(body.plan_all());
+    for (size_t i = 0; i < carried.size(); ++i) {
+      const auto& [value, place] = carried[i];
+      const View dense = {-1, 0, dense_strides(value->extents())};
+      const int from = returned_to[loop.is_counted() ? i + 1 : i];
+      body.copy(*value, "carry", dense, dense, {{from, 0}, {place, 0}}, {});
+    }
+    steps_->push_back(std::move(step));
+    return {};
   }
 
   /// Copies an input of the model to where kernels read it.
@@ -260,7 +386,7 @@ class Planner {
     for (const Value* input : group.inputs) merge_provenance(call.provenance, view_origins_[input]);
     for (const Node* node : group.nodes) merge_provenance(call.provenance, node->provenance);
     for (const Value* value : program.params) call.operands.push_back(operand(*value));
-    plan_.calls.push_back(std::move(call));
+    add_call(std::move(call));
     return {};
   }
 
@@ -326,12 +452,23 @@ class Planner {
     const std::vector<int64_t> shape = value.extents();
     const View dense{-1, 0, dense_strides(shape)};
     const View view = value.is_constant() ? dense : views_.at(&value);
+    if (places_) {
+      const int place = places_->outputs[static_cast<size_t>(index)];
+      if (view.storage == place) return;
+      const bool is_own = view.storage >= static_cast<int>(first_storage_);
+      if (is_own && is_all_of_arena(value, view)) {  // make it there in the first place
+        Storage& storage = plan_.storages[static_cast<size_t>(view.storage)];
+        storage.kind = Storage::Kind::kWindow;
+        storage.base = place;
+        return;
+      }
+      copy_to(value, graph_.outputs()[static_cast<size_t>(index)].name, place, view_origins_[&value]);
+      return;
+    }
     if (!value.is_constant()) {
       Storage& storage = plan_.storages[static_cast<size_t>(view.storage)];
       if (storage.kind == Storage::Kind::kOutput && storage.index == index) return;
-      const int64_t bytes = count_elems(shape) * value.dtype().element_bytes();
-      if (storage.kind == Storage::Kind::kArena && storage.size_bytes == bytes && view.offset_elems == 0 &&
-          is_row_major(shape, view.strides)) {  // a view of all of it: make it there in the first place
+      if (is_all_of_arena(value, view)) {  // make it there in the first place
         storage.kind = Storage::Kind::kOutput;
         storage.index = index;
         return;
@@ -344,9 +481,22 @@ class Planner {
          view_origins_[&value]);
   }
 
+  /// Whether a value is a view of all of a storage in the arena, in order.
+  bool is_all_of_arena(const Value& value, const View& view) const {
+    if (view.storage < 0) return false;
+    const Storage& storage = plan_.storages[static_cast<size_t>(view.storage)];
+    const std::vector<int64_t> shape = value.extents();
+    return storage.kind == Storage::Kind::kArena && view.offset_elems == 0 && is_row_major(shape, view.strides) &&
+           storage.size_bytes == count_elems(shape) * value.dtype().element_bytes();
+  }
+
   const Graph& graph_;
   ImageLayout layout_;
-  Plan plan_;
+  std::unique_ptr<Plan> own_;  // null: of a body
+  Plan& plan_;
+  std::vector<PlanStep>* steps_;
+  std::optional<BodyPlaces> places_;  // of a body
+  size_t first_storage_ = 0;
   std::vector<Group> groups_;
   Placement placement_;
   std::vector<int> placed_storages_;
@@ -399,6 +549,12 @@ std::string label_of(const PlannedCall& call) {
 
 std::string_view to_string(ImageLayout layout) {
   return layout == ImageLayout::kChannelsLast ? "channels last" : "channels first";
+}
+
+int whole_of(const Plan& plan, int storage) {
+  while (plan.storages[static_cast<size_t>(storage)].kind == Storage::Kind::kWindow)
+    storage = plan.storages[static_cast<size_t>(storage)].base;
+  return storage;
 }
 
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
@@ -478,26 +634,73 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
   return chosen;
 }
 
-void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place) {
-  const int n_steps = static_cast<int>(plan.calls.size());
+namespace {
+
+/// When storages are in use, in numbers of steps: of calls in order, and of the ends of loops.
+class Lives {
+ public:
   struct Life {
     int first = INT32_MAX, last = -1;
   };
-  std::vector<Life> lives(plan.storages.size());
-  for (int step = 0; step < n_steps; ++step)
-    for (const Operand& operand : plan.calls[static_cast<size_t>(step)].operands) {
-      Life& life = lives[static_cast<size_t>(operand.storage)];
-      life.first = std::min(life.first, step);
-      life.last = std::max(life.last, step);
+
+  explicit Lives(const Plan& plan) : plan_(plan), lives_(plan.storages.size()), step_of_call_(plan.calls.size()) {
+    go(plan.steps);
+  }
+  Life& of(int storage) { return lives_[static_cast<size_t>(storage)]; }
+  int step_of(size_t call) const { return step_of_call_[call]; }
+
+ private:
+  void use(int storage) {
+    if (storage < 0) return;
+    Life& life = of(whole_of(plan_, storage));
+    life.first = std::min(life.first, next_);
+    life.last = std::max(life.last, next_);
+  }
+
+  void go(const std::vector<PlanStep>& steps) {
+    for (const PlanStep& step : steps) {
+      const int begin = next_;
+      use(step.condition.storage);
+      use(step.limit_at.storage);
+      if (step.kind == PlanStep::Kind::kCall) {
+        for (const Operand& operand : plan_.calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
+        step_of_call_[static_cast<size_t>(step.call)] = next_;
+      }
+      ++next_;
+      if (step.kind == PlanStep::Kind::kLoop) {
+        for (int storage : step.carried) use(storage);
+        use(step.condition.storage);
+      }
+      go(step.body);
+      go(step.otherwise);
+      if (step.kind != PlanStep::Kind::kLoop) continue;
+      // What an iteration finds there lives until the last one has ended.
+      for (int storage : step.carried) use(storage);
+      for (Life& life : lives_)
+        if (life.first <= begin && life.last > begin) life.last = std::max(life.last, next_);
+      ++next_;
     }
+  }
+
+  const Plan& plan_;
+  std::vector<Life> lives_;
+  std::vector<int> step_of_call_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place) {
+  Lives lives(plan);
 
   // Storages that became one, the later pointing to the earlier.
   std::vector<int> same_as(plan.storages.size());
   std::iota(same_as.begin(), same_as.end(), 0);
   plan.in_place = 0;
   const auto is_arena = [&](int s) { return plan.storages[static_cast<size_t>(s)].kind == Storage::Kind::kArena; };
-  for (int step = 0; step < n_steps; ++step) {
-    const PlannedCall& call = plan.calls[static_cast<size_t>(step)];
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    const PlannedCall& call = plan.calls[c];
+    const int step = lives.step_of(c);
     const int out = call.operands.back().storage;
     if (!is_arena(out) || !may_run_in_place(call.workload)) continue;
     for (size_t i : overwritable(plan.workloads[static_cast<size_t>(call.workload)].func)) {
@@ -506,12 +709,11 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
           is_arena(in) && call.operands[i].offset_bytes == 0 && call.operands.back().offset_bytes == 0 &&
           plan.storages[static_cast<size_t>(in)].size_bytes == plan.storages[static_cast<size_t>(out)].size_bytes;
       int readers = 0;
-      for (const Operand& operand : call.operands) readers += same_as[static_cast<size_t>(operand.storage)] == in;
-      if (!whole || readers != 1 || lives[static_cast<size_t>(out)].first != step ||
-          lives[static_cast<size_t>(in)].last != step)
+      for (const Operand& operand : call.operands) readers += same_as[static_cast<size_t>(whole_of(plan, operand.storage))] == in;
+      if (!whole || readers != 1 || lives.of(out).first != step || lives.of(in).last != step)
         continue;
       same_as[static_cast<size_t>(out)] = in;
-      lives[static_cast<size_t>(in)].last = lives[static_cast<size_t>(out)].last;
+      lives.of(in).last = lives.of(out).last;
       ++plan.in_place;
       break;
     }
@@ -520,8 +722,9 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
   std::vector<Lifetime> lifetimes;
   std::vector<size_t> owners;
   for (size_t s = 0; s < plan.storages.size(); ++s) {
-    if (!is_arena(static_cast<int>(s)) || same_as[s] != static_cast<int>(s) || lives[s].last < 0) continue;
-    lifetimes.push_back({plan.storages[s].size_bytes, lives[s].first, lives[s].last});
+    const Lives::Life& life = lives.of(static_cast<int>(s));
+    if (!is_arena(static_cast<int>(s)) || same_as[s] != static_cast<int>(s) || life.last < 0) continue;
+    lifetimes.push_back({plan.storages[s].size_bytes, life.first, life.last});
     owners.push_back(s);
   }
   const ArenaPlan arena = plan_arena(lifetimes);
@@ -532,6 +735,59 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
   plan.arena_bytes = arena.size_bytes;
 }
 
+namespace {
+
+std::string operand_text(const Plan& plan, Operand operand) {
+  const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
+  const std::string offset = operand.offset_bytes ? fmt::format("+{}", operand.offset_bytes) : "";
+  switch (storage.kind) {
+    case Storage::Kind::kInput:
+      return fmt::format("in{}{}", storage.index, offset);
+    case Storage::Kind::kOutput:
+      return fmt::format("out{}{}", storage.index, offset);
+    case Storage::Kind::kConstant:
+      return fmt::format("const{}{}", operand.storage, offset);
+    case Storage::Kind::kCounter:
+      return fmt::format("i{}", storage.index);
+    case Storage::Kind::kWindow: {
+      const std::string moving = storage.loop < 0 ? "" : fmt::format("+{}*i{}", storage.step_bytes, storage.loop);
+      return operand_text(plan, {storage.base, operand.offset_bytes}) + moving;
+    }
+    case Storage::Kind::kArena:
+      break;
+  }
+  return fmt::format("@{}", storage.offset_bytes + operand.offset_bytes);
+}
+
+void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>& steps, const std::string& indent) {
+  for (const PlanStep& step : steps) {
+    const std::string condition = step.condition.storage < 0 ? "" : operand_text(plan, step.condition);
+    if (step.kind == PlanStep::Kind::kCall) {
+      const PlannedCall& call = plan.calls[static_cast<size_t>(step.call)];
+      text += fmt::format("{}{}  task {}", indent, call.name, call.workload);
+      for (const Operand& operand : call.operands) text += "  " + operand_text(plan, operand);
+      text += '\n';
+      continue;
+    }
+    if (step.kind == PlanStep::Kind::kBranch) {
+      text += fmt::format("{}if {}\n", indent, condition);
+    } else {
+      const std::string limit = step.limit                     ? std::to_string(*step.limit)
+                                : step.limit_at.storage >= 0 ? operand_text(plan, step.limit_at)
+                                                             : "";
+      text += fmt::format("{}for i{}{}{}\n", indent, step.loop, limit.empty() ? "" : " < " + limit,
+                          condition.empty() ? "" : " while " + condition);
+    }
+    add_steps(text, plan, step.body, indent + "  ");
+    if (step.kind == PlanStep::Kind::kBranch) {
+      text += indent + "else\n";
+      add_steps(text, plan, step.otherwise, indent + "  ");
+    }
+  }
+}
+
+}  // namespace
+
 std::string to_text(const Plan& plan) {
   std::string text;
   int64_t constants = 0, separate = 0;
@@ -539,29 +795,7 @@ std::string to_text(const Plan& plan) {
     if (storage.kind == Storage::Kind::kConstant) constants += storage.size_bytes;
     if (storage.kind == Storage::Kind::kArena) separate += storage.size_bytes;
   }
-  for (const PlannedCall& call : plan.calls) {
-    text += fmt::format("{}  task {}", call.name, call.workload);
-    for (const Operand& operand : call.operands) {
-      const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
-      switch (storage.kind) {
-        case Storage::Kind::kInput:
-          text += fmt::format("  in{}", storage.index);
-          break;
-        case Storage::Kind::kOutput:
-          text += fmt::format("  out{}", storage.index);
-          break;
-        case Storage::Kind::kConstant:
-          text += fmt::format("  const{}", operand.storage);
-          break;
-        case Storage::Kind::kArena:
-          text += fmt::format("  @{}", storage.offset_bytes + operand.offset_bytes);
-          break;
-      }
-      if (storage.kind != Storage::Kind::kArena && operand.offset_bytes)
-        text += fmt::format("+{}", operand.offset_bytes);
-    }
-    text += '\n';
-  }
+  add_steps(text, plan, plan.steps, "");
   text += fmt::format(
       "{} calls of {} workloads, {} views, {} in place; arena {} bytes ({} without reuse), constants {} bytes\n",
       plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes, separate, constants);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,23 @@ namespace fettle {
 
 /// Memory that values lie in.
 struct Storage {
-  enum class Kind : uint8_t { kInput, kOutput, kArena, kConstant };
+  enum class Kind : uint8_t {
+    kInput,
+    kOutput,
+    kArena,
+    kConstant,
+    kCounter,  // the number of a loop's iteration, an i64
+    kWindow,   // a part of another storage, which moves with a loop's iterations
+  };
   Kind kind = Kind::kArena;
   DType dtype;
   int64_t size_bytes = 0;
-  int index = 0;                    // which input or output of the model
+  int index = 0;                    // which input or output of the model, or which loop's counter
   const Value* constant = nullptr;  // kConstant: the value, whose content it is
   int64_t offset_bytes = 0;         // kArena: its place
+  // kWindow: it begins at `step_bytes` times the counter of loop `loop` (-1: at the beginning) of `base`.
+  int base = -1, loop = -1;
+  int64_t step_bytes = 0;
 };
 
 /// A piece of work that may occur many times in a model, and in many models.
@@ -53,6 +64,20 @@ struct PlannedCall {
 /// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
 std::string label_of(const PlannedCall& call);
 
+/// What the host program does, one after the other: a call, or control flow around more of them.
+struct PlanStep {
+  enum class Kind : uint8_t { kCall, kBranch, kLoop };
+  Kind kind = Kind::kCall;
+  int call = -1;                     // kCall: index into Plan::calls
+  Operand condition;                 // a truth value; kLoop: read before each iteration, or storage -1
+  std::vector<PlanStep> body;        // kBranch: where the condition is true
+  std::vector<PlanStep> otherwise;   // kBranch
+  int loop = -1;                     // kLoop: which counter counts its iterations
+  std::optional<int64_t> limit;      // of iterations, where it is a number
+  Operand limit_at;                  // or where it lies, an i64 or i32; storage -1: there is none
+  std::vector<int> carried;          // kLoop: storages whose content one iteration leaves to the next
+};
+
 /// How images lie in memory, for the whole graph.
 enum class ImageLayout : uint8_t {
   kChannelsLast,   // [n, c, h, w] as n, h, w, c
@@ -66,7 +91,9 @@ struct Plan {
   std::vector<int> fused;  // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
-  std::vector<PlannedCall> calls;  // in the order in which they run
+  std::vector<PlannedCall> calls;  // in the order in which steps mention them, each once
+  std::vector<PlanStep> steps;
+  int n_loops = 0;
   int64_t arena_bytes = 0;
   int views = 0;     // nodes that cost nothing
   int in_place = 0;  // calls that write over an input
@@ -77,6 +104,9 @@ struct PlanOptions {
   /// Which of fusible_convolutions(graph), by number, become one kernel with the convolution before them.
   std::vector<int> fused;
 };
+
+/// The storage that `storage` is a part of; itself where it is no window.
+int whole_of(const Plan& plan, int storage);
 
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
 ///
