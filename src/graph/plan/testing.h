@@ -13,40 +13,98 @@
 
 namespace fettle {
 
-/// The model's outputs by its plan: each call by the interpreter, on one arena.
-inline std::map<std::string, ConstantTensor> run_plan(const Graph& graph, const Plan& plan,
-                                                      const std::map<std::string, ConstantTensor>& inputs) {
-  std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes), std::byte{0xff});
-  std::vector<TensorBuilder> outputs;
-  for (const GraphOutput& output : graph.outputs())
-    outputs.push_back(make_tensor(output.value->dtype(), output.value->extents()).value());
-  for (const PlannedCall& call : plan.calls) {
+/// Runs a plan's steps, each call by the interpreter, on one arena.
+class PlanRunner {
+ public:
+  PlanRunner(const Graph& graph, const Plan& plan, const std::map<std::string, ConstantTensor>& inputs)
+      : graph_(graph),
+        plan_(plan),
+        inputs_(inputs),
+        arena_(static_cast<size_t>(plan.arena_bytes), std::byte{0xff}),
+        counters_(static_cast<size_t>(plan.n_loops)) {
+    for (const GraphOutput& output : graph.outputs())
+      outputs_.push_back(make_tensor(output.value->dtype(), output.value->extents()).value());
+  }
+
+  /// The model's outputs.
+  std::map<std::string, ConstantTensor> run() {
+    run(plan_.steps);
+    std::map<std::string, ConstantTensor> results;
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      results[graph_.outputs()[i].name] = std::move(outputs_[i]).finish();
+    return results;
+  }
+
+ private:
+  std::byte* address_of(const Operand& operand) {
+    const Storage& storage = plan_.storages[static_cast<size_t>(operand.storage)];
+    const std::byte* at = nullptr;
+    switch (storage.kind) {
+      case Storage::Kind::kInput:
+        at = inputs_.at(graph_.inputs()[static_cast<size_t>(storage.index)]->name).bytes.get();
+        break;
+      case Storage::Kind::kOutput:
+        at = outputs_[static_cast<size_t>(storage.index)].bytes.get();
+        break;
+      case Storage::Kind::kArena:
+        at = arena_.data() + storage.offset_bytes;
+        break;
+      case Storage::Kind::kConstant:
+        at = storage.constant->constant->bytes.get();
+        break;
+      case Storage::Kind::kCounter:
+        at = reinterpret_cast<const std::byte*>(&counters_[static_cast<size_t>(storage.index)]);
+        break;
+      case Storage::Kind::kWindow:
+        at = address_of({storage.base, 0});
+        if (storage.loop >= 0) at += storage.step_bytes * counters_[static_cast<size_t>(storage.loop)];
+        break;
+    }
+    return const_cast<std::byte*>(at + operand.offset_bytes);
+  }
+
+  bool is_true(const Operand& operand) { return *address_of(operand) != std::byte{0}; }
+
+  int64_t limit_of(const PlanStep& step) {
+    if (step.limit) return *step.limit;
+    if (step.limit_at.storage < 0) return INT64_MAX;
+    int64_t limit = 0;
+    std::memcpy(&limit, address_of(step.limit_at), sizeof limit);
+    return limit;
+  }
+
+  void run(const std::vector<PlanStep>& steps) {
+    for (const PlanStep& step : steps) {
+      if (step.kind == PlanStep::Kind::kCall) run(plan_.calls[static_cast<size_t>(step.call)]);
+      if (step.kind == PlanStep::Kind::kBranch) run(is_true(step.condition) ? step.body : step.otherwise);
+      if (step.kind != PlanStep::Kind::kLoop) continue;
+      int64_t& counter = counters_[static_cast<size_t>(step.loop)];
+      for (counter = 0; counter < limit_of(step) && (step.condition.storage < 0 || is_true(step.condition)); ++counter)
+        run(step.body);
+    }
+  }
+
+  void run(const PlannedCall& call) {
     std::vector<BufferArg> args;
     for (const Operand& operand : call.operands) {
-      const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
-      const std::byte* at = nullptr;
-      switch (storage.kind) {
-        case Storage::Kind::kInput:
-          at = inputs.at(graph.inputs()[static_cast<size_t>(storage.index)]->name).bytes.get();
-          break;
-        case Storage::Kind::kOutput:
-          at = outputs[static_cast<size_t>(storage.index)].bytes.get();
-          break;
-        case Storage::Kind::kArena:
-          at = arena.data() + storage.offset_bytes;
-          break;
-        case Storage::Kind::kConstant:
-          at = storage.constant->constant->bytes.get();
-          break;
-      }
-      args.push_back({const_cast<std::byte*>(at + operand.offset_bytes), storage.size_bytes - operand.offset_bytes});
+      const int64_t size = plan_.storages[static_cast<size_t>(operand.storage)].size_bytes;
+      args.push_back({address_of(operand), size - operand.offset_bytes});
     }
-    const auto done = interpret(plan.workloads[static_cast<size_t>(call.workload)].func, args);
+    const auto done = interpret(plan_.workloads[static_cast<size_t>(call.workload)].func, args);
     EXPECT_TRUE(done) << call.name << ": " << (done ? "" : done.error().to_string());
   }
-  std::map<std::string, ConstantTensor> results;
-  for (size_t i = 0; i < outputs.size(); ++i) results[graph.outputs()[i].name] = std::move(outputs[i]).finish();
-  return results;
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const std::map<std::string, ConstantTensor>& inputs_;
+  std::vector<std::byte> arena_;
+  std::vector<TensorBuilder> outputs_;
+  std::vector<int64_t> counters_;
+};
+
+inline std::map<std::string, ConstantTensor> run_plan(const Graph& graph, const Plan& plan,
+                                                      const std::map<std::string, ConstantTensor>& inputs) {
+  return PlanRunner(graph, plan, inputs).run();
 }
 
 }  // namespace fettle

@@ -1,0 +1,198 @@
+"""If, Loop and Scan beside ONNX Runtime: values from around, early exit, swapped values, directions and axes, nesting."""
+
+import os
+import tempfile
+import unittest
+
+import numpy
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import fettle
+
+FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node = helper.make_node
+value = helper.make_tensor_value_info
+
+
+def body(name, nodes, inputs, outputs):
+    return helper.make_graph(nodes, name, inputs, outputs)
+
+
+def random(*shape):
+    return numpy.random.default_rng(sum(shape)).standard_normal(shape).astype(numpy.float32)
+
+
+class ControlFlow(unittest.TestCase):
+    def check(self, nodes, inputs, outputs, constants, *feeds):
+        graph = helper.make_graph(
+            nodes, "g", inputs, outputs, [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()]
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.checker.check_model(model)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            onnx.save(model, path)
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 3
+            reference = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            compiled = fettle.Model(path)
+            for given in feeds:
+                expected = reference.run(None, given)
+                made = compiled.run(**given)
+                for output, want in zip(outputs, expected):
+                    self.assertEqual(made[output.name].shape, want.shape)
+                    numpy.testing.assert_allclose(made[output.name], want, rtol=1e-5, atol=1e-6)
+
+    def test_branches_read_values_from_around(self):
+        then = body(
+            "then",
+            [node("MatMul", ["x", "w"], ["p"]), node("Relu", ["p"], ["t"])],
+            [], [value("t", FLOAT, [4, 8])],
+        )  # fmt: skip
+        otherwise = body("else", [node("Neg", ["x"], ["e"])], [], [value("e", FLOAT, [4, 8])])
+        nodes = [
+            node("ReduceSum", ["x"], ["s"], keepdims=0), node("Greater", ["s", "zero"], ["c"]),
+            node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise), node("Add", ["y", "x"], ["z"]),
+        ]  # fmt: skip
+        x = numpy.abs(random(4, 8))
+        self.check(
+            nodes, [value("x", FLOAT, [4, 8])], [value("z", FLOAT, [4, 8])],
+            {"w": random(8, 8), "zero": numpy.float32(0)}, {"x": x}, {"x": -x},
+        )  # fmt: skip
+
+    def test_a_branch_may_return_what_it_is_given_and_constants(self):
+        then = body("then", [node("Identity", ["x"], ["t"])], [], [value("t", FLOAT, [3])])
+        otherwise = body(
+            "else", [node("Constant", [], ["e"], value=numpy_helper.from_array(random(3)))], [], [value("e", FLOAT, [3])]
+        )
+        self.check(
+            [node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise)],
+            [value("c", BOOL, []), value("x", FLOAT, [3])], [value("y", FLOAT, [3])], {},
+            {"c": numpy.array(True), "x": random(3)}, {"c": numpy.array(False), "x": random(3)},
+        )  # fmt: skip
+
+    def test_a_loop_carries_and_stacks(self):
+        step = body(
+            "body",
+            [
+                node("MatMul", ["s", "w"], ["a"]), node("Add", ["a", "x"], ["b"]), node("Tanh", ["b"], ["s1"]),
+                node("Cast", ["i"], ["n"], to=FLOAT), node("Mul", ["s1", "n"], ["o"]), node("Identity", ["c"], ["c1"]),
+            ],
+            [value("i", INT, []), value("c", BOOL, []), value("s", FLOAT, [4, 8])],
+            [value("c1", BOOL, []), value("s1", FLOAT, [4, 8]), value("o", FLOAT, [4, 8])],
+        )  # fmt: skip
+        self.check(
+            [node("Loop", ["m", "", "x0"], ["last", "rows"], body=step)],
+            [value("x", FLOAT, [4, 8]), value("x0", FLOAT, [4, 8])],
+            [value("last", FLOAT, [4, 8]), value("rows", FLOAT, [5, 4, 8])],
+            {"w": random(8, 8), "m": numpy.int64(5)}, {"x": random(4, 8), "x0": random(4, 8) * 0.5},
+        )  # fmt: skip
+
+    def test_a_loop_ends_early_and_swaps_what_it_carries(self):
+        step = body(
+            "body",
+            [
+                node("Add", ["b", "one"], ["a1"]), node("Identity", ["a"], ["b1"]),
+                node("ReduceSum", ["a1"], ["sum"], keepdims=0), node("Less", ["sum", "limit"], ["c1"]),
+            ],
+            [value("i", INT, []), value("c", BOOL, []), value("a", FLOAT, [4]), value("b", FLOAT, [4])],
+            [value("c1", BOOL, []), value("a1", FLOAT, [4]), value("b1", FLOAT, [4])],
+        )  # fmt: skip
+        self.check(
+            [node("Loop", ["", "", "p", "q"], ["x", "y"], body=step)],
+            [value("p", FLOAT, [4]), value("q", FLOAT, [4])], [value("x", FLOAT, [4]), value("y", FLOAT, [4])],
+            {"one": numpy.float32(1), "limit": numpy.float32(30)}, {"p": random(4), "q": random(4) + 1},
+        )  # fmt: skip
+
+    def test_the_number_of_iterations_may_be_an_input(self):
+        step = body(
+            "body",
+            [node("Mul", ["s", "two"], ["s1"]), node("Identity", ["c"], ["c1"])],
+            [value("i", INT, []), value("c", BOOL, []), value("s", FLOAT, [3])],
+            [value("c1", BOOL, []), value("s1", FLOAT, [3])],
+        )  # fmt: skip
+        feeds = [
+            {"m": numpy.array(m, numpy.int64), "go": numpy.array(go), "x": random(3)}
+            for m, go in ((0, True), (1, True), (7, True), (7, False), (-3, True), (300, True))
+        ]
+        self.check(
+            [node("Loop", ["m", "go", "x"], ["y"], body=step)],
+            [value("m", INT, []), value("go", BOOL, []), value("x", FLOAT, [3])], [value("y", FLOAT, [3])],
+            {"two": numpy.float32(0.9)}, *feeds,
+        )  # fmt: skip
+
+    def test_scan_directions_and_axes(self):
+        step = body(
+            "body",
+            [node("Add", ["s", "x"], ["s1"]), node("Mul", ["s1", "y"], ["o"]), node("Identity", ["s1"], ["o2"])],
+            [value("s", FLOAT, [5]), value("x", FLOAT, [5]), value("y", FLOAT, [5])],
+            [value("s1", FLOAT, [5]), value("o", FLOAT, [5]), value("o2", FLOAT, [5])],
+        )  # fmt: skip
+        scan = node(
+            "Scan", ["s0", "xs", "ys"], ["last", "os", "os2"], body=step, num_scan_inputs=2, scan_input_axes=[1, -1],
+            scan_input_directions=[0, 1], scan_output_axes=[0, -1], scan_output_directions=[0, 1],
+        )  # fmt: skip
+        self.check(
+            [scan], [value("s0", FLOAT, [5]), value("xs", FLOAT, [5, 7]), value("ys", FLOAT, [5, 7])],
+            [value("last", FLOAT, [5]), value("os", FLOAT, [7, 5]), value("os2", FLOAT, [5, 7])], {},
+            {"s0": random(5), "xs": random(5, 7), "ys": random(7, 5).T.copy()},
+        )  # fmt: skip
+
+    def test_nesting(self):
+        inner = body(
+            "inner",
+            [node("Add", ["v", "s"], ["v1"]), node("Identity", ["c"], ["c2"]), node("Mul", ["v1", "v1"], ["sq"])],
+            [value("j", INT, []), value("c", BOOL, []), value("v", FLOAT, [3])],
+            [value("c2", BOOL, []), value("v1", FLOAT, [3]), value("sq", FLOAT, [3])],
+        )  # fmt: skip
+        then = body("then", [node("Neg", ["s2"], ["r"])], [], [value("r", FLOAT, [3])])
+        otherwise = body("else", [node("Mul", ["s2", "x"], ["r"])], [], [value("r", FLOAT, [3])])
+        outer = body(
+            "outer",
+            [
+                node("Loop", ["three", "", "s"], ["s2", "squares"], body=inner), node("Mod", ["i", "two"], ["odd"]),
+                node("Equal", ["odd", "zero"], ["even"]),
+                node("If", ["even"], ["s3"], then_branch=then, else_branch=otherwise), node("Identity", ["c"], ["c1"]),
+            ],
+            [value("i", INT, []), value("c", BOOL, []), value("s", FLOAT, [3])],
+            [value("c1", BOOL, []), value("s3", FLOAT, [3]), value("squares", FLOAT, [3, 3])],
+        )  # fmt: skip
+        numbers = {name: numpy.int64(n) for name, n in (("m", 4), ("three", 3), ("two", 2), ("zero", 0))}
+        self.check(
+            [node("Loop", ["m", "", "x"], ["last", "all"], body=outer)], [value("x", FLOAT, [3])],
+            [value("last", FLOAT, [3]), value("all", FLOAT, [4, 3, 3])], numbers, {"x": random(3)},
+        )  # fmt: skip
+
+    def test_what_does_not_depend_on_a_loop_leaves_it(self):
+        step = body(
+            "body",
+            [
+                node("Exp", ["x"], ["e"]), node("MatMul", ["e", "w"], ["p"]), node("Add", ["s", "p"], ["s1"]),
+                node("Identity", ["c"], ["c1"]),
+            ],
+            [value("i", INT, []), value("c", BOOL, []), value("s", FLOAT, [2, 4])],
+            [value("c1", BOOL, []), value("s1", FLOAT, [2, 4])],
+        )  # fmt: skip
+        self.check(
+            [node("Loop", ["m", "", "x"], ["y"], body=step)], [value("x", FLOAT, [2, 4])],
+            [value("y", FLOAT, [2, 4])], {"w": random(4, 4), "m": numpy.int64(3)}, {"x": random(2, 4)},
+        )  # fmt: skip
+
+    def test_a_shape_that_changes_is_refused_by_name(self):
+        step = body(
+            "body",
+            [node("Concat", ["s", "x"], ["s1"], axis=0), node("Identity", ["c"], ["c1"])],
+            [value("i", INT, []), value("c", BOOL, []), value("s", FLOAT, [None])],
+            [value("c1", BOOL, []), value("s1", FLOAT, [None])],
+        )  # fmt: skip
+        with self.assertRaisesRegex(fettle.Error, "E604.*its shape changes"):
+            self.check(
+                [node("Loop", ["m", "", "x"], ["y"], body=step)], [value("x", FLOAT, [2])], [value("y", FLOAT, [None])],
+                {"m": numpy.int64(3)}, {"x": random(2)},
+            )  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
