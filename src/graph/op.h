@@ -86,7 +86,7 @@ struct OpDef {
   Result<std::vector<TensorType>> (*infer)(const Node& node);
   /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
   /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
-  Result<std::vector<te::Tensor>> (*meaning)(const Node& node, std::span<const te::Tensor> inputs);
+  Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs);
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;
@@ -130,7 +130,7 @@ FusionKind fusion_kind(const Node& node);
 /// inputs:  one a node input, undefined where that is null. Halves may come as they lie in memory, or as they were
 ///          computed: in single precision, by another node of the same kernel.
 /// Outputs that are halves may be of single precision: see rounded().
-Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const te::Tensor> inputs);
+Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const te::Tensor> inputs);
 /// `t` as `dtype`, in which it is stored: the one rounding of what a kernel computes.
 te::Tensor rounded(const te::Tensor& t, DType dtype);
 /// A placeholder of the value's type, named after it. The shape must be static.

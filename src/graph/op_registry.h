@@ -20,7 +20,7 @@ namespace fettle {
 /// What a rule and a meaning are where a function alone does not do.
 struct OpFunctions {
   std::function<Result<std::vector<TensorType>>(const Node& node)> infer;
-  std::function<Result<std::vector<te::Tensor>>(const Node& node, std::span<const te::Tensor> inputs)> meaning;
+  std::function<Result<std::vector<te::Tensor>>(const Node& node, std::span<const te::Tensor> inputs)> compute;
 };
 
 /// Adds an operator, for good. Names are copied; what `op` points to (parameters, a view, weights) must live as long as

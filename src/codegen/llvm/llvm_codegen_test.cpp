@@ -688,13 +688,14 @@ TEST(Llvm, PassesForPlainPrograms) {
   const auto wrong = compile_object(module, detect_host(), {.passes = "no-such-pass"});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code, ErrorCode::E302);
-  // Atoms are left as they are.
-  IrModule atom = module;
+  // Micro-kernels are left as they are.
+  IrModule micro_kernel = module;
   Annotations notes;
-  notes.set(kAtomKey, int64_t{1});
-  atom.funcs["f"] = with(module.funcs.at("f"), [&](FuncNode& f) { f.annotations = notes; });
-  atom.entry.clear();
-  EXPECT_EQ(*emit_llvm_ir(atom, detect_host(), {.passes = kPlainPasses}), *emit_llvm_ir(atom, detect_host()));
+  notes.set(kMicroKernelKey, int64_t{1});
+  micro_kernel.funcs["f"] = with(module.funcs.at("f"), [&](FuncNode& f) { f.annotations = notes; });
+  micro_kernel.entry.clear();
+  EXPECT_EQ(*emit_llvm_ir(micro_kernel, detect_host(), {.passes = kPlainPasses}),
+            *emit_llvm_ir(micro_kernel, detect_host()));
   EXPECT_NE(*emit_llvm_ir(module, detect_host(), {.passes = kPlainPasses}), *emit_llvm_ir(module, detect_host()));
 }
 

@@ -38,10 +38,10 @@ Types if_type(const Node& node) {
     if (a.dtype != b.dtype)
       return bad_types(node, fmt::format("output {} is {} or {}", i, a.to_string(), b.to_string()));
     if (!(a.shape == b.shape))
-      return fail(ErrorCode::E604,
-                  fmt::format("If: output {} is {} or {}: its shape depends on the condition", i, a.to_string(),
-                              b.to_string()),
-                  node.name);
+      return fail(
+          ErrorCode::E604,
+          fmt::format("If: output {} is {} or {}: its shape depends on the condition", i, a.to_string(), b.to_string()),
+          node.name);
     types.push_back(a);
   }
   return types;
@@ -88,9 +88,9 @@ Types loop_type(const Node& node) {
 Types scan_type(const Node& node) { return bad_types(node, "it was not lowered"); }
 
 constexpr OpDef defs[] = {
-    {.name = "If", .min_inputs = 1, .max_inputs = -1, .infer = if_type, .meaning = nullptr, .n_outputs = -1},
-    {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .infer = loop_type, .meaning = nullptr, .n_outputs = -1},
-    {.name = "Scan", .min_inputs = 1, .max_inputs = -1, .infer = scan_type, .meaning = nullptr, .n_outputs = -1},
+    {.name = "If", .min_inputs = 1, .max_inputs = -1, .infer = if_type, .compute = nullptr, .n_outputs = -1},
+    {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .infer = loop_type, .compute = nullptr, .n_outputs = -1},
+    {.name = "Scan", .min_inputs = 1, .max_inputs = -1, .infer = scan_type, .compute = nullptr, .n_outputs = -1},
 };
 
 }  // namespace

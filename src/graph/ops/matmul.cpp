@@ -10,7 +10,6 @@ namespace {
 
 using namespace ops;
 
-
 Types matmul_type(const Node& node) {
   const Shape &a = shape_of(node, 0), &b = shape_of(node, 1);
   if (a.empty() || b.empty()) return bad_types(node, "an operand is a scalar");
@@ -100,14 +99,14 @@ constexpr OpDef defs[] = {
      .min_inputs = 2,
      .max_inputs = 2,
      .infer = matmul_type,
-     .meaning = matmul,
+     .compute = matmul,
      .weights = &product_weights},
     {.name = "Gemm",
      .fusion = FusionKind::kComplexOutFusable,
      .min_inputs = 2,
      .max_inputs = 3,
      .infer = gemm_type,
-     .meaning = gemm},
+     .compute = gemm},
 };
 
 }  // namespace

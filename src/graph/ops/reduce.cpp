@@ -193,12 +193,12 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", ParamInput::Kind::kInts}};
-constexpr OpDef reducer(std::string_view name, Tensors (*meaning)(const Node&, std::span<const te::Tensor>)) {
+constexpr OpDef reducer(std::string_view name, Tensors (*compute)(const Node&, std::span<const te::Tensor>)) {
   return {.name = name,
           .fusion = FusionKind::kReduction,
           .max_inputs = 2,
           .infer = reduce_type,
-          .meaning = meaning,
+          .compute = compute,
           .params = axes_param};
 }
 
@@ -214,8 +214,8 @@ constexpr OpDef defs[] = {
     reducer("ReduceMeanSquare", reduction<kMeanSquare>),  // Fettle's own
     reducer("ReduceLogSum", reduction<kLogSum>),
     reducer("ReduceLogSumExp", log_sum_exp),
-    {.name = "ArgMax", .fusion = FusionKind::kReduction, .infer = arg_type, .meaning = arg_extreme<true>},
-    {.name = "ArgMin", .fusion = FusionKind::kReduction, .infer = arg_type, .meaning = arg_extreme<false>},
+    {.name = "ArgMax", .fusion = FusionKind::kReduction, .infer = arg_type, .compute = arg_extreme<true>},
+    {.name = "ArgMin", .fusion = FusionKind::kReduction, .infer = arg_type, .compute = arg_extreme<false>},
 };
 
 }  // namespace

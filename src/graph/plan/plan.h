@@ -68,14 +68,14 @@ std::string label_of(const PlannedCall& call);
 struct PlanStep {
   enum class Kind : uint8_t { kCall, kBranch, kLoop };
   Kind kind = Kind::kCall;
-  int call = -1;                     // kCall: index into Plan::calls
-  Operand condition;                 // a truth value; kLoop: read before each iteration, or storage -1
-  std::vector<PlanStep> body;        // kBranch: where the condition is true
-  std::vector<PlanStep> otherwise;   // kBranch
-  int loop = -1;                     // kLoop: which counter counts its iterations
-  std::optional<int64_t> limit;      // of iterations, where it is a number
-  Operand limit_at;                  // or where it lies, an i64 or i32; storage -1: there is none
-  std::vector<int> carried;          // kLoop: storages whose content one iteration leaves to the next
+  int call = -1;                    // kCall: index into Plan::calls
+  Operand condition;                // a truth value; kLoop: read before each iteration, or storage -1
+  std::vector<PlanStep> body;       // kBranch: where the condition is true
+  std::vector<PlanStep> otherwise;  // kBranch
+  int loop = -1;                    // kLoop: which counter counts its iterations
+  std::optional<int64_t> limit;     // of iterations, where it is a number
+  Operand limit_at;                 // or where it lies, an i64 or i32; storage -1: there is none
+  std::vector<int> carried;         // kLoop: storages whose content one iteration leaves to the next
 };
 
 /// How images lie in memory, for the whole graph.
@@ -108,7 +108,7 @@ struct PlanOptions {
 /// The storage that `storage` is a part of; itself where it is no window.
 int whole_of(const Plan& plan, int storage);
 
-/// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
+/// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_compute.
 ///
 /// Convolutions, pooling and their kin hand on images in `options.layout`; what follows keeps its largest input's
 /// order; all else is row-major. Kernels read any strides, so within the model no value is ever converted for its own

@@ -21,7 +21,7 @@ struct GroupProgram {
 ///        storage and offset do not matter here.
 /// Blocks come from the operators' meanings; round scalars are part of the program, elementwise blocks are inlined, and
 /// loops run in the order of what they write. Constants have ParamKind::kConstant.
-/// Errors: those of node_meaning.
+/// Errors: those of node_compute.
 Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views);
 
 /// A program that copies a value that lies as `from` to where it lies as `to`.
