@@ -6,7 +6,7 @@ from . import _fettle
 
 
 def operator(name, *, pointwise=False, commutative=False, moves=False, fusion=None, shape=None):
-    """Adds an operator for good, before a model that has it is opened. What is decorated says what it means:
+    """Adds an operator for good, before a model that has it is opened. What is decorated says what it computes:
 
         @fettle.operator("com.example.Swish", pointwise=True)
         def swish(x, *, beta=1.0):
@@ -21,7 +21,8 @@ def operator(name, *, pointwise=False, commutative=False, moves=False, fusion=No
     fusion: elementwise, broadcast, injective, reduction, complex_out_fusable or opaque: how it joins its neighbours.
     shape: a function of the inputs' shapes (tuples of numbers, or of names where a model leaves them open; None where one
     is left out) and the attributes. It returns the output's shape, whose type is the first input's, or a list of
-    (shape, dtype), one an output. Without it: the inputs broadcast together where it is pointwise, else the compute's own.
+    (shape, dtype), one an output. Without it: the inputs broadcast together where it is
+    pointwise, else the shapes of the tensors that it returns.
     """
     def register(compute):
         required, inputs, attributes = 0, 0, []

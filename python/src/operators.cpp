@@ -1,4 +1,4 @@
-// Operators of one's own: a Python function as an operator's meaning, another as its rule of shapes.
+// Operators of one's own: a Python function says what an operator computes, another is its rule of shapes.
 
 #include <fmt/format.h>
 
@@ -91,7 +91,7 @@ std::vector<TensorType> stated_types(const PyOperator& op, const Node& node) {
   return types;
 }
 
-/// Those that the meaning has, of halves as they are stored.
+/// Those of the tensors that `compute` returns, of halves as they are stored.
 Result<std::vector<TensorType>> types_of_compute(const PyOperator& op, const Node& node) {
   std::vector<te::Tensor> inputs;
   for (const Value* input : node.inputs) {

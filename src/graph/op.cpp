@@ -51,7 +51,7 @@ FusionKind fusion_kind(const Node& node) {
 
 namespace {
 
-/// A node of which halves are singles: what an operator's meaning is asked of.
+/// A node of which halves are singles: what an operator's `compute` is asked of.
 class ComputedNode {
  public:
   explicit ComputedNode(const Node& node) : node_(node) {

@@ -60,7 +60,7 @@ Types where_type(const Node& node) {
   return one_type(dtype_of(node, 1), std::move(shape));
 }
 
-// --- meanings
+// --- tensor expressions
 
 using Element = Expr (*)(const Node& node, const Expr& a, const Expr& b);
 
