@@ -74,8 +74,8 @@ struct WeightsRule {
   bool takes_bias;  // input 2: what is added to each channel
 };
 
-/// An operator: its rule of types, what it computes, and traits, which passes and planner ask. A new operator is whatever
-/// its traits say; left out, they promise nothing.
+/// An operator: its rule of types, what it computes, and traits, which passes and planner ask. A new operator is
+/// whatever its traits say; left out, they promise nothing.
 struct OpDef {
   std::string_view name;
   FusionKind fusion = FusionKind::kOpaque;

@@ -44,8 +44,8 @@ struct LowerOptions {
   Pipeline pipeline = Pipeline::kFull;
   /// Off: the prologue is split off and dropped, for those who only ask what the kernel costs.
   bool prologue = true;
-  /// On: beside the kernel with micro-kernels also that without, for those who ask what both are like: what their pipelines begin
-  /// with is done once.
+  /// On: beside the kernel with micro-kernels also that without, for those who ask what both are like: what their
+  /// pipelines begin with is done once.
   bool whole = false;
   /// Told of what each pass has left.
   std::function<void(std::string_view pass, const LoweredKernel& lowered)> after = {};

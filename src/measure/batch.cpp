@@ -224,8 +224,8 @@ class Batch {
     return request_.race && result.ok() && !result.raced_out && (incumbent_s_ <= 0 || result.median_s < incumbent_s_);
   }
 
-  // Another worker has its own buffers, and the kernel's outputs and scratch memory are new in any case. A worker that is
-  // lost says nothing about the candidate.
+  // Another worker has its own buffers, and the kernel's outputs and scratch memory are new in any case. A worker that
+  // is lost says nothing about the candidate.
   Result<> confirm(const Build& build, MeasureResult& result) {
     if (stopped()) return {};
     const int w = (build.worker + 1) % static_cast<int>(state_.workers.size());

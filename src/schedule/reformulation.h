@@ -42,8 +42,8 @@ std::span<const ReformulationDef* const> reformulation_defs();
 /// The kind named `name`, or null.
 const ReformulationDef* find_reformulation(std::string_view name);
 
-// What the blocks that it leaves are for stands in their annotations (kPartOfKey, kRoleKey, kTilesKey), where one of them
-// shares work of others: rules obey these notes and need not know the kind. Roles:
+// What the blocks that it leaves are for stands in their annotations (kPartOfKey, kRoleKey, kTilesKey), where one of
+// them shares work of others: rules obey these notes and need not know the kind. Roles:
 /// Made of one operand alone, once, where that is constant: what reads it may take it for constant, too.
 inline constexpr std::string_view kWeightsRole = "weights";
 /// Made of the other operand. Each element is read several times: it is made where it is read, never inlined.
@@ -56,8 +56,8 @@ inline constexpr std::string_view kOutputsRole = "outputs";
 std::string_view part_of(const BlockNode& block);
 std::string_view role_of(const BlockNode& block);
 
-// What has been done to a Func stands in its annotations (kNumericsKey, kErrorBoundKey): the weakest class, and the sum of
-// the bounds.
+// What has been done to a Func stands in its annotations (kNumericsKey, kErrorBoundKey): the weakest class, and the sum
+// of the bounds.
 Numerics numerics_of(const Func& func);
 /// 0 where nothing is noted.
 double error_bound_of(const Func& func);

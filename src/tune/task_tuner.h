@@ -177,8 +177,8 @@ class TaskTuner {
   /// The default among those that compute as written: what results are held to where the plain program takes too long.
   std::string reference_trace_;
   const Candidate* best_ = nullptr;  // so far
-  /// What all others are timed beside, so that their times can be compared whatever else the machine does meanwhile, and
-  /// the time that it took at first: the default or, where that is not measured, the best of the first batch.
+  /// What all others are timed beside, so that their times can be compared whatever else the machine does meanwhile,
+  /// and the time that it took at first: the default or, where that is not measured, the best of the first batch.
   const Candidate* anchor_ = nullptr;
   double anchor_s_ = 0;
   std::vector<double> paces_;  // of the machine, whenever it ran

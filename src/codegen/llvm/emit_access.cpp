@@ -151,8 +151,8 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
   return value;
 }
 
-/// How many elements of a buffer a vector register holds. What has more lanes and a mask is read and written in parts: LLVM
-/// 19 splits it, too, but reads all of a part whose lanes a constant in the mask excludes.
+/// How many elements of a buffer a vector register holds. What has more lanes and a mask is read and written in parts:
+/// LLVM 19 splits it, too, but reads all of a part whose lanes a constant in the mask excludes.
 int FunctionEmitter::lanes_of_a_register(const BufferNode* buffer) const {
   return std::max(1, state_.target.vector_bits / 8 / static_cast<int>(buffer->dtype.element_bytes()));
 }
@@ -187,8 +187,8 @@ Value* FunctionEmitter::load_plain(const BufferNode* buffer, const Expr& index, 
   return value == made ? finish_access(made, buffer) : value;
 }
 
-/// Lanes that lie near each other, though not side by side: what lies around them is read whole and shuffled. Null where
-/// that takes more loads than half the lanes, or a mask is not known.
+/// Lanes that lie near each other, though not side by side: what lies around them is read whole and shuffled. Null
+/// where that takes more loads than half the lanes, or a mask is not known.
 ///   A[{0, 2, 4, …, 30}] of 16 lanes   →   shuffle(A[0…15], A[15…30])
 Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
   const auto lanes = static_cast<size_t>(index.dtype().lanes);
@@ -348,7 +348,8 @@ void FunctionEmitter::store_lanes(const BufferNode* buffer, const Expr& index, V
       Value* which = part_of(mask, first, n);
       const auto* constant = dyn_cast<Constant>(which);
       if (constant && constant->isNullValue()) continue;
-      // Without AVX-512, halves, quarters, … of a vector take less than one store under a mask (Zen 3: 4 and 20 cycles).
+      // Without AVX-512, halves, quarters, … of a vector take less than one store under a mask (Zen 3: 4 and 20
+      // cycles).
       if (int left = constant && !state_.target.has_feature("avx512f") ? first_lanes(constant) : 0; left > 0) {
         for (int at = first; left > 0;) {
           const int piece = static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));

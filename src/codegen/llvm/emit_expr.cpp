@@ -390,8 +390,8 @@ Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   return vb_.compare(rising ? CmpInst::ICMP_SLT : CmpInst::ICMP_SGT, ConstantVector::get(numbers), bound);
 }
 
-/// True for reads of memory without a mask, which must not be made where they are not asked for. A mask says which lanes
-/// may be read where the read is asked for; see emit_select.
+/// True for reads of memory without a mask, which must not be made where they are not asked for. A mask says which
+/// lanes may be read where the read is asked for; see emit_select.
 bool FunctionEmitter::reads_unmasked(const Expr& e) const {
   bool reads = false;
   walk(e, [&](const Expr& x) {

@@ -21,7 +21,8 @@ struct Postprocessor {
 Postprocessor disallow_async_strided_mem_copy();
 /// Every loop has a constant extent. E221
 Postprocessor disallow_dynamic_loop();
-/// Sums of tiles that fit the vector registers are held there: what LLVM's scalar promotion does behind TVM's schedules.
+/// Sums of tiles that fit the vector registers are held there: what LLVM's scalar promotion does behind TVM's
+/// schedules.
 Postprocessor rewrite_accumulators();
 /// Copies noted by multi_level_tiling are made by the threads of the block together.
 Postprocessor rewrite_cooperative_fetch();

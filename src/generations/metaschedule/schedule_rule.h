@@ -27,8 +27,8 @@ struct ScheduleRule {
   /// addresses that begin with the rule's name and the block's. Errors: where the rule applies and its steps are
   /// refused in each way.
   std::function<Result<std::vector<Schedule>>(const TuneContext&, const Schedule&, const std::string& block)> apply;
-  /// Where it would be dear to make all alternatives for the one that is drawn, may be empty: how many there are, and the
-  /// one of that number.
+  /// Where it would be dear to make all alternatives for the one that is drawn, may be empty: how many there are, and
+  /// the one of that number.
   std::function<size_t(const TuneContext&, const Schedule&, const std::string& block)> count = nullptr;
   std::function<Result<Schedule>(const TuneContext&, const Schedule&, const std::string& block, size_t number)>
       alternative = nullptr;
@@ -51,13 +51,13 @@ inline constexpr const char* kScheduleRule = "schedule_rule";  // on a block: th
 ScheduleRule apply_custom_rule(std::map<std::string, ScheduleRule> rules = {});
 
 /// On CPUs, what fast floating point has LLVM do to TVM's loops: reductions along rows get lanes to work in
-/// (generations/ansor/sketch/row_lanes.h). The parts are no business of other rules, and go where random_compute_location puts the
-/// total. Comes before all rules that edit.
+/// (generations/ansor/sketch/row_lanes.h). The parts are no business of other rules, and go where
+/// random_compute_location puts the total. Comes before all rules that edit.
 ScheduleRule rows_in_lanes();
 
-/// A 3x3 convolution of stride 1 with constant weights is computed as it is written, or by Winograd's F(2x2) or F(4x4), over
-/// the whole image or in strips, whose product other rules tile (generations/ansor/sketch/winograd.h). Comes before all rules
-/// that edit.
+/// A 3x3 convolution of stride 1 with constant weights is computed as it is written, or by Winograd's F(2x2) or F(4x4),
+/// over the whole image or in strips, whose product other rules tile (generations/ansor/sketch/winograd.h). Comes
+/// before all rules that edit.
 ScheduleRule winograd();
 
 /// A block that writes one constant is computed where it is read.
@@ -68,9 +68,9 @@ struct AutoInlineOptions {
   bool into_consumer = true;
   /// Only what keeps the order of its elements, selects nothing and calls nothing costly (is_strict_inlinable).
   bool strict = true;
-  /// A padding, or what a product reads over and over (is_operand_of_product), stays or is computed where it is read, each
-  /// as likely: two alternatives. Arithmetic and guards in the innermost loop are dear; a padding's fall away where sums are in registers
-  /// (generations/ansor/sketch/guarded_taps.h).
+  /// A padding, or what a product reads over and over (is_operand_of_product), stays or is computed where it is read,
+  /// each as likely: two alternatives. Arithmetic and guards in the innermost loop are dear; a padding's fall away
+  /// where sums are in registers (generations/ansor/sketch/guarded_taps.h).
   bool operands = false;
 };
 /// A block is computed where it is read; or where what it reads is written.

@@ -160,8 +160,8 @@ Types arg_type(const Node& node) {
   return one_type(kI64, std::move(shape));
 }
 
-// What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which have
-// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such.
+// What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which
+// have lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such.
 template <bool Greatest>
 Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));

@@ -87,20 +87,20 @@ Stmt relax_waits(const Stmt& body);
 /// `func` is flat. `swizzled`: the buffers that loops noted kSwizzleKey fill.
 Func vector_copies(const Func& func, const ThreadShape& shape, std::vector<Buffer>& swizzled);
 
-/// The order of 16-byte pieces within the lines of a shared buffer becomes such that tiles are read without conflicts of
-/// banks, where the schedule allows it (kSwizzleKey).
-/// Buffers of f16 of which all accesses are copies of 16 bytes to them, and loads of tiles (kAlignedSuffix) whose rows
-/// are a power of two apart, keep the pieces of row r in the order p ^ r % 8 (rows of 64 elements and more; of rows of
-/// 32, p ^ r / 2 % 4). Others stay as they are. Loads get the name NAME + kSwizzledSuffix, and as further arguments the
-/// tile's place, the elements of a line (64 or a row), and how many orders there are.
-///   async_copy(&S[64*t + 8*c], …, 16); load(&D[0], 0, &S[1024*w + 16], 64)
-///   →   async_copy(&S[(64*t + 8*c) ^ (64*t + 8*c) / 64 % 8 * 8], …, 16); load_swizzled(&D[0], 0, &S[0], 64, 1024*w + 16, 64, 8)
+/// The order of 16-byte pieces within the lines of a shared buffer becomes such that tiles are read without conflicts
+/// of banks, where the schedule allows it (kSwizzleKey). Buffers of f16 of which all accesses are copies of 16 bytes to
+/// them, and loads of tiles (kAlignedSuffix) whose rows are a power of two apart, keep the pieces of row r in the order
+/// p ^ r % 8 (rows of 64 elements and more; of rows of 32, p ^ r / 2 % 4). Others stay as they are. Loads get the name
+/// NAME + kSwizzledSuffix, and as further arguments the tile's place, the elements of a line (64 or a row), and how
+/// many orders there are.
+///   async_copy(&S[64*t + 8*c], …, 16)        →   async_copy(&S[(64*t + 8*c) ^ (64*t + 8*c) / 64 % 8 * 8], …, 16)
+///   load(&D[0], 0, &S[1024*w + 16], 64)      →   load_swizzled(&D[0], 0, &S[0], 64, 1024*w + 16, 64, 8)
 Func swizzle_shared(const Func& func, const std::vector<Buffer>& asked);
 inline constexpr const char* kSwizzledSuffix = "_swizzled";
 
 /// Buffers of scope "fragment" become arrays of each lane's elements, and the tiles of tensor intrinsics in them places
-/// in these arrays, tile by tile; loops that count tiles are unrolled. Calls whose tiles in memory lie in shared memory,
-/// all rows at multiples of 16 bytes, get the name NAME + kAlignedSuffix.
+/// in these arrays, tile by tile; loops that count tiles are unrolled. Calls whose tiles in memory lie in shared
+/// memory, all rows at multiples of 16 bytes, get the name NAME + kAlignedSuffix.
 ///   allocate C: f32[2048] @fragment; for i in 4: for j in 4: fill(&C[512*i + 8*j], 32)
 ///   →   allocate C: f32[64] @fragment; for i in 4 unrolled: for j in 4 unrolled: fill(&C[16*i + 4*j], 0)
 /// E301 where something else than such a tile reaches a fragment

@@ -129,7 +129,8 @@ class Rewriter : public Mutator {
                                  call.dtype));
   }
 
-  // What is a multiple of the period stays out, so that the rest, which often does not change in loops, is computed once.
+  // What is a multiple of the period stays out, so that the rest, which often does not change in loops, is computed
+  // once.
   Expr swizzled(const Expr& offset, const Swizzle& how) {
     const LinearForm all = analyzer_.linear(offset);
     LinearForm outer, inner;

@@ -96,8 +96,8 @@ class Annihilator : public Mutator {
     const bool old_first = is_old(update->a);
     if (!old_first && !is_old(update->b)) return s;
     const Expr& old = old_first ? update->a : update->b;
-    // Sums of products in registers take a zero for a lane that is off: only what is read for it is masked, not what is read for all
-    // lanes, nor the sum.
+    // Sums of products in registers take a zero for a lane that is off: only what is read for it is masked, not what is
+    // read for all lanes, nor the sum.
     const bool adds_zeros = neutral == Neutral::kZero && target->buffer->scope == kScopeRegister;
     const Expr& added = old_first ? update->b : update->a;
     const bool is_product = added.as<BinaryNode>() || added.as<CastNode>();

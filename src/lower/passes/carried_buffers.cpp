@@ -121,8 +121,8 @@ class Finder : public Visitor {
     std::vector<std::pair<const BufferNode*, Expr>> skipped;
   };
 
-  // Iterations that a condition skips which asks nothing about places (loops that steps depend on are known): what reads
-  // the buffer under another condition has it from an iteration before.
+  // Iterations that a condition skips which asks nothing about places (loops that steps depend on are known): what
+  // reads the buffer under another condition has it from an iteration before.
   //   for p in 3: { S += …  where p < 1;  B = S  where p == 2 }
   void note_skipped(const BlockNode& block, const Loops& loops, const std::vector<Expr>& own) {
     for (Around& loop : around_) {

@@ -19,7 +19,7 @@ struct Update {
   Stmt store;  // the node that is in the program
   Buffer buffer;
   Expr index, term;
-  int64_t terms = 1;  // that reach one element of B
+  int64_t terms = 1;                      // that reach one element of B
   SmallVector<const ForNode*, 8> places;  // loops that tell elements apart, outermost last
   SmallVector<const VarNode*, 8> steps;   // variables of the loops that do not
   std::vector<Expr> conditions;           // conjuncts
@@ -51,8 +51,8 @@ bool varies(const Expr& e, const Expr& index) {
   return found;
 }
 
-/// Whether the terms are products of two operands that both vary: those of matrix products and convolutions. A square is
-/// none, nor is a scale.
+/// Whether the terms are products of two operands that both vary: those of matrix products and convolutions. A square
+/// is none, nor is a scale.
 bool is_product(const Expr& term, const Expr& index) {
   if (const auto* convert = term.as<CastNode>()) return is_product(convert->a, index);
   if (const auto* choice = term.as<SelectNode>())
@@ -207,7 +207,8 @@ class Cascader {
     return whole;
   }
 
-  // The loop in blocks of `longest` turns, or somewhat less, whose sums are added up in turn; null where that cannot be.
+  // The loop in blocks of `longest` turns, or somewhat less, whose sums are added up in turn; null where that cannot
+  // be.
   Stmt in_blocks(const ForNode& loop, const std::vector<const Update*>& updates, int64_t longest) {
     std::vector<Part> parts;
     Replacer replacer;
@@ -308,8 +309,7 @@ class Cascader {
     for (size_t i = update.places.size(); i-- > 0;)
       analyzer_.bind(update.places[i]->var, update.places[i]->min, update.places[i]->extent);
     if (condition) analyzer_.add_assumption(condition);
-    return analyzer_.can_prove(
-        logical_and(le(Expr(0), update.index), lt(update.index, element_count(*update.buffer))));
+    return analyzer_.can_prove(logical_and(le(Expr(0), update.index), lt(update.index, element_count(*update.buffer))));
   }
 
   // Whether all that the loop does to the buffer is to add to it, but for setting it in a turn of its own.

@@ -111,8 +111,8 @@ class GuardDropper : public Mutator {
     return is_true(condition) ? choice.then_body : if_then(condition, choice.then_body);
   }
 
-  // The variables that tell the surplus lanes' reads from others'. Where the first lane of a tile is never surplus, what it
-  // reads is read in any case, and loops around the tile are the same for all of its lanes:
+  // The variables that tell the surplus lanes' reads from others'. Where the first lane of a tile is never surplus,
+  // what it reads is read in any case, and loops around the tile are the same for all of its lanes:
   //   if f // 78 * 8 + lane < 20: R[lane] += X[f % 78] * W[f // 78, lane]     f < 234
   // unless something else than the conjunct decides what the first lane does.
   std::vector<Var> movers(const Expr& conjunct, const Expr& others, const Expr& value, const std::vector<Var>& vars) {

@@ -16,8 +16,8 @@
 namespace fettle {
 namespace {
 
-/// Coefficients up to this many elements belong to the micro-kernel (tile and panel widths); larger ones are strides of the
-/// buffer at hand and become arguments.
+/// Coefficients up to this many elements belong to the micro-kernel (tile and panel widths); larger ones are strides of
+/// the buffer at hand and become arguments.
 constexpr int64_t kLargestConstantStride = 64;
 
 /// Addresses further apart, in elements, are pointers of their own: their distance comes from the shapes around.
@@ -208,7 +208,8 @@ class MicroKernelBuilder : public Mutator {
     return {group.param, result};
   }
 
-  // A stride is an argument of its own for each buffer, so that equal numbers by chance don't make another micro-kernel.
+  // A stride is an argument of its own for each buffer, so that equal numbers by chance don't make another
+  // micro-kernel.
   Expr stride(Group& group, int64_t coeff) {
     for (const auto& [known, var] : group.strides)
       if (known == coeff) return Expr(var);

@@ -69,7 +69,8 @@ Func drop_private_guards(const Func& func);
 
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:
 ///   C = C + select(p, a, 0) * b   →   if p: C = C + a * b        (the same for max and min with the lowest / highest)
-/// b is taken to be finite. What lanes of sums of products in registers decide stays a selection, so that only `a` is masked:
+/// b is taken to be finite. What lanes of sums of products in registers decide stays a selection, so that only `a` is
+/// masked:
 ///   R[j] = R[j] + select(p && j < 9, a[j], 0) * b   →   if p: R[j] = R[j] + select(j < 9, a[j], 0) * b
 Func annihilate_guards(const Func& func);
 
@@ -92,8 +93,8 @@ Func peel_tails(const Func& func);
 /// terms errs by some sqrt(n) roundings of the whole sum (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
 ///   for k in 25600: R[0] = R[0] + A[k]
 ///   →  for k_block in 400: T[0] = 0; for k in 64: T[0] = T[0] + A[k_block*64 + k]; R[0] = R[0] + T[0]
-/// Products of two operands that vary keep the blocks that their schedule gives them. `func` is flat. Parts of sums lie in
-/// the scope of the sum, or in `scope`.
+/// Products of two operands that vary keep the blocks that their schedule gives them. `func` is flat. Parts of sums lie
+/// in the scope of the sum, or in `scope`.
 Func cascade_sums(const Func& func, const std::string& scope = {});
 inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 
@@ -116,7 +117,8 @@ Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 Stmt insert_prefetches(const Stmt& body);
 
 /// Micro-kernels become Funcs: base pointers, strides above 64 elements and trip counts are arguments;
-/// tile, unrolling and epilogue are constants. Equal micro-kernels are one Func, named by its canonical hash: "micro_kernel_<hash>".
+/// tile, unrolling and epilogue are constants. Equal micro-kernels are one Func, named by its canonical hash:
+/// "micro_kernel_<hash>".
 IrModule outline_micro_kernels(const Func& func);
 
 /// Tiles noted `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
@@ -125,8 +127,8 @@ IrModule outline_micro_kernels(const Func& func);
 ///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 
-/// A tile whose lanes walk through memory in strides, while the unrolled loop around them walks through it contiguously, is
-/// read row by row and transposed in registers: 4, 8 or 16 lanes of 16 bytes or more.
+/// A tile whose lanes walk through memory in strides, while the unrolled loop around them walks through it
+/// contiguously, is read row by row and transposed in registers: 4, 8 or 16 lanes of 16 bytes or more.
 ///   for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = B[j*50 + k]
 ///   →  T[ramp(0, 1, 16)] = B[ramp(0, 1, 16)], … T[ramp(240, 1, 16)] = B[ramp(750, 1, 16)]; shuffles from T to U;
 ///      for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = U[k*16 + j]
@@ -134,8 +136,8 @@ Stmt transpose_tiles(const Stmt& body);
 /// Lanes of such a tile, and the least bytes of a row.
 inline constexpr int64_t kFewestTransposed = 4, kMostTransposed = 16, kTransposedBytes = 16;
 
-/// A Func that has tiles noted `tensorize` becomes code without loops that are unrolled or vectorized; others stay as they
-/// are.
+/// A Func that has tiles noted `tensorize` becomes code without loops that are unrolled or vectorized; others stay as
+/// they are.
 Func expand_tensor_tiles(const Func& func, const Target& target);
 
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run

@@ -85,8 +85,8 @@ class LaneRewriter {
         Expr mask = rewrite(n->mask);
         // Register lanes can always be read; what is off is not stored.
         if (n->buffer->scope == kScopeRegister && indices.size() == 1) return load(n->buffer, std::move(indices));
-        // What is read in any case, as far as its guards let it, needs no other mask: that would be all of a condition on
-        // values at each of the reads that it chooses between.
+        // What is read in any case, as far as its guards let it, needs no other mask: that would be all of a condition
+        // on values at each of the reads that it chooses between.
         //   select(f(A[i]) > 0, f(A[i]), 0)
         const auto same = [](const Expr& a, const Expr& b) { return a == b || (a && b && structural_equal(a, b)); };
         const bool is_read =

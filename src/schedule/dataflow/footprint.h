@@ -66,8 +66,9 @@ struct Asked {
 };
 Asked asked_by(const Expr& condition, const BlockNode& block);
 
-/// Loops of `loops` that take the block from step to step: the bindings of its reduce, scan or opaque iterators depend on
-/// them, or a condition on the steps alone does (where k = k0*8 + k1 < 1 became k = k1, k0 tells whether there is a step).
+/// Loops of `loops` that take the block from step to step: the bindings of its reduce, scan or opaque iterators depend
+/// on them, or a condition on the steps alone does (where k = k0*8 + k1 < 1 became k = k1, k0 tells whether there is a
+/// step).
 std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops);
 
 /// True if the predicate of `block` says no more than that its iterators stay inside their extents.

@@ -19,11 +19,10 @@ namespace fettle {
 ///
 /// preserve_unit_loops: keep loops of extent 1, so that there is one for each iterator
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
-/// already
-///         E211 neither a complete nor a reduction block, or an iteration of a loop around would run other instances
-///         than now, of which it makes what they read · E215 a producer would run after the block, or the loop
-///         produces nothing that it reads · E216 the block needs more than its own tile, or a loop
-///         moves through the producer's reduction and output at once
+///         already · E211 neither a complete nor a reduction block, or an iteration of a loop around would run other
+///         instances than now, of which it makes what they read · E215 a producer would run after the block, or the
+///         loop produces nothing that it reads · E216 the block needs more than its own tile, or a loop moves through
+///         the producer's reduction and output at once
 struct ReverseComputeAtArgs {
   BlockRef block;
   LoopRef loop;

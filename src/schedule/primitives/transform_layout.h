@@ -17,8 +17,8 @@ namespace fettle {
 /// pad:       whether extents may be rounded up
 /// The buffer must be internal, or a parameter that is constant or free_layout (its layout then tells the caller).
 /// Errors: E206 no such block · E217 no bijection, or it pads and must not · E218 a parameter's layout is fixed, or the
-/// buffer
-///         has strides of its own · E220 no such read or write · E241 buffer_index_type is neither "read" nor "write"
+///         buffer has strides of its own · E220 no such read or write · E241 buffer_index_type is neither "read" nor
+///         "write"
 struct TransformLayoutArgs {
   BlockRef block;
   int64_t buffer_index = 0;

@@ -1,7 +1,7 @@
 #pragma once
-// Numbers found by measuring: what the parts prefer, and no program depends on for being right. Each says what it is, and
-// in which unit. Where the measurement is on record, it is named; of the others the histories of the rules say only what
-// they are for. Whoever changes one compares with bench-search and bench-model (docs/benchmarks.md).
+// Numbers found by measuring: what the parts prefer, and no program depends on for being right. Each says what it is,
+// and in which unit. Where the measurement is on record, it is named; of the others the histories of the rules say only
+// what they are for. Whoever changes one compares with bench-search and bench-model (docs/benchmarks.md).
 
 #include <cstddef>
 #include <cstdint>
@@ -81,8 +81,8 @@ inline constexpr double kSameSets = 1.35, kSomeSameSets = 1.06, kLinesApart = 1.
                         kNoRegisterToWait = 1.35;
 /// Bytes of a run of pixels that pooling reads well.
 inline constexpr int64_t kRunBytes = 128;
-/// Times as long, of windows over several image rows: of fewer taps than kMostTaps and of others (of depthwise 7 x 7 the
-/// compiler spilled what such tiles held, which cost up to 1.6x untuned), several vectors, more sums than
+/// Times as long, of windows over several image rows: of fewer taps than kMostTaps and of others (of depthwise 7 x 7
+/// the compiler spilled what such tiles held, which cost up to 1.6x untuned), several vectors, more sums than
 /// registers, tiles of two heights or widths.
 inline constexpr double kSeveralImageRows = 0.6, kLargeWindows = 1.2, kSeveralVectors = 1.1, kTooManySums = 1.4,
                         kTwoSizes = 1.08;

@@ -51,8 +51,8 @@ struct Rule {
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that applies
-/// and succeeds has it.
+/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that
+/// applies and succeeds has it.
 std::span<const Stage> space_stages();
 std::span<const Rule* const> space_rules();
 

@@ -38,13 +38,13 @@ class Space {
 const Space& rule_space();
 
 /// `space`, without programs whose error bound (schedule/reformulation.h) is more than this, in units of epsilon: a
-/// search that shall choose no algorithm that rounds much more than the program as it is written. What exceeds it is drawn
-/// anew, unless decisions ask for it: E230. `space` must live as long.
+/// search that shall choose no algorithm that rounds much more than the program as it is written. What exceeds it is
+/// drawn anew, unless decisions ask for it: E230. `space` must live as long.
 std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound);
 
-/// The constructed default: the point of rule_space() whose decisions the analytic model (with `micro_kernels`: the micro-kernel table)
-/// likes best, of those whose error bound is at most this; 0: as the program is written. Nothing is measured. Takes
-/// milliseconds.
+/// The constructed default: the point of rule_space() whose decisions the analytic model (with `micro_kernels`: the
+/// micro-kernel table) likes best, of those whose error bound is at most this; 0: as the program is written. Nothing is
+/// measured. Takes milliseconds.
 class MicroKernelTable;
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const MicroKernelTable* micro_kernels = nullptr,

@@ -13,8 +13,9 @@ namespace fettle {
 /// is their sum, which is to be its throughput relative to the best known of its workload, with errors weighted by that
 /// throughput. What has no rows of statements is predicted as predicted_seconds. Predictions are times of a workload
 /// whose best is known; for others they rank only.
-/// kPrediction, which is ours: the boosting begins not at zero but at k / predicted_seconds, k by least squares over what
-/// is measured of the workload. What nothing is known of then ranks as it is predicted, not as the mean of what is.
+/// kPrediction, which is ours: the boosting begins not at zero but at k / predicted_seconds, k by least squares over
+/// what is measured of the workload. What nothing is known of then ranks as it is predicted, not as the mean of what
+/// is.
 enum class ScoreStart : uint8_t { kZero, kPrediction };
 std::unique_ptr<CostModel> make_statement_trees(uint64_t seed, ScoreStart start = ScoreStart::kZero);
 

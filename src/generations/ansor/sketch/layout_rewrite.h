@@ -6,8 +6,8 @@
 
 namespace fettle {
 
-/// Each constant, parameter or worked out from constants alone, of two dimensions or more that one block reads, and that its loops walk through digit by
-/// digit, gets the order of those loops:
+/// Each constant, parameter or worked out from constants alone, of two dimensions or more that one block reads, and
+/// that its loops walk through digit by digit, gets the order of those loops:
 ///   W[k, j] in for j_0: for k_0: for k_1: for j_1   →   (k, j) → (j // 16, k // 8, k % 8, j % 16)
 /// Constants are packed when the program is compiled. Loops must not be fused yet. What is refused stays as it is.
 Result<> rewrite_constant_layouts(Schedule& s);

@@ -26,8 +26,8 @@ Result<> vectorize_companions(Schedule& s, BlockRef block);
 /// inside all loops of the reduction. The tile's loops are unrolled.
 ///   for k_0: for i in 4: for j in 32 vectorized: C[i, j] += …
 ///   →  C_register[i, j] = 0;  for k_0: for i in 4 unrolled: … C_register[i, j] += …;  C[i, j] = C_register[i, j]
-/// Taps whose guards are known once they and the tile are unrolled are unrolled, too (guarded_taps.h). A consumer that was
-/// moved to where the tile is done reads the registers, and what is in between is not written:
+/// Taps whose guards are known once they and the tile are unrolled are unrolled, too (guarded_taps.h). A consumer that
+/// was moved to where the tile is done reads the registers, and what is in between is not written:
 ///   C[i, j] = C_register[i, j];  D[i, j] = max(C[i, j], 0)   →   D[i, j] = max(C_register[i, j], 0)
 /// Reductions for which that is refused stay as they are.
 Result<> accumulate_in_registers(Schedule& s, const Target& target);

@@ -5,8 +5,8 @@
 
 namespace fettle {
 
-/// Tiles `block` in registers (tune/parts/register_tile.h), and notes what is done. Its `shared` outermost loops enclose
-/// other blocks, too: they stay as they are, serial.
+/// Tiles `block` in registers (tune/parts/register_tile.h), and notes what is done. Its `shared` outermost loops
+/// enclose other blocks, too: they stay as they are, serial.
 Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared);
 
 }  // namespace fettle

@@ -1,5 +1,5 @@
-// Programs that work row by row (parts/rows.h): how many rows are worked on at once, in which runs they are dealt out, and
-// what of a row is unrolled, kept in registers, or taken along in one pass.
+// Programs that work row by row (parts/rows.h): how many rows are worked on at once, in which runs they are dealt out,
+// and what of a row is unrolled, kept in registers, or taken along in one pass.
 
 #include <algorithm>
 

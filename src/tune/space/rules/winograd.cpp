@@ -1,5 +1,5 @@
-// The convolution of a program by Winograd (parts/winograd.h): a decision, the first of a point, before anything else is
-// done to the program; then one rule for all the blocks that stand for it.
+// The convolution of a program by Winograd (parts/winograd.h): a decision, the first of a point, before anything else
+// is done to the program; then one rule for all the blocks that stand for it.
 
 #include <optional>
 
