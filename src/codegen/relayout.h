@@ -1,5 +1,5 @@
 #pragma once
-// Tensors between the caller's order (dense row-major over the logical shape) and a buffer's own layout.
+// Converts tensors between the caller's order (dense row-major over the logical shape) and a buffer's own layout.
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// What the operator families share: reading a node's types and parameters, and small tensor expressions.
+// Helpers that the operator families share. They read a node's types and parameters, and make small tensor expressions.
 
 #include <optional>
 #include <span>

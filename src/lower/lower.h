@@ -37,7 +37,7 @@ enum class Pipeline {
   kUnexpandedWhole,  // the same without micro-kernels
   kScalar,           // for printers of source text: vectorized loops are serial, unrolled loops stay loops, register
                      // buffers arrays; nothing is outlined or prefetched
-  kPlain,            // the reference: no note of the schedule is obeyed, nothing is packed or outlined; serial loops
+  kPlain,  // the reference: no annotation of the schedule is obeyed, nothing is packed or outlined; serial loops
 };
 
 struct LowerOptions {

@@ -1,5 +1,5 @@
 #pragma once
-// What people ask of a schedule as a whole. Copying it (`Schedule b = a;`) is free, and Schedule::seed() is its seed.
+// A schedule as a whole. Copying it (`Schedule b = a;`) is free, and Schedule::seed() is its seed.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Description of scheduled programs by lowering them: what the cost room sees.
+// Describes scheduled programs to cost models, by lowering them.
 
 #include <memory>
 

@@ -1,5 +1,5 @@
 #pragma once
-// One task, tuned batch by batch: proposals are looked up in the records or measured, recorded, and learned from.
+// Tunes one task, batch by batch. Proposals are looked up in the records or measured, recorded, and learned from.
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 #pragma once
-// Tuning: of one task, and of all tasks of a model under one budget. What is measured is recorded at once.
+// Tunes one task, or all tasks of a model under one budget. Results are recorded at once.
 
 #include <atomic>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
-// What tells one language of the C family from another: spellings. What differs in structure (parallel loops, kernels,
-// …) is overridden in SourcePrinter.
+// The spellings in which languages of the C family differ. Differences in structure (parallel loops, kernels, …) are
+// overrides in SourcePrinter.
 
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// The functions of libcuda.so.1 that are used. The part of cuda.h that is: its ABI is that of the names' suffixes.
+// Declares the functions of libcuda.so.1 that are used, as cuda.h does. The suffixes of their names fix their ABI.
 
 #include <cstddef>
 #include <cstdint>

@@ -32,8 +32,8 @@ class Reader {
         task_.conditions.push_back(choice->condition);
         at = choice->then_body;
       } else if (const auto* loop = at.as<ForNode>()) {
-        const Attribute* note = loop->annotations.find(kTensorizeKey);
-        if (note && std::get_if<std::string>(note) && *std::get_if<std::string>(note) == kGemm) {
+        const Attribute* annotation = loop->annotations.find(kTensorizeKey);
+        if (annotation && std::get_if<std::string>(annotation) && *std::get_if<std::string>(annotation) == kGemm) {
           tile = loop;
           break;
         }

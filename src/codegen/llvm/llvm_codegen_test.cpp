@@ -690,9 +690,9 @@ TEST(Llvm, PassesForPlainPrograms) {
   EXPECT_EQ(wrong.error().code, ErrorCode::E302);
   // Micro-kernels are left as they are.
   IrModule micro_kernel = module;
-  Annotations notes;
-  notes.set(kMicroKernelKey, int64_t{1});
-  micro_kernel.funcs["f"] = with(module.funcs.at("f"), [&](FuncNode& f) { f.annotations = notes; });
+  Annotations annotations;
+  annotations.set(kMicroKernelKey, int64_t{1});
+  micro_kernel.funcs["f"] = with(module.funcs.at("f"), [&](FuncNode& f) { f.annotations = annotations; });
   micro_kernel.entry.clear();
   EXPECT_EQ(*emit_llvm_ir(micro_kernel, detect_host(), {.passes = kPlainPasses}),
             *emit_llvm_ir(micro_kernel, detect_host()));

@@ -1,5 +1,5 @@
 #pragma once
-// A schedule carried over to another workload with the same anchor block, whatever is done before and after it there.
+// Carries a schedule over to another workload with the same anchor block, whatever else the workloads do.
 // (MetaSchedule's schedule_using_anchor_trace.)
 
 #include "schedule/schedule.h"

@@ -1,7 +1,7 @@
 #pragma once
 // MetaSchedule's schedule rules: functions from a schedule and one of its blocks to the schedules that may follow.
 // (Shao et al.: Tensor Program Optimization with Probabilistic Programs, NeurIPS 2022.) They differ from the rules of
-// space/ in that all alternatives are returned, and that they leave notes which post-processors act on.
+// space/ in that all alternatives are returned, and that they leave annotations which post-processors act on.
 
 #include <functional>
 #include <map>
@@ -34,19 +34,19 @@ struct ScheduleRule {
       alternative = nullptr;
 };
 
-/// Notes that post-processors read, and take away.
-namespace notes {
+/// Keys of annotations that post-processors read, and take away.
+namespace keys {
 inline constexpr const char* kParallel = "metaschedule_parallel";  // on the root: most iterations that run in parallel
 inline constexpr const char* kVectorize = "metaschedule_vectorize";       // on the root: most lanes
 inline constexpr const char* kUnroll = "metaschedule_unroll";             // on the root: limit of auto_unroll_max_step
 inline constexpr const char* kFetch = "metaschedule_cooperative_fetch";   // on a copy: elements a thread takes at once
 inline constexpr const char* kTensorize = "metaschedule_auto_tensorize";  // on a tile: the intrinsic
 inline constexpr const char* kScheduleRule = "schedule_rule";  // on a block: the custom rule that it gets, or "None"
-}  // namespace notes
+}  // namespace keys
 
 // --- rules, one a file in metaschedule/rules/ ----------------------------------------------------------------------
 
-/// The rule that the block's note "schedule_rule" names, of those given; blocks without the note stay. E241 no such
+/// The rule that the block's annotation "schedule_rule" names, of those given; blocks without it stay. E241 no such
 /// rule
 ScheduleRule apply_custom_rule(std::map<std::string, ScheduleRule> rules = {});
 
@@ -113,7 +113,7 @@ struct ParallelizeVectorizeUnrollOptions {
   int64_t max_vectorize_extent = 64;
   std::vector<int64_t> unroll_max_steps = {0, 16, 64, 512};
 };
-/// Notes on the root how much may run in parallel, in lanes and unrolled; one decision.
+/// Annotates the root with how much may run in parallel, in lanes and unrolled; one decision.
 ScheduleRule parallelize_vectorize_unroll(ParallelizeVectorizeUnrollOptions options = {});
 
 /// What stands alone in its nest and is read by others is computed at a random place.

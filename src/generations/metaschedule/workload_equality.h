@@ -1,5 +1,5 @@
 #pragma once
-// When two workloads count as one: what decides whether a record of one is of use for the other.
+// Decides when two workloads count as one, so that a record of one serves the other.
 
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// Groups → canonical loop programs.
+// Turns groups into canonical loop programs.
 
 #include <vector>
 

@@ -66,7 +66,7 @@ bool needs_var(const Stmt& s, const VarNode* var) {
   return false;
 }
 
-// Vectorized and parallel loops are ordinary ones for one thread; that a loop was vectorized is noted.
+// Vectorized and parallel loops are ordinary ones for one thread; that a loop was vectorized is an annotation.
 class Serializer : public Mutator {
  public:
   explicit Serializer(const Target& target) : notes_lanes_(target.kind == "cuda") {}
@@ -421,7 +421,7 @@ class DeviceLowering {
       const auto* loop = s.as<ForNode>();
       if (loop && loop->annotations.find(kWarpTileKey))
         result = refuse(fmt::format(
-            "the tile at loop {} is noted for a tensor intrinsic of a warp, and its memory, or a guard, does not "
+            "the tile at loop {} is annotated with a tensor intrinsic of a warp, and its memory, or a guard, does not "
             "suit it",
             loop->var->name));
       return true;

@@ -62,8 +62,8 @@ Sharing sharing_of(const BufferNode& buffer, const Target& target) {
 }
 
 bool carries_buffer(const ForNode& loop, const BufferNode& buffer) {
-  const auto* note = loop.annotations.find(kCarriesKey);
-  const auto* names = note ? std::get_if<std::string>(note) : nullptr;
+  const auto* annotation = loop.annotations.find(kCarriesKey);
+  const auto* names = annotation ? std::get_if<std::string>(annotation) : nullptr;
   return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
 }
 

@@ -42,7 +42,7 @@ struct ThreadShape {
 
 /// All loops over threads of one block give way to one thread each: the variables of `shape`. What only some threads do
 /// is guarded; what stands outside of the loops over an axis, and writes what others may read, is done by thread 0 of
-/// it. The body of an innermost loop over threads becomes a loop of one iteration noted `thread_region`: inside,
+/// it. The body of an innermost loop over threads becomes a loop of one iteration annotated `thread_region`: inside,
 /// threads do not meet.
 ///   [for t in 8 threadIdx.x: S(t); for u in 4 threadIdx.x: T(u); U]   →   [S(tx); if tx < 4: T(tx); if tx == 0: U]
 /// `private_apart`: buffers of one thread each that more than one nest over threads uses: their indices must not depend
@@ -81,10 +81,10 @@ inline constexpr const char* kAsyncCopyCall = "async_copy";
 ///   →   for k: [barrier(1); …]; barrier()
 Stmt relax_waits(const Stmt& body);
 
-/// Loops noted kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
+/// Loops annotated kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
 /// multiples of 16 bytes), become one access; others stay loops.
 ///   for v in 4 {lanes}: S[4*t + v] = A[8*i + v]   →   S[ramp(4*t, 1, 4)] = A[ramp(8*i, 1, 4)]
-/// `func` is flat. `swizzled`: the buffers that loops noted kSwizzleKey fill.
+/// `func` is flat. `swizzled`: the buffers that loops annotated kSwizzleKey fill.
 Func vector_copies(const Func& func, const ThreadShape& shape, std::vector<Buffer>& swizzled);
 
 /// The order of 16-byte pieces within the lines of a shared buffer becomes such that tiles are read without conflicts
@@ -107,7 +107,7 @@ inline constexpr const char* kSwizzledSuffix = "_swizzled";
 Result<Func> place_fragments(const Func& func);
 inline constexpr const char* kAlignedSuffix = "_aligned";
 
-/// True if the loop is noted (note_carried_buffers) to carry the buffer from one iteration to the next.
+/// True if the loop is annotated (note_carried_buffers) as carrying the buffer from one iteration to the next.
 bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
 }  // namespace fettle

@@ -98,8 +98,8 @@ struct Window {
 
 // True if the buffer lives on from one iteration of the loop to the next.
 bool carries(const ForNode& loop, const BufferNode& buffer) {
-  const auto* note = loop.annotations.find(kCarriesKey);
-  const auto* names = note ? std::get_if<std::string>(note) : nullptr;
+  const auto* annotation = loop.annotations.find(kCarriesKey);
+  const auto* names = annotation ? std::get_if<std::string>(annotation) : nullptr;
   return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
 }
 

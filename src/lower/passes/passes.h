@@ -24,13 +24,13 @@ struct PrologueSplit {
 PrologueSplit split_prologue(const Func& func);
 
 /// Blocks give way to their bodies: iterators are replaced by bindings, a predicate becomes an If, an init runs where
-/// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are
+/// all reduce bindings are zero. Allocations stay listed on the (single) root block that is left. `likely` hints are
 /// dropped.
 Func flatten_blocks(const Func& func);
 
-/// A tile noted `tensorize` becomes a nest of its own that carries the note, without loops of one iteration: vectors
-/// along the output's innermost dimension, the rest unrolled. So it stands in every step that follows as what it
-/// computes.
+/// A tile annotated `tensorize` becomes a nest of its own that carries the annotation, without loops of one iteration:
+/// vectors along the output's innermost dimension, the rest unrolled. So it stands in every step that follows as what
+/// it computes.
 ///   for j in 16: for k in 4: C[j] += A[k] * B[j, k]   →   for j in 16 vectorized {tensorize = "…"}: for k in 4
 ///   unrolled: …
 Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
@@ -40,8 +40,8 @@ Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
 /// left to run in order.
 Func mark_pipelines(const Func& func);
 
-/// Notes on each loop the buffers that live on from one of its iterations to the next: those that a reduction begins
-/// and goes on with in it, those of scans, and those that some iterations do not write and yet read.
+/// Annotates each loop with the buffers that live on from one of its iterations to the next: those that a reduction
+/// begins and goes on with in it, those of scans, and those that some iterations do not write and yet read.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
 
@@ -121,8 +121,8 @@ Stmt insert_prefetches(const Stmt& body);
 /// "micro_kernel_<hash>".
 IrModule outline_micro_kernels(const Func& func);
 
-/// Tiles noted `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
-/// memory lies as the implementation needs it; else the note goes and the loops stay.
+/// Tiles annotated `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
+/// memory lies as the implementation needs it; else the annotation goes and the loops stay.
 ///   for j in 16 vectorized {tensorize = "vpdpbusd_512"}: for k in 4 unrolled: C[j] += A[a + k] * B[b + j*4 + k]
 ///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
@@ -136,8 +136,8 @@ Stmt transpose_tiles(const Stmt& body);
 /// Lanes of such a tile, and the least bytes of a row.
 inline constexpr int64_t kFewestTransposed = 4, kMostTransposed = 16, kTransposedBytes = 16;
 
-/// A Func that has tiles noted `tensorize` becomes code without loops that are unrolled or vectorized; others stay as
-/// they are.
+/// A Func that has tiles annotated `tensorize` becomes code without loops that are unrolled or vectorized; others stay
+/// as they are.
 Func expand_tensor_tiles(const Func& func, const Target& target);
 
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
@@ -164,7 +164,8 @@ void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
 Stmt fold_control(const Stmt& body);
 
 /// async_commit(): the copies that the thread has begun since the last one are a group. pipeline_loops ends each turn's
-/// copies so, where they are all of stage 0, and notes on the steady loop how many turns later they are used.
+/// copies so, where they are all of stage 0, and annotates the steady loop with how many iterations later they are
+/// used.
 inline constexpr const char* kAsyncCommitCall = "async_commit";
 
 }  // namespace fettle

@@ -20,9 +20,9 @@ struct Plan {
 };
 using Plans = std::unordered_map<const ForNode*, Plan>;
 
-const std::vector<int64_t>* list_under(const Annotations& notes, const char* key) {
-  const Attribute* note = notes.find(key);
-  return note ? std::get_if<std::vector<int64_t>>(note) : nullptr;
+const std::vector<int64_t>* list_under(const Annotations& annotations, const char* key) {
+  const Attribute* annotation = annotations.find(key);
+  return annotation ? std::get_if<std::vector<int64_t>>(annotation) : nullptr;
 }
 
 // Parts that hold a double-buffered block, and those that they need, run one turn ahead of the others.

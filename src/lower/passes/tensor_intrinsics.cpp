@@ -147,9 +147,9 @@ class Substituter : public Mutator {
   Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
-    const Attribute* note = loop ? loop->annotations.find(kTensorizeKey) : nullptr;
-    if (!note) return Mutator::rewrite(s);
-    const auto* name = std::get_if<std::string>(note);
+    const Attribute* annotation = loop ? loop->annotations.find(kTensorizeKey) : nullptr;
+    if (!annotation) return Mutator::rewrite(s);
+    const auto* name = std::get_if<std::string>(annotation);
     const TensorIntrinsicDef* intrinsic = name ? find_tensor_intrinsic(*name) : nullptr;
     if (intrinsic && intrinsic->available(target_))
       if (Stmt code = tile(*intrinsic, s)) return code;

@@ -1,5 +1,5 @@
 #pragma once
-// Who writes and who reads a buffer, what a block touches, and where a statement may be put so that writers stay
+// Finds who writes and who reads a buffer, what a block touches, and where a statement may go so that writers stay
 // before readers.
 
 #include <string>

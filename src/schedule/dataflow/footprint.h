@@ -1,6 +1,5 @@
 #pragma once
-// What part of an index space is touched while the loops below a point run: the arithmetic behind compute_at,
-// caching and decomposition.
+// Computes the part of an index space that the loops below a point touch. compute_at, caching and decomposition use it.
 
 #include <optional>
 #include <vector>

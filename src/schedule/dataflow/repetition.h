@@ -1,5 +1,5 @@
 #pragma once
-// Instances that come again: a loop that no iterator uses runs the same ones each time.
+// Finds loops that no iterator uses. Their iterations repeat the same instances.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The last act of a step.
+// Ends a step in place: where nobody else holds the tree, the edited statement is replaced without copies.
 
 #include "ir/path.h"
 #include "schedule/schedule.h"

@@ -1,5 +1,5 @@
 #pragma once
-// When the parts of a loop's body may run in different turns.
+// Decides when the parts of a loop's body may run in different iterations of a pipelined loop.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Moving a block under a loop: what compute_at and reverse_compute_at share.
+// Moves a block under a loop. compute_at and reverse_compute_at share it.
 
 #include <vector>
 

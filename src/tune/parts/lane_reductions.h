@@ -1,5 +1,5 @@
 #pragma once
-// Before everything else: reductions along contiguous memory get lanes to work in.
+// Gives reductions along contiguous memory lanes to work in, before all rules.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Loops that memory sees in parts become several, so that each part is an iterator like any other.
+// Splits loops whose iterations access memory in several parts, so that each part becomes an iterator of its own.
 
 #include "target/target.h"
 #include "tune/parts/decider.h"

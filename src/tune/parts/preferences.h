@@ -1,7 +1,7 @@
 #pragma once
-// Numbers found by measuring: what the parts prefer, and no program depends on for being right. Each says what it is,
-// and in which unit. Where the measurement is on record, it is named; of the others the histories of the rules say only
-// what they are for. Whoever changes one compares with bench-search and bench-model (docs/benchmarks.md).
+// Numbers found by measuring, which the parts prefer. Correctness does not depend on them. Each says what it is, and in
+// which unit. Where the measurement is on record, it is named. Whoever changes one compares with bench-search and
+// bench-model (docs/benchmarks.md).
 
 #include <cstddef>
 #include <cstdint>

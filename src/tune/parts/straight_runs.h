@@ -1,5 +1,5 @@
 #pragma once
-// Loops along which what is read bends: turned back at a border, repeated beyond it, begun anew in the middle.
+// Splits loops along which the access bends: turned back at a border, repeated beyond it, begun anew in the middle.
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// What a block does to memory, iterator by iterator: the raw material of all rules.
+// Reads what a block does to memory, iterator by iterator. All rules decide by it.
 
 #include <cstdint>
 #include <optional>

@@ -37,7 +37,7 @@ struct WinogradParts {
 /// Replaces the convolution by the parts of F(m x m, 3 x 3). Errors: E228 strides, dilation · E234 another edit came
 /// before
 Result<WinogradParts> replace_by_winograd(Schedule& s, const std::string& convolution, int64_t m);
-/// What it has made of the convolution, by the notes on the blocks.
+/// What it has made of the convolution, by the annotations of the blocks.
 std::optional<WinogradParts> winograd_parts(const Func& func, std::string_view convolution);
 
 /// Heights of a strip in rows of tiles, ascending: what does not divide their number would leave conditions on the

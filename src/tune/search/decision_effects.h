@@ -1,5 +1,5 @@
 #pragma once
-// What decisions do to a program's time beyond what was predicted, learned from a handful of measurements.
+// Learns, from a handful of measurements, how each decision changes a program's time beyond the prediction.
 
 #include <cstdint>
 #include <span>

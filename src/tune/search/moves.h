@@ -1,5 +1,5 @@
 #pragma once
-// Steps through a space that several strategies make: from decisions to others near them.
+// Moves from decisions to others near them. Several strategies share them.
 
 #include <set>
 #include <span>

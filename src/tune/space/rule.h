@@ -1,5 +1,6 @@
 #pragma once
-// Rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
+// Rules make a block of a program fast. They derive its schedule from what it does to memory, never from an operator's
+// name.
 
 #include <limits>
 #include <memory>

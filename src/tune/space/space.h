@@ -1,6 +1,6 @@
 #pragma once
-// Space: what a workload may become. It yields schedules whose sampled decisions have stable addresses, so that a
-// search can edit the map address → decision and have the space re-run.
+// Space: the programs that a workload may become. It yields schedules whose sampled decisions have stable addresses, so
+// that a search can edit the map address → decision and have the space re-run.
 
 #include <functional>
 #include <limits>

@@ -1,5 +1,5 @@
 #pragma once
-// The conditions of the derivation rules: what a node of the graph of blocks is, from how it reads and writes.
+// The conditions of the derivation rules. They tell what a node of the graph of blocks is from how it reads and writes.
 // (Zheng et al.: Ansor, OSDI 2020, section 4.1 and table 1.)
 
 #include "ir/func.h"

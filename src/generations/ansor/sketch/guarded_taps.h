@@ -1,5 +1,5 @@
 #pragma once
-// Taps of a window whose padding is computed where it is read.
+// Unrolls the taps of a window whose padding is computed where it is read.
 
 #include <set>
 #include <vector>

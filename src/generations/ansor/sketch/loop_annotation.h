@@ -1,6 +1,7 @@
 #pragma once
-// What becomes of the loops of a tiled nest: the outermost in parallel, the innermost in lanes, reductions cleared by
-// nests of their own. What Ansor's annotation (section 4.2) and MetaSchedule's post-processors share.
+// Decides what becomes of the loops of a tiled nest. The outermost run in parallel, the innermost become lanes, and
+// reductions are cleared by nests of their own. Ansor's annotation (section 4.2) and MetaSchedule's post-processors
+// share it.
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
-// What a compiler with a pass for it would do behind a schedule: sums live in vector registers while they are
-// accumulated (scalar promotion), lanes are whole registers. Here both are steps of the trace. Shared by Ansor's and
-// MetaSchedule's spaces on CPUs.
+// Holds sums in vector registers while they are accumulated (scalar promotion), and makes lanes whole registers. Other
+// compilers have passes for this behind the schedule; here both are steps of the trace. Ansor's and MetaSchedule's
+// spaces share it on CPUs.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// How much code a schedule unrolls.
+// Estimates how much code a schedule unrolls.
 
 #include "base/result.h"
 #include "ir/func.h"

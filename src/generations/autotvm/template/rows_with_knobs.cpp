@@ -189,7 +189,7 @@ Result<> rows_with_knobs(TemplateContext& t) {
   FETTLE_TRY(const Loops rows, fuse_rows_with_knobs(t, names));
   FETTLE_TRY_VOID(t.define_annotate("parallel", {rows.front()}, {.policy = AnnotateOptions::Policy::kTryParallel}));
   t.constrain("runs are for threads", [](const ConfigView& v) {
-    return v["runs"][0] == 0 || v["parallel"][0] == static_cast<int64_t>(LoopNote::kParallel);
+    return v["runs"][0] == 0 || v["parallel"][0] == static_cast<int64_t>(LoopAnnotation::kParallel);
   });
   return {};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The built-in rules, one a source; each source says what it does. Their order is space_rules().
+// Declares the built-in rules, one a source; each source says what its rule does. Their order is that of space_rules().
 
 #include "tune/space/rule.h"
 
