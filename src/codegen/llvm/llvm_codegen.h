@@ -1,5 +1,5 @@
 #pragma once
-// Lowered loop programs → x86-64 machine code, through LLVM 19. No LLVM type appears here.
+// Turns lowered loop programs into x86-64 or aarch64 machine code, through LLVM 19. No LLVM type appears here.
 // What a lowered program is, and how it becomes fast code: README.md.
 
 #include <cstdint>
