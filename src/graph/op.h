@@ -66,8 +66,8 @@ struct ViewRule {
   std::optional<View> (*input)(const Node& node, const View& output) = nullptr;
 };
 
-/// Of an operator that is linear in input 0: input 1 are its weights, whose dims are those of the outputs' and the
-/// inputs' channels (in either order) and of a window.
+/// The weights of an operator that is linear in input 0 are its input 1. Their dims are the channels of output and
+/// input (in either order), and those of a window.
 struct WeightsRule {
   int channel_dim;  // of the weights: the output's channels, of one group where it is not the first
   int output_dim;   // of the result: its channels; from the end where negative

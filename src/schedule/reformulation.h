@@ -42,8 +42,8 @@ std::span<const ReformulationDef* const> reformulation_defs();
 /// The kind named `name`, or null.
 const ReformulationDef* find_reformulation(std::string_view name);
 
-// What the blocks that it leaves are for stands in their annotations (kPartOfKey, kRoleKey, kTilesKey), where one of
-// them shares work of others: rules obey these annotations and need not know the kind. Roles:
+// Where one of the blocks that it leaves shares work of others, annotations say what the blocks are for (kPartOfKey,
+// kRoleKey, kTilesKey). Rules obey these annotations and need not know the kind. Roles:
 /// Made of one operand alone, once, where that is constant: what reads it may take it for constant, too.
 inline constexpr std::string_view kWeightsRole = "weights";
 /// Made of the other operand. Each element is read several times: it is made where it is read, never inlined.

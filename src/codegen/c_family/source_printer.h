@@ -6,8 +6,8 @@
 // calls, allocations, the head of a function. The text is made of functions, helpers before them (helpers.h), and
 // whatever the language puts before both.
 //
-// What is printed has no undefined behaviour where the program has a meaning: integers wrap, as in the loop language;
-// only indices (sums and products of loop variables, integer parameters and constants) are plain signed arithmetic.
+// The text has no undefined behaviour where the program has a meaning. Integers wrap, as in the loop language. Only
+// indices (sums and products of loop variables, integer parameters and constants) are plain signed arithmetic.
 
 #include <set>
 #include <string>

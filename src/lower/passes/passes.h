@@ -40,8 +40,8 @@ Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
 /// left to run in order.
 Func mark_pipelines(const Func& func);
 
-/// Annotates each loop with the buffers that live on from one of its iterations to the next: those that a reduction
-/// begins and goes on with in it, those of scans, and those that some iterations do not write and yet read.
+/// Annotates each loop with the buffers that live on from one of its iterations to the next. These are the buffers of
+/// reductions that begin and go on in it, those of scans, and those that some iterations read without writing.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
 
@@ -62,9 +62,10 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
 ///   →  fill T[0]; for k in 1 +: n - 1: [fill T[k % 2]; use T[(k - 1) % 2]]; use T[(n - 1) % 2]
 Stmt pipeline_loops(const Stmt& body);
 
-/// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it, and
-/// where each read of the buffer has the same guard: surplus lanes are computed and never read. What does not depend on
-/// the lane is read as the first lane reads it, which must not be surplus, under whatever other guards there are.
+/// The guard of a tile's tail around a store to a register buffer is dropped. Every load there must be in bounds
+/// without it, and each read of the buffer must have the same guard. Surplus lanes are then computed and never read.
+/// What does not depend on the lane is read as the first lane reads it, which must not be surplus, under whatever other
+/// guards there are.
 Func drop_private_guards(const Func& func);
 
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:
@@ -82,8 +83,8 @@ Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params);
 /// Multi-dimensional accesses become flat ones; buffers and parameters become one-dimensional. Indices are simplified.
 Func flatten_accesses(const Func& func);
 
-/// The last iteration of a loop stands by itself where its guards then hold in all others; guards that do not depend on
-/// the loop stay in both parts, and what the loop allocates serves both. Innermost loops only; what is unrolled or
+/// The last iteration of a loop stands by itself where its guards then hold in all others. Guards that do not depend on
+/// the loop stay in both parts. Buffers that the loop allocates serve both. Innermost loops only; what is unrolled or
 /// vectorized in them does not count.
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
 Func peel_tails(const Func& func);
@@ -105,10 +106,10 @@ inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 ///   kernel(lanes of i0*24 + j < 6625)   →   if i0 < 276: kernel(all lanes) else: kernel(one lane)
 Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
-/// A loop annotated `prefetch` = d asks, while an iteration runs, for what the iteration d later reads (into the
-/// second-level cache): each dense run of memory that moves on with the loop by at least a cache line, evenly over the
-/// turns of the serial loops inside. Operands that are no such run are left alone. Addresses beyond a buffer's end are
-/// harmless.
+/// A loop annotated `prefetch` = d prefetches, while an iteration runs, what the iteration d later reads, into the
+/// second-level cache. Each dense run of memory that moves on with the loop by at least a cache line is asked for,
+/// evenly over the iterations of the serial loops inside. Operands that are no such run are left alone. Addresses
+/// beyond a buffer's end are harmless.
 ///   for i {prefetch = 1}: for k in 512: for r in 6: … A[(i*6 + r)*512 + k] …
 ///   →  for i: for k in 512: prefetch(&A[(i + 1)*6*512 + k*6], 2); …
 /// `prefetch_near` asks the same way, but into the first-level cache, and behind what the iteration does: an unrolled
@@ -122,13 +123,13 @@ Stmt insert_prefetches(const Stmt& body);
 IrModule outline_micro_kernels(const Func& func);
 
 /// Tiles annotated `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
-/// memory lies as the implementation needs it; else the annotation goes and the loops stay.
+/// memory lies as the implementation needs it. Elsewhere the annotation goes and the loops stay.
 ///   for j in 16 vectorized {tensorize = "vpdpbusd_512"}: for k in 4 unrolled: C[j] += A[a + k] * B[b + j*4 + k]
 ///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 
-/// A tile whose lanes walk through memory in strides, while the unrolled loop around them walks through it
-/// contiguously, is read row by row and transposed in registers: 4, 8 or 16 lanes of 16 bytes or more.
+/// Transposes tiles in registers. The lanes of such a tile walk through memory in strides, while the unrolled loop
+/// around them walks through it contiguously. The tile is read row by row, 4, 8 or 16 lanes of 16 bytes or more.
 ///   for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = B[j*50 + k]
 ///   →  T[ramp(0, 1, 16)] = B[ramp(0, 1, 16)], … T[ramp(240, 1, 16)] = B[ramp(750, 1, 16)]; shuffles from T to U;
 ///      for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = U[k*16 + j]
@@ -147,8 +148,8 @@ Stmt vectorize_loops(const Stmt& body);
 /// Unrolled loops are replicated; guards that became constant are resolved.
 Stmt unroll_loops(const Stmt& body);
 
-/// Masks that only keep surplus lanes out, where nobody asks what these lanes hold: one element for all lanes is read
-/// once, and accumulators whose lanes are all stored under the mask are added to without it.
+/// Drops masks that only keep surplus lanes out, where nobody asks what these lanes hold. One element for all lanes is
+/// read once. Accumulators whose lanes are all stored under the mask are added to without it.
 ///   R[ramp(0, 1, 16) if m] = R[ramp(0, 1, 16)] + A[broadcast(k, 16) if m] * B[ramp(k*77, 1, 16) if m]
 ///   →   R[ramp(0, 1, 16)] = R[ramp(0, 1, 16)] + broadcast(A[k], 16) * B[ramp(k*77, 1, 16) if m]
 /// Masks must be constant, as they are in micro-kernels: `unroll_loops` comes first.
@@ -163,8 +164,8 @@ void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
 /// Resolves guards that are constant, drops loops without iterations and loops of one.
 Stmt fold_control(const Stmt& body);
 
-/// async_commit(): the copies that the thread has begun since the last one are a group. pipeline_loops ends each turn's
-/// copies so, where they are all of stage 0, and annotates the steady loop with how many iterations later they are
+/// async_commit(): the copies that the thread has begun since the last one are a group. Where they are all of stage 0,
+/// pipeline_loops ends each iteration's copies so. It annotates the steady loop with how many iterations later they are
 /// used.
 inline constexpr const char* kAsyncCommitCall = "async_commit";
 

@@ -54,8 +54,8 @@ struct Tile {
   bool rectangular = false;  // one loop for each iterator, in their order
 };
 
-/// Where each binding is an outer part plus a dense range of its own, the tile has one loop for each spatial iterator,
-/// of constant extent; otherwise (a fused loop that crosses rows, say) it repeats the loops that the block has.
+/// Where each binding is an outer part plus a dense range of its own, the tile has one loop of constant extent for each
+/// spatial iterator. Otherwise (a fused loop that crosses rows, say) it repeats the loops of the block.
 Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
              const std::vector<const ForNode*>& inner);
 
@@ -65,9 +65,9 @@ struct Asked {
 };
 Asked asked_by(const Expr& condition, const BlockNode& block);
 
-/// Loops of `loops` that take the block from step to step: the bindings of its reduce, scan or opaque iterators depend
-/// on them, or a condition on the steps alone does (where k = k0*8 + k1 < 1 became k = k1, k0 tells whether there is a
-/// step).
+/// Those of `loops` that take the block from step to step. The bindings of its reduce, scan or opaque iterators depend
+/// on them, or a condition on the steps alone does. (Where k = k0*8 + k1 < 1 became k = k1, k0 tells whether there is a
+/// step.)
 std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops);
 
 /// True if the predicate of `block` says no more than that its iterators stay inside their extents.

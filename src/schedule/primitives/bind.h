@@ -9,8 +9,8 @@ namespace fettle {
 /// The iterations must be independent, as for parallel. Run in order they mean the same, and so the interpreter does.
 /// thread_axis: "blockIdx.x", "threadIdx.x" (also .y, .z), or a virtual thread: "vthread", "vthread.x" …, whose
 ///              iterations are interleaved in one thread of the machine
-/// Loops of one nest bound to the same axis share the threads. They stand side by side; or a nest that fills a buffer
-/// stands inside, does not depend on the outer loop, and then each thread does its share of it for all (cooperative
+/// Loops of one nest bound to the same axis share the threads. They stand side by side, or a nest that fills a buffer
+/// stands inside and does not depend on the outer loop. Then each thread does its share of it for all (cooperative
 /// fetching):
 ///   for t in 8 threadIdx.x: for k: [for u in 8 threadIdx.x: A_shared[u] = A[k, u]; C[t] += A_shared[…]]
 /// Virtual threads may be nested. A CPU has virtual threads only, where they are ordinary loops: E301 when the program

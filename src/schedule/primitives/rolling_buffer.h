@@ -13,8 +13,8 @@ namespace fettle {
 ///           for y1 in 8, x, r: block C(…): C[…] += P[(vy + vr) % 10, …]
 /// Made for what compute_at leaves. The loop is the outermost around the block and all readers along which a dimension
 /// of the buffer moves on by fewer rows than one iteration makes; readers must stay within these. It keeps the order of
-/// its iterations and is annotated with the buffer's name (lowering then keeps the buffer outside of it), and blocks
-/// that touch the buffer stay where they are: come here last.
+/// its iterations and is annotated with the buffer's name, so that lowering keeps the buffer outside of it. Blocks that
+/// touch the buffer stay where they are: come here last.
 ///
 /// block:       makes the buffer, one element an instance, without a reduction
 /// write_index: which of its writes

@@ -7,7 +7,7 @@ namespace fettle {
 /// Stores a buffer in another layout: its shape becomes that of the map's outputs, and all accesses and regions follow.
 ///   B' = transform_layout(B, (k, n) -> (n // 32, k, n % 32)):   B[vk, vn]   →   B'[vn // 32, vk, vn % 32]
 /// A block that only fills an internal buffer, in a plain nest that is not scheduled yet (a packing copy), is rewritten
-/// to walk through the new layout in order; pad lanes, which exist where an extent is not divided, it sets to zero:
+/// to walk through the new layout in order. It sets pad lanes, which exist where an extent is not divided, to zero:
 ///   for p0 in 3, p1 in K, p2 in 32: B'[p0, p1, p2] = select(p0*32 + p2 < n, A[p1, p0*32 + p2], 0)
 /// Other writers keep their loops; where there are pad lanes, a block <buffer>_pad that clears them precedes the first.
 /// So pad lanes are zero, always. Of inputs and constants the caller provides them so.

@@ -13,8 +13,8 @@
 //                             for i in 2: …
 //
 // Where the rows themselves are contiguous in memory (softmax over channels of an image), vectors hold rows side by
-// side. fuse_rows brings the blocks together, and a pass is what each of them does in there. Which of it is chosen, the
-// user says.
+// side. fuse_rows brings the blocks together; a pass is the work of one of them on a row. The caller says which of this
+// is done.
 
 #include <optional>
 #include <string>

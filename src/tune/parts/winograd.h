@@ -51,8 +51,8 @@ struct PlacedTransforms {
   std::vector<LoopRef> outputs;  // that walk through the output's tiles, outermost first: those around as well
   std::vector<LoopRef> inputs;   // that walk through the input's tiles, where there are no strips
 };
-/// Schedules all parts but the product, of strips as high as `strip` rows of tiles, or of none: the first transform of
-/// the data is computed where the second reads it, one tile at a time, as is the first of the outputs, and the
+/// Schedules all parts but the product, in strips as high as `strip` rows of tiles, or over the whole image. The first
+/// transform of the data is computed where the second reads it, one tile at a time; so is the first of the outputs. The
 /// selections among rows of the constant matrices are unrolled away. On a target with vectors these are channels; on
 /// one with threads each thread has one channel of a tile. E230, and what the primitives refuse
 Result<PlacedTransforms> place_transforms(Schedule& s, const Target& target, const WinogradParts& parts,

@@ -12,8 +12,8 @@ namespace fettle {
 /// Constants are packed when the program is compiled. Loops must not be fused yet. What is refused stays as it is.
 Result<> rewrite_constant_layouts(Schedule& s);
 
-/// What a tiled reduction reads and its lanes would have to gather, since they walk through it in strides, is copied
-/// before into the order of the loops: the inserted transform stage of Ansor's layout rewrite.
+/// Lanes of a tiled reduction would have to gather what they walk through in strides. Such operands are copied before
+/// into the order of the loops: the inserted transform stage of Ansor's layout rewrite.
 ///   S[i, j] += Q[i, c] * K[j, c]   →   K'[j // 16, c, j % 16] = K[j, c];   S[i, j] += Q[i, c] * K'[j // 16, c, j % 16]
 /// The copy is made in vectors, by all threads. Loops must not be fused yet.
 Result<> insert_transform_stages(Schedule& s, int threads);

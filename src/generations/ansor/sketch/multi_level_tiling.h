@@ -14,7 +14,7 @@ namespace fettle {
 ///          →   for i_0: for j_0: for i_1: for j_1: for k_0: for i_2: for j_2: for k_1: for i_3: for j_3: C
 /// The sizes are drawn by sample_perfect_tile, under addresses that end with the loop's name. Where an extent has no
 /// divisors that fill vectors or registers (197 rows, 6625 columns), the two innermost spatial loops are tiled as if
-/// they were a little longer, and what is surplus is masked: see suitable_extent.
+/// they were a little longer, and surplus iterations are masked: see suitable_extent.
 struct MultiLevelTiling {
   std::string structure = "SSRSRS";
   /// The largest factor of the innermost level; 0 for no limit.

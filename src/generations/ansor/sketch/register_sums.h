@@ -22,8 +22,8 @@ Result<> vectorize_in_registers(Schedule& s, LoopRef loop, int64_t lanes);
 Result<> vectorize_companions(Schedule& s, BlockRef block);
 
 /// Below the root, each reduction whose innermost tile of sums fits the target's vector registers accumulates there
-/// (cache_inplace), from the outermost loop of the reduction on for which it fits and below which the tile's loops are
-/// inside all loops of the reduction. The tile's loops are unrolled.
+/// (cache_inplace). It does so from the outermost loop of the reduction on for which the tile fits, and below which the
+/// tile's loops are inside all loops of the reduction. The tile's loops are unrolled.
 ///   for k_0: for i in 4: for j in 32 vectorized: C[i, j] += …
 ///   →  C_register[i, j] = 0;  for k_0: for i in 4 unrolled: … C_register[i, j] += …;  C[i, j] = C_register[i, j]
 /// Taps whose guards are known once they and the tile are unrolled are unrolled, too (guarded_taps.h). A consumer that

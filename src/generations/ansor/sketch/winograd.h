@@ -10,9 +10,9 @@
 
 namespace fettle {
 
-/// Where `s` has been edited by nothing but reformulations and Winograd may pay for its only reduction: the schedules
-/// of F(2x2) and F(4x4), each over the whole image and, on a CPU, in strips of rows of tiles, whose height is drawn
-/// (sample_perfect_tile, at winograd/BLOCK/strip). None where it is not.
+/// The schedules of F(2x2) and F(4x4), each over the whole image and, on a CPU, in strips of rows of tiles. The height
+/// of strips is drawn (sample_perfect_tile, at winograd/BLOCK/strip). `s` must have been edited by nothing but
+/// reformulations, and Winograd may pay for its only reduction. None where it is not.
 ///   O = I * W   →   O_weights (once, in the prologue); O_rows, O_tiles; O_product; O_columns, O
 /// Rows of the constant matrices are sums by the reformulation itself; what is left to simplify are the loops that
 /// select among them, which are unrolled. O_rows is computed where O_tiles reads it, and O_columns where O does, for

@@ -10,9 +10,9 @@
 
 namespace fettle {
 
-/// What AutoTVM's models learn from (section 3.1 and the supplement of "Learning to Optimize Tensor Programs"): the
-/// values of a candidate's knobs; its loops with what they touch; or relations between these, which know neither of
-/// how many loops there are nor of their order. In TVM: knob, itervar, curve.
+/// The descriptions that AutoTVM's models learn from (section 3.1 and the supplement of "Learning to Optimize Tensor
+/// Programs"). They are the values of a candidate's knobs, its loops with what they touch, or relations between these.
+/// Relations depend neither on the number of loops nor on their order. In TVM: knob, itervar, curve.
 enum class FeatureKind : uint8_t { kKnob, kLoop, kCurve };
 std::string_view name_of(FeatureKind kind);
 
