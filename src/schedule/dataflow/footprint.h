@@ -43,8 +43,8 @@ class Footprint {
   std::vector<const ForNode*> outer_, inner_;
 };
 
-/// The instances of a block that run below a loop, as a nest of its own: `loops` (serial, new variables, outermost
-/// first) around instances with these `bindings`, one for each spatial iterator of the block in order, where
+/// The instances of a block that run below a loop, as a nest of its own. `loops` (serial, new variables, outermost
+/// first) stand around instances with these `bindings`, one for each spatial iterator of the block in order, where
 /// `predicate` holds. Reduction loops are left out, and so are the conditions on them.
 struct Tile {
   std::vector<const IterVar*> iters;
