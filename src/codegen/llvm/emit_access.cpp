@@ -161,7 +161,7 @@ Value* FunctionEmitter::part_of(Value* vector, int first, int n) {
   const auto lanes = cast<FixedVectorType>(vector->getType())->getNumElements();
   if (static_cast<unsigned>(n) == lanes) return vector;
   if (const auto* constant = dyn_cast<Constant>(vector)) {
-    SmallVector<Constant*, 16> elements;
+    llvm::SmallVector<Constant*, 16> elements;
     for (int i = first; i < first + n; ++i) elements.push_back(constant->getAggregateElement(static_cast<unsigned>(i)));
     if (llvm::all_of(elements, [](const Constant* element) { return element != nullptr; }))
       return ConstantVector::get(elements);
@@ -174,7 +174,7 @@ Value* FunctionEmitter::part_of(Value* vector, int first, int n) {
           return constant->isNullValue() ? side : side == a ? b : a;
     return vb_.binary(Instruction::And, a, b);
   }
-  SmallVector<int, 16> order(static_cast<size_t>(n));
+  llvm::SmallVector<int, 16> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), first);
   return vb_.shuffle(vector, vector, order);
 }
@@ -214,7 +214,7 @@ Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index
   for (const int64_t first : windows.first) read.push_back(load_plain(buffer, offsets->base + Expr(first), run));
   // Two windows at once, then one more each time. Lanes of later ones stay undefined until then.
   const int size = static_cast<int>(windows.size), many = static_cast<int>(read.size());
-  SmallVector<int, 64> order(lanes, PoisonMaskElem);
+  llvm::SmallVector<int, 64> order(lanes, PoisonMaskElem);
   const auto take = [&](int window, int from) {
     for (size_t i = 0; i < lanes; ++i)
       if (windows.window[i] == window) order[i] = from + windows.place[i];
@@ -223,7 +223,7 @@ Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index
   if (many > 1) take(1, size);
   Value* value = vb_.shuffle(read[0], read[many > 1 ? 1 : 0], order);
   for (int window = 2; window < many; ++window) {
-    SmallVector<int, 64> widened(lanes, PoisonMaskElem);
+    llvm::SmallVector<int, 64> widened(lanes, PoisonMaskElem);
     for (size_t i = 0; i < lanes; ++i) {
       order[i] = static_cast<int>(i);
       if (windows.window[i] != window) continue;
