@@ -17,10 +17,10 @@ Sources that no recipe touches are not compiled: the copy takes the objects of F
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -148,14 +148,14 @@ def copy_files(copy):
     return found
 
 
-def reusable(build, original, files):
-    """[(target, source as the copy has it, object)]: what the tree's build has made of sources and headers that are as ever."""
+def reusable(build, original, files, rewritten):
+    """[(target, source as the copy has it, object)]: what the tree's build has made of sources and headers that are as they
+    were. Of files that changed, `rewritten` are those that gained more than declarations."""
     changed = {path for path in files if files[path] != original.get(path)}
     included = {path for path in changed if path.endswith(".inc")}
-    knows_tree = {path for path, text in original.items()
-                  if path.endswith((".cpp", ".h")) and re.search(rb"FETTLE_(SOURCE|BINARY)_DIR", text)}
-    # Whoever sees one of these is compiled: what changed in other ways than by more declarations.
-    avoided = {path for path in changed if path.endswith(".h") and path in CHANGED_HEADERS} | knows_tree
+    # Whoever sees one of these is compiled: they may differ, or lead out of the copy to files and programs of the tree.
+    avoided = rewritten | {path for path, text in original.items() if path.endswith((".cpp", ".h"))
+                           and (b"FETTLE_SOURCE_DIR" in text or b'FETTLE_BINARY_DIR "/bin' in text)}
     deps, times = read_deps(build), {}
 
     def time_of(path):
@@ -168,8 +168,12 @@ def reusable(build, original, files):
         source = pathlib.Path(re.search(r'"file": "(.*?)"', line).group(1))
         made = re.search(r" -o (\S+)", line).group(1)
         target = re.search(r"CMakeFiles/([^/]+)\.dir/", made).group(1)
-        inside = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source
-        key = "build/" + str(source.relative_to(build)) if source.is_relative_to(build) else str(inside)
+        if source.is_relative_to(build / "generated"):
+            key = "build/" + str(source.relative_to(build))
+        elif source.is_relative_to(ROOT) and not source.is_relative_to(ROOT / "build"):
+            key = str(source.relative_to(ROOT))
+        else:
+            key = str(source.resolve())
         if made not in deps or key in changed or time_of(build / made) == sys.maxsize:
             continue
         seen = [os.path.normpath(build / dep) for dep in deps[made]]
@@ -185,12 +189,15 @@ def reusable(build, original, files):
     return found
 
 
-CHANGED_HEADERS = set()
+def cached(build, name):
+    """What CMake has noted under this name."""
+    return re.search(rf"^{name}:\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.M).group(1)
 
 
 def read_deps(build):
     """Object → the files that it was made of, as Ninja noted them."""
-    out = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+    ninja = cached(build, "CMAKE_MAKE_PROGRAM")
+    out = subprocess.run([ninja, "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     found, at = {}, None
     for line in out.splitlines():
         if line.startswith("    "):
@@ -261,17 +268,12 @@ def follow(build, recipes):
     for recipe in recipes:
         try:
             recipe.apply(files)
-            CHANGED_HEADERS.update(e["file"] for e in recipe.lines if "instead" in e or "increment" in e)
         except Failure as failure:
             tell(recipe.name, failure)
     if failures:
         return failures
     copy = build / "recipes" / "tree"
     copy.mkdir(parents=True, exist_ok=True)
-    written = {}
-    for recipe in recipes:
-        for path in recipe.touched:
-            written[path] = files[path]
     write_copy(copy, files)
     for recipe in recipes:
         for command in recipe.commands:
@@ -289,11 +291,12 @@ def follow(build, recipes):
     if failures:
         return failures
 
-    status, said = configure(build, copy, reusable(build, original, files))
+    status, said = configure(build, copy, reusable(build, original, files, {
+        edit["file"] for recipe in recipes for edit in recipe.lines if "instead" in edit or "increment" in edit}))
     if status != 0:
         tell(whose(said, recipes), f"the copy cannot be configured\n{said}")
         return failures
-    ninja = ["ninja", "-C", copy / "build", "-k", "0", f"-j{os.cpu_count()}"]
+    ninja = [cached(build, "CMAKE_MAKE_PROGRAM"), "-C", copy / "build", "-k", "0", f"-j{os.cpu_count()}"]
     targets = sorted({target for recipe in recipes for target in recipe.build})
     compiled = len(re.findall(r" -o \S+\.o -c ", run([*ninja, "-t", "commands", *targets])[1]))
     if compiled > MOST_COMPILED:
@@ -305,17 +308,14 @@ def follow(build, recipes):
         tell(whose(said, recipes), f"the copy does not build\n{said[-20000:]}")
         return failures
 
-    for recipe in recipes:
-        for check in recipe.checks:
-            status, said = run(check["run"], copy)
+    checks = [(recipe, check) for recipe in recipes for check in recipe.checks]
+    checks += [(None, {"run": f"build/python/bin/python {script}"}) for script in SCRIPTS]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for (recipe, check), (status, said) in zip(checks, pool.map(lambda c: run(c[1]["run"], copy), checks)):
             missing = [shown for shown in check.get("shows", []) if not re.search(shown, said, re.M)]
             if status != 0 or missing:
-                tell(recipe.name, f"{check['run']}: status {status}" + "".join(f", does not show {m}" for m in missing)
-                     + f"\n{said[-8000:]}")
-    for script in SCRIPTS:
-        status, said = run(f"build/python/bin/python {script}", copy)
-        if status != 0:
-            tell(whose(said, recipes), f"{script}\n{said}")
+                tell(recipe.name if recipe else whose(said, recipes), "\n".join(
+                    [f"{check['run']}: status {status}", *(f"it does not show: {m}" for m in missing), said[-8000:]]))
     now = copy_files(copy)
     for path in sorted(now.keys() | files.keys()):
         if now.get(path) != files.get(path):
