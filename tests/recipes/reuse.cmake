@@ -9,6 +9,9 @@ foreach(language C CXX ASM)
   set(CMAKE_${language}_ARCHIVE_APPEND "<CMAKE_AR> qT <TARGET> <LINK_FLAGS> <OBJECTS>")
 endforeach()
 
+# Nobody debugs the copy's programs.
+add_link_options(-Wl,--strip-debug)
+
 # The object for a source of a target; empty: it is compiled.
 function(fettle_object_of out target source)
   set(${out} "" PARENT_SCOPE)
