@@ -5,16 +5,16 @@
 namespace fettle {
 namespace {
 
-Target neon(std::string_view features) {
+Target with_neon(std::string_view features) {
   return usual_cpu(
       {.arch = "aarch64", .cpu = "generic", .features = features, .vector_bits = 128, .vector_registers = 32});
 }
+Target neon() { return with_neon("+neon"); }
+Target dotprod() { return with_neon("+dotprod,+i8mm,+neon"); }
 
 }  // namespace
 
-extern constinit const TargetDef aarch64_neon_target = {"aarch64-neon", [] { return neon("+neon"); }};
-
-extern constinit const TargetDef aarch64_dotprod_target = {"aarch64-dotprod",
-                                                           [] { return neon("+dotprod,+i8mm,+neon"); }};
+extern constinit const TargetDef aarch64_neon_target = {"aarch64-neon", neon};
+extern constinit const TargetDef aarch64_dotprod_target = {"aarch64-dotprod", dotprod};
 
 }  // namespace fettle

@@ -14,7 +14,8 @@ Result<Reformulated> apply_swapped_terms(const Func& func, const BlockNode& bloc
   const StoreNode* write = single_store(block);
   const auto* sum = write ? write->value.as<BinaryNode>() : nullptr;
   if (!numbers.empty() || block.init || !sum || sum->op != BinaryOp::kAdd) return pattern_differs("it is no sum");
-  const Stmt swapped = with(block, [&](BlockNode& b) { b.body = store(write->buffer, write->indices, sum->b + sum->a); });
+  const Stmt body = store(write->buffer, write->indices, sum->b + sum->a);
+  const Stmt swapped = with(block, [&](BlockNode& b) { b.body = body; });
   return Reformulated{replace_in(func, &block, swapped), {block.name}};
 }
 
