@@ -26,7 +26,7 @@ constexpr OpDef defs[] = {
     {.name = "ReverseAxis",
      .fusion = FusionKind::kInjective,
      .infer = reverse_type,
-     .meaning = reverse,
+     .compute = reverse,
      .work = ElementWork::kMoves},
 };
 
