@@ -8,7 +8,7 @@
 #include "target/caches.h"
 #include "tune/parts/rows.h"
 #include "tune/parts/threads.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
@@ -222,6 +222,6 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
 
 }  // namespace
 
-constinit const Rule row_fusion_def = {"row_fusion", applies, apply};
+extern constinit const Rule row_fusion_def = {"row_fusion", applies, apply};
 
 }  // namespace fettle

@@ -8,7 +8,7 @@
 #include "tune/parts/threads.h"
 #include "tune/parts/winograd.h"
 #include "tune/space/rules/register_tiling.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rules/winograd.h"
 
 namespace fettle {
 namespace {
@@ -79,6 +79,6 @@ std::vector<PreferringDecider::Instead> winograd_points(const Func& workload) {
   return points;
 }
 
-constinit const Rule winograd_rule_def = {"winograd", applies, apply};
+extern constinit const Rule winograd_rule_def = {"winograd", applies, apply};
 
 }  // namespace fettle

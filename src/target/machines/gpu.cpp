@@ -1,6 +1,8 @@
-#include "target/gpu.h"
+// GPUs: targets whose loops can be bound to threads.
 
 #include <fmt/format.h>
+
+#include "target/target_def.h"
 
 namespace fettle {
 namespace {
@@ -53,22 +55,25 @@ Target gpu_target(std::string_view kind, std::string_view arch, int64_t shared_b
   return target;
 }
 
+Target cuda(const CudaArch& arch) { return gpu_target("cuda", arch.name, arch.shared_bytes); }
+
+// " -arch sm_80", " -arch=sm_80"
+Result<Target> cuda_with(std::string_view options) {
+  constexpr std::string_view kOption = " -arch";
+  if (options.starts_with(kOption) && options.size() > kOption.size()) {
+    const char between = options[kOption.size()];
+    for (const CudaArch& known : kCudaArchs)
+      if ((between == ' ' || between == '=') && options.substr(kOption.size() + 1) == known.name) return cuda(known);
+  }
+  return fail(ErrorCode::E709,
+              fmt::format("there is no target 'cuda{}'; of cuda, known are -arch sm_80 and sm_90", options), "target");
+}
+
 }  // namespace
 
-Result<Target> parse_gpu_target(std::string_view text) {
-  // A device of the full profile has at least 32 KiB of local memory (OpenCL 3.0, table 5).
-  if (text == "opencl") return gpu_target("opencl", "", 32 << 10);
-  std::string_view arch = "sm_80";
-  if (text != "cuda") {
-    constexpr std::string_view kOption = "cuda -arch";
-    arch = text.starts_with(kOption) && text.size() > kOption.size() + 1 ? text.substr(kOption.size() + 1) : "";
-    const char between = text.size() > kOption.size() ? text[kOption.size()] : '\0';
-    if (between != ' ' && between != '=') arch = "";
-  }
-  for (const CudaArch& known : kCudaArchs)
-    if (arch == known.name) return gpu_target("cuda", known.name, known.shared_bytes);
-  return fail(ErrorCode::E709, fmt::format("there is no target '{}'; of cuda, known are -arch sm_80 and sm_90", text),
-              "target");
-}
+// A device of the full profile has at least 32 KiB of local memory (OpenCL 3.0, table 5).
+extern constinit const TargetDef opencl_target = {"opencl", [] { return gpu_target("opencl", "", 32 << 10); }};
+
+extern constinit const TargetDef cuda_target = {"cuda", [] { return cuda(kCudaArchs[0]); }, cuda_with};
 
 }  // namespace fettle

@@ -1,16 +1,11 @@
 #pragma once
-// Declares the built-in rules, one a source; each source says what its rule does. Their order is that of space_rules().
+// Whether a convolution is computed by Winograd's algorithm: what comes before the rule of that name.
+
+#include <vector>
 
 #include "tune/space/rule.h"
 
 namespace fettle {
-
-extern const Rule winograd_rule_def;
-extern const Rule strip_fusion_def;
-extern const Rule multi_level_tiling_with_intrin_def;
-extern const Rule row_fusion_def;
-extern const Rule register_tiling_def;
-extern const Rule loop_nest_def;
 
 /// Chooses, at the address "winograd/BLOCK/outputs", the outputs of a tile of the convolution by Winograd, or 0 for the
 /// convolution as it is written. There is a choice where Winograd may pay (winograd_convolution), on a target with
