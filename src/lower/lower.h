@@ -38,6 +38,7 @@ enum class Pipeline {
   kScalar,           // for printers of source text: vectorized loops are serial, unrolled loops stay loops, register
                      // buffers arrays; nothing is outlined or prefetched
   kPlain,            // the reference: no note of the schedule is obeyed, nothing is packed or outlined; serial loops
+  kDecoupled,        // tasks for the units of an accelerator (decoupled.h)
 };
 
 struct LowerOptions {
