@@ -182,23 +182,9 @@ Result<> run(std::span<const Pass> passes, LoweredKernel& lowered, const Lowerin
 }  // namespace
 
 std::span<const LoweringPass> lowering_passes(Pipeline pipeline) {
-  switch (pipeline) {
-    case Pipeline::kFull:
-      return kFull;
-    case Pipeline::kWhole:
-      return kWhole;
-    case Pipeline::kUnexpanded:
-      return kUnexpanded;
-    case Pipeline::kUnexpandedWhole:
-      return kUnexpandedWhole;
-    case Pipeline::kScalar:
-      return kScalar;
-    case Pipeline::kPlain:
-      return kPlain;
-    case Pipeline::kDecoupled:
-      return kDecoupled;
-  }
-  return {};
+  static constexpr std::span<const Pass> lists[] = {kFull,   kWhole, kUnexpanded, kUnexpandedWhole,
+                                                    kScalar, kPlain, kDecoupled};
+  return lists[static_cast<size_t>(pipeline)];
 }
 
 Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options) {
