@@ -27,7 +27,7 @@ struct LlvmOptions {
 
 /// A relocatable, position-independent ELF object. Exports
 ///   - the module's entry (if it names one) as `int32_t NAME(FettleContext*, void** buffers, const int64_t* ints)`,
-///   - every other Func that needs no context, such as atoms, as `void NAME(void*…, int64_t…)`: buffers, then integers.
+///   - every other Func that needs no context, such as micro-kernels, as `void NAME(void*…, int64_t…)`: buffers, then integers.
 /// A CallFunc to a name that is not in the module becomes a call of such an external function.
 /// Errors: E301 a construct that is not lowered or not known here · E302 LLVM refused.
 Result<std::vector<uint8_t>> compile_object(const IrModule& module, const Target& target,

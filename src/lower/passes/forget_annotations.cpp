@@ -25,7 +25,7 @@ class Forgetter : public Mutator {
 
 }  // namespace
 
-Func forget_notes(const Func& func) { return Forgetter().Mutator::rewrite(func); }
+Func forget_annotations(const Func& func) { return Forgetter().Mutator::rewrite(func); }
 
 Stmt serialize_loops(const Stmt& body) {
   return rewrite_each<ForNode>(body, [](const ForNode& loop) {
