@@ -292,8 +292,9 @@ Value* FunctionEmitter::emit_chosen_extreme(BinaryOp op, DType type, Value* a, V
   if (!type.is_vector() || (op != BinaryOp::kMin && op != BinaryOp::kMax)) return nullptr;
   const unsigned bits = static_cast<unsigned>(type.bits);
   const bool is_signed = type.code == TypeCode::kInt, least = op == BinaryOp::kMin;
-  const APInt neutral = least ? is_signed ? APInt::getSignedMaxValue(bits) : APInt::getMaxValue(bits)
-                              : is_signed ? APInt::getSignedMinValue(bits) : APInt::getZero(bits);
+  const APInt neutral = least       ? is_signed ? APInt::getSignedMaxValue(bits) : APInt::getMaxValue(bits)
+                              : is_signed ? APInt::getSignedMinValue(bits)
+                                    : APInt::getZero(bits);
   const auto is_neutral = [&](const Value* x) {
     const auto* constant = dyn_cast<Constant>(x);
     const Constant* all = constant ? constant->getSplatValue() : nullptr;
@@ -317,12 +318,12 @@ Value* FunctionEmitter::with_nan_of(Value* a, Value* extreme, bool waits) {
   if (has_avx512 && !waits && (bits == 128 || bits == 256 || bits == 512)) {
     // vfixupimmps: what becomes of a quiet NaN (the source's) and of a signalling one (the same, quiet); others stay.
     constexpr uint64_t table = 0x21;
-    const auto id = Function::lookupIntrinsicID(
-        fmt::format("llvm.x86.avx512.mask.fixupimm.{}.{}", single ? "ps" : "pd", bits));
+    const auto id =
+        Function::lookupIntrinsicID(fmt::format("llvm.x86.avx512.mask.fixupimm.{}.{}", single ? "ps" : "pd", bits));
     const FunctionType* takes = Intrinsic::getType(vb_.context(), id);
     llvm::SmallVector<Value*, 6> args = {extreme, a, ConstantInt::get(takes->getParamType(2), table),
-                                   ConstantInt::get(takes->getParamType(3), 0),
-                                   Constant::getAllOnesValue(takes->getParamType(4))};
+                                         ConstantInt::get(takes->getParamType(3), 0),
+                                         Constant::getAllOnesValue(takes->getParamType(4))};
     if (bits == 512) args.push_back(ConstantInt::get(takes->getParamType(5), 4));  // rounds as everything does
     return vb_.intrinsic(id, {}, args);
   }
