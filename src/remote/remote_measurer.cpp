@@ -25,8 +25,6 @@ constexpr double kRetrySeconds = 0.2;
 /// Candidates of a call that are given to the tracker at once.
 constexpr int kAtOnce = 2048;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 }  // namespace
 
 struct RemoteSession {

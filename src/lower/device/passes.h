@@ -107,7 +107,4 @@ inline constexpr const char* kSwizzledSuffix = "_swizzled";
 Result<Func> place_fragments(const Func& func);
 inline constexpr const char* kAlignedSuffix = "_aligned";
 
-/// True if the loop is annotated (note_carried_buffers) as carrying the buffer from one iteration to the next.
-bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
-
 }  // namespace fettle

@@ -1,5 +1,5 @@
 #pragma once
-// The steps that only decoupled machines need; lower/decoupled.cpp runs them.
+// The steps that only decoupled machines need (Pipeline::kDecoupled).
 
 #include "base/result.h"
 #include "ir/func.h"

@@ -3,7 +3,9 @@
 // leaves alone what it has nothing to do with.
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <unordered_set>
 
 #include "base/result.h"
 #include "ir/func.h"
@@ -11,7 +13,10 @@
 
 namespace fettle {
 
-/// Virtual threads become ordinary loops. E301 where a loop is bound to threads that the target does not have.
+/// E301 where a loop is bound to threads that the target does not have.
+Result<> check_thread_axes(const Func& func, const Target& target);
+
+/// Virtual threads become ordinary loops. E301 as check_thread_axes has it.
 ///   for x in 4 thread axis("vthread"): S   →   for x in 4: S
 Result<Func> bind_threads(const Func& func, const Target& target);
 
@@ -22,6 +27,13 @@ struct PrologueSplit {
   Func prologue;  // null: nothing depends on constants alone
 };
 PrologueSplit split_prologue(const Func& func);
+
+/// What a nest reads and writes, address takers included.
+using BufferSet = std::unordered_set<const BufferNode*>;
+struct AccessedBuffers {
+  BufferSet reads, writes;
+};
+AccessedBuffers accesses_of(const Stmt& nest);
 
 /// Blocks give way to their bodies: iterators are replaced by bindings, a predicate becomes an If, an init runs where
 /// all reduce bindings are zero. Allocations stay listed on the (single) root block that is left. `likely` hints are
@@ -44,12 +56,18 @@ Func mark_pipelines(const Func& func);
 /// reductions that begin and go on in it, those of scans, and those that some iterations read without writing.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
+/// Whether the loop is noted so.
+bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
 /// Plain loops: what vectorize, unroll, parallel and bind asked for is forgotten, and registers are memory.
 Func forget_annotations(const Func& func);
 
 /// Vectorized loops become serial ones.
-Func serialize_lanes(const Func& func);
+Stmt serialize_lanes(const Stmt& body);
+/// So do all but those of threads: units run whole nests.
+Stmt serialize_loops(const Stmt& body);
+/// The loop as a serial one that is bound to nothing.
+Stmt serialized(const ForNode& loop);
 
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
 /// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block
@@ -147,6 +165,8 @@ Stmt vectorize_loops(const Stmt& body);
 
 /// Unrolled loops are replicated; guards that became constant are resolved.
 Stmt unroll_loops(const Stmt& body);
+/// `body` for each iteration of a loop of constant extent, one after the other.
+Stmt copies_of(const ForNode& loop, const Stmt& body);
 
 /// Drops masks that only keep surplus lanes out, where nobody asks what these lanes hold. One element for all lanes is
 /// read once. Accumulators whose lanes are all stored under the mask are added to without it.
@@ -154,12 +174,16 @@ Stmt unroll_loops(const Stmt& body);
 ///   →   R[ramp(0, 1, 16)] = R[ramp(0, 1, 16)] + broadcast(A[k], 16) * B[ramp(k*77, 1, 16) if m]
 /// Masks must be constant, as they are in micro-kernels: `unroll_loops` comes first.
 Stmt relax_lane_masks(const Stmt& body);
+/// What a lane of a mask, or of what it compares, is; nothing where it is not constant.
+std::optional<int64_t> lane_value(const Expr& e, int64_t lane);
 
 /// Whether anything depends on a condition, or on loops around: without, passes on guards have nothing to do.
 bool has_guards(const Stmt& body);
 
 /// The parts of a conjunction, in order.
 void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
+/// `body` under all of them.
+Stmt guarded(const std::vector<Expr>& conjuncts, Stmt body);
 
 /// Resolves guards that are constant, drops loops without iterations and loops of one.
 Stmt fold_control(const Stmt& body);
