@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "graph/op_registry.h"
 
@@ -16,6 +17,31 @@ tl::unexpected<Diagnostic> bad_attribute(const Node& node, std::string message) 
 
 tl::unexpected<Diagnostic> bad_types(const Node& node, std::string message) {
   return fail(ErrorCode::E605, fmt::format("{}: {}", node.op->name, message), node.name);
+}
+
+tl::unexpected<Diagnostic> not_known(const Node& node, std::string message) {
+  return fail(ErrorCode::E604, std::move(message), node.name);
+}
+
+Result<> check_rank(const Node& node, size_t i, int least, int most) {
+  if (rank_of(node, i) >= least && rank_of(node, i) <= most) return {};
+  return bad_types(node,
+                   fmt::format("input {} is {}, of rank {}; it must be of rank {}{}", i, to_string(shape_of(node, i)),
+                               rank_of(node, i), least, most > least ? " or more" : ""));
+}
+
+Result<> check_same_dtype(const Node& node, size_t first, size_t last) {
+  for (size_t i = first + 1; i <= std::min(last, node.inputs.size() - 1); ++i)
+    if (dtype_of(node, i) != dtype_of(node, first))
+      return bad_types(node, fmt::format("input {} is of {}, input {} of {}", first, dtype_of(node, first).to_string(),
+                                         i, dtype_of(node, i).to_string()));
+  return {};
+}
+
+Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
+  if (!may_equal(a, b))
+    return bad_types(node, fmt::format("{}: {} and {} are not equal", what, a.to_string(), b.to_string()));
+  return a.is_number() ? a : b;
 }
 
 Result<Shape> broadcast(const Node& node, const Shape& a, const Shape& b) {
@@ -44,6 +70,16 @@ Result<int64_t> positive_axis(const Node& node, int64_t axis, int64_t rank) {
   return axis < 0 ? axis + rank : axis;
 }
 
+Result<int64_t> axis_of(const Node& node, int64_t otherwise, int64_t rank) {
+  return positive_axis(node, node.attrs.get_int("axis", otherwise), rank);
+}
+
+std::vector<int64_t> first_numbers(size_t n) {
+  std::vector<int64_t> numbers(n);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
 Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t> axes, int64_t rank) {
   for (int64_t& axis : axes) {
     FETTLE_TRY(axis, positive_axis(node, axis, rank));
@@ -64,10 +100,8 @@ std::optional<std::vector<Dim>> content_of(const Value& value) {
 
 namespace {
 tl::unexpected<Diagnostic> unknown_content(const Node& node, size_t input) {
-  return fail(ErrorCode::E604,
-              fmt::format("{} needs the content of input \"{}\" when the model is compiled", node.op->name,
-                          node.inputs[input]->name),
-              node.name);
+  return not_known(node, fmt::format("{} needs the content of input \"{}\" when the model is compiled", node.op->name,
+                                     node.inputs[input]->name));
 }
 }  // namespace
 
@@ -139,6 +173,34 @@ te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)
   return te::compute(
       shape_exprs(output_shape(node, output)), [&](const std::vector<Var>& i) { return element(to_indices(i)); },
       tensor_name(node));
+}
+
+int64_t count_of(const std::vector<Expr>& extents) {
+  int64_t count = 1;
+  for (const Expr& extent : extents) count *= *as_int(extent);
+  return count;
+}
+
+std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents) {
+  std::vector<te::ReduceAxis> axes;
+  for (const Expr& extent : extents) axes.push_back(te::reduce_axis(extent, fmt::format("k{}", axes.size())));
+  return axes;
+}
+
+te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                       std::vector<std::string> axis_names) {
+  return te::compute(
+      std::move(shape),
+      [&](const std::vector<Var>& i) -> te::Body {
+        Expr value = element(to_indices(i), {axes.begin(), axes.end()});
+        if (axes.empty()) return value;
+        te::Reduction reduction = reduce(std::move(value), axes);
+        if (std::ranges::any_of(axes, [](const te::ReduceAxis& axis) { return is_zero(axis.extent); }))
+          return reduction.identity[0];
+        return reduction;
+      },
+      std::move(name), std::move(axis_names));
 }
 
 Expr divide(const Expr& a, const Expr& b) {

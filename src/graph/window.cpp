@@ -21,8 +21,9 @@ Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, 
 
 }  // namespace
 
-Result<Window> read_window(const Node& node, const Shape& input, std::vector<int64_t> kernel) {
+Result<Window> read_window(const Node& node, std::vector<int64_t> kernel) {
   Window w;
+  const Shape input(shape_of(node, 0).begin() + 2, shape_of(node, 0).end());
   const size_t n = input.size();
   if (kernel.size() != n)
     return bad_attribute(node, fmt::format("a kernel of {} dims for {} spatial dims", kernel.size(), n));
