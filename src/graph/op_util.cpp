@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "graph/op_registry.h"
+#include "graph/view.h"
 
 namespace fettle::ops {
 
@@ -215,25 +216,17 @@ Expr divide(const Expr& a, const Expr& b) {
 Indices reshape_indices(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const Indices& indices) {
   Indices result(from.size(), Expr(0));
   if (std::find(from.begin(), from.end(), 0) != from.end()) return result;  // no element is ever asked for
-  size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {
-    const size_t first_i = i, first_j = j;
-    int64_t x = i < from.size() ? from[i++] : 1;
-    int64_t y = j < to.size() ? to[j++] : 1;
-    while (x != y) {
-      if (x < y && i < from.size())
-        x *= from[i++];
-      else if (j < to.size())
-        y *= to[j++];
-      else
-        x *= from[i++];
-    }
+  const auto groups = equal_groups(from, to);
+  FETTLE_CHECK(groups);
+  for (const DimGroup& group : *groups) {
     Expr flat = 0;
-    for (size_t d = first_j; d < j; ++d)
+    int64_t inner = 1;
+    for (size_t d = group.to; d < group.to_end; ++d) {
+      inner *= to[d];
       if (to[d] != 1) flat = flat * Expr(to[d]) + indices[d];
-    int64_t inner = x;
+    }
     bool outermost = true;
-    for (size_t d = first_i; d < i; ++d) {
+    for (size_t d = group.from; d < group.from_end; ++d) {
       if (from[d] == 1) continue;
       inner /= from[d];
       const Expr quotient = floordiv(flat, Expr(inner));

@@ -123,9 +123,8 @@ Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
   if (!conv && bias) last = insert(graph, first.product, "Add", {last->output(), bias});
   for (const Node* node : first.chain)
     if (node->inputs.size() == 1) last = insert(graph, node, node->op->name, {last->output()}, node->attrs);
-  Attrs attrs;
-  attrs.set("axis", int64_t{rule.output_dim < 0 ? last->output()->rank() + rule.output_dim : rule.output_dim});
-  attrs.set("split", parts);
+  const int64_t axis = rule.output_dim < 0 ? last->output()->rank() + rule.output_dim : rule.output_dim;
+  Attrs attrs{{"axis", axis}, {"split", parts}};
   Node* split = graph.add_node(find_op("Split"), first.product->name + ".parts", {last->output()}, std::move(attrs), {},
                                siblings.size());
   for (size_t i = 0; i < siblings.size(); ++i) {

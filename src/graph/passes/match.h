@@ -64,9 +64,20 @@ std::optional<std::pair<Value*, Value*>> operands(const Node* node, const Wanted
   return std::nullopt;
 }
 
+/// What a Transpose permutes by.
+std::vector<int64_t> permutation(const Node* node);
+/// The attributes of a Reshape to this shape.
+inline Attrs reshape_attrs(std::vector<int64_t> shape) {
+  return {{"allowzero", int64_t{1}}, {"shape", std::move(shape)}};
+}
+/// The value, or a Reshape of it; null where the rule does not allow one.
+Value* reshaped_value(Graph& graph, const Node* near, Value* value, const std::vector<int64_t>& shape);
+
 /// A new node of one output with the type that its operator infers, put in the place of `old`: users and provenance
 /// follow. The new node, or null where the rule does not allow it (nothing changes then).
 Node* replace_with(Graph& graph, Node* old, std::string_view op, std::vector<Value*> inputs, Attrs attrs = {});
+/// `node` takes the place, and the name, of `old`. Returns it.
+Node* put_in_place(Graph& graph, Node* old, Node* node);
 /// A new node with the inferred type. Null where the rule does not allow it.
 Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Value*> inputs, Attrs attrs = {});
 
