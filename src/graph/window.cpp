@@ -9,6 +9,8 @@ namespace {
 
 constexpr int64_t kMaxWindow = 1 << 20;
 
+}  // namespace
+
 Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, size_t length, int64_t otherwise,
                                        int64_t least) {
   auto list = node.attrs.get_ints(name, std::vector<int64_t>(length, otherwise));
@@ -18,8 +20,6 @@ Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, 
       return bad_attribute(node, fmt::format("{} has the element {}", name, value));
   return list;
 }
-
-}  // namespace
 
 Result<Window> read_window(const Node& node, std::vector<int64_t> kernel) {
   Window w;

@@ -107,16 +107,13 @@ Result<Transposed> read_transposed(const Node& node) {
   FETTLE_TRY(t.kernel, kernel_of(node));
   const Shape input = spatial(shape_of(node, 0));
   const size_t n = input.size();
-  t.strides = node.attrs.get_ints("strides", std::vector<int64_t>(n, 1));
-  t.dilations = node.attrs.get_ints("dilations", std::vector<int64_t>(n, 1));
-  const auto extra = node.attrs.get_ints("output_padding", std::vector<int64_t>(n, 0));
-  auto pads = node.attrs.get_ints("pads", std::vector<int64_t>(2 * n, 0));
+  FETTLE_TRY(t.strides, read_list(node, "strides", n, 1, 1));
+  FETTLE_TRY(t.dilations, read_list(node, "dilations", n, 1, 1));
+  FETTLE_TRY(const auto extra, read_list(node, "output_padding", n, 0, 0));
+  FETTLE_TRY(auto pads, read_list(node, "pads", 2 * n, 0, 0));
   const auto stated = node.attrs.get_ints("output_shape");
-  if (t.strides.size() != n || t.dilations.size() != n || extra.size() != n || pads.size() != 2 * n ||
-      (!stated.empty() && stated.size() != n && stated.size() != n + 2))
-    return bad_attribute(node, "a list has the wrong length");
-  for (size_t d = 0; d < n; ++d)
-    if (t.strides[d] < 1 || t.dilations[d] < 1) return bad_attribute(node, "a stride or dilation is less than one");
+  if (!stated.empty() && stated.size() != n && stated.size() != n + 2)
+    return bad_attribute(node, "output_shape has the wrong length");
   const std::string auto_pad = node.attrs.get_string("auto_pad", "NOTSET");
   for (size_t d = 0; d < n; ++d) {
     const Dim full = (input[d] - 1) * t.strides[d] + ((t.kernel[d] - 1) * t.dilations[d] + 1) + extra[d];

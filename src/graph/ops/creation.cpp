@@ -63,8 +63,7 @@ Types eye_like_type(const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 2, 2));
   const int64_t code = node.attrs.get_int("dtype", 0);
   if (code == 0) return same_type(node);
-  for (const auto& [known, dtype] : {std::pair{1, kF32}, {6, kI32}, {7, kI64}, {11, kF64}})
-    if (code == known) return one_type(dtype, shape_of(node, 0));
+  if (const auto dtype = element_type(code)) return one_type(*dtype, shape_of(node, 0));
   return bad_attribute(node, "dtype is not supported");
 }
 Tensors eye_like(const Node& node, std::span<const te::Tensor>) {

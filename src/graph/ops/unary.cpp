@@ -63,13 +63,8 @@ Expr convert(const Node& node, const Expr& x) {
   return cast(to, x);
 }
 
-// TensorProto.DataType
 Result<DType> data_type(const Node& node, int64_t code) {
-  constexpr std::pair<int, DType> known[] = {{1, kF32},  {2, kU8},   {3, kI8},   {4, kU16},  {5, kI16},
-                                             {6, kI32},  {7, kI64},  {9, kBool}, {10, kF16}, {11, kF64},
-                                             {12, kU32}, {13, kU64}, {16, kBF16}};
-  for (const auto& [number, dtype] : known)
-    if (number == code) return dtype;
+  if (const auto dtype = element_type(code)) return *dtype;
   return fail(ErrorCode::E603, "Cast to element type " + std::to_string(code), node.name);
 }
 

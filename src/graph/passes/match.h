@@ -26,6 +26,11 @@ inline Node* made_only_for_us(const Graph& graph, const Value* value, std::strin
   return node && graph.use_count(value) == 1 ? node : nullptr;
 }
 
+/// The one use of the value; null where there are more, or where it goes out of the model.
+inline Node* only_user(const Graph& graph, const Value* value) {
+  return graph.use_count(value) == 1 && value->users.size() == 1 ? value->users[0] : nullptr;
+}
+
 /// Whether the node has the trait, and none of its inputs is left out.
 inline bool is_pointwise(const Node* node) {
   return node && !node->erased && node->op->is_pointwise &&

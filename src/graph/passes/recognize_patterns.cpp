@@ -144,8 +144,8 @@ Value* normalised_constant(Graph& graph, Value* constant, const Value* x, int64_
 // What alone follows a norm: the product with a constant becomes its input 1, the sum with one its input 2.
 bool take_along(Graph& graph, Node* norm, size_t input, int64_t axis) {
   Value* y = norm->output();
-  if (graph.use_count(y) != 1 || y->users.size() != 1 || !is(y->users[0], input == 1 ? "Mul" : "Add")) return false;
-  Node* user = y->users[0];
+  Node* user = only_user(graph, y);
+  if (!is(user, input == 1 ? "Mul" : "Add")) return false;
   const auto found = operands(user, [&](const Value* v) { return v != y && v->is_constant(); });
   if (!found || found->second != y || user->output()->shape() != y->shape()) return false;
   Value* constant = normalised_constant(graph, found->first, y, axis);

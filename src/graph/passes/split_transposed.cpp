@@ -62,9 +62,8 @@ void complete_phases(Graph& graph, Node* node) {
   Node* made = insert(graph, node, "ConvTranspose", node->inputs, std::move(attrs));
   if (!made) return;
   merge_provenance(made, node);
-  while (graph.use_count(last->output()) == 1 && last->output()->users.size() == 1) {
-    Node* next = last->output()->users.front();
-    if (!is_pointwise(next) || next->inputs.size() != 1) break;
+  for (Node* next = only_user(graph, last->output()); is_pointwise(next) && next->inputs.size() == 1;
+       next = only_user(graph, last->output())) {
     Node* again = insert(graph, node, next->op->name, {made->output()}, next->attrs);
     if (!again) break;
     merge_provenance(again, next);
