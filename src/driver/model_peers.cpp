@@ -75,7 +75,9 @@ struct ModelPeer::State {
   /// Closes its input, gives it a second to leave, then kills it. Returns how it ended, in words.
   std::string end() {
     const std::string how = process.end(1);
-    return how.empty() ? "it has ended" : how;
+    if (how.empty()) return "it has ended";
+    const size_t printed = how.find(": ");
+    return printed == std::string::npos ? how : how.substr(0, printed + 2) + last_line(how.substr(printed + 2));
   }
 
   tl::unexpected<Diagnostic> failed(std::string message) const {

@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Workloads, Described,
                            return name;
                          });
 
-// Lowered with and without atoms at once, a candidate's statements are those of two lowerings; and they are the same
+// Lowered with and without micro-kernels at once, a candidate's statements are those of two lowerings; and they are the same
 // where nobody asks for a prediction.
 TEST(DescribedStatements, AreThoseOfTheWholeKernel) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
@@ -89,7 +89,8 @@ TEST(DescribedStatements, AreThoseOfTheWholeKernel) {
       const auto schedule = sketches->generate(func, target, 2, seed, std::make_shared<const DecisionMap>());
       if (!schedule) continue;
       const auto apart = lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpandedWhole, .prologue = false});
-      const auto both = lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = true});
+      const auto both =
+          lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = true});
       ASSERT_EQ(apart.has_value(), both.has_value());
       if (!both) continue;
       ++compared;

@@ -24,7 +24,7 @@ inline const Shape& shape_of(const Node& node, size_t i) { return node.inputs[i]
 inline int rank_of(const Node& node, size_t i) { return static_cast<int>(shape_of(node, i).size()); }
 inline bool has_input(const Node& node, size_t i) { return node.input(i) != nullptr; }
 
-/// Whether the input is there and given to a meaning.
+/// Whether the input is there and given to what is computed.
 inline bool has_tensor(std::span<const te::Tensor> in, size_t i) { return i < in.size() && in[i]; }
 
 inline Types one_type(DType dtype, Shape shape) { return std::vector<TensorType>{{dtype, std::move(shape)}}; }
@@ -97,7 +97,7 @@ Result<std::optional<std::vector<Dim>>> dims_param(const Node& node, size_t inpu
 Result<std::optional<std::vector<double>>> floats_param(const Node& node, size_t input, std::string_view attr);
 Result<std::optional<int64_t>> int_param(const Node& node, size_t input, std::string_view attr);
 
-// --- meanings -----------------------------------------------------------------------------------------------------
+// --- tensor expressions -------------------------------------------------------------------------------------------
 
 using Indices = std::vector<Expr>;
 
@@ -141,7 +141,7 @@ using enum ElementWork;
 using enum ParamInput::Kind;
 
 using Infer = Types (*)(const Node& node);
-using Meaning = Tensors (*)(const Node& node, std::span<const te::Tensor> in);
+using Compute = Tensors (*)(const Node& node, std::span<const te::Tensor> in);
 using Content = std::optional<std::vector<Dim>> (*)(const Node& node);
 
 inline constexpr int kAny = -1;
@@ -153,14 +153,14 @@ struct InputCount {
 };
 
 /// An operator by its two rules; `traits` has what else there is to say of it.
-constexpr OpDef define(FusionKind fusion, std::string_view name, InputCount inputs, Infer infer, Meaning meaning,
+constexpr OpDef define(FusionKind fusion, std::string_view name, InputCount inputs, Infer infer, Compute compute,
                        OpDef traits = {}) {
   traits.name = name;
   traits.fusion = fusion;
   traits.min_inputs = inputs.least;
   traits.max_inputs = inputs.most;
   traits.infer = infer;
-  traits.meaning = meaning;
+  traits.compute = compute;
   return traits;
 }
 

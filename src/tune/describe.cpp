@@ -10,16 +10,20 @@
 
 namespace fettle {
 
-DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return [target = std::move(target), threads, atoms](const Schedule& schedule) -> Result<Description> {
-    FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
-    return Description{extract_features(kernel, *target, threads, atoms), kernel.kernel.funcs.at(kernel.kernel.entry)};
+DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads,
+                                const MicroKernelTable* micro_kernels) {
+  return [target = std::move(target), threads, micro_kernels](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(const LoweredKernel kernel,
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
+    return Description{extract_features(kernel, *target, threads, micro_kernels),
+                       kernel.kernel.funcs.at(kernel.kernel.entry)};
   };
 }
 
-DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  if (target->has_threads()) return describe_by_lowering(std::move(target), threads, atoms);
-  return [describe = describe_by_lowering(std::move(target), threads, atoms)](
+DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
+                              const MicroKernelTable* micro_kernels) {
+  if (target->has_threads()) return describe_by_lowering(std::move(target), threads, micro_kernels);
+  return [describe = describe_by_lowering(std::move(target), threads, micro_kernels)](
              const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(Description description, describe(schedule));
     CandidateFeatures& features = description.features;

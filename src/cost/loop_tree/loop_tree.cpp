@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "cost/loop_tree/atoms.h"
 #include "cost/loop_tree/body_reader.h"
 #include "cost/loop_tree/known_calls.h"
 #include "cost/loop_tree/loop_points.h"
+#include "cost/loop_tree/micro_kernels.h"
 #include "cost/loop_tree/unexpanded.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -397,7 +397,7 @@ class TreeBuilder {
     for (const auto& [point, count] : counts) total += count;
     if (total <= 0) return node;
 
-    // The atom's buffers are parts of the caller's.
+    // The micro-kernel's buffers are parts of the caller's.
     for (size_t i = 0; i < n_buffers; ++i) {
       const auto* address = call.args[i].as<AddressNode>();
       if (!address) continue;
@@ -437,16 +437,16 @@ class TreeBuilder {
   }
 
   // Where nothing but loops stands around the call, and each of its buffers is known.
-  std::optional<CallSite> site_of(const CallFuncNode& call, const Func& atom, const ValueCounts& counts) {
+  std::optional<CallSite> site_of(const CallFuncNode& call, const Func& micro_kernel, const ValueCounts& counts) {
     if (!unrolled_.empty() || lane_.var || constants_.size() > 0) return std::nullopt;
     std::vector<const BufferPlace*> places;
-    for (size_t i = 0; i < atom->params.size(); ++i) {
+    for (size_t i = 0; i < micro_kernel->params.size(); ++i) {
       if (!call.args[i].as<AddressNode>()) return std::nullopt;
-      places.push_back(&places_.at(atom->params[i].buffer.get()));
+      places.push_back(&places_.at(micro_kernel->params[i].buffer.get()));
     }
     std::vector<std::vector<int64_t>> points;
     for (const auto& [point, count] : counts) points.push_back(point);
-    return CallSite::of(atom, places, points, loops_.size(), live_registers_, context_.vector_bytes);
+    return CallSite::of(micro_kernel, places, points, loops_.size(), live_registers_, context_.vector_bytes);
   }
 
   /// Variables that have one value where we are, though loops of theirs stand around: copies that are read one by one.
@@ -500,13 +500,13 @@ class TreeBuilder {
   std::unordered_map<const StmtNode*, Vectors> vectors_of_;
 };
 
-void collect_calls(const CostNode& node, double executions, std::vector<AtomCall>& calls) {
+void collect_calls(const CostNode& node, double executions, std::vector<MicroKernelCall>& calls) {
   if (node.kind == CostNode::Kind::kCall) {
-    for (const AtomVariant& variant : node.variants) {
-      AtomCall* found = nullptr;
-      for (AtomCall& call : calls)
+    for (const MicroKernelVariant& variant : node.variants) {
+      MicroKernelCall* found = nullptr;
+      for (MicroKernelCall& call : calls)
         if (call.name == variant.name && call.ints == variant.ints) found = &call;
-      if (!found) found = &calls.emplace_back(AtomCall{variant.name, variant.ints, 0});
+      if (!found) found = &calls.emplace_back(MicroKernelCall{variant.name, variant.ints, 0});
       found->calls += executions * variant.share;
     }
   }
@@ -525,14 +525,14 @@ bool has_loop(const CostNode& node) {
 
 LoopTree make_loop_tree(const IrModule& kernel, const Target& target) { return TreeBuilder(kernel, target).build(); }
 
-std::vector<AtomCall> atom_calls(const LoopTree& tree) {
-  std::vector<AtomCall> calls;
+std::vector<MicroKernelCall> micro_kernel_calls(const LoopTree& tree) {
+  std::vector<MicroKernelCall> calls;
   collect_calls(tree.root, 1, calls);
   return calls;
 }
 
-std::vector<AtomCall> atom_calls(const LoweredKernel& kernel, const Target& target) {
-  return atom_calls(make_loop_tree(kernel.kernel, target));
+std::vector<MicroKernelCall> micro_kernel_calls(const LoweredKernel& kernel, const Target& target) {
+  return micro_kernel_calls(make_loop_tree(kernel.kernel, target));
 }
 
 }  // namespace fettle

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "cost/loop_tree/atoms.h"
-#include "cost/predict/canonical_atoms.h"
+#include "cost/loop_tree/micro_kernels.h"
+#include "cost/predict/canonical_micro_kernels.h"
 #include "cost/predict/traffic.h"
 #include "ir/text.h"
 #include "lower/lower.h"
@@ -56,11 +56,11 @@ lowered func low(p: f32[1000000], q: f32[1000000] output, n: i64 in 1..):
     q[k] = q[k] + p[k] * 3.0
 )";
 
-TEST(AtomCalls, BranchesAndArgumentsAreCounted) {
-  const std::vector<AtomCall> calls = atom_calls(tree_of(kDispatch));
+TEST(MicroKernelCalls, BranchesAndArgumentsAreCounted) {
+  const std::vector<MicroKernelCall> calls = micro_kernel_calls(tree_of(kDispatch));
   const auto count = [&](const std::string& name, int64_t n) {
     double sum = 0;
-    for (const AtomCall& call : calls)
+    for (const MicroKernelCall& call : calls)
       if (call.name == name && call.ints == std::vector<int64_t>{n}) sum += call.calls;
     return sum;
   };
@@ -71,13 +71,13 @@ TEST(AtomCalls, BranchesAndArgumentsAreCounted) {
   EXPECT_DOUBLE_EQ(count("tall", 3), 54);
 }
 
-TEST(AtomCalls, OfALoweredSchedule) {
-  const CanonicalAtom atom{.rows = 6, .vectors = 2, .depth = 48, .panels = 5, .repeats = 7};
-  const auto func = canonical_atom(atom, 16);
+TEST(MicroKernelCalls, OfALoweredSchedule) {
+  const CanonicalMicroKernel micro_kernel{.rows = 6, .vectors = 2, .depth = 48, .panels = 5, .repeats = 7};
+  const auto func = canonical_micro_kernel(micro_kernel, 16);
   ASSERT_TRUE(func.has_value());
   const auto kernel = lower(*func, plain_target());
   ASSERT_TRUE(kernel.has_value());
-  const std::vector<AtomCall> calls = atom_calls(*kernel, plain_target());
+  const std::vector<MicroKernelCall> calls = micro_kernel_calls(*kernel, plain_target());
   ASSERT_EQ(calls.size(), 1u);
   EXPECT_DOUBLE_EQ(calls[0].calls, 35);
   EXPECT_TRUE(kernel->kernel.funcs.count(calls[0].name));
@@ -85,8 +85,8 @@ TEST(AtomCalls, OfALoweredSchedule) {
 }
 
 TEST(LoopTree, AStepIsCounted) {
-  const CanonicalAtom atom{.rows = 6, .vectors = 2, .depth = 48};
-  const auto func = canonical_atom(atom, 16);
+  const CanonicalMicroKernel micro_kernel{.rows = 6, .vectors = 2, .depth = 48};
+  const auto func = canonical_micro_kernel(micro_kernel, 16);
   ASSERT_TRUE(func.has_value());
   const auto kernel = lower(*func, plain_target());
   ASSERT_TRUE(kernel.has_value());

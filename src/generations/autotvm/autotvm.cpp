@@ -29,18 +29,18 @@ std::unique_ptr<CostModel> make(uint64_t seed) {
 }
 
 template <FeatureKind kind>
-DescribeFn describe(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return describe_row(kind, std::move(target), threads, atoms);
+DescribeFn describe(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_row(kind, std::move(target), threads, micro_kernels);
 }
 
 template <FeatureKind kind>
-DescribeFn describe_only(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return describe_only_row(kind, std::move(target), threads, atoms);
+DescribeFn describe_only(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_only_row(kind, std::move(target), threads, micro_kernels);
 }
 
 constexpr CostModelDef kCostModels[] = {
-    {"autotvm_knob", "boosted trees on throughput, by the values of knobs",
-     make<FeatureKind::kKnob, Loss::kRegression>, describe<FeatureKind::kKnob>, &CandidateFeatures::rows, nullptr},
+    {"autotvm_knob", "boosted trees on throughput, by the values of knobs", make<FeatureKind::kKnob, Loss::kRegression>,
+     describe<FeatureKind::kKnob>, &CandidateFeatures::rows, nullptr},
     {"autotvm_itervar", "… by loops and what they touch", make<FeatureKind::kLoop, Loss::kRegression>,
      describe<FeatureKind::kLoop>, &CandidateFeatures::rows, loop_feature_names, describe_only<FeatureKind::kLoop>},
     {"autotvm_curve", "… by relations between levels of loops", make<FeatureKind::kCurve, Loss::kRegression>,

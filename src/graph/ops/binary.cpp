@@ -51,7 +51,7 @@ Types where_type(const Node& node) {
   return broadcast_type(node, dtype_of(node, 1));
 }
 
-// --- meanings
+// --- tensor expressions
 
 using Element = Expr (*)(const Node& node, const Expr& a, const Expr& b);
 
@@ -183,8 +183,8 @@ constexpr OpDef commutative(OpDef op) {
   op.is_commutative = true;
   return op;
 }
-constexpr OpDef many(std::string_view name, Meaning meaning) {
-  return define(kBroadcast, name, {1, kAny}, arithmetic_type, meaning,
+constexpr OpDef many(std::string_view name, Compute compute) {
+  return define(kBroadcast, name, {1, kAny}, arithmetic_type, compute,
                 {.is_pointwise = true, .is_commutative = true, .is_copy = has_one_input});
 }
 

@@ -529,9 +529,9 @@ constexpr ParamInput shape_params[] = {{1, "shape", kInts}};
 constexpr ParamInput repeats_params[] = {{1, "repeats", kInts}};
 constexpr ParamInput k_params[] = {{1, "k", kInt}};
 constexpr ParamInput axis_params[] = {{1, "axis", kInt}};
-constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Meaning meaning, OpDef traits = {}) {
+constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Compute compute, OpDef traits = {}) {
   traits.work = kMoves;
-  return define(kInjective, name, inputs, infer, meaning, traits);
+  return define(kInjective, name, inputs, infer, compute, traits);
 }
 constexpr OpDef defs[] = {
     moves("Transpose", 1, transpose_type, transpose, {.view = &transpose_view}),

@@ -98,8 +98,8 @@ Tensors global_average(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return sum(i) * constant(share, in[0].dtype()); }));
 }
 
-constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Meaning meaning) {
-  return define(kReduction, name, 1, infer, meaning, {.image = image});
+constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Compute compute) {
+  return define(kReduction, name, 1, infer, compute, {.image = image});
 }
 
 constexpr OpDef defs[] = {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <cmath>
+#include <limits>
+
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -109,8 +112,20 @@ Types arg_type(const Node& node) {
   return one_type(kI64, reduced_shape(node, {axis}));
 }
 
+// The number next to x (f32, f64) towards minus (or plus) infinity; after the last of them NaN.
+Expr next_number(const Expr& x, bool below) {
+  const DType ints = x.dtype().bits == 64 ? kI64 : kI32;
+  const double least =
+      x.dtype().bits == 64 ? std::numeric_limits<double>::denorm_min() : std::numeric_limits<float>::denorm_min();
+  const Expr zero = constant(0, x.dtype());
+  const Expr grows = below ? lt(x, zero) : gt(x, zero);
+  const Expr bits = call("bitcast", {x}, ints) + select(grows, constant(1, ints), constant(-1, ints));
+  return select(eq(x, zero), float_imm(below ? -least : least, x.dtype()), call("bitcast", {bits}, x.dtype()));
+}
+
 // What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which have
-// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such.
+// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such: one
+// comparison with a limit excludes numbers less than the extreme, or, with infinity, all numbers.
 template <bool Greatest>
 Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0));
@@ -118,15 +133,25 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor extreme = over_axes(
       node, in[0], {axis}, Greatest ? te::max : te::min, [&](const Indices& at, const Indices&) { return in[0](at); },
       Greatest ? "greatest" : "least");
+  const bool is_float = in[0].dtype().is_float();
+  const DType compared = is_float && in[0].dtype().bits == 16 ? kF32 : in[0].dtype();
+  const te::Tensor limit = te::compute(
+      extreme.shape(),
+      [&](const std::vector<Var>& i) -> te::Body {
+        const Expr e = cast(compared, extreme(i));
+        if (!is_float) return e;
+        const double last = Greatest ? HUGE_VAL : -HUGE_VAL;
+        return select(call("isnan", {e}, kBool), float_imm(last, compared), next_number(e, Greatest));
+      },
+      "limit");
   const bool is_short = shape_of(node, 0)[static_cast<size_t>(axis)].max() < INT32_MAX;
   const DType type = is_short ? kI32 : kI64;
   const Expr nowhere = is_short ? constant(last ? -1 : INT32_MAX, kI32) : Expr(last ? -1 : INT64_MAX);
   const te::Tensor place = over_axes(
       node, in[0], {axis}, last ? te::max : te::min,
       [&](const Indices& at, const Indices& i) {
-        const Expr x = in[0](at);
-        Expr is_less = ne(x, extreme(i));
-        if (x.dtype().is_float()) is_less = logical_and(is_less, logical_not(call("isnan", {x}, kBool)));
+        const Expr x = cast(compared, in[0](at));
+        const Expr is_less = !is_float ? ne(x, limit(i)) : Greatest ? le(x, limit(i)) : le(limit(i), x);
         return select(is_less, nowhere, cast(type, at[static_cast<size_t>(axis)]));
       },
       tensor_name(node));
@@ -134,8 +159,8 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
-constexpr OpDef reducer(std::string_view name, Meaning meaning) {
-  return define(kReduction, name, {1, 2}, reduce_type, meaning, {.params = axes_param});
+constexpr OpDef reducer(std::string_view name, Compute compute) {
+  return define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param});
 }
 
 constexpr OpDef defs[] = {

@@ -149,7 +149,7 @@ std::optional<std::vector<Dim>> shape_content(const Node& node) {
   const auto [start, end] = shape_slice(node);
   return std::vector<Dim>(shape_of(node, 0).begin() + start, shape_of(node, 0).begin() + end);
 }
-Tensors shape_meaning(const Node& node, std::span<const te::Tensor>) {
+Tensors shape_compute(const Node& node, std::span<const te::Tensor>) {
   const auto dims = *shape_content(node);
   return one(map_output(node, [&](const Indices& i) {
     Expr value = 0;
@@ -162,7 +162,7 @@ Types size_type(const Node&) { return one_type(kI64, {}); }
 std::optional<std::vector<Dim>> size_content(const Node& node) {
   return std::vector<Dim>{element_count(shape_of(node, 0))};
 }
-Tensors size_meaning(const Node& node, std::span<const te::Tensor>) {
+Tensors size_compute(const Node& node, std::span<const te::Tensor>) {
   const int64_t count = element_count(shape_of(node, 0)).value();
   return one(map_output(node, [&](const Indices&) { return Expr(count); }));
 }
@@ -185,8 +185,8 @@ constexpr OpDef defs[] = {
            {.content = same_content, .work = kMoves, .is_pointwise = true, .view = &reshape_view, .is_copy = always}),
     define(kElementwise, "Dropout", 1, dropout_type, dropout,
            {.n_outputs = 2, .work = kMoves, .is_copy = dropout_copies}),
-    define(kOpaque, "Shape", 1, shape_type, shape_meaning, {.content = shape_content}),
-    define(kOpaque, "Size", 1, size_type, size_meaning, {.content = size_content}),
+    define(kOpaque, "Shape", 1, shape_type, shape_compute, {.content = shape_content}),
+    define(kOpaque, "Size", 1, size_type, size_compute, {.content = size_content}),
 };
 
 }  // namespace

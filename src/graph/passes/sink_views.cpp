@@ -50,9 +50,9 @@ Value* before_transpose(Graph& graph, const Node* node, Value* operand, const st
   for (size_t d = 0; d < perm.size(); ++d) back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
   if (operand->is_constant() &&
       std::count(shape.begin(), shape.end(), 1) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
-    std::vector<int64_t> turned;
-    for (const int64_t d : back) turned.push_back(shape[static_cast<size_t>(d)]);
-    return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(turned)));
+    std::vector<int64_t> transposed;
+    for (const int64_t d : back) transposed.push_back(shape[static_cast<size_t>(d)]);
+    return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(transposed)));
   }
   operand = reshaped_value(graph, node, operand, shape);
   const Node* made = operand ? insert(graph, node, "Transpose", {operand}, {{"perm", back}}) : nullptr;

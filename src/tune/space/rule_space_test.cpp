@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "ir/compare.h"
 #include "lower/lower.h"
 #include "schedule/primitives/sample_categorical.h"
@@ -484,7 +484,7 @@ TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
 
 // A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded copy
 // that turns it.
-TEST(DefaultSchedule, PicturesAreMadeOfTurnedCopies) {
+TEST(DefaultSchedule, PicturesAreMadeOfTransposedCopies) {
   const auto func = parse_func(R"(func conv(X: f32[12, 20, 32], W: f32[3, 32, 3, 3] constant, Y: f32[3, 12, 20] output):
   alloc P: f32[32, 14, 22]
   for c in 32:
@@ -581,8 +581,8 @@ TEST(DefaultSchedule, IsTiledForEveryReductionWithAVectorIterator) {
   }
 }
 
-TEST(DefaultSchedule, AFewMoreWithTheAtomTable) {
-  const AtomTable table(describe_costs(*avx512()), {}, "test");
+TEST(DefaultSchedule, AFewMoreWithTheMicroKernelTable) {
+  const MicroKernelTable table(describe_costs(*avx512()), {}, "test");
   for (const NamedWorkload& workload : small_workloads()) {
     const auto s = default_schedule(workload.func, avx512(), 2, &table);
     ASSERT_OK(s);

@@ -7,16 +7,17 @@
 namespace fettle {
 namespace {
 
-DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms,
-               bool always_predict) {
-  return [kind, target = std::move(target), threads, atoms,
+DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+               const MicroKernelTable* micro_kernels, bool always_predict) {
+  return [kind, target = std::move(target), threads, micro_kernels,
           always_predict](const Schedule& schedule) -> Result<Description> {
     const bool knobs_alone = kind == FeatureKind::kKnob;
-    FETTLE_TRY(const LoweredKernel kernel,
-               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = !knobs_alone}));
+    FETTLE_TRY(
+        const LoweredKernel kernel,
+        lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = !knobs_alone}));
     Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
     CandidateFeatures& features = description.features;
-    if (always_predict) features = extract_features(kernel, *target, threads, atoms);
+    if (always_predict) features = extract_features(kernel, *target, threads, micro_kernels);
     features.workload = workload_digest(schedule.func());
     if (knobs_alone) {
       KnobFeatures knobs = knob_features(schedule.decisions());
@@ -31,13 +32,14 @@ DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threa
 
 }  // namespace
 
-DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return row(kind, std::move(target), threads, atoms, true);
+DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+                        const MicroKernelTable* micro_kernels) {
+  return row(kind, std::move(target), threads, micro_kernels, true);
 }
 
 DescribeFn describe_only_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
-                             const AtomTable* atoms) {
-  return row(kind, std::move(target), threads, atoms, false);
+                             const MicroKernelTable* micro_kernels) {
+  return row(kind, std::move(target), threads, micro_kernels, false);
 }
 
 }  // namespace fettle
