@@ -55,6 +55,11 @@ using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t
 struct Attrs {
   std::vector<std::pair<std::string, AttrValue>> entries;
 
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> list) {
+    for (const auto& [name, value] : list) set(name, value);
+  }
+
   const AttrValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   void set(std::string name, AttrValue value);

@@ -77,16 +77,16 @@ struct WeightsRule {
 /// An operator: its rule of types, what it computes, and traits, which passes and planner ask. A new operator is
 /// whatever its traits say; left out, they promise nothing.
 struct OpDef {
-  std::string_view name;
+  std::string_view name = {};
   FusionKind fusion = FusionKind::kOpaque;
   int min_inputs = 1;
   int max_inputs = 1;  // -1: any number
   /// Types of the outputs from the inputs' types, attributes and known contents. Output dtypes included.
   /// E604 a content that is needed is unknown · E605 types do not agree · E606 attributes are invalid
-  Result<std::vector<TensorType>> (*infer)(const Node& node);
+  Result<std::vector<TensorType>> (*infer)(const Node& node) = nullptr;
   /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
   /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
-  Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs);
+  Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs) = nullptr;
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;
