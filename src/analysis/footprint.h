@@ -48,7 +48,7 @@ std::vector<AccessFootprint> access_footprints_of(const Func& func, const std::v
                                                   const std::vector<Buffer>& buffers);
 
 /// The smallest box, moving with the loops outside of `level`, that holds what all of these accesses of one buffer
-/// touch while the loops from there on run: what lowering allocates for it (compact_buffers) where the buffer's own
+/// touch while the loops from there on run. Lowering allocates such a box (compact_buffers) where the buffer's own
 /// bounds do not count, as for registers. A dimension where there is none has the buffer's extent, 0 if that is no
 /// constant. From access_footprints_of.
 std::vector<int64_t> window_extents(const std::vector<const AccessFootprint*>& accesses, size_t level);

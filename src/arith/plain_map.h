@@ -45,8 +45,9 @@ struct PlainSum {
 bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const IterVar> iters,
                std::span<const PlainLoop> loops);
 
-/// `e` as Analyzer::linear has it where the loops are bound, but for the order of terms: a sum of loops, of the lesser
-/// or greater of a loop and a constant, and of other variables (of which nothing is known). Nothing for other forms.
+/// `e` as Analyzer::linear has it where the loops are bound, but for the order of terms. It is a sum of loops, of the
+/// lesser or greater of a loop and a constant, and of other variables, of which nothing is known. Nothing for other
+/// forms.
 std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop> loops);
 
 /// Loops in which those that the bindings of `iters` divide by constants are taken apart, and bindings that say so.

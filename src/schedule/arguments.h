@@ -1,5 +1,5 @@
 #pragma once
-// What primitives first do with their arguments: find them, and check what most of them need.
+// The checks with which primitives begin. They look their arguments up, and test what most primitives require.
 
 #include "base/function_ref.h"
 #include "schedule/dataflow/dataflow.h"

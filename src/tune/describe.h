@@ -1,5 +1,5 @@
 #pragma once
-// Description of scheduled programs by lowering them: what the cost room sees.
+// Describes scheduled programs to cost models, by lowering them.
 
 #include <memory>
 
@@ -11,12 +11,13 @@ namespace fettle {
 
 class MicroKernelTable;
 
-/// By lower() and extract_features(); null micro-kernels: the analytic model. `micro_kernels` must outlive the function.
+/// By lower() and extract_features(); null micro-kernels: the analytic model. `micro_kernels` must outlive the
+/// function.
 DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads,
                                 const MicroKernelTable* micro_kernels = nullptr);
 
-/// As describe_by_lowering; what other programs taught corrects the prediction (cost/learned/learned_correction.h). Not on
-/// GPUs, of which nothing was learned.
+/// As describe_by_lowering; what other programs taught corrects the prediction (cost/learned/learned_correction.h). Not
+/// on GPUs, of which nothing was learned.
 DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
                               const MicroKernelTable* micro_kernels = nullptr);
 

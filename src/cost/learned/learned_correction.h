@@ -14,8 +14,8 @@ namespace fettle {
 /// (docs/search.md, "The model that ranks").
 double learned_correction(std::span<const float> features);
 
-/// A tree all of whose paths are as long: node i goes on to 2i + 1 where the feature is less than the threshold, else to
-/// 2i + 2; leaves follow the splits.
+/// A tree all of whose paths are as long: node i goes on to 2i + 1 where the feature is less than the threshold, else
+/// to 2i + 2; leaves follow the splits.
 struct CorrectionTree {
   static constexpr int kDepth = 4;
   static constexpr int kSplits = (1 << kDepth) - 1;

@@ -288,7 +288,8 @@ void find_asked(const CostNode& node, std::vector<bool>& near, std::vector<bool>
   for (const CostNode& child : node.children) find_asked(child, near, far);
 }
 
-// Buffers that micro-kernels read before or after their loops. A micro-kernel without loops has no edges: what it reads is its work.
+// Buffers that micro-kernels read before or after their loops. A micro-kernel without loops has no edges: what it reads
+// is its work.
 void find_edges(const CostNode& node, bool in_micro_kernel, std::vector<bool>& edge) {
   if (node.kind == CostNode::Kind::kBody && in_micro_kernel) {
     for (const Stream& stream : node.streams)

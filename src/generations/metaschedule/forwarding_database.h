@@ -1,5 +1,5 @@
 #pragma once
-// A database that hands everything on to another one; what it is derived for, it overrides.
+// A database that forwards every call to another one. Derived classes override some of them.
 
 #include <memory>
 #include <utility>

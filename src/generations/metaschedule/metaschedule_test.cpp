@@ -197,7 +197,7 @@ TEST(ScheduleRules, MultiLevelTilingWithIntrinThenTensorize) {
     walk(s.func()->body, [&](const Stmt& stmt) {
       const auto* block = stmt.as<BlockNode>();
       tensorized |= block && block->annotations.find("tensorize");
-      EXPECT_FALSE(block && block->annotations.find(notes::kTensorize));
+      EXPECT_FALSE(block && block->annotations.find(keys::kTensorize));
       return true;
     });
     EXPECT_TRUE(tensorized);
@@ -236,9 +236,9 @@ TEST(ScheduleRules, ParallelizeVectorizeUnrollNotesAndThePostprocessorActs) {
   const auto noted = parallelize_vectorize_unroll().apply(c, tiled->front(), "C");
   ASSERT_OK(noted);
   Schedule s = noted->front();
-  EXPECT_EQ(s.func().root().annotations.get_int(notes::kParallel, 0), 32);
+  EXPECT_EQ(s.func().root().annotations.get_int(keys::kParallel, 0), 32);
   ASSERT_OK(rewrite_parallel_vectorize_unroll().apply(c, s));
-  EXPECT_EQ(s.func().root().annotations.find(notes::kParallel), nullptr);
+  EXPECT_EQ(s.func().root().annotations.find(keys::kParallel), nullptr);
   EXPECT_EQ(kinds(s.func(), ForKind::kParallel).size(), 1u);
   EXPECT_EQ(kinds(s.func(), ForKind::kVectorized).size(), 1u);
   ASSERT_OK(rewrite_reduction_block().apply(c, s));

@@ -209,13 +209,13 @@ class Planner {
       return view;
     }
     const std::vector<int64_t> shape = output.extents();
-    const bool hands_out = output_index_.contains(&output);
+    const bool is_output = output_index_.contains(&output);
     // finish_output copies it to where the model wants it.
     const int64_t least_channels = writes_by_phase(*group.anchor) ? kChannelsOfPhases : kChannelsWorthACopy;
-    const bool copied = hands_out && wants_channels_last(*group.anchor) && is_worth_a_copy(output, least_channels) &&
+    const bool copied = is_output && wants_channels_last(*group.anchor) && is_worth_a_copy(output, least_channels) &&
                         !stays_channels_first(*group.anchor);
     const int storage = copied ? add_storage(Storage::Kind::kArena, output) : add_storage(output);
-    const bool as_given = hands_out && !copied;
+    const bool as_given = is_output && !copied;
     return {storage, 0, as_given ? dense_strides(shape) : dense_strides(shape, order_for(group, output))};
   }
 
@@ -628,11 +628,11 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
   for (size_t i = 0; i < fusible.size(); ++i) {
     const Value& between = *fusible[i]->input(0);
     const int64_t bytes = count_elems(between.extents()) * between.dtype().element_bytes();
-    const double handing_over = costs.hand_over_seconds(bytes, threads);
+    const double intermediate = costs.intermediate_seconds(bytes, threads);
     FETTLE_TRY(const double first, seconds_apart(makers.at(&between)));
     FETTLE_TRY(const double second, seconds_apart(fusible[i]));
-    const double worth = handing_over > 0 ? kWorthFusing : kWorthFusingInCaches;
-    if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + handing_over))
+    const double worth = intermediate > 0 ? kWorthFusing : kWorthFusingInCaches;
+    if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + intermediate))
       chosen.push_back(static_cast<int>(i));
   }
   return chosen;

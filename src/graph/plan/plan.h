@@ -1,5 +1,5 @@
 #pragma once
-// The plan of a model: which kernels run in which order, and where every value lies.
+// The plan of a model says which kernels run in which order, and where every value lies.
 
 #include <functional>
 #include <map>

@@ -1,5 +1,5 @@
 #pragma once
-// Values put in the place of loads: what compute_inline and reverse_compute_inline share.
+// Replaces loads by the values that were stored. compute_inline and reverse_compute_inline share it.
 
 #include <functional>
 #include <optional>

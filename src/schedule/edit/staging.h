@@ -1,5 +1,5 @@
 #pragma once
-// Copies between a buffer and a faster one: what cache_read, cache_write and cache_inplace share.
+// Makes copies between a buffer and a faster one. cache_read, cache_write and cache_inplace share it.
 
 #include <string>
 #include <vector>

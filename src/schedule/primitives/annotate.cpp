@@ -7,10 +7,10 @@ namespace {
 
 Result<Applied> apply_annotate(const Schedule& s, const AnnotateArgs& args) {
   FETTLE_TRY(const Stmt stmt, resolve(s, args.target));
-  const auto note = [&](auto& node) { node.annotations.set(args.key, args.value); };
+  const auto set = [&](auto& node) { node.annotations.set(args.key, args.value); };
   const auto* loop = stmt.as<ForNode>();
-  const Stmt noted = loop ? with(*loop, note) : with(*stmt.as<BlockNode>(), note);
-  return Applied{replace_in(s.func(), stmt.get(), noted), {}};
+  const Stmt annotated = loop ? with(*loop, set) : with(*stmt.as<BlockNode>(), set);
+  return Applied{replace_in(s.func(), stmt.get(), annotated), {}};
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
                      {});
     stated.ranges.push_back({first, analyzer.simplify(end - first)});
   }
-  const Stmt noted = with(block, [&](BlockNode& b) { (write ? b.writes : b.reads)[index] = stated; });
-  return Applied{replace_in(func, &block, noted), {}};
+  const Stmt annotated = with(block, [&](BlockNode& b) { (write ? b.writes : b.reads)[index] = stated; });
+  return Applied{replace_in(func, &block, annotated), {}};
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ Result<Applied> apply_double_buffer(const Schedule& s, const DoubleBufferArgs& a
   for (const BlockNode* reader : readers)
     if (auto made = check_made_in_iteration(func, *shared.back(), block.name, reader->name, buffer); !made)
       return fail_at(ErrorCode::E227, func, reader, made.error().message, {});
-  const Stmt noted = with(block, [&](BlockNode& b) { b.annotations.set(kDoubleBufferKey, args.write_index); });
-  return Applied{replace_in(func, &block, noted), {}};
+  const Stmt annotated = with(block, [&](BlockNode& b) { b.annotations.set(kDoubleBufferKey, args.write_index); });
+  return Applied{replace_in(func, &block, annotated), {}};
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ Result<Applied> apply_prefetch(const Schedule& s, const PrefetchArgs& args) {
     return fail_at(ErrorCode::E201, s.func(), &loop, "loop " + loop.var->name + " is not serial", {});
   if (args.distance < 1)
     return fail_at(ErrorCode::E202, s.func(), &loop, "the distance is " + std::to_string(args.distance), {});
-  const Stmt noted =
+  const Stmt annotated =
       with(loop, [&](ForNode& f) { f.annotations.set(args.near ? kPrefetchNearKey : kPrefetchKey, args.distance); });
-  return Applied{replace_in(s.func(), &loop, noted), {}};
+  return Applied{replace_in(s.func(), &loop, annotated), {}};
 }
 
 }  // namespace

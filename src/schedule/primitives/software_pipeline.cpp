@@ -31,11 +31,11 @@ Result<Applied> apply_software_pipeline(const Schedule& s, const SoftwarePipelin
       return wrong(fmt::format("a stage is not in 0 to {}", kMaxPipelineStage));
 
   FETTLE_TRY_VOID(check_pipeline(func, loop, args.stages, args.order));
-  const Stmt noted = with(loop, [&](ForNode& f) {
+  const Stmt annotated = with(loop, [&](ForNode& f) {
     f.annotations.set(kPipelineStagesKey, args.stages);
     f.annotations.set(kPipelineOrderKey, args.order);
   });
-  return Applied{replace_in(func, &loop, noted), {}};
+  return Applied{replace_in(func, &loop, annotated), {}};
 }
 
 }  // namespace

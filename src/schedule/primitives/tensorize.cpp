@@ -128,8 +128,8 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
   if (!match_store(*meaning.store, *tile.store, found, access) || found.vars.size() != pattern.size() ||
       accesses.n_inside() != pattern.size())
     return refuse("the tile computes something else, or has another size");
-  const Stmt noted = with(*unit, [&](BlockNode& b) { b.annotations.set(kTensorizeKey, args.intrinsic); });
-  return Applied{replace_in(func, unit, noted), {unit->name}};
+  const Stmt annotated = with(*unit, [&](BlockNode& b) { b.annotations.set(kTensorizeKey, args.intrinsic); });
+  return Applied{replace_in(func, unit, annotated), {unit->name}};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ Result<Applied> apply_unannotate(const Schedule& s, const UnannotateArgs& args) 
   const auto remove = [&](auto& node) { erased = node.annotations.erase(args.key); };
   const auto* loop = stmt.as<ForNode>();
   const Stmt plain = loop ? with(*loop, remove) : with(*stmt.as<BlockNode>(), remove);
-  if (!erased) return fail_at(ErrorCode::E232, s.func(), stmt.get(), "no note named " + args.key, {});
+  if (!erased) return fail_at(ErrorCode::E232, s.func(), stmt.get(), "no annotation named " + args.key, {});
   return Applied{replace_in(s.func(), stmt.get(), plain), {}};
 }
 

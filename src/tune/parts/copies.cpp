@@ -16,8 +16,8 @@
 namespace fettle {
 namespace {
 
-// Of the loops `own`, with these variables and extents, the one whose steps lie side by side in what the block writes; or
-// none, their number.
+// Of the loops `own`, with these variables and extents, the one whose steps lie side by side in what the block writes;
+// or none, their number.
 size_t vector_loop(const BlockNode& block, const std::vector<Var>& vars, const std::vector<Extent>& extents,
                    int64_t lanes) {
   size_t vector = vars.size();

@@ -1,5 +1,5 @@
 #pragma once
-// What every part asks of a block and its loops.
+// Questions that every part asks of a block and its loops.
 
 #include <algorithm>
 #include <vector>

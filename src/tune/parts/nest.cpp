@@ -117,8 +117,8 @@ Result<Loops> cut_into_whole(Schedule& s, LoopRef loop, int64_t extent, int64_t 
 }
 
 // Whole vectors suit it better than masks: lanes that do not lie side by side are read together only where it is known
-// which of them count, and nothing is lost where no load could lie where the store does (what is computed twice cannot be
-// written over what it reads).
+// which of them count, and nothing is lost where no load could lie where the store does (what is computed twice cannot
+// be written over what it reads).
 bool suits_whole_vectors(const BlockStructure& block, size_t vector) {
   const auto apart = [&](const AccessPattern& load) { return load.strides[vector] != 0 && load.strides[vector] != 1; };
   const auto alike = [&](const AccessPattern& load) { return load.strides == block.store.strides; };

@@ -21,8 +21,9 @@ struct Nest {
   std::vector<std::string> finished;  // blocks that need nothing more, by name
 };
 
-/// Vectorizes the block's loops and deals them out to threads. What transposes goes through tiles, what bends is cut where
-/// it does (straight_runs.h). Decides under the address prefix that is set. Errors: those of the steps that come first
+/// Vectorizes the block's loops and deals them out to threads. What transposes goes through tiles, what bends is cut
+/// where it does (straight_runs.h). Decides under the address prefix that is set. Errors: those of the steps that come
+/// first
 Result<Nest> loop_nest(Schedule& s, const Target& target, Decider& decider, BlockRef block,
                        const NestOptions& options = {});
 

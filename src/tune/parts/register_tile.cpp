@@ -230,8 +230,8 @@ bool Tiling::ends_in_channels() const {
          !is_unrolled(roles.reduce.back());
 }
 
-// A loop over few channels ends often, and where is hard to foresee. With the unrolled taps inside of it, it is one loop
-// of longer steps, instead of one for each tap. The channels of a picture are unrolled with them.
+// A loop over few channels ends often, and where is hard to foresee. With the unrolled taps inside of it, it is one
+// loop of longer steps, instead of one for each tap. The channels of a picture are unrolled with them.
 Result<> Tiling::order_taps() {
   enum : int64_t { kTapsOutside, kTapsInside, kAllUnrolled };
   if (!ends_in_channels()) return {};
@@ -254,9 +254,9 @@ Result<> Tiling::order_taps() {
   return {};
 }
 
-// Panels of short rows that are dealt out to threads: both write into the same cache lines, or what one of them prefetches
-// for writing is the other's. Long rows of products have other work to do, and a small output whose panels are whole
-// lines stays in the caches that it is in.
+// Panels of short rows that are dealt out to threads: both write into the same cache lines, or what one of them
+// prefetches for writing is the other's. Long rows of products have other work to do, and a small output whose panels
+// are whole lines stays in the caches that it is in.
 bool Tiling::threads_share_rows() const {
   if (options.threads <= 1 || options.shared > 0 || !roles.row) return false;
   int64_t work = extent(roles.vector), bytes = structure.store.buffer->dtype.element_bytes();
@@ -271,9 +271,9 @@ bool Tiling::threads_share_rows() const {
   return !whole_lines || own_vectors || 8 * bytes > cache(1);
 }
 
-// Whether what windows share stays in the first-level cache from tile to tile of one panel, but not where all panels pass
-// between. Then every vector comes from the second-level cache, and as two lines where pixels are no whole lines: more
-// than it delivers. (Of pixels of whole lines it delivers enough.)
+// Whether what windows share stays in the first-level cache from tile to tile of one panel, but not where all panels
+// pass between. Then every vector comes from the second-level cache, and as two lines where pixels are no whole lines:
+// more than it delivers. (Of pixels of whole lines it delivers enough.)
 bool Tiling::panels_keep_windows() const {
   if (!roles.row) return false;
   const auto crosses_lines = [&](size_t l) {
@@ -486,15 +486,15 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), turning);
 }
 
-// The next rows of a panel come from the second-level cache, and are asked for. Steps that are not taken several at once
-// ask one by one: worth it where each reads several lines.
+// The next rows of a panel come from the second-level cache, and are asked for. Steps that are not taken several at
+// once ask one by one: worth it where each reads several lines.
 bool Tiling::asks_near(size_t reduce_loops) const {
   const int64_t bytes = choice.tile.vectors * lanes * structure.store.buffer->dtype.element_bytes();
   return streams_panels() && (reduce_loops == 1 || bytes > kLineBytes);
 }
 
-// A few steps make one iteration: fewer instructions that only count, which take the place of multiply-adds. The innermost
-// of the reduction's loops, afterwards.
+// A few steps make one iteration: fewer instructions that only count, which take the place of multiply-adds. The
+// innermost of the reduction's loops, afterwards.
 Result<LoopRef> Tiling::several_at_once(const Loops& reduce) {
   constexpr int64_t kStepsAtOnce = preferences::kStepsAtOnce;
   LoopRef step = reduce.back();

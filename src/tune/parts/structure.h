@@ -1,5 +1,5 @@
 #pragma once
-// What a block does to memory, iterator by iterator: the raw material of all rules.
+// Reads what a block does to memory, iterator by iterator. All rules decide by it.
 
 #include <cstdint>
 #include <optional>
@@ -69,8 +69,8 @@ bool combines_itself(const BlockNode& block);
 /// True if the expression moves values only: loads, selections, constants, casts.
 bool only_moves(const Expr& value);
 
-/// A sum of products of two factors, each of which moves along an output dimension that the other does not: a product of
-/// matrices, or as many as there are dimensions that both move along.
+/// A sum of products of two factors, each of which moves along an output dimension that the other does not. It is a
+/// product of matrices, batched over the dimensions that both move along.
 bool is_matrix_product(const BlockStructure& block);
 
 }  // namespace fettle

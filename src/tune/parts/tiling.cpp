@@ -133,8 +133,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   if (p.kept_rows > 0 &&
       10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > int64_t{11} * target.vector_registers)
     cost *= pref::kNoRegisterToWait;
-  // All taps unrolled: no loop of a few turns, and image rows are read once for several; but of 7 x 7 the compiler finds
-  // no order that registers hold. Tiles of two heights or widths are so many more kernels.
+  // All taps unrolled: no loop of a few turns, and image rows are read once for several; but of 7 x 7 the compiler
+  // finds no order that registers hold. Tiles of two heights or widths are so many more kernels.
   if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) {
     cost *= p.second_taps < pref::kMostTaps ? pref::kSeveralImageRows : pref::kLargeWindows;
     if (tile.vectors > 1) cost *= pref::kSeveralVectors;
@@ -264,8 +264,8 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
       tiles.push_back({.rows = rows, .vectors = vectors});
     }
     if (apart) {
-      // Image rows that a tile has in common with itself: the longest rows whose vectors find registers, those for which
-      // what the next image row of the window reads, too, does as well, and the longest of which all are as long.
+      // Image rows that a tile has in common with itself: the longest rows whose vectors find registers, those for
+      // which what the next image row of the window reads, too, does as well, and the longest of which all are as long.
       // Tiles of two pixels a row are for windows alone: channels to sum up over want more rows to a load.
       const bool narrow = p.steps == p.taps * p.second_taps;
       for (int64_t second : {2, 3, 4}) {

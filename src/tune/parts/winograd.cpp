@@ -227,8 +227,8 @@ std::optional<WinogradParts> winograd_parts(const Func& func, std::string_view c
     if (role == kWeightsRole) parts.weights = block->name;
     if (role == kDataRole) (parts.rows.empty() ? parts.rows : parts.tiles) = block->name;
     if (role == kProductRole) parts.product = block->name;
-    const Attribute* note = block->annotations.find(kTilesKey);
-    const auto* tiles = note ? std::get_if<std::vector<int64_t>>(note) : nullptr;
+    const Attribute* annotation = block->annotations.find(kTilesKey);
+    const auto* tiles = annotation ? std::get_if<std::vector<int64_t>>(annotation) : nullptr;
     if (role != kOutputsRole || !tiles || tiles->size() != 3) continue;
     parts.columns = block->name;
     parts.height = static_cast<size_t>(tiles->at(0));

@@ -1,5 +1,6 @@
 #pragma once
-// Rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
+// Rules make a block of a program fast. They derive its schedule from what it does to memory, never from an operator's
+// name.
 
 #include <limits>
 #include <memory>
@@ -51,8 +52,8 @@ struct Rule {
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that applies
-/// and succeeds has it.
+/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that
+/// applies and succeeds has it.
 std::span<const Stage> space_stages();
 std::span<const Rule* const> space_rules();
 

@@ -175,7 +175,8 @@ int64_t decided(const Func& func, int threads, const std::string& name) {
   return decided(func, threads, name, avx512());
 }
 
-// Short rows go through the passes several at once, all of which the first-level cache keeps, and to threads in few runs.
+// Short rows go through the passes several at once, all of which the first-level cache keeps, and to threads in few
+// runs.
 TEST(DefaultSchedule, TakesRowsTogether) {
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "rows"), 2);
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "runs"), -1);
@@ -236,7 +237,8 @@ TEST(DefaultSchedule, OfASmallImage) {
   EXPECT_TRUE(decision_of(func, 1, "tile", avx2).value().ends_with("x3"));
 }
 
-// Panel by panel, where the windows of all panels are more than the first-level cache holds, and vectors are no whole lines.
+// Panel by panel, where the windows of all panels are more than the first-level cache holds, and vectors are no whole
+// lines.
 TEST(DefaultSchedule, OfDepthwiseWindows) {
   Target target = *avx512();
   target.caches = {{32 << 10, 8}, {1 << 20, 8}, {32 << 20, 16}};
@@ -482,8 +484,8 @@ TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
   EXPECT_NE(text.find("in 16 vectorized"), std::string::npos) << text;
 }
 
-// A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded copy
-// that turns it.
+// A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded
+// copy that turns it.
 TEST(DefaultSchedule, PicturesAreMadeOfTransposedCopies) {
   const auto func = parse_func(R"(func conv(X: f32[12, 20, 32], W: f32[3, 32, 3, 3] constant, Y: f32[3, 12, 20] output):
   alloc P: f32[32, 14, 22]

@@ -1,5 +1,5 @@
 #pragma once
-// How the points of a space are checked: what they compute, interpreted as scheduled and as lowered.
+// Checks the points of a space: their results as scheduled and as lowered, by the interpreter.
 
 #include <gtest/gtest.h>
 

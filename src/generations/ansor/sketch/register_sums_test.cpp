@@ -234,8 +234,8 @@ TEST(UnrolledSize, CodeHasALimitAndGuardedCodeASmallerOne) {
   EXPECT_ERROR(verify_unrolled_size(unrolled(257, "select(v < 5, A[v], 0.0)")), E230);
 }
 
-// Of a product with a constant: sums in registers, the constant in the order of the tiles, nothing guarded or selected in
-// the innermost loop.
+// Of a product with a constant: sums in registers, the constant in the order of the tiles, nothing guarded or selected
+// in the innermost loop.
 TEST(SketchSpace, PointsOfAProductHoldTheirSumsInRegisters) {
   const Func func = testing::matmul_workload(64, 64, 48, false, false, true, false);
   const auto space = make_sketch_space();

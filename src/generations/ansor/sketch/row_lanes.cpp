@@ -18,8 +18,8 @@ namespace fettle {
 namespace {
 
 const std::string* total_of(const BlockNode& block) {
-  const Attribute* note = block.annotations.find(kRowLanes);
-  return note ? std::get_if<std::string>(note) : nullptr;
+  const Attribute* annotation = block.annotations.find(kRowLanes);
+  return annotation ? std::get_if<std::string>(annotation) : nullptr;
 }
 
 std::vector<std::string> parts_of(const Func& func, const std::string& total) {
@@ -56,7 +56,7 @@ Result<> split_rows_into_lanes(Schedule& s) {
   SamplingDecider decider;
   FETTLE_TRY_VOID(lane_reductions(s, *s.target(), decider));
   std::vector<std::string> made, inverses;
-  std::vector<std::pair<std::string, std::string>> noted;  // block, total
+  std::vector<std::pair<std::string, std::string>> annotated;  // block, total
   for (const BlockNode* block : blocks_of(s.func().root())) {
     if (!before.contains(block->name)) {
       made.push_back(block->name);
@@ -66,18 +66,18 @@ Result<> split_rows_into_lanes(Schedule& s) {
     const bool total = !made.empty() && made.front().ends_with("_partial");
     for (const std::string& part : made) {
       if (total)
-        noted.emplace_back(part, block->name);
+        annotated.emplace_back(part, block->name);
       else
         inverses.push_back(part);
     }
-    if (total) noted.emplace_back(block->name, block->name);
+    if (total) annotated.emplace_back(block->name, block->name);
     made.clear();
   }
   for (const std::string& name : inverses) {
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
     FETTLE_TRY_VOID(compute_inline(s, {.block = block}));
   }
-  for (const auto& [name, total] : noted) {
+  for (const auto& [name, total] : annotated) {
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
     FETTLE_TRY_VOID(annotate(s, {.target = block, .key = kRowLanes, .value = total}));
   }

@@ -84,8 +84,8 @@ double choices_of(const Step& step) {
   return 1;
 }
 
-/// Pads what a tiled block reads, or is its consumer: what it takes is little beside the tiles, and how many lanes it has
-/// and whether it is unrolled would make most points of a space, all but alike. Both are given.
+/// Pads what a tiled block reads, or is its consumer: what it takes is little beside the tiles, and how many lanes it
+/// has and whether it is unrolled would make most points of a space, all but alike. Both are given.
 bool is_beside_tiles(const Func& func, const BlockNode& block) {
   if (block.init || block.writes.size() != 1 || !single_store(block)) return false;
   const auto is_tiled = [&](const BlockNode* other) { return other->init && has_data_reuse(func, *other); };

@@ -1,5 +1,5 @@
-// AutoTVM's cost model: boosted trees on one row a candidate; a global model of what was loaded, and a local one of what
-// it misses. By XGBoost's C interface.
+// AutoTVM's cost model: boosted trees on one row a candidate; a global model of what was loaded, and a local one of
+// what it misses. By XGBoost's C interface.
 
 #include <algorithm>
 #include <array>
@@ -94,7 +94,8 @@ class AutotvmTrees : public CostModel {
       const CandidateFeatures& c = candidates[i];
       if (c.rows.empty()) continue;
       const bool ran = seconds[i] > 0 && std::isfinite(seconds[i]);
-      local_rows_.push_back({c.workload, c.columns, ran ? seconds[i] : std::numeric_limits<double>::infinity(), c.rows});
+      local_rows_.push_back(
+          {c.workload, c.columns, ran ? seconds[i] : std::numeric_limits<double>::infinity(), c.rows});
       note_best(local_rows_.back());
       touched.insert(local_key(c.workload, c.columns));
     }

@@ -173,7 +173,7 @@ Result<> Tiling::unroll_windows(const Loops& loops) {
     for (const std::string& rows : {row, second})
       if (!rows.empty()) sums *= v[rows].back();
     for (const auto& [name, taps] : knobs)
-      if (v[name][0] == static_cast<int64_t>(LoopNote::kUnroll)) sums *= taps;
+      if (v[name][0] == static_cast<int64_t>(LoopAnnotation::kUnroll)) sums *= taps;
     return sums <= kMostUnrolled;
   });
   return {};

@@ -1,5 +1,5 @@
 #pragma once
-// What a program computes, as far as templates ask: read from how its blocks access memory.
+// Tells what a program computes, as far as templates ask. It is read from how the blocks access memory.
 
 #include <optional>
 #include <string>

@@ -11,13 +11,13 @@ Postprocessor rewrite_tensorize() {
             std::vector<std::pair<std::string, std::string>> tiles;
             walk(s.func()->body, [&](const Stmt& stmt) {
               const auto* block = stmt.as<BlockNode>();
-              const Attribute* note = block ? block->annotations.find(notes::kTensorize) : nullptr;
-              if (note) tiles.emplace_back(block->name, std::get<std::string>(*note));
+              const Attribute* annotation = block ? block->annotations.find(keys::kTensorize) : nullptr;
+              if (annotation) tiles.emplace_back(block->name, std::get<std::string>(*annotation));
               return true;
             });
             for (const auto& [name, intrinsic] : tiles) {
               FETTLE_TRY(const BlockRef tile, get_block(s, {.name = name}));
-              FETTLE_TRY_VOID(unannotate(s, {.target = tile, .key = notes::kTensorize}));
+              FETTLE_TRY_VOID(unannotate(s, {.target = tile, .key = keys::kTensorize}));
               if (name.ends_with("_init")) continue;  // what clears the tile
               FETTLE_TRY_VOID(tensorize(s, {.target = tile, .intrinsic = intrinsic}));
             }

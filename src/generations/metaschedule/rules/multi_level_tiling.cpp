@@ -30,7 +30,7 @@ Result<> copy_reads(Schedule& s, BlockRef block, const Levels& levels, const Reu
       FETTLE_TRY(const BlockRef copy,
                  cache_read(s, {.block = block, .read_index = static_cast<int64_t>(read), .scope = reuse.scope}));
       FETTLE_TRY_VOID(compute_at(s, {.block = copy, .loop = levels[at].back()}));
-      FETTLE_TRY_VOID(annotate(s, {.target = copy, .key = notes::kFetch, .value = int64_t{1}}));
+      FETTLE_TRY_VOID(annotate(s, {.target = copy, .key = keys::kFetch, .value = int64_t{1}}));
     }
   }
   return {};
@@ -92,7 +92,7 @@ ScheduleRule multi_level_tiling(MultiLevelTilingOptions options) {
 bool is_tiled(const Func& func, const std::string& name) {
   const BlockNode* node = find_block(func->body, name);
   return loops_around(func, node).size() - first_own_loop(func, *node) != node->iters.size() ||
-         node->annotations.find(notes::kTensorize);
+         node->annotations.find(keys::kTensorize);
 }
 
 }  // namespace fettle

@@ -74,7 +74,7 @@ ScheduleRule multi_level_tiling_with_intrin(std::string intrinsic, MultiLevelTil
             Schedule tile = s;
             const auto outer = tile_of_intrinsic(tile, name, *def);
             if (!outer) return std::vector{s};  // another extent, statement or type
-            FETTLE_TRY_VOID(annotate(tile, {.target = *outer, .key = notes::kTensorize, .value = intrinsic}));
+            FETTLE_TRY_VOID(annotate(tile, {.target = *outer, .key = keys::kTensorize, .value = intrinsic}));
             FETTLE_TRY(const Stmt block, tile.block(*outer));
             return tile_block(tile, "multi_level_tiling_with_intrin/" + name, block.as<BlockNode>()->name, options);
           }};

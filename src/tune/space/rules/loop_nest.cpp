@@ -1,7 +1,7 @@
 // Everything that no other rule takes, as plain loops (parts/nest.h).
 
 #include "tune/parts/nest.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
@@ -18,6 +18,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
 }  // namespace
 
-constinit const Rule loop_nest_def = {"loop_nest", applies, apply};
+extern constinit const Rule loop_nest_def = {"loop_nest", applies, apply};
 
 }  // namespace fettle

@@ -2,7 +2,7 @@
 
 #include "tune/parts/tensor_product.h"
 #include "tune/parts/tensor_tile.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
@@ -23,6 +23,6 @@ Result<> apply(RuleContext& ctx, BlockRef block) {
 
 }  // namespace
 
-constinit const Rule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", applies, apply};
+extern constinit const Rule multi_level_tiling_with_intrin_def = {"multi_level_tiling_with_intrin", applies, apply};
 
 }  // namespace fettle

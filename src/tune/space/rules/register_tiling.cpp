@@ -1,7 +1,7 @@
 #include "tune/space/rules/register_tiling.h"
 
 #include "tune/parts/register_tile.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
@@ -21,6 +21,6 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
   return {};
 }
 
-constinit const Rule register_tiling_def = {"register_tiling", applies, apply};
+extern constinit const Rule register_tiling_def = {"register_tiling", applies, apply};
 
 }  // namespace fettle

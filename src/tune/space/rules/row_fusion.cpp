@@ -1,5 +1,5 @@
-// Programs that work row by row (parts/rows.h): how many rows are worked on at once, in which runs they are dealt out, and
-// what of a row is unrolled, kept in registers, or taken along in one pass.
+// Programs that work row by row (parts/rows.h): how many rows are worked on at once, in which runs they are dealt out,
+// and what of a row is unrolled, kept in registers, or taken along in one pass.
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "target/caches.h"
 #include "tune/parts/rows.h"
 #include "tune/parts/threads.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
@@ -222,6 +222,6 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
 
 }  // namespace
 
-constinit const Rule row_fusion_def = {"row_fusion", applies, apply};
+extern constinit const Rule row_fusion_def = {"row_fusion", applies, apply};
 
 }  // namespace fettle

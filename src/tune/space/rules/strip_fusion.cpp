@@ -22,7 +22,7 @@
 #include "tune/parts/threads.h"
 #include "tune/parts/tiling.h"
 #include "tune/space/rules/register_tiling.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
@@ -142,6 +142,6 @@ Result<> apply(RuleContext& ctx, BlockRef) {
 
 }  // namespace
 
-constinit const Rule strip_fusion_def = {"strip_fusion", applies, apply};
+extern constinit const Rule strip_fusion_def = {"strip_fusion", applies, apply};
 
 }  // namespace fettle
