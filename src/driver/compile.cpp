@@ -37,6 +37,7 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
 
 HostAddress address_of(const Plan& plan, Operand operand) {
   const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
+  if (storage.in_place_of >= 0) return address_of(plan, {storage.in_place_of, operand.offset_bytes});
   switch (storage.kind) {
     case Storage::Kind::kInput:
       return {HostAddress::Kind::kInput, storage.index, operand.offset_bytes};
@@ -70,6 +71,7 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
   };
   std::vector<HostStep> made;
   for (const PlanStep& step : steps) {
+    if (step.kind == PlanStep::Kind::kCall && copies_to_itself(plan, plan.calls[static_cast<size_t>(step.call)])) continue;
     HostStep host;
     switch (step.kind) {
       case PlanStep::Kind::kCall:
@@ -143,7 +145,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   std::vector<HostCall> calls;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    HostCall made{built.kernels[static_cast<size_t>(call.workload)].entry, {}};
+    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}};
     const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].info.params;
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
