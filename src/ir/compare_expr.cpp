@@ -1,17 +1,16 @@
+#include <algorithm>
 #include <bit>
 
-#include "ir/compare.h"
 #include "ir/fields.h"
+#include "ir/query.h"
 
 namespace fettle {
 namespace {
 
 template <class T>
 bool equal(const T& a, const T& b) {
-  if constexpr (std::is_same_v<T, Expr>)
+  if constexpr (std::is_same_v<T, Expr> || std::is_same_v<T, std::vector<Expr>>)
     return structural_equal(a, b);
-  else if constexpr (std::is_same_v<T, std::vector<Expr>>)
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), ExprEqual());
   else if constexpr (std::is_same_v<T, double>)
     return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
   else
@@ -46,6 +45,14 @@ bool structural_equal(const Expr& a, const Expr& b) {
     const auto& y = static_cast<const Node&>(*b);
     return all_fields<Node>([&](auto member) { return equal(x.*member, y.*member); });
   });
+}
+
+bool structural_equal(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), ExprEqual());
+}
+
+bool structural_equal(const Range& a, const Range& b) {
+  return structural_equal(a.min, b.min) && structural_equal(a.extent, b.extent);
 }
 
 uint64_t structural_hash(const Expr& e) {

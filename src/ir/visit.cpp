@@ -1,9 +1,11 @@
 #include "ir/visit.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/check.h"
 #include "ir/fields.h"
+#include "ir/query.h"
 
 namespace fettle {
 
@@ -72,6 +74,8 @@ Expr remade(ShuffleNode& n) { return shuffle(std::move(n.vectors), std::move(n.l
 Expr remade(ExprNode&) { FETTLE_UNREACHABLE(); }  // constants and variables have nothing below
 
 }  // namespace
+
+Region Mutator::rewrite_region(const Region& region) { return rewritten(*this, region).value_or(region); }
 
 Expr Mutator::rewrite(const Expr& e) {
   if (!e) return e;
@@ -203,6 +207,14 @@ void walk(const Stmt& s, FunctionRef<bool(const Stmt&)> on_stmt, FunctionRef<boo
 
 Expr substitute(const Expr& e, const VarMap& values) { return values.empty() ? e : Substituter(values, {}).rewrite(e); }
 Stmt substitute(const Stmt& s, const VarMap& values) { return values.empty() ? s : Substituter(values, {}).rewrite(s); }
+Range substitute(const Range& range, const VarMap& values) {
+  return {substitute(range.min, values), substitute(range.extent, values)};
+}
+std::vector<Region> substitute(std::vector<Region> regions, const VarMap& values) {
+  for (Region& region : regions)
+    for (Range& range : region.ranges) range = substitute(range, values);
+  return regions;
+}
 Stmt substitute_buffers(const Stmt& s, const BufferMap& buffers) {
   return buffers.empty() ? s : Substituter({}, buffers).rewrite(s);
 }
@@ -211,37 +223,31 @@ Stmt rename_bound(const Stmt& s) { return Renamer().rewrite(s); }
 bool uses_var(const Expr& e, const VarNode* var) { return uses(e, var); }
 bool uses_var(const Stmt& s, const VarNode* var) { return uses(s, var); }
 
-bool reads_memory(const Expr& e) {
-  if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return false;
-  if (const auto* n = e.as<BinaryNode>()) return reads_memory(n->a) || reads_memory(n->b);  // most are indices
+bool contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
   bool found = false;
   walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
+    found |= std::ranges::find(kinds, x.kind()) != kinds.end();
     return !found;
   });
   return found;
 }
 
+bool reads_memory(const Expr& e) {
+  if (!e || e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return false;
+  if (const auto* n = e.as<BinaryNode>()) return reads_memory(n->a) || reads_memory(n->b);  // most are indices
+  return contains(e, {ExprKind::kLoad});
+}
+
 std::vector<Var> collect_vars(const Expr& e) {
   std::vector<Var> vars;
-  walk(e, [&](const Expr& x) {
-    if (const auto* var = x.as<VarNode>()) {
-      bool known = false;
-      for (const Var& v : vars) known |= v.get() == var;
-      if (!known) vars.push_back(Var(var));
-    }
-    return true;
+  each_node<VarNode>(e, [&](const VarNode& var) {
+    if (std::ranges::none_of(vars, [&](const Var& known) { return known.get() == &var; })) vars.push_back(Var(&var));
   });
   return vars;
 }
 
 const BlockNode* find_block(const Stmt& s, std::string_view name) {
-  const BlockNode* found = nullptr;
-  walk(s, [&](const Stmt& x) {
-    if (const auto* block = x.as<BlockNode>(); block && block->name == name) found = block;
-    return !found;
-  });
-  return found;
+  return find_node<BlockNode>(s, [&](const BlockNode& block) { return block.name == name; });
 }
 
 }  // namespace fettle
