@@ -64,7 +64,7 @@ std::optional<T> rewritten(Mutator& mutator, const T& field) {
 Expr remade(BinaryNode& n) { return binary(n.op, std::move(n.a), std::move(n.b)); }
 Expr remade(NotNode& n) { return logical_not(std::move(n.a)); }
 Expr remade(SelectNode& n) { return select(std::move(n.condition), std::move(n.if_true), std::move(n.if_false)); }
-Expr remade(CastNode& n) { return cast(n.dtype.with_lanes(n.a.dtype().lanes), std::move(n.a)); }
+Expr remade(CastNode& n) { return cast(n.dtype.with_lanes(n.a.dtype().lanes), n.a); }
 Expr remade(LoadNode& n) { return load(std::move(n.buffer), std::move(n.indices), std::move(n.mask)); }
 Expr remade(AddressNode& n) { return address_of(std::move(n.buffer), std::move(n.indices)); }
 Expr remade(CallNode& n) { return call(std::move(n.name), std::move(n.args), n.dtype); }
@@ -79,6 +79,10 @@ Region Mutator::rewrite_region(const Region& region) { return rewritten(*this, r
 
 Expr Mutator::rewrite(const Expr& e) {
   if (!e) return e;
+  if (const auto* n = e.as<BinaryNode>()) {  // as most are
+    Expr a = rewrite(n->a), b = rewrite(n->b);
+    return a == n->a && b == n->b ? e : binary(n->op, std::move(a), std::move(b));
+  }
   return with_node(e, [&]<class Node>(const Node& node) -> Expr {
     std::optional<Node> copy;
     rewrite_fields(*this, node, [&]() -> Node& { return copy ? *copy : copy.emplace(node); });
@@ -128,6 +132,8 @@ template <class Tree>
 bool uses(const Tree& tree, const ExprNode* target) {
   if (!tree) return false;
   if (static_cast<const RefCounted*>(tree.get()) == target) return true;
+  if constexpr (std::is_same_v<Tree, Expr>)
+    if (const auto* n = tree.template as<BinaryNode>()) return uses(n->a, target) || uses(n->b, target);
   bool found = false;
   each_child(tree, [&](const auto& child) { found = found || uses(child, target); });
   return found;
