@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/hash.h"
+#include "base/output_file.h"
 #include "cost/learned/xgboost_handles.h"
 #include "cost/predict/predict.h"
 #include "harness/statistics.h"
@@ -153,16 +153,7 @@ void add_rankings(Report& report, const std::vector<MeasuredSearch>& searches) {
 }
 
 Result<> write_correction(const std::vector<CorrectionTree>& trees, const std::string& path) {
-  std::ofstream out(path);
-  out << "// Written by bench-learning (docs/search.md, \"The model that ranks\").\n"
-      << fmt::format("constexpr uint64_t kTrainedOn = {:#x};\n", hash_of_features())
-      << fmt::format("constexpr CorrectionTree kTrees[{}] = {{\n", trees.size());
-  for (const CorrectionTree& tree : trees)
-    out << fmt::format("    {{{{{}}},\n     {{{:.6g}}},\n     {{{:.4g}}}}},\n", fmt::join(tree.feature, ", "),
-                       fmt::join(tree.threshold, ", "), fmt::join(tree.leaf, ", "));
-  out << "};\n";
-  out.close();
-  return out ? Result<>{} : fail(ErrorCode::E702, path);
+  return write_file(path, to_text(Correction{hash_of_features(), trees}));
 }
 
 }  // namespace fettle::bench
