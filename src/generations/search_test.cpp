@@ -10,7 +10,7 @@
 #include "generations/autotvm/search/tuners.h"
 #include "generations/metaschedule/evolution.h"
 #include "generations/registry.h"
-#include "tune/search/toy_search.h"
+#include "tune/search/test_search.h"
 
 namespace fettle {
 namespace {

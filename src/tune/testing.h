@@ -15,11 +15,7 @@
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "measure/runner.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
+#include "schedule/primitives.h"
 #include "tune/search/workbench.h"
 
 namespace fettle::testing {
@@ -44,8 +40,8 @@ inline size_t toy_programs() { return toy_tiles().size() * toy_tiles().size() * 
 class ToySpace : public Space {
  public:
   std::string name() const override { return "toy"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int,
-                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, DecisionSource source,
+                            std::shared_ptr<const DecisionMap> decisions) const override {
     Schedule s(workload, source, std::move(decisions));
     s.set_target(std::move(target));
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));

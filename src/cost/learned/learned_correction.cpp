@@ -65,8 +65,7 @@ Result<Correction> parse_correction(std::string_view text) {
   };
   while (sane && text.find_first_not_of(" \n") != std::string_view::npos) {
     CorrectionTree& tree = correction.trees.emplace_back();
-    for (uint8_t& feature : tree.feature)
-      sane = sane && take_number(text, feature) && feature < feature_names().size();
+    for (uint8_t& feature : tree.feature) sane = sane && take_number(text, feature) && feature < feature_names().size();
     take_floats(tree.threshold);
     take_floats(tree.leaf);
   }

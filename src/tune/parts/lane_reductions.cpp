@@ -4,8 +4,7 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/reformulate.h"
+#include "schedule/primitives.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/structure.h"
 

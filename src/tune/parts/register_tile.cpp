@@ -6,13 +6,7 @@
 
 #include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_inplace.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
+#include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
@@ -48,7 +42,7 @@ struct Tiling {
   const RegisterTileOptions& options;
   BlockRef block;
   std::string name;
-  RegisterTile made = {};
+  Finished made = {};
   Func func;  // as it was analysed
   BlockStructure structure;
   TilingRoles roles;
@@ -166,7 +160,7 @@ TileProblem tile_problem(const Tiling& t) {
 
 Result<> Tiling::finish(BlockRef copy) {
   FETTLE_TRY(const BlockNode* node, block_node(s, copy));
-  made.finished.push_back(node->name);
+  made.push_back(node->name);
   return {};
 }
 
@@ -346,7 +340,7 @@ Result<bool> Tiling::pack() {
                                                           layouts.blocked_reduce, lanes)));
   if (roles.panel_is_constant) {  // runs once, when the program is compiled
     FETTLE_TRY(const BlockNode* copy, block_node(s, panels));
-    made.finished.insert(made.finished.end(), {copy->name, copy->name + "_pad"});
+    made.insert(made.end(), {copy->name, copy->name + "_pad"});
   }
   return roles.vector_loads.size() == 1;
 }
@@ -471,7 +465,7 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
     FETTLE_TRY_VOID(finish(back));
     FETTLE_TRY_VOID(begin_sums(s, block, reduce.front()));
   }
-  made.finished.insert(made.finished.end(), {name, name + "_init"});
+  made.insert(made.end(), {name, name + "_init"});
   if (options.shared == 0) {
     // Without rows each vector is read from the second-level cache for one multiply-add.
     const double ns = alone_ns(target, structure) * (roles.row ? 1 : 2);
@@ -580,8 +574,8 @@ bool fits_register_tile(const Func& func, const BlockNode& block) {
   return layout_vector(func, *structure).has_value() || tiling_roles(func, *structure).has_value();
 }
 
-Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
-                                   const RegisterTileOptions& options) {
+Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
+                               const RegisterTileOptions& options) {
   FETTLE_TRY(const BlockNode* before, block_node(s, block));
   Tiling tiling{.s = s, .target = target, .decider = decider, .options = options, .block = block, .name = before->name};
   if (options.shared == 0) {
@@ -595,8 +589,7 @@ Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& d
   const auto structure = block_structure(tiling.func, *node);
   if (!structure) return fail(ErrorCode::E230, "no plain nest of constant extents around " + tiling.name);
   tiling.structure = *structure;
-  const auto roles =
-      tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
+  const auto roles = tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);

@@ -6,11 +6,7 @@
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "generations/ansor/sketch/register_sums.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/rows.h"
 

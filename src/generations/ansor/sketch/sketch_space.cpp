@@ -19,19 +19,7 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/pragma.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/sample_compute_location.h"
-#include "schedule/primitives/sample_perfect_tile.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

@@ -8,13 +8,7 @@
 
 #include "generations/autotvm/template/draw.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/sample_split.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {
@@ -201,7 +195,8 @@ Result<std::vector<LoopRef>> TemplateContext::define_reorder(const std::string& 
                                                              const ReorderOptions& options) {
   FETTLE_TRY(const std::vector<Decision::List> orders, orders_of(loops.size(), options, name));
   if (!options.names.empty() && options.names.size() != orders.size())
-    return fail(ErrorCode::E237, fmt::format("knob {}: {} orders, {} names", name, orders.size(), options.names.size()));
+    return fail(ErrorCode::E237,
+                fmt::format("knob {}: {} orders, {} names", name, orders.size(), options.names.size()));
   FETTLE_TRY(const size_t chosen, choose(name, orders, options.names.empty() ? names_of(orders) : options.names));
   std::vector<LoopRef> order;
   for (int64_t number : orders[chosen]) order.push_back(loops[static_cast<size_t>(number)]);

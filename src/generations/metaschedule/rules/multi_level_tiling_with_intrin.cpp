@@ -3,14 +3,7 @@
 #include "generations/ansor/sketch/conditions.h"
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/blockize.h"
-#include "schedule/primitives/decompose_reduction.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/tensorize.h"
+#include "schedule/primitives.h"
 #include "target/tensor_intrinsic.h"
 
 namespace fettle {

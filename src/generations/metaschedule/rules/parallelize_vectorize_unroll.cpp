@@ -1,7 +1,5 @@
 #include "generations/metaschedule/schedule_rule.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/sample_categorical.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 

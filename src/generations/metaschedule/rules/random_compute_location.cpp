@@ -3,12 +3,7 @@
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/sample_compute_location.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {
@@ -35,8 +30,7 @@ Result<ValueRef> sample_place_of_total(Schedule& s, BlockRef block) {
     Schedule trial = s;
     FETTLE_TRY(const BlockRef reader, get_block(trial, {.name = std::string(readers.front()->name)}));
     FETTLE_TRY(const auto around, get_loops(trial, {reader}));
-    if (compute_at(trial, {.block = block, .loop = around[depth]}))
-      places.push_back(static_cast<int64_t>(depth));
+    if (compute_at(trial, {.block = block, .loop = around[depth]})) places.push_back(static_cast<int64_t>(depth));
   }
   return sample_categorical(
       s, {.candidates = places, .probabilities = std::vector<double>(places.size(), 1.0), .name = "location"});

@@ -184,7 +184,7 @@ bool applies(const RuleContext& ctx, const BlockNode& block) {
 
 Result<> apply(RuleContext& ctx, BlockRef any) {
   Schedule& s = ctx.schedule;
-  FETTLE_TRY(const BlockNode* around, block_node(ctx, any));
+  FETTLE_TRY(const BlockNode* around, block_node(s, any));
   const auto group = row_group(s.func(), rows_around(ctx, *around));
   if (!group) return fail(ErrorCode::E230, "the blocks have no rows in common");
   const std::string& last = group->blocks.back();

@@ -12,6 +12,10 @@ extern const Rule row_fusion_def;
 extern const Rule register_tiling_def;
 extern const Rule loop_nest_def;
 
+/// Tiles `block` in registers (tune/parts/register_tile.h), and notes what is done. Its `shared` outermost loops enclose
+/// other blocks, too: they stay as they are, serial.
+Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared);
+
 /// Chooses, at the address "winograd/BLOCK/outputs", the outputs of a tile of the convolution by Winograd, or 0 for the
 /// convolution as it is written: where it may pay (winograd_convolution), on a target with vectors, with an error bound
 /// within ctx.max_error_bound. The rule takes the blocks that then stand for it.
