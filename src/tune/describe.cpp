@@ -12,7 +12,8 @@ namespace fettle {
 
 DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
   return [target = std::move(target), threads, atoms](const Schedule& schedule) -> Result<Description> {
-    FETTLE_TRY(const LoweredKernel kernel, lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
+    FETTLE_TRY(const LoweredKernel kernel,
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
     return Description{extract_features(kernel, *target, threads, atoms), kernel.kernel.funcs.at(kernel.kernel.entry)};
   };
 }
@@ -24,6 +25,23 @@ DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
     FETTLE_TRY(Description description, describe(schedule));
     CandidateFeatures& features = description.features;
     features.predicted_seconds *= std::exp(learned_correction(features.values));
+    return description;
+  };
+}
+
+DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms, bool whole,
+                         bool always_predict, ReadRows read) {
+  return [=](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(const LoweredKernel kernel,
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = whole}));
+    CandidateFeatures rows;
+    read(schedule, kernel, rows);
+    Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
+    CandidateFeatures& features = description.features;
+    if (always_predict || rows.rows.empty()) features = extract_features(kernel, *target, threads, atoms);
+    features.rows = std::move(rows.rows);
+    features.columns = rows.columns;
+    features.workload = workload_digest(schedule.func());
     return description;
   };
 }

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "cost/loop_tree/atoms.h"
 #include "cost/loop_tree/body_reader.h"
 #include "cost/loop_tree/known_calls.h"
 #include "cost/loop_tree/loop_points.h"
@@ -500,23 +499,6 @@ class TreeBuilder {
   std::unordered_map<const StmtNode*, Vectors> vectors_of_;
 };
 
-void collect_calls(const CostNode& node, double executions, std::vector<AtomCall>& calls) {
-  if (node.kind == CostNode::Kind::kCall) {
-    for (const AtomVariant& variant : node.variants) {
-      AtomCall* found = nullptr;
-      for (AtomCall& call : calls)
-        if (call.name == variant.name && call.ints == variant.ints) found = &call;
-      if (!found) found = &calls.emplace_back(AtomCall{variant.name, variant.ints, 0});
-      found->calls += executions * variant.share;
-    }
-  }
-  if (node.kind == CostNode::Kind::kLoop) executions *= node.extent;
-  for (size_t i = 0; i < node.children.size(); ++i) {
-    const bool shared = node.kind == CostNode::Kind::kChoice || node.kind == CostNode::Kind::kCall;
-    collect_calls(node.children[i], shared ? executions * node.shares[i] : executions, calls);
-  }
-}
-
 }  // namespace
 
 bool has_loop(const CostNode& node) {
@@ -524,15 +506,5 @@ bool has_loop(const CostNode& node) {
 }
 
 LoopTree make_loop_tree(const IrModule& kernel, const Target& target) { return TreeBuilder(kernel, target).build(); }
-
-std::vector<AtomCall> atom_calls(const LoopTree& tree) {
-  std::vector<AtomCall> calls;
-  collect_calls(tree.root, 1, calls);
-  return calls;
-}
-
-std::vector<AtomCall> atom_calls(const LoweredKernel& kernel, const Target& target) {
-  return atom_calls(make_loop_tree(kernel.kernel, target));
-}
 
 }  // namespace fettle

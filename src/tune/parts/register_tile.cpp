@@ -174,7 +174,7 @@ Result<> Tiling::decide() {
   if (choice.flat) std::erase_if(tiles, [&](const Tile& tile) { return tile.rows > extent(*roles.row); });
   FETTLE_TRY(choice.tile, pick_tile(s, decider, std::move(tiles), name));
 
-  if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads &&
+  if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads && !structure.open[roles.reduce[0]] &&
       extent(roles.reduce[0]) >= preferences::kLeastBlocked) {
     const int64_t steps = extent(roles.reduce[0]);
     std::vector<int64_t> depths = {0};
@@ -475,7 +475,7 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
   Loops turning;
   for (const LoopRef& loop : reduce) {
     FETTLE_TRY(const int64_t turns, loop_extent(s, loop));
-    if (turns > 1 || loop == reduce.back()) turning.push_back(loop);
+    if (turns != 1 || loop == reduce.back()) turning.push_back(loop);
   }
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), turning);
 }
@@ -568,10 +568,11 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
 
 bool fits_register_tile(const Func& func, const BlockNode& block) {
   if (!block.init) return false;
-  const auto structure = block_structure(func, block);
+  const auto structure = block_structure(func, block, Extents::kOpen);
   if (!structure || structure->loads.empty()) return false;
   if (std::ranges::none_of(structure->reduce, [](bool r) { return r; })) return false;
-  return layout_vector(func, *structure).has_value() || tiling_roles(func, *structure).has_value();
+  const auto roles = tiling_roles(func, *structure, layout_vector(func, *structure));
+  return roles && !structure->open[roles->vector];
 }
 
 Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
@@ -586,11 +587,14 @@ Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decid
 
   tiling.func = s.func();
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const auto structure = block_structure(tiling.func, *node);
-  if (!structure) return fail(ErrorCode::E230, "no plain nest of constant extents around " + tiling.name);
+  const auto structure = block_structure(tiling.func, *node, Extents::kOpen);
+  if (!structure) return fail(ErrorCode::E230, "no plain nest around " + tiling.name);
   tiling.structure = *structure;
   const auto roles = tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
+  // Panels and lanes are cut when the program is made; rows, and steps of the reduction, when it runs.
+  if (structure->open[roles->vector])
+    return fail(ErrorCode::E230, "what fills the vectors of " + tiling.name + " has no constant extent");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);
   while (tiling.lanes > kFewestLanes && tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;

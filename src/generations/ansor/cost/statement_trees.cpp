@@ -11,6 +11,7 @@
 #include "cost/learned/measured_rows.h"
 #include "generations/ansor/cost/statement_trees.h"
 #include "generations/ansor/cost/store_features.h"
+#include "lower/lower.h"
 
 namespace fettle {
 namespace {
@@ -150,7 +151,19 @@ class StatementTrees : public CostModel {
   Booster booster_;
 };
 
+void read_stores(const Schedule&, const LoweredKernel& kernel, CandidateFeatures& features) {
+  features.rows = store_features(kernel.whole);
+}
+
 }  // namespace
+
+DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
+  return describe_rows(std::move(target), threads, atoms, true, true, read_stores);
+}
+
+DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
+  return describe_rows(std::move(target), threads, atoms, true, false, read_stores);
+}
 
 std::unique_ptr<CostModel> make_statement_trees(uint64_t seed, ScoreStart start) {
   return std::make_unique<StatementTrees>(seed, start);

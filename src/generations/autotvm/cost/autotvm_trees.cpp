@@ -15,7 +15,9 @@
 #include "cost/learned/boosting.h"
 #include "cost/learned/measured_rows.h"
 #include "generations/autotvm/cost/autotvm_trees.h"
+#include "generations/autotvm/cost/knob_features.h"
 #include "generations/autotvm/cost/loop_features.h"
+#include "lower/lower.h"
 
 namespace fettle {
 namespace {
@@ -282,7 +284,31 @@ class AutotvmTrees : public CostModel {
   std::map<uint64_t, Trees> global_, local_;  // by their keys
 };
 
+DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms,
+               bool always_predict) {
+  return describe_rows(std::move(target), threads, atoms, kind != FeatureKind::kKnob, always_predict,
+                       [kind](const Schedule& schedule, const LoweredKernel& kernel, CandidateFeatures& features) {
+                         if (kind == FeatureKind::kKnob) {
+                           KnobFeatures knobs = knob_features(schedule.decisions());
+                           features.rows = std::move(knobs.values);
+                           features.columns = knobs.columns;
+                         } else {
+                           features.rows =
+                               kind == FeatureKind::kLoop ? loop_features(kernel.whole) : curve_features(kernel.whole);
+                         }
+                       });
+}
+
 }  // namespace
+
+DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
+  return row(kind, std::move(target), threads, atoms, true);
+}
+
+DescribeFn describe_only_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+                             const AtomTable* atoms) {
+  return row(kind, std::move(target), threads, atoms, false);
+}
 
 std::string_view name_of(FeatureKind kind) {
   switch (kind) {

@@ -329,8 +329,7 @@ Result<> nests_of_others(TemplateContext& t, const std::vector<std::string>& but
   const Func func = t.schedule().func();
   for (const BlockNode* block : blocks_of(func.root())) {
     const bool constant = !block->reads.empty() && std::ranges::all_of(block->reads, [&](const Region& read) {
-      const Param* param = func.find_param(read.buffer.get());
-      return param && param->kind == ParamKind::kConstant;
+      return is_constant(func, read.buffer);
     });
     if (!constant && std::ranges::find(but, block->name) == but.end()) names.push_back(block->name);
   }

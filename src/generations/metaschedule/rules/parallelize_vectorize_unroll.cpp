@@ -1,5 +1,6 @@
 #include "generations/metaschedule/schedule_rule.h"
 #include "schedule/primitives.h"
+#include "tune/parts/decider.h"
 
 namespace fettle {
 
@@ -18,12 +19,7 @@ ScheduleRule parallelize_vectorize_unroll(ParallelizeVectorizeUnrollOptions opti
             FETTLE_TRY_VOID(
                 annotate(noted, {.target = block, .key = notes::kVectorize, .value = options.max_vectorize_extent}));
             if (!options.unroll_max_steps.empty()) {
-              FETTLE_TRY(
-                  const ValueRef steps,
-                  sample_categorical(noted, {.candidates = options.unroll_max_steps,
-                                             .probabilities = std::vector<double>(options.unroll_max_steps.size(), 1.0),
-                                             .name = "unroll"}));
-              FETTLE_TRY(const int64_t value, noted.value(IntRef(steps)));
+              FETTLE_TRY(const int64_t value, sampling_decider().pick(noted, {"unroll", options.unroll_max_steps}));
               FETTLE_TRY_VOID(annotate(noted, {.target = block, .key = notes::kUnroll, .value = value}));
             }
             return std::vector{std::move(noted)};
