@@ -89,7 +89,8 @@ TEST(DescribedStatements, AreThoseOfTheWholeKernel) {
       const auto schedule = sketches->generate(func, target, 2, seed, std::make_shared<const DecisionMap>());
       if (!schedule) continue;
       const auto apart = lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpandedWhole, .prologue = false});
-      const auto both = lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = true});
+      const auto both =
+          lower(schedule->func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = true});
       ASSERT_EQ(apart.has_value(), both.has_value());
       if (!both) continue;
       ++compared;

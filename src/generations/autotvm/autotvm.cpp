@@ -39,8 +39,8 @@ DescribeFn describe_only(std::shared_ptr<const Target> target, int threads, cons
 }
 
 constexpr CostModelDef kCostModels[] = {
-    {"autotvm_knob", "boosted trees on throughput, by the values of knobs",
-     make<FeatureKind::kKnob, Loss::kRegression>, describe<FeatureKind::kKnob>, &CandidateFeatures::rows, nullptr},
+    {"autotvm_knob", "boosted trees on throughput, by the values of knobs", make<FeatureKind::kKnob, Loss::kRegression>,
+     describe<FeatureKind::kKnob>, &CandidateFeatures::rows, nullptr},
     {"autotvm_itervar", "… by loops and what they touch", make<FeatureKind::kLoop, Loss::kRegression>,
      describe<FeatureKind::kLoop>, &CandidateFeatures::rows, loop_feature_names, describe_only<FeatureKind::kLoop>},
     {"autotvm_curve", "… by relations between levels of loops", make<FeatureKind::kCurve, Loss::kRegression>,

@@ -1,7 +1,5 @@
 #include "tune/parts/layouts.h"
 
-#include <algorithm>
-
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "tune/parts/loops.h"

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "ir/annotations.h"
-#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/copies.h"

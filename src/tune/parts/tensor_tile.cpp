@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 
-#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/inline.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulation.h"
 #include "target/caches.h"

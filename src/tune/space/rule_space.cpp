@@ -21,8 +21,7 @@ namespace {
 
 constexpr Stage kStages[] = {
     {"winograd", choose_winograd},
-    {"lane_reductions",
-     [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
+    {"lane_reductions", [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
 
@@ -175,7 +174,6 @@ Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Tar
   return std::move(ctx.schedule);
 }
 
-
 }  // namespace
 
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
@@ -221,7 +219,8 @@ Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Ta
                                   double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
   std::vector<Instead> considered;
   if (max_error_bound > 0) considered = winograd_points(workload);
-  for (size_t tile = preferences::kFavourites; tile-- > 0;) considered.insert(considered.begin(), {.ranks = {{"tile", tile}}});
+  for (size_t tile = preferences::kFavourites; tile-- > 0;)
+    considered.insert(considered.begin(), {.ranks = {{"tile", tile}}});
   std::optional<Schedule> best;
   double best_s = std::numeric_limits<double>::infinity();
   for (const Instead& which : considered) {

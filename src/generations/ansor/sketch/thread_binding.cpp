@@ -1,14 +1,11 @@
 #include "generations/ansor/sketch/thread_binding.h"
 
-#include <algorithm>
-
 #include "analysis/verify.h"
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "ir/visit.h"
 #include "lower/device/device.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
-#include "target/thread_axes.h"
 
 namespace fettle {
 

@@ -1,5 +1,5 @@
-#include "generations/autotvm/template/draw.h"
 #include "generations/autotvm/template/template.h"
+#include "generations/autotvm/template/draw.h"
 
 #include <set>
 
@@ -209,12 +209,13 @@ TEST(Template, KnobsThatCannotBe) {
                  return {};
                }),
                E239);
-  EXPECT_ERROR(with([](TemplateContext& t) -> Result<> {
-                 FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_c(t));
-                 FETTLE_TRY_VOID(t.define_split("y", loops[0], {.filter = [](const Decision::List&) { return false; }}));
-                 return {};
-               }),
-               E237);
+  EXPECT_ERROR(
+      with([](TemplateContext& t) -> Result<> {
+        FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_c(t));
+        FETTLE_TRY_VOID(t.define_split("y", loops[0], {.filter = [](const Decision::List&) { return false; }}));
+        return {};
+      }),
+      E237);
 }
 
 TEST(Template, IsASpaceToSearch) {
