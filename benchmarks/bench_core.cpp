@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       "Kernels against the peak of this machine and oneDNN, interleaved. Exits with 1 if a figure misses its bound.");
   app.add_option("--only", options.only, "only shapes whose name contains this, e.g. 'GEMM 512'");
   app.add_option("--skip", skip,
-                 "parts to leave out, separated by commas: hand, default, tuned, regret, compile, atoms");
+                 "parts to leave out, separated by commas: hand, default, tuned, regret, compile, micro-kernels");
   app.add_option("--timing", options.timing_s, "seconds for each comparison")->capture_default_str();
   app.add_option("--tuning", options.tuning_s, "seconds of tuning for each shape")->capture_default_str();
   app.add_option("--candidates", options.candidates, "random candidates for each shape")->capture_default_str();
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   if (skipped("tuned")) subject.tune = nullptr;
   if (skipped("regret")) subject.candidates = nullptr;
   if (skipped("compile")) subject.compile = nullptr;
-  if (skipped("atoms")) subject.measure_atoms = nullptr;
+  if (skipped("micro-kernels")) subject.measure_micro_kernels = nullptr;
 
   fmt::print("oneDNN {}, vectors of {}\n", onednn_version(), peak_isa());
   const Report report = run_core_benchmark(subject, options);

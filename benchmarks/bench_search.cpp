@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "codegen/object_cache.h"
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "harness/paired.h"
 #include "harness/report.h"
 #include "harness/statistics.h"
@@ -153,7 +153,7 @@ int replay_strategies(const std::vector<const SearchTask*>& tasks, const SearchR
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string only, skip, modes_text = "fourth,random,rules:random,autotvm,ansor,metaschedule", out = "build/bench",
+  std::string only, skip, modes_text = "fettle,random,rules:random,autotvm,ansor,metaschedule", out = "build/bench",
                           model, write_rows_to;
   int64_t trials = 256, first_seed = 1;
   int seeds = 1, threads = 2;
@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
       "Ways to search compared: best so far against trials and seconds. Exits with 1 if a figure misses its bound.");
   app.add_option("--tasks", only, "only tasks whose name contains one of these, separated by commas");
   app.add_option("--skip", skip, "not those whose name contains one of these");
-  app.add_option("--modes", modes_text, "autotvm, ansor, metaschedule, fourth, random, or SPACE:STRATEGY[:COST_MODEL]")
+  app.add_option("--modes", modes_text, "autotvm, ansor, metaschedule, fettle, random, or SPACE:STRATEGY[:COST_MODEL]")
       ->capture_default_str();
   app.add_option("--trials", trials, "of each search")
       ->capture_default_str()
@@ -218,10 +218,11 @@ int main(int argc, char** argv) {
   };
 
   std::vector<std::string> problems;
-  const auto table = AtomTable::load_or_measure(
-      run.target, (default_cache_folder() / ("atoms-" + run.target.fingerprint().hex().substr(0, 16))).string());
+  const auto table = MicroKernelTable::load_or_measure(
+      run.target,
+      (default_cache_folder() / ("micro-kernels-" + run.target.fingerprint().hex().substr(0, 16))).string());
   if (!table) return fail_with(table.error());
-  run.atoms = &*table;
+  run.micro_kernels = &*table;
   if (replay) return replay_strategies(tasks, run, seeds, out);
   if (!measure_nothing) {
     LocalMeasurerOptions measuring;

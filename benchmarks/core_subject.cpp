@@ -8,8 +8,8 @@
 #include <set>
 
 #include "codegen/llvm/llvm_codegen.h"
-#include "cost/predict/atom_table.h"
-#include "cost/predict/canonical_atoms.h"
+#include "cost/predict/canonical_micro_kernels.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "cost/predict/predict.h"
 #include "database/database.h"
 #include "hand_schedules.h"
@@ -105,7 +105,7 @@ Result<double> compile_ms(const IrModule& module, const Target& target, double p
   return best + plus_ms;
 }
 
-// Lowering and code generation of the hand schedule's nest, then of each of its atoms.
+// Lowering and code generation of the hand schedule's nest, then of each of its micro-kernels.
 Result<CompileTimes> compile_times(const Shape& shape) {
   const Target target = detect_host(1);
   FETTLE_TRY(const Schedule schedule, hand_schedule(shape, target, 1));
@@ -124,15 +124,15 @@ Result<CompileTimes> compile_times(const Shape& shape) {
     if (nest)
       times.nest_ms = ms;
     else
-      times.atom_ms.push_back(ms);
+      times.micro_kernel_ms.push_back(ms);
   }
   return times;
 }
 
-// The atom table of this machine, measured when it is first needed; tuning and prediction may take it for granted.
-const AtomTable* atom_table(const Target& target) {
-  static const Result<AtomTable> table = AtomTable::load_or_measure(
-      target, (default_cache_folder() / ("atoms-" + target.fingerprint().hex().substr(0, 16))).string());
+// The micro-kernel table of this machine, measured when it is first needed; tuning and prediction may take it for granted.
+const MicroKernelTable* micro_kernel_table(const Target& target) {
+  static const Result<MicroKernelTable> table = MicroKernelTable::load_or_measure(
+      target, (default_cache_folder() / ("micro-kernels-" + target.fingerprint().hex().substr(0, 16))).string());
   return table ? &*table : nullptr;
 }
 
@@ -146,7 +146,7 @@ Result<Schedule> replayed(const Func& program, const std::string& trace_text, co
 
 Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
   const Target target = detect_host(threads);
-  const AtomTable* atoms = atom_table(target);
+  const MicroKernelTable* micro_kernels = micro_kernel_table(target);
   const auto start = std::chrono::steady_clock::now();
   LocalMeasurerOptions measuring;
   measuring.target = target;
@@ -157,8 +157,8 @@ Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
   TuneOptions options;
   options.max_seconds = 0.98 * limit_s - milliseconds_since(start) / 1e3;  // ending takes a moment
   options.scheduler.patience = 10;  // there is time: look longer before giving up
-  options.describe = describe_by_lowering(std::make_shared<const Target>(target), threads, atoms);
-  options.atoms = atoms;
+  options.describe = describe_by_lowering(std::make_shared<const Target>(target), threads, micro_kernels);
+  options.micro_kernels = micro_kernels;
   FETTLE_TRY(const TaskReport report,
              tune_task(program_of(shape), target, threads, *database, *runner, *model, options));
   Tuned result;
@@ -172,7 +172,7 @@ Result<Tuned> tuned(const Shape& shape, int threads, double limit_s) {
 // Random points of the rules' space, distinct in what they become. All use the same memory, one after the other.
 Result<std::vector<RandomCandidate>> random_candidates(const Shape& shape, int count, std::uint64_t seed) {
   const auto target = std::make_shared<const Target>(detect_host(1));
-  const AtomTable* atoms = atom_table(*target);
+  const MicroKernelTable* micro_kernels = micro_kernel_table(*target);
   const Func program = program_of(shape);
   std::vector<RandomCandidate> candidates;
   std::set<Digest> seen;
@@ -182,7 +182,7 @@ Result<std::vector<RandomCandidate>> random_candidates(const Shape& shape, int c
     if (!schedule || !seen.insert(canonical_hash(schedule->func())).second) continue;
     const Result<LoweredKernel> lowered = lower(schedule->func(), *target);
     if (!lowered) continue;
-    candidates.push_back({predict_seconds(*lowered, *target, 1, atoms) * 1e9,
+    candidates.push_back({predict_seconds(*lowered, *target, 1, micro_kernels) * 1e9,
                           [shape, target, memory, made = *schedule]() -> Result<Kernel> {
                             FETTLE_TRY(LocalKernel built, LocalKernel::build(made.func(), *target, {.memory = memory}));
                             const auto places = std::make_shared<std::vector<LocalKernel>>();
@@ -193,25 +193,26 @@ Result<std::vector<RandomCandidate>> random_candidates(const Shape& shape, int c
   return candidates;
 }
 
-Result<std::vector<Contender>> register_kernels() {
+Result<std::vector<Contender>> cached_micro_kernels() {
   const Target target = detect_host(1);
   const int64_t lanes = target.vector_lanes(4);
   std::vector<Contender> kernels;
   for (const auto& [rows, vectors] : {std::pair{14, 2}, {8, 3}, {6, 4}, {6, 2}}) {
     if (rows * vectors + vectors + 1 > target.vector_registers) continue;
-    const CanonicalAtom atom{.rows = rows, .vectors = vectors, .depth = 128, .repeats = 64, .mode = RowMode::kPacked};
-    FETTLE_TRY(const Func func, canonical_atom(atom, lanes));
+    const CanonicalMicroKernel micro_kernel{
+        .rows = rows, .vectors = vectors, .depth = 128, .repeats = 64, .mode = RowMode::kPacked};
+    FETTLE_TRY(const Func func, canonical_micro_kernel(micro_kernel, lanes));
     FETTLE_TRY(LocalKernel built, LocalKernel::build(func, target, {}));
     auto kernel = std::make_shared<LocalKernel>(std::move(built));
-    const double multiplies = atom.calls() * static_cast<double>(atom.depth * rows * vectors * lanes);
+    const double multiplies = micro_kernel.calls() * static_cast<double>(micro_kernel.depth * rows * vectors * lanes);
     kernels.push_back({fmt::format("{}x{}", rows, vectors), [kernel] { kernel->call(); }, 2 * multiplies});
   }
   return kernels;
 }
 
-Result<double> measure_atoms() {
+Result<double> measure_micro_kernels() {
   const auto start = std::chrono::steady_clock::now();
-  FETTLE_TRY_VOID(AtomTable::measure(detect_host(1)).map([](const AtomTable&) {}));
+  FETTLE_TRY_VOID(MicroKernelTable::measure(detect_host(1)).map([](const MicroKernelTable&) {}));
   return milliseconds_since(start) / 1e3;
 }
 
@@ -227,15 +228,15 @@ CoreSubject fettle_subject() {
   subject.untuned = [](const Shape& shape, int threads) -> Result<Kernel> {
     const Target target = detect_host(threads);
     FETTLE_TRY(Schedule schedule, default_schedule(program_of(shape), std::make_shared<const Target>(target), threads,
-                                                   is_depthwise(shape) ? atom_table(target) : nullptr));
+                                                   is_depthwise(shape) ? micro_kernel_table(target) : nullptr));
     FETTLE_TRY(Kernel kernel, kernel_of("untuned", shape, schedule, target, threads));
     return is_depthwise(shape) ? channels_last(std::move(kernel), *shape.conv) : std::move(kernel);
   };
   subject.tune = tuned;
   subject.candidates = random_candidates;
   subject.compile = compile_times;
-  subject.register_kernels = register_kernels;
-  subject.measure_atoms = measure_atoms;
+  subject.cached_micro_kernels = cached_micro_kernels;
+  subject.measure_micro_kernels = measure_micro_kernels;
   return subject;
 }
 

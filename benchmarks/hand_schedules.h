@@ -35,8 +35,9 @@ Result<Schedule> hand_schedule(const Shape& shape, const Target& target, int thr
 
 Result<> schedule_gemm(Schedule& s, const GemmTiles& tiles, int64_t lanes, int threads);
 /// As schedule_convolution, on images stored channels last; the taps of a row are unrolled, so that its borders become
-/// atoms of their own and padding costs nothing.
-Result<> schedule_channels_last(Schedule& s, const ConvProblem& problem, const ConvTiles& tiles, int64_t lanes, int threads);
+/// micro-kernels of their own and padding costs nothing.
+Result<> schedule_channels_last(Schedule& s, const ConvProblem& problem, const ConvTiles& tiles, int64_t lanes,
+                                int threads);
 Result<> schedule_convolution(Schedule& s, const ConvProblem& problem, const ConvTiles& tiles, int64_t lanes,
                               int threads);
 

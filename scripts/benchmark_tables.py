@@ -59,10 +59,10 @@ PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks", "operators
 # Tables of docs/numerics.md: how their figures begin; the last one has what is left.
 NUMERICS = {"means": "mean of ", "products": "product ", "convolutions": "convolution ", "others": ""}
 # Columns of the table of searches: modes of bench-search.
-SEARCH_MODES = ["fourth", "autotvm", "metaschedule", "ansor"]
+SEARCH_MODES = ["fettle", "autotvm", "metaschedule", "ansor"]
 # Rows of the table of few trials: modes of bench-search that search the default's space; its columns.
 FEW_TRIALS_MODES = {
-    "fourth": "the default",
+    "fettle": "the default",
     "rules:evolutionary:trees_alone": "… without it (`trees_alone`)",
     "rules:random": "random search that begins with the default",
     "random": "… with nothing",
@@ -164,7 +164,7 @@ def peer_rows(curves, peers):
     peer_of = {peer["task"]: peer for peer in peers}
     rows = []
     for task in curves:
-        searches, peer = task["modes"].get("fourth"), peer_of.get(task["task"])
+        searches, peer = task["modes"].get("fettle"), peer_of.get(task["task"])
         if not searches or not peer or not peer["best"]:
             continue
         theirs = f"{milliseconds(1e3 * peer['best'][-1][1])} | {peer['measured']} | {peer['seconds']:.0f}"

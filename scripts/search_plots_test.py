@@ -20,7 +20,7 @@ TASKS = [
     {
         "task": "one",
         "modes": {
-            "fourth": [curve((1, 0.1, 2e-3), (8, 0.4, 1e-3), trials=64, seconds=2.0)],
+            "fettle": [curve((1, 0.1, 2e-3), (8, 0.4, 1e-3), trials=64, seconds=2.0)],
             "random": [
                 curve((1, 0.1, 4e-3), (20, 0.9, 1.5e-3), trials=64, seconds=2.0),
                 curve((1, 0.1, 3e-3), (9, 0.5, 1.2e-3), trials=64, seconds=2.1),

@@ -83,11 +83,12 @@ class CoreBenchmark {
   CoreBenchmark(const CoreSubject& subject, const CoreOptions& options) : subject_(subject), options_(options) {}
 
   Report run() {
-    if (subject_.measure_atoms) {
-      say("measuring the atom table");
-      report_.add("measuring the atom table", value_of(subject_.measure_atoms(), "atom table"), "s", at_most(10));
+    if (subject_.measure_micro_kernels) {
+      say("measuring the micro-kernel table");
+      report_.add("measuring the micro-kernel table", value_of(subject_.measure_micro_kernels(), "micro-kernel table"),
+                  "s", at_most(10));
     }
-    if (subject_.register_kernels) register_kernels();
+    if (subject_.cached_micro_kernels) cached_micro_kernels();
     for (const Shape& shape : core_shapes()) {
       if (shape.name.find(options_.only) != std::string::npos) compare(shape);
     }
@@ -115,10 +116,10 @@ class CoreBenchmark {
 
   /// Some processors lower their clock where multiply-adds load their operands, even from the first-level cache: no
   /// kernel of products comes nearer to the peak than that.
-  void register_kernels() {
-    say("register kernels");
+  void cached_micro_kernels() {
+    say("micro-kernels");
     double best = kNan;
-    if (const auto kernels = subject_.register_kernels())
+    if (const auto kernels = subject_.cached_micro_kernels())
       if (const auto timed = time_paired(*kernels, peak_, {.time_limit_s = options_.timing_s})) {
         best = 0;
         for (std::size_t i = 0; i < kernels->size(); ++i) best = std::max(best, 100 * timed->of_peak(i).median);
@@ -274,7 +275,7 @@ class CoreBenchmark {
 
   void compile(const Shape& shape) {
     std::vector<double> nest;
-    std::vector<std::vector<double>> atoms;
+    std::vector<std::vector<double>> micro_kernels;
     for (int i = 0; i < 5; ++i) {
       const auto times = subject_.compile(shape);
       if (!times) {
@@ -282,13 +283,14 @@ class CoreBenchmark {
         break;
       }
       nest.push_back(times->nest_ms);
-      atoms.resize(std::max(atoms.size(), times->atom_ms.size()));
-      for (std::size_t j = 0; j < times->atom_ms.size(); ++j) atoms[j].push_back(times->atom_ms[j]);
+      micro_kernels.resize(std::max(micro_kernels.size(), times->micro_kernel_ms.size()));
+      for (std::size_t j = 0; j < times->micro_kernel_ms.size(); ++j)
+        micro_kernels[j].push_back(times->micro_kernel_ms[j]);
     }
-    double slowest = atoms.empty() ? kNan : 0;
-    for (const auto& atom : atoms) slowest = std::max(slowest, quantile(atom, 0.5));
+    double slowest = micro_kernels.empty() ? kNan : 0;
+    for (const auto& micro_kernel : micro_kernels) slowest = std::max(slowest, quantile(micro_kernel, 0.5));
     report_.add(shape.name + ", compile of the nest", quantile(nest, 0.5), "ms", at_most(6));
-    report_.add(shape.name + ", compile of the slowest atom", slowest, "ms", at_most(7));
+    report_.add(shape.name + ", compile of the slowest micro-kernel", slowest, "ms", at_most(7));
   }
 
   void regret(const Shape& shape) {

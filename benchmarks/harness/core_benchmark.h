@@ -36,13 +36,14 @@ struct Tuned {
 
 /// One candidate of the rule's space, drawn at random.
 struct RandomCandidate {
-  double predicted_ns = 0;  // by the atom table, before anything is compiled
+  double predicted_ns = 0;  // by the micro-kernel table, before anything is compiled
   std::function<Result<Kernel>()> build;
 };
 
 struct CompileTimes {
-  double nest_ms = 0;           // with its atoms cached
-  std::vector<double> atom_ms;  // of each atom the nest calls, missing from the cache; in a stable order
+  double nest_ms = 0;  // with its micro-kernels cached
+  std::vector<double>
+      micro_kernel_ms;  // of each micro-kernel the nest calls, missing from the cache; in a stable order
 };
 
 /// The compiler under test. What is left empty is left out of the report.
@@ -52,10 +53,10 @@ struct CoreSubject {
   std::function<Result<Tuned>(const Shape&, int threads, double limit_s)> tune;
   std::function<Result<std::vector<RandomCandidate>>(const Shape&, int count, std::uint64_t seed)> candidates;
   std::function<Result<CompileTimes>(const Shape&)> compile;
-  /// Register kernels whose operands lie in the first-level cache: what the peak becomes once operands are loaded.
-  std::function<Result<std::vector<Contender>>()> register_kernels;
-  /// Measures the atom table as on a new machine; seconds.
-  std::function<Result<double>()> measure_atoms;
+  /// Micro-kernels whose operands lie in the first-level cache: what the peak becomes once operands are loaded.
+  std::function<Result<std::vector<Contender>>()> cached_micro_kernels;
+  /// Measures the micro-kernel table as on a new machine; seconds.
+  std::function<Result<double>()> measure_micro_kernels;
 };
 
 struct CoreOptions {

@@ -109,9 +109,9 @@ TEST(CoreBenchmark, ReportsWhatTheSubjectHas) {
   subject.untuned = [](const Shape& shape, int threads) { return peer_kernel(shape, threads, 1e3F); };  // wrong
   subject.compile = [n = 0](const Shape&) mutable -> Result<CompileTimes> {
     ++n;
-    return CompileTimes{.nest_ms = 1.0 * n, .atom_ms = {2, 1.0 + n}};
+    return CompileTimes{.nest_ms = 1.0 * n, .micro_kernel_ms = {2, 1.0 + n}};
   };
-  subject.measure_atoms = []() -> Result<double> { return fail(ErrorCode::E406, "no worker"); };
+  subject.measure_micro_kernels = []() -> Result<double> { return fail(ErrorCode::E406, "no worker"); };
   const Report report = run_core_benchmark(subject, {.only = "conv 3x3 7^2", .timing_s = 0.01, .progress = false});
   const auto rows = nlohmann::json::parse(report.json());
   const std::string name = "conv 3x3 7^2 512->512";
@@ -121,8 +121,8 @@ TEST(CoreBenchmark, ReportsWhatTheSubjectHas) {
   EXPECT_TRUE(find(rows, name + ", default", "% of hand trace")["value"].is_null());
   EXPECT_EQ(find(rows, name + ", default", "% of hand trace")["holds"], false);
   EXPECT_EQ(find(rows, name + ", compile of the nest", "ms")["value"], 3);
-  EXPECT_EQ(find(rows, name + ", compile of the slowest atom", "ms")["value"], 4);
-  EXPECT_TRUE(find(rows, "measuring the atom table", "s")["value"].is_null());
+  EXPECT_EQ(find(rows, name + ", compile of the slowest micro-kernel", "ms")["value"], 4);
+  EXPECT_TRUE(find(rows, "measuring the micro-kernel table", "s")["value"].is_null());
   EXPECT_TRUE(find(rows, name + ", tuned", "% of hand trace").is_null());
   EXPECT_FALSE(report.all_hold());
 }

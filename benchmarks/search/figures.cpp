@@ -100,11 +100,11 @@ class Figures {
     }
   }
 
-  // Trials that the fourth needs for the best 256-trial result of the three: as far as two times can be told apart, and
+  // Trials that Fettle needs for the best 256-trial result of the three: as far as two times can be told apart, and
   // to the last digit.
   void few_trials() {
     const std::string what =
-        fmt::format("{}: share of trials to the best 256-trial result of the three", options_.fourth);
+        fmt::format("{}: share of trials to the best 256-trial result of the three", options_.fettle);
     const Reached as_fast = reached(kAsFast), exactly = reached(1);
     if (as_fast.shares.empty()) return missing(what, "needs 256 trials of autotvm, ansor and metaschedule");
     report_.add(fmt::format("{}, within {:.0f} %, geometric mean of {} tasks", what, 100 * (kAsFast - 1),
@@ -112,7 +112,7 @@ class Figures {
                 geometric_mean(as_fast.shares), "", at_most(0.125));
     report_.add(fmt::format("{}, to the last digit", what), geometric_mean(exactly.shares), "");
     report_.add(fmt::format("{}: searches that never came within {:.0f} % (counted with all their trials)",
-                            options_.fourth, 100 * (kAsFast - 1)),
+                            options_.fettle, 100 * (kAsFast - 1)),
                 static_cast<double>(as_fast.never), "");
   }
 
@@ -131,7 +131,7 @@ class Figures {
         all = all && curves && hold(*curves, 256);
         if (curves) target = std::min(target, best_after(*curves, 256));
       }
-      const auto* own = curves_of(task, options_.fourth);
+      const auto* own = curves_of(task, options_.fettle);
       if (!all || !own || !std::isfinite(target)) continue;
       std::vector<double> needed;
       for (const Curve& curve : *own) {
@@ -186,7 +186,7 @@ class Figures {
         means.push_back(std::accumulate(differences.begin(), differences.end(), 0.0) /
                         static_cast<double>(std::size(kFewTrials)));
     if (means.size() < 5) return;
-    const bool counts = means.size() >= 20 && mode == options_.fourth;
+    const bool counts = means.size() >= 20 && mode == options_.fettle;
     report_.add(fmt::format("{} over {} after 8 to 64 trials: p by Wilcoxon", mode, base), wilcoxon_p(means), "",
                 counts ? std::optional(at_most(0.05)) : std::nullopt);
   }
@@ -200,7 +200,7 @@ class Figures {
             if (curve.seconds > 0) rates.push_back(static_cast<double>(curve.trials) / curve.seconds);
       if (rates.empty()) continue;
       report_.add(fmt::format("{}: trials a second, median task", mode), median(rates), "/s",
-                  mode == options_.fourth ? std::optional(at_least(30)) : std::nullopt);
+                  mode == options_.fettle ? std::optional(at_least(30)) : std::nullopt);
     }
   }
 
@@ -223,10 +223,10 @@ class Figures {
       report_.add(fmt::format("{}: share of peak reached, {}", name, mode), 100 * reached, "%");
       if (std::isfinite(middle))
         report_.add(fmt::format("{}, {}", what, mode), middle, "s",
-                    mode == options_.fourth ? std::optional(at_most(bound_s)) : std::nullopt);
+                    mode == options_.fettle ? std::optional(at_most(bound_s)) : std::nullopt);
       else
         report_.add(fmt::format("{}, {}: never", what, mode), NAN, "s",
-                    mode == options_.fourth ? std::optional(at_most(bound_s)) : std::nullopt);
+                    mode == options_.fettle ? std::optional(at_most(bound_s)) : std::nullopt);
     }
   }
 
@@ -235,7 +235,7 @@ class Figures {
     int tasks = 0, wins = 0;
     int64_t most = 0;
     for (const TaskCurves& task : tasks_) {
-      const auto* own = curves_of(task, options_.fourth);
+      const auto* own = curves_of(task, options_.fettle);
       if (!own || task.peer_best_s.empty() || !hold(*own, 1)) continue;
       ++tasks;
       most = std::max(most, task.peer_best_s.rbegin()->first);

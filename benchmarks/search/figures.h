@@ -28,7 +28,7 @@ constexpr double kAsFast = 1.01;
 
 struct FigureOptions {
   double peak_gflops = 0;  // of all threads; 0: not measured
-  std::string fourth = "fourth";
+  std::string fettle = "fettle";
   std::vector<std::string> three = {"autotvm", "ansor", "metaschedule"};
 };
 

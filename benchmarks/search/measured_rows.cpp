@@ -16,7 +16,7 @@ Result<std::vector<MeasuredSearch>> measured_searches(const std::vector<const Se
                                                       const std::vector<SearchMode>& modes, uint64_t first_seed,
                                                       int seeds, const SearchRun& run) {
   const auto target = std::make_shared<const Target>(run.target);
-  const DescribeFn describe = describe_by_lowering(target, run.threads, run.atoms);
+  const DescribeFn describe = describe_by_lowering(target, run.threads, run.micro_kernels);
   std::vector<MeasuredSearch> result;
   for (const SearchTask* task : tasks) {
     const TaskKey key = key_of(*task, run);

@@ -12,7 +12,7 @@ namespace fettle::bench {
 struct MeasuredSearch {
   std::string task, family, mode, machine;
   std::vector<std::vector<float>> features;  // feature_names(), of each
-  std::vector<double> predicted_s;           // by the atom table alone
+  std::vector<double> predicted_s;           // by the micro-kernel table alone
   std::vector<double> seconds;
   std::vector<DecisionMap> decisions;
 };

@@ -10,7 +10,7 @@ const std::vector<SearchMode>& search_modes() {
       {"autotvm", "template", "annealing", 64, true, "autotvm_itervar_rank"},
       {"ansor", "drawn-sketches", "ansor", 64, true, "statements_residual"},
       {"metaschedule", "metaschedule", "metaschedule", 64, true},
-      {.name = "fourth", .space = "rules", .strategy = "evolutionary", .from_default = true},
+      {.name = "fettle", .space = "rules", .strategy = "evolutionary", .from_default = true},
       {"random", "rules", "random"},
   };
   return modes;

@@ -21,7 +21,7 @@ struct SearchMode {
   bool from_default = false;         // which is the first trial
 };
 
-/// "autotvm", "ansor", "metaschedule", "fourth" (the product's default), "random". The product's alone starts from its
+/// "autotvm", "ansor", "metaschedule", "fettle" (the product's default), "random". The product's alone starts from its
 /// constructed default.
 const std::vector<SearchMode>& search_modes();
 /// One of them, or "SPACE:STRATEGY[:COST_MODEL]"; Ansor's strategy has Ansor's model unless another is named, and what

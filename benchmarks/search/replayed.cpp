@@ -57,7 +57,8 @@ class Replayer {
     const auto model = cost_models().front().make(seed);
     Workbench bench(rule_space(), known.task->program, target_, run_.threads, *model, describe());
     Learner learner(*model);
-    FETTLE_TRY(const Schedule constructed, default_schedule(known.task->program, target_, run_.threads, run_.atoms));
+    FETTLE_TRY(const Schedule constructed,
+               default_schedule(known.task->program, target_, run_.threads, run_.micro_kernels));
     const Candidate* first = bench.add(constructed);
     const auto strategy = def.make(bench, hash_combine(seed, hash_bytes(known.task->name)));
     Losses losses;
@@ -91,7 +92,7 @@ class Replayer {
 
  private:
   static constexpr double kMost = 10;  // nothing was found
-  DescribeFn describe() const { return cost_models().front().describe(target_, run_.threads, run_.atoms); }
+  DescribeFn describe() const { return cost_models().front().describe(target_, run_.threads, run_.micro_kernels); }
 
   const SearchRun& run_;
   const ReplayOptions& options_;
@@ -138,7 +139,7 @@ Result<std::map<std::string, double>> measured_space(const SearchTask& task, con
   for (const auto& file : std::filesystem::directory_iterator(run.folder)) {
     const std::string name = file.path().filename().string();
     const auto is_of = [&](const char* mode) { return name.starts_with(mode); };
-    if (!name.ends_with(".db") || !(is_of("fourth-") || is_of("random-") || is_of("rules+"))) continue;
+    if (!name.ends_with(".db") || !(is_of("fettle-") || is_of("random-") || is_of("rules+"))) continue;
     FETTLE_TRY(const auto database, open_sqlite_database(file.path()));
     FETTLE_TRY(const std::vector<Record> records, database->records(key));
     MeasuredBySearch& search = searches.emplace_back();

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/build.h"
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "database/sqlite_database.h"
 #include "generations/registry.h"
 #include "tune/tuner.h"
@@ -56,11 +56,11 @@ Result<> search_on(const SearchTask& task, const SearchMode& mode, uint64_t seed
   options.batch = mode.batch;
   options.space = &space;
   options.strategy = find_strategy(mode.strategy);
-  options.describe = learner.describe(std::make_shared<const Target>(run.target), run.threads, run.atoms);
+  options.describe = learner.describe(std::make_shared<const Target>(run.target), run.threads, run.micro_kernels);
   if (learner.describe_unpredicted)
     options.describe_unpredicted =
-        learner.describe_unpredicted(std::make_shared<const Target>(run.target), run.threads, run.atoms);
-  options.atoms = run.atoms;
+        learner.describe_unpredicted(std::make_shared<const Target>(run.target), run.threads, run.micro_kernels);
+  options.micro_kernels = run.micro_kernels;
   options.start_from_default = mode.from_default;
   options.train_each_batch = mode.as_published;
   options.confirm_each_best = mode.as_published;

@@ -16,7 +16,7 @@ namespace fettle::bench {
 struct SearchRun {
   Target target;
   int threads = 2;
-  const AtomTable* atoms = nullptr;
+  const MicroKernelTable* micro_kernels = nullptr;
   std::filesystem::path folder;  // of the records
   std::string model;             // file of a cost model to start from; empty: none
   const std::atomic<bool>* stop = nullptr;

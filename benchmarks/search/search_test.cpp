@@ -111,7 +111,7 @@ TEST(Replayed, SearchesAreBroughtToOneScale) {
 }
 
 TEST(SearchFigures, StrategiesAreHeldAgainstRandomSearchOfTheirOwnSpace) {
-  EXPECT_EQ(random_of("fourth"), "random");
+  EXPECT_EQ(random_of("fettle"), "random");
   EXPECT_EQ(random_of("autotvm"), "template:random");
   EXPECT_EQ(random_of("ansor"), "drawn-sketches:random");
   EXPECT_EQ(random_of("metaschedule"), "metaschedule:random");
@@ -238,7 +238,7 @@ TEST(SearchModes, AreFoundAndMakePoints) {
   ASSERT_TRUE(find_mode("drawn-sketches:random"));
   ASSERT_TRUE(find_mode("sketches:random"));
   EXPECT_EQ(find_mode("sketches:random")->cost_model, "trees");
-  EXPECT_TRUE(find_mode("fourth")->from_default);
+  EXPECT_TRUE(find_mode("fettle")->from_default);
   EXPECT_TRUE(find_mode("rules:random")->from_default);
   for (const char* blind : {"random", "autotvm", "sketches:random"}) EXPECT_FALSE(find_mode(blind)->from_default);
   EXPECT_EQ(find_mode("sketches:ansor")->cost_model, "statements_residual");
@@ -273,17 +273,17 @@ TEST(SearchFigures, AreTakenFromCurvesAndWhatIsMissingIsSaid) {
   TaskCurves task{.name = "matmul 512x512x512", .flops = 1e9};
   for (const char* mode : {"autotvm", "ansor", "metaschedule"})
     task.modes[mode] = {curve({{1, 1, 4e-3}, {256, 60, 2e-3}}, 256)};
-  task.modes["fourth"] = {curve({{1, 0.1, 3e-3}, {16, 0.5, 2.01e-3}, {20, 1, 1e-3}}, 64)};
+  task.modes["fettle"] = {curve({{1, 0.1, 3e-3}, {16, 0.5, 2.01e-3}, {20, 1, 1e-3}}, 64)};
   Report report("test");
   const auto missing = add_figures(report, {task}, {.peak_gflops = 1000});
   const std::string table = report.table();
   EXPECT_NE(
       table.find(
-          "fourth: share of trials to the best 256-trial result of the three, within 1 %, geometric mean of 1 tasks"),
+          "fettle: share of trials to the best 256-trial result of the three, within 1 %, geometric mean of 1 tasks"),
       std::string::npos);
   EXPECT_NE(report.json().find("0.0625"), std::string::npos) << report.json();
   EXPECT_NE(report.json().find("0.078125"), std::string::npos) << "to the last digit";
-  EXPECT_NE(report.json().find("GEMM 512^3: time to 95 % of peak, fourth"), std::string::npos);
+  EXPECT_NE(report.json().find("GEMM 512^3: time to 95 % of peak, fettle"), std::string::npos);
   EXPECT_FALSE(missing.empty());
   EXPECT_EQ(report.json().find("TVM"), std::string::npos);  // not measured: no row
 }
@@ -300,7 +300,7 @@ TEST(SearchFigures, ASearchThatUsedItsSpaceUpIsComplete) {
         c.exhausted = i == 0 && exhausted;
         task.modes[mode] = {c};
       }
-      task.modes["fourth"] = {curve({{1, 0.1, 2e-3}}, 64)};
+      task.modes["fettle"] = {curve({{1, 0.1, 2e-3}}, 64)};
     }
     Report report("test");
     add_figures(report, tasks);

@@ -46,8 +46,8 @@ Result<> time_side_by_side(const SearchTask& task, const std::vector<Curve>& cur
   FETTLE_TRY(const SideBySide known, read(*database, key));
   const std::vector<std::string> traces = worth_timing(curves);
   if (std::ranges::all_of(traces, [&](const std::string& trace) { return known.contains(trace); })) return {};
-  FETTLE_TRY(const Schedule constructed,
-             default_schedule(task.program, std::make_shared<const Target>(run.target), run.threads, run.atoms, 0));
+  FETTLE_TRY(const Schedule constructed, default_schedule(task.program, std::make_shared<const Target>(run.target),
+                                                          run.threads, run.micro_kernels, 0));
   FETTLE_TRY_VOID(runner.set_workload(task.program, {.reference_trace = to_text(constructed.trace())}));
   std::vector<std::string> rounds;
   for (int r = 0; r < kRounds; ++r) rounds.insert(rounds.end(), traces.begin(), traces.end());

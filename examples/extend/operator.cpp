@@ -29,7 +29,7 @@ Result<std::vector<te::Tensor>> swish(const Node& node, std::span<const te::Tens
 constexpr OpDef kSwish{.name = "com.example.Swish",
                        .fusion = FusionKind::kElementwise,
                        .infer = swish_type,
-                       .meaning = swish,
+                       .compute = swish,
                        .is_pointwise = true};
 
 // --- a model that has it, as an exporter would write it: y = Swish(x @ x) {beta = 1.5}, f32[64, 64]

@@ -1,4 +1,4 @@
-// A 3x3 convolution, 56 x 56, 64 to 64 channels: direct, then by Winograd's minimal filtering.
+// A 3x3 convolution, 56 x 56, 64 to 64 channels: direct, then by Winograd's algorithm.
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@ from . import _fettle
 
 
 def operator(name, *, pointwise=False, commutative=False, moves=False, fusion=None, shape=None):
-    """Adds an operator for good, before a model that has it is opened. What is decorated says what it means:
+    """Adds an operator for good, before a model that has it is opened. What is decorated says what it computes:
 
         @fettle.operator("com.example.Swish", pointwise=True)
         def swish(x, *, beta=1.0):
@@ -21,11 +21,12 @@ def operator(name, *, pointwise=False, commutative=False, moves=False, fusion=No
     fusion: elementwise, broadcast, injective, reduction, complex_out_fusable or opaque: how it joins its neighbours.
     shape: a function of the inputs' shapes (tuples of numbers, or of names where a model leaves them open; None where one
     is left out) and the attributes. It returns the output's shape, whose type is the first input's, or a list of
-    (shape, dtype), one an output. Without it: the inputs broadcast together where it is pointwise, else the meaning's own.
+    (shape, dtype), one an output. Without it: the inputs broadcast together where it is
+    pointwise, else the shapes of the tensors that it returns.
     """
-    def register(meaning):
+    def register(compute):
         required, inputs, attributes = 0, 0, []
-        for parameter in inspect.signature(meaning).parameters.values():
+        for parameter in inspect.signature(compute).parameters.values():
             if parameter.kind == parameter.KEYWORD_ONLY:
                 attributes.append(parameter.name)
             elif parameter.kind == parameter.VAR_POSITIONAL:
@@ -33,7 +34,7 @@ def operator(name, *, pointwise=False, commutative=False, moves=False, fusion=No
             elif parameter.kind != parameter.VAR_KEYWORD:
                 required += parameter.default is parameter.empty
                 inputs += inputs >= 0
-        _fettle._register_operator(name, meaning, shape, required, inputs, attributes, pointwise, commutative, moves,
+        _fettle._register_operator(name, compute, shape, required, inputs, attributes, pointwise, commutative, moves,
                                    fusion or ("broadcast" if pointwise else "injective" if moves else "opaque"))
-        return meaning
+        return compute
     return register

@@ -1,4 +1,4 @@
-// Operators of one's own: a Python function as an operator's meaning, another as its rule of shapes.
+// Operators of one's own: a Python function says what an operator computes, another is its rule of shapes.
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 /// What was registered.
 struct PyOperator {
-  nb::callable meaning;
+  nb::callable compute;
   nb::object shape;  // a callable, or None
   std::vector<std::string> attributes;
   int max_inputs = -1;
@@ -49,7 +49,7 @@ std::vector<te::Tensor> mean(const PyOperator& op, const Node& node, std::span<c
   size_t count = inputs.size();
   while (count > 0 && !inputs[count - 1]) --count;  // those that are left out at the end have defaults
   for (const te::Tensor& input : inputs.first(count)) given.append(input ? nb::cast(input) : nb::object(nb::none()));
-  const nb::object made = op.meaning(*nb::tuple(given), **keywords(op, node));
+  const nb::object made = op.compute(*nb::tuple(given), **keywords(op, node));
   te::Tensor* one = nullptr;
   if (nb::try_cast(made, one) && one) return {*one};
   if (PyTuple_Check(made.ptr()) || PyList_Check(made.ptr())) return nb::cast<std::vector<te::Tensor>>(made);
@@ -91,8 +91,8 @@ std::vector<TensorType> stated_types(const PyOperator& op, const Node& node) {
   return types;
 }
 
-/// Those that the meaning has, of halves as they are stored.
-Result<std::vector<TensorType>> types_of_meaning(const PyOperator& op, const Node& node) {
+/// Those of the tensors that `compute` returns, of halves as they are stored.
+Result<std::vector<TensorType>> types_of_compute(const PyOperator& op, const Node& node) {
   std::vector<te::Tensor> inputs;
   for (const Value* input : node.inputs) {
     if (input && !input->is_static())
@@ -127,10 +127,10 @@ auto guarded(const Call& call) -> decltype(call()) {
 
 using Types = Result<std::vector<TensorType>>;
 
-void register_operator(const std::string& name, nb::callable meaning, nb::object shape, int min_inputs, int max_inputs,
+void register_operator(const std::string& name, nb::callable compute, nb::object shape, int min_inputs, int max_inputs,
                        std::vector<std::string> attributes, bool pointwise, bool commutative, bool moves,
                        const std::string& fusion) {
-  OpDef def{.name = name, .infer = nullptr, .meaning = nullptr};
+  OpDef def{.name = name, .infer = nullptr, .compute = nullptr};
   constexpr std::array kKinds = {FusionKind::kElementwise, FusionKind::kBroadcast,         FusionKind::kInjective,
                                  FusionKind::kReduction,   FusionKind::kComplexOutFusable, FusionKind::kOpaque};
   const auto kind = std::ranges::find(kKinds, fusion, [](FusionKind k) { return to_string(k); });
@@ -143,12 +143,12 @@ void register_operator(const std::string& name, nb::callable meaning, nb::object
   def.is_commutative = commutative;
   def.work = moves ? ElementWork::kMoves : ElementWork::kComputes;
   const auto op =
-      std::make_shared<PyOperator>(PyOperator{std::move(meaning), std::move(shape), std::move(attributes), max_inputs});
+      std::make_shared<PyOperator>(PyOperator{std::move(compute), std::move(shape), std::move(attributes), max_inputs});
   OpFunctions functions;
   functions.infer = [op, pointwise](const Node& node) -> Types {
     return guarded([&]() -> Types {
       if (!op->shape.is_none()) return stated_types(*op, node);
-      if (!pointwise || node.inputs.empty()) return types_of_meaning(*op, node);
+      if (!pointwise || node.inputs.empty()) return types_of_compute(*op, node);
       Shape common;
       for (const Value* input : node.inputs)
         if (input) {
@@ -157,7 +157,7 @@ void register_operator(const std::string& name, nb::callable meaning, nb::object
       return std::vector<TensorType>{{node.inputs[0]->dtype(), std::move(common)}};
     });
   };
-  functions.meaning = [op](const Node& node, std::span<const te::Tensor> inputs) {
+  functions.compute = [op](const Node& node, std::span<const te::Tensor> inputs) {
     return guarded([&]() -> Result<std::vector<te::Tensor>> { return mean(*op, node, inputs); });
   };
   take(register_op(def, std::move(functions)));

@@ -107,7 +107,7 @@ void bind_programs(nb::module_& m) {
         return to_text(kernel.kernel);
       },
       nb::arg("func"), nb::arg("target") = nb::none(),
-      "The text of what a scheduled program becomes: the nest, its register kernels, vectors and masks.");
+      "The text of what a scheduled program becomes: the nest, its micro-kernels, vectors and masks.");
   m.def(
       "parse_loops",
       [](const std::string& text) {

@@ -73,7 +73,7 @@ class Operators(unittest.TestCase):
         numpy.testing.assert_array_equal(y["y"], x.max(1))
         numpy.testing.assert_array_equal(y["z"], x.argmax(1))
 
-    def test_shapes_are_those_of_the_meaning(self):
+    def test_shapes_are_those_of_the_expressions(self):
         @fettle.operator("test.Twice", moves=True)
         def twice(x):
             n = x.shape[0]

@@ -279,14 +279,14 @@ class Tuning(Refused):
         Y = te.compute((8, 8, 16), lambda h, w, o: te.sum(X[h + r, w + q, c] * W[r, q, c, o], axis=[r, q, c]), name="Y")
         program = te.create_func("conv", [X, W], [Y], constants=[W])
 
-        def filters(max_error):
+        def uses_winograd(max_error):
             database = fettle.Database()
             fettle.tune(program, runner=TimedByLength(), cost_model="prediction", trials=24, database=database,
                         max_error=max_error)
             return any('kind="winograd"' in record["trace"] for record in database.records(program))
 
-        self.assertTrue(filters(math.inf))
-        self.assertFalse(filters(100))
+        self.assertTrue(uses_winograd(math.inf))
+        self.assertFalse(uses_winograd(100))
 
     def test_own_parts(self):
         class Spy(fettle.CostModel):

@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/container_limits.h"
 #include "codegen/object_cache.h"
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "driver/model_peers.h"
 #include "driver/tune.h"
 #include "measure/worker_process.h"
@@ -205,12 +205,12 @@ nlohmann::json describe_limits(std::string* text) {
             {"processes", or_null(limits.processes)}}}};
 }
 
-Check check_atoms(const Target& target) {
-  const std::string path = atom_table_file(target).string();
-  if (const auto table = AtomTable::load(path, target))
-    return {"atom table", false, true,
+Check check_micro_kernels(const Target& target) {
+  const std::string path = micro_kernel_table_file(target).string();
+  if (const auto table = MicroKernelTable::load(path, target))
+    return {"micro-kernel table", false, true,
             fmt::format("{}: {} tiles, {:.2f} GHz", path, table->tiles().size(), table->costs().hz * 1e-9)};
-  return {"atom table", false, false,
+  return {"micro-kernel table", false, false,
           path + " is not there or not of this machine; the first tuning measures it, once"};
 }
 
@@ -227,7 +227,7 @@ Result<Report> examine() {
     checks.push_back({"code generation", true, false, peaks.error().to_string()});
   }
   checks.push_back(check_worker());
-  checks.push_back(check_atoms(target));
+  checks.push_back(check_micro_kernels(target));
   checks.push_back(
       check_folder("cache folder", default_cache_folder(), "nothing measured or compiled is kept: set XDG_CACHE_HOME"));
   checks.push_back(
@@ -258,7 +258,7 @@ Result<Report> examine() {
 Command add_doctor_command(App& app) {
   auto json = std::make_shared<bool>(false);
   App* made = add_subcommand(app, "doctor", "Say what this machine is and reaches, and what is missing",
-                                  "fettle doctor", json.get());
+                             "fettle doctor", json.get());
   return {made, [json] { return examine(); }, json.get()};
 }
 

@@ -161,7 +161,7 @@ Result<Report> tune(const Options& options) {
   if (!options.tracker.empty()) {
     FETTLE_TRY(devices, connect(options, tuning.stop));
     tuning.runner = devices.get();
-    tuning.atoms = devices->atoms();
+    tuning.micro_kernels = devices->micro_kernels();
     tuning.target = devices->target();
     tuning.elsewhere =
         detect_host().fingerprint() != tuning.target.fingerprint() || available_threads() < devices->threads();
@@ -243,8 +243,7 @@ std::vector<std::string> published() {
   return all;
 }
 
-void add_named(App* command, const char* option, std::string* name, std::vector<std::string> known,
-               const char* help) {
+void add_named(App* command, const char* option, std::string* name, std::vector<std::string> known, const char* help) {
   command->add_option(option, *name, help)->one_of(std::move(known));
 }
 

@@ -55,7 +55,7 @@ Func scheduled() {
   return schedule.func();
 }
 
-TEST(BuildKernel, AtomsAreCompiledOnce) {
+TEST(BuildKernel, MicroKernelsAreCompiledOnce) {
   TempFolder folder;
   const Target target = *parse_target("x86-64-avx512");
   const auto cache = std::make_shared<ObjectCache>(folder.path);

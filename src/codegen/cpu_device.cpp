@@ -31,14 +31,14 @@ Result<KernelImage> build_for_cpu(const IrModule& module, const Target& target, 
   for (const auto& [name, func] : module.funcs) {
     if (name == module.entry) continue;
     const std::string key = fmt::format("{}\n{}\n{}", name, target.feature_key(), identity);
-    ObjectBytes atom = cache.find(key);
-    if (!atom) {
+    ObjectBytes micro_kernel = cache.find(key);
+    if (!micro_kernel) {
       IrModule alone;
       alone.funcs.emplace(name, func);
       FETTLE_TRY(std::vector<uint8_t> code, compile_object(alone, target));
-      atom = cache.put(key, std::move(code));
+      micro_kernel = cache.put(key, std::move(code));
     }
-    image.push_back({name, std::move(atom)});
+    image.push_back({name, std::move(micro_kernel)});
   }
   return image;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Machine code of atoms, kept by name in memory and, where a folder is given, on disk: an atom is compiled once.
+// Machine code of micro-kernels, kept by name in memory and, where a folder is given, on disk: a micro-kernel is compiled once.
 
 #include <cstdint>
 #include <filesystem>

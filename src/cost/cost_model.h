@@ -14,7 +14,7 @@ namespace fettle {
 /// What a cost model sees of a candidate.
 struct CandidateFeatures {
   std::vector<float> values;     // as named by feature_names()
-  double predicted_seconds = 0;  // by the atom table and traffic, or the analytic model (predict.h)
+  double predicted_seconds = 0;  // by the micro-kernel table and traffic, or the analytic model (predict.h)
   /// For models that learn from descriptions of their own (CostModelDef::describe): rows, one after the other, and a hash
   /// of what their columns are, where rows of one kind may differ in them.
   std::vector<float> rows = {};
@@ -47,7 +47,7 @@ class CostModel {
 enum class Loss : uint8_t { kRegression, kRank };
 
 /// Boosted trees (XGBoost) on the residual: log(measured / predicted_seconds), so that with no data at all the
-/// prediction is that of the atom table. kRank: candidates of one batch are compared with each other.
+/// prediction is that of the micro-kernel table. kRank: candidates of one batch are compared with each other.
 std::unique_ptr<CostModel> make_boosted_trees(uint64_t seed, Loss loss = Loss::kRegression);
 /// A multi-layer perceptron with two hidden layers on the same residual.
 std::unique_ptr<CostModel> make_mlp(uint64_t seed);

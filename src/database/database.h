@@ -42,7 +42,7 @@ class Database {
   /// All runs, oldest first. E502, E503.
   virtual Result<std::vector<TuningRun>> runs() = 0;
 
-  /// Numbers that were measured once on a machine, such as the atom table: a list under (machine, key).
+  /// Numbers that were measured once on a machine, such as the micro-kernel table: a list under (machine, key).
   virtual Result<std::optional<std::vector<double>>> fact(std::string_view machine, std::string_view key) = 0;
   virtual Result<> set_fact(std::string_view machine, std::string_view key, std::span<const double> values) = 0;
   /// All facts of the machine whose key begins with `prefix`, by key.

@@ -239,16 +239,16 @@ TEST_P(AnyDatabase, VisitsAllInOrder) {
 
 TEST_P(AnyDatabase, FactsOfAMachine) {
   EXPECT_FALSE(*db_->fact("m", "peak"));
-  ASSERT_TRUE(db_->set_fact("m", "atom/a", std::vector<double>{1.5, -2.0}));
-  ASSERT_TRUE(db_->set_fact("m", "atom/b", std::vector<double>{}));
+  ASSERT_TRUE(db_->set_fact("m", "micro-kernel/a", std::vector<double>{1.5, -2.0}));
+  ASSERT_TRUE(db_->set_fact("m", "micro-kernel/b", std::vector<double>{}));
   ASSERT_TRUE(db_->set_fact("m", "atlas", std::vector<double>{3}));
-  ASSERT_TRUE(db_->set_fact("other", "atom/a", std::vector<double>{9}));
-  EXPECT_EQ(**db_->fact("m", "atom/a"), (std::vector<double>{1.5, -2.0}));
-  ASSERT_TRUE(db_->set_fact("m", "atom/a", std::vector<double>{7}));
-  EXPECT_EQ(**db_->fact("m", "atom/a"), (std::vector<double>{7}));
-  auto facts = db_->facts("m", "atom/");
+  ASSERT_TRUE(db_->set_fact("other", "micro-kernel/a", std::vector<double>{9}));
+  EXPECT_EQ(**db_->fact("m", "micro-kernel/a"), (std::vector<double>{1.5, -2.0}));
+  ASSERT_TRUE(db_->set_fact("m", "micro-kernel/a", std::vector<double>{7}));
+  EXPECT_EQ(**db_->fact("m", "micro-kernel/a"), (std::vector<double>{7}));
+  auto facts = db_->facts("m", "micro-kernel/");
   ASSERT_EQ(facts->size(), 2u);
-  EXPECT_EQ(facts->at(0).first, "atom/a");
+  EXPECT_EQ(facts->at(0).first, "micro-kernel/a");
   EXPECT_TRUE(facts->at(1).second.empty());
 }
 
@@ -324,9 +324,8 @@ TEST(JsonLines, OneBadLineImportsNothing) {
         replaced("\"median_s\":0.001", "\"median_s\":\"fast\""), replaced("\"median_s\":0.001", "\"median_s\":-1.0"),
         replaced("\"error\":\"\"", "\"error\":\"E999\""), replaced("\"decisions\":{}", "\"decisions\":{\"a\":[1.5]}"),
         replaced("\"decisions\":{}", "\"decisions\":{\"a\":\"two words\"}"),
-        replaced("\"decisions\":{}", "\"decisions\":{\"a\":7}"),
-        replaced("func copy", "funk copy"), replaced("\"threads\":1", "\"threads\":0"),
-        replaced("\"fingerprint\":\"", "\"fingerprint\":\"x")}) {
+        replaced("\"decisions\":{}", "\"decisions\":{\"a\":7}"), replaced("func copy", "funk copy"),
+        replaced("\"threads\":1", "\"threads\":0"), replaced("\"fingerprint\":\"", "\"fingerprint\":\"x")}) {
     TempFolder folder;
     std::ofstream(folder.path / "in.jsonl") << good << "\n\n" << bad << "\n" << good << "\n";
     auto db = make_memory_database();

@@ -47,7 +47,7 @@ double KnownKernelCosts::find(const Func& workload, const Digest& key, int threa
   if (!schedule) return kNever;
   defaults_[key] = to_text(schedule->trace());
   const auto lowered = lower(schedule->func(), *target_, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
-  return lowered ? predict_seconds(*lowered, *target_, threads, atoms_) : kNever;
+  return lowered ? predict_seconds(*lowered, *target_, threads, micro_kernels_) : kNever;
 }
 
 }  // namespace fettle

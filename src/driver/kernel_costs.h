@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "database/database.h"
 #include "graph/plan/costs.h"
 #include "target/target.h"
@@ -16,12 +16,12 @@ namespace fettle {
 
 class KnownKernelCosts : public KernelCosts {
  public:
-  /// atoms: null for the analytic model alone; database: null for predictions alone. Both must outlive this.
+  /// micro-kernels: null for the analytic model alone; database: null for predictions alone. Both must outlive this.
   /// max_error_bound: of the untuned default.
-  KnownKernelCosts(Target target, const AtomTable* atoms, Database* database,
+  KnownKernelCosts(Target target, const MicroKernelTable* micro_kernels, Database* database,
                    double max_error_bound = std::numeric_limits<double>::infinity())
       : target_(std::make_shared<const Target>(std::move(target))),
-        atoms_(atoms),
+        micro_kernels_(micro_kernels),
         database_(database),
         max_error_bound_(max_error_bound) {}
   /// Infinity where the program cannot be lowered.
@@ -36,7 +36,7 @@ class KnownKernelCosts : public KernelCosts {
   double find(const Func& workload, const Digest& key, int threads);
 
   std::shared_ptr<const Target> target_;
-  const AtomTable* atoms_;
+  const MicroKernelTable* micro_kernels_;
   Database* database_;
   double max_error_bound_;
   std::unordered_map<Digest, double> known_;

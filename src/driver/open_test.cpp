@@ -44,17 +44,17 @@ TEST(BestTraces, WithinAnErrorBound) {
   add("4", 1e-3);
   const double large = bound;
   ASSERT_GT(large, 100);
-  const auto filters = [&](double max_error_bound) -> std::optional<bool> {
+  const auto uses_winograd = [&](double max_error_bound) -> std::optional<bool> {
     const auto trace = best_traces(database, target, 1, max_error_bound)(workload);
     if (!trace) return std::nullopt;
     return trace->find("reformulate") != std::string::npos;
   };
-  EXPECT_EQ(filters(std::numeric_limits<double>::infinity()), true);
-  EXPECT_EQ(filters(large), true);
-  EXPECT_EQ(filters(100), std::nullopt);  // the default then
+  EXPECT_EQ(uses_winograd(std::numeric_limits<double>::infinity()), true);
+  EXPECT_EQ(uses_winograd(large), true);
+  EXPECT_EQ(uses_winograd(100), std::nullopt);  // the default then
   add("0", 2e-3);
-  EXPECT_EQ(filters(std::numeric_limits<double>::infinity()), true);
-  EXPECT_EQ(filters(100), false);
+  EXPECT_EQ(uses_winograd(std::numeric_limits<double>::infinity()), true);
+  EXPECT_EQ(uses_winograd(100), false);
 }
 
 }  // namespace

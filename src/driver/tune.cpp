@@ -11,7 +11,7 @@
 
 #include "codegen/object_cache.h"
 #include "cost/cost_model.h"
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "driver/bench.h"
 #include "driver/compile.h"
 #include "driver/kernel_costs.h"
@@ -36,7 +36,7 @@ constexpr double kCompileAgain = 0.7;
 /// Of a budget, at most, for compiling and timing the whole model.
 constexpr double kVerifyShare = 0.4;
 
-constexpr const char* kAtomTable = "atom table";
+constexpr const char* kMicroKernelTable = "micro-kernel table";
 
 CompileOptions plain_options(const TuneModelOptions& options) {
   CompileOptions compile;
@@ -201,19 +201,20 @@ class Verification {
 
 /// The table that earlier tunings into this database used, so that this one goes on from where they ended; else the
 /// machine's.
-Result<AtomTable> atom_table(Database& database, const TuneModelOptions& options) {
+Result<MicroKernelTable> micro_kernel_table(Database& database, const TuneModelOptions& options) {
   const std::string machine = options.target.fingerprint().hex();
-  FETTLE_TRY(const auto fact, database.fact(machine, kAtomTable));
+  FETTLE_TRY(const auto fact, database.fact(machine, kMicroKernelTable));
   if (fact)
-    if (auto known = AtomTable::from_numbers(*fact)) return known;
+    if (auto known = MicroKernelTable::from_numbers(*fact)) return known;
   if (options.elsewhere) {
-    FETTLE_TRY(AtomTable table, AtomTable::from_numbers(options.atoms));
-    FETTLE_TRY_VOID(database.set_fact(machine, kAtomTable, options.atoms));
+    FETTLE_TRY(MicroKernelTable table, MicroKernelTable::from_numbers(options.micro_kernels));
+    FETTLE_TRY_VOID(database.set_fact(machine, kMicroKernelTable, options.micro_kernels));
     return table;
   }
-  FETTLE_TRY(AtomTable table, AtomTable::load_or_measure(
-                                  options.target, atom_table_file(options.target, options.cache_folder).string()));
-  FETTLE_TRY_VOID(database.set_fact(machine, kAtomTable, table.to_numbers()));
+  FETTLE_TRY(MicroKernelTable table,
+             MicroKernelTable::load_or_measure(options.target,
+                                               micro_kernel_table_file(options.target, options.cache_folder).string()));
+  FETTLE_TRY_VOID(database.set_fact(machine, kMicroKernelTable, table.to_numbers()));
   return table;
 }
 
@@ -238,9 +239,9 @@ TuningRun describe_run(const Graph& graph, const Plan& plan, const std::vector<T
 
 }  // namespace
 
-std::filesystem::path atom_table_file(const Target& target, const std::filesystem::path& cache_folder) {
+std::filesystem::path micro_kernel_table_file(const Target& target, const std::filesystem::path& cache_folder) {
   const std::filesystem::path folder = cache_folder.empty() ? default_cache_folder() : cache_folder;
-  return folder / ("atoms-" + target.fingerprint().hex().substr(0, 16));
+  return folder / ("micro-kernels-" + target.fingerprint().hex().substr(0, 16));
 }
 
 Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,
@@ -250,10 +251,10 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const auto say = [&](const std::string& line) {
     if (options.say) options.say(line);
   };
-  say("atom table of this machine");
-  auto atoms = atom_table(*database, options);
-  if (!atoms) say("no atom table: " + atoms.error().to_string());
-  const AtomTable* table = atoms ? &*atoms : nullptr;
+  say("micro-kernel table of this machine");
+  auto micro_kernels = micro_kernel_table(*database, options);
+  if (!micro_kernels) say("no micro-kernel table: " + micro_kernels.error().to_string());
+  const MicroKernelTable* table = micro_kernels ? &*micro_kernels : nullptr;
 
   Plans plans(graph);
   FETTLE_TRY(const auto known, find_choice(plans, *database, options.target, options.threads));
@@ -323,7 +324,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.describe = learner.describe(target, options.threads, table);
   if (learner.describe_unpredicted)
     tuning.describe_unpredicted = learner.describe_unpredicted(target, options.threads, table);
-  tuning.atoms = table;
+  tuning.micro_kernels = table;
   tuning.stop = options.stop;
   if (table) tuning.peak_flops = table->costs().hz * table->costs().fma_per_cycle * 2 * options.target.vector_lanes(4);
   TuneModelResult result;

@@ -44,13 +44,14 @@ struct TuneModelOptions {
   Runner* runner = nullptr;
   /// The runner's machines are not like this one: nothing is timed here, the whole model neither.
   bool elsewhere = false;
-  std::vector<double> atoms;  // elsewhere: the atom table there, AtomTable::to_numbers; may be empty
-  /// Of the atom table, measured once a machine; empty: default_cache_folder().
+  std::vector<double>
+      micro_kernels;  // elsewhere: the micro-kernel table there, MicroKernelTable::to_numbers; may be empty
+  /// Of the micro-kernel table, measured once a machine; empty: default_cache_folder().
   std::filesystem::path cache_folder;
 };
 
-/// Where the atom table of `target` is kept; cache_folder empty: default_cache_folder().
-std::filesystem::path atom_table_file(const Target& target, const std::filesystem::path& cache_folder = {});
+/// Where the micro-kernel table of `target` is kept; cache_folder empty: default_cache_folder().
+std::filesystem::path micro_kernel_table_file(const Target& target, const std::filesystem::path& cache_folder = {});
 
 struct TuneModelResult {
   TuneReport report;

@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Workloads, Described,
                            return name;
                          });
 
-// Lowered with and without atoms at once, a candidate's statements are those of two lowerings; and they are the same
+// Lowered with and without micro-kernels at once, a candidate's statements are those of two lowerings; and they are the same
 // where nobody asks for a prediction.
 TEST(DescribedStatements, AreThoseOfTheWholeKernel) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));

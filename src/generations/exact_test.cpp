@@ -86,7 +86,7 @@ TEST(ExactCandidates, MadeFromNothingTheyAreTheSame) {
   EXPECT_GT(compared, 400);
 }
 
-// What a thread remembers of earlier candidates (steps, calls of atoms) changes nothing: one that knows nothing makes
+// What a thread remembers of earlier candidates (steps, calls of micro-kernels) changes nothing: one that knows nothing makes
 // the same.
 TEST(ExactCandidates, MadeByThreadsThatRememberNothingTheyAreTheSame) {
   const auto sketches = make_sketch_space();

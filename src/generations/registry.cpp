@@ -51,7 +51,7 @@ constexpr SchedulerDef kSchedulers[] = {
 
 /// The product's own, then what each generation brings.
 template <class Def>
-std::vector<Def> joined(std::span<const Def> own, std::span<const Def> GenerationDef::* brought) {
+std::vector<Def> concatenated(std::span<const Def> own, std::span<const Def> GenerationDef::* brought) {
   std::vector<Def> all(own.begin(), own.end());
   for (const GenerationDef* generation : generations())
     all.insert(all.end(), (generation->*brought).begin(), (generation->*brought).end());
@@ -86,22 +86,22 @@ Result<const Def*> chosen(std::span<const Def> defs, const Def* (*find)(std::str
 }  // namespace
 
 std::span<const SpaceDef> spaces() {
-  static const auto all = joined<SpaceDef>(kSpaces, &GenerationDef::spaces);
+  static const auto all = concatenated<SpaceDef>(kSpaces, &GenerationDef::spaces);
   return all;
 }
 
 std::span<const StrategyDef> strategies() {
-  static const auto all = joined<StrategyDef>(kStrategies, &GenerationDef::strategies);
+  static const auto all = concatenated<StrategyDef>(kStrategies, &GenerationDef::strategies);
   return all;
 }
 
 std::span<const CostModelDef> cost_models() {
-  static const auto all = joined<CostModelDef>(kCostModels, &GenerationDef::cost_models);
+  static const auto all = concatenated<CostModelDef>(kCostModels, &GenerationDef::cost_models);
   return all;
 }
 
 std::span<const SchedulerDef> schedulers() {
-  static const auto all = joined<SchedulerDef>(kSchedulers, &GenerationDef::schedulers);
+  static const auto all = concatenated<SchedulerDef>(kSchedulers, &GenerationDef::schedulers);
   return all;
 }
 

@@ -126,7 +126,7 @@ TEST(Op, EveryOperatorHasItsRuleAndMeaning) {
   for (const OpFamily* family : op_families())
     for (const OpDef& op : family->ops) {
       ++count;
-      EXPECT_TRUE(op.infer && op.meaning) << op.name;
+      EXPECT_TRUE(op.infer && op.compute) << op.name;
       EXPECT_EQ(find_op(op.name), &op);
       for (const ParamInput& param : op.params) EXPECT_LT(param.index, op.max_inputs) << op.name;
     }

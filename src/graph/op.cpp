@@ -51,7 +51,7 @@ FusionKind fusion_kind(const Node& node) {
 
 namespace {
 
-/// A node of which halves are singles: what an operator's meaning is asked of.
+/// A node of which halves are singles: what an operator's `compute` is asked of.
 class ComputedNode {
  public:
   explicit ComputedNode(const Node& node) : node_(node) {
@@ -78,7 +78,7 @@ te::Tensor rounded(const te::Tensor& t, DType dtype) {
   return te::compute(t.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, t(i))); }, "rounded");
 }
 
-Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const te::Tensor> inputs) {
+Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const te::Tensor> inputs) {
   for (const auto* list : {&node.inputs, &node.outputs})
     for (const Value* value : *list)
       if (value && !value->is_static())
@@ -97,9 +97,9 @@ Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const t
     for (const te::Tensor& input : inputs)
       computed.push_back(input ? input.read_as(computed_dtype(input.dtype())) : input);
     const ComputedNode wide(node);
-    FETTLE_TRY(outputs, node.op->meaning(wide.node(), computed));
+    FETTLE_TRY(outputs, node.op->compute(wide.node(), computed));
   } else {
-    FETTLE_TRY(outputs, node.op->meaning(node, inputs));
+    FETTLE_TRY(outputs, node.op->compute(node, inputs));
   }
   FETTLE_CHECK(outputs.size() >= node.outputs.size());
   outputs.resize(node.outputs.size());
@@ -148,7 +148,7 @@ Result<Func> node_func(const Node& node) {
     }
     arguments.push_back(it->second);
   }
-  FETTLE_TRY(auto outputs, node_meaning(node, arguments));
+  FETTLE_TRY(auto outputs, node_compute(node, arguments));
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = rounded(outputs[i], node.outputs[i]->dtype());
   return program_of(ops::tensor_name(node), params, outputs, options, node.name);
 }

@@ -74,7 +74,7 @@ struct WeightsRule {
   bool takes_bias;  // input 2: what is added to each channel
 };
 
-/// An operator: its rule of types, its meaning, and traits, which passes and planner ask. A new operator is whatever
+/// An operator: its rule of types, what it computes, and traits, which passes and planner ask. A new operator is whatever
 /// its traits say; left out, they promise nothing.
 struct OpDef {
   std::string_view name;
@@ -86,7 +86,7 @@ struct OpDef {
   Result<std::vector<TensorType>> (*infer)(const Node& node);
   /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
   /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
-  Result<std::vector<te::Tensor>> (*meaning)(const Node& node, std::span<const te::Tensor> inputs);
+  Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs);
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;
@@ -126,22 +126,22 @@ const OpDef* find_op(std::string_view name);
 /// The fusion kind of this node: a Broadcast operator whose inputs all have the output's shape is Elementwise.
 FusionKind fusion_kind(const Node& node);
 
-/// The node's outputs as tensor expressions: node.op->meaning with static shapes checked first. E604.
+/// The node's outputs as tensor expressions: node.op->compute with static shapes checked first. E604.
 /// inputs:  one a node input, undefined where that is null. Halves may come as they lie in memory, or as they were
 ///          computed: in single precision, by another node of the same kernel.
 /// Outputs that are halves may be of single precision: see rounded().
-Result<std::vector<te::Tensor>> node_meaning(const Node& node, std::span<const te::Tensor> inputs);
+Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const te::Tensor> inputs);
 /// `t` as `dtype`, in which it is stored: the one rounding of what a kernel computes.
 te::Tensor rounded(const te::Tensor& t, DType dtype);
 /// A placeholder of the value's type, named after it. The shape must be static.
 te::Tensor placeholder_for(const Value& value);
-/// The program of tensor expressions that operators mean; `name` of a node or group, for the error.
-/// E605 an operator has no meaning for the types that it is given
+/// The program of operators' tensor expressions; `name` of a node or group, for the error.
+/// E605 an operator does not compute with the types that it is given
 Result<Func> program_of(const std::string& func_name, const std::vector<te::Tensor>& inputs,
                         const std::vector<te::Tensor>& outputs, const te::FuncOptions& options,
                         const std::string& name);
 /// The node alone as a program: parameters are its non-null inputs in order (each value once), then its outputs.
-/// Inputs that are constants have ParamKind::kConstant. E604 · E605 the operator has no meaning for these types.
+/// Inputs that are constants have ParamKind::kConstant. E604 · E605 the operator does not compute with these types.
 Result<Func> node_func(const Node& node);
 
 }  // namespace fettle

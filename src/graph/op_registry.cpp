@@ -30,18 +30,19 @@ Result<std::vector<TensorType>> infer_own(const Node& node) {
   return types;
 }
 
-Result<std::vector<te::Tensor>> mean_own(const Node& node, std::span<const te::Tensor> inputs) {
-  FETTLE_TRY(auto outputs, own(node).functions.meaning(node, inputs));
+Result<std::vector<te::Tensor>> compute_own(const Node& node, std::span<const te::Tensor> inputs) {
+  FETTLE_TRY(auto outputs, own(node).functions.compute(node, inputs));
   const auto refuse = [&](const std::string& why) {
     return fail(ErrorCode::E605, fmt::format("{}: {}", node.op->name, why), node.name);
   };
-  if (outputs.size() < node.outputs.size()) return refuse(fmt::format("its meaning has {} tensors", outputs.size()));
+  if (outputs.size() < node.outputs.size())
+    return refuse(fmt::format("its compute function makes {} tensors", outputs.size()));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = *node.outputs[i]->type;
     const te::Tensor& made = outputs[i];
     bool same = made && made.dtype() == type.dtype && made.shape().size() == type.shape.size();
     for (size_t d = 0; same && d < type.shape.size(); ++d) same = is_int(made.shape()[d], type.shape[d].value());
-    if (!same) return refuse(fmt::format("what it means is not of the type {} that its rule gives", type.to_string()));
+    if (!same) return refuse(fmt::format("what it computes is not of the type {} that its rule gives", type.to_string()));
     if (node.op->is_pointwise && !is_pointwise_in(made, inputs)) return refuse("it calls itself pointwise, but is not");
   }
   return outputs;
@@ -80,7 +81,7 @@ std::string problem_of(const OpDef& op, const OpFunctions& functions) {
       !std::ranges::all_of(op.name, [](char c) { return is_word(c) || c == '.'; }))
     return "a name is that of a domain, a dot, and letters and digits, the first a letter";
   if (!functions.infer) return "it has no rule of types";
-  if (!functions.meaning) return "it has no meaning";
+  if (!functions.compute) return "it has no compute function";
   if (op.min_inputs < 0 || (op.max_inputs >= 0 && op.max_inputs < op.min_inputs)) return "it has no number of inputs";
   if (op.n_outputs == 0 || op.n_outputs < -1) return "it has no outputs";
   const bool maps = op.fusion == FusionKind::kElementwise || op.fusion == FusionKind::kBroadcast;
@@ -102,7 +103,7 @@ std::string problem_of(const OpDef& op, const OpFunctions& functions) {
 
 Result<const OpDef*> register_op(const OpDef& op, OpFunctions functions) {
   if (!functions.infer && op.infer) functions.infer = op.infer;
-  if (!functions.meaning && op.meaning) functions.meaning = op.meaning;
+  if (!functions.compute && op.compute) functions.compute = op.compute;
   if (const std::string problem = problem_of(op, functions); !problem.empty())
     return fail(ErrorCode::E709, fmt::format("the operator {}cannot be registered: {}",
                                              op.name.empty() ? "" : std::string(op.name) + " ", problem));
@@ -113,7 +114,7 @@ Result<const OpDef*> register_op(const OpDef& op, OpFunctions functions) {
   made->name = made->own_name;
   made->functions = std::move(functions);
   made->infer = infer_own;
-  made->meaning = mean_own;
+  made->compute = compute_own;
   return registry().add(std::move(made));
 }
 

@@ -4,12 +4,12 @@
 //   const OpDef swish{.name = "com.example.Swish",  // its domain, then the type of its nodes; ONNX's domain has none
 //                     .fusion = FusionKind::kBroadcast,
 //                     .infer = swish_type,
-//                     .meaning = swish_meaning,
+//                     .compute = swish,
 //                     .is_pointwise = true};
 //   FETTLE_TRY_VOID(register_op(swish));            // at start, before a model that has such nodes is read
 //
 // From then on it is an operator like any other: models that have it load, its types are inferred, passes and planner
-// go by its traits, and what it means is fused, scheduled and tuned.
+// go by its traits, and what it computes is fused, scheduled and tuned.
 
 #include <functional>
 
@@ -17,16 +17,16 @@
 
 namespace fettle {
 
-/// What a rule and a meaning are where a function alone does not do.
+/// `infer` and `compute` of an OpDef where a plain function does not do.
 struct OpFunctions {
   std::function<Result<std::vector<TensorType>>(const Node& node)> infer;
-  std::function<Result<std::vector<te::Tensor>>(const Node& node, std::span<const te::Tensor> inputs)> meaning;
+  std::function<Result<std::vector<te::Tensor>>(const Node& node, std::span<const te::Tensor> inputs)> compute;
 };
 
 /// Adds an operator, for good. Names are copied; what `op` points to (parameters, a view, weights) must live as long as
 /// the program. `functions` stand for `op`'s own where they are given. Any thread may call this at any time.
-/// Whatever it means is checked as the meaning is asked for: that its types are those of its rule, and that what calls
-/// itself pointwise is; where not, the model is refused with E605.
+/// What `compute` gives is checked each time: its types are those of `infer`, and an operator that is called pointwise
+/// is so. Where they are not, the model is refused with E605.
 /// E709 the name is empty or exists, or the definition contradicts itself; see the message
 Result<const OpDef*> register_op(const OpDef& op, OpFunctions functions = {});
 

@@ -26,7 +26,7 @@ OpDef definition(std::string_view name) {
   return {.name = name,
           .fusion = FusionKind::kBroadcast,
           .infer = ops::same_type,
-          .meaning = signed_square,
+          .compute = signed_square,
           .is_pointwise = true};
 }
 
@@ -69,7 +69,7 @@ TEST(OpRegistry, DefinitionsThatContradictThemselves) {
   for (const char* name : {"", ".Op", "test.", "test.3d", "test.a b", "test.a-b"})
     EXPECT_TRUE(refused(definition(name)));
   OpDef op = definition("test.bad.Op");
-  op.meaning = nullptr;
+  op.compute = nullptr;
   EXPECT_TRUE(refused(op));
   op = definition("test.bad.Op");
   op.fusion = FusionKind::kReduction;  // and pointwise
@@ -86,7 +86,7 @@ TEST(OpRegistry, DefinitionsThatContradictThemselves) {
 // What it promises is held to: otherwise a pass would move it where it means something else.
 TEST(OpRegistry, PointwiseOperatorsAreChecked) {
   OpDef op = definition("test.reversed.Op");
-  op.meaning = [](const Node&, std::span<const te::Tensor> in) -> Tensors {
+  op.compute = [](const Node&, std::span<const te::Tensor> in) -> Tensors {
     return std::vector{
         te::compute(in[0].shape(), [&](const auto& i) { return in[0](in[0].dim(0) - Expr(1) - i[0]); }, "reversed")};
   };
@@ -112,11 +112,11 @@ TEST(OpRegistry, FunctionsMayCapture) {
   const double factor = 3;
   OpFunctions functions;
   functions.infer = [](const Node& node) { return ops::same_type(node); };
-  functions.meaning = [factor](const Node&, std::span<const te::Tensor> in) -> Tensors {
+  functions.compute = [factor](const Node&, std::span<const te::Tensor> in) -> Tensors {
     return std::vector{te::compute(
         in[0].shape(), [&](const auto& i) { return in[0](i) * float_imm(factor, in[0].dtype()); }, "scaled")};
   };
-  ASSERT_TRUE(register_op({.name = "test.captured.Op", .infer = nullptr, .meaning = nullptr}, std::move(functions)));
+  ASSERT_TRUE(register_op({.name = "test.captured.Op", .infer = nullptr, .compute = nullptr}, std::move(functions)));
   GraphMaker m;
   m.graph.add_output("y", m.node("test.captured.Op", {m.input("x", {2})}));
   m.graph.sort();

@@ -1,4 +1,4 @@
-// What operators' traits promise, asked of their meanings.
+// What operators' traits promise, asked of what they compute.
 
 #include "graph/op.h"
 
@@ -74,7 +74,7 @@ TEST(OpTraits, PointwiseOperatorsReadInPlace) {
   EXPECT_EQ(others, (std::set<std::string_view>{"BatchNormalization", "CastLike", "Dropout", "OneHot"}));
 }
 
-// Types that an operator has no meaning for are told, by its rule or by its program.
+// Types that an operator does not compute with are told, by its rule or by its program.
 TEST(Op, TypesWithoutAMeaning) {
   int refused = 0;
   for (const OpFamily* family : op_families())

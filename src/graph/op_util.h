@@ -45,7 +45,7 @@ Result<std::optional<std::vector<Dim>>> dims_param(const Node& node, size_t inpu
 Result<std::optional<std::vector<double>>> floats_param(const Node& node, size_t input, std::string_view attr);
 Result<std::optional<int64_t>> int_param(const Node& node, size_t input, std::string_view attr);
 
-// --- meanings -----------------------------------------------------------------------------------------------------
+// --- tensor expressions -------------------------------------------------------------------------------------------
 
 using Indices = std::vector<Expr>;
 

@@ -5,11 +5,11 @@
 namespace fettle {
 
 // --- on functions
-inline constexpr const char* kAtomKey = "atom";               // 1: a register kernel, in final form
-inline constexpr const char* kContractKey = "contract";       // 0 or 1: whether a*b + c may be one rounding
-inline constexpr const char* kHostKey = "host";               // 1: calls are of kernels, through the run-time system
-inline constexpr const char* kNumericsKey = "numerics";       // how its results may differ from those of the workload
-inline constexpr const char* kErrorBoundKey = "error_bound";  // how far, in units of epsilon
+inline constexpr const char* kMicroKernelKey = "micro_kernel";  // 1: a micro-kernel, in final form
+inline constexpr const char* kContractKey = "contract";         // 0 or 1: whether a*b + c may be one rounding
+inline constexpr const char* kHostKey = "host";                 // 1: calls are of kernels, through the run-time system
+inline constexpr const char* kNumericsKey = "numerics";         // how its results may differ from those of the workload
+inline constexpr const char* kErrorBoundKey = "error_bound";    // how far, in units of epsilon
 
 // --- on loops, by the schedule
 inline constexpr const char* kPrefetchKey = "prefetch";           // iterations ahead, into the second-level cache
@@ -30,7 +30,8 @@ inline constexpr const char* kClearsPadLanesKey = "clears_pad_lanes";  // 1: it 
 // --- on blocks, by reformulations (schedule/reformulation.h)
 inline constexpr const char* kPartOfKey = "part_of";  // the block that it stands for, together with others
 inline constexpr const char* kRoleKey = "role";       // what it is for among them
-inline constexpr const char* kTilesKey = "tiles";  // {d, e, n}: made in tiles of n x n along dimensions d, e of the result
+inline constexpr const char* kTilesKey =
+    "tiles";  // {d, e, n}: made in tiles of n x n along dimensions d, e of the result
 
 // --- from pass to pass of lowering, on loops
 inline constexpr const char* kCarriesKey = "carries";       // names of buffers that live on from iteration to iteration

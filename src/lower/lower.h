@@ -1,5 +1,5 @@
 #pragma once
-// Scheduled program → code ready to print: flat accesses, vectors, register kernels as functions of their own.
+// Scheduled program → code ready to print: flat accesses, vectors, micro-kernels as functions of their own.
 
 #include <functional>
 #include <string>
@@ -13,10 +13,10 @@
 namespace fettle {
 
 struct LoweredKernel {
-  /// The entry (a Func of flat accesses) and the atoms that it calls. Its parameters are those of the scheduled
+  /// The entry (a Func of flat accesses) and the micro-kernels that it calls. Its parameters are those of the scheduled
   /// program, in order; then, as kConstant parameters, the packed buffers that the prologue makes.
   IrModule kernel;
-  /// The kernel without atoms; null unless LowerOptions::whole.
+  /// The kernel without micro-kernels; null unless LowerOptions::whole.
   Func whole;
   /// What depends on constants alone, to be run once when the program is compiled: an entry whose parameters are
   /// the constants that it reads, then the packed buffers (kOutput). Null entry name: there is none.
@@ -29,12 +29,12 @@ struct LoweredKernel {
 
 /// The lists of passes that there are (pipeline.h).
 enum class Pipeline {
-  kFull,        // vectors; register kernels are functions of their own ("atoms")
-  kWhole,       // the same without atoms: everything inline
+  kFull,        // vectors; micro-kernels are functions of their own
+  kWhole,       // the same without micro-kernels: everything inline
   kUnexpanded,  // kFull, but unrolled loops and lanes stay loops (ForKind::kUnrolled, kVectorized), for those who only
                 // ask what the kernel costs: cost/loop_tree/loop_tree.h reads them as they are. Tensor units' tiles
                 // are spelled out
-  kUnexpandedWhole,  // the same without atoms
+  kUnexpandedWhole,  // the same without micro-kernels
   kScalar,           // for printers of source text: vectorized loops are serial, unrolled loops stay loops, register
                      // buffers arrays; nothing is outlined or prefetched
   kPlain,            // the reference: no note of the schedule is obeyed, nothing is packed or outlined; serial loops
@@ -44,7 +44,7 @@ struct LowerOptions {
   Pipeline pipeline = Pipeline::kFull;
   /// Off: the prologue is split off and dropped, for those who only ask what the kernel costs.
   bool prologue = true;
-  /// On: beside the kernel with atoms also that without, for those who ask what both are like: what their pipelines begin
+  /// On: beside the kernel with micro-kernels also that without, for those who ask what both are like: what their pipelines begin
   /// with is done once.
   bool whole = false;
   /// Told of what each pass has left.

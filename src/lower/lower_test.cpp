@@ -79,7 +79,7 @@ void expect_same(const Func& func, const LowerOptions& options = {}) {
   expect_same_on("x86-64-avx2", func, options);
 }
 
-size_t atoms(const Func& func, const std::string& target = "x86-64-avx512") {
+size_t micro_kernels(const Func& func, const std::string& target = "x86-64-avx512") {
   Result<LoweredKernel> lowered = lower(func, parse_target(target).value());
   EXPECT_TRUE(lowered);
   return lowered->kernel.funcs.size() - 1;
@@ -246,7 +246,7 @@ TEST(Lower, ACpuHasNoThreadsToBindTo) {
   EXPECT_TRUE(lower(func, cpu, {.pipeline = Pipeline::kPlain}));  // run in order, it means the same
 }
 
-TEST(Lower, GemmWithoutNotesOrAtoms) {
+TEST(Lower, GemmWithoutNotesOrMicroKernels) {
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.pipeline = Pipeline::kWhole});
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.pipeline = Pipeline::kPlain});
 }
@@ -270,7 +270,7 @@ TEST(Lower, TellsOfEachPassInOrder) {
   }
 }
 
-// The kernel with atoms and that without, made together and each alone.
+// The kernel with micro-kernels and that without, made together and each alone.
 TEST(Lower, BothFormsAtOnce) {
   const Func func = parsed(gemm(9, 13, 5, "partition", "pad"));
   for (const char* name : {"x86-64-avx512", "x86-64-avx2"}) {
@@ -287,15 +287,15 @@ TEST(Lower, BothFormsAtOnce) {
   }
 }
 
-TEST(Lower, ATailTakesOneMoreAtom) {
-  EXPECT_EQ(atoms(parsed(gemm(8, 16, 3, "partition", "pad"))), 1u);
-  EXPECT_EQ(atoms(parsed(gemm(9, 16, 3, "partition", "pad"))), 2u);
-  EXPECT_EQ(atoms(parsed(gemm(9, 13, 3, "partition", "partition"))), 4u);
+TEST(Lower, ATailTakesOneMoreMicroKernel) {
+  EXPECT_EQ(micro_kernels(parsed(gemm(8, 16, 3, "partition", "pad"))), 1u);
+  EXPECT_EQ(micro_kernels(parsed(gemm(9, 16, 3, "partition", "pad"))), 2u);
+  EXPECT_EQ(micro_kernels(parsed(gemm(9, 13, 3, "partition", "partition"))), 4u);
 }
 
 TEST(Lower, WholeVectorsHaveNoMasksWhereTheseAreDear) {
   const Func padded = parsed(gemm(8, 21, 3, "partition", "pad")), masked = parsed(gemm(8, 21, 3, "partition", "mask"));
-  EXPECT_EQ(atoms(padded), 1u);
+  EXPECT_EQ(micro_kernels(padded), 1u);
   for (const Func& func : {padded, masked}) {
     size_t with_masks = 0;
     const LoweredKernel lowered = lower(func, parse_target("x86-64-avx2").value()).value();
@@ -310,23 +310,23 @@ TEST(Lower, WholeVectorsHaveNoMasksWhereTheseAreDear) {
     EXPECT_EQ(with_masks, 1u) << "the last panel's: " << to_text(lowered.kernel);
     EXPECT_EQ(lowered.kernel.funcs.size(), 3u) << to_text(lowered.kernel);
   }
-  EXPECT_EQ(atoms(parsed(gemm(8, 24, 3, "partition", "pad")), "x86-64-avx2"), 1u);
+  EXPECT_EQ(micro_kernels(parsed(gemm(8, 24, 3, "partition", "pad")), "x86-64-avx2"), 1u);
 }
 
-TEST(Lower, AtomsDoNotDependOnTheShapeAround) {
+TEST(Lower, MicroKernelsDoNotDependOnTheShapeAround) {
   // Strides above 64 elements and trip counts are arguments.
   const auto names = [](const Func& func) {
     std::vector<std::string> list;
     const LoweredKernel lowered = lower(func, parse_target("x86-64-avx512").value()).value();
     for (const auto& [name, f] : lowered.kernel.funcs)
-      if (name.starts_with("uk_")) list.push_back(name);
+      if (name.starts_with("micro_kernel_")) list.push_back(name);
     return list;
   };
   EXPECT_EQ(names(parsed(gemm(8, 160, 100, "partition", "pad"))),
             names(parsed(gemm(16, 240, 200, "partition", "pad"))));
 }
 
-// A convolution of 3 taps whose padding is a guard inside the sum: three atoms, and bounds instead of guards on rows.
+// A convolution of 3 taps whose padding is a guard inside the sum: three micro-kernels, and bounds instead of guards on rows.
 constexpr const char* kConvolution =
     R"(func conv(I: f32[7, 12, 4], W: f32[3, 3, 4, 8] constant, O: f32[7, 12, 8] output):
   alloc Cr: f32[7, 12, 8] @register
@@ -354,10 +354,10 @@ constexpr const char* kConvolution =
             O[vh, vw, vl] = Cr[vh, vw, vl]
 )";
 
-TEST(Lower, PaddingBecomesBoundsAndBorderAtoms) {
+TEST(Lower, PaddingBecomesBoundsAndBorderMicroKernels) {
   const Func func = parsed(kConvolution);
   expect_same(func);
-  EXPECT_EQ(atoms(func), 3u);  // left, middle, right
+  EXPECT_EQ(micro_kernels(func), 3u);  // left, middle, right
   const LoweredKernel lowered = *lower(func, parse_target("x86-64-avx512").value());
   for (const auto& [name, f] : lowered.kernel.funcs) {
     bool guarded = false;
@@ -524,8 +524,8 @@ TEST(TightenLoops, ChoicesInChoicesAreRewrittenOnce) {
   EXPECT_TRUE(structural_equal(tighten_loops(body, {}), body));
 }
 
-// An atom that asks for the rows of the next tile knows as little of the shapes around it as any other.
-TEST(Lower, AtomsThatAskAheadDoNotDependOnTheShapeAround) {
+// A micro-kernel that asks for the rows of the next tile knows as little of the shapes around it as any other.
+TEST(Lower, MicroKernelsThatAskAheadDoNotDependOnTheShapeAround) {
   const auto names = [](int m, int k) {
     const std::string text = gemm(m, 32, k, "exact", "pad");
     const std::string loop = fmt::format("    for i0 in {} tail(exact)", (m + 3) / 4);

@@ -56,7 +56,7 @@ Result<> split(LoweredKernel& lowered, const LoweringContext& context) {
 
 Result<> outline(LoweredKernel& lowered, const LoweringContext&) {
   for (IrModule* module : {&lowered.kernel, &lowered.prologue})
-    if (!module->entry.empty()) *module = outline_atoms(module->funcs.at(module->entry));
+    if (!module->entry.empty()) *module = outline_micro_kernels(module->funcs.at(module->entry));
   return {};
 }
 
@@ -71,7 +71,7 @@ Func tighten(const Func& func) {
 
 // Zen 3 stores under a mask of AVX2 in some twenty cycles; other instruction sets have no such store at all.
 Func dispatch(const Func& func, const Target& target) {
-  return dispatch_register_kernels(func, /*lanes_too=*/!target.has_feature("avx512f"));
+  return dispatch_micro_kernels(func, /*lanes_too=*/!target.has_feature("avx512f"));
 }
 
 // --- the lists ----------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ Func dispatch(const Func& func, const Target& target) {
 using Pass = LoweringPass;
 
 template <size_t... n>
-constexpr auto joined(const std::array<Pass, n>&... parts) {
+constexpr auto concatenated(const std::array<Pass, n>&... parts) {
   std::array<Pass, (n + ...)> all{};
   auto* at = all.data();
   ((at = std::copy(parts.begin(), parts.end(), at)), ...);
@@ -104,13 +104,13 @@ constexpr std::array kAccesses = std::to_array<Pass>({
     {"peel_tails", each<peel_tails>},
     {"cascade_sums", each<cascade>},
 });
-/// Register kernels become functions of their own.
-constexpr std::array kAtoms = std::to_array<Pass>({
-    {"dispatch_register_kernels", each<dispatch>},
+/// Micro-kernels become functions of their own.
+constexpr std::array kMicroKernels = std::to_array<Pass>({
+    {"dispatch_micro_kernels", each<dispatch>},
     {"tighten_loops", each<tighten>},
     {"fold_control", each<fold_control>},
     {"insert_prefetches", each<insert_prefetches>},
-    {"outline_atoms", outline},
+    {"outline_micro_kernels", outline},
 });
 constexpr std::array kPrefetches = std::to_array<Pass>({{"insert_prefetches", each<insert_prefetches>}});
 /// Lanes, copies, and the tiles of tensor units.
@@ -127,20 +127,21 @@ constexpr std::array kLoops = std::to_array<Pass>({
     {"transpose_tiles", each<transpose_tiles>},
 });
 
-constexpr auto kFull = joined(kBegin, kAccesses, kAtoms, kCode);
-constexpr auto kWhole = joined(kBegin, kAccesses, kPrefetches, kCode);
-constexpr auto kUnexpanded = joined(kBegin, kAccesses, kAtoms, kLoops);
-constexpr auto kUnexpandedWhole = joined(kBegin, kAccesses, kPrefetches, kLoops);
-constexpr auto kScalar = joined(kBegin, std::to_array<Pass>({{"serialize_lanes", each<serialize_lanes>}}), kAccesses,
-                                std::to_array<Pass>({
-                                    {"substitute_tensor_intrinsics", each<substitute_tensor_intrinsics>},
-                                    {"vectorize_loops", each<vectorize_loops>},
-                                    {"fold_control", each<fold_control>},
-                                }));
+constexpr auto kFull = concatenated(kBegin, kAccesses, kMicroKernels, kCode);
+constexpr auto kWhole = concatenated(kBegin, kAccesses, kPrefetches, kCode);
+constexpr auto kUnexpanded = concatenated(kBegin, kAccesses, kMicroKernels, kLoops);
+constexpr auto kUnexpandedWhole = concatenated(kBegin, kAccesses, kPrefetches, kLoops);
+constexpr auto kScalar =
+    concatenated(kBegin, std::to_array<Pass>({{"serialize_lanes", each<serialize_lanes>}}), kAccesses,
+                 std::to_array<Pass>({
+                     {"substitute_tensor_intrinsics", each<substitute_tensor_intrinsics>},
+                     {"vectorize_loops", each<vectorize_loops>},
+                     {"fold_control", each<fold_control>},
+                 }));
 constexpr std::array kPlain = std::to_array<Pass>({
     {"note_carried_buffers", each<note_carried_buffers>},
     {"flatten_blocks", each<flatten_blocks>},
-    {"forget_notes", each<forget_notes>},
+    {"forget_annotations", each<forget_annotations>},
     {"compact_buffers", each<compact>},
     {"annihilate_guards", each<annihilate_guards>},
     {"tighten_loops", each<tighten>},
@@ -151,7 +152,7 @@ constexpr std::array kPlain = std::to_array<Pass>({
     {"relax_lane_masks", each<relax_lane_masks>},
 });
 
-Pipeline without_atoms(Pipeline pipeline) {
+Pipeline without_micro_kernels(Pipeline pipeline) {
   if (pipeline == Pipeline::kFull) return Pipeline::kWhole;
   return pipeline == Pipeline::kUnexpanded ? Pipeline::kUnexpandedWhole : pipeline;
 }
@@ -194,7 +195,7 @@ Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const L
   std::span<const Pass> passes = lowering_passes(options.pipeline);
   if (options.whole) {
     // What both lists begin with is done once.
-    const auto apart = lowering_passes(without_atoms(options.pipeline));
+    const auto apart = lowering_passes(without_micro_kernels(options.pipeline));
     const auto same = [](const Pass& a, const Pass& b) { return a.run == b.run; };
     const auto n = static_cast<size_t>(std::ranges::mismatch(passes, apart, same).in1 - passes.begin());
     FETTLE_TRY_VOID(run(passes.first(n), lowered, context));

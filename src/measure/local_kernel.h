@@ -45,7 +45,7 @@ struct LocalKernelOptions {
   std::vector<int64_t> ints;             // the integer parameters, in order; each missing one takes its largest value
   bool plain = false;                    // compiled as the reference: Pipeline::kPlain
   bool huge_pages = false;               // ask for huge pages
-  std::shared_ptr<ObjectCache> cache;    // of atoms; null: none is kept
+  std::shared_ptr<ObjectCache> cache;    // of micro-kernels; null: none is kept
   std::shared_ptr<SharedMemory> memory;  // in place of buffers of its own
 };
 

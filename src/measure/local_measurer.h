@@ -17,7 +17,7 @@ struct LocalMeasurerOptions {
   int threads = 1;                    // that a candidate may use
   int workers = 0;                    // processes that build at once; 0: as many as threads are available, at most 8
   std::filesystem::path worker_path;  // empty: fettle-worker beside this program
-  /// Where atoms are kept; none: default_cache_folder(). Empty: in the workers' memory only.
+  /// Where micro-kernels are kept; none: default_cache_folder(). Empty: in the workers' memory only.
   std::optional<std::filesystem::path> cache_folder;
   double build_timeout_s = 20;
   /// A candidate may run for timeout_factor times the incumbent's time, but at least min_timeout_s; without an

@@ -52,7 +52,7 @@ class Link {
     machine.set_target(target_to_json(options.target));
     machine.set_threads(options.threads);
     machine.set_versions(program_versions());
-    machine.mutable_atoms()->Add(options.atoms.begin(), options.atoms.end());
+    machine.mutable_micro_kernels()->Add(options.micro_kernels.begin(), options.micro_kernels.end());
   }
   ~Link() { join(); }
 

@@ -20,7 +20,7 @@ struct DeviceOptions {
   std::string name;  // for people; empty: host and process
   Target target;
   int threads = 1;                              // that a candidate may use
-  std::vector<double> atoms;                    // AtomTable::to_numbers of the target; may be empty
+  std::vector<double> micro_kernels;            // MicroKernelTable::to_numbers of the target; may be empty
   const std::atomic<bool>* stop = nullptr;      // set: leave, and give back what is not done
   std::function<void(const std::string&)> say;  // a line on what happens; from one thread at a time
   /// A tracker that cannot be reached is called again and again; when that was in vain for so long, it is given up.

@@ -21,7 +21,7 @@ struct TrackerLimits {
   size_t workload_bytes = 8 << 20;
   size_t trace_bytes = 1 << 20;
   size_t machine_bytes = 1 << 16;  // of its target's description
-  size_t atoms = 100'000;
+  size_t micro_kernels = 100'000;
   size_t name_bytes = 200;
   size_t message_bytes = 4096;  // of a failure; what is longer is cut
   size_t lease = 16;            // jobs that a device gets at once

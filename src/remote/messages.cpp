@@ -126,7 +126,8 @@ Result<> check(const wire::Machine& machine, const TrackerLimits& limits) {
     return malformed("the description of a machine is too large");
   if (machine.threads() < 1 || machine.threads() > 1024)
     return malformed("a machine's number of threads makes no sense");
-  if (static_cast<size_t>(machine.atoms_size()) > limits.atoms) return malformed("an atom table is too large");
+  if (static_cast<size_t>(machine.micro_kernels_size()) > limits.micro_kernels)
+    return malformed("a micro-kernel table is too large");
   FETTLE_TRY([[maybe_unused]] const Target target, [&]() -> Result<Target> {
     auto read = target_from_json(machine.target());
     if (!read) return malformed(read.error().message);

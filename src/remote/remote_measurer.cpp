@@ -38,7 +38,7 @@ struct RemoteSession {
   std::string session;
   Target target;
   int threads = 1;
-  std::vector<double> atoms;
+  std::vector<double> micro_kernels;
   wire::Workload workload;
   std::string workload_id;
   uint64_t last_job = 0;
@@ -284,7 +284,7 @@ Result<std::unique_ptr<RemoteMeasurer>> RemoteMeasurer::connect(RemoteMeasurerOp
   FETTLE_TRY_VOID(check(reply.machine(), TrackerLimits()));
   FETTLE_TRY(state->target, target_from_json(reply.machine().target()));
   state->threads = reply.machine().threads();
-  state->atoms.assign(reply.machine().atoms().begin(), reply.machine().atoms().end());
+  state->micro_kernels.assign(reply.machine().micro_kernels().begin(), reply.machine().micro_kernels().end());
   // From now on they must stay what they are.
   state->options.fingerprint = state->target.fingerprint().hex();
   return std::unique_ptr<RemoteMeasurer>(new RemoteMeasurer(std::move(state)));
@@ -292,7 +292,7 @@ Result<std::unique_ptr<RemoteMeasurer>> RemoteMeasurer::connect(RemoteMeasurerOp
 
 const Target& RemoteMeasurer::target() const { return state_->target; }
 int RemoteMeasurer::threads() const { return state_->threads; }
-const std::vector<double>& RemoteMeasurer::atoms() const { return state_->atoms; }
+const std::vector<double>& RemoteMeasurer::micro_kernels() const { return state_->micro_kernels; }
 
 Result<> RemoteMeasurer::set_workload(const Func& workload, const WorkloadOptions& options) {
   wire::Workload w;

@@ -38,8 +38,8 @@ class RemoteMeasurer : public Runner {
   /// The devices'.
   const Target& target() const;
   int threads() const;
-  /// AtomTable::to_numbers, measured by a device; may be empty.
-  const std::vector<double>& atoms() const;
+  /// MicroKernelTable::to_numbers, measured by a device; may be empty.
+  const std::vector<double>& micro_kernels() const;
 
   Result<> set_workload(const Func& workload, const WorkloadOptions& options = {}) override;
   /// Errors: E801 the tracker did not come back · E804 no device did · E102, E709 the workload cannot be measured.

@@ -78,7 +78,7 @@ class Remote : public ::testing::Test {
       options.key = key;
       options.target = testing::some_target();
       options.threads = 2;
-      options.atoms = {1, 2, 3};
+      options.micro_kernels = {1, 2, 3};
       options.stop = &device.stop;
       device.ended = serve_device(device.runner, options);
     });
@@ -129,7 +129,7 @@ TEST_F(Remote, MeasuresOnAllDevicesInTheOrderOfTheCandidates) {
   connect();
   EXPECT_EQ(measurer_->target().fingerprint(), testing::some_target().fingerprint());
   EXPECT_EQ(measurer_->threads(), 2);
-  EXPECT_EQ(measurer_->atoms(), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(measurer_->micro_kernels(), (std::vector<double>{1, 2, 3}));
   const auto list = traces(40);
   std::vector<size_t> order;
   MeasureRequest request;

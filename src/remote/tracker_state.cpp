@@ -414,7 +414,7 @@ wire::QueryReply TrackerState::query(double now_s) {
     wire::KeyState& state = *reply.add_keys();
     state.set_key(name);
     *state.mutable_machine() = key.machine;
-    state.mutable_machine()->clear_atoms();
+    state.mutable_machine()->clear_micro_kernels();
     state.set_done(key.done);
     state.set_requeued(key.requeued);
     state.set_lost_devices(key.lost_devices);

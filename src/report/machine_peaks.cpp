@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "cost/predict/canonical_atoms.h"
+#include "cost/predict/canonical_micro_kernels.h"
 #include "measure/local_kernel.h"
 #include "measure/timing.h"
 #include "report/peak_loops.h"
@@ -155,11 +155,12 @@ Result<MachinePeaks> measure_peaks(const Target& target) {
   MachinePeaks peaks;
 
   // The tile that fills the registers best; its panels take some 20 KB.
-  CanonicalAtom atom{.rows = target.vector_registers >= 32 ? 14 : 6, .vectors = 2};
-  atom.depth = 128;
-  atom.mode = RowMode::kPacked;
-  const double flops_a_call = 2.0 * atom.rows * atom.vectors * lanes * static_cast<double>(atom.depth) * atom.calls();
-  FETTLE_TRY(const Func program, canonical_atom(atom, lanes));
+  CanonicalMicroKernel micro_kernel{.rows = target.vector_registers >= 32 ? 14 : 6, .vectors = 2};
+  micro_kernel.depth = 128;
+  micro_kernel.mode = RowMode::kPacked;
+  const double flops_a_call = 2.0 * micro_kernel.rows * micro_kernel.vectors * lanes *
+                              static_cast<double>(micro_kernel.depth) * micro_kernel.calls();
+  FETTLE_TRY(const Func program, canonical_micro_kernel(micro_kernel, lanes));
   FETTLE_TRY(std::vector<LocalKernel> kernels, build_for_threads(program, target, cache));
   FETTLE_TRY(const double seconds, time_kernel(kernels.front()));
   peaks.threads = static_cast<int>(kernels.size());

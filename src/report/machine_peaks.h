@@ -1,5 +1,5 @@
 #pragma once
-// What this machine reaches at best, measured briefly: fp32 and copies by the same programs that the atom table is
+// What this machine reaches at best, measured briefly: fp32 and copies by the same programs that the micro-kernel table is
 // measured by, other numbers by loops of their own (peak_loops.h).
 
 #include <optional>
@@ -27,7 +27,7 @@ struct MemoryRates {
 };
 
 struct MachinePeaks {
-  PeakRate fp32;                    // a register kernel, its operands in the first-level cache
+  PeakRate fp32;                    // a micro-kernel, its operands in the first-level cache
   PeakRate operations;              // fp32 operations of all kinds, on each lane: a multiply-add counts as one
   PeakRate int8;                    // 8-bit integers, summed in 32 bits
   PeakRate bf16;                    // summed in fp32

@@ -34,6 +34,11 @@ std::strong_ordering by_numbers(std::string_view a, std::string_view b) {
   return a.size() <=> b.size();
 }
 
+/// Digits that no zero stands before, few enough for an integer.
+bool is_plain_number(std::string_view text) {
+  return !text.empty() && text.size() < 19 && text.front() != '0' && std::ranges::all_of(text, is_digit);
+}
+
 }  // namespace
 
 std::optional<int64_t> Decision::integer() const {
@@ -53,6 +58,11 @@ std::strong_ordering operator<=>(const Decision& a, const Decision& b) {
   if (a.value_.empty() || b.value_.empty()) {
     const auto order = a.value_.empty() <=> b.value_.empty();
     return order != 0 ? 0 <=> order : a.list_ <=> b.list_;
+  }
+  // Searches keep sets of choices, most of which are such numbers.
+  if (is_plain_number(a.value_) && is_plain_number(b.value_)) {
+    const auto order = a.value_.size() <=> b.value_.size();
+    return order != 0 ? order : a.value_ <=> b.value_;
   }
   const auto x = a.integer(), y = b.integer();
   if (x && y && *x != *y) return *x <=> *y;

@@ -35,17 +35,28 @@ std::optional<size_t> NamedValues::find(const std::string& wanted) const {
 }
 
 bool NamedValues::are_distinct() const {
-  const auto distinct = [](auto list) {
-    std::ranges::sort(list);
-    return std::ranges::adjacent_find(list) == list.end();
+  const auto distinct = [](const auto& list) {
+    // A search asks this of each short list, for each candidate.
+    if (list.size() <= 32) {
+      for (auto i = list.begin(); i != list.end(); ++i)
+        if (std::find(list.begin(), i, *i) != i) return false;
+      return true;
+    }
+    auto sorted = list;
+    std::ranges::sort(sorted);
+    return std::ranges::adjacent_find(sorted) == sorted.end();
   };
   const auto* names = std::get_if<std::vector<std::string>>(&values_);
   return (!names || std::ranges::all_of(*names, is_value_name)) && std::visit(distinct, values_);
 }
 
 uint64_t NamedValues::hash() const {
-  uint64_t hash = size();
-  for (size_t i = 0; i < size(); ++i) hash = hash_bytes(name(i), hash);
+  uint64_t hash = hash_combine(size(), values_.index());
+  if (const auto* integers = std::get_if<std::vector<int64_t>>(&values_)) {
+    for (const int64_t value : *integers) hash = hash_combine(hash, static_cast<uint64_t>(value));
+  } else {
+    for (const std::string& name : std::get<std::vector<std::string>>(values_)) hash = hash_bytes(name, hash);
+  }
   return hash;
 }
 

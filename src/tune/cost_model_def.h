@@ -13,7 +13,8 @@
 namespace fettle {
 
 struct CostModelDef {
-  using Describe = DescribeFn (*)(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms);
+  using Describe = DescribeFn (*)(std::shared_ptr<const Target> target, int threads,
+                                  const MicroKernelTable* micro_kernels);
 
   std::string_view name;
   std::string_view meaning;  // one sentence

@@ -10,17 +10,20 @@
 
 namespace fettle {
 
-DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return [target = std::move(target), threads, atoms](const Schedule& schedule) -> Result<Description> {
+DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads,
+                                const MicroKernelTable* micro_kernels) {
+  return [target = std::move(target), threads, micro_kernels](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(const LoweredKernel kernel,
                lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
-    return Description{extract_features(kernel, *target, threads, atoms), kernel.kernel.funcs.at(kernel.kernel.entry)};
+    return Description{extract_features(kernel, *target, threads, micro_kernels),
+                       kernel.kernel.funcs.at(kernel.kernel.entry)};
   };
 }
 
-DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  if (target->has_threads()) return describe_by_lowering(std::move(target), threads, atoms);
-  return [describe = describe_by_lowering(std::move(target), threads, atoms)](
+DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
+                              const MicroKernelTable* micro_kernels) {
+  if (target->has_threads()) return describe_by_lowering(std::move(target), threads, micro_kernels);
+  return [describe = describe_by_lowering(std::move(target), threads, micro_kernels)](
              const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(Description description, describe(schedule));
     CandidateFeatures& features = description.features;
@@ -29,7 +32,7 @@ DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
   };
 }
 
-DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms, bool whole,
+DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels, bool whole,
                          bool always_predict, ReadRows read) {
   return [=](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(const LoweredKernel kernel,
@@ -38,7 +41,7 @@ DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, cons
     read(schedule, kernel, rows);
     Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
     CandidateFeatures& features = description.features;
-    if (always_predict || rows.rows.empty()) features = extract_features(kernel, *target, threads, atoms);
+    if (always_predict || rows.rows.empty()) features = extract_features(kernel, *target, threads, micro_kernels);
     features.rows = std::move(rows.rows);
     features.columns = rows.columns;
     features.workload = workload_digest(schedule.func());

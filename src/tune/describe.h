@@ -10,15 +10,17 @@
 
 namespace fettle {
 
-class AtomTable;
+class MicroKernelTable;
 struct LoweredKernel;
 
-/// By lower() and extract_features(); null atoms: the analytic model. `atoms` must outlive the function.
-DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
+/// By lower() and extract_features(); null micro-kernels: the analytic model. `micro_kernels` must outlive the function.
+DescribeFn describe_by_lowering(std::shared_ptr<const Target> target, int threads,
+                                const MicroKernelTable* micro_kernels = nullptr);
 
 /// As describe_by_lowering; what other programs taught corrects the prediction (cost/learned/learned_correction.h). Not on
 /// GPUs, of which nothing was learned.
-DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
+DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
+                              const MicroKernelTable* micro_kernels = nullptr);
 
 /// What a model of rows reads of a lowered program: rows, perhaps columns.
 using ReadRows =
@@ -26,7 +28,7 @@ using ReadRows =
 /// As describe_by_lowering, with rows and the workload's digest. `whole`: `read` wants LoweredKernel::whole.
 /// `always_predict`: else what has rows is not predicted, for what is ranked by a trained model alone
 /// (CostModel::asks_prediction).
-DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms, bool whole,
+DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels, bool whole,
                          bool always_predict, ReadRows read);
 
 /// Tells workloads apart by their names and parameters, of which schedules change nothing but the layouts of constants.

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "measure/outcome.h"
 #include "schedule/reformulation.h"
 #include "tune/bound.h"
@@ -26,8 +26,8 @@ constexpr double kTimedCalls = 30, kTimedSeconds = 0.03;
 
 double peak_flops(const TuneSession& session) {
   if (session.options.peak_flops > 0) return session.options.peak_flops;
-  if (!session.options.atoms) return 0;
-  const MachineCosts& costs = session.options.atoms->costs();
+  if (!session.options.micro_kernels) return 0;
+  const MachineCosts& costs = session.options.micro_kernels->costs();
   return costs.hz * costs.fma_per_cycle * 2 * session.target->vector_lanes(4);
 }
 
@@ -69,11 +69,11 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   if (std::isfinite(options.max_error_bound)) t.space_ = within_error_bound(space, options.max_error_bound);
   t.bench_ = std::make_unique<Workbench>(
       t.space_ ? *t.space_ : space, task.workload, session.target, session.threads, session.learner.model(),
-      options.describe ? options.describe : describe_corrected(session.target, session.threads, options.atoms),
+      options.describe ? options.describe : describe_corrected(session.target, session.threads, options.micro_kernels),
       options.search_threads);
   if (options.describe) t.bench_->describe_unpredicted_by(options.describe_unpredicted);
-  FETTLE_TRY(const Schedule constructed,
-             default_schedule(task.workload, session.target, session.threads, options.atoms, options.max_error_bound));
+  FETTLE_TRY(const Schedule constructed, default_schedule(task.workload, session.target, session.threads,
+                                                          options.micro_kernels, options.max_error_bound));
   t.default_ = t.bench_->add(constructed);
   if (!t.default_) return fail(ErrorCode::E401, "its default has no lowering", task.label);
   t.predicted_s_ = t.bench_->predict(std::span(&t.default_, 1)).front();
@@ -84,7 +84,7 @@ Result<std::unique_ptr<TaskTuner>> TaskTuner::make(TuneSession& session, const T
   t.reference_trace_ = t.report_.default_trace;
   if (error_bound_of(constructed.func()) > 0) {
     FETTLE_TRY(const Schedule as_written,
-               default_schedule(task.workload, session.target, session.threads, options.atoms, 0));
+               default_schedule(task.workload, session.target, session.threads, options.micro_kernels, 0));
     t.reference_trace_ = to_text(as_written.trace());
   }
   t.report_.best_decisions = t.default_->decisions;

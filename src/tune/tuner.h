@@ -66,7 +66,8 @@ struct TuneOptions {
   bool check_all = false;  // compare the results of every candidate, not of the best alone
   int confirm = 3;         // candidates timed again, interleaved with the default
   int confirm_rounds = 4;
-  double peak_flops = 0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `atoms`
+  double peak_flops =
+      0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `micro_kernels`
   TimingOptions timing{.max_seconds = 0.12};
   const Space* space = nullptr;  // null: rule_space()
   /// Of what a schedule's algorithm adds (schedule/reformulation.h), in units of epsilon: others are not tried, and
@@ -82,7 +83,7 @@ struct TuneOptions {
   DescribeFn describe;  // empty: nothing is predicted; of several search threads, called by all of them
   DescribeFn describe_unpredicted;  // the same where neither model nor strategy asks for a prediction; empty: all of it
   int search_threads = 1;           // that make candidates, between measurements; never changes which are made
-  const AtomTable* atoms = nullptr;  // for the constructed default
+  const MicroKernelTable* micro_kernels = nullptr;  // for the constructed default
   GradientSchedulerOptions scheduler;
   MakeScheduler make_scheduler;             // empty: make_gradient_scheduler with the numbers above
   const std::atomic<bool>* stop = nullptr;  // set: end soon; all that was measured is recorded

@@ -28,7 +28,7 @@ const std::vector<NamedTarget>& named_targets();
 /// Threads of the kernels that are made.
 inline constexpr int kThreads = 2;
 
-/// The constructed default (without an atom table), the rules, each template that matches, Ansor's sketches and
+/// The constructed default (without a micro-kernel table), the rules, each template that matches, Ansor's sketches and
 /// MetaSchedule's space; of a target with threads the last two. They belong to one thread.
 std::vector<PointMaker> point_makers(const Func& workload, const std::shared_ptr<const Target>& target);
 

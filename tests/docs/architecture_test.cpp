@@ -22,7 +22,7 @@ TEST(Architecture, BordersAreDispatched) {
   ASSERT_OK(conv_schedule(s));
   const LoweredKernel lowered = lower(s.func(), *target).value();
   EXPECT_EQ(lowered.kernel.funcs.size(),
-            4u);  // the nest, and atoms for the left border, the middle and the right border
+            4u);  // the nest, and micro-kernels for the left border, the middle and the right border
   for (const auto& [name, func] : lowered.kernel.funcs) {
     if (name != lowered.kernel.entry) {
       EXPECT_EQ(to_text(func).find("if "), std::string::npos) << to_text(func);

@@ -50,8 +50,8 @@ Schedule scheduled(const Func& program, std::shared_ptr<const Target> target = p
 
 LoweredKernel lowered() { return lower(scheduled(tour_program()).func(), *page_target()).value(); }
 
-// The atom of the larger tile.
-Func atom_of(const IrModule& module) {
+// The micro-kernel of the larger tile.
+Func micro_kernel_of(const IrModule& module) {
   Func largest;
   for (const auto& [name, func] : module.funcs)
     if (name != module.entry && (!largest || to_text(func).size() > to_text(largest).size())) largest = func;
@@ -77,8 +77,8 @@ std::string refusal() {
 }
 
 std::string assembly_of_hot_loop() {
-  const Func atom = atom_of(lowered().kernel);
-  return hot_loop(emit_assembly({{{atom->name, atom}}, ""}, *page_target()).value());
+  const Func micro_kernel = micro_kernel_of(lowered().kernel);
+  return hot_loop(emit_assembly({{{micro_kernel->name, micro_kernel}}, ""}, *page_target()).value());
 }
 
 TEST(Tour, TensorExpression) { check_dump(kPage, "te", source_region(kExample, "te")); }
@@ -90,7 +90,7 @@ TEST(Tour, ScheduledProgram) { check_dump(kPage, "scheduled", to_text(scheduled(
 TEST(Tour, Refusal) { check_dump(kPage, "refusal", refusal()); }
 TEST(Tour, Prologue) { check_dump(kPage, "prologue", to_text(lowered().prologue)); }
 TEST(Tour, Entry) { check_dump(kPage, "entry", to_text(lowered().kernel.funcs.at(lowered().kernel.entry))); }
-TEST(Tour, Atom) { check_dump(kPage, "atom", to_text(atom_of(lowered().kernel))); }
+TEST(Tour, MicroKernel) { check_dump(kPage, "micro_kernel", to_text(micro_kernel_of(lowered().kernel))); }
 TEST(Tour, HotLoop) { check_dump(kPage, "assembly", assembly_of_hot_loop()); }
 
 TEST(Readme, ShowsTheSameProgram) {
@@ -139,8 +139,9 @@ TEST(Tour, EveryDumpIsChecked) {
   EXPECT_TRUE(page.problems.empty()) << page.problems.front();
   std::set<std::string> names;
   for (const auto& [name, dump] : page.dumps) names.insert(name);
-  EXPECT_EQ(names, (std::set<std::string>{"te", "program", "node", "schedule", "trace", "scheduled", "refusal",
-                                          "prologue", "decision", "entry", "atom", "assembly", "time", "default"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"te", "program", "node", "schedule", "trace", "scheduled", "refusal", "prologue",
+                                   "decision", "entry", "micro_kernel", "assembly", "time", "default"}));
 }
 
 TEST(Tour, ScheduleKeepsTheMeaning) {

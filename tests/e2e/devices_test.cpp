@@ -80,7 +80,7 @@ class Devices : public Misuse {
     address_.pop_back();  // the line's end
   }
   std::unique_ptr<Process> start_device() {
-    return start({"device", "--tracker", address_, "--key", "here", "--threads", "1", "--no-atoms"});
+    return start({"device", "--tracker", address_, "--key", "here", "--threads", "1", "--no-micro-kernels"});
   }
   json query() const {
     const Outcome asked = fettle({"tracker", "--query", address_, "--json"});

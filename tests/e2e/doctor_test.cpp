@@ -47,7 +47,7 @@ TEST_F(Doctor, SaysWhatTheMachineIs) {
   EXPECT_TRUE(report.at("usable"));
   EXPECT_TRUE(check_of(report, "fettle-worker").at("present"));
   EXPECT_TRUE(check_of(report, "model_peers.py").at("present"));
-  EXPECT_FALSE(check_of(report, "atom table").at("present"));  // no caches here, and none is made
+  EXPECT_FALSE(check_of(report, "micro-kernel table").at("present"));  // no caches here, and none is made
 }
 
 TEST_F(Doctor, AProgramAloneIsNotUsable) {

@@ -135,7 +135,7 @@ TEST_F(Json, OfATrackerAndADevice) {
                   if (at == std::string::npos || !err.ends_with('\n')) return false;
                   const std::string address = err.substr(at + 11, err.find('\n', at) - at - 11);
                   const json device =
-                      ended(fettle({"device", "--tracker", address, "--key", "k", "--no-atoms", "--json"},
+                      ended(fettle({"device", "--tracker", address, "--key", "k", "--no-micro-kernels", "--json"},
                                    [&](const std::string& said) {
                                      if (said.find("offered as") == std::string::npos) return false;
                                      expect_documented("tracker --query", {"tracker", "--query", address});

@@ -198,7 +198,7 @@ bool rolled_producer(Attempt& a);
 bool annotate(Attempt& a);
 bool annotate_buffer_access(Attempt& a);
 bool queries(Attempt& a);
-bool register_kernel(Attempt& a);
+bool micro_kernel(Attempt& a);
 bool thread_kernel(Attempt& a);
 
 }  // namespace actions

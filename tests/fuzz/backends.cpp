@@ -50,7 +50,7 @@ IrModule joined(std::span<Job> jobs, std::set<std::string>& entries) {
     if (module.entry.empty()) return;
     for (auto& [key, func] : module.funcs) {
       if (key != module.entry) {
-        all.funcs.insert({key, func});  // an atom: equal names are equal programs
+        all.funcs.insert({key, func});  // a micro-kernel: equal names are equal programs
         continue;
       }
       all.funcs[name] = with(func, [&](FuncNode& f) { f.name = name; });

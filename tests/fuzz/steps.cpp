@@ -74,7 +74,7 @@ constexpr Entry kEntries[] = {
     {"get_producers", 0, actions::queries},
     {"get_consumers", 0, actions::queries},
     {"get_output_blocks", 0, actions::queries},
-    {nullptr, 8, actions::register_kernel},
+    {nullptr, 8, actions::micro_kernel},
     {nullptr, 3, actions::tensorize_product},
     {nullptr, 3, actions::pipelined_reads},
     {nullptr, 8, actions::rolled_producer},

@@ -19,7 +19,7 @@ struct Made {
 };
 
 /// Up to `actions` random actions on `func`: single steps with random arguments, and now and then the steps of a
-/// register kernel in their order. The result is the last state that `verify` lets pass; what came after it is dropped.
+/// micro-kernel in their order. The result is the last state that `verify` lets pass; what came after it is dropped.
 Made random_schedule(const Func& func, const std::shared_ptr<const Target>& target, uint64_t seed, int actions,
                      const Tried& tried);
 

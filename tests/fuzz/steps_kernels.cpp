@@ -1,11 +1,11 @@
-// Several steps in their order: register kernels, kernels of threads.
+// Several steps in their order: micro-kernels, kernels of threads.
 #include "ir/visit.h"
 #include "tests/fuzz/actions.h"
 
 namespace fettle::fuzz::actions {
 
-/// The steps of a register kernel: tiles, accumulators, lanes; with or without blocking of the reduction.
-bool register_kernel(Attempt& a) {
+/// The steps of a micro-kernel: tiles, accumulators, lanes; with or without blocking of the reduction.
+bool micro_kernel(Attempt& a) {
   const auto block = a.any_block([](const BlockNode& b) { return static_cast<bool>(b.init); });
   const BlockNode* n = block ? a.node(*block) : nullptr;
   if (!n) return false;

@@ -241,7 +241,7 @@ TEST_F(AArch64, DotProductsAreExactOverAllOperands) {
 
 // A product in register tiles of 5 x 2 vectors: operands packed in the call, sums carried in registers through the
 // reduction.
-TEST_F(AArch64, RegisterKernelsOfDotProducts) {
+TEST_F(AArch64, MicroKernelsOfDotProducts) {
   const Func program = parse_func(R"(
 func gemm(A: i8[13, 24], B: i8[24, 16], C: i32[13, 16] output):
   for i in 13:

@@ -1,4 +1,5 @@
 // Expressions: arithmetic, comparisons, selections, casts. What they mean is the interpreter's (ir/interpret.h).
+#include <fmt/format.h>
 #include <llvm/Analysis/ValueTracking.h>
 
 #include <algorithm>
@@ -103,7 +104,13 @@ Value* FunctionEmitter::emit_uncached(const Expr& e) {
       llvm::SmallVector<Constant*, 64> numbers;
       for (int i = 0; i < lanes; ++i) numbers.push_back(ConstantInt::get(element, static_cast<uint64_t>(i)));
       Value* steps = vb_.binary(Instruction::Mul, ConstantVector::get(numbers), vb_.splat(emit(node->stride), lanes));
-      return vb_.binary(Instruction::Add, vb_.splat(emit(node->base), lanes), steps);
+      // Ramps a constant apart share what is put in all lanes.
+      IndexForm form = e.dtype().element() == kI64 ? forms_.form(node->base) : IndexForm{};
+      if (form.constant == 0 || form.is_constant())
+        return vb_.binary(Instruction::Add, vb_.splat(emit(node->base), lanes), steps);
+      steps = vb_.binary(Instruction::Add, steps, vb_.splat(int_constant(kI64, form.constant), lanes));
+      form.constant = 0;
+      return vb_.binary(Instruction::Add, vb_.splat(bytes_of(form, 1), lanes), steps);
     }
     case ExprKind::kBroadcast:
       return vb_.splat(emit(e.as<BroadcastNode>()->value), e.dtype().lanes);
@@ -198,13 +205,13 @@ Value* FunctionEmitter::emit_contracted(const BinaryNode& node) {
 
 // Comparisons, minima and maxima of vectors of halves: in single precision, which is exact. LLVM would do them lane by
 // lane on x86, and sees through the conversions but for the fence.
-Value* FunctionEmitter::emit_half_comparison(BinaryOp op, Value* a, Value* b, DType type) {
+Value* FunctionEmitter::emit_half_comparison(BinaryOp op, Value* a, Value* b, DType type, bool waits) {
   const DType wide = kF32.with_lanes(type.lanes);
   const auto widened = [&](Value* x) {
     x = vb_.cast(Instruction::FPExt, x, type_of(wide));
     return isa<Constant>(x) ? x : vb_.intrinsic(Intrinsic::arithmetic_fence, {type_of(wide)}, {x});
   };
-  Value* result = emit_float_binary(op, widened(a), widened(b), wide);
+  Value* result = emit_float_binary(op, widened(a), widened(b), wide, waits);
   return result->getType() == type_of(wide) ? vb_.cast(Instruction::FPTrunc, result, type_of(type)) : result;
 }
 
@@ -214,14 +221,21 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
     if (Value* contracted = emit_contracted(node)) return contracted;
     Value* a = emit(node.a);
     Value* b = emit(node.b);
-    // What is asked whether it is NaN is not what the loop waits for.
-    const auto* load = node.a.as<LoadNode>();
-    const bool is_extreme = node.op == BinaryOp::kMin || node.op == BinaryOp::kMax;
-    if (is_extreme && load && registers_.has(load->buffer.get())) std::swap(a, b);
+    bool waits = false;
+    if (node.op == BinaryOp::kMin || node.op == BinaryOp::kMax) {
+      const auto state = [&](const Expr& e) {
+        const auto* load = e.as<LoadNode>();
+        return load && registers_.has(load->buffer.get()) ? load->buffer.get() : nullptr;
+      };
+      // What is asked whether it is NaN is not what the next step waits for.
+      if (state(node.a)) std::swap(a, b);
+      const BufferNode* waited_for = state(node.a) ? state(node.a) : state(node.b);
+      waits = waited_for && registers_.slots_of(waited_for) == 1;
+    }
     const bool compares = node.op != BinaryOp::kAdd && node.op != BinaryOp::kSub && node.op != BinaryOp::kMul &&
                           node.op != BinaryOp::kDiv;
-    if (compares && type.element() == kF16 && type.is_vector()) return emit_half_comparison(node.op, a, b, type);
-    return emit_float_binary(node.op, widen(a, type), widen(b, type), type);
+    if (compares && type.element() == kF16 && type.is_vector()) return emit_half_comparison(node.op, a, b, type, waits);
+    return emit_float_binary(node.op, widen(a, type), widen(b, type), type, waits);
   }
   if (type.is_vector() && (node.op == BinaryOp::kLt || node.op == BinaryOp::kLe)) {
     if (Value* lanes = emit_lane_compare(node)) return lanes;
@@ -232,13 +246,65 @@ Value* FunctionEmitter::emit_binary(const BinaryNode& node) {
   }
   Value* a = emit(node.a);
   Value* b = emit(node.b);
+  if (Value* chosen = emit_chosen_extreme(node.op, type, a, b)) return chosen;
   return emit_int_binary(node.op, type, a, b);
 }
 
+/// min(a, select(c, greatest, b)) → select(c, a, min(a, b)), which with AVX-512 is one instruction under a mask.
+Value* FunctionEmitter::emit_chosen_extreme(BinaryOp op, DType type, Value* a, Value* b) {
+  if (!type.is_vector() || (op != BinaryOp::kMin && op != BinaryOp::kMax)) return nullptr;
+  const unsigned bits = static_cast<unsigned>(type.bits);
+  const bool is_signed = type.code == TypeCode::kInt, least = op == BinaryOp::kMin;
+  const APInt neutral = least ? is_signed ? APInt::getSignedMaxValue(bits) : APInt::getMaxValue(bits)
+                              : is_signed ? APInt::getSignedMinValue(bits) : APInt::getZero(bits);
+  const auto is_neutral = [&](const Value* x) {
+    const auto* constant = dyn_cast<Constant>(x);
+    const Constant* all = constant ? constant->getSplatValue() : nullptr;
+    return all && all->getUniqueInteger() == neutral;
+  };
+  auto* choice = dyn_cast<SelectInst>(b);
+  if (!choice) return nullptr;
+  Value *when = choice->getTrueValue(), *otherwise = choice->getFalseValue();
+  if (is_neutral(when)) return vb_.select(choice->getCondition(), a, emit_int_binary(op, type, a, otherwise));
+  if (is_neutral(otherwise)) return vb_.select(choice->getCondition(), emit_int_binary(op, type, a, when), a);
+  return nullptr;
+}
+
+/// `extreme` (b where either of a and b is NaN), but NaN where `a` is. AVX-512 does it in one instruction, which takes
+/// longer than to select by a comparison that is made before: that is for steps each of which waits for the one before.
+Value* FunctionEmitter::with_nan_of(Value* a, Value* extreme, bool waits) {
+  const auto* type = dyn_cast<FixedVectorType>(a->getType());
+  const bool single = a->getType()->getScalarType()->isFloatTy();
+  const bool has_avx512 = state_.target.has_feature("avx512f") && state_.target.has_feature("avx512vl");
+  const unsigned bits = type ? type->getNumElements() * (single ? 32 : 64) : 0;
+  if (has_avx512 && !waits && (bits == 128 || bits == 256 || bits == 512)) {
+    // vfixupimmps: what becomes of a quiet NaN (the source's) and of a signalling one (the same, quiet); others stay.
+    constexpr uint64_t table = 0x21;
+    const auto id = Function::lookupIntrinsicID(
+        fmt::format("llvm.x86.avx512.mask.fixupimm.{}.{}", single ? "ps" : "pd", bits));
+    const FunctionType* takes = Intrinsic::getType(vb_.context(), id);
+    llvm::SmallVector<Value*, 6> args = {extreme, a, ConstantInt::get(takes->getParamType(2), table),
+                                   ConstantInt::get(takes->getParamType(3), 0),
+                                   Constant::getAllOnesValue(takes->getParamType(4))};
+    if (bits == 512) args.push_back(ConstantInt::get(takes->getParamType(5), 4));  // rounds as everything does
+    return vb_.intrinsic(id, {}, args);
+  }
+  return vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), extreme, a);
+}
+
 /// NaN where either operand is. x86 has `maxps a, b`, which is b where either is NaN: what is known not to be NaN goes
-/// first, and costs nothing; else `a` is kept where it is NaN, which is a comparison, and a mask of the maximum.
-Value* FunctionEmitter::emit_extreme(BinaryOp op, Value* a, Value* b) {
+/// first, and costs nothing; else the NaNs of `a` are put in. waits: b is the only value of a reduction.
+Value* FunctionEmitter::emit_extreme(BinaryOp op, Value* a, Value* b, bool waits) {
   const bool least = op == BinaryOp::kMin;
+  // The first step of a reduction.
+  const auto is_neutral = [&](Value* x) {
+    const auto* constant = dyn_cast<Constant>(x);
+    const auto* all = constant && x->getType()->isVectorTy() ? constant->getSplatValue() : constant;
+    const auto* value = all ? dyn_cast<ConstantFP>(all) : nullptr;
+    return value && value->isInfinity() && value->isNegative() != least;
+  };
+  if (is_neutral(a)) return b;
+  if (is_neutral(b)) return a;
   if (state_.target.arch != "x86_64") {
     const auto id = least ? Intrinsic::minimum : Intrinsic::maximum;
     auto* call = CallInst::Create(Intrinsic::getDeclaration(&state_.module, id, {a->getType()}), {a, b});
@@ -251,11 +317,11 @@ Value* FunctionEmitter::emit_extreme(BinaryOp op, Value* a, Value* b) {
   };
   if (is_number(b)) std::swap(a, b);
   Value* extreme = vb_.select(vb_.compare(least ? CmpInst::FCMP_OLT : CmpInst::FCMP_OGT, a, b), a, b);
-  return is_number(a) ? extreme : vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), extreme, a);
+  return is_number(a) ? extreme : with_nan_of(a, extreme, waits);
 }
 
 /// Operands are widened; the result is narrowed.
-Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType type) {
+Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType type, bool waits) {
   switch (op) {
     case BinaryOp::kAdd:
       return narrow(vb_.binary(Instruction::FAdd, a, b), type);
@@ -267,7 +333,7 @@ Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType
       return narrow(vb_.binary(Instruction::FDiv, a, b), type);
     case BinaryOp::kMin:
     case BinaryOp::kMax:
-      return narrow(emit_extreme(op, a, b), type);
+      return narrow(emit_extreme(op, a, b, waits), type);
     case BinaryOp::kEq:
       return vb_.compare(CmpInst::FCMP_OEQ, a, b);
     case BinaryOp::kNe:

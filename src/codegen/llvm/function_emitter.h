@@ -143,15 +143,17 @@ class FunctionEmitter {
   llvm::Value* emit(const Expr& e);
   llvm::Value* emit_uncached(const Expr& e);
   llvm::Value* emit_binary(const BinaryNode& node);
-  llvm::Value* emit_float_binary(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type);
+  llvm::Value* emit_float_binary(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type, bool waits = false);
+  llvm::Value* emit_chosen_extreme(BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_int_binary(BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_contracted(const BinaryNode& node);
   llvm::Value* emit_lane_compare(const BinaryNode& node);
   llvm::Value* emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false);
   llvm::Value* emit_cast(const CastNode& node);
   llvm::Value* saturated(llvm::Value* a, DType to);
-  llvm::Value* emit_extreme(BinaryOp op, llvm::Value* a, llvm::Value* b);
-  llvm::Value* emit_half_comparison(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type);
+  llvm::Value* emit_extreme(BinaryOp op, llvm::Value* a, llvm::Value* b, bool waits);
+  llvm::Value* with_nan_of(llvm::Value* a, llvm::Value* extreme, bool waits);
+  llvm::Value* emit_half_comparison(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type, bool waits);
   llvm::Value* widen(llvm::Value* value, DType type);   // bf16 → f32; others as they are
   llvm::Value* narrow(llvm::Value* value, DType type);  // f32 → bf16
   bool reads_unmasked(const Expr& e) const;

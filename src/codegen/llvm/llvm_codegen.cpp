@@ -48,10 +48,10 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
     if (llvm::verifyModule(*out.module, &text)) return fail(ErrorCode::E302, text.str());
   }
   if (!options.passes.empty()) {
-    std::set<std::string> atoms;
+    std::set<std::string> micro_kernels;
     for (const auto& [name, func] : ir.funcs)
-      if (func->annotations.get_int(kAtomKey, 0) != 0) atoms.insert(name);
-    FETTLE_TRY_VOID(run_passes(*out.module, target, options.passes, atoms));
+      if (func->annotations.get_int(kMicroKernelKey, 0) != 0) micro_kernels.insert(name);
+    FETTLE_TRY_VOID(run_passes(*out.module, target, options.passes, micro_kernels));
   }
   return out;
 }

@@ -21,7 +21,7 @@ struct LlvmOptions {
   std::string entry_name;
   /// Other Funcs that are exported as the entry is, under their own names.
   std::set<std::string> more_entries;
-  /// LLVM function passes, in the syntax of `opt -passes=`, run over what is not annotated "atom". Code from `lower`
+  /// LLVM function passes, in the syntax of `opt -passes=`, run over what is not annotated "micro_kernel". Code from `lower`
   /// needs none: it leaves here in final form. Plain programs profit from kPlainPasses.
   std::string passes;
   /// Checks LLVM's form of the program before it is compiled (E302); for tests.
@@ -34,7 +34,7 @@ inline constexpr const char* kPlainPasses =
 
 /// A relocatable, position-independent ELF object. Exports
 ///   - the module's entry (if it names one) as `int32_t NAME(FettleContext*, void** buffers, const int64_t* ints)`,
-///   - every other Func that needs no context, such as atoms, as `void NAME(void*…, int64_t…)`: buffers, then integers.
+///   - every other Func that needs no context, such as micro-kernels, as `void NAME(void*…, int64_t…)`: buffers, then integers.
 /// A CallFunc to a name that is not in the module becomes a call of such an external function.
 /// Errors: E301 a construct that is not lowered or not known here · E302 LLVM refused, or `passes` cannot be read.
 Result<std::vector<uint8_t>> compile_object(const IrModule& module, const Target& target,

@@ -33,6 +33,8 @@ class Registers {
 
   const std::vector<RegisterSlot>& slots() const { return slots_; }
   bool has(const BufferNode* buffer) const { return by_buffer_.count(buffer) != 0; }
+  /// The slots of `buffer`, which has some.
+  size_t slots_of(const BufferNode* buffer) const { return by_buffer_.at(buffer).size(); }
   /// The access `buffer[index]`; the buffer has slots.
   RegisterAccess find(const BufferNode* buffer, const Expr& index, IndexForms& forms) const;
 

@@ -81,7 +81,7 @@ void build(const Estimate& e, int threads, Builder b) {
   b.plain("parallel_waste", e.parallel_waste);
   b.plain("threads", threads);
   b.plain("nests", e.nests);
-  b.plain("atoms", e.atoms);
+  b.plain("micro_kernels", e.micro_kernels);
   b.plain("variants", e.variants);
   b.plain("depth", e.depth);
 }
@@ -89,9 +89,10 @@ void build(const Estimate& e, int threads, Builder b) {
 }  // namespace
 
 CandidateFeatures extract_features(const LoweredKernel& kernel, const Target& target, int threads,
-                                   const AtomTable* atoms) {
+                                   const MicroKernelTable* micro_kernels) {
   const LoopTree tree = make_loop_tree(kernel.kernel, target);
-  const Estimate e = estimate(tree, atoms ? atoms->costs() : describe_costs(target), threads, atoms);
+  const Estimate e =
+      estimate(tree, micro_kernels ? micro_kernels->costs() : describe_costs(target), threads, micro_kernels);
   CandidateFeatures features;
   build(e, threads, {&features.values, nullptr});
   features.predicted_seconds = e.seconds();

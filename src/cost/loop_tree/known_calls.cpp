@@ -10,7 +10,7 @@
 namespace fettle {
 
 struct CallSite::Known {
-  Func atom;
+  Func micro_kernel;
   std::vector<int64_t> key;
   size_t outer_loops = 0;
   std::vector<CostNode> bodies;
@@ -26,18 +26,18 @@ CallSite::Memory& CallSite::memory() {
   return memory;
 }
 
-std::optional<CallSite> CallSite::of(const Func& atom, const std::vector<const BufferPlace*>& places,
+std::optional<CallSite> CallSite::of(const Func& micro_kernel, const std::vector<const BufferPlace*>& places,
                                      const std::vector<std::vector<int64_t>>& points, size_t outer_loops,
                                      double live_registers, int vector_bytes) {
   CallSite site;
-  site.atom_ = atom;
+  site.micro_kernel_ = micro_kernel;
   site.outer_loops_ = outer_loops;
   std::vector<int64_t>& key = site.key_;
   key = {vector_bytes, std::bit_cast<int64_t>(live_registers), static_cast<int64_t>(points.size())};
   for (const std::vector<int64_t>& point : points) key.insert(key.end(), point.begin(), point.end());
   for (size_t i = 0; i < places.size(); ++i) {
     const BufferPlace& place = *places[i];
-    const int64_t bytes = atom->params[i].buffer->dtype.element_bytes();
+    const int64_t bytes = micro_kernel->params[i].buffer->dtype.element_bytes();
     if (place.base_steps.size() > outer_loops) return std::nullopt;
     Origin here{place.buffer, place.base * bytes, {}};
     for (const int64_t step : place.base_steps) here.step_bytes.push_back(step * bytes);
@@ -55,7 +55,7 @@ std::optional<CallSite> CallSite::of(const Func& atom, const std::vector<const B
 }
 
 uint64_t CallSite::hash() const {
-  uint64_t hash = hash_bytes(atom_->name);
+  uint64_t hash = hash_bytes(micro_kernel_->name);
   for (const int64_t part : key_) hash = hash_combine(hash, static_cast<uint64_t>(part));
   return hash;
 }
@@ -64,8 +64,10 @@ std::optional<std::vector<CostNode>> CallSite::find() const {
   const auto [first, last] = memory().known.equal_range(hash());
   for (auto it = first; it != last; ++it) {
     const Known& known = it->second;
-    // Atoms have their names from what they do; equal names prove nothing.
-    if (known.key != key_ || known.atom->name != atom_->name || !structural_equal(known.atom, atom_)) continue;
+    // Micro-kernels have their names from what they do; equal names prove nothing.
+    if (known.key != key_ || known.micro_kernel->name != micro_kernel_->name ||
+        !structural_equal(known.micro_kernel, micro_kernel_))
+      continue;
     std::vector<CostNode> bodies = known.bodies;
     for (CostNode& body : bodies) from_local(body, known.outer_loops);
     return bodies;
@@ -74,7 +76,7 @@ std::optional<std::vector<CostNode>> CallSite::find() const {
 }
 
 void CallSite::keep(const std::vector<CostNode>& bodies) const {
-  Known known{atom_, key_, outer_loops_, bodies};
+  Known known{micro_kernel_, key_, outer_loops_, bodies};
   for (CostNode& body : known.bodies) to_local(body);
   auto& all = memory().known;
   if (all.size() >= Memory::kMost) all.clear();

@@ -1,6 +1,6 @@
 #pragma once
-// What calls of atoms look like in a loop tree, remembered from kernel to kernel: candidates of one search call the
-// same few atoms, from elsewhere.
+// What calls of micro-kernels look like in a loop tree, remembered from kernel to kernel: candidates of one search call the
+// same few micro-kernels, from elsewhere.
 
 #include <cstdint>
 #include <optional>
@@ -16,9 +16,9 @@ namespace fettle {
 /// parameter that lies in the same buffer: where that lies moves the accesses and changes nothing else.
 class CallSite {
  public:
-  /// `places`: of the atom's parameters; `points`: the integers of its variants; `outer_loops`: around the call. Nothing
+  /// `places`: of the micro-kernel's parameters; `points`: the integers of its variants; `outer_loops`: around the call. Nothing
   /// where it is not of a kind that can be remembered.
-  static std::optional<CallSite> of(const Func& atom, const std::vector<const BufferPlace*>& places,
+  static std::optional<CallSite> of(const Func& micro_kernel, const std::vector<const BufferPlace*>& places,
                                     const std::vector<std::vector<int64_t>>& points, size_t outer_loops,
                                     double live_registers, int vector_bytes);
 
@@ -42,7 +42,7 @@ class CallSite {
   void to_local(CostNode& node) const;
   void from_local(CostNode& node, size_t outer_loops) const;
 
-  Func atom_;
+  Func micro_kernel_;
   std::vector<int64_t> key_;
   std::vector<Origin> origins_;
   size_t outer_loops_ = 0;

@@ -396,7 +396,7 @@ class TreeBuilder {
     for (const auto& [point, count] : counts) total += count;
     if (total <= 0) return node;
 
-    // The atom's buffers are parts of the caller's.
+    // The micro-kernel's buffers are parts of the caller's.
     for (size_t i = 0; i < n_buffers; ++i) {
       const auto* address = call.args[i].as<AddressNode>();
       if (!address) continue;
@@ -436,16 +436,16 @@ class TreeBuilder {
   }
 
   // Where nothing but loops stands around the call, and each of its buffers is known.
-  std::optional<CallSite> site_of(const CallFuncNode& call, const Func& atom, const ValueCounts& counts) {
+  std::optional<CallSite> site_of(const CallFuncNode& call, const Func& micro_kernel, const ValueCounts& counts) {
     if (!unrolled_.empty() || lane_.var || constants_.size() > 0) return std::nullopt;
     std::vector<const BufferPlace*> places;
-    for (size_t i = 0; i < atom->params.size(); ++i) {
+    for (size_t i = 0; i < micro_kernel->params.size(); ++i) {
       if (!call.args[i].as<AddressNode>()) return std::nullopt;
-      places.push_back(&places_.at(atom->params[i].buffer.get()));
+      places.push_back(&places_.at(micro_kernel->params[i].buffer.get()));
     }
     std::vector<std::vector<int64_t>> points;
     for (const auto& [point, count] : counts) points.push_back(point);
-    return CallSite::of(atom, places, points, loops_.size(), live_registers_, context_.vector_bytes);
+    return CallSite::of(micro_kernel, places, points, loops_.size(), live_registers_, context_.vector_bytes);
   }
 
   /// Variables that have one value where we are, though loops of theirs stand around: copies that are read one by one.

@@ -1,5 +1,5 @@
 #pragma once
-// A lowered kernel as numbers: its loops with their (average) extents, atoms opened up in place, straight-line code as
+// A lowered kernel as numbers: its loops with their (average) extents, micro-kernels opened up in place, straight-line code as
 // counts of operations and streams of accesses. Everything that predicts time reads this.
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct Work {
   int vector_loads() const { return static_cast<int>(loads - broadcasts); }
 };
 
-/// One way in which an atom is called from one place.
-struct AtomVariant {
+/// One way in which a micro-kernel is called from one place.
+struct MicroKernelVariant {
   std::string name;
   std::vector<int64_t> ints;  // its integer arguments
   double share = 0;           // of the place's executions
@@ -65,7 +65,7 @@ struct CostNode {
   double extent = 1;      // kLoop
   std::vector<CostNode> children;
   std::vector<double> shares;
-  std::vector<AtomVariant> variants;
+  std::vector<MicroKernelVariant> variants;
   Work work;
   std::vector<Stream> streams;
   std::vector<int> asked_near, asked_far;  // kBody: the buffers that its prefetches name

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "cost/loop_tree/loop_tree.h"
-#include "cost/predict/canonical_atoms.h"
+#include "cost/predict/canonical_micro_kernels.h"
 #include "cost/predict/traffic.h"
 #include "ir/text.h"
 #include "lower/lower.h"
@@ -56,20 +56,20 @@ lowered func low(p: f32[1000000], q: f32[1000000] output, n: i64 in 1..):
     q[k] = q[k] + p[k] * 3.0
 )";
 
-// Which atoms are called, with what arguments, and how often in one run.
-struct AtomCall {
+// Which micro-kernels are called, with what arguments, and how often in one run.
+struct MicroKernelCall {
   std::string name;
   std::vector<int64_t> ints;
   double calls = 0;
 };
 
-void collect_calls(const CostNode& node, double executions, std::vector<AtomCall>& calls) {
+void collect_calls(const CostNode& node, double executions, std::vector<MicroKernelCall>& calls) {
   if (node.kind == CostNode::Kind::kCall) {
-    for (const AtomVariant& variant : node.variants) {
-      AtomCall* found = nullptr;
-      for (AtomCall& call : calls)
+    for (const MicroKernelVariant& variant : node.variants) {
+      MicroKernelCall* found = nullptr;
+      for (MicroKernelCall& call : calls)
         if (call.name == variant.name && call.ints == variant.ints) found = &call;
-      if (!found) found = &calls.emplace_back(AtomCall{variant.name, variant.ints, 0});
+      if (!found) found = &calls.emplace_back(MicroKernelCall{variant.name, variant.ints, 0});
       found->calls += executions * variant.share;
     }
   }
@@ -80,17 +80,17 @@ void collect_calls(const CostNode& node, double executions, std::vector<AtomCall
   }
 }
 
-std::vector<AtomCall> atom_calls(const LoopTree& tree) {
-  std::vector<AtomCall> calls;
+std::vector<MicroKernelCall> micro_kernel_calls(const LoopTree& tree) {
+  std::vector<MicroKernelCall> calls;
   collect_calls(tree.root, 1, calls);
   return calls;
 }
 
-TEST(AtomCalls, BranchesAndArgumentsAreCounted) {
-  const std::vector<AtomCall> calls = atom_calls(tree_of(kDispatch));
+TEST(MicroKernelCalls, BranchesAndArgumentsAreCounted) {
+  const std::vector<MicroKernelCall> calls = micro_kernel_calls(tree_of(kDispatch));
   const auto count = [&](const std::string& name, int64_t n) {
     double sum = 0;
-    for (const AtomCall& call : calls)
+    for (const MicroKernelCall& call : calls)
       if (call.name == name && call.ints == std::vector<int64_t>{n}) sum += call.calls;
     return sum;
   };
@@ -101,13 +101,13 @@ TEST(AtomCalls, BranchesAndArgumentsAreCounted) {
   EXPECT_DOUBLE_EQ(count("tall", 3), 54);
 }
 
-TEST(AtomCalls, OfALoweredSchedule) {
-  const CanonicalAtom atom{.rows = 6, .vectors = 2, .depth = 48, .panels = 5, .repeats = 7};
-  const auto func = canonical_atom(atom, 16);
+TEST(MicroKernelCalls, OfALoweredSchedule) {
+  const CanonicalMicroKernel micro_kernel{.rows = 6, .vectors = 2, .depth = 48, .panels = 5, .repeats = 7};
+  const auto func = canonical_micro_kernel(micro_kernel, 16);
   ASSERT_TRUE(func.has_value());
   const auto kernel = lower(*func, plain_target());
   ASSERT_TRUE(kernel.has_value());
-  const std::vector<AtomCall> calls = atom_calls(make_loop_tree(kernel->kernel, plain_target()));
+  const std::vector<MicroKernelCall> calls = micro_kernel_calls(make_loop_tree(kernel->kernel, plain_target()));
   ASSERT_EQ(calls.size(), 1u);
   EXPECT_DOUBLE_EQ(calls[0].calls, 35);
   EXPECT_TRUE(kernel->kernel.funcs.count(calls[0].name));
@@ -115,8 +115,8 @@ TEST(AtomCalls, OfALoweredSchedule) {
 }
 
 TEST(LoopTree, AStepIsCounted) {
-  const CanonicalAtom atom{.rows = 6, .vectors = 2, .depth = 48};
-  const auto func = canonical_atom(atom, 16);
+  const CanonicalMicroKernel micro_kernel{.rows = 6, .vectors = 2, .depth = 48};
+  const auto func = canonical_micro_kernel(micro_kernel, 16);
   ASSERT_TRUE(func.has_value());
   const auto kernel = lower(*func, plain_target());
   ASSERT_TRUE(kernel.has_value());

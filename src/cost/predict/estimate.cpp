@@ -15,8 +15,8 @@ constexpr double kAskedShows = 0.25, kSuddenShows = 3;
 
 class Estimator {
  public:
-  Estimator(const LoopTree& tree, const MachineCosts& costs, int threads, const AtomTable* atoms)
-      : tree_(tree), costs_(costs), threads_(std::max(1, threads)), atoms_(atoms) {}
+  Estimator(const LoopTree& tree, const MachineCosts& costs, int threads, const MicroKernelTable* micro_kernels)
+      : tree_(tree), costs_(costs), threads_(std::max(1, threads)), micro_kernels_(micro_kernels) {}
 
   Estimate run() {
     const std::vector<const CostNode*> nests = nests_of(tree_);
@@ -46,7 +46,7 @@ class Estimator {
         out_.stall_s[level] += late_s[level] + (move_all_s > 0 ? wait_s * move_s[level] / move_all_s : 0);
     }
     out_.nests = static_cast<double>(nests.size());
-    out_.atoms = static_cast<double>(names_.size());
+    out_.micro_kernels = static_cast<double>(names_.size());
     out_.footprint_bytes = footprint_bytes(tree_, tree_.root);
     for (const CostBuffer& buffer : tree_.buffers)
       (buffer.scratch ? out_.scratch_bytes : out_.parameter_bytes) += buffer.bytes;
@@ -55,7 +55,7 @@ class Estimator {
 
  private:
   // `loop`: the one right around `node`; runs: of `node`, all in all.
-  void visit(const CostNode& node, double runs, double depth, const CostNode* loop, bool in_atom) {
+  void visit(const CostNode& node, double runs, double depth, const CostNode* loop, bool in_micro_kernel) {
     out_.depth = std::max(out_.depth, depth);
     switch (node.kind) {
       case CostNode::Kind::kLoop: {
@@ -72,21 +72,23 @@ class Estimator {
         }
         const bool innermost = node.children[0].kind == CostNode::Kind::kBody;
         const double cycles = innermost ? runs * costs_.loop_cycles : runs * extent * costs_.outer_loop_cycles;
-        (in_atom ? out_.edge_s : out_.plain_s) += cycles * (in_atom ? costs_.edge_share : 1) / costs_.hz;
-        if (in_atom && innermost)
+        (in_micro_kernel ? out_.edge_s : out_.plain_s) +=
+            cycles * (in_micro_kernel ? costs_.edge_share : 1) / costs_.hz;
+        if (in_micro_kernel && innermost)
           out_.edge_s += runs * code_missing_ * code_bytes(node.children[0]) * costs_.code_byte_cycles / costs_.hz;
         out_.loops += runs;
         out_.iterations += runs * extent;
-        visit(node.children[0], runs * extent, depth + 1, &node, in_atom);
+        visit(node.children[0], runs * extent, depth + 1, &node, in_micro_kernel);
         return;
       }
       case CostNode::Kind::kSeq:
         for (const CostNode& child : node.children)
-          visit(child, runs, depth, parts_of_step(node, loop, in_atom), in_atom);
+          visit(child, runs, depth, parts_of_step(node, loop, in_micro_kernel), in_micro_kernel);
         return;
       case CostNode::Kind::kChoice:
         for (size_t i = 0; i < node.children.size(); ++i)
-          visit(node.children[i], runs * node.shares[i], depth, parts_of_step(node, loop, in_atom), in_atom);
+          visit(node.children[i], runs * node.shares[i], depth, parts_of_step(node, loop, in_micro_kernel),
+                in_micro_kernel);
         return;
       case CostNode::Kind::kCall:
         out_.calls += runs;
@@ -97,20 +99,20 @@ class Estimator {
           const double bytes = code_bytes(node.children[i]);
           out_.code_bytes = std::max(out_.code_bytes, bytes);
           code_missing_ = std::clamp(4 * (bytes / costs_.code_bytes - 0.75), 0.0, 1.0);
-          atom_loops_ = has_loop(node.children[i]);
+          micro_kernel_loops_ = has_loop(node.children[i]);
           // While the sums of one call wait for each other, those of the next begin.
           exposed_ = std::min(1.0, (costs_.call_cycles + instructions(node.children[i])) / costs_.in_flight);
           visit(node.children[i], runs * node.shares[i], depth, nullptr, true);
         }
         return;
       case CostNode::Kind::kBody:
-        return body(node, runs, loop, in_atom);
+        return body(node, runs, loop, in_micro_kernel);
     }
   }
 
-  // What an atom's innermost loop repeats may be several pieces, or one of several: they are what it does in a step.
-  static const CostNode* parts_of_step(const CostNode& node, const CostNode* loop, bool in_atom) {
-    return in_atom && loop && !has_loop(node) ? loop : nullptr;
+  // What a micro-kernel's innermost loop repeats may be several pieces, or one of several: they are what it does in a step.
+  static const CostNode* parts_of_step(const CostNode& node, const CostNode* loop, bool in_micro_kernel) {
+    return in_micro_kernel && loop && !has_loop(node) ? loop : nullptr;
   }
 
   // Steps of a tile share what they broadcast only where the registers hold it beside all that they read: else each
@@ -126,7 +128,7 @@ class Estimator {
     return work;
   }
 
-  void body(const CostNode& node, double runs, const CostNode* loop, bool in_atom) {
+  void body(const CostNode& node, double runs, const CostNode* loop, bool in_micro_kernel) {
     const Work work = as_read(node.work);
     out_.near_requests += runs * work.near_requests;
     out_.far_requests += runs * work.far_requests;
@@ -138,14 +140,14 @@ class Estimator {
     out_.stores += runs * work.stores;
     out_.gathers += runs * work.gathers;
     out_.divisions += runs * work.divisions;
-    const bool is_step = in_atom && loop && work.fma > 0 && work.accumulators > 0;
+    const bool is_step = in_micro_kernel && loop && work.fma > 0 && work.accumulators > 0;
     if (!is_step) {
-      // What is before and after an atom's loops overlaps with other atoms; without loops it is the work itself.
-      const double shows = in_atom && !loop && atom_loops_ ? costs_.edge_share : 1;
+      // What is before and after a micro-kernel's loops overlaps with other micro-kernels; without loops it is the work itself.
+      const double shows = in_micro_kernel && !loop && micro_kernel_loops_ ? costs_.edge_share : 1;
       const double seconds =
-          runs * work_cycles(work, costs_, loop != nullptr, in_atom ? exposed_ : 1) * shows / costs_.hz;
-      (in_atom ? out_.edge_s : out_.plain_s) += seconds;
-      if (!in_atom) {
+          runs * work_cycles(work, costs_, loop != nullptr, in_micro_kernel ? exposed_ : 1) * shows / costs_.hz;
+      (in_micro_kernel ? out_.edge_s : out_.plain_s) += seconds;
+      if (!in_micro_kernel) {
         out_.plain_flops += runs * work.flops;
         out_.scalar_runs += runs;
       }
@@ -162,13 +164,13 @@ class Estimator {
     const double crowded = mode == RowMode::kConflict
                                ? 0.1 * work.broadcasts * std::clamp((rows_a_set - 4) / costs_.l1_ways, 0.0, 1.0)
                                : 0;
-    if (atoms_ && work.broadcasts > 0) {
+    if (micro_kernels_ && work.broadcasts > 0) {
       // What a tile takes beyond its arithmetic belongs to the loop around it: it shows once an iteration.
       const double steady = (steps - 1) * work_cycles(step, costs_, true, exposed_);
-      const double alone = steady + atoms_->step_cycles(step, RowMode::kInPlace, 0, exposed_);
+      const double alone = steady + micro_kernels_->step_cycles(step, RowMode::kInPlace, 0, exposed_);
       cycles = mode == RowMode::kConflict
-                   ? std::max(steps * atoms_->step_cycles(step, mode, rows_a_set, exposed_), alone + crowded)
-                   : steady + atoms_->step_cycles(step, mode, 0, exposed_);
+                   ? std::max(steps * micro_kernels_->step_cycles(step, mode, rows_a_set, exposed_), alone + crowded)
+                   : steady + micro_kernels_->step_cycles(step, mode, 0, exposed_);
     } else {
       cycles += crowded;
     }
@@ -223,12 +225,12 @@ class Estimator {
   const LoopTree& tree_;
   const MachineCosts& costs_;
   const int threads_;
-  const AtomTable* atoms_;
+  const MicroKernelTable* micro_kernels_;
   Estimate out_;
   std::set<std::string> names_;
-  bool atom_loops_ = false;
-  double exposed_ = 1;       // share of the latencies of the atom's sums that nothing hides
-  double code_missing_ = 0;  // share of the atom's code that is not at hand when it is needed
+  bool micro_kernel_loops_ = false;
+  double exposed_ = 1;       // share of the latencies of the micro-kernel's sums that nothing hides
+  double code_missing_ = 0;  // share of the micro-kernel's code that is not at hand when it is needed
 };
 
 }  // namespace
@@ -245,8 +247,8 @@ double Estimate::seconds() const {
   return sum;
 }
 
-Estimate estimate(const LoopTree& tree, const MachineCosts& costs, int threads, const AtomTable* atoms) {
-  return Estimator(tree, costs, threads, atoms).run();
+Estimate estimate(const LoopTree& tree, const MachineCosts& costs, int threads, const MicroKernelTable* micro_kernels) {
+  return Estimator(tree, costs, threads, micro_kernels).run();
 }
 
 }  // namespace fettle

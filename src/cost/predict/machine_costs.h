@@ -25,18 +25,18 @@ struct MachineCosts {
   std::array<double, kSources> line_cycles{1.4, 2.7, 4.5};
   /// One line's delay that is not hidden behind arithmetic even where there is bandwidth to spare.
   std::array<double, kSources> latency_cycles{0.02, 0.06, 0.5};
-  /// One line that an atom reads before its first or after its last step, such as a tile that it adds to.
+  /// One line that a micro-kernel reads before its first or after its last step, such as a tile that it adds to.
   std::array<double, kSources> edge_line_cycles{1, 12, 30};
   /// A line written, in lines read.
   std::array<double, kSources> write_weight{1, 1.3, 2};
   /// A prefetch into the second-level cache takes a load's place and looks into two caches. (One into the first level
   /// saves about what it costs.)
   double request_cycles = 0.4;
-  double call_cycles = 10;         // of an atom, beside its work: arguments, jumps, the first loads
+  double call_cycles = 10;         // of a micro-kernel, beside its work: arguments, jumps, the first loads
   double loop_cycles = 5;          // one innermost loop: entered, drained, left
-  double edge_share = 0.4;         // of what is before and after an atom's loops, and of calls, that shows
+  double edge_share = 0.4;         // of what is before and after a micro-kernel's loops, and of calls, that shows
   double outer_loop_cycles = 2;    // one iteration of a loop that is not innermost
-  double code_bytes = 32768;       // that are at hand; loops of larger atoms wait for their code
+  double code_bytes = 32768;       // that are at hand; loops of larger micro-kernels wait for their code
   double code_byte_cycles = 0.17;  // for one byte of code that was not at hand
   double fork_join_seconds = 1.5e-6;
   std::array<double, kSources> capacity_bytes{48e3, 1e6, 32e6};  // of L1, L2, L3

@@ -9,20 +9,23 @@ constexpr double kLineBytes = 64, kSharpness = 1.5;
 /// Kernels that a cache holds what belongs to, at least.
 constexpr double kOthers = 4;
 
-MachineCosts costs_of(const Target& target, const AtomTable* atoms) {
-  return atoms ? atoms->costs() : describe_costs(target);
+MachineCosts costs_of(const Target& target, const MicroKernelTable* micro_kernels) {
+  return micro_kernels ? micro_kernels->costs() : describe_costs(target);
 }
 
 }  // namespace
 
-double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms) {
-  return estimate(make_loop_tree(kernel.kernel, target), costs_of(target, atoms), threads, atoms).seconds();
+double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads,
+                       const MicroKernelTable* micro_kernels) {
+  return estimate(make_loop_tree(kernel.kernel, target), costs_of(target, micro_kernels), threads, micro_kernels)
+      .seconds();
 }
 
 // Threads share what memory delivers.
-double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms) {
-  const MachineCosts costs = costs_of(target, atoms);
-  const Estimate known = estimate(make_loop_tree(kernel.kernel, target), costs, threads, atoms);
+double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads,
+                            const MicroKernelTable* micro_kernels) {
+  const MachineCosts costs = costs_of(target, micro_kernels);
+  const Estimate known = estimate(make_loop_tree(kernel.kernel, target), costs, threads, micro_kernels);
   const double held = target.caches.size() > 2 ? static_cast<double>(target.caches[2].size_bytes) / kOthers : 0;
   const Source source = known.parameter_bytes <= held ? Source::kL3 : Source::kMemory;
   const double line_s = costs.line_cycles[static_cast<size_t>(source)] / costs.hz;

@@ -1,28 +1,30 @@
 #pragma once
-// Predicted time of a lowered kernel: the sum of its atoms' times and of traffic, without running it.
+// Predicted time of a lowered kernel: the sum of its micro-kernels' times and of traffic, without running it.
 
 #include <string>
 #include <vector>
 
 #include "cost/cost_model.h"
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "lower/lower.h"
 #include "target/target.h"
 
 namespace fettle {
 
-/// Seconds of one run on `threads` threads. With a table: measured atoms, from the caches that their operands come
+/// Seconds of one run on `threads` threads. With a table: measured micro-kernels, from the caches that their operands come
 /// from. Null: the analytic model (registers, ports, latency, caches of the target).
-double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms);
+double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads,
+                       const MicroKernelTable* micro_kernels);
 
 /// The same where all that is read or written has left the near caches since the last run, as in a model that is larger
 /// than they are: it comes from the third level where a quarter of that would hold it, else from memory. Predictions know
 /// a kernel that runs again and again.
-double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads, const AtomTable* atoms);
+double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads,
+                            const MicroKernelTable* micro_kernels);
 
 /// The description that learned models use. The names are constant; the vector's order is that of the names.
 CandidateFeatures extract_features(const LoweredKernel& kernel, const Target& target, int threads,
-                                   const AtomTable* atoms);
+                                   const MicroKernelTable* micro_kernels);
 const std::vector<std::string>& feature_names();
 
 }  // namespace fettle

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "cost/loop_tree/loop_tree.h"
-#include "cost/predict/canonical_atoms.h"
+#include "cost/predict/canonical_micro_kernels.h"
 #include "cost/predict/estimate.h"
 #include "schedule/primitives.h"
 #include "schedule/schedule.h"
@@ -30,23 +30,23 @@ LoweredKernel lowered(const Result<Func>& func) {
   return *kernel;
 }
 
-double predicted(const CanonicalAtom& atom, const AtomTable* table = nullptr) {
-  return predict_seconds(lowered(canonical_atom(atom, 16)), plain_target(), 1, table);
+double predicted(const CanonicalMicroKernel& micro_kernel, const MicroKernelTable* table = nullptr) {
+  return predict_seconds(lowered(canonical_micro_kernel(micro_kernel, 16)), plain_target(), 1, table);
 }
 
 // As if 14x2 took 15 cycles a step, and 17 where rows conflict.
-AtomTable made_up_table(const Target& target) {
+MicroKernelTable made_up_table(const Target& target) {
   MachineCosts costs = describe_costs(target);
   TileCosts wide{.rows = 14, .vectors = 2, .step_cycles = {15, 15, 17}, .call_cycles = 10, .add_cycles = 5};
   TileCosts tall{.rows = 14, .vectors = 1, .step_cycles = {8, 8, 12}, .call_cycles = 10, .add_cycles = 5};
-  return AtomTable(costs, {wide, tall}, target.fingerprint().hex());
+  return MicroKernelTable(costs, {wide, tall}, target.fingerprint().hex());
 }
 
 TEST(Predict, MoreWorkCostsMore) {
-  const CanonicalAtom atom{.rows = 14, .vectors = 2, .depth = 128, .panels = 4, .repeats = 8};
-  const double base = predicted(atom);
+  const CanonicalMicroKernel micro_kernel{.rows = 14, .vectors = 2, .depth = 128, .panels = 4, .repeats = 8};
+  const double base = predicted(micro_kernel);
   EXPECT_GT(base, 0);
-  CanonicalAtom deeper = atom, wider = atom, often = atom, phases = atom;
+  CanonicalMicroKernel deeper = micro_kernel, wider = micro_kernel, often = micro_kernel, phases = micro_kernel;
   deeper.depth *= 2;
   wider.panels *= 2;
   often.repeats *= 2;
@@ -61,7 +61,8 @@ TEST(Predict, MoreWorkCostsMore) {
 TEST(Predict, ColdDataComeFromAsFarAsTheyFit) {
   Target target = plain_target();
   target.caches = {{.size_bytes = 32 << 10}, {.size_bytes = 1 << 20}, {.size_bytes = 32 << 20}};
-  const LoweredKernel kernel = lowered(canonical_atom({.rows = 4, .vectors = 2, .depth = 128, .panels = 64}, 16));
+  const LoweredKernel kernel =
+      lowered(canonical_micro_kernel({.rows = 4, .vectors = 2, .depth = 128, .panels = 64}, 16));
   const double near = predict_cold_seconds(kernel, target, 1, nullptr);
   EXPECT_GT(near, predict_seconds(kernel, target, 1, nullptr));
   target.caches[2].size_bytes = 2 << 20;
@@ -77,18 +78,18 @@ TEST(Predict, ATileThatSpillsOrWaitsIsSlower) {
   EXPECT_GT(seconds(2, 12, 1), seconds(12, 2, 1));  // 2 accumulators wait for themselves
 }
 
-TEST(Predict, SumsOfShortAtomsDoNotWaitForEachOther) {
+TEST(Predict, SumsOfShortMicroKernelsDoNotWaitForEachOther) {
   // One accumulator: each step of a long sum waits for the one before. Many short sums are under way at once.
-  const CanonicalAtom sum{.rows = 1, .vectors = 1, .depth = 512, .repeats = 1};
-  CanonicalAtom short_sums = sum;
+  const CanonicalMicroKernel sum{.rows = 1, .vectors = 1, .depth = 512, .repeats = 1};
+  CanonicalMicroKernel short_sums = sum;
   short_sums.depth = 8;
   short_sums.repeats = 64;
   const Target target = plain_target();
   const double steps = 512, cycles_a_second = target.frequency_ghz * 1e9;
   EXPECT_GE(predicted(sum) * cycles_a_second, steps * target.fma_latency_cycles);
-  const auto step_s = [&](const CanonicalAtom& atom) {
-    return estimate(make_loop_tree(lowered(canonical_atom(atom, 16)).kernel, target), describe_costs(target), 1,
-                    nullptr)
+  const auto step_s = [&](const CanonicalMicroKernel& micro_kernel) {
+    return estimate(make_loop_tree(lowered(canonical_micro_kernel(micro_kernel, 16)).kernel, target),
+                    describe_costs(target), 1, nullptr)
         .step_s;
   };
   EXPECT_NEAR(step_s(sum) * cycles_a_second, steps * target.fma_latency_cycles, 0.01 * steps);
@@ -107,7 +108,7 @@ TEST(Predict, StepsThatDoNotFitReadForThemselves) {
   loop.extent = 100;
   loop.children = {taps};
   call.kind = CostNode::Kind::kCall;
-  call.variants = {{.name = "atom", .share = 1}};
+  call.variants = {{.name = "micro_kernel", .share = 1}};
   call.shares = {1};
   call.children = {loop};
   const LoopTree tree{.root = call};
@@ -120,24 +121,24 @@ TEST(Predict, StepsThatDoNotFitReadForThemselves) {
 
 TEST(Predict, NotFasterThanThePeak) {
   const Target target = plain_target();
-  const CanonicalAtom atom{.rows = 14, .vectors = 2, .depth = 256};
-  const double flops = 2.0 * 14 * 32 * 256 * atom.calls();
-  EXPECT_GE(predicted(atom), flops / (target.frequency_ghz * 1e9 * target.fma_per_cycle * 32));
+  const CanonicalMicroKernel micro_kernel{.rows = 14, .vectors = 2, .depth = 256};
+  const double flops = 2.0 * 14 * 32 * 256 * micro_kernel.calls();
+  EXPECT_GE(predicted(micro_kernel), flops / (target.frequency_ghz * 1e9 * target.fma_per_cycle * 32));
 }
 
 TEST(Predict, TheTableReplacesTheAnalyticStep) {
   const Target target = plain_target();
-  const AtomTable table = made_up_table(target);
-  CanonicalAtom atom{.rows = 14, .vectors = 2, .depth = 192, .repeats = 16};
-  const double steps = atom.calls() * static_cast<double>(atom.depth);
-  const double with_table = predicted(atom, &table), without = predicted(atom);
+  const MicroKernelTable table = made_up_table(target);
+  CanonicalMicroKernel micro_kernel{.rows = 14, .vectors = 2, .depth = 192, .repeats = 16};
+  const double steps = micro_kernel.calls() * static_cast<double>(micro_kernel.depth);
+  const double with_table = predicted(micro_kernel, &table), without = predicted(micro_kernel);
   EXPECT_NEAR((with_table - without) * target.frequency_ghz * 1e9, steps * (15 - 14), 0.02 * steps);
-  atom.mode = RowMode::kConflict;
-  EXPECT_NEAR((predicted(atom, &table) - with_table) * target.frequency_ghz * 1e9, steps * 2, 0.25 * steps);
+  micro_kernel.mode = RowMode::kConflict;
+  EXPECT_NEAR((predicted(micro_kernel, &table) - with_table) * target.frequency_ghz * 1e9, steps * 2, 0.25 * steps);
 }
 
 TEST(Predict, ThreadsShareTheWork) {
-  const auto func = canonical_atom({.rows = 14, .vectors = 2, .depth = 512, .repeats = 64}, 16);
+  const auto func = canonical_micro_kernel({.rows = 14, .vectors = 2, .depth = 512, .repeats = 64}, 16);
   ASSERT_TRUE(func.has_value());
   Schedule s(*func);
   const auto block = get_block(s, {.name = "C"});
@@ -155,7 +156,8 @@ TEST(Predict, ThreadsShareTheWork) {
 }
 
 TEST(Features, NamesFitValuesAndNothingIsOdd) {
-  const LoweredKernel kernel = lowered(canonical_atom({.rows = 8, .vectors = 3, .depth = 100, .panels = 3}, 16));
+  const LoweredKernel kernel =
+      lowered(canonical_micro_kernel({.rows = 8, .vectors = 3, .depth = 100, .panels = 3}, 16));
   const CandidateFeatures features = extract_features(kernel, plain_target(), 2, nullptr);
   ASSERT_EQ(features.values.size(), feature_names().size());
   EXPECT_GE(features.values.size(), 60u);
@@ -165,7 +167,7 @@ TEST(Features, NamesFitValuesAndNothingIsOdd) {
   EXPECT_EQ(features.values, extract_features(kernel, plain_target(), 2, nullptr).values);
 }
 
-TEST(Features, ACopyHasNoAtoms) {
+TEST(Features, ACopyHasNoMicroKernels) {
   const CandidateFeatures features = extract_features(lowered(canonical_copy(1 << 16, 16)), plain_target(), 1, nullptr);
   const auto value = [&](const std::string& name) {
     for (size_t i = 0; i < feature_names().size(); ++i)
@@ -181,54 +183,55 @@ TEST(Features, ACopyHasNoAtoms) {
 
 struct TempFile {
   TempFile()
-      : path((std::filesystem::temp_directory_path() / ("fettle_atoms_" + std::to_string(::getpid()))).string()) {}
+      : path((std::filesystem::temp_directory_path() / ("fettle_micro_kernels_" + std::to_string(::getpid())))
+                 .string()) {}
   ~TempFile() { std::filesystem::remove(path); }
   std::string path;
 };
 
-TEST(AtomTable, KeptAsItWas) {
+TEST(MicroKernelTable, KeptAsItWas) {
   const TempFile file;
   const Target target = plain_target();
-  const AtomTable table = made_up_table(target);
-  EXPECT_EQ(AtomTable::load(file.path, target).error().code, ErrorCode::E701);
+  const MicroKernelTable table = made_up_table(target);
+  EXPECT_EQ(MicroKernelTable::load(file.path, target).error().code, ErrorCode::E701);
   ASSERT_TRUE(table.save(file.path).has_value());
-  const auto again = AtomTable::load(file.path, target);
+  const auto again = MicroKernelTable::load(file.path, target);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->to_numbers(), table.to_numbers());
-  const auto found = AtomTable::load_or_measure(target, file.path);
+  const auto found = MicroKernelTable::load_or_measure(target, file.path);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->to_numbers(), table.to_numbers());
 }
 
-TEST(AtomTable, DamageAndOtherMachinesAreNoticed) {
+TEST(MicroKernelTable, DamageAndOtherMachinesAreNoticed) {
   const TempFile file;
   Target target = plain_target();
   ASSERT_TRUE(made_up_table(target).save(file.path).has_value());
   Target other = target;
   other.caches[0].size_bytes *= 2;
-  EXPECT_EQ(AtomTable::load(file.path, other).error().code, ErrorCode::E503);
+  EXPECT_EQ(MicroKernelTable::load(file.path, other).error().code, ErrorCode::E503);
   {
     std::fstream middle(file.path, std::ios::in | std::ios::out | std::ios::binary);
     middle.seekp(static_cast<std::streamoff>(std::filesystem::file_size(file.path) / 2));
     middle.put('7');
     middle.put('7');
   }
-  EXPECT_EQ(AtomTable::load(file.path, target).error().code, ErrorCode::E503);
+  EXPECT_EQ(MicroKernelTable::load(file.path, target).error().code, ErrorCode::E503);
   std::filesystem::resize_file(file.path, 10);
-  EXPECT_EQ(AtomTable::load(file.path, target).error().code, ErrorCode::E503);
-  EXPECT_EQ(made_up_table(target).save("/proc/no_such_folder/atoms").error().code, ErrorCode::E702);
+  EXPECT_EQ(MicroKernelTable::load(file.path, target).error().code, ErrorCode::E503);
+  EXPECT_EQ(made_up_table(target).save("/proc/no_such_folder/micro_kernels").error().code, ErrorCode::E702);
 }
 
-TEST(AtomTable, NumbersThatMakeNoSenseAreRefused) {
+TEST(MicroKernelTable, NumbersThatMakeNoSenseAreRefused) {
   const std::vector<double> good = made_up_table(plain_target()).to_numbers();
-  EXPECT_TRUE(AtomTable::from_numbers(good).has_value());
+  EXPECT_TRUE(MicroKernelTable::from_numbers(good).has_value());
   for (size_t i = 0; i < good.size(); ++i) {
     std::vector<double> bad = good;
     bad[i] = NAN;
-    EXPECT_FALSE(AtomTable::from_numbers(bad).has_value()) << i;
+    EXPECT_FALSE(MicroKernelTable::from_numbers(bad).has_value()) << i;
   }
-  EXPECT_FALSE(AtomTable::from_numbers({good.begin(), good.end() - 1}).has_value());
-  EXPECT_FALSE(AtomTable::from_numbers({}).has_value());
+  EXPECT_FALSE(MicroKernelTable::from_numbers({good.begin(), good.end() - 1}).has_value());
+  EXPECT_FALSE(MicroKernelTable::from_numbers({}).has_value());
 }
 
 TEST(MachineCosts, RegistersHoldOneStepOfSeveral) {
@@ -248,8 +251,8 @@ TEST(MachineCosts, RegistersHoldOneStepOfSeveral) {
   EXPECT_LE(work_cycles(nine, few, false), 9 * work_cycles(step, few, false));
 }
 
-TEST(AtomTable, TheNearestTileServesOthers) {
-  const AtomTable table = made_up_table(plain_target());
+TEST(MicroKernelTable, TheNearestTileServesOthers) {
+  const MicroKernelTable table = made_up_table(plain_target());
   Work work;
   work.fma = work.accumulators = work.live_registers = 24;
   work.broadcasts = 12;
@@ -258,7 +261,7 @@ TEST(AtomTable, TheNearestTileServesOthers) {
   EXPECT_DOUBLE_EQ(table.step_cycles(work, RowMode::kInPlace), 12 * 15.0 / 14);
   work.loads = 13;
   EXPECT_EQ(table.nearest(work)->vectors, 1);
-  EXPECT_EQ(AtomTable().nearest(work), nullptr);
+  EXPECT_EQ(MicroKernelTable().nearest(work), nullptr);
   // Steps that share broadcasts are of the tile that they compute.
   work.fma = work.accumulators = 28;
   work.broadcasts = 5;
@@ -266,14 +269,14 @@ TEST(AtomTable, TheNearestTileServesOthers) {
   EXPECT_EQ(table.nearest(work), table.nearest(14, 2));
 }
 
-TEST(AtomTable, MeasuredOnThisMachine) {
+TEST(MicroKernelTable, MeasuredOnThisMachine) {
   const Target target = detect_host(1);
-  const auto table = AtomTable::measure(target, 0.01);  // one tile at least
+  const auto table = MicroKernelTable::measure(target, 0.01);  // one tile at least
   ASSERT_TRUE(table.has_value()) << table.error().to_string();
   ASSERT_FALSE(table->tiles().empty());
   for (const TileCosts& tile : table->tiles())
     for (const double cycles : tile.step_cycles) EXPECT_TRUE(std::isfinite(cycles) && cycles > 0);
-  EXPECT_TRUE(AtomTable::from_numbers(table->to_numbers()).has_value());
+  EXPECT_TRUE(MicroKernelTable::from_numbers(table->to_numbers()).has_value());
   EXPECT_GT(predicted({.rows = 6, .vectors = 2, .depth = 64}, &*table), 0);
 }
 

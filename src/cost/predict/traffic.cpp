@@ -272,16 +272,16 @@ void for_each_node(const CostNode& node, const Fn& fn) {
   for (const CostNode& child : node.children) for_each_node(child, fn);
 }
 
-// Buffers that atoms read before or after their loops. An atom without loops has no edges: what it reads is its work.
-void find_edges(const CostNode& node, bool in_atom, std::vector<bool>& edge) {
-  if (node.kind == CostNode::Kind::kBody && in_atom) {
+// Buffers that micro-kernels read before or after their loops. A micro-kernel without loops has no edges: what it reads is its work.
+void find_edges(const CostNode& node, bool in_micro_kernel, std::vector<bool>& edge) {
+  if (node.kind == CostNode::Kind::kBody && in_micro_kernel) {
     for (const Stream& stream : node.streams)
       if (!stream.is_write) edge[static_cast<size_t>(stream.buffer)] = true;
   }
-  if (node.kind == CostNode::Kind::kLoop && in_atom) return;
+  if (node.kind == CostNode::Kind::kLoop && in_micro_kernel) return;
   for (const CostNode& child : node.children)
     if (node.kind != CostNode::Kind::kCall || has_loop(child))
-      find_edges(child, in_atom || node.kind == CostNode::Kind::kCall, edge);
+      find_edges(child, in_micro_kernel || node.kind == CostNode::Kind::kCall, edge);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ struct Traffic {
   std::array<double, kSources> asked{};  // of these, lines that prefetches name, for that cache
   std::array<double, kSources>
       sudden{};                         // lines that nobody asks for of what register tiles read a line or more a step
-  std::array<double, kSources> edge{};  // of buffers that atoms read outside of their loops; not in the others
+  std::array<double, kSources> edge{};  // of buffers that micro-kernels read outside of their loops; not in the others
 };
 
 /// One entry for each nest: the children of the root sequence, or the root alone. `threads` share the outermost

@@ -5,16 +5,16 @@
 namespace fettle {
 namespace {
 
-/// for 65536: a call of an atom that reads the next line of a buffer larger than L2, and, `looping`, goes on in a loop.
+/// for 65536: a call of a micro-kernel that reads the next line of a buffer larger than L2, and, `looping`, goes on in a loop.
 LoopTree calls(bool looping) {
   using Kind = CostNode::Kind;
   CostNode first;
   first.kind = Kind::kBody;
   first.work.loads = 1;
   first.streams = {{.buffer = 0, .accesses = 1, .low_bytes = 0, .run_bytes = 64, .step_bytes = {64}}};
-  CostNode atom;
-  atom.kind = Kind::kSeq;
-  atom.children = {first};
+  CostNode micro_kernel;
+  micro_kernel.kind = Kind::kSeq;
+  micro_kernel.children = {first};
   if (looping) {
     CostNode step, loop;
     step.kind = Kind::kBody;
@@ -22,13 +22,13 @@ LoopTree calls(bool looping) {
     loop.kind = Kind::kLoop;
     loop.extent = 16;
     loop.children = {step};
-    atom.children.push_back(loop);
+    micro_kernel.children.push_back(loop);
   }
   CostNode call, outer;
   call.kind = Kind::kCall;
-  call.variants = {{.name = "atom", .share = 1}};
+  call.variants = {{.name = "micro_kernel", .share = 1}};
   call.shares = {1};
-  call.children = {atom};
+  call.children = {micro_kernel};
   outer.kind = Kind::kLoop;
   outer.extent = 1 << 16;
   outer.children = {call};
@@ -61,14 +61,14 @@ TEST(Traffic, TapsBetweenEachOtherAreNotOnePlace) {
   EXPECT_EQ(footprint_bytes(taps(64), taps(64).root), one);
 }
 
-TEST(Traffic, WhatAnAtomReadsBeforeItsLoopIsItsEdge) {
+TEST(Traffic, WhatAMicroKernelReadsBeforeItsLoopIsItsEdge) {
   const MachineCosts costs;
   const Traffic looping = traffic_of_nests(calls(true), costs, 1).front();
   EXPECT_GT(looping.edge[1], 1000);
   EXPECT_EQ(looping.read[1], 0);
 }
 
-TEST(Traffic, AnAtomWithoutLoopsHasNoEdges) {
+TEST(Traffic, AMicroKernelWithoutLoopsHasNoEdges) {
   const MachineCosts costs;
   const Traffic straight = traffic_of_nests(calls(false), costs, 1).front();
   EXPECT_EQ(straight.edge[1], 0);

@@ -140,7 +140,7 @@ TEST_F(OnnxImport, OperatorsOfOnesOwn) {
   node("Relu", {"y"}, {"z"})->set_domain("com.example");
   EXPECT_EQ(error(), ErrorCode::E603);
   ASSERT_TRUE(
-      register_op({.name = "com.example.Relu", .fusion = FusionKind::kElementwise, .infer = type, .meaning = mean}));
+      register_op({.name = "com.example.Relu", .fusion = FusionKind::kElementwise, .infer = type, .compute = mean}));
   output("z");
   const auto graph = import();
   ASSERT_TRUE(graph) << graph.error().to_string();

@@ -29,13 +29,13 @@ std::unique_ptr<CostModel> make(uint64_t seed) {
 }
 
 template <FeatureKind kind>
-DescribeFn describe(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return describe_row(kind, std::move(target), threads, atoms);
+DescribeFn describe(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_row(kind, std::move(target), threads, micro_kernels);
 }
 
 template <FeatureKind kind>
-DescribeFn describe_only(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return describe_only_row(kind, std::move(target), threads, atoms);
+DescribeFn describe_only(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_only_row(kind, std::move(target), threads, micro_kernels);
 }
 
 constexpr CostModelDef kCostModels[] = {

@@ -101,7 +101,7 @@ Types prelu_type(const Node& node) {
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name) {
-  return {.name = name, .fusion = kElementwise, .infer = same_type, .meaning = pointwise<F>, .is_pointwise = true};
+  return {.name = name, .fusion = kElementwise, .infer = same_type, .compute = pointwise<F>, .is_pointwise = true};
 }
 
 constexpr OpDef defs[] = {
@@ -124,7 +124,7 @@ constexpr OpDef defs[] = {
      .fusion = kElementwise,
      .max_inputs = 3,
      .infer = same_type,
-     .meaning = clip,
+     .compute = clip,
      .params = clip_params,
      .is_pointwise = true},
     {.name = "PRelu",
@@ -132,7 +132,7 @@ constexpr OpDef defs[] = {
      .min_inputs = 2,
      .max_inputs = 2,
      .infer = prelu_type,
-     .meaning = prelu,
+     .compute = prelu,
      .is_pointwise = true},
 };
 

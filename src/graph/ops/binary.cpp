@@ -60,7 +60,7 @@ Types where_type(const Node& node) {
   return one_type(dtype_of(node, 1), std::move(shape));
 }
 
-// --- meanings
+// --- tensor expressions
 
 using Element = Expr (*)(const Node& node, const Expr& a, const Expr& b);
 
@@ -201,7 +201,7 @@ constexpr OpDef pair(std::string_view name, Types (*infer)(const Node&),
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer,
-          .meaning = pairwise<F>,
+          .compute = pairwise<F>,
           .content = content,
           .is_pointwise = true};
 }
@@ -209,12 +209,12 @@ constexpr OpDef commutative(OpDef op) {
   op.is_commutative = true;
   return op;
 }
-constexpr OpDef many(std::string_view name, Tensors (*meaning)(const Node&, std::span<const te::Tensor>)) {
+constexpr OpDef many(std::string_view name, Tensors (*compute)(const Node&, std::span<const te::Tensor>)) {
   return commutative({.name = name,
                       .fusion = kBroadcast,
                       .max_inputs = -1,
                       .infer = arithmetic_type,
-                      .meaning = meaning,
+                      .compute = compute,
                       .is_pointwise = true,
                       .is_copy = copies_one});
 }
@@ -247,7 +247,7 @@ constexpr OpDef defs[] = {
      .min_inputs = 3,
      .max_inputs = 3,
      .infer = where_type,
-     .meaning = where,
+     .compute = where,
      .is_pointwise = true},
 };
 

@@ -274,7 +274,7 @@ constexpr OpDef defs[] = {
      .min_inputs = 2,
      .max_inputs = 3,
      .infer = conv_type,
-     .meaning = conv,
+     .compute = conv,
      .image = ImageWork::kConvolution,
      .weights = &conv_weights},
     {.name = "ConvTranspose",
@@ -282,7 +282,7 @@ constexpr OpDef defs[] = {
      .min_inputs = 2,
      .max_inputs = 3,
      .infer = conv_transpose_type,
-     .meaning = conv_transpose,
+     .compute = conv_transpose,
      .image = ImageWork::kTransposedConvolution,
      .weights = &transposed_weights},
 };

@@ -102,14 +102,14 @@ constexpr OpDef defs[] = {
      .min_inputs = 2,
      .max_inputs = 2,
      .infer = matmul_type,
-     .meaning = matmul,
+     .compute = matmul,
      .weights = &product_weights},
     {.name = "Gemm",
      .fusion = FusionKind::kComplexOutFusable,
      .min_inputs = 2,
      .max_inputs = 3,
      .infer = gemm_type,
-     .meaning = gemm},
+     .compute = gemm},
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Reductions over axes: sums, means, norms, extremes and their places.
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "graph/op.h"
@@ -160,8 +162,20 @@ Types arg_type(const Node& node) {
   return one_type(kI64, std::move(shape));
 }
 
+// The number next to x (f32, f64) towards minus (or plus) infinity; after the last of them NaN.
+Expr next_number(const Expr& x, bool below) {
+  const DType ints = x.dtype().bits == 64 ? kI64 : kI32;
+  const double least = x.dtype().bits == 64 ? std::numeric_limits<double>::denorm_min()
+                                            : std::numeric_limits<float>::denorm_min();
+  const Expr zero = constant(0, x.dtype());
+  const Expr grows = below ? lt(x, zero) : gt(x, zero);
+  const Expr bits = call("bitcast", {x}, ints) + select(grows, constant(1, ints), constant(-1, ints));
+  return select(eq(x, zero), float_imm(below ? -least : least, x.dtype()), call("bitcast", {bits}, x.dtype()));
+}
+
 // What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which have
-// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such.
+// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such: one
+// comparison with a limit excludes numbers less than the extreme, or, with infinity, all numbers.
 template <bool Greatest>
 Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
@@ -175,6 +189,17 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
         return Greatest ? te::max(in[0](g.indices), g.axes) : te::min(in[0](g.indices), g.axes);
       },
       Greatest ? "greatest" : "least");
+  const bool is_float = in[0].dtype().is_float();
+  const DType compared = is_float && in[0].dtype().bits == 16 ? kF32 : in[0].dtype();
+  const te::Tensor limit = te::compute(
+      shape,
+      [&](const std::vector<Var>& i) -> te::Body {
+        const Expr e = cast(compared, extreme(i));
+        if (!is_float) return e;
+        const double last = Greatest ? HUGE_VAL : -HUGE_VAL;
+        return select(call("isnan", {e}, kBool), float_imm(last, compared), next_number(e, Greatest));
+      },
+      "limit");
   const bool is_short = shape_of(node, 0)[static_cast<size_t>(axis)].max() < INT32_MAX;
   const DType type = is_short ? kI32 : kI64;
   const Expr nowhere = is_short ? constant(last ? -1 : INT32_MAX, kI32) : Expr(last ? -1 : INT64_MAX);
@@ -182,9 +207,8 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
       shape,
       [&](const std::vector<Var>& i) -> te::Body {
         Gathered g = gather(in[0], {axis}, keep, to_indices(i));
-        const Expr x = in[0](g.indices);
-        Expr is_less = ne(x, extreme(i));
-        if (x.dtype().is_float()) is_less = logical_and(is_less, logical_not(call("isnan", {x}, kBool)));
+        const Expr x = cast(compared, in[0](g.indices));
+        const Expr is_less = !is_float ? ne(x, limit(i)) : Greatest ? le(x, limit(i)) : le(limit(i), x);
         const Expr here = select(is_less, nowhere, cast(type, g.axes[0].var));
         return last ? te::max(here, g.axes) : te::min(here, g.axes);
       },
@@ -193,12 +217,12 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", ParamInput::Kind::kInts}};
-constexpr OpDef reducer(std::string_view name, Tensors (*meaning)(const Node&, std::span<const te::Tensor>)) {
+constexpr OpDef reducer(std::string_view name, Tensors (*compute)(const Node&, std::span<const te::Tensor>)) {
   return {.name = name,
           .fusion = FusionKind::kReduction,
           .max_inputs = 2,
           .infer = reduce_type,
-          .meaning = meaning,
+          .compute = compute,
           .params = axes_param};
 }
 
@@ -214,8 +238,8 @@ constexpr OpDef defs[] = {
     reducer("ReduceMeanSquare", reduction<kMeanSquare>),  // Fettle's own
     reducer("ReduceLogSum", reduction<kLogSum>),
     reducer("ReduceLogSumExp", log_sum_exp),
-    {.name = "ArgMax", .fusion = FusionKind::kReduction, .infer = arg_type, .meaning = arg_extreme<true>},
-    {.name = "ArgMin", .fusion = FusionKind::kReduction, .infer = arg_type, .meaning = arg_extreme<false>},
+    {.name = "ArgMax", .fusion = FusionKind::kReduction, .infer = arg_type, .compute = arg_extreme<true>},
+    {.name = "ArgMin", .fusion = FusionKind::kReduction, .infer = arg_type, .compute = arg_extreme<false>},
 };
 
 }  // namespace

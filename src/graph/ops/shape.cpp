@@ -156,7 +156,7 @@ std::optional<std::vector<Dim>> shape_content(const Node& node) {
   const auto [start, end] = shape_slice(node);
   return std::vector<Dim>(shape_of(node, 0).begin() + start, shape_of(node, 0).begin() + end);
 }
-Tensors shape_meaning(const Node& node, std::span<const te::Tensor>) {
+Tensors shape_compute(const Node& node, std::span<const te::Tensor>) {
   const auto dims = *shape_content(node);
   return one(map_output(node, [&](const Indices& i) {
     Expr value = 0;
@@ -169,7 +169,7 @@ Types size_type(const Node&) { return one_type(kI64, {}); }
 std::optional<std::vector<Dim>> size_content(const Node& node) {
   return std::vector<Dim>{element_count(shape_of(node, 0))};
 }
-Tensors size_meaning(const Node& node, std::span<const te::Tensor>) {
+Tensors size_compute(const Node& node, std::span<const te::Tensor>) {
   const int64_t count = element_count(shape_of(node, 0)).value();
   return one(map_output(node, [&](const Indices&) { return Expr(count); }));
 }
@@ -185,7 +185,7 @@ constexpr OpDef defs[] = {
      .fusion = kInjective,
      .max_inputs = 2,
      .infer = reshape_type,
-     .meaning = same_elements,
+     .compute = same_elements,
      .params = shape_param,
      .content = same_content,
      .work = kMoves,
@@ -194,7 +194,7 @@ constexpr OpDef defs[] = {
     {.name = "Flatten",
      .fusion = kInjective,
      .infer = flatten_type,
-     .meaning = same_elements,
+     .compute = same_elements,
      .work = kMoves,
      .is_reshape = true,
      .view = &reshape_view},
@@ -202,7 +202,7 @@ constexpr OpDef defs[] = {
      .fusion = kInjective,
      .max_inputs = 2,
      .infer = squeeze_type,
-     .meaning = same_elements,
+     .compute = same_elements,
      .params = axes_param,
      .content = same_content,
      .work = kMoves,
@@ -212,7 +212,7 @@ constexpr OpDef defs[] = {
      .fusion = kInjective,
      .max_inputs = 2,
      .infer = unsqueeze_type,
-     .meaning = same_elements,
+     .compute = same_elements,
      .params = axes_param,
      .content = same_content,
      .work = kMoves,
@@ -221,7 +221,7 @@ constexpr OpDef defs[] = {
     {.name = "Identity",
      .fusion = FusionKind::kElementwise,
      .infer = same_type,
-     .meaning = identity,
+     .compute = identity,
      .content = same_content,
      .work = kMoves,
      .is_pointwise = true,
@@ -230,19 +230,19 @@ constexpr OpDef defs[] = {
     {.name = "Dropout",
      .fusion = FusionKind::kElementwise,
      .infer = dropout_type,
-     .meaning = dropout,
+     .compute = dropout,
      .n_outputs = 2,
      .work = kMoves,
      .is_copy = dropout_copies},
     {.name = "Shape",
      .fusion = FusionKind::kOpaque,
      .infer = shape_type,
-     .meaning = shape_meaning,
+     .compute = shape_compute,
      .content = shape_content},
     {.name = "Size",
      .fusion = FusionKind::kOpaque,
      .infer = size_type,
-     .meaning = size_meaning,
+     .compute = size_compute,
      .content = size_content},
 };
 

@@ -82,8 +82,8 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr OpDef defs[] = {
-    {.name = "Softmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .meaning = softmax<false>},
-    {.name = "LogSoftmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .meaning = softmax<true>},
+    {.name = "Softmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .compute = softmax<false>},
+    {.name = "LogSoftmax", .fusion = FusionKind::kReduction, .infer = softmax_type, .compute = softmax<true>},
 };
 
 }  // namespace

@@ -109,7 +109,7 @@ bool always(const Node&) { return true; }
 constexpr auto kElementwise = FusionKind::kElementwise;
 template <Element F>
 constexpr OpDef unary(std::string_view name, Types (*infer)(const Node&) = same_type) {
-  return {.name = name, .fusion = kElementwise, .infer = infer, .meaning = pointwise<F>, .is_pointwise = true};
+  return {.name = name, .fusion = kElementwise, .infer = infer, .compute = pointwise<F>, .is_pointwise = true};
 }
 
 constexpr auto kConverts = ElementWork::kConverts;
@@ -141,7 +141,7 @@ constexpr OpDef defs[] = {
     {.name = "Cast",
      .fusion = kElementwise,
      .infer = cast_type,
-     .meaning = pointwise<convert>,
+     .compute = pointwise<convert>,
      .content = cast_content,
      .work = kConverts,
      .is_pointwise = true,
@@ -151,7 +151,7 @@ constexpr OpDef defs[] = {
      .min_inputs = 2,
      .max_inputs = 2,
      .infer = cast_like_type,
-     .meaning = pointwise<convert>,
+     .compute = pointwise<convert>,
      .work = kConverts,
      .is_copy = always},
 };

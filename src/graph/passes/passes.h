@@ -38,7 +38,7 @@ Result<> fold_affine(Graph& graph, const PassContext& context);
 ///   convtranspose(x, w) {2x2, strides 2}   →   depthtospace(conv(x, w') {1x1})
 /// Others write as many pixels in each phase of their stride, part of which may be left out:
 ///   convtranspose(x, w) {3x3, strides 2} → [55, 55]   →   slice(convtranspose(x, w) {output_padding 1})
-Result<> split_transposed(Graph& graph, const PassContext& context);
+Result<> lower_conv_transpose(Graph& graph, const PassContext& context);
 
 /// Reshapes and transposes move behind elementwise work, so that who makes their input takes it along:
 ///   reshape(x @ w) + b → reshape(x @ w + b')
@@ -46,7 +46,7 @@ Result<> sink_views(Graph& graph, const PassContext& context);
 
 /// Products with one-hot rows, and elementwise work on what is looked up in a constant:
 ///   cast(i == [0, 1, …, n-1]) @ w → w[i]      f(table[i]) → f(table)[i]
-Result<> lookups(Graph& graph, const PassContext& context);
+Result<> fold_gathers(Graph& graph, const PassContext& context);
 
 /// Scalar factors of what is multiplied become one of the product, whose kernel takes it along:
 ///   (q * s) @ (k * t) → (q @ k) * (s*t)

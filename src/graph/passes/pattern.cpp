@@ -143,10 +143,10 @@ class Matcher {
            (node->inputs.size() == 2 && node->op->is_commutative && match_inputs(p, *node, 0, true, bound));
   }
 
-  bool match_inputs(const Pattern& p, const Node& node, size_t i, bool turned, const Next& next) {
+  bool match_inputs(const Pattern& p, const Node& node, size_t i, bool swapped, const Next& next) {
     if (i == p.inputs->size()) return next();
-    return match_value((*p.inputs)[i], node.inputs[turned ? 1 - i : i],
-                       [&] { return match_inputs(p, node, i + 1, turned, next); });
+    return match_value((*p.inputs)[i], node.inputs[swapped ? 1 - i : i],
+                       [&] { return match_inputs(p, node, i + 1, swapped, next); });
   }
 
   bool match_product(const Pattern& p, Value* value, const Next& next) {

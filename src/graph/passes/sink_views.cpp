@@ -78,18 +78,18 @@ Value* before_transpose(Graph& graph, const Node* node, Value* operand, const st
   attrs.set("shape", shape);
   if (operand->is_constant() &&
       std::count(shape.begin(), shape.end(), 1) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
-    std::vector<int64_t> turned;
-    for (const int64_t d : back) turned.push_back(shape[static_cast<size_t>(d)]);
-    return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(turned)));
+    std::vector<int64_t> transposed;
+    for (const int64_t d : back) transposed.push_back(shape[static_cast<size_t>(d)]);
+    return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(transposed)));
   }
   if (shape != operand->extents()) {
     Node* widened = insert(graph, node, "Reshape", {operand}, std::move(attrs));
     if (!widened) return nullptr;
     operand = widened->output();
   }
-  Attrs turned;
-  turned.set("perm", back);
-  Node* made = insert(graph, node, "Transpose", {operand}, std::move(turned));
+  Attrs transposed;
+  transposed.set("perm", back);
+  Node* made = insert(graph, node, "Transpose", {operand}, std::move(transposed));
   return made ? made->output() : nullptr;
 }
 

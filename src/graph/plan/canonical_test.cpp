@@ -145,10 +145,10 @@ TEST(Canonical, OrdersMoveDataAndLoops) {
 
 TEST(Canonical, LayoutsOfBothSidesMeetInOneProgram) {
   const Func func = parsed(kChain);
-  const BufferOrder turned{{1, 0}, {}};
+  const BufferOrder transposed{{1, 0}, {}};
   const Func inlined = inline_blocks(func);
-  const Func ordered = order_loops(
-      apply_orders(inlined, {{inlined->params[0].buffer.get(), turned}, {inlined->params[3].buffer.get(), turned}}));
+  const Func ordered = order_loops(apply_orders(
+      inlined, {{inlined->params[0].buffer.get(), transposed}, {inlined->params[3].buffer.get(), transposed}}));
   EXPECT_TRUE(check_well_formed(ordered));
   EXPECT_FALSE(structural_equal(inlined, ordered));
   EXPECT_EQ(*as_int(ordered.root().body.as<ForNode>()->extent), 4);

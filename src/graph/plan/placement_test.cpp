@@ -99,8 +99,8 @@ TEST(Placement, PartsThroughViews) {
   GraphMaker m;
   Value* x = m.input("x", {1, 4, 3, 2});
   const auto head = [&](int64_t channels) {
-    Value* turned = m.node("Transpose", {m.conv(x, channels, 1)}, with_ints("perm", {0, 2, 3, 1}));
-    return m.node("Reshape", {turned}, with_ints("shape", {1, 6 * channels / 2, 2}));
+    Value* transposed = m.node("Transpose", {m.conv(x, channels, 1)}, with_ints("perm", {0, 2, 3, 1}));
+    return m.node("Reshape", {transposed}, with_ints("shape", {1, 6 * channels / 2, 2}));
   };
   m.graph.add_output("y", m.node("Concat", {head(4), head(2)}, axis(1)));
   const Plan plan = checked_plan(m);
@@ -122,8 +122,8 @@ TEST(Placement, HeadsAreWrittenWhereTheirRowsBelong) {
   GraphMaker m;
   Value* p = m.input("p", {1, 3, 5, 4});
   Value* v = m.input("v", {1, 3, 4, 8});
-  Value* turned = m.node("Transpose", {m.node("MatMul", {p, v})}, with_ints("perm", {0, 2, 1, 3}));
-  Value* rows = m.node("Reshape", {turned}, with_ints("shape", {5, 24}));
+  Value* transposed = m.node("Transpose", {m.node("MatMul", {p, v})}, with_ints("perm", {0, 2, 1, 3}));
+  Value* rows = m.node("Reshape", {transposed}, with_ints("shape", {5, 24}));
   m.graph.add_output("y", m.node("MatMul", {rows, m.constant("w", {24, 4})}));
   const Plan plan = checked_plan(m);
   EXPECT_EQ(plan.calls.size(), 2u) << to_text(plan);

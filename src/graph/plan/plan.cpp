@@ -36,7 +36,7 @@ bool has_strides(const Node& node) {
 }
 
 /// One that is worth turning images for: pooling step by step along rows works on them as the model says, too.
-bool wants_turned_images(const Node& node) {
+bool wants_channels_last(const Node& node) {
   const ImageWork work = node.op->image;
   if (work == ImageWork::kNone || work == ImageWork::kGlobalPooling) return false;
   return work != ImageWork::kPooling || has_strides(node);
@@ -79,7 +79,7 @@ class Planner {
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       output_index_.emplace(graph_.outputs()[i].value, static_cast<int>(i));
     for (const Value* input : graph_.inputs())
-      if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) turned_inputs_.push_back(input);
+      if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) transposed_inputs_.push_back(input);
     groups_ = partition(graph_, fused_nodes());
     lay_out();
     placement_ = place_values(graph_, groups_, views_);
@@ -99,7 +99,7 @@ class Planner {
 
   Result<Plan> run() {
     prepare();
-    for (const Value* input : turned_inputs_) turn(*input);
+    for (const Value* input : transposed_inputs_) transpose_input(*input);
     for (const Group& group : groups_) {
       if (is_view_[group.anchor])
         ++plan_.views;
@@ -133,7 +133,7 @@ class Planner {
   // Of an input of the model.
   bool is_read_by_spatial_operators(const Value& value) const {
     return !value.users.empty() && std::ranges::all_of(value.users, [&](const Node* user) {
-      return wants_turned_images(*user) && !stays_channels_first(*user) && user->input(0) == &value;
+      return wants_channels_last(*user) && !stays_channels_first(*user) && user->input(0) == &value;
     });
   }
 
@@ -154,7 +154,7 @@ class Planner {
       plan_.storages.back().index = static_cast<int>(i);
       views_[&value] = {storage, 0, dense_strides(value.extents())};
     }
-    for (const Value* input : turned_inputs_) {
+    for (const Value* input : transposed_inputs_) {
       given_[input] = views_.at(input);
       const std::vector<int64_t> shape = input->extents();
       views_[input] = {add_storage(Storage::Kind::kArena, *input), 0,
@@ -180,7 +180,7 @@ class Planner {
     const bool hands_out = output_index_.contains(&output);
     // finish_output copies it to where the model wants it.
     const int64_t least_channels = writes_by_phase(*group.anchor) ? kChannelsOfPhases : kChannelsWorthACopy;
-    const bool copied = hands_out && wants_turned_images(*group.anchor) && is_worth_a_copy(output, least_channels) &&
+    const bool copied = hands_out && wants_channels_last(*group.anchor) && is_worth_a_copy(output, least_channels) &&
                         !stays_channels_first(*group.anchor);
     const int storage = copied ? add_storage(Storage::Kind::kArena, output) : add_storage(output);
     const bool as_given = hands_out && !copied;
@@ -214,7 +214,7 @@ class Planner {
   }
 
   /// Copies an input of the model to where kernels read it.
-  void turn(const Value& input) {
+  void transpose_input(const Value& input) {
     const View &from = given_.at(&input), &to = views_.at(&input);
     copy(input, input.name, from, to, {operand_at(input, from), operand_at(input, to)}, {});
   }
@@ -350,7 +350,7 @@ class Planner {
   std::vector<Group> groups_;
   Placement placement_;
   std::vector<int> placed_storages_;
-  std::vector<const Value*> turned_inputs_;        // read in another order than they are given in
+  std::vector<const Value*> transposed_inputs_;    // read in another order than they are given in
   std::unordered_map<const Value*, View> given_;   // as these are given
   std::unordered_map<const Node*, bool> is_view_;  // of anchors
   std::unordered_map<const Value*, View> views_;

@@ -78,7 +78,7 @@ struct PlanOptions {
   std::vector<int> fused;
 };
 
-/// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_meaning.
+/// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_compute.
 ///
 /// Convolutions, pooling and their kin hand on images in `options.layout`; what follows keeps its largest input's
 /// order; all else is row-major. Kernels read any strides, so within the model no value is ever converted for its own

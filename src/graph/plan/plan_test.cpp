@@ -175,8 +175,8 @@ TEST(Plan, RenamingMemoryCostsNothing) {
   Value* x = m.input("x", {1, 4, 24});
   Value* r = m.node("Relu", {x});
   Value* shaped = m.node("Reshape", {r}, with_ints("shape", {1, 4, 3, 8}));
-  Value* turned = m.node("Transpose", {shaped}, with_ints("perm", {2, 0, 1, 3}));
-  m.graph.add_output("y", m.node("Sigmoid", {turned}));
+  Value* transposed = m.node("Transpose", {shaped}, with_ints("perm", {2, 0, 1, 3}));
+  m.graph.add_output("y", m.node("Sigmoid", {transposed}));
   const Plan plan = planned(m);
   EXPECT_EQ(plan.views, 2);
   EXPECT_EQ(plan.calls.size(), 2u);
@@ -187,8 +187,8 @@ TEST(Plan, ElementwiseKernelsRunInPlace) {
   Value* x = m.input("x", {4, 4});
   Value* w = m.constant("w", {4, 4});
   Value* product = m.node("MatMul", {x, w});
-  Value* turned = m.node("Transpose", {product}, with_ints("perm", {1, 0}));
-  Value* r = m.node("Relu", {turned});
+  Value* transposed = m.node("Transpose", {product}, with_ints("perm", {1, 0}));
+  Value* r = m.node("Relu", {transposed});
   m.graph.add_output("y", m.node("MatMul", {r, w}));
   const Plan plan = planned(m);
   EXPECT_EQ(plan.calls.size(), 3u);
@@ -228,7 +228,7 @@ TEST(Plan, OutputsThatNobodyMakesAreCopied) {
   GraphMaker m;
   Value* x = m.input("x", {2, 3});
   m.graph.add_output("same", x);
-  m.graph.add_output("turned", m.node("Transpose", {x}, with_ints("perm", {1, 0})));
+  m.graph.add_output("transposed", m.node("Transpose", {x}, with_ints("perm", {1, 0})));
   const Plan plan = planned(m);
   EXPECT_EQ(plan.calls.size(), 2u);
   std::unordered_set<int> written;

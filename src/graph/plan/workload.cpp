@@ -56,7 +56,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   for (const Node* node : group.nodes) {
     std::vector<te::Tensor> args;
     for (const Value* input : node->inputs) args.push_back(input ? tensors.at(input) : te::Tensor());
-    FETTLE_TRY(const std::vector<te::Tensor> made, node_meaning(*node, args));
+    FETTLE_TRY(const std::vector<te::Tensor> made, node_compute(*node, args));
     FETTLE_CHECK(made.size() == node->outputs.size());
     for (size_t i = 0; i < made.size(); ++i) tensors[node->outputs[i]] = made[i];
   }

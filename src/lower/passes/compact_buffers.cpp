@@ -178,7 +178,7 @@ class Rebaser : public Mutator {
       // Inside a loop that is the lowest common ancestor, the buffer belongs to one iteration.
       const auto* loop = result.as<ForNode>();
       Stmt body = loop ? loop->body : result;
-      // Registers innermost, so that a register kernel owns no memory.
+      // Registers innermost, so that a micro-kernel owns no memory.
       for (const bool registers : {true, false})
         for (const Buffer& buffer : found->second)
           if ((buffer->scope == kScopeRegister) == registers) body = allocate(buffer, body);

@@ -46,7 +46,7 @@ Func mark_pipelines(const Func& func);
 Func note_carried_buffers(const Func& func);
 
 /// Plain loops: what vectorize, unroll, parallel and bind asked for is forgotten, and registers are memory.
-Func forget_notes(const Func& func);
+Func forget_annotations(const Func& func);
 
 /// Vectorized loops become serial ones.
 Func serialize_lanes(const Func& func);
@@ -97,12 +97,12 @@ Func peel_tails(const Func& func);
 Func cascade_sums(const Func& func, const std::string& scope = {});
 inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 
-/// Guards inside a register kernel that depend on outer loops and on unrolled loops are decided outside of it:
+/// Guards inside a micro-kernel that depend on outer loops and on unrolled loops are decided outside of it:
 ///   kernel(guards of (i0, i1))   →   if i0 < 14: kernel(all true) else: kernel(i0 = 14)
 /// so that every copy has constant guards. What cannot be decided in a few copies stays a guard. So do tails of vectors
 /// that the schedule asked to mask or pad, but for `lanes_too`: whole vectors then have a copy without masks.
 ///   kernel(lanes of i0*24 + j < 6625)   →   if i0 < 276: kernel(all lanes) else: kernel(one lane)
-Func dispatch_register_kernels(const Func& func, bool lanes_too);
+Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
 /// A loop annotated `prefetch` = d asks, while an iteration runs, for what the iteration d later reads (into the
 /// second-level cache): each dense run of memory that moves on with the loop by at least a cache line, evenly over the
@@ -115,9 +115,9 @@ Func dispatch_register_kernels(const Func& func, bool lanes_too);
 ///   for k {prefetch_near = 8}: … B[k*32 + l] …   →   for k: … B[k*32 + l] …; prefetch(&B[k*32 + 256]); …
 Stmt insert_prefetches(const Stmt& body);
 
-/// Register kernels become Funcs ("atoms"): base pointers, strides above 64 elements and trip counts are arguments;
-/// tile, unrolling and epilogue are constants. Equal atoms are one Func, named by its canonical hash: "uk_<hash>".
-IrModule outline_atoms(const Func& func);
+/// Micro-kernels become Funcs: base pointers, strides above 64 elements and trip counts are arguments;
+/// tile, unrolling and epilogue are constants. Equal micro-kernels are one Func, named by its canonical hash: "micro_kernel_<hash>".
+IrModule outline_micro_kernels(const Func& func);
 
 /// Tiles noted `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
 /// memory lies as the implementation needs it; else the note goes and the loops stay.
@@ -149,7 +149,7 @@ Stmt unroll_loops(const Stmt& body);
 /// once, and accumulators whose lanes are all stored under the mask are added to without it.
 ///   R[ramp(0, 1, 16) if m] = R[ramp(0, 1, 16)] + A[broadcast(k, 16) if m] * B[ramp(k*77, 1, 16) if m]
 ///   →   R[ramp(0, 1, 16)] = R[ramp(0, 1, 16)] + broadcast(A[k], 16) * B[ramp(k*77, 1, 16) if m]
-/// Masks must be constant, as they are in atoms: `unroll_loops` comes first.
+/// Masks must be constant, as they are in micro-kernels: `unroll_loops` comes first.
 Stmt relax_lane_masks(const Stmt& body);
 
 /// Whether anything depends on a condition, or on loops around: without, passes on guards have nothing to do.

@@ -68,7 +68,7 @@ func gemm(A: u8[12, 16], B: i8[16, 64], C: i32[12, 64] output):
   return s;
 }
 
-TEST(TensorIntrinsics, AreInlinedIntoRegisterKernels) {
+TEST(TensorIntrinsics, AreInlinedIntoMicroKernels) {
   const TestSchedule s = int8_gemm("(k, n) -> (n // 32, k // 4, n % 32, k % 4)");
   EXPECT_SAME_RESULT(s);
   const auto lowered = lower(s.func(), avx512(",+avx512vnni"));

@@ -24,16 +24,15 @@ class MathExpander : public Mutator {
 
   Expr rewrite(const Expr& e) override {
     if (const auto* node = e.as<SelectNode>()) {
-      // Reads below a side happen only where it is chosen, so nothing that reads may move out of it.
       const Expr condition = rewrite(node->condition);
-      const Expr if_true = guarded(node->if_true);
-      const Expr if_false = guarded(node->if_false);
+      const Expr if_true = guarded(node->if_true, condition, true);
+      const Expr if_false = guarded(node->if_false, condition, false);
       if (condition == node->condition && if_true == node->if_true && if_false == node->if_false) return e;
       return select(condition, if_true, if_false);
     }
     if (const auto* node = e.as<BinaryNode>(); node && (node->op == BinaryOp::kAnd || node->op == BinaryOp::kOr)) {
       const Expr a = rewrite(node->a);
-      const Expr b = guarded(node->b);
+      const Expr b = guarded(node->b, a, node->op == BinaryOp::kAnd);
       return a == node->a && b == node->b ? e : binary(node->op, a, b);
     }
     const Expr inner = Mutator::rewrite(e);
@@ -96,11 +95,18 @@ class MathExpander : public Mutator {
     Bindings* outer_;
   };
 
-  Expr guarded(const Expr& e) {
+  /// Where `condition` is `when`, what is below it happens.
+  struct Guard {
+    Expr condition;
+    bool when;
+  };
+
+  /// Reads below a side happen only where it is chosen: what is named before the statement and reads has the condition.
+  Expr guarded(const Expr& e, const Expr& condition, bool when) {
     if (!reads_memory(e)) return rewrite(e);
-    Bindings* outer = std::exchange(bindings_, nullptr);
+    guards_.push_back({condition, when});
     Expr result = rewrite(e);
-    bindings_ = outer;
+    guards_.pop_back();
     return result;
   }
 
@@ -108,6 +114,16 @@ class MathExpander : public Mutator {
     if (!bindings_ || value.kind() == ExprKind::kVar || value.kind() == ExprKind::kIntImm ||
         value.kind() == ExprKind::kFloatImm)
       return value;
+    if (reads_memory(value)) {
+      const DType type = value.dtype();
+      for (size_t i = guards_.size(); i-- > 0;) {
+        const auto& [condition, when] = guards_[i];
+        // One value for all lanes, some of which are chosen: its reads have no condition to be under.
+        if (condition.dtype().is_vector() && condition.dtype().lanes != type.lanes) return value;
+        const Expr nothing = constant(0, type);
+        value = when ? select(condition, value, nothing) : select(condition, nothing, value);
+      }
+    }
     Var name = make_var("m" + std::to_string(counter_++), value.dtype());
     bindings_->push_back({name, std::move(value)});
     return name;
@@ -115,6 +131,7 @@ class MathExpander : public Mutator {
 
   const bool scales_;
   Bindings* bindings_ = nullptr;
+  std::vector<Guard> guards_;  // outermost first
   int counter_ = 0;
 };
 

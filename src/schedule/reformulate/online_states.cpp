@@ -241,7 +241,7 @@ std::vector<Expr> indices(std::optional<Expr> first, const Iters& iters, std::op
   return result;
 }
 
-Iters joined(Iters a, const Iters& b) {
+Iters concatenated(Iters a, const Iters& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -265,7 +265,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   make.bind_key(values, step, within);
   const Buffer highest = make.buffer(of_max + "_block", Expr(make.blocks()), rows);
   Expr at = load(highest, indices(step.var, rows));
-  make.add(of_max + "_block", joined(joined(rows, {step}), {within}),
+  make.add(of_max + "_block", concatenated(concatenated(rows, {step}), {within}),
            store(highest, indices(step.var, rows), infinite()),
            store(highest, indices(step.var, rows),
                  max(at, make.guarded(step, within, substitute(w.e.m.term, values), lowest))));
@@ -280,7 +280,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const std::vector<Expr> here = indices(Expr(step.var), rows);
   const Expr before = select(eq(step.var, 0), infinite(), load(state_m, indices({}, rows)));
   const Expr after = max(before, load(highest, here));
-  make.add(of_max + "_run", joined({step}, rows), nullptr,
+  make.add(of_max + "_run", concatenated({step}, rows), nullptr,
            seq({store(factors, here, math("exp", {before - shift(after)})), store(runs, here, after),
                 store(state_m, indices({}, rows), after)}));
 
@@ -291,7 +291,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const std::string of_power = w.e.stored ? w.e.stored->name : of_sum + "_exp";
   const Buffer powers = make.buffer(of_power + "_block", Expr(make.blocks()), rows, Expr(block_size));
   make.add(
-      of_power + "_block", joined(joined({step}, rows), {within}), nullptr,
+      of_power + "_block", concatenated(concatenated({step}, rows), {within}), nullptr,
       store(powers, indices(step.var, rows, within.var),
             make.guarded(
                 step, within,
@@ -311,7 +311,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
     Expr term = load(powers, indices(step.var, only_rows, within.var));
     if (product) term = make.guarded(step, within, term * substitute(w.value, here), 0);
     const std::vector<Expr> element = indices(step.var, own_rows);
-    make.add(name + "_block", joined(joined({step}, own_rows), {within}),
+    make.add(name + "_block", concatenated(concatenated({step}, own_rows), {within}),
              store(parts, element, constant(0, make.dtype())), store(parts, element, load(parts, element) + term));
 
     VarMap there;
@@ -321,7 +321,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
     Buffer& state = states[product];
     state = make.buffer(name + "_run", {}, all);
     const Expr part = load(parts, indices(step.var, all));
-    make.add(name + "_run", joined({step}, all), nullptr,
+    make.add(name + "_run", concatenated({step}, all), nullptr,
              store(state, indices({}, all),
                    select(eq(step.var, 0), part,
                           load(state, indices({}, all)) * load(factors, indices(Expr(step.var), first)) + part)));

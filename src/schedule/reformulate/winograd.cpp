@@ -268,7 +268,7 @@ class Builder {
 };
 
 template <class... Lists>
-std::vector<IterVar> joined(const Lists&... lists) {
+std::vector<IterVar> concatenated(const Lists&... lists) {
   std::vector<IterVar> all;
   (all.insert(all.end(), lists.begin(), lists.end()), ...);
   return all;
@@ -311,8 +311,8 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
     make.bind(values, {ikh, ikw}, taps);
     const Expr value = element(w.g, points[0].var, taps[0].var, dtype) *
                        element(w.g, points[1].var, taps[1].var, dtype) * substitute(roles.weights, values);
-    weights = make.add("_weights", kWeightsRole, joined(points, channels, outs, taps),
-                       vars_of(joined(points, channels, outs)), value);
+    weights = make.add("_weights", kWeightsRole, concatenated(points, channels, outs, taps),
+                       vars_of(concatenated(points, channels, outs)), value);
   }
 
   Buffer rows, tiles;
@@ -322,7 +322,7 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
     for (IterVar& c : channels) c.kind = IterKind::kSpatial;
     const Iters tile = {Builder::iter("vp", make.tiles(0)), Builder::iter("vq", make.tiles(1))};
     const Iters points = {Builder::iter("vx", w.products), Builder::iter(first ? "vj" : "vy", w.products)};
-    const std::vector<Var> at = vars_of(joined(points, batch, tile, channels));
+    const std::vector<Var> at = vars_of(concatenated(points, batch, tile, channels));
     std::vector<Expr> x;
     if (first) {
       VarMap values;
@@ -345,10 +345,10 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
         }
         x.push_back(inside ? select(call("likely", {inside}, kBool), value, constant(0, dtype)) : value);
       }
-      rows = make.add("_rows", kDataRole, joined(batch, tile, channels, points), at,
+      rows = make.add("_rows", kDataRole, concatenated(batch, tile, channels, points), at,
                       product_row(w.bt, points[0].var, x, by_parity));
     } else {
-      tiles = make.add("_tiles", kDataRole, joined(batch, tile, channels, points), at,
+      tiles = make.add("_tiles", kDataRole, concatenated(batch, tile, channels, points), at,
                        product_row(w.bt, points[1].var, elements(rows, 1, as_exprs(at)), by_parity));
     }
   }
@@ -358,10 +358,10 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
     const Iters points = {Builder::iter("vx", w.products), Builder::iter("vy", w.products)};
     const Iters batch = make.like(roles.batch), outs = make.like(roles.outs), channels = make.like(roles.channels);
     const Iters tile = {Builder::iter("vp", make.tiles(0)), Builder::iter("vq", make.tiles(1))};
-    const Expr value = load(tiles, as_exprs(vars_of(joined(points, batch, tile, channels)))) *
-                       load(weights, as_exprs(vars_of(joined(points, channels, outs))));
-    product = make.add("_product", kProductRole, joined(points, batch, tile, outs, channels),
-                       vars_of(joined(points, batch, tile, outs)), value);
+    const Expr value = load(tiles, as_exprs(vars_of(concatenated(points, batch, tile, channels)))) *
+                       load(weights, as_exprs(vars_of(concatenated(points, channels, outs))));
+    product = make.add("_product", kProductRole, concatenated(points, batch, tile, outs, channels),
+                       vars_of(concatenated(points, batch, tile, outs)), value);
   }
 
   Buffer columns;
@@ -369,8 +369,8 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
     const Iters batch = make.like(roles.batch), outs = make.like(roles.outs);
     const Iters tile = {Builder::iter("vp", make.tiles(0)), Builder::iter("vq", make.tiles(1))};
     const Iters points = {Builder::iter("va", m), Builder::iter("vy", w.products)};
-    const std::vector<Var> at = vars_of(joined(points, batch, tile, outs));
-    columns = make.add("_columns", kOutputsRole, joined(batch, tile, outs, points), at,
+    const std::vector<Var> at = vars_of(concatenated(points, batch, tile, outs));
+    columns = make.add("_columns", kOutputsRole, concatenated(batch, tile, outs, points), at,
                        product_row(w.at, points[0].var, elements(product, 0, as_exprs(at)), by_pairs));
   }
 

@@ -44,9 +44,9 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
 // neighbouring pixels share more elements than there are registers, unless the channels can be brought innermost: a
 // padded copy is better. Not so where the elements are vectors (depthwise convolutions): tiles are chosen so that
 // registers hold what is shared; nor where a picture has so few channels that one loop takes all of a row's taps.
-// And it is where the copy turns the image, so that the reader's lanes need not gather: `turns`.
+// And it is where the copy turns the image, so that the reader's lanes need not gather: `transposes`.
 bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers,
-                  const BufferNode* buffer, bool turns) {
+                  const BufferNode* buffer, bool transposes) {
   bool free_layout = false;
   walk(
       copied, [](const Stmt&) { return true; },
@@ -70,7 +70,7 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
     };
     for (const AccessPattern& load : structure->loads) {
       if (load.buffer.get() != buffer) continue;
-      if (turns && moves_with_lanes(load, true)) return true;
+      if (transposes && moves_with_lanes(load, true)) return true;
       if (moves_with_lanes(load, false)) continue;
       int64_t channels = 1, taps = 1;
       for (size_t i = 0; i < structure->n_iters(); ++i) {
@@ -128,11 +128,11 @@ Result<> auto_inline(Schedule& s, const Target& target, Decider& decider) {
     s.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
       const auto own = block_structure(func, *block);
-      const bool turns = own && transposed_tile(*own, lanes_of(target, store->buffer->dtype));
+      const bool transposes = own && transposed_tile(*own, lanes_of(target, store->buffer->dtype));
       const bool copy =
           std::ranges::any_of(readers,
                               [&](const BlockNode* reader) { return is_for_intrinsics(func, target, *reader); }) ||
-          prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get(), turns);
+          prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get(), transposes);
       const auto& odds = copy ? preferences::kStays : preferences::kIsInlined;
       FETTLE_TRY(const int64_t keep, decider.pick(s, {"keep", {0, 1}, copy ? 1u : 0u, {odds[0], odds[1]}}));
       if (keep) continue;

@@ -74,7 +74,7 @@ struct Tiling {
   bool threads_share_rows() const;
   bool panels_keep_windows() const;
   Result<bool> pack();
-  Result<> nest(bool padded, BlockRef back);
+  Result<> tile_loops(bool padded, BlockRef back);
   bool guards_rows(size_t iter) const;
   bool guards_lanes(size_t iter) const;
   bool is_unrolled(size_t iter) const;
@@ -359,7 +359,7 @@ Result<bool> Tiling::unrolls_windows() {
   return whole != 0;
 }
 
-Result<> Tiling::nest(bool padded, BlockRef back) {
+Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   const Tile& tile = choice.tile;
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
 
@@ -424,8 +424,8 @@ Result<> Tiling::nest(bool padded, BlockRef back) {
     columns[0] = parts[1];
   }
   outer = TileLoops{outer, {columns[0]}, outside, rows_outer, choice.rows_outside}.around();
-  const Loops inner = joined({rows_inner, {columns[1], columns[2]}});
-  const Loops whole_nest = joined({blocked ? Loops{depth_outer} : Loops(), outer, reduce, inner});
+  const Loops inner = concatenated({rows_inner, {columns[1], columns[2]}});
+  const Loops whole_nest = concatenated({blocked ? Loops{depth_outer} : Loops(), outer, reduce, inner});
   const size_t around_tile = options.shared + outer.size() + (blocked ? 1 : 0);
   FETTLE_TRY_VOID(reorder(s, {.loops = whole_nest}));
 
@@ -605,7 +605,7 @@ Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decid
     const auto flat = tiling.choice.flat ? std::optional(flat_map(*structure, *roles)) : std::nullopt;
     FETTLE_TRY(back, accumulate_in_registers(s, block, flat));
   }
-  FETTLE_TRY_VOID(tiling.nest(padded, back));
+  FETTLE_TRY_VOID(tiling.tile_loops(padded, back));
   return std::move(tiling.made);
 }
 

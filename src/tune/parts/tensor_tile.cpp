@@ -44,7 +44,7 @@ struct TensorTiling {
   Result<> lay_out_rows();
   Result<> pack();
   Result<> decide();
-  Result<> nest();
+  Result<> tile_loops();
 };
 
 // What the block is now.
@@ -223,7 +223,7 @@ Result<> TensorTiling::pack() {
   return {};
 }
 
-Result<> TensorTiling::nest() {
+Result<> TensorTiling::tile_loops() {
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeRegister}));
   inline_consumers(s, unpad ? *unpad : back);
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
@@ -243,7 +243,7 @@ Result<> TensorTiling::nest() {
   for (size_t i : reduce) steps.push_back(loops[i]);
   steps.push_back(depth[0]);
   const Loops outer = nest.around();
-  FETTLE_TRY_VOID(reorder(s, {.loops = joined({outer, steps, inner, {depth[1]}})}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({outer, steps, inner, {depth[1]}})}));
   FETTLE_TRY_VOID(unroll_tile(s, inner));
 
   FETTLE_TRY_VOID(write_back(s, back, outer.back(), outer.size(), product.lanes));
@@ -285,7 +285,7 @@ Result<Finished> tensor_tile(Schedule& s, const Target& target, Decider& decider
   FETTLE_TRY_VOID(tiling.lay_out_rows());
   FETTLE_TRY_VOID(tiling.decide());
   FETTLE_TRY_VOID(tiling.pack());
-  FETTLE_TRY_VOID(tiling.nest());
+  FETTLE_TRY_VOID(tiling.tile_loops());
   return std::move(tiling.made);
 }
 

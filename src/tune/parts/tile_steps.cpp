@@ -60,14 +60,14 @@ Result<Loops> cut_columns(Schedule& s, LoopRef columns, int64_t vectors, int64_t
                {.loop = columns, .factors = {kInfer, vectors, lanes}, .tail = padded ? Tail::kPad : Tail::kPartition});
 }
 
-Loops joined(std::initializer_list<Loops> lists) {
+Loops concatenated(std::initializer_list<Loops> lists) {
   Loops all;
   for (const Loops& list : lists) all.insert(all.end(), list.begin(), list.end());
   return all;
 }
 
 Loops TileLoops::around() const {
-  return rows_outside ? joined({batch, outside, rows, panels}) : joined({batch, panels, outside, rows});
+  return rows_outside ? concatenated({batch, outside, rows, panels}) : concatenated({batch, panels, outside, rows});
 }
 
 Result<> unroll_tile(Schedule& s, const Loops& inner) {

@@ -44,7 +44,7 @@ struct TileLoops {
   Loops around() const;
 };
 /// The lists, one after the other.
-Loops joined(std::initializer_list<Loops> lists);
+Loops concatenated(std::initializer_list<Loops> lists);
 /// Unrolls these loops but for the last, which becomes lanes.
 Result<> unroll_tile(Schedule& s, const Loops& inner);
 

@@ -26,7 +26,7 @@ TEST(TileSteps, MakeATileByHand) {
   ASSERT_OK(columns);
   const Loops outer = TileLoops{.panels = {(*columns)[0]}, .rows = {(*rows)[0]}}.around();
   const Loops inner = {(*rows)[1], (*columns)[1], (*columns)[2]};
-  ASSERT_OK(reorder(s, {.loops = joined({outer, {loops[2]}, inner})}));
+  ASSERT_OK(reorder(s, {.loops = concatenated({outer, {loops[2]}, inner})}));
   ASSERT_OK(unroll_tile(s, inner));
   ASSERT_OK(write_back(s, *back, outer.back(), outer.size(), 8));
   ASSERT_OK(begin_sums(s, block, loops[2]));

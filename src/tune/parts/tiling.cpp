@@ -1,7 +1,5 @@
 #include "tune/parts/tiling.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -242,7 +240,9 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
 }
 
 std::string Tile::name() const {
-  return second_rows > 1 ? fmt::format("{}+{}x{}", rows, second_rows, vectors) : fmt::format("{}x{}", rows, vectors);
+  std::string name = std::to_string(rows);
+  if (second_rows > 1) name.append("+").append(std::to_string(second_rows));
+  return name.append("x").append(std::to_string(vectors));
 }
 
 std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {

@@ -177,16 +177,16 @@ Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Tar
 }  // namespace
 
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
-                                  const AtomTable* atoms, double max_error_bound) {
+                                  const MicroKernelTable* micro_kernels, double max_error_bound) {
   Instead chosen;
   FETTLE_TRY(Schedule best, construct(workload, target, threads, max_error_bound, chosen));
   const bool may_be_winograd = max_error_bound > 0 && winograd_convolution(workload);
-  if (!atoms && !may_be_winograd) return best;
+  if (!micro_kernels && !may_be_winograd) return best;
   const auto predict = [&](const Schedule& schedule) {
     const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) return std::numeric_limits<double>::infinity();
     // Transformed weights are up to four times as large.
-    return (may_be_winograd ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, atoms);
+    return (may_be_winograd ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, micro_kernels);
   };
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
@@ -205,7 +205,7 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
     const double limit_s = preferences::kPays * best_s;
     for (const Instead& point : winograd_points(workload)) consider(point, limit_s);
   }
-  if (!atoms) return best;
+  if (!micro_kernels) return best;
   const double limit_s = preferences::kClearly * best_s;
   Instead which = chosen;
   for (size_t tile = 1; tile < preferences::kFavourites; ++tile) {

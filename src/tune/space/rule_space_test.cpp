@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "ir/compare.h"
 #include "schedule/testing.h"
 #include "tune/space/space.h"
@@ -25,8 +25,8 @@ TEST(DefaultSchedule, OfADepthwiseAndAPointwiseConvolution) {
   EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
 }
 
-TEST(DefaultSchedule, AFewMoreWithTheAtomTable) {
-  const AtomTable table(describe_costs(*avx512()), {}, "test");
+TEST(DefaultSchedule, AFewMoreWithTheMicroKernelTable) {
+  const MicroKernelTable table(describe_costs(*avx512()), {}, "test");
   for (const NamedWorkload& workload : small_workloads()) {
     const auto s = default_schedule(workload.func, avx512(), 2, &table);
     ASSERT_OK(s);

@@ -42,12 +42,12 @@ const Space& rule_space();
 /// anew, unless decisions ask for it: E230. `space` must live as long.
 std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound);
 
-/// The constructed default: the point of rule_space() whose decisions the analytic model (with `atoms`: the atom table)
+/// The constructed default: the point of rule_space() whose decisions the analytic model (with `micro_kernels`: the micro-kernel table)
 /// likes best, of those whose error bound is at most this; 0: as the program is written. Nothing is measured. Takes
 /// milliseconds.
-class AtomTable;
+class MicroKernelTable;
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
-                                  const AtomTable* atoms = nullptr,
+                                  const MicroKernelTable* micro_kernels = nullptr,
                                   double max_error_bound = std::numeric_limits<double>::infinity());
 /// Of the points that default_schedule chooses among, the one predicted to be the fastest of those that `accept` takes.
 /// E230 where it takes none.

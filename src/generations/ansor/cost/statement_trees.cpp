@@ -157,12 +157,12 @@ void read_stores(const Schedule&, const LoweredKernel& kernel, CandidateFeatures
 
 }  // namespace
 
-DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return describe_rows(std::move(target), threads, atoms, true, true, read_stores);
+DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_rows(std::move(target), threads, micro_kernels, true, true, read_stores);
 }
 
-DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return describe_rows(std::move(target), threads, atoms, true, false, read_stores);
+DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_rows(std::move(target), threads, micro_kernels, true, false, read_stores);
 }
 
 std::unique_ptr<CostModel> make_statement_trees(uint64_t seed, ScoreStart start) {

@@ -19,11 +19,12 @@ enum class ScoreStart : uint8_t { kZero, kPrediction };
 std::unique_ptr<CostModel> make_statement_trees(uint64_t seed, ScoreStart start = ScoreStart::kZero);
 
 /// As describe_by_lowering, with the features of each store (store_features.h) as rows.
-DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const AtomTable* atoms = nullptr);
+DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads,
+                               const MicroKernelTable* micro_kernels = nullptr);
 
 /// As describe_statements, without a prediction where there are stores: for what is ranked by a trained model alone
 /// (CostModel::asks_prediction).
 DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads,
-                                    const AtomTable* atoms = nullptr);
+                                    const MicroKernelTable* micro_kernels = nullptr);
 
 }  // namespace fettle

@@ -284,9 +284,9 @@ class AutotvmTrees : public CostModel {
   std::map<uint64_t, Trees> global_, local_;  // by their keys
 };
 
-DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms,
+DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels,
                bool always_predict) {
-  return describe_rows(std::move(target), threads, atoms, kind != FeatureKind::kKnob, always_predict,
+  return describe_rows(std::move(target), threads, micro_kernels, kind != FeatureKind::kKnob, always_predict,
                        [kind](const Schedule& schedule, const LoweredKernel& kernel, CandidateFeatures& features) {
                          if (kind == FeatureKind::kKnob) {
                            KnobFeatures knobs = knob_features(schedule.decisions());
@@ -301,13 +301,13 @@ DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threa
 
 }  // namespace
 
-DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const AtomTable* atoms) {
-  return row(kind, std::move(target), threads, atoms, true);
+DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return row(kind, std::move(target), threads, micro_kernels, true);
 }
 
 DescribeFn describe_only_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
-                             const AtomTable* atoms) {
-  return row(kind, std::move(target), threads, atoms, false);
+                             const MicroKernelTable* micro_kernels) {
+  return row(kind, std::move(target), threads, micro_kernels, false);
 }
 
 std::string_view name_of(FeatureKind kind) {

@@ -27,10 +27,10 @@ std::unique_ptr<CostModel> make_autotvm_trees(uint64_t seed, FeatureKind kind, L
 
 /// As describe_by_lowering, and the row of this kind.
 DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
-                        const AtomTable* atoms = nullptr);
+                        const MicroKernelTable* micro_kernels = nullptr);
 
 /// As describe_row, without a prediction: for what is ranked by a trained model alone (CostModel::asks_prediction).
 DescribeFn describe_only_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
-                             const AtomTable* atoms = nullptr);
+                             const MicroKernelTable* micro_kernels = nullptr);
 
 }  // namespace fettle

@@ -16,7 +16,7 @@ inline constexpr size_t kLoopFeatures = kLoopSlots * kLoopColumns;
 inline constexpr size_t kCurveBuffers = 5, kCurves = 4, kCurveSamples = 20, kCurveKinds = 11;
 inline constexpr size_t kCurveFeatures = (1 + kCurveBuffers) * kCurves * kCurveSamples + kCurveKinds;
 
-/// The loop context of a kernel that was lowered with neither atoms outlined nor loops expanded
+/// The loop context of a kernel that was lowered with neither micro-kernels outlined nor loops expanded
 /// (Pipeline::kUnexpandedWhole): kLoopColumns for each of its loops, in program order, zeros after the
 /// last; of more loops than kLoopSlots, those with the most accesses inside. For each:
 ///   extent     and its level, 0 for an outermost loop                                                               2

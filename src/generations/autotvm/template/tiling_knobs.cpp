@@ -235,7 +235,7 @@ Result<> Tiling::run() {
   inner.insert(inner.end(), {columns[1], columns[2]});
   Loops reduce, outer = nest.around();
   for (size_t i : roles.reduce) reduce.push_back(loops[i]);
-  FETTLE_TRY_VOID(reorder(s, {.loops = joined({outer, reduce, inner})}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({outer, reduce, inner})}));
   if (which.order_reduce && reduce.size() > 1) {
     FETTLE_TRY(reduce, t.define_reorder(knob("order_reduce"), reduce, {.policy = ReorderOptions::Policy::kAll}));
   }

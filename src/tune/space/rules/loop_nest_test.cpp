@@ -125,7 +125,7 @@ TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
 
 // A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded copy
 // that turns it.
-TEST(DefaultSchedule, PicturesAreMadeOfTurnedCopies) {
+TEST(DefaultSchedule, PicturesAreMadeOfTransposedCopies) {
   const auto func = parse_func(R"(func conv(X: f32[12, 20, 32], W: f32[3, 32, 3, 3] constant, Y: f32[3, 12, 20] output):
   alloc P: f32[32, 14, 22]
   for c in 32:

@@ -33,7 +33,7 @@ void perhaps(Schedule& s, const Step& step) {
   if (step(trial)) s = std::move(trial);
 }
 
-Result<> nest(TemplateContext& t, const std::string& name) {
+Result<> schedule_nest(TemplateContext& t, const std::string& name) {
   Schedule& s = t.schedule();
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
   FETTLE_TRY(const Stmt stmt, s.block(block));
@@ -86,7 +86,7 @@ Result<> nest(TemplateContext& t, const std::string& name) {
 Result<> body(TemplateContext& t) {
   const std::vector<const BlockNode*> blocks = blocks_of(t.schedule().func().root());
   if (!blocks.empty()) inline_producers(t.schedule(), std::string(blocks.back()->name));
-  for (const std::string& name : nests_of(t.schedule().func())) FETTLE_TRY_VOID(nest(t, name));
+  for (const std::string& name : nests_of(t.schedule().func())) FETTLE_TRY_VOID(schedule_nest(t, name));
   return {};
 }
 

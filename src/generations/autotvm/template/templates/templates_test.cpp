@@ -231,7 +231,7 @@ TEST(Templates, RowCutsAreTheLowestOfEachNumberOfTiles) {
 }
 
 // Strips are as many rows of tiles each, of F(4x4) or of F(2x2): 18 outputs are 5 or 9 rows.
-TEST(Templates, FilteredInStrips) {
+TEST(Templates, WinogradInStrips) {
   const Func func = testing::conv_workload({.h = 18, .w = 13, .ic = 17, .oc = 37, .epilogue = true});
   const Template made = as_template(*find_template("conv2d_winograd"));
   const auto space = config_space(made, func, avx512());

@@ -1,5 +1,5 @@
 #pragma once
-// Atoms measured on this machine, once: what register kernels and the movement of data really cost.
+// Micro-kernels measured on this machine, once: what they and the movement of data really cost.
 
 #include <map>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace fettle {
 
-/// How an atom reads its broadcast operand.
+/// How a micro-kernel reads its broadcast operand.
 enum class RowMode : uint8_t {
   kPacked,    // one row after the other, in panels
   kInPlace,   // rows some distance apart
@@ -30,28 +30,28 @@ struct TileCosts {
   double add_cycles = 0;   // further cycles of one that adds to it
 };
 
-class AtomTable {
+class MicroKernelTable {
  public:
-  /// Measures: atoms are compiled from a matmul as any program is, and timed on one thread. At most `limit_s` seconds
-  /// (E407 where no atom could be built).
-  static Result<AtomTable> measure(const Target& target, double limit_s = 10);
+  /// Measures: micro-kernels are compiled from a matmul as any program is, and timed on one thread. At most `limit_s` seconds
+  /// (E407 where no micro-kernel could be built).
+  static Result<MicroKernelTable> measure(const Target& target, double limit_s = 10);
   /// The table kept at `path`, else measured and kept there; what is damaged or of another machine is measured anew. A
   /// path that cannot be written is no error.
-  static Result<AtomTable> load_or_measure(const Target& target, const std::string& path, double limit_s = 10);
+  static Result<MicroKernelTable> load_or_measure(const Target& target, const std::string& path, double limit_s = 10);
 
   /// Whole or not at all. E702
   Result<> save(const std::string& path) const;
   /// E701 no such file · E503 damaged, of another machine or another version.
-  static Result<AtomTable> load(const std::string& path, const Target& target);
+  static Result<MicroKernelTable> load(const std::string& path, const Target& target);
   /// As numbers, for Database::set_fact; and back. E503.
   std::vector<double> to_numbers() const;
-  static Result<AtomTable> from_numbers(const std::vector<double>& numbers);
+  static Result<MicroKernelTable> from_numbers(const std::vector<double>& numbers);
 
   const MachineCosts& costs() const { return costs_; }
   const std::vector<TileCosts>& tiles() const { return tiles_; }
   double measure_seconds() const { return measure_seconds_; }
 
-  /// Cycles a step of an atom's loop, estimated from the tile most like it: that tile's measured cycles over its
+  /// Cycles a step of a micro-kernel's loop, estimated from the tile most like it: that tile's measured cycles over its
   /// analytic ones, times the analytic ones of `work`. rows_a_set: in kConflict, how many rows share a set of the
   /// first-level cache. exposed: as work_cycles has it.
   double step_cycles(const Work& work, RowMode mode, double rows_a_set = 0, double exposed = 1) const;
@@ -60,8 +60,8 @@ class AtomTable {
   const TileCosts* nearest(double rows, double vectors) const;
 
   /// For tests and for those who measure elsewhere.
-  AtomTable() = default;
-  AtomTable(MachineCosts costs, std::vector<TileCosts> tiles, std::string machine)
+  MicroKernelTable() = default;
+  MicroKernelTable(MachineCosts costs, std::vector<TileCosts> tiles, std::string machine)
       : machine_(std::move(machine)), costs_(costs), tiles_(std::move(tiles)) {}
 
  private:

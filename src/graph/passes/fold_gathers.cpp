@@ -108,7 +108,7 @@ bool into_table(Graph& graph, Node* node) {
 
 }  // namespace
 
-Result<> lookups(Graph& graph, const PassContext& context) {
+Result<> fold_gathers(Graph& graph, const PassContext& context) {
   for (Node* node : std::vector<Node*>(graph.nodes()))
     if (!node->erased) one_hot_product(graph, node);
   graph.sort();

@@ -16,7 +16,7 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr int kMaxCopies = 16;
 
-// Variables bound inside a register kernel, by the kind of loop.
+// Variables bound inside a micro-kernel, by the kind of loop.
 struct InnerVars {
   PointerMap<const VarNode*, ForKind> kinds;
 };
@@ -303,7 +303,7 @@ class Dispatcher : public Mutator {
 
 }  // namespace
 
-Func dispatch_register_kernels(const Func& func, bool lanes_too) {
+Func dispatch_micro_kernels(const Func& func, bool lanes_too) {
   if (!has_guards(func->body)) return func;
   Dispatcher dispatcher(func, lanes_too);
   Stmt body = dispatcher.rewrite(func->body);

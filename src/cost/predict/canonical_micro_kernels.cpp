@@ -1,4 +1,4 @@
-#include "cost/predict/canonical_atoms.h"
+#include "cost/predict/canonical_micro_kernels.h"
 
 #include <algorithm>
 
@@ -8,45 +8,46 @@
 
 namespace fettle {
 
-Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
-  const int64_t width = atom.vectors * lanes;
+Result<Func> canonical_micro_kernel(const CanonicalMicroKernel& micro_kernel, int64_t lanes) {
+  const int64_t width = micro_kernel.vectors * lanes;
   // Rows in place lie an odd number of lines apart.
-  int64_t distance = (atom.depth + 15) / 16 * 16;
+  int64_t distance = (micro_kernel.depth + 15) / 16 * 16;
   if (distance / 16 % 2 == 0) distance += 16;
-  if (atom.mode == RowMode::kConflict) distance = std::max(distance, atom.conflict_bytes / 4);
-  const bool packed = atom.mode == RowMode::kPacked;
-  const bool moving = atom.mode == RowMode::kConflict;
-  te::Tensor a = packed ? te::placeholder({atom.depth, atom.rows}, kF32, "A")
-                        : te::placeholder({moving ? atom.repeats : 1, atom.rows, distance}, kF32, "A");
-  te::Tensor b = te::placeholder({atom.panels, atom.depth, width}, kF32, "B");
-  te::ReduceAxis k = te::reduce_axis(atom.depth, "k");
+  if (micro_kernel.mode == RowMode::kConflict) distance = std::max(distance, micro_kernel.conflict_bytes / 4);
+  const bool packed = micro_kernel.mode == RowMode::kPacked;
+  const bool moving = micro_kernel.mode == RowMode::kConflict;
+  te::Tensor a = packed ? te::placeholder({micro_kernel.depth, micro_kernel.rows}, kF32, "A")
+                        : te::placeholder({moving ? micro_kernel.repeats : 1, micro_kernel.rows, distance}, kF32, "A");
+  te::Tensor b = te::placeholder({micro_kernel.panels, micro_kernel.depth, width}, kF32, "B");
+  te::ReduceAxis k = te::reduce_axis(micro_kernel.depth, "k");
   const auto element = [&](Expr r, Expr p, Expr i, Expr j) {
     return te::sum((packed ? a(k, i) : a(moving ? r : Expr(0), i, k)) * b(p, k, j), {k});
   };
-  te::Tensor c = atom.far_rows ? te::compute({atom.repeats, atom.rows, atom.panels, width},
-                                             [&](const std::vector<Var>& v) { return element(v[0], v[2], v[1], v[3]); },
-                                             "C", {"r", "i", "p", "j"})
-                               : te::compute({atom.repeats, atom.panels, atom.rows, width},
-                                             [&](const std::vector<Var>& v) { return element(v[0], v[1], v[2], v[3]); },
-                                             "C", {"r", "p", "i", "j"});
-  Schedule s(te::create_func("atom", {a, b}, {c}));
+  te::Tensor c = micro_kernel.far_rows
+                     ? te::compute({micro_kernel.repeats, micro_kernel.rows, micro_kernel.panels, width},
+                                   [&](const std::vector<Var>& v) { return element(v[0], v[2], v[1], v[3]); }, "C",
+                                   {"r", "i", "p", "j"})
+                     : te::compute({micro_kernel.repeats, micro_kernel.panels, micro_kernel.rows, width},
+                                   [&](const std::vector<Var>& v) { return element(v[0], v[1], v[2], v[3]); }, "C",
+                                   {"r", "p", "i", "j"});
+  Schedule s(te::create_func("micro_kernel", {a, b}, {c}));
   FETTLE_TRY(BlockRef block, get_block(s, {.name = "C"}));
   std::vector<BlockRef> copies;
-  if (atom.phases == 1) {
+  if (micro_kernel.phases == 1) {
     FETTLE_TRY(BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeRegister}));
     copies = {back};
   }
   FETTLE_TRY(std::vector<LoopRef> loops, get_loops(s, {.block = block}));  // r p i j k
-  if (atom.far_rows) std::swap(loops[1], loops[2]);
+  if (micro_kernel.far_rows) std::swap(loops[1], loops[2]);
   FETTLE_TRY(std::vector<LoopRef> j, split(s, {.loop = loops[3], .factors = {kInfer, lanes}}));
-  const LoopRef outer = atom.far_rows ? loops[1] : loops[0], tile = atom.far_rows ? loops[0] : loops[1];
+  const LoopRef outer = micro_kernel.far_rows ? loops[1] : loops[0], tile = micro_kernel.far_rows ? loops[0] : loops[1];
   LoopRef depth = loops[4];
-  if (atom.phases == 1) {
+  if (micro_kernel.phases == 1) {
     FETTLE_TRY_VOID(reorder(s, {.loops = {outer, tile, depth, loops[2], j[0], j[1]}}));
   } else {
-    FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = depth, .factors = {atom.phases, kInfer}}));
+    FETTLE_TRY(std::vector<LoopRef> parts, split(s, {.loop = depth, .factors = {micro_kernel.phases, kInfer}}));
     depth = parts[1];
-    if (atom.far_rows)
+    if (micro_kernel.far_rows)
       FETTLE_TRY_VOID(reorder(s, {.loops = {parts[0], outer, tile, depth, loops[2], j[0], j[1]}}));
     else
       FETTLE_TRY_VOID(reorder(s, {.loops = {outer, parts[0], tile, depth, loops[2], j[0], j[1]}}));
@@ -54,7 +55,7 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
   FETTLE_TRY_VOID(unroll(s, {.loop = loops[2]}));
   FETTLE_TRY_VOID(unroll(s, {.loop = j[0]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[1]}));
-  if (atom.phases == 1) {
+  if (micro_kernel.phases == 1) {
     FETTLE_TRY_VOID(reverse_compute_at(s, {.block = copies[0], .loop = tile}));
   } else {
     FETTLE_TRY(copies, cache_inplace(s, {.block = block, .write_index = 0, .loop = tile}));
@@ -62,11 +63,12 @@ Result<Func> canonical_atom(const CanonicalAtom& atom, int64_t lanes) {
   for (const BlockRef copy : copies) {
     FETTLE_TRY(std::vector<LoopRef> own, get_loops(s, {.block = copy}));
     FETTLE_TRY(std::vector<LoopRef> columns, split(s, {.loop = own.back(), .factors = {kInfer, lanes}}));
-    FETTLE_TRY_VOID(unroll(s, {.loop = own[own.size() - (atom.far_rows ? 3 : 2)]}));
+    FETTLE_TRY_VOID(unroll(s, {.loop = own[own.size() - (micro_kernel.far_rows ? 3 : 2)]}));
     FETTLE_TRY_VOID(unroll(s, {.loop = columns[0]}));
     FETTLE_TRY_VOID(vectorize(s, {.loop = columns[1]}));
   }
-  if (atom.phases == 1) FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = depth}).map([](BlockRef) {}));
+  if (micro_kernel.phases == 1)
+    FETTLE_TRY_VOID(decompose_reduction(s, {.block = block, .loop = depth}).map([](BlockRef) {}));
   return s.func();
 }
 

@@ -42,7 +42,7 @@ class LaneSerializer : public Mutator {
 
 }  // namespace
 
-Func forget_notes(const Func& func) { return Forgetter().Mutator::rewrite(func); }
+Func forget_annotations(const Func& func) { return Forgetter().Mutator::rewrite(func); }
 
 Func serialize_lanes(const Func& func) { return LaneSerializer().Mutator::rewrite(func); }
 

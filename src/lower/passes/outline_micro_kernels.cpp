@@ -16,19 +16,19 @@
 namespace fettle {
 namespace {
 
-/// Coefficients up to this many elements belong to the atom (tile and panel widths); larger ones are strides of the
+/// Coefficients up to this many elements belong to the micro-kernel (tile and panel widths); larger ones are strides of the
 /// buffer at hand and become arguments.
 constexpr int64_t kLargestConstantStride = 64;
 
 /// Addresses further apart, in elements, are pointers of their own: their distance comes from the shapes around.
 constexpr int64_t kLargestOwnDistance = 1024;
 
-/// An atom does not know how large the buffers are that it works on.
+/// A micro-kernel does not know how large the buffers are that it works on.
 constexpr int64_t kUnknownExtent = int64_t{1} << 40;
 
-class AtomBuilder : public Mutator {
+class MicroKernelBuilder : public Mutator {
  public:
-  AtomBuilder(const Stmt& kernel, Analyzer& outside) : outside_(outside) {
+  MicroKernelBuilder(const Stmt& kernel, Analyzer& outside) : outside_(outside) {
     walk(kernel, [&](const Stmt& s) {
       if (const auto* loop = s.as<ForNode>()) inner_[loop->var.get()] = loop->loop_kind;
       if (const auto* bind = s.as<LetNode>()) inner_[bind->var.get()] = ForKind::kSerial;
@@ -125,10 +125,10 @@ class AtomBuilder : public Mutator {
       func->params.push_back({group.param, group.written ? ParamKind::kOutput : ParamKind::kInput, false});
     for (const auto& [expr, var] : arguments_)
       func->int_params.push_back({var, at_least_one_.contains(var.get()) ? 1 : INT64_MIN, INT64_MAX, 1});
-    func->annotations.set(kAtomKey, int64_t{1});
+    func->annotations.set(kMicroKernelKey, int64_t{1});
     func->body = std::move(body);
-    func->name = "atom";
-    const std::string name = "uk_" + canonical_hash(Func(func)).hex().substr(0, 16);
+    func->name = "micro_kernel";
+    const std::string name = "micro_kernel_" + canonical_hash(Func(func)).hex().substr(0, 16);
     func->name = name;
     return Func(func);
   }
@@ -174,7 +174,7 @@ class AtomBuilder : public Mutator {
     return Expr(arguments_.back().second);
   }
 
-  // A trip count that is known to be at least one saves the atom a test.
+  // A trip count that is known to be at least one saves the micro-kernel a test.
   Expr trip_count(const Expr& e) {
     Expr count = argument(e);
     if (outside_.can_prove(le(Expr(1), e))) at_least_one_.insert(count.as<VarNode>());
@@ -208,7 +208,7 @@ class AtomBuilder : public Mutator {
     return {group.param, result};
   }
 
-  // A stride is an argument of its own for each buffer, so that equal numbers by chance don't make another atom.
+  // A stride is an argument of its own for each buffer, so that equal numbers by chance don't make another micro-kernel.
   Expr stride(Group& group, int64_t coeff) {
     for (const auto& [known, var] : group.strides)
       if (known == coeff) return Expr(var);
@@ -264,16 +264,16 @@ class Outliner : public Mutator {
     }
     const auto* alloc = s.as<AllocateNode>();
     if (!alloc || alloc->buffer->scope != kScopeRegister || !can_outline(s)) return Mutator::rewrite(s);
-    AtomBuilder builder(s, analyzer_);
+    MicroKernelBuilder builder(s, analyzer_);
     Stmt body = builder.rewrite(s);
-    Func atom = builder.finish(body);
-    const auto [entry, fresh] = module_.funcs.emplace(atom->name, atom);
-    if (!fresh && !structural_equal(entry->second, atom)) {
-      // Two atoms of one hash: the second takes a name of its own.
-      atom = with(atom, [&](FuncNode& f) { f.name += fmt::format("_{}", module_.funcs.size()); });
-      module_.funcs.emplace(atom->name, atom);
+    Func micro_kernel = builder.finish(body);
+    const auto [entry, fresh] = module_.funcs.emplace(micro_kernel->name, micro_kernel);
+    if (!fresh && !structural_equal(entry->second, micro_kernel)) {
+      // Two micro-kernels of one hash: the second takes a name of its own.
+      micro_kernel = with(micro_kernel, [&](FuncNode& f) { f.name += fmt::format("_{}", module_.funcs.size()); });
+      module_.funcs.emplace(micro_kernel->name, micro_kernel);
     }
-    return builder.make_call(atom->name);
+    return builder.make_call(micro_kernel->name);
   }
 
  private:
@@ -314,7 +314,7 @@ class Outliner : public Mutator {
 
 }  // namespace
 
-IrModule outline_atoms(const Func& func) {
+IrModule outline_micro_kernels(const Func& func) {
   IrModule module;
   module.entry = func->name;
   Outliner outliner(module, func);

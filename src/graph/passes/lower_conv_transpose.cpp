@@ -78,7 +78,7 @@ void complete_phases(Graph& graph, Node* node) {
 
 }  // namespace
 
-Result<> split_transposed(Graph& graph, const PassContext&) {
+Result<> lower_conv_transpose(Graph& graph, const PassContext&) {
   for (Node* node : std::vector<Node*>(graph.nodes())) {
     const int64_t side = block_side(node);
     if (side == 0 || node->input(1)->extent(1) >= kFewChannels) {

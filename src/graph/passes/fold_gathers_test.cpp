@@ -4,7 +4,7 @@
 namespace fettle {
 namespace {
 
-class Lookups : public PassFixture {
+class FoldGathers : public PassFixture {
  protected:
   // The inputs run from -3 to 8: some have no row.
   Value* one_hot_product(int64_t depth, int64_t width) {
@@ -24,13 +24,13 @@ class Lookups : public PassFixture {
   }
 };
 
-TEST_F(Lookups, AProductWithOneHotRowsIsALookup) {
+TEST_F(FoldGathers, AProductWithOneHotRowsIsALookup) {
   g.add_output("y", one_hot_product(7, 4));
   optimize_and_compare();
   EXPECT_GOLDEN(g);
 }
 
-TEST_F(Lookups, ElementwiseWorkMovesIntoTheTable) {
+TEST_F(FoldGathers, ElementwiseWorkMovesIntoTheTable) {
   Value* y = op("Add", {one_hot_product(7, 4), random({4})});
   Attrs tanh;
   tanh.set("approximate", std::string("tanh"));
@@ -39,7 +39,7 @@ TEST_F(Lookups, ElementwiseWorkMovesIntoTheTable) {
   EXPECT_GOLDEN(g);
 }
 
-TEST_F(Lookups, WhatVariesWithTheIndexStays) {
+TEST_F(FoldGathers, WhatVariesWithTheIndexStays) {
   Value* y = op("Gather", {random({5, 3}), small_indices(8)});
   g.add_output("y", op("Add", {y, random({8, 1})}));
   optimize_and_compare();
@@ -47,7 +47,7 @@ TEST_F(Lookups, WhatVariesWithTheIndexStays) {
 }
 
 // A large table of which little is looked up is not gone through when the model is compiled.
-TEST_F(Lookups, LargeTablesStay) {
+TEST_F(FoldGathers, LargeTablesStay) {
   g.add_output("y", op("Relu", {op("Gather", {random({50, 3}), small_indices(2)})}));
   optimize_and_compare();
   EXPECT_EQ(g.outputs()[0].value->producer->op->name, "Relu");

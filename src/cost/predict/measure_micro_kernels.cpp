@@ -1,4 +1,4 @@
-// How AtomTable::measure goes about it.
+// How MicroKernelTable::measure goes about it.
 
 #include <algorithm>
 #include <chrono>
@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "cost/predict/atom_table.h"
-#include "cost/predict/canonical_atoms.h"
+#include "cost/predict/canonical_micro_kernels.h"
+#include "cost/predict/micro_kernel_table.h"
 #include "measure/local_kernel.h"
 #include "measure/timing.h"
 
@@ -131,7 +131,7 @@ constexpr int64_t kShallow = 32, kRepeats = 16, kAdded = 4;
 std::optional<TileProbes> probe_tile(Meter& meter, int rows, int vectors, const MachineCosts& costs) {
   TileProbes probes{.rows = rows, .vectors = vectors};
   const int64_t lanes = meter.lanes();
-  CanonicalAtom atom{.rows = rows, .vectors = vectors};
+  CanonicalMicroKernel micro_kernel{.rows = rows, .vectors = vectors};
   // Both operands and the results of one repeat in L1.
   const double panel_bytes_a_step = static_cast<double>(4 * (vectors * lanes + rows));
   const int64_t deep = std::clamp<int64_t>(
@@ -139,12 +139,12 @@ std::optional<TileProbes> probe_tile(Meter& meter, int rows, int vectors, const 
   if (deep == kShallow) return std::nullopt;
   probes.deep = deep;
   const auto add = [&](RowMode mode, int64_t depth, int64_t phases) {
-    atom.mode = mode;
-    atom.depth = depth;
-    atom.phases = phases;
-    atom.panels = 1;
-    atom.repeats = kRepeats;
-    return meter.add(canonical_atom(atom, lanes));
+    micro_kernel.mode = mode;
+    micro_kernel.depth = depth;
+    micro_kernel.phases = phases;
+    micro_kernel.panels = 1;
+    micro_kernel.repeats = kRepeats;
+    return meter.add(canonical_micro_kernel(micro_kernel, lanes));
   };
   probes.shallow = add(RowMode::kInPlace, kShallow, 1);
   probes.in_place = add(RowMode::kInPlace, deep, 1);
@@ -159,26 +159,26 @@ std::optional<TileProbes> probe_tile(Meter& meter, int rows, int vectors, const 
     const double outer = costs.capacity_bytes[static_cast<size_t>(level) + 1];
     const double bytes = std::min({share[level] * outer, 4 * inner, 6e6});
     if (bytes < 1.5 * inner) continue;
-    atom.mode = RowMode::kInPlace;
-    atom.phases = 1;
-    atom.repeats = 1;
-    atom.depth = 256;
-    atom.panels =
-        std::max<int64_t>(1, static_cast<int64_t>(bytes / static_cast<double>(atom.depth * vectors * lanes * 4)));
-    probes.from[level] = meter.add(canonical_atom(atom, lanes));
-    probes.from_calls[level] = atom.calls();
-    probes.from_steps = static_cast<double>(atom.depth);
+    micro_kernel.mode = RowMode::kInPlace;
+    micro_kernel.phases = 1;
+    micro_kernel.repeats = 1;
+    micro_kernel.depth = 256;
+    micro_kernel.panels = std::max<int64_t>(
+        1, static_cast<int64_t>(bytes / static_cast<double>(micro_kernel.depth * vectors * lanes * 4)));
+    probes.from[level] = meter.add(canonical_micro_kernel(micro_kernel, lanes));
+    probes.from_calls[level] = micro_kernel.calls();
+    probes.from_steps = static_cast<double>(micro_kernel.depth);
   }
 
   // Rows in conflict, all else as when the panel comes from L2.
-  atom.mode = RowMode::kConflict;
-  atom.panels = 1;
-  atom.depth = 512;
-  atom.repeats = 8;
-  atom.conflict_bytes = static_cast<int64_t>(costs.l1_way_bytes);
-  probes.conflict = meter.add(canonical_atom(atom, lanes));
-  probes.conflict_calls = atom.calls();
-  probes.conflict_steps = static_cast<double>(atom.depth);
+  micro_kernel.mode = RowMode::kConflict;
+  micro_kernel.panels = 1;
+  micro_kernel.depth = 512;
+  micro_kernel.repeats = 8;
+  micro_kernel.conflict_bytes = static_cast<int64_t>(costs.l1_way_bytes);
+  probes.conflict = meter.add(canonical_micro_kernel(micro_kernel, lanes));
+  probes.conflict_calls = micro_kernel.calls();
+  probes.conflict_steps = static_cast<double>(micro_kernel.depth);
   return probes;
 }
 
@@ -217,9 +217,9 @@ std::optional<TileTimes> times_of(const TileProbes& probes, const Meter& meter) 
   return times;
 }
 
-/// An atom that adds to lines, the results together in L2, L3, memory: once and twice over all of them.
+/// A micro-kernel that adds to lines, the results together in L2, L3, memory: once and twice over all of them.
 struct EdgeProbe {
-  CanonicalAtom once, twice;
+  CanonicalMicroKernel once, twice;
   double lines = 0;
 };
 
@@ -240,7 +240,7 @@ EdgeProbe probe_edge(size_t level, const MachineCosts& costs, int lanes) {
 
 }  // namespace
 
-Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
+Result<MicroKernelTable> MicroKernelTable::measure(const Target& target, double limit_s) {
   Meter meter(target, limit_s);
   MachineCosts costs = describe_costs(target);
   std::vector<TileProbes> tile_probes;
@@ -265,8 +265,8 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
         std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / (int64_t{4} * meter.lanes())) * 4 * meter.lanes();
     m.lines = static_cast<double>(elems) * 4 / 64;
     m.edge = probe_edge(level, costs, meter.lanes());
-    const auto copy = canonical_copy(elems, meter.lanes()), once = canonical_atom(m.edge.once, meter.lanes()),
-               twice = canonical_atom(m.edge.twice, meter.lanes());
+    const auto copy = canonical_copy(elems, meter.lanes()), once = canonical_micro_kernel(m.edge.once, meter.lanes()),
+               twice = canonical_micro_kernel(m.edge.twice, meter.lanes());
     if (level + 1 < kSources) {
       m.copy = meter.add(copy);
       m.once = meter.add(once);
@@ -282,7 +282,7 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
   std::vector<TileTimes> times;
   for (const TileProbes& probes : tile_probes)
     if (const auto tile = times_of(probes, meter)) times.push_back(*tile);
-  if (times.empty()) return fail(ErrorCode::E407, "no atom could be built and timed on this machine");
+  if (times.empty()) return fail(ErrorCode::E407, "no micro-kernel could be built and timed on this machine");
 
   // The best tile runs at the machine's peak: that tells how long a cycle is.
   const int lanes = meter.lanes();
@@ -335,7 +335,7 @@ Result<AtomTable> AtomTable::measure(const Target& target, double limit_s) {
         std::min(median(delays[level], costs.latency_cycles[level]), 0.5 * costs.line_cycles[level]);
   }
 
-  AtomTable table(costs, std::move(tiles), target.fingerprint().hex());
+  MicroKernelTable table(costs, std::move(tiles), target.fingerprint().hex());
   table.measure_seconds_ = meter.spent();
   return table;
 }

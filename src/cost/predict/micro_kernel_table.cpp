@@ -1,4 +1,4 @@
-#include "cost/predict/atom_table.h"
+#include "cost/predict/micro_kernel_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,9 +14,11 @@ static double rows_of(const Work& work) {
   return std::max(work.broadcasts, std::min(work.fma, work.accumulators) / vectors);
 }
 
-const TileCosts* AtomTable::nearest(const Work& work) const { return nearest(rows_of(work), work.vector_loads()); }
+const TileCosts* MicroKernelTable::nearest(const Work& work) const {
+  return nearest(rows_of(work), work.vector_loads());
+}
 
-const TileCosts* AtomTable::nearest(double rows_wanted, double vectors_wanted) const {
+const TileCosts* MicroKernelTable::nearest(double rows_wanted, double vectors_wanted) const {
   const TileCosts* best = nullptr;
   double best_distance = 0;
   for (const TileCosts& tile : tiles_) {
@@ -31,7 +33,7 @@ const TileCosts* AtomTable::nearest(double rows_wanted, double vectors_wanted) c
   return best;
 }
 
-double AtomTable::step_cycles(const Work& work, RowMode mode, double rows_a_set, double exposed) const {
+double MicroKernelTable::step_cycles(const Work& work, RowMode mode, double rows_a_set, double exposed) const {
   const double analytic = work_cycles(work, costs_, true, exposed);
   const TileCosts* tile = nearest(work);
   if (!tile) return analytic;
@@ -74,11 +76,11 @@ void for_each_tile_number(Tile& tile, const Fn& fn) {
   fn(tile.add_cycles);
 }
 
-std::string title(const std::string& machine) { return "fettle atom table of " + machine; }
+std::string title(const std::string& machine) { return "fettle micro-kernel table of " + machine; }
 
 }  // namespace
 
-std::vector<double> AtomTable::to_numbers() const {
+std::vector<double> MicroKernelTable::to_numbers() const {
   std::vector<double> numbers = {kFormat, measure_seconds_, static_cast<double>(tiles_.size())};
   for_each_number(costs_, [&](const double& value) { numbers.push_back(value); });
   for (const TileCosts& tile : tiles_) {
@@ -89,8 +91,8 @@ std::vector<double> AtomTable::to_numbers() const {
   return numbers;
 }
 
-Result<AtomTable> AtomTable::from_numbers(const std::vector<double>& numbers) {
-  AtomTable table;
+Result<MicroKernelTable> MicroKernelTable::from_numbers(const std::vector<double>& numbers) {
+  MicroKernelTable table;
   size_t at = 0;
   bool sane = true;
   const auto next = [&] {
@@ -118,23 +120,26 @@ Result<AtomTable> AtomTable::from_numbers(const std::vector<double>& numbers) {
   sane &= at == numbers.size() && table.costs_.hz > 0 && table.costs_.fma_per_cycle > 0 &&
           table.costs_.loads_per_cycle > 0 && table.costs_.stores_per_cycle > 0 && table.costs_.issue_per_cycle > 0;
   for (const double bytes : table.costs_.capacity_bytes) sane &= bytes > 0;
-  if (!sane) return fail(ErrorCode::E503, "the atom table's numbers make no sense");
+  if (!sane) return fail(ErrorCode::E503, "the micro-kernel table's numbers make no sense");
   return table;
 }
 
-Result<> AtomTable::save(const std::string& path) const { return write_checked(path, title(machine_), to_numbers()); }
+Result<> MicroKernelTable::save(const std::string& path) const {
+  return write_checked(path, title(machine_), to_numbers());
+}
 
-Result<AtomTable> AtomTable::load(const std::string& path, const Target& target) {
+Result<MicroKernelTable> MicroKernelTable::load(const std::string& path, const Target& target) {
   const std::string machine = target.fingerprint().hex();
   FETTLE_TRY(const std::vector<double> numbers, read_checked(path, title(machine)));
-  FETTLE_TRY(AtomTable table, from_numbers(numbers));
+  FETTLE_TRY(MicroKernelTable table, from_numbers(numbers));
   table.machine_ = machine;
   return table;
 }
 
-Result<AtomTable> AtomTable::load_or_measure(const Target& target, const std::string& path, double limit_s) {
+Result<MicroKernelTable> MicroKernelTable::load_or_measure(const Target& target, const std::string& path,
+                                                           double limit_s) {
   if (auto known = load(path, target)) return known;
-  FETTLE_TRY(AtomTable table, measure(target, limit_s));
+  FETTLE_TRY(MicroKernelTable table, measure(target, limit_s));
   (void)table.save(path);
   return table;
 }

@@ -1,5 +1,5 @@
 // Micro-kernels through codegen/llvm: how much of the FMA peak they reach, and how long they take to compile.
-//   bench-atoms [--asm NAME] [--only SUBSTRING] [--target NAME]
+//   bench-micro-kernels [--asm NAME] [--only SUBSTRING] [--target NAME]
 // Every row is a lowered program built here by hand: a tile of MR rows times NV vectors, accumulated over K in
 // registers.
 #include <fmt/format.h>
@@ -27,7 +27,8 @@ struct Tile {
   bool packed;      // A packed by panels of `rows`; else in place, rows `lda` apart
   bool accumulate;  // C += A*B; else C = A*B
   std::string name() const {
-    return fmt::format("uk_{}x{}_{}_{}", rows, vectors, packed ? "packed" : "inplace", accumulate ? "add" : "set");
+    return fmt::format("micro_kernel_{}x{}_{}_{}", rows, vectors, packed ? "packed" : "inplace",
+                       accumulate ? "add" : "set");
   }
 };
 
@@ -54,7 +55,7 @@ IrModule make_kernel(const Tile& tile, int lanes) {
   func->name = tile.name();
   func->params = {{a}, {b}, {c, ParamKind::kOutput}};
   func->int_params = {{.var = extent, .min = 1}, {.var = lda, .min = 1}, {.var = ldc, .min = 1}};
-  func->annotations.set(kAtomKey, int64_t{1});
+  func->annotations.set(kMicroKernelKey, int64_t{1});
   func->body = allocate(acc, seq(all));
   IrModule module;
   module.funcs[func->name] = Func(func);
@@ -161,10 +162,10 @@ int main(int argc, char** argv) {
     }
   }
   if (!assembly.empty()) return 0;
-  fmt::print("peak {:.1f} GFLOP/s\n{:22} {:>8} {:>8} {:>10} {:>8} {:>7}\n", peak.best(), "atom", "K=512", "K=64",
-             "compile ms", "load ms", "bytes");
+  fmt::print("peak {:.1f} GFLOP/s\n{:32} {:>8} {:>8} {:>10} {:>8} {:>7}\n", peak.best(), "micro-kernel", "K=512",
+             "K=64", "compile ms", "load ms", "bytes");
   for (const Row& row : rows)
-    fmt::print("{:22} {:7.1f}% {:7.1f}% {:10.2f} {:8.2f} {:7}\n", row.name, 100 * row.share[0], 100 * row.share[1],
+    fmt::print("{:32} {:7.1f}% {:7.1f}% {:10.2f} {:8.2f} {:7}\n", row.name, 100 * row.share[0], 100 * row.share[1],
                row.compile_ms, row.load_ms, row.bytes);
   return 0;
 }
