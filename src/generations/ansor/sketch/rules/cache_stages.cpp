@@ -1,21 +1,44 @@
-// Rule 7, where tiles are bound to threads: what a tiled node alone reads is copied to memory that the threads of a
-// block share, below the first level of the reduction. The node stays the working one.
-//   (S, i) → (AddCacheRead(S, i), i)
+// Copies of what a node writes or is. It stays the working one.
+//   rule 5: a node with data reuse and without a fusible consumer gets one: it writes to a cache, which a node of its own
+//           copies back.  (S, i) → (AddCacheWrite(S, i), i)
+//   rule 7, where tiles are bound to threads: what a tiled node alone reads is copied to memory that the threads of a
+//           block share, below the first level of the reduction.  (S, i) → (AddCacheRead(S, i), i)
 
 #include <algorithm>
 
 #include "generations/ansor/sketch/conditions.h"
+#include "generations/ansor/sketch/scheduled.h"
 #include "generations/ansor/sketch/sketch.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/cache_read.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {
+
+// The copy is the node behind the working one.
+Result<std::vector<SketchState>> with_copy(SketchState next, BlockRef copy) {
+  FETTLE_TRY(const Stmt node, next.schedule.block(copy));
+  next.nodes.insert(next.nodes.begin() + static_cast<std::ptrdiff_t>(next.working), node.as<BlockNode>()->name);
+  return std::vector{std::move(next)};
+}
+
+bool wants_stage(const SketchState& state) {
+  const BlockNode* block = state.block();
+  const Func& func = state.schedule.func();
+  if (!block || !has_data_reuse(func, *block) || has_fusible_consumer(func, *block)) return false;
+  // The transform of Winograd's outputs reads columns of it at once: a copy would only come between.
+  const auto readers = consumers_of(func.root(), block->writes[0].buffer.get());
+  return std::ranges::none_of(readers, [](const BlockNode* reader) { return is_scheduled(*reader); });
+}
+
+Result<std::vector<SketchState>> add_stage(const SketchState& state) {
+  SketchState next = state;
+  FETTLE_TRY(const BlockRef block, next.working_block());
+  FETTLE_TRY(const BlockRef copy, cache_write(next.schedule, {.block = block}));
+  return with_copy(std::move(next), copy);
+}
 
 // What the working node is: a parameter of that name, or what its block writes.
 const BufferNode* buffer_of(const SketchState& state) {
@@ -49,9 +72,7 @@ const BlockNode* tiled_reader(const SketchState& state) {
   return depth_of_first_reduction(func, *readers[0]) > 0 ? readers[0] : nullptr;
 }
 
-bool applies(const SketchState& state) { return !state.options->tiling.tile_binds.empty() && tiled_reader(state); }
-
-Result<std::vector<SketchState>> apply(const SketchState& state) {
+Result<std::vector<SketchState>> add_read(const SketchState& state) {
   SketchState next = state;
   const BlockNode& reader = *tiled_reader(state);
   const BufferNode* buffer = buffer_of(state);
@@ -62,13 +83,16 @@ Result<std::vector<SketchState>> apply(const SketchState& state) {
              cache_read(next.schedule, {.block = block, .read_index = read - reader.reads.begin(), .scope = "shared"}));
   FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(next.schedule, {block}));
   FETTLE_TRY_VOID(compute_at(next.schedule, {.block = copy, .loop = loops.at(depth - 1)}));
-  FETTLE_TRY(const Stmt node, next.schedule.block(copy));
-  next.nodes.insert(next.nodes.begin() + static_cast<std::ptrdiff_t>(next.working), node.as<BlockNode>()->name);
-  return std::vector{std::move(next)};
+  return with_copy(std::move(next), copy);
 }
 
 }  // namespace
 
-extern constinit const DerivationRule add_cache_read_rule{"add_cache_read", 7, applies, apply};
+extern constinit const DerivationRule add_cache_stage_rule{"add_cache_stage", 5, wants_stage, add_stage};
+
+extern constinit const DerivationRule add_cache_read_rule{
+    "add_cache_read", 7,
+    [](const SketchState& state) { return !state.options->tiling.tile_binds.empty() && tiled_reader(state); },
+    add_read};
 
 }  // namespace fettle
