@@ -22,6 +22,9 @@ using PlainLoops = SmallVector<PlainLoop, 12>;
 /// Adds a loop; false where its bounds are no constants (or too large to reckon with).
 bool add_plain_loop(PlainLoops& loops, const VarNode* var, const Expr& min, const Expr& extent);
 
+/// As add_plain_loop, of each loop.
+bool add_plain_loops(PlainLoops& loops, std::span<const ForNode* const> nest);
+
 /// A loop in a sum, by its index, or the lesser or greater of it and a constant.
 struct PlainTerm {
   size_t loop = 0;

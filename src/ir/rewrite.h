@@ -1,44 +1,14 @@
 #pragma once
-// Questions and rewrites that many passes begin with: of all nodes of one kind, of accesses, of loops.
+// What many passes begin with: all accesses and the loops around them, and rewrites of nodes of one kind.
 
 #include <optional>
 
 #include "base/function_ref.h"
 #include "base/small_vector.h"
+#include "ir/query.h"  // IWYU pragma: export
 #include "ir/visit.h"  // IWYU pragma: export
 
 namespace fettle {
-
-/// Calls `fn` on every node of one kind below, parents first.
-///   each_node<StoreNode>(body, [&](const StoreNode& target) { written.insert(target.buffer.get()); });
-template <class Node, class Tree, class Fn>
-void each_node(const Tree& tree, Fn fn) {
-  const auto see = [&](const auto& x) {
-    if (const auto* node = x.template as<Node>()) fn(*node);
-    return true;
-  };
-  if constexpr (std::is_base_of_v<StmtNode, Node> || std::is_same_v<Tree, Expr>)
-    walk(tree, see);
-  else
-    walk(tree, nullptr, see);
-}
-
-/// Whether `is` holds of a node of one kind below.
-///   contains<ForNode>(body, [](const ForNode& loop) { return loop.loop_kind == ForKind::kParallel; })
-template <class Node, class Tree, class Is>
-bool contains(const Tree& tree, Is is) {
-  bool found = false;
-  const auto see = [&](const auto& x) {
-    const auto* node = x.template as<Node>();
-    found = found || (node && is(*node));
-    return !found;
-  };
-  if constexpr (std::is_base_of_v<StmtNode, Node> || std::is_same_v<Tree, Expr>)
-    walk(tree, see);
-  else
-    walk(tree, nullptr, see);
-  return found;
-}
 
 /// Who is given an address may read and write there.
 enum class AccessKind : uint8_t { kRead, kWrite, kAddress };

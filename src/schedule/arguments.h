@@ -21,6 +21,9 @@ Result<BlockAndLoop> block_and_loop(const Schedule& s, const BlockRef& block, co
 Result<> check_complete(ErrorCode code, const Func& func, const BlockNode& block, const BlockNode& scope,
                         bool reduction_too);
 
+/// The buffer with this index among the block's reads or writes, as `type` says. E220 no such index · E241 neither
+Result<Buffer> accessed_buffer(const Func& func, const BlockNode& block, const std::string& type, int64_t index);
+
 /// The names of the other blocks of the block's scope that are `wanted`; none for the root.
 Result<Applied> other_blocks(const Schedule& s, const BlockRef& block,
                              FunctionRef<bool(const BlockNode& block, const BlockNode& other)> wanted);

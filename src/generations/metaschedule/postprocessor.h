@@ -15,7 +15,7 @@ struct Postprocessor {
   std::function<Result<>(const TuneContext&, Schedule&)> apply;
 };
 
-// --- one a file in metaschedule/postprocessors/ --------------------------------------------------------------------
+// --- in metaschedule/postprocessors/ --------------------------------------------------------------------------------
 
 /// Copies in pipelined loops move whole rows: units that copy on their own take no strides. E230
 Postprocessor disallow_async_strided_mem_copy();

@@ -44,7 +44,7 @@ inline constexpr const char* kTensorize = "metaschedule_auto_tensorize";  // on 
 inline constexpr const char* kScheduleRule = "schedule_rule";  // on a block: the custom rule that it gets, or "None"
 }  // namespace keys
 
-// --- rules, one a file in metaschedule/rules/ ----------------------------------------------------------------------
+// --- rules, in metaschedule/rules/ ----------------------------------------------------------------------------------
 
 /// The rule that the block's annotation "schedule_rule" names, of those given; blocks without it stay. E241 no such
 /// rule

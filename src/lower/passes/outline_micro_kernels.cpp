@@ -148,7 +148,7 @@ class MicroKernelBuilder : public Mutator {
   bool is_argument(const VarNode* var) const {
     return std::ranges::any_of(arguments_, [&](const auto& argument) { return argument.second.get() == var; });
   }
-  // The sum of what belongs to the atom, its constant among it; the terms from outside are added to `outer`.
+  // The sum of what belongs to the micro-kernel, its constant among it; the terms from outside are added to `outer`.
   Expr split(const LinearForm& form, LinearForm& outer) {
     Expr inside = Expr(form.constant);
     for (const LinearTerm& term : form.terms) {

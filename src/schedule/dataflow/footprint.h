@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/func.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 
@@ -18,7 +18,7 @@ class Footprint {
   Footprint(const Func& func, std::vector<const ForNode*> outer, std::vector<const ForNode*> inner);
 
   Analyzer& analyzer() { return analyzer_; }
-  bool is_inner(const Expr& e) const { return uses(e, inner_); }
+  bool is_inner(const Expr& e) const { return uses_any(e, inner_); }
 
   /// The values of `e`: nothing where no bound of that form is known.
   std::optional<Range> of(const Expr& e);
@@ -35,7 +35,6 @@ class Footprint {
   std::optional<Split> split(const Expr& e);
 
  private:
-  static bool uses(const Expr& e, const std::vector<const ForNode*>& loops);
   std::optional<Range> of_form(const LinearForm& form);
   std::optional<Range> of_term(const Expr& term);
 
@@ -70,8 +69,9 @@ Asked asked_by(const Expr& condition, const BlockNode& block);
 /// step.)
 std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops);
 
-/// True if the predicate of `block` says no more than that its iterators stay inside their extents.
-bool predicate_only_bounds(const Func& func, const BlockNode& block);
+/// True if the predicate of `block` says no more than that its iterators stay inside their extents, where `given` holds
+/// (null: always).
+bool predicate_only_bounds(const Func& func, const BlockNode& block, const Expr& given = nullptr);
 
 /// The nest `loops` around `body`.
 Stmt wrap_loops(const std::vector<std::pair<Var, Range>>& loops, Stmt body);

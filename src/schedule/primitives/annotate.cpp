@@ -1,6 +1,6 @@
 #include "schedule/primitives/annotate.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -15,11 +15,8 @@ Result<Applied> apply_annotate(const Schedule& s, const AnnotateArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef annotate_def = define_primitive<AnnotateArgs, apply_annotate>("annotate", 1);
+extern constinit const PrimitiveDef annotate_def = define_primitive<AnnotateArgs, apply_annotate>("annotate", 1);
 
-Result<> annotate(Schedule& s, const AnnotateArgs& args) {
-  FETTLE_TRY_VOID(s.step(annotate_def, args));
-  return {};
-}
+Result<> annotate(Schedule& s, const AnnotateArgs& args) { return run<void>(s, annotate_def, args); }
 
 }  // namespace fettle

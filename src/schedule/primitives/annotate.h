@@ -17,6 +17,5 @@ struct AnnotateArgs {
                                             field("value", &AnnotateArgs::value)};
 };
 Result<> annotate(Schedule& s, const AnnotateArgs& args);
-extern const PrimitiveDef annotate_def;
 
 }  // namespace fettle

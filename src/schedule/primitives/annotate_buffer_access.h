@@ -26,6 +26,5 @@ struct AnnotateBufferAccessArgs {
                                             field("region", &AnnotateBufferAccessArgs::region)};
 };
 Result<> annotate_buffer_access(Schedule& s, const AnnotateBufferAccessArgs& args);
-extern const PrimitiveDef annotate_buffer_access_def;
 
 }  // namespace fettle

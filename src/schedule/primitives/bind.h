@@ -26,6 +26,5 @@ struct BindArgs {
       std::tuple{field("loop", &BindArgs::loop), field("thread_axis", &BindArgs::thread_axis)};
 };
 Result<> bind(Schedule& s, const BindArgs& args);
-extern const PrimitiveDef bind_def;
 
 }  // namespace fettle

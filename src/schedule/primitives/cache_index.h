@@ -23,6 +23,5 @@ struct CacheIndexArgs {
       std::tuple{field("block", &CacheIndexArgs::block), field("scope", &CacheIndexArgs::scope)};
 };
 Result<std::vector<BlockRef>> cache_index(Schedule& s, const CacheIndexArgs& args);
-extern const PrimitiveDef cache_index_def;
 
 }  // namespace fettle

@@ -31,6 +31,5 @@ struct CacheReadArgs {
                  field("scope", &CacheReadArgs::scope), field("consumer_blocks", &CacheReadArgs::consumer_blocks)};
 };
 Result<BlockRef> cache_read(Schedule& s, const CacheReadArgs& args);
-extern const PrimitiveDef cache_read_def;
 
 }  // namespace fettle

@@ -29,6 +29,5 @@ struct ComputeAtArgs {
                                             field("preserve_unit_loops", &ComputeAtArgs::preserve_unit_loops)};
 };
 Result<> compute_at(Schedule& s, const ComputeAtArgs& args);
-extern const PrimitiveDef compute_at_def;
 
 }  // namespace fettle

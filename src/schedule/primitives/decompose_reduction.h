@@ -24,6 +24,5 @@ struct DecomposeReductionArgs {
       std::tuple{field("block", &DecomposeReductionArgs::block), field("loop", &DecomposeReductionArgs::loop)};
 };
 Result<BlockRef> decompose_reduction(Schedule& s, const DecomposeReductionArgs& args);
-extern const PrimitiveDef decompose_reduction_def;
 
 }  // namespace fettle

@@ -21,6 +21,5 @@ struct DoubleBufferArgs {
       std::tuple{field("block", &DoubleBufferArgs::block), field("write_index", &DoubleBufferArgs::write_index)};
 };
 Result<> double_buffer(Schedule& s, const DoubleBufferArgs& args);
-extern const PrimitiveDef double_buffer_def;
 
 }  // namespace fettle

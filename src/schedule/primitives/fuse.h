@@ -17,6 +17,5 @@ struct FuseArgs {
   static constexpr auto fields = std::tuple{field("loops", &FuseArgs::loops)};
 };
 Result<LoopRef> fuse(Schedule& s, const FuseArgs& args);
-extern const PrimitiveDef fuse_def;
 
 }  // namespace fettle

@@ -23,6 +23,5 @@ struct LoopPartitionArgs {
       std::tuple{field("loop", &LoopPartitionArgs::loop), field("sizes", &LoopPartitionArgs::sizes)};
 };
 Result<std::vector<LoopRef>> loop_partition(Schedule& s, const LoopPartitionArgs& args);
-extern const PrimitiveDef loop_partition_def;
 
 }  // namespace fettle

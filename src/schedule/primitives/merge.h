@@ -20,6 +20,5 @@ struct MergeArgs {
   static constexpr auto fields = std::tuple{field("loops", &MergeArgs::loops)};
 };
 Result<LoopRef> merge(Schedule& s, const MergeArgs& args);
-extern const PrimitiveDef merge_def;
 
 }  // namespace fettle

@@ -27,6 +27,5 @@ struct PadEinsumArgs {
       std::tuple{field("block", &PadEinsumArgs::block), field("padding", &PadEinsumArgs::padding)};
 };
 Result<std::vector<BlockRef>> pad_einsum(Schedule& s, const PadEinsumArgs& args);
-extern const PrimitiveDef pad_einsum_def;
 
 }  // namespace fettle

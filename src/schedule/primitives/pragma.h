@@ -19,6 +19,5 @@ struct PragmaArgs {
                                             field("value", &PragmaArgs::value)};
 };
 Result<> pragma(Schedule& s, const PragmaArgs& args);
-extern const PrimitiveDef pragma_def;
 
 }  // namespace fettle

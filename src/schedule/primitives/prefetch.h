@@ -23,6 +23,5 @@ struct PrefetchArgs {
                  field("near", &PrefetchArgs::near)};
 };
 Result<> prefetch(Schedule& s, const PrefetchArgs& args);
-extern const PrimitiveDef prefetch_def;
 
 }  // namespace fettle

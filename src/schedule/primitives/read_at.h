@@ -29,6 +29,5 @@ struct ReadAtArgs {
                  field("read_index", &ReadAtArgs::read_index), field("scope", &ReadAtArgs::scope)};
 };
 Result<BlockRef> read_at(Schedule& s, const ReadAtArgs& args);
-extern const PrimitiveDef read_at_def;
 
 }  // namespace fettle

@@ -29,6 +29,5 @@ struct ReindexArgs {
                  field("buffer_index_type", &ReindexArgs::buffer_index_type)};
 };
 Result<BlockRef> reindex(Schedule& s, const ReindexArgs& args);
-extern const PrimitiveDef reindex_def;
 
 }  // namespace fettle

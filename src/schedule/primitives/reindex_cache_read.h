@@ -28,6 +28,5 @@ struct ReindexCacheReadArgs {
                  field("scope", &ReindexCacheReadArgs::scope), field("index_map", &ReindexCacheReadArgs::index_map)};
 };
 Result<BlockRef> reindex_cache_read(Schedule& s, const ReindexCacheReadArgs& args);
-extern const PrimitiveDef reindex_cache_read_def;
 
 }  // namespace fettle

@@ -28,6 +28,5 @@ struct ReindexCacheWriteArgs {
       field("scope", &ReindexCacheWriteArgs::scope), field("index_map", &ReindexCacheWriteArgs::index_map)};
 };
 Result<BlockRef> reindex_cache_write(Schedule& s, const ReindexCacheWriteArgs& args);
-extern const PrimitiveDef reindex_cache_write_def;
 
 }  // namespace fettle

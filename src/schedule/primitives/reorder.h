@@ -24,6 +24,5 @@ struct ReorderArgs {
   static constexpr auto fields = std::tuple{field("loops", &ReorderArgs::loops)};
 };
 Result<> reorder(Schedule& s, const ReorderArgs& args);
-extern const PrimitiveDef reorder_def;
 
 }  // namespace fettle

@@ -32,6 +32,5 @@ struct ReverseComputeAtArgs {
                  field("preserve_unit_loops", &ReverseComputeAtArgs::preserve_unit_loops)};
 };
 Result<> reverse_compute_at(Schedule& s, const ReverseComputeAtArgs& args);
-extern const PrimitiveDef reverse_compute_at_def;
 
 }  // namespace fettle

@@ -31,6 +31,5 @@ struct RfactorArgs {
                                             field("factor_axis", &RfactorArgs::factor_axis)};
 };
 Result<BlockRef> rfactor(Schedule& s, const RfactorArgs& args);
-extern const PrimitiveDef rfactor_def;
 
 }  // namespace fettle

@@ -30,7 +30,6 @@ struct RollingBufferArgs {
       std::tuple{field("block", &RollingBufferArgs::block), field("write_index", &RollingBufferArgs::write_index)};
 };
 Result<> rolling_buffer(Schedule& s, const RollingBufferArgs& args);
-extern const PrimitiveDef rolling_buffer_def;
 
 /// True if the loop's annotation (kRollingBufferKey) names the buffer.
 bool rolls(const ForNode& loop, const BufferNode& buffer);

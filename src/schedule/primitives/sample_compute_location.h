@@ -18,7 +18,6 @@ struct SampleComputeLocationArgs {
       std::tuple{field("block", &SampleComputeLocationArgs::block), field("name", &SampleComputeLocationArgs::name)};
 };
 Result<ValueRef> sample_compute_location(Schedule& s, const SampleComputeLocationArgs& args);
-extern const PrimitiveDef sample_compute_location_def;
 
 inline constexpr int64_t kStay = -1, kInline = -2;
 

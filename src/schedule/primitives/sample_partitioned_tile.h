@@ -27,6 +27,5 @@ struct SamplePartitionedTileArgs {
                  field("name", &SamplePartitionedTileArgs::name)};
 };
 Result<std::vector<ValueRef>> sample_partitioned_tile(Schedule& s, const SamplePartitionedTileArgs& args);
-extern const PrimitiveDef sample_partitioned_tile_def;
 
 }  // namespace fettle

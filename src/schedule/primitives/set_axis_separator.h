@@ -24,6 +24,5 @@ struct SetAxisSeparatorArgs {
                                             field("axis_separators", &SetAxisSeparatorArgs::axis_separators)};
 };
 Result<> set_axis_separator(Schedule& s, const SetAxisSeparatorArgs& args);
-extern const PrimitiveDef set_axis_separator_def;
 
 }  // namespace fettle

@@ -21,6 +21,5 @@ struct SetDtypeArgs {
                  field("dtype", &SetDtypeArgs::dtype)};
 };
 Result<> set_dtype(Schedule& s, const SetDtypeArgs& args);
-extern const PrimitiveDef set_dtype_def;
 
 }  // namespace fettle

@@ -26,7 +26,6 @@ struct SoftwarePipelineArgs {
                  field("order", &SoftwarePipelineArgs::order)};
 };
 Result<> software_pipeline(Schedule& s, const SoftwarePipelineArgs& args);
-extern const PrimitiveDef software_pipeline_def;
 
 inline constexpr int64_t kMaxPipelineStage = 15;
 

@@ -25,6 +25,5 @@ struct TensorizeArgs {
       std::tuple{field("target", &TensorizeArgs::target), field("intrinsic", &TensorizeArgs::intrinsic)};
 };
 Result<BlockRef> tensorize(Schedule& s, const TensorizeArgs& args);
-extern const PrimitiveDef tensorize_def;
 
 }  // namespace fettle

@@ -31,6 +31,5 @@ struct TransformLayoutArgs {
                  field("index_map", &TransformLayoutArgs::index_map), field("pad", &TransformLayoutArgs::pad)};
 };
 Result<> transform_layout(Schedule& s, const TransformLayoutArgs& args);
-extern const PrimitiveDef transform_layout_def;
 
 }  // namespace fettle

@@ -14,6 +14,5 @@ struct UnannotateArgs {
       std::tuple{field("target", &UnannotateArgs::target), field("key", &UnannotateArgs::key)};
 };
 Result<> unannotate(Schedule& s, const UnannotateArgs& args);
-extern const PrimitiveDef unannotate_def;
 
 }  // namespace fettle

@@ -29,6 +29,5 @@ struct WriteAtArgs {
                  field("write_index", &WriteAtArgs::write_index), field("scope", &WriteAtArgs::scope)};
 };
 Result<BlockRef> write_at(Schedule& s, const WriteAtArgs& args);
-extern const PrimitiveDef write_at_def;
 
 }  // namespace fettle

@@ -2,12 +2,7 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/extent.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/structure.h"

@@ -91,6 +91,31 @@ inline constexpr double kTileCycles = 20, kSumCycles = 1.5;
 /// Rows that a tile has at most, and rows below which it takes several image rows.
 inline constexpr int64_t kMostRows = 30, kFewRows = 12;
 
+// --- rows that several blocks work on (tune/space/rules/row_fusion.cpp; bench-search: softmax, layer norm, attention)
+
+/// Vectors, at most, that are written out one by one: of a row, and of all rows worked on at once that are unrolled.
+inline constexpr int64_t kMostOfRow = 16, kMostOfRows = 128;
+/// Rows that are worked on at once where there are several: it hides what each waits for, and leaves enough registers.
+inline constexpr int64_t kUsualRows = 2;
+/// Vectors of a row, at most, of which twice as many are: they wait for most of their time.
+inline constexpr int64_t kFewVectors = 7;
+/// Vectors of a row, at most, whose passes may be unrolled as a whole.
+inline constexpr int64_t kUnrolledRow = 64;
+/// Elements of a run that take a few microseconds: with calls for each, and without.
+inline constexpr int64_t kRunWithCalls = 4096, kRunWithoutCalls = 16384;
+
+// --- paddings that stay copies (tune/parts/auto_inline.h; bench-search: conv, depthwise)
+
+/// Taps of a row from which on a padding stays; more than the second, also of a picture.
+inline constexpr int64_t kManyTaps = 5, kMostPictureTaps = 7;
+/// How likely a padding is inlined, and stays, where it is drawn: of one that had better stay, and of others.
+inline constexpr double kStays[] = {0.3, 0.7}, kIsInlined[] = {0.8, 0.2};
+
+// --- sums in lanes (tune/parts/lane_reductions.h; bench-search: softmax, layer norm)
+
+/// Rows, at most, whose few sums want several vectors each.
+inline constexpr int64_t kFewSums = 8;
+
 // --- the constructed default (tune/space/rule_space.cpp)
 
 /// Another algorithm rounds more: it has to be predicted to take less than this share of the time.

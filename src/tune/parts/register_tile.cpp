@@ -5,14 +5,7 @@
 #include <optional>
 
 #include "ir/annotations.h"
-#include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_inplace.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
+#include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
@@ -48,7 +41,7 @@ struct Tiling {
   const RegisterTileOptions& options;
   BlockRef block;
   std::string name;
-  RegisterTile made = {};
+  Finished made = {};
   Func func;  // as it was analysed
   BlockStructure structure;
   TilingRoles roles;
@@ -166,7 +159,7 @@ TileProblem tile_problem(const Tiling& t) {
 
 Result<> Tiling::finish(BlockRef copy) {
   FETTLE_TRY(const BlockNode* node, block_node(s, copy));
-  made.finished.push_back(node->name);
+  made.push_back(node->name);
   return {};
 }
 
@@ -180,7 +173,7 @@ Result<> Tiling::decide() {
   if (choice.flat) std::erase_if(tiles, [&](const Tile& tile) { return tile.rows > extent(*roles.row); });
   FETTLE_TRY(choice.tile, pick_tile(s, decider, std::move(tiles), name));
 
-  if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads &&
+  if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads && !structure.open[roles.reduce[0]] &&
       extent(roles.reduce[0]) >= preferences::kLeastBlocked) {
     const int64_t steps = extent(roles.reduce[0]);
     std::vector<int64_t> depths = {0};
@@ -346,7 +339,7 @@ Result<bool> Tiling::pack() {
                                                           layouts.blocked_reduce, lanes)));
   if (roles.panel_is_constant) {  // runs once, when the program is compiled
     FETTLE_TRY(const BlockNode* copy, block_node(s, panels));
-    made.finished.insert(made.finished.end(), {copy->name, copy->name + "_pad"});
+    made.insert(made.end(), {copy->name, copy->name + "_pad"});
   }
   return roles.vector_loads.size() == 1;
 }
@@ -471,7 +464,7 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
     FETTLE_TRY_VOID(finish(back));
     FETTLE_TRY_VOID(begin_sums(s, block, reduce.front()));
   }
-  made.finished.insert(made.finished.end(), {name, name + "_init"});
+  made.insert(made.end(), {name, name + "_init"});
   if (options.shared == 0) {
     // Without rows each vector is read from the second-level cache for one multiply-add.
     const double ns = alone_ns(target, structure) * (roles.row ? 1 : 2);
@@ -481,7 +474,7 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   Loops turning;
   for (const LoopRef& loop : reduce) {
     FETTLE_TRY(const int64_t turns, loop_extent(s, loop));
-    if (turns > 1 || loop == reduce.back()) turning.push_back(loop);
+    if (turns != 1 || loop == reduce.back()) turning.push_back(loop);
   }
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), turning);
 }
@@ -574,14 +567,15 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
 
 bool fits_register_tile(const Func& func, const BlockNode& block) {
   if (!block.init) return false;
-  const auto structure = block_structure(func, block);
+  const auto structure = block_structure(func, block, Extents::kOpen);
   if (!structure || structure->loads.empty()) return false;
   if (std::ranges::none_of(structure->reduce, [](bool r) { return r; })) return false;
-  return layout_vector(func, *structure).has_value() || tiling_roles(func, *structure).has_value();
+  const auto roles = tiling_roles(func, *structure, layout_vector(func, *structure));
+  return roles && !structure->open[roles->vector];
 }
 
-Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
-                                   const RegisterTileOptions& options) {
+Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
+                               const RegisterTileOptions& options) {
   FETTLE_TRY(const BlockNode* before, block_node(s, block));
   Tiling tiling{.s = s, .target = target, .decider = decider, .options = options, .block = block, .name = before->name};
   if (options.shared == 0) {
@@ -592,11 +586,14 @@ Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& d
 
   tiling.func = s.func();
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const auto structure = block_structure(tiling.func, *node);
-  if (!structure) return fail(ErrorCode::E230, "no plain nest of constant extents around " + tiling.name);
+  const auto structure = block_structure(tiling.func, *node, Extents::kOpen);
+  if (!structure) return fail(ErrorCode::E230, "no plain nest around " + tiling.name);
   tiling.structure = *structure;
   const auto roles = tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
+  // Panels and lanes are cut when the program is made; rows, and steps of the reduction, when it runs.
+  if (structure->open[roles->vector])
+    return fail(ErrorCode::E230, "what fills the vectors of " + tiling.name + " has no constant extent");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);
   while (tiling.lanes > kFewestLanes && tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;

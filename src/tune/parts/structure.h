@@ -31,6 +31,7 @@ struct AccessPattern {
 struct BlockStructure {
   std::vector<Var> vars;             // of the loops, outermost first
   std::vector<int64_t> extents;      // of the iterators
+  std::vector<bool> open;            // an extent that is no constant, but what it is likely to be (extent.h)
   std::vector<bool> reduce;          // an iterator of the reduction
   std::vector<AccessPattern> loads;  // distinct; what the block itself writes is left out
   AccessPattern store;
@@ -41,9 +42,13 @@ struct BlockStructure {
   int64_t points() const;
 };
 
-/// Nothing where the block is no single store of constant shape, whose iterators are spatial or reduce and bound to
-/// loops of their own.
-std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block);
+/// Whether extents may be open: what depends on them for being right has to look at BlockStructure::open.
+enum class Extents : uint8_t { kConstant, kOpen };
+
+/// Nothing where the block is no single store of such a shape, whose iterators are spatial or reduce and bound to loops
+/// of their own.
+std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block,
+                                              Extents extents = Extents::kConstant);
 
 /// A parameter that is known when the program is compiled.
 bool is_constant(const Func& func, const Buffer& buffer);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulation.h"
 #include "target/caches.h"
@@ -45,7 +44,7 @@ bool fuses(const BlockStructure& block, size_t a, size_t b) {
     if (access.strides[a] == AccessPattern::kIrregular || access.strides[b] == AccessPattern::kIrregular) return false;
     return access.strides[a] == access.strides[b] * block.extents[b] && !access.guarded;
   };
-  if (!fits(block.store)) return false;
+  if (block.open[a] || block.open[b] || !fits(block.store)) return false;
   return std::all_of(block.loads.begin(), block.loads.end(), fits);
 }
 
@@ -224,7 +223,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
                        });
   if (roles.row && (block.extents[*roles.row] < pref::kFewRows || windows))
     for (size_t i : roles.outside)
-      if (block.extents[i] > 1 && block.store.strides[i] != AccessPattern::kIrregular &&
+      if (block.extents[i] > 1 && !block.open[i] && block.store.strides[i] != AccessPattern::kIrregular &&
           (!roles.second_row || block.store.strides[i] < block.store.strides[*roles.second_row]))
         roles.second_row = i;
 

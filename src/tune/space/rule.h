@@ -35,8 +35,10 @@ struct RuleContext {
 };
 
 /// What ctx.decider picks.
-Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
-                       size_t preferred = 0, std::vector<double> weights = {});
+inline Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
+                              size_t preferred = 0, std::vector<double> weights = {}) {
+  return ctx.decider->pick(ctx.schedule, {name, candidates, preferred, std::move(weights)});
+}
 
 /// What is done to the whole program, before its blocks go to the rules.
 struct Stage {
@@ -60,11 +62,5 @@ std::span<const Rule* const> space_rules();
 /// The space of these rules instead, after the same stages. `rules` must live as long.
 std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules,
                                        double max_error_bound = std::numeric_limits<double>::infinity());
-
-// --- what rules share -------------------------------------------------------------------------------------------
-
-Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block);
-Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block);
-Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop);
 
 }  // namespace fettle

@@ -12,14 +12,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/cache_inplace.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reverse_compute_at.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/copies.h"
 
 namespace fettle {

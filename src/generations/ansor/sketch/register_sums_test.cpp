@@ -10,12 +10,7 @@
 #include "generations/ansor/sketch/unrolled_size.h"
 #include "lower/lower.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/reverse_compute_at.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 

@@ -5,13 +5,12 @@
 
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "generations/ansor/sketch/register_sums.h"
+#include "generations/ansor/sketch/scheduled.h"
+#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives.h"
 #include "tune/parts/lane_reductions.h"
+#include "tune/parts/loops.h"
 #include "tune/parts/rows.h"
 
 namespace fettle {
@@ -102,6 +101,35 @@ Result<> attach_row_lanes(Schedule& s, const std::string& total) {
     }
   for (const std::string& part : parts) FETTLE_TRY_VOID(hold_part(s, part, loops.size()));
   return {};
+}
+
+bool may_move(const Func& func, const BlockNode& block) {
+  if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
+  if (is_scheduled(block) || block.writes.size() != 1) return false;
+  if (is_in_row_lanes(block) && !is_row_total(block)) return false;  // it goes where its total goes
+  const BufferNode* buffer = block.writes[0].buffer.get();
+  if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;
+  const auto loops = loops_around(func, &block);
+  return !loops.empty() && blocks_under(Stmt(Ref<const StmtNode>(loops.front()))).size() == 1;
+}
+
+Result<> move_to(Schedule& s, BlockRef block, int64_t place) {
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
+  const std::string name = node->name;
+  const bool total = is_row_total(*node);
+  if (place == kInline) {
+    if (total) return fail(ErrorCode::E235, "a total is not inlined", "move_to");
+    return compute_inline(s, {.block = block});
+  }
+  if (place != kStay) {
+    const auto readers = consumers_of(s.func().root(), node->writes[0].buffer.get());
+    FETTLE_TRY(const BlockRef reader, get_block(s, {.name = std::string(readers.front()->name)}));
+    FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {reader}));
+    if (static_cast<size_t>(place) >= loops.size()) return fail(ErrorCode::E235, "no such loop", "move_to");
+    FETTLE_TRY_VOID(
+        compute_at(s, {.block = block, .loop = loops[static_cast<size_t>(place)], .preserve_unit_loops = !total}));
+  }
+  return total ? attach_row_lanes(s, name) : Result<>();
 }
 
 }  // namespace fettle

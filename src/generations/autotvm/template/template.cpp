@@ -8,13 +8,7 @@
 
 #include "generations/autotvm/template/draw.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/sample_split.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

@@ -5,12 +5,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/pragma.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unannotate.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

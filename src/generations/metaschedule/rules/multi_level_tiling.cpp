@@ -4,12 +4,7 @@
 #include "generations/ansor/sketch/scheduled.h"
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_read.h"
-#include "schedule/primitives/cache_write.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

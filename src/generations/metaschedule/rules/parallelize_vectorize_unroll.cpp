@@ -1,7 +1,6 @@
 #include "generations/metaschedule/schedule_rule.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/sample_categorical.h"
+#include "schedule/primitives.h"
+#include "tune/parts/decider.h"
 
 namespace fettle {
 
@@ -21,11 +20,7 @@ ScheduleRule parallelize_vectorize_unroll(ParallelizeVectorizeUnrollOptions opti
             FETTLE_TRY_VOID(
                 annotate(annotated, {.target = block, .key = keys::kVectorize, .value = options.max_vectorize_extent}));
             if (!options.unroll_max_steps.empty()) {
-              FETTLE_TRY(const ValueRef steps, sample_categorical(annotated, {.candidates = options.unroll_max_steps,
-                                                                              .probabilities = std::vector<double>(
-                                                                                  options.unroll_max_steps.size(), 1.0),
-                                                                              .name = "unroll"}));
-              FETTLE_TRY(const int64_t value, annotated.value(IntRef(steps)));
+              FETTLE_TRY(const int64_t value, sampling_decider().pick(annotated, {"unroll", options.unroll_max_steps}));
               FETTLE_TRY_VOID(annotate(annotated, {.target = block, .key = keys::kUnroll, .value = value}));
             }
             return std::vector{std::move(annotated)};

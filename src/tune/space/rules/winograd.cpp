@@ -20,7 +20,7 @@ bool applies(const RuleContext& ctx, const BlockNode& block) {
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
   Schedule& s = ctx.schedule;
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
   const auto parts = winograd_parts(s.func(), part_of(*node));
   if (!parts) return fail(ErrorCode::E230, std::string(node->name) + " is no part of a convolution");
   std::vector<int64_t> heights = winograd_strips(s.func(), *parts);
