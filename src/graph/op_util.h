@@ -39,8 +39,6 @@ Result<> check_same_dtype(const Node& node, size_t first = 0, size_t last = SIZE
 
 // --- dims ---------------------------------------------------------------------------------------------------------
 
-/// Whether both may be the same extent: numbers must be equal, a symbol gives way.
-inline bool may_equal(const Dim& a, const Dim& b) { return !a.is_number() || !b.is_number() || a == b; }
 /// Whether the extent may be a multiple of n.
 inline bool may_divide(int64_t n, const Dim& extent) { return !extent.is_number() || extent.value() % n == 0; }
 /// The extent that both state, the number where one is. E605, with `what` and both.

@@ -79,10 +79,6 @@ Stmt allocate_all(const std::vector<Buffer>& buffers, Stmt body) {
   return body;
 }
 
-bool structural_equal(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  return std::ranges::equal(a, b, [](const Expr& x, const Expr& y) { return structural_equal(x, y); });
-}
-
 const CallNode* effect_of(const Stmt& s) {
   const auto* effect = s.as<EvaluateNode>();
   return effect ? effect->value.as<CallNode>() : nullptr;

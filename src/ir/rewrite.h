@@ -91,9 +91,6 @@ Stmt allocate_all(const std::vector<Buffer>& buffers, Stmt body);
 bool accesses(const Stmt& s, const BufferNode* buffer,
               std::initializer_list<AccessKind> kinds = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAddress});
 
-/// The two are equal, one by one.
-bool structural_equal(const std::vector<Expr>& a, const std::vector<Expr>& b);
-
 /// The call that a statement makes for its effect, or null.
 const CallNode* effect_of(const Stmt& s);
 
