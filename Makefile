@@ -85,12 +85,14 @@ format: ## Format every source file
 	@scripts/setup.sh --dev
 	@clang-format-19 -i $(SOURCES)
 
-lint: configure ## Check format, includes, duplicates, and what clang-tidy has to say
+lint: ## Check format, includes, duplicates, and what clang-tidy has to say of each file alone
+	@$(MAKE) --no-print-directory PRESET=debug configure
 	@scripts/setup.sh --dev
 	@scripts/check_includes.py
 	@scripts/check_duplicates.py
 	@clang-format-19 --dry-run -Werror $(SOURCES)
-	@run-clang-tidy-19 -quiet -p $(BUILD) -j $(JOBS) -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-ignored-gch '/(src|tests|benchmarks)/.*\.cpp$$'
+	@cmake --build build/debug -j $(JOBS) --target fettle_onnx_proto fettle_devices_proto
+	@run-clang-tidy-19 -quiet -p build/debug -j $(JOBS) -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-ignored-gch '/(src|tests|benchmarks)/.*\.cpp$$'
 
 clean: ## Delete what was compiled; keep the Python environment and models
 	@test ! -e $(BUILD)/build.ninja || cmake --build $(BUILD) --target clean

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   app.add_option("rows", files, "files of bench-search --training --write-rows FILE; each machine's in its own")
       ->required()
       ->check(CLI::ExistingFile);
-  app.add_option("--write", write_to, "the file to write: src/cost/learned/learned_correction_trees.inc");
+  app.add_option("--write", write_to, "the file to write: src/cost/learned/learned_correction.txt");
   app.add_option("--out", out, "folder of learning.json")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 

@@ -129,7 +129,8 @@ Result<CompileTimes> compile_times(const Shape& shape) {
   return times;
 }
 
-// The micro-kernel table of this machine, measured when it is first needed; tuning and prediction may take it for granted.
+// The micro-kernel table of this machine, measured when it is first needed; tuning and prediction may take it for
+// granted.
 const MicroKernelTable* micro_kernel_table(const Target& target) {
   static const Result<MicroKernelTable> table = MicroKernelTable::load_or_measure(
       target, (default_cache_folder() / ("micro-kernels-" + target.fingerprint().hex().substr(0, 16))).string());

@@ -215,7 +215,8 @@ Result<Schedule> hand_schedule_of_few_registers(const Shape& shape, const Target
   }
   const ConvProblem& p = *shape.conv;
   ConvTiles tiles{.pixels = 6, .vectors = 2};
-  // Each tap is a loop by itself: two steps of each gain what four do, within two hundredths, and compile in 60 % of the time.
+  // Each tap is a loop by itself: two steps of each gain what four do, within two hundredths, and compile in 60 % of
+  // the time.
   if (p.channels_in % 4 == 0) tiles.unroll = p.kernel == 1 ? 4 : 2;
   // Rows of 7 pixels are tiles of two heights, 4 and 3.
   if (p.width_out() == 7 || p.kernel == 1) tiles.pixels = 4, tiles.vectors = 3;

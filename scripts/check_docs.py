@@ -9,6 +9,7 @@
 - Of the pages in docs/, README.md and the READMEs below src/, no more than MOST_LONG_SENTENCES sentences have more than
   MOST_WORDS words, and no more than MOST_LONG_LINES lines more than MOST_COLUMNS columns. Code, tables, headings and the
   pages that are made from headers (docs/schedule) do not count; a name in backticks is a word. With --prose, lists them.
+- Of the C++ sources, no line that is a comment has more than MOST_COLUMNS columns: clang-format leaves comments alone.
 Prints each offending line and exits with 1 if there is one.
 """
 
@@ -17,6 +18,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCES = ("benchmarks", "examples", "python", "src", "tests")
 SKIPPED = {"build", "demo", ".git", ".ccache"}
 
 MOST_WORDS, MOST_LONG_SENTENCES = 30, 0
@@ -24,6 +26,7 @@ MOST_COLUMNS, MOST_LONG_LINES = 120, 0
 
 # Where a sentence ends: not after an abbreviation, nor where the next word begins small.
 END = re.compile(r"(?<![ (]e\.g\.)(?<![ (]i\.e\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\betc\.)(?<=[.!?])[\"*)]*\s+(?=[A-Z0-9`*\[(\"'<])")
+RAW = re.compile(r'R"([^\s()]*)\(')
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^()\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(src|docs|tests|scripts|benchmarks|examples|cmake|include)/[\w./-]*")
@@ -117,6 +120,27 @@ def blocks(text):
     return found
 
 
+def long_comments(text):
+    """[(line, columns)] of comments alone on their lines, outside of raw strings."""
+    found, end = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        if end is None and line.lstrip().startswith("//"):
+            if len(line) > MOST_COLUMNS:
+                found.append((number, len(line)))
+            continue
+        while True:  # raw strings that begin or end here
+            if end is not None:
+                _, closed, line = line.partition(end)
+                if not closed:
+                    break
+                end = None
+            raw = RAW.search(line)
+            if not raw:
+                break
+            line, end = line[raw.end():], ")" + raw.group(1) + '"'
+    return found
+
+
 def n_words(sentence):
     sentence = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", CODE.sub("x", sentence))
     return sum(bool(re.search(r"\w", word)) for word in sentence.split())
@@ -136,6 +160,8 @@ def check_prose(problems, everything):
         for number, line in lines_outside_fences(text):
             if len(line) > MOST_COLUMNS and not line.lstrip().startswith("|"):
                 lines.append(f"{where}:{number}: {len(line)} columns")
+    for path in sorted(p for folder in SOURCES for p in (ROOT / folder).rglob("*") if p.suffix in (".cpp", ".h")):
+        lines += [f"{path.relative_to(ROOT)}:{n}: {columns} columns" for n, columns in long_comments(path.read_text())]
     for found, most, what in (
         (sentences, MOST_LONG_SENTENCES, f"sentences have more than {MOST_WORDS} words"),
         (lines, MOST_LONG_LINES, f"lines have more than {MOST_COLUMNS} columns"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of how check_docs.py counts sentences."""
+"""Tests of how check_docs.py counts sentences and long comments."""
 
 import unittest
 
@@ -27,6 +27,14 @@ class Sentences(unittest.TestCase):
     def test_words(self):
         self.assertEqual(check_docs.n_words(LONG), 31)
         self.assertEqual(check_docs.n_words("a `name with blanks` and [two words](docs/a.md) - 5 %"), 6)
+
+    def test_long_comments(self):
+        long = "x" * check_docs.MOST_COLUMNS
+        code = f'// short\n  /// {long}\nint x;  // {long}\nf("// {long}");\n'
+        self.assertEqual([n for n, _ in check_docs.long_comments(code)], [2])
+        self.assertEqual(check_docs.long_comments(f"// {long}"[:check_docs.MOST_COLUMNS]), [])
+        raw = f'auto a = R"(\n// {long}\n)", b = R"x(\n// {long} )"\n)x";\n// {long}\n'
+        self.assertEqual([n for n, _ in check_docs.long_comments(raw)], [6])
 
 
 if __name__ == "__main__":

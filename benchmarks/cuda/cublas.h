@@ -11,8 +11,8 @@ namespace fettle::bench {
 
 class Cublas {
  public:
-  /// The library that FETTLE_CUBLAS names, else libcublas.so(.13, .12) where the loader looks. Works in the context that
-  /// is current. E708
+  /// The library that FETTLE_CUBLAS names, else libcublas.so(.13, .12) where the loader looks. Works in the context
+  /// that is current. E708
   static Result<Cublas> open();
 
   /// C[m, n] = A[m, k] * B[k, n], row-major: f32 without TF32, or factors in f16, products and sums in f32. E708

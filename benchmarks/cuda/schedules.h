@@ -19,8 +19,8 @@ struct GemmTiles {
   int64_t vector_k = 4;    // elements of a row of A that a thread takes to its registers at once
   int64_t min_blocks = 0;  // on a multiprocessor at once; 0: as many as registers allow
 };
-/// A and B go to shared memory by 16-byte asynchronous copies, one step of k ahead; from there to registers by 16 bytes.
-/// Extents are multiples of the tiles.
+/// A and B go to shared memory by 16-byte asynchronous copies, one step of k ahead; from there to registers by 16
+/// bytes. Extents are multiples of the tiles.
 Result<> schedule_gemm_f32(Schedule& s, const GemmTiles& tiles);
 
 /// A block of warps makes block_m x block_n elements; each warp warp_m x warp_n.

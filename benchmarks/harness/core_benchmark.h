@@ -41,9 +41,8 @@ struct RandomCandidate {
 };
 
 struct CompileTimes {
-  double nest_ms = 0;  // with its micro-kernels cached
-  std::vector<double>
-      micro_kernel_ms;  // of each micro-kernel the nest calls, missing from the cache; in a stable order
+  double nest_ms = 0;                   // with its micro-kernels cached
+  std::vector<double> micro_kernel_ms;  // of each that the nest calls, missing from the cache; in a stable order
 };
 
 /// The compiler under test. What is left empty is left out of the report.

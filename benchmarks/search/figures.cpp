@@ -144,8 +144,8 @@ class Figures {
     return found;
   }
 
-  // Each strategy against random search of its own space: spaces differ in what random search makes of them. The product
-  // starts from its default: what the search adds to that is seen against random search that does so, too.
+  // Each strategy against random search of its own space: spaces differ in what random search makes of them. The
+  // product starts from its default: what the search adds to that is seen against random search that does so, too.
   void against_random() {
     for (const std::string& mode : modes_) {
       const std::string base = random_of(mode);

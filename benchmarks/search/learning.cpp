@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/hash.h"
-#include "cost/learned/xgboost_handles.h"
+#include "base/output_file.h"
+#include "cost/learned/boosting.h"
 #include "cost/predict/predict.h"
 #include "harness/statistics.h"
 #include "search/ranking.h"
@@ -76,26 +76,18 @@ std::vector<CorrectionTree> train_correction(const std::vector<const MeasuredSea
   }
   if (labels.empty()) return {};
   const Matrix matrix = make_matrix(values, labels.size(), values.size() / labels.size());
-  check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "label", labels.data(), labels.size()));
-  check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights.data(), weights.size()));
-  const DMatrixHandle cached[] = {matrix.get()};
-  BoosterHandle booster_handle = nullptr;
-  check_xgboost(XGBoosterCreate(cached, 1, &booster_handle));
-  const Booster booster(booster_handle);
-  const std::pair<const char*, std::string> parameters[] = {{"objective", "reg:squarederror"},
-                                                            {"base_score", "0"},
-                                                            {"tree_method", "hist"},
-                                                            {"max_depth", fmt::format("{}", CorrectionTree::kDepth)},
-                                                            {"eta", "0.07"},
-                                                            {"lambda", "10"},
-                                                            {"min_child_weight", "3"},
-                                                            {"subsample", "0.7"},
-                                                            {"colsample_bytree", "0.4"},
-                                                            {"nthread", "1"},
-                                                            {"verbosity", "0"},
-                                                            {"seed", "1"}};
-  for (const auto& [name, value] : parameters) check_xgboost(XGBoosterSetParam(booster.get(), name, value.c_str()));
-  for (int tree = 0; tree < kTrees; ++tree) check_xgboost(XGBoosterUpdateOneIter(booster.get(), tree, matrix.get()));
+  set_info(matrix, "label", labels);
+  set_info(matrix, "weight", weights);
+  const Booster booster = make_booster(matrix, 1,
+                                       {{"objective", "reg:squarederror"},
+                                        {"base_score", "0"},
+                                        {"max_depth", fmt::format("{}", CorrectionTree::kDepth)},
+                                        {"eta", "0.07"},
+                                        {"lambda", "10"},
+                                        {"min_child_weight", "3"},
+                                        {"subsample", "0.7"},
+                                        {"colsample_bytree", "0.4"}});
+  grow(booster, matrix, kTrees);
   return trees_of(booster);
 }
 
@@ -153,16 +145,7 @@ void add_rankings(Report& report, const std::vector<MeasuredSearch>& searches) {
 }
 
 Result<> write_correction(const std::vector<CorrectionTree>& trees, const std::string& path) {
-  std::ofstream out(path);
-  out << "// Written by bench-learning (docs/search.md, \"The model that ranks\").\n"
-      << fmt::format("constexpr uint64_t kTrainedOn = {:#x};\n", hash_of_features())
-      << fmt::format("constexpr CorrectionTree kTrees[{}] = {{\n", trees.size());
-  for (const CorrectionTree& tree : trees)
-    out << fmt::format("    {{{{{}}},\n     {{{:.6g}}},\n     {{{:.4g}}}}},\n", fmt::join(tree.feature, ", "),
-                       fmt::join(tree.threshold, ", "), fmt::join(tree.leaf, ", "));
-  out << "};\n";
-  out.close();
-  return out ? Result<>{} : fail(ErrorCode::E702, path);
+  return write_file(path, to_text(Correction{hash_of_features(), trees}));
 }
 
 }  // namespace fettle::bench

@@ -19,7 +19,7 @@ std::vector<CorrectionTree> train_correction(const std::vector<const MeasuredSea
 /// have not seen the task (in five parts), the family, or the machine: means over the searches.
 void add_rankings(Report& report, const std::vector<MeasuredSearch>& searches);
 
-/// The C++ file that learned_correction.cpp includes. E702
+/// The text that comes with Fettle as learned_correction.txt. E702
 Result<> write_correction(const std::vector<CorrectionTree>& trees, const std::string& path);
 
 }  // namespace fettle::bench

@@ -1,6 +1,6 @@
 #pragma once
-// Strategies compared without a clock: their candidates are looked up among all that was ever measured of a task, so that
-// every one of them meets the same times, whatever else the machine did meanwhile.
+// Strategies compared without a clock: their candidates are looked up among all that was ever measured of a task, so
+// that every one of them meets the same times, whatever else the machine did meanwhile.
 
 #include <map>
 #include <string>
@@ -37,7 +37,8 @@ struct ReplayOptions {
 
 /// Each strategy, and random search, from the constructed default on: how far off the best they are after 8, 16, 32 and
 /// 64 trials, and whether that is better than chance (Wilcoxon, over the tasks; at each of these, and over their mean).
-/// What was not measured is passed over, and is no trial: the space is what is known of it. Returns a line for each task that is left out, and why. E5xx
+/// What was not measured is passed over, and is no trial: the space is what is known of it. Returns a line for each
+/// task that is left out, and why. E5xx
 Result<std::vector<std::string>> add_replayed(Report& report, const std::vector<const SearchTask*>& tasks,
                                               const SearchRun& run, const ReplayOptions& options = {});
 

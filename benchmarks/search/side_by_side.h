@@ -17,9 +17,9 @@ using SideBySide = std::map<std::string, double>;
 constexpr size_t kConfirmed = 3;
 
 /// Times every program that was, at some trial, a contender of some search in `curves` (visit_contenders), and took no
-/// more than `kWorthTiming` times as long as the best of that search, which may have met a busy machine, round by round;
-/// of each the quietest round counts. Kept in run.folder; nothing is done where all of them were timed together before.
-/// E102, E406, E5xx, E709.
+/// more than `kWorthTiming` times as long as the best of that search, which may have met a busy machine, round by
+/// round; of each the quietest round counts. Kept in run.folder; nothing is done where all of them were timed together
+/// before. E102, E406, E5xx, E709.
 constexpr double kWorthTiming = 1.5;
 Result<> time_side_by_side(const SearchTask& task, const std::vector<Curve>& curves, const SearchRun& run,
                            Runner& runner);

@@ -22,8 +22,8 @@ struct SearchTask {
 
 /// fp32. Images are channels last, weights (taps, channels in, channels out) and constant.
 const std::vector<SearchTask>& search_tasks();
-/// Other shapes of the same families, drawn at random, the same each time: what the correction of the prediction is trained
-/// on (learning.h).
+/// Other shapes of the same families, drawn at random, the same each time: what the correction of the prediction is
+/// trained on (learning.h).
 const std::vector<SearchTask>& training_tasks();
 
 }  // namespace fettle::bench

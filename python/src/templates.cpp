@@ -63,7 +63,7 @@ std::vector<LoopRef> define_reorder(PyContext& t, const std::string& name, nb::h
   return take(t.get().define_reorder(name, to_loops(loops, t.schedule), options));
 }
 
-constexpr const char* kNotes[] = {"none", "unroll", "vectorize", "parallel"};
+constexpr const char* kLoopAnnotations[] = {"none", "unroll", "vectorize", "parallel"};
 
 std::vector<std::string> define_annotate(PyContext& t, const std::string& name, nb::handle loops,
                                          const std::string& policy,
@@ -72,12 +72,13 @@ std::vector<std::string> define_annotate(PyContext& t, const std::string& name, 
       "unroll", "try_unroll", "vectorize", "try_vectorize", "try_unroll_vectorize", "try_parallel", "candidates"};
   AnnotateOptions options{.policy = policy_of<AnnotateOptions::Policy>(policy, kPolicies)};
   for (const auto& list : candidates) {
-    auto& notes = options.candidates.emplace_back();
-    for (const std::string& note : list) notes.push_back(policy_of<LoopNote>(note, kNotes));
+    auto& annotations = options.candidates.emplace_back();
+    for (const std::string& annotation : list)
+      annotations.push_back(policy_of<LoopAnnotation>(annotation, kLoopAnnotations));
   }
   std::vector<std::string> result;
-  for (LoopNote note : take(t.get().define_annotate(name, to_loops(loops, t.schedule), options)))
-    result.push_back(kNotes[static_cast<size_t>(note)]);
+  for (LoopAnnotation annotation : take(t.get().define_annotate(name, to_loops(loops, t.schedule), options)))
+    result.push_back(kLoopAnnotations[static_cast<size_t>(annotation)]);
   return result;
 }
 
@@ -180,7 +181,8 @@ void bind_templates(nb::module_& m) {
           "interleave, candidates.")
       .def("define_annotate", &define_annotate, nb::arg("name"), nb::arg("loops"), nb::arg("policy") = "try_unroll",
            nb::arg("candidates") = nb::list(),
-           "Unrolls, vectorizes or makes parallel, as the knob says; returns a note for each loop. policy: unroll, "
+           "Unrolls, vectorizes or makes parallel, as the knob says; returns an annotation for each loop. policy: "
+           "unroll, "
            "try_unroll, vectorize, try_vectorize, try_unroll_vectorize, try_parallel, candidates.")
       .def(
           "define_knob",
@@ -220,8 +222,7 @@ void bind_templates(nb::module_& m) {
       .def_prop_ro("knobs",
                    [](const PyConfigSpace& s) {
                      nb::dict knobs;
-                     for (const Knob& knob : s.space.knobs())
-                       knobs[nb::str(knob.name.c_str())] = nb::cast(knob.values);
+                     for (const Knob& knob : s.space.knobs()) knobs[nb::str(knob.name.c_str())] = nb::cast(knob.values);
                      return knobs;
                    })
       .def(

@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "analysis/sites.h"
 #include "arith/affine_map.h"
 #include "arith/plain_map.h"
 #include "base/checks.h"
+#include "ir/fields.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 
@@ -21,116 +23,55 @@ class GuardedWalk {
   virtual ~GuardedWalk() = default;
 
   void visit(const Stmt& s) {
-    if (!s || stopped_) return;
-    switch (s.kind()) {
-      case StmtKind::kFor: {
-        const auto* n = s.as<ForNode>();
-        const auto scope = analyzer_.enter();
-        analyzer_.bind(n->var, n->min, n->extent);
-        return visit(n->body);
-      }
-      case StmtKind::kSeq:
-        for (const Stmt& child : s.as<SeqNode>()->stmts) visit(child);
-        return;
-      case StmtKind::kIf: {
-        const auto* n = s.as<IfNode>();
-        visit(n->condition);
-        {
-          const auto scope = analyzer_.assume(analyzer_.simplify(n->condition));
-          visit(n->then_body);
-        }
-        if (n->else_body) {
-          const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(n->condition)));
-          visit(n->else_body);
-        }
-        return;
-      }
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        visit(n->value);
-        const auto scope = analyzer_.enter();
-        analyzer_.bind(n->var, n->value);
-        return visit(n->body);
-      }
-      case StmtKind::kStore: {
-        const auto* n = s.as<StoreNode>();
-        for (const Expr& index : n->indices) visit(index);
-        visit(n->value);
-        return on_store(*n);
-      }
-      case StmtKind::kEvaluate:
-        return visit(s.as<EvaluateNode>()->value);
-      case StmtKind::kAllocate:
-        return visit(s.as<AllocateNode>()->body);
-      case StmtKind::kWhile:
-        visit(s.as<WhileNode>()->condition);
-        return visit(s.as<WhileNode>()->body);
-      case StmtKind::kAsync:
-        return visit(s.as<AsyncNode>()->body);
-      case StmtKind::kCallFunc:
-        for (const Expr& arg : s.as<CallFuncNode>()->args) visit(arg);
-        return;
-      case StmtKind::kBlock:
-        return;  // has its own
+    if (!s || stopped_ || s.kind() == StmtKind::kBlock) return;  // a block has its own
+    const auto scope = analyzer_.enter();
+    if (const auto* loop = s.as<ForNode>()) {
+      analyzer_.bind(loop->var, loop->min, loop->extent);
+      return visit(loop->body);
     }
+    if (const auto* n = s.as<LetNode>()) {
+      visit(n->value);
+      analyzer_.bind(n->var, n->value);
+      return visit(n->body);
+    }
+    if (const auto* n = s.as<IfNode>()) return visit_both(n->condition, n->then_body, n->else_body);
+    each_child(s, [&](const auto& child) { visit(child); });
+    if (const auto* n = s.as<StoreNode>(); n && !stopped_) on_store(*n);
   }
 
   void visit(const Expr& e) {
     if (!e || stopped_) return;
-    switch (e.kind()) {
-      case ExprKind::kBinary: {
-        const auto* n = e.as<BinaryNode>();
-        visit(n->a);
-        if (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr) {
-          const auto scope = analyzer_.assume(n->op == BinaryOp::kAnd ? n->a : logical_not(n->a));
-          return visit(n->b);
-        }
-        return visit(n->b);
-      }
-      case ExprKind::kNot:
-        return visit(e.as<NotNode>()->a);
-      case ExprKind::kSelect: {
-        const auto* n = e.as<SelectNode>();
-        visit(n->condition);
-        {
-          const auto scope = analyzer_.assume(analyzer_.simplify(n->condition));
-          visit(n->if_true);
-        }
-        const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(n->condition)));
-        return visit(n->if_false);
-      }
-      case ExprKind::kCast:
-        return visit(e.as<CastNode>()->a);
-      case ExprKind::kLoad: {
-        const auto* n = e.as<LoadNode>();
-        for (const Expr& index : n->indices) visit(index);
-        return on_access(n->buffer, n->indices);
-      }
-      case ExprKind::kAddress: {
-        const auto* n = e.as<AddressNode>();
-        for (const Expr& index : n->indices) visit(index);
-        return on_access(n->buffer, n->indices);
-      }
-      case ExprKind::kCall:
-        for (const Expr& arg : e.as<CallNode>()->args) visit(arg);
-        return;
-      default:
-        return;
+    if (const auto* n = e.as<BinaryNode>(); n && (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr)) {
+      visit(n->a);
+      const auto scope = analyzer_.assume(n->op == BinaryOp::kAnd ? n->a : logical_not(n->a));
+      return visit(n->b);
     }
+    if (const auto* n = e.as<SelectNode>()) return visit_both(n->condition, n->if_true, n->if_false);
+    each_child(e, [&](const Expr& child) { visit(child); });
+    if (const auto* n = e.as<LoadNode>()) on_access(n->buffer, n->indices);
+    if (const auto* n = e.as<AddressNode>()) on_access(n->buffer, n->indices);
   }
 
  protected:
   virtual void on_access(const Buffer&, const std::vector<Expr>&) {}
   virtual void on_store(const StoreNode&) {}
 
+ private:
+  template <class Tree>
+  void visit_both(const Expr& condition, const Tree& if_true, const Tree& if_false) {
+    visit(condition);
+    {
+      const auto scope = analyzer_.assume(analyzer_.simplify(condition));
+      visit(if_true);
+    }
+    const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(condition)));
+    visit(if_false);
+  }
+
+ protected:
   Analyzer& analyzer_;
   bool stopped_ = false;
 };
-
-void bind_block(const Func& func, const BlockNode& block, Analyzer& analyzer) {
-  analyzer.bind_params(func);
-  for (const IterVar& iter : block.iters) analyzer.bind(iter.var, 0, iter.extent);
-}
 
 class AccessCheck : public GuardedWalk {
  public:
@@ -250,10 +191,6 @@ class PadLaneCheck : public GuardedWalk {
   const StoreNode* store_ = nullptr;
 };
 
-}  // namespace
-
-namespace {
-
 // By a look: an iterator, a part of one, or a sum of iterators, whose values are all in [0, extent).
 bool plainly_inside(const Expr& index, const Expr& extent, const PlainLoops& iters) {
   const int64_t* limit = as_int(extent);
@@ -308,8 +245,7 @@ bool accesses_plainly_inside(const BlockNode& block) {
 }
 
 Result<> check_accesses(const Func& func, const BlockNode& block) {
-  Analyzer analyzer;
-  bind_block(func, block, analyzer);
+  Analyzer analyzer = analyzer_in(func, block);
   AccessCheck check(analyzer);
   check.visit(block.init);
   check.visit(block.body);
@@ -339,8 +275,7 @@ Result<> check_pad_lanes(const Func& func, const BlockNode& block) {
   bool any = false;
   for (const Region& w : block.writes) any |= has_pad_lanes(*w.buffer);
   if (!any) return {};
-  Analyzer analyzer;
-  bind_block(func, block, analyzer);
+  Analyzer analyzer = analyzer_in(func, block);
   PadLaneCheck check(analyzer);
   check.visit(block.init);
   check.visit(block.body);

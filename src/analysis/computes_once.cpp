@@ -1,24 +1,17 @@
 #include "analysis/computes_once.h"
 
-#include "ir/visit.h"
+#include <algorithm>
+
+#include "ir/query.h"
 
 namespace fettle {
 
 bool computes_once(const Func& scheduled) {
-  bool once = true;
-  const auto has_bounds = [&](const Expr& e) {
-    walk(e, [&](const Expr& part) {
-      const auto* binary = part.as<BinaryNode>();
-      if (binary && (binary->op == BinaryOp::kMin || binary->op == BinaryOp::kMax)) once = false;
-      return once;
-    });
-  };
-  walk(scheduled->body, [&](const Stmt& s) {
-    if (const auto* block = s.as<BlockNode>())
-      for (const IterVar& iter : block->iters) has_bounds(iter.binding);
-    return once;
+  const auto is_bound = [](const BinaryNode& n) { return n.op == BinaryOp::kMin || n.op == BinaryOp::kMax; };
+  return !find_node<BlockNode>(scheduled->body, [&](const BlockNode& block) {
+    return std::ranges::any_of(block.iters,
+                               [&](const IterVar& iter) { return find_node<BinaryNode>(iter.binding, is_bound); });
   });
-  return once;
 }
 
 }  // namespace fettle

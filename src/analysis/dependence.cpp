@@ -57,24 +57,6 @@ std::vector<Dependence> dependences_in(const Func& func, const std::vector<Block
   return found;
 }
 
-std::vector<int> producers_of(const std::vector<Dependence>& dependences, int site) {
-  std::vector<int> result;
-  for (const Dependence& d : dependences)
-    if (d.to == site && d.kind == DependenceKind::kReadAfterWrite &&
-        std::find(result.begin(), result.end(), d.from) == result.end())
-      result.push_back(d.from);
-  return result;
-}
-
-std::vector<int> consumers_of(const std::vector<Dependence>& dependences, int site) {
-  std::vector<int> result;
-  for (const Dependence& d : dependences)
-    if (d.from == site && d.kind == DependenceKind::kReadAfterWrite &&
-        std::find(result.begin(), result.end(), d.to) == result.end())
-      result.push_back(d.to);
-  return result;
-}
-
 namespace {
 
 // Two blocks under one loop, and what one of them touches of a buffer against what the other one writes.
@@ -124,33 +106,16 @@ class Meeting {
 
   // Reads what it writes, with no init that would make it anew.
   static bool updates_in_place(const BlockNode& block) {
-    bool found = false;
-    for (const Region& w : block.writes)
-      walk(
-          block.body, [](const Stmt&) { return true; },
-          [&](const Expr& e) {
-            const auto* access = e.as<LoadNode>();
-            found |= access && access->buffer == w.buffer;
-            return !found;
-          });
-    return found && !block.init;
+    return !block.init && find_node<LoadNode>(block.body, [&](const LoadNode& access) {
+      return region_of(block.writes, access.buffer.get()) != nullptr;
+    });
   }
 
-  Analyzer analyzer_of(const BlockSite& site) const {
-    Analyzer analyzer;
-    analyzer.bind_params(func_);
-    bind_site(sites_, site, analyzer);
-    return analyzer;
-  }
+  Analyzer analyzer_of(const BlockSite& site) const { return analyzer_at(func_, sites_, site); }
 
   // Different iterations of the loops on which it depends write different elements, and it depends on all up to loop_.
   bool own_elements(const BlockSite& site) const {
-    std::vector<Expr> bindings, extents;
-    for (const IterVar& iter : site.block->iters) {
-      if (iter.kind != IterKind::kSpatial) continue;
-      bindings.push_back(iter.binding);
-      extents.push_back(iter.extent);
-    }
+    const auto [bindings, extents] = iter_lists(*site.block, true);
     std::vector<VarDomain> domains;
     bool inside = false;
     for (const ForNode* l : site.loops) {
@@ -160,9 +125,7 @@ class Meeting {
       if (!used && !inside && !is_one(l->extent)) return false;
       inside |= l == &loop_;
     }
-    Analyzer iters;
-    iters.bind_params(func_);
-    for (const IterVar& iter : site.block->iters) iters.bind(iter.var, 0, iter.extent);
+    Analyzer iters = analyzer_in(func_, *site.block);
     for (const Region& w : site.block->writes)
       if (!names_each_iterator(*site.block, w) && !writes_are_injective(*site.block, w, iters)) return false;
     if (plainly_injective(bindings, domains, instance_condition(site))) return true;
@@ -186,11 +149,7 @@ class Meeting {
     Analyzer at_writer = analyzer_of(writer), at_reader = analyzer_of(reader);
     const auto made = region_at(writer, written, depth, at_writer), read = region_at(reader, needed, depth, at_reader);
     if (!made || !read) return false;
-    for (size_t d = 0; d < read->size(); ++d)
-      if (!covers((*made)[d], (*read)[d], at_reader) &&
-          !covers((*made)[d], clamp((*read)[d], written.buffer->shape[d], at_reader), at_reader))
-        return false;
-    return true;
+    return covers_in(*made, *read, *written.buffer, at_reader);
   }
 
   const Func& func_;
@@ -236,60 +195,10 @@ Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {
   return {};
 }
 
-BlockTraits block_traits(const Func& func, const std::vector<BlockSite>& sites, int index) {
-  const BlockSite& site = sites[static_cast<size_t>(index)];
-  const BlockNode& block = *site.block;
-  BlockTraits traits;
-  traits.dominant = !block.writes.empty();
-  for (size_t i = 0; i < sites.size(); ++i) {
-    if (static_cast<int>(i) == index || sites[i].parent != site.parent) continue;
-    for (const Region& w : block.writes)
-      if (region_of(sites[i].block->writes, w.buffer.get())) traits.dominant = false;
-  }
-  traits.reads_own_output = reads_own_output(block);
-  traits.only_spatial = true;
-  bool spatial_or_reduce = true;
-  for (const IterVar& iter : block.iters) {
-    traits.only_spatial &= iter.kind == IterKind::kSpatial;
-    spatial_or_reduce &= iter.kind == IterKind::kSpatial || iter.kind == IterKind::kReduce;
-  }
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_site(sites, site, analyzer);
-  std::vector<Expr> bindings, extents;
-  for (const IterVar& iter : block.iters) {
-    bindings.push_back(iter.binding);
-    extents.push_back(iter.extent);
-  }
-  const AffineMap map = detect_affine_map(bindings, extents, loop_domains(site), instance_condition(site), analyzer);
-  traits.affine = map.affine && map.independent;
-  traits.covers_domain = map.covers;
-  traits.covers_output = map.covers && !block.writes.empty();
-  bool outputs_spatial = true;
-  Analyzer iters;
-  iters.bind_params(func);
-  std::vector<VarDomain> domains;
-  for (const IterVar& iter : block.iters) {
-    iters.bind(iter.var, 0, iter.extent);
-    domains.push_back({iter.var, {0, iter.extent}});
-  }
-  for (const Region& w : block.writes) {
-    for (const Range& r : w.ranges)
-      for (const IterVar& iter : block.iters)
-        if (iter.kind != IterKind::kSpatial && (uses_var(r.min, iter.var.get()) || uses_var(r.extent, iter.var.get())))
-          outputs_spatial = false;
-    if (!traits.covers_output) continue;
-    const auto reached = ranges_of(w.ranges, domains, iters);
-    std::vector<Expr> firsts;
-    for (const Range& r : w.ranges) firsts.push_back(r.min);
-    bool single = true;
-    for (const Range& r : w.ranges) single &= is_one(r.extent);
-    // Single elements must leave no gaps; larger regions are taken at their hull where they touch.
-    traits.covers_output = reached && covers(*reached, whole(w.buffer->shape), iters) &&
-                           (!single || detect_affine_map(firsts, w.buffer->shape, domains, nullptr, iters).covers);
-  }
-  traits.reduction = traits.dominant && block.init && spatial_or_reduce && outputs_spatial && traits.affine;
-  return traits;
+bool covers_domain(const Func& func, const std::vector<BlockSite>& sites, const BlockSite& site) {
+  Analyzer analyzer = analyzer_at(func, sites, site);
+  const auto [bindings, extents] = iter_lists(*site.block);
+  return detect_affine_map(bindings, extents, loop_domains(site), instance_condition(site), analyzer).covers;
 }
 
 }  // namespace fettle

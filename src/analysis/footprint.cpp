@@ -3,12 +3,13 @@
 #include <optional>
 
 #include "arith/plain_map.h"
-#include "base/check.h"
 
 namespace fettle {
 namespace {
 
 using detail::saturating_mul;
+
+constexpr int64_t kUnbounded = 1024;  // iterations of a loop whose extent has no bound
 
 // A site's loops, those of the blocks around included, with what the iterators of these blocks stand for.
 class Nest {
@@ -16,13 +17,10 @@ class Nest {
   std::vector<const ForNode*> loops;
   std::vector<int64_t> extents;
 
-  Nest(const Func& func, const std::vector<BlockSite>& sites, int index, int64_t unbounded)
-      : func_(func), sites_(sites), index_(index) {
+  Nest(const Func& func, const std::vector<BlockSite>& sites, int index) : func_(func), sites_(sites), index_(index) {
     const BlockSite& site = sites[static_cast<size_t>(index)];
     // Constant loops and plain sums of them need no analyzer.
-    plain_ = site.parent < 0;
-    for (const ForNode* loop : site.loops)
-      plain_ = plain_ && add_plain_loop(plain_loops_, loop->var.get(), loop->min, loop->extent);
+    plain_ = site.parent < 0 && add_plain_loops(plain_loops_, site.loops);
     for (const IterVar& iter : site.block->iters) {
       auto form = plain_ ? plain_linear(iter.binding, plain_loops_) : std::nullopt;
       plain_ = form.has_value();
@@ -37,7 +35,7 @@ class Nest {
     bind();
     for (const ForNode* loop : loops) {
       const Interval bounds = analyzer_.int_bounds(loop->extent);
-      extents.push_back(bounds.max == Interval::kPosInf ? unbounded : std::max<int64_t>(bounds.max, 0));
+      extents.push_back(bounds.max == Interval::kPosInf ? kUnbounded : std::max<int64_t>(bounds.max, 0));
     }
   }
 
@@ -174,10 +172,9 @@ class WidthOf {
           case BinaryOp::kAdd:
           case BinaryOp::kSub:
             return of(linear_form(e));
-          case BinaryOp::kMul: {
+          case BinaryOp::kMul:
             if (c) return of(linear_form(e));
             break;
-          }
           case BinaryOp::kFloorDiv:
             if (!c || *c <= 0) break;
             width = of(n->a);
@@ -227,24 +224,7 @@ class WidthOf {
 
 using Sizes = SmallVector<int64_t, 6>;  // one a dimension
 
-// Distinct cache lines of a hull of a row-major buffer.
-int64_t line_count(const Sizes& hull, const Sizes& shape, int element_bytes, int line_bytes) {
-  int64_t run = 1, runs = 1;
-  bool contiguous = true;
-  for (size_t d = hull.size(); d-- > 0;) {
-    if (contiguous) {
-      run = saturating_mul(run, hull[d]);
-      contiguous = hull[d] == shape[d];
-    } else {
-      runs = saturating_mul(runs, hull[d]);
-    }
-  }
-  const int64_t bytes = saturating_mul(run, element_bytes);
-  const int64_t per_run = bytes / line_bytes + (bytes % line_bytes != 0);
-  return saturating_mul(runs, per_run);
-}
-
-AccessFootprint footprint_of(Nest& nest, int site, const Region& region, bool is_write, int line_bytes) {
+AccessFootprint footprint_of(Nest& nest, int site, const Region& region, bool is_write) {
   const size_t levels = nest.loops.size() + 1;
   AccessFootprint f;
   f.site = site;
@@ -258,10 +238,9 @@ AccessFootprint footprint_of(Nest& nest, int site, const Region& region, bool is
 
   Sizes shape, strides;
   for (size_t d = 0; d < rank; ++d) {
-    shape.push_back(1);
+    shape.push_back(nest.greatest(buffer.shape[d]));
     strides.push_back(AccessFootprint::kIrregular);
   }
-  for (size_t d = 0; d < rank; ++d) shape[d] = nest.greatest(buffer.shape[d]);
   for (size_t d = 0; d < rank; ++d) {
     if (!buffer.strides.empty()) {
       if (const auto value = nest.constant_value(buffer.strides[d])) strides[d] = *value;
@@ -303,19 +282,13 @@ AccessFootprint footprint_of(Nest& nest, int site, const Region& region, bool is
   }
 
   f.elems.resize(levels);
-  f.lines.resize(levels);
-  Sizes hull = shape;
   int64_t instances = region_elems;  // never more elements than iterations touch
   for (size_t l = levels; l-- > 0;) {
     if (l < nest.loops.size() && (moves & bit(l)))
       instances = saturating_mul(instances, std::max<int64_t>(nest.extents[l], 1));
     int64_t elems = 1;
-    for (size_t d = 0; d < rank; ++d) {
-      hull[d] = hulls[d][l];
-      elems = saturating_mul(elems, hull[d]);
-    }
+    for (size_t d = 0; d < rank; ++d) elems = saturating_mul(elems, hulls[d][l]);
     f.elems[l] = std::min(elems, instances);
-    f.lines[l] = std::min(line_count(hull, shape, buffer.dtype.element_bytes(), line_bytes), f.elems[l]);
   }
   return f;
 }
@@ -398,68 +371,25 @@ std::vector<int64_t> window_extents(const std::vector<const AccessFootprint*>& a
   return extents;
 }
 
-int AccessFootprint::innermost_moving_loop() const {
-  for (size_t i = stride_elems.size(); i-- > 0;)
-    if (stride_elems[i] != 0) return static_cast<int>(i);
-  return -1;
-}
-
-std::vector<AccessFootprint> access_footprints(const Func& func, int line_bytes, int64_t unbounded_extent) {
-  return access_footprints(func, block_sites(func), line_bytes, unbounded_extent);
-}
-
-namespace {
-
-// `buffers`: null for all.
-std::vector<AccessFootprint> collect(const Func& func, const std::vector<BlockSite>& sites, int line_bytes,
-                                     int64_t unbounded_extent, const std::vector<Buffer>* buffers) {
-  const auto wanted = [&](const Region& r) {
-    return !buffers || std::find(buffers->begin(), buffers->end(), r.buffer) != buffers->end();
-  };
+std::vector<AccessFootprint> access_footprints_of(const Func& func, const std::vector<BlockSite>& sites,
+                                                  const std::vector<Buffer>& buffers) {
+  const auto wanted = [&](const Region& r) { return std::ranges::find(buffers, r.buffer) != buffers.end(); };
   std::vector<char> has_inner(sites.size(), 0);
   for (const BlockSite& site : sites)
     if (site.parent >= 0) has_inner[static_cast<size_t>(site.parent)] = 1;
   std::vector<AccessFootprint> result;
   for (size_t i = 0; i < sites.size(); ++i) {
-    if (has_inner[i]) continue;
     const BlockNode& block = *sites[i].block;
-    if (std::none_of(block.reads.begin(), block.reads.end(), wanted) &&
-        std::none_of(block.writes.begin(), block.writes.end(), wanted))
+    if (has_inner[i] || (std::ranges::none_of(block.reads, wanted) && std::ranges::none_of(block.writes, wanted)))
       continue;
-    Nest nest(func, sites, static_cast<int>(i), unbounded_extent);
+    Nest nest(func, sites, static_cast<int>(i));
     const auto add = [&](const Region& r, bool is_write) {
       if (!wanted(r)) return;
-      result.push_back(footprint_of(nest, static_cast<int>(i), r, is_write, line_bytes));
-      for (size_t d = 0; buffers && d < r.ranges.size(); ++d)
-        result.back().dimensions.push_back(dimension_of(nest, r.ranges[d]));
+      result.push_back(footprint_of(nest, static_cast<int>(i), r, is_write));
+      for (const Range& range : r.ranges) result.back().dimensions.push_back(dimension_of(nest, range));
     };
     for (const Region& r : block.reads) add(r, false);
     for (const Region& r : block.writes) add(r, true);
-  }
-  return result;
-}
-
-}  // namespace
-
-std::vector<AccessFootprint> access_footprints(const Func& func, const std::vector<BlockSite>& sites, int line_bytes,
-                                               int64_t unbounded_extent) {
-  return collect(func, sites, line_bytes, unbounded_extent, nullptr);
-}
-
-std::vector<AccessFootprint> access_footprints_of(const Func& func, const std::vector<BlockSite>& sites,
-                                                  const std::vector<Buffer>& buffers) {
-  return collect(func, sites, 64, 1024, &buffers);
-}
-
-std::vector<int64_t> touched_extents(const Func& func, const std::vector<BlockSite>& sites, int site,
-                                     const Region& region, size_t first) {
-  Nest nest(func, sites, site, Interval::kPosInf);
-  FETTLE_CHECK(first <= nest.loops.size());
-  std::vector<int64_t> result;
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    const Widths width = WidthOf(nest).of(nest.linear(region.ranges[d].min));
-    const int64_t extent = std::max<int64_t>(nest.greatest(region.ranges[d].extent), 1);
-    result.push_back(std::min(detail::saturating_add(width[first], extent), nest.greatest(region.buffer->shape[d])));
   }
   return result;
 }

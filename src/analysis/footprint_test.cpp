@@ -17,6 +17,12 @@ Func parsed(std::string_view text) {
   return func ? *func : Func();
 }
 
+std::vector<AccessFootprint> all_footprints(const Func& func) {
+  std::vector<Buffer> buffers;
+  for (const Param& param : func->params) buffers.push_back(param.buffer);
+  return access_footprints_of(func, block_sites(func), buffers);
+}
+
 TEST(Footprint, TiledMatmul) {
   const Func f = parsed(R"(func matmul(A: f32[64, 128], B: f32[128, 96], C: f32[64, 96] output):
   for i in 4:
@@ -31,7 +37,7 @@ TEST(Footprint, TiledMatmul) {
                 C[vi, vj] = 0.0
               C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 )");
-  const auto all = access_footprints(f);
+  const auto all = all_footprints(f);
   ASSERT_EQ(all.size(), 3u);
   const AccessFootprint &a = all[0], &b = all[1], &c = all[2];
   EXPECT_EQ(a.stride_elems, (std::vector<int64_t>{16 * 128, 0, 1, 128, 0}));
@@ -40,11 +46,7 @@ TEST(Footprint, TiledMatmul) {
   EXPECT_EQ(a.elems, (std::vector<int64_t>{64 * 128, 16 * 128, 16 * 128, 16, 1, 1}));
   EXPECT_EQ(b.elems, (std::vector<int64_t>{128 * 96, 128 * 96, 128 * 32, 32, 32, 1}));
   EXPECT_EQ(c.elems, (std::vector<int64_t>{64 * 96, 16 * 96, 16 * 32, 16 * 32, 32, 1}));
-  EXPECT_EQ(b.lines[2], 128 * 2);
-  EXPECT_EQ(b.lines[0], 128 * 96 / 16);
-  EXPECT_EQ(a.lines[3], 16);  // a column: one line a row
   EXPECT_EQ(c.bytes(2), 16 * 32 * 4);
-  EXPECT_EQ(a.innermost_moving_loop(), 3);
   EXPECT_TRUE(c.is_write);
 }
 
@@ -62,7 +64,7 @@ TEST(Footprint, ConvolutionHaloAndTails) {
                 Y[vh, vw] = 0.0
               Y[vh, vw] = Y[vh, vw] + X[vh + rh, vw + rw]
 )");
-  const auto all = access_footprints(f);
+  const auto all = all_footprints(f);
   EXPECT_EQ(all[0].elems[0], 900);
   EXPECT_EQ(all[0].elems[1], 10 * 30);
   EXPECT_EQ(all[0].elems[2], 3 * 30);
@@ -81,7 +83,7 @@ TEST(Footprint, NeverLessThanWhatIsTouched) {
         writes Y[a, b]
         Y[a, b] = X[a, b]
 )");
-  const auto all = access_footprints(f);
+  const auto all = all_footprints(f);
   for (int64_t o = 0; o < 18; ++o) {
     std::set<int64_t> touched;
     for (int64_t i = 0; i < 7; ++i)

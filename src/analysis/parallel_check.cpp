@@ -14,11 +14,7 @@ ParallelCheck::ParallelCheck(const Func& func, const std::vector<BlockSite>& sit
 
 Analyzer& ParallelCheck::analyzer_at(size_t site) {
   std::optional<Analyzer>& analyzer = known_[site].analyzer;
-  if (!analyzer) {
-    analyzer.emplace();
-    analyzer->bind_params(func_);
-    bind_site(sites_, sites_[site], *analyzer);
-  }
+  if (!analyzer) analyzer = fettle::analyzer_at(func_, sites_, sites_[site]);
   return *analyzer;
 }
 
@@ -32,10 +28,7 @@ ParallelCheck::Known& ParallelCheck::known(size_t index) {
   bool iters_bound = false;
   for (const Region& w : block.writes) {
     if (names_each_iterator(block, w)) continue;
-    if (!std::exchange(iters_bound, true)) {
-      iters.bind_params(func_);
-      for (const IterVar& iter : block.iters) iters.bind(iter.var, 0, iter.extent);
-    }
+    if (!std::exchange(iters_bound, true)) iters = analyzer_in(func_, block);
     if (writes_are_injective(block, w, iters)) continue;
     k.problem = name_of(site) + " may write an element of " + w.buffer->name + " from several iterations";
     return k;
@@ -52,18 +45,9 @@ ParallelCheck::Known& ParallelCheck::known_instances(size_t index) {
   Known& k = known_[index];
   if (std::exchange(k.injective_asked, true)) return k;
   const BlockSite& site = sites_[index];
-  std::vector<Expr> bindings, extents;
-  for (const IterVar& iter : site.block->iters) {
-    if (iter.kind != IterKind::kSpatial) continue;
-    bindings.push_back(iter.binding);
-    extents.push_back(iter.extent);
-  }
+  const auto [bindings, extents] = iter_lists(*site.block, true);
   SmallVector<const ExprNode*, 16> used;
-  for (const Expr& b : bindings)
-    walk(b, [&](const Expr& e) {
-      if (e.kind() == ExprKind::kVar) used.push_back(e.get());
-      return true;
-    });
+  for (const Expr& b : bindings) each_node<VarNode>(b, [&](const VarNode& var) { used.push_back(&var); });
   std::vector<VarDomain> domains;
   domains.reserve(site.loops.size());
   for (const ForNode* l : site.loops) {
@@ -92,14 +76,7 @@ std::optional<std::vector<Range>> ParallelCheck::touched(size_t site, const Regi
 bool ParallelCheck::holds(const std::optional<std::vector<Range>>& outer,
                           const std::optional<std::vector<Range>>& inner, const Buffer& buffer,
                           Analyzer& analyzer) const {
-  if (!outer || !inner) return false;
-  for (size_t d = 0; d < inner->size(); ++d) {
-    // Outside the buffer nothing is touched.
-    if (!covers((*outer)[d], (*inner)[d], analyzer) &&
-        !covers((*outer)[d], clamp((*inner)[d], buffer->shape[d], analyzer), analyzer))
-      return false;
-  }
-  return true;
+  return outer && inner && covers_in(*outer, *inner, *buffer, analyzer);
 }
 
 // Whether no iteration of the loop writes what any of them reads, while the loops around it stand still: a scan reads

@@ -10,10 +10,10 @@
 
 namespace fettle {
 
-/// Whether iterations of a loop may run in any order and at once: no iteration writes what another one writes (unless
-/// both write the same value), or reads what another one writes; blocks that write one buffer do so in the same places
-/// in each iteration, or in different ones in different iterations. A loop on which a reduce, scan or opaque iterator
-/// depends is refused. For several questions about one program; `func` and `sites` must outlive it.
+/// Whether iterations of a loop may run in any order and at once. No iteration may read what another one writes, or
+/// write it, unless both write the same value. Blocks that write one buffer do so in the same places in each iteration,
+/// or in different ones in different iterations. A loop on which a reduce, scan or opaque iterator depends is refused.
+/// For several questions about one program; `func` and `sites` must outlive it.
 class ParallelCheck {
  public:
   ParallelCheck(const Func& func, const std::vector<BlockSite>& sites);

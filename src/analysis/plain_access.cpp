@@ -22,8 +22,7 @@ bool is_plain(const PlainSum& sum, const PlainLoops& loops) {
 std::optional<PlainAccess> PlainAccess::of(const BlockSite& site, const Region& region) {
   if (site.parent >= 0) return std::nullopt;
   PlainLoops loops;
-  for (const ForNode* loop : site.loops)
-    if (!add_plain_loop(loops, loop->var.get(), loop->min, loop->extent)) return std::nullopt;
+  if (!add_plain_loops(loops, site.loops)) return std::nullopt;
   std::optional<PlainAccess> made(std::in_place);  // returned as it is
   PlainAccess& access = *made;
   for (const PlainLoop& loop : loops) access.loops_.push_back({loop.extent});

@@ -8,13 +8,15 @@
 namespace fettle {
 namespace {
 
-// PlainAccess says of every access what access_footprints says; `plain` of them are plain.
+// PlainAccess says of every access what access_footprints_of says; `plain` of them are plain.
 void expect_as_footprints(std::string_view text, size_t plain) {
   const auto func = parse_func(text);
   ASSERT_TRUE(func.has_value()) << func.error().to_string();
   const std::vector<BlockSite> sites = block_sites(*func);
+  std::vector<Buffer> buffers;
+  for (const Param& param : (*func)->params) buffers.push_back(param.buffer);
   size_t found = 0;
-  for (const AccessFootprint& f : access_footprints(*func, sites)) {
+  for (const AccessFootprint& f : access_footprints_of(*func, sites, buffers)) {
     const BlockNode& block = *sites[static_cast<size_t>(f.site)].block;
     for (const Region& region : f.is_write ? block.writes : block.reads) {
       if (!(region.buffer == f.buffer)) continue;

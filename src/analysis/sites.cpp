@@ -1,5 +1,7 @@
 #include "analysis/sites.h"
 
+#include "ir/fields.h"
+
 namespace fettle {
 namespace {
 
@@ -9,45 +11,22 @@ class Collector {
 
   void visit(const Stmt& s) {
     if (!s) return;
-    switch (s.kind()) {
-      case StmtKind::kFor:
-        loops_.push_back(s.as<ForNode>());
-        visit(s.as<ForNode>()->body);
-        loops_.pop_back();
-        return;
-      case StmtKind::kSeq:
-        for (const Stmt& child : s.as<SeqNode>()->stmts) visit(child);
-        return;
-      case StmtKind::kIf: {
-        const auto* n = s.as<IfNode>();
-        const Expr before = condition_;
-        condition_ = logical_and(before, n->condition);
-        visit(n->then_body);
-        if (n->else_body) {
-          condition_ = logical_and(before, logical_not(n->condition));
-          visit(n->else_body);
-        }
-        condition_ = before;
-        return;
-      }
-      case StmtKind::kLet:
-        return visit(s.as<LetNode>()->body);
-      case StmtKind::kAllocate:
-        return visit(s.as<AllocateNode>()->body);
-      case StmtKind::kWhile:
-        return visit(s.as<WhileNode>()->body);
-      case StmtKind::kAsync:
-        return visit(s.as<AsyncNode>()->body);
-      case StmtKind::kBlock: {
-        const auto* block = s.as<BlockNode>();
-        BlockSite site{block, parent_, loops_, condition_};
-        const int index = static_cast<int>(sites_.size());
-        sites_.push_back(std::move(site));
-        inside(block, index);
-        return;
-      }
-      default:
-        return;
+    if (const auto* loop = s.as<ForNode>()) {
+      loops_.push_back(loop);
+      visit(loop->body);
+      loops_.pop_back();
+    } else if (const auto* n = s.as<IfNode>()) {
+      const Expr before = condition_;
+      condition_ = logical_and(before, n->condition);
+      visit(n->then_body);
+      condition_ = logical_and(before, logical_not(n->condition));
+      visit(n->else_body);
+      condition_ = before;
+    } else if (const auto* block = s.as<BlockNode>()) {
+      sites_.push_back({block, parent_, loops_, condition_});
+      inside(block, static_cast<int>(sites_.size()) - 1);
+    } else {
+      each_child(s, Overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit(child); }});
     }
   }
 
@@ -108,6 +87,20 @@ void bind_site(const std::vector<BlockSite>& sites, const BlockSite& site, Analy
   for (const ForNode* loop : site.loops) analyzer.bind(loop->var, loop->min, loop->extent);
 }
 
+Analyzer analyzer_at(const Func& func, const std::vector<BlockSite>& sites, const BlockSite& site) {
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  bind_site(sites, site, analyzer);
+  return analyzer;
+}
+
+Analyzer analyzer_in(const Func& func, const BlockNode& block) {
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  for (const IterVar& iter : block.iters) analyzer.bind(iter.var, 0, iter.extent);
+  return analyzer;
+}
+
 Expr instance_condition(const BlockSite& site) {
   if (!site.condition) return site.block->predicate;
   return logical_and(site.condition, site.block->predicate);
@@ -119,12 +112,24 @@ VarMap binding_map(const BlockNode& block) {
   return map;
 }
 
+IterLists iter_lists(const BlockNode& block, bool spatial_only) {
+  IterLists lists;
+  lists.bindings.reserve(block.iters.size());
+  lists.extents.reserve(block.iters.size());
+  for (const IterVar& iter : block.iters) {
+    if (spatial_only && iter.kind != IterKind::kSpatial) continue;
+    lists.bindings.push_back(iter.binding);
+    lists.extents.push_back(iter.extent);
+  }
+  return lists;
+}
+
 std::optional<std::vector<Range>> region_at(const BlockSite& site, const Region& region, size_t first,
                                             Analyzer& analyzer) {
   const VarMap map = binding_map(*site.block);
   std::vector<Range> ranges;
   ranges.reserve(region.ranges.size());
-  for (const Range& r : region.ranges) ranges.push_back({substitute(r.min, map), substitute(r.extent, map)});
+  for (const Range& r : region.ranges) ranges.push_back(substitute(r, map));
   return ranges_of(ranges, loop_domains(site, first), analyzer);
 }
 

@@ -7,7 +7,7 @@
 
 #include "arith/region.h"
 #include "ir/func.h"
-#include "ir/visit.h"
+#include "ir/query.h"
 
 namespace fettle {
 
@@ -39,10 +39,20 @@ std::string name_of(const BlockSite& site);
 std::vector<VarDomain> loop_domains(const BlockSite& site, size_t first = 0);
 /// The loop variables of the site and of the blocks around it, and these blocks' iterators, bound to their ranges.
 void bind_site(const std::vector<BlockSite>& sites, const BlockSite& site, Analyzer& analyzer);
+/// An analyzer that knows the integer parameters, and all that bind_site binds.
+Analyzer analyzer_at(const Func& func, const std::vector<BlockSite>& sites, const BlockSite& site);
+/// One that knows the integer parameters and the ranges of the block's iterators.
+Analyzer analyzer_in(const Func& func, const BlockNode& block);
 /// The site's predicate and condition together; null: none.
 Expr instance_condition(const BlockSite& site);
 /// The block's bindings in place of its iterators.
 VarMap binding_map(const BlockNode& block);
+
+/// Bindings and extents of the block's iterators, or of its spatial ones alone.
+struct IterLists {
+  std::vector<Expr> bindings, extents;
+};
+IterLists iter_lists(const BlockNode& block, bool spatial_only = false);
 
 /// The part of `region` (one of the block's reads or writes) that is touched while loops[first] and those inside it
 /// run, in terms of the loops outside. `analyzer` has the site bound. Nothing if it has no bounds.

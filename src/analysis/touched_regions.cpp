@@ -15,9 +15,14 @@ bool reads_own_output(const BlockNode& block) {
 }
 
 bool same_ranges(const Region& a, const Region& b) {
-  for (size_t d = 0; d < a.ranges.size(); ++d)
-    if (!structural_equal(a.ranges[d].min, b.ranges[d].min) ||
-        !structural_equal(a.ranges[d].extent, b.ranges[d].extent))
+  return std::ranges::equal(a.ranges, b.ranges, [](const Range& x, const Range& y) { return structural_equal(x, y); });
+}
+
+bool covers_in(const std::vector<Range>& outer, const std::vector<Range>& inner, const BufferNode& buffer,
+               Analyzer& analyzer) {
+  for (size_t d = 0; d < inner.size(); ++d)
+    if (!covers(outer[d], inner[d], analyzer) &&
+        !covers(outer[d], clamp(inner[d], buffer.shape[d], analyzer), analyzer))
       return false;
   return true;
 }
@@ -27,9 +32,7 @@ namespace {
 // Bound so that regions of one site can be compared with those of another: every loop runs.
 std::optional<std::vector<Range>> region_of_all(const Func& func, const std::vector<BlockSite>& sites,
                                                 const BlockSite& site, const Region& region) {
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_site(sites, site, analyzer);
+  Analyzer analyzer = analyzer_at(func, sites, site);
   return region_at(site, region, 0, analyzer);
 }
 
@@ -93,9 +96,7 @@ bool plainly_injective(const std::vector<Expr>& bindings, const std::vector<VarD
 
 std::optional<PlainRegion> plain_region(const BlockSite& site, const Region& region, size_t first) {
   PlainLoops loops;
-  for (size_t i = first; i < site.loops.size(); ++i)
-    if (!add_plain_loop(loops, site.loops[i]->var.get(), site.loops[i]->min, site.loops[i]->extent))
-      return std::nullopt;
+  if (!add_plain_loops(loops, std::span(site.loops).subspan(first))) return std::nullopt;
   std::span<const IterVar> iters = site.block->iters;
   const auto unfused = unfused_loops(iters, loops);
   if (unfused) {

@@ -181,8 +181,7 @@ class Verifier {
   bool plainly_bound(const BlockSite& site, const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
                      const Expr& condition, bool cover) const {
     PlainLoops loops;
-    for (const ForNode* loop : site.loops)
-      if (!add_plain_loop(loops, loop->var.get(), loop->min, loop->extent)) return false;
+    if (!add_plain_loops(loops, site.loops)) return false;
     const auto map = plain_map(bindings, loops, condition);
     return map && map->stays_in(extents) && (!cover || map->covers(extents));
   }
@@ -190,17 +189,9 @@ class Verifier {
   Result<> check_bindings(const BlockSite& site) {
     const Expr condition = instance_condition(site);
     const bool cover = only_writer_of_output(site);
-    std::vector<Expr> bindings, extents;
-    bindings.reserve(site.block->iters.size());
-    extents.reserve(site.block->iters.size());
-    for (const IterVar& iter : site.block->iters) {
-      bindings.push_back(iter.binding);
-      extents.push_back(iter.extent);
-    }
+    const auto [bindings, extents] = iter_lists(*site.block);
     if (plainly_bound(site, bindings, extents, condition, cover)) return {};
-    Analyzer analyzer;
-    analyzer.bind_params(func_);
-    bind_site(sites_, site, analyzer);
+    Analyzer analyzer = analyzer_at(func_, sites_, site);
     {
       const auto scope = analyzer.assume(condition);
       for (const IterVar& iter : site.block->iters) {
@@ -534,14 +525,8 @@ const StmtNode* named_place(const Func& func, std::string_view where) {
   const bool loop = where.starts_with("loop "), block = where.starts_with("block ");
   if (!loop && !block) return nullptr;
   const std::string_view name = where.substr(where.find(' ') + 1);
-  const StmtNode* found = nullptr;
-  walk(func->body, [&](const Stmt& s) {
-    const auto* l = loop ? s.as<ForNode>() : nullptr;
-    const auto* b = block ? s.as<BlockNode>() : nullptr;
-    if ((l && l->var->name == name) || (b && b->name == name)) found = s.get();
-    return !found;
-  });
-  return found;
+  if (block) return find_block(func->body, name);
+  return find_node<ForNode>(func->body, [&](const ForNode& l) { return l.var->name == name; });
 }
 
 }  // namespace

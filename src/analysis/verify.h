@@ -15,16 +15,14 @@ struct VerifyOptions {
 };
 
 /// Checks, each provably (what cannot be shown counts as broken):
-///  - a block's bindings stay in its iterators' domains wherever it runs;
-///    the only writer of an output reaches all of it
+///  - a block's bindings stay in its iterators' domains wherever it runs; the only writer of an output reaches all of
+///    it
 ///  - every load and store is inside its buffer, guards in the block considered
-///  - scopes are known to the target;
-///    what lives in a scope at once fits its capacity
-///    (that of one block or thread, where each has its own)
+///  - scopes are known to the target; what lives in a scope at once fits its capacity (that of one block or thread,
+///    where each has its own)
 ///  - loops over threads have constant extents; axes, and threads in a block, are not more than the target has
-///  - a `register` buffer is moved through only by unrolled and vectorized loops
-///    of constant extent;
-///    all that are alive at once fit the vector registers
+///  - a `register` buffer is moved through only by unrolled and vectorized loops of constant extent; all that are
+///    alive at once fit the vector registers
 ///  - vectorized and unrolled loops have constant extents; parallel, vectorized and bound ones no races
 ///  - pad lanes of padded layouts are written, and with zeros
 /// What a block's body says about itself is remembered by its node (per thread), so that verifying the next candidate,

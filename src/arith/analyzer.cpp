@@ -219,24 +219,10 @@ void Analyzer::add_facts(const Expr& condition, bool simplified) {
     }
   }
   if (const auto* n = condition.as<NotNode>()) {
-    // With floats, where !(a < b) is not b <= a, the condition is kept as it is.
-    if (const auto* inner = n->a.as<BinaryNode>(); inner && !inner->a.dtype().is_float()) {
-      switch (inner->op) {
-        case BinaryOp::kLt:
-          return add_facts(le(inner->b, inner->a), simplified);
-        case BinaryOp::kLe:
-          return add_facts(lt(inner->b, inner->a), simplified);
-        case BinaryOp::kEq:
-          return add_facts(ne(inner->a, inner->b), simplified);
-        case BinaryOp::kNe:
-          return add_facts(eq(inner->a, inner->b), simplified);
-        case BinaryOp::kOr:
-          add_facts(logical_not(inner->a), simplified);
-          return add_facts(logical_not(inner->b), simplified);
-        default:
-          break;
-      }
-    }
+    // With floats, and an and, the condition is kept as it is.
+    const auto* inner = n->a.as<BinaryNode>();
+    if (inner && inner->op != BinaryOp::kAnd && !inner->a.dtype().is_float())
+      if (const Expr negation = negation_of(*inner)) return add_facts(negation, simplified);
   }
   if (const auto* call = condition.as<CallNode>(); call && call->name == "likely")
     return add_facts(call->args[0], simplified);

@@ -50,6 +50,12 @@ bool cut(Analyzer& analyzer, const LinearForm& x, int64_t c, int64_t* g, LinearF
   return false;
 }
 
+LinearForm opaque(const Expr& term) {
+  LinearForm form;
+  form.add_term(term, 1);
+  return form;
+}
+
 // term == op(x, constant)?
 const BinaryNode* division_by_constant(const Expr& term, BinaryOp op, int64_t* divisor) {
   const auto* n = term.as<BinaryNode>();
@@ -98,11 +104,7 @@ LinearForm Simplifier::divide(LinearForm x, int64_t c) {
     x.scale(-1);
     return divide(std::move(x), -c);
   }
-  if (c <= 0) {
-    LinearForm opaque;
-    opaque.add_term(floordiv(a_.to_expr(std::move(x)), Expr(c)), 1);
-    return opaque;
-  }
+  if (c <= 0) return opaque(floordiv(a_.to_expr(std::move(x)), Expr(c)));
   int64_t period;
   if (one_period(a_.int_bounds(x), c, &period)) return LinearForm(period);
 
@@ -158,11 +160,7 @@ LinearForm Simplifier::divide(LinearForm x, int64_t c) {
 
 LinearForm Simplifier::modulo(LinearForm x, int64_t c) {
   if (c == 1) return LinearForm(0);
-  if (c <= 0) {
-    LinearForm opaque;
-    opaque.add_term(floormod(a_.to_expr(std::move(x)), Expr(c)), 1);
-    return opaque;
-  }
+  if (c <= 0) return opaque(floormod(a_.to_expr(std::move(x)), Expr(c)));
   int64_t period;
   if (one_period(a_.int_bounds(x), c, &period)) {
     x.add_constant(-period * c);
@@ -204,47 +202,33 @@ LinearForm Simplifier::modulo(LinearForm x, int64_t c) {
     low.add(modulo(std::move(high), c / g), g);
     return low;
   }
-  LinearForm result;
-  result.add_term(floormod(a_.to_expr(std::move(x)), Expr(c)), 1);
-  return result;
+  return opaque(floormod(a_.to_expr(std::move(x)), Expr(c)));
+}
+
+bool Simplifier::split_by(const LinearForm& x, const LinearForm& d, LinearForm& quotient, LinearForm& rest) {
+  if (d.terms.size() == 1 && d.terms[0].coeff == 1 && d.constant == 0)
+    split_by_factor(x, d.terms[0].expr, quotient, rest);
+  else
+    rest = x;
+  if (rest.is_zero()) return true;
+  if (a_.int_bounds(rest).min < 0) return false;
+  LinearForm room = d;
+  room.add(rest, -1);
+  room.add_constant(-1);
+  return always_nonnegative(room);
 }
 
 LinearForm Simplifier::divide(const LinearForm& x, const LinearForm& d) {
   if (d.is_constant()) return divide(x, d.constant);
   LinearForm quotient, rest;
-  if (d.terms.size() == 1 && d.terms[0].coeff == 1 && d.constant == 0)
-    split_by_factor(x, d.terms[0].expr, quotient, rest);
-  else
-    rest = x;
-  if (rest.is_zero()) return quotient;
-  // 0 <= rest < d
-  if (a_.int_bounds(rest).min >= 0) {
-    LinearForm room = d;
-    room.add(rest, -1);
-    room.add_constant(-1);
-    if (always_nonnegative(room)) return quotient;
-  }
-  quotient.add_term(floordiv(a_.to_expr(rest), a_.to_expr(d)), 1);
+  if (!split_by(x, d, quotient, rest)) quotient.add_term(floordiv(a_.to_expr(rest), a_.to_expr(d)), 1);
   return quotient;
 }
 
 LinearForm Simplifier::modulo(const LinearForm& x, const LinearForm& d) {
   if (d.is_constant()) return modulo(x, d.constant);
   LinearForm quotient, rest;
-  if (d.terms.size() == 1 && d.terms[0].coeff == 1 && d.constant == 0)
-    split_by_factor(x, d.terms[0].expr, quotient, rest);
-  else
-    rest = x;
-  if (rest.is_zero()) return rest;
-  if (a_.int_bounds(rest).min >= 0) {
-    LinearForm room = d;
-    room.add(rest, -1);
-    room.add_constant(-1);
-    if (always_nonnegative(room)) return rest;
-  }
-  LinearForm result;
-  result.add_term(floormod(a_.to_expr(rest), a_.to_expr(d)), 1);
-  return result;
+  return split_by(x, d, quotient, rest) ? rest : opaque(floormod(a_.to_expr(rest), a_.to_expr(d)));
 }
 
 void Simplifier::recombine(LinearForm& form) {

@@ -1,5 +1,7 @@
 #include "arith/mixed_radix.h"
 
+#include <algorithm>
+
 #include "ir/visit.h"
 
 namespace fettle {
@@ -169,11 +171,17 @@ std::optional<Digit> MixedRadix::part_of(const Expr& e, int64_t lower, int64_t m
   return Digit{source, lower, Expr(modulus), false};
 }
 
+// The range of a sum that takes every value from 0 on; nothing for others.
+std::optional<SumRange> MixedRadix::dense_range(DigitSum& sum) {
+  const auto range = range_of(sum, false);
+  return range && range->dense && is_zero(range->low) ? range : std::nullopt;
+}
+
 // A dense sum from 0 as a source of its own.
 std::optional<int> MixedRadix::composite(const Expr& key, DigitSum sum) {
   if (!sum.base.is_zero()) return std::nullopt;
-  const auto range = range_of(sum, false);
-  if (!range || !range->dense || !is_zero(range->low)) return std::nullopt;
+  const auto range = dense_range(sum);
+  if (!range) return std::nullopt;
   return add_source({key, range->extent, range->injective, std::move(sum.terms)});
 }
 
@@ -225,6 +233,16 @@ int64_t factor_in(const LinearForm& form, const LinearForm& part) {
 
 }  // namespace
 
+// Adds k * source to the sum, where the source has the digits of `high`, too, `scale` times.
+void MixedRadix::add_two_part(DigitSum& sum, int64_t k, Source source, const DigitSum& high, int64_t scale) {
+  for (SumTerm t : high.terms) {
+    t.scale *= scale;
+    source.parts.push_back(t);
+  }
+  const Expr extent = source.extent;
+  sum.terms.push_back({k, Digit{add_source(std::move(source)), 1, extent, true}});
+}
+
 // k*(x*q + min(x, r) + w), where w < q + (x < r ? 1 : 0): a source of extent n*q + r. Where r = n - 1 the min is x.
 bool MixedRadix::take_balance(LinearForm& form, DigitSum& sum) {
   // The innermost split first, which has the smallest factor.
@@ -258,21 +276,15 @@ bool MixedRadix::take_balance(LinearForm& form, DigitSum& sum) {
   const bool without_min = key.coeff_of(min(found->x_expr, Expr(found->r))) == 0;
   auto x_sum = parse_form(found->x), w_sum = parse_form(found->w);
   if (!x_sum || !w_sum) return false;
-  const auto x_range = range_of(*x_sum, false), w_range = range_of(*w_sum, false);
-  if (!x_range || !w_range || !x_range->dense || !w_range->dense || !is_zero(x_range->low) || !is_zero(w_range->low) ||
-      !a_.can_prove(le(found->q + 1, w_range->extent)) || !a_.can_prove(le(found->r, x_range->extent)) ||
+  const auto x_range = dense_range(*x_sum), w_range = dense_range(*w_sum);
+  if (!x_range || !w_range || !a_.can_prove(le(found->q + 1, w_range->extent)) || !a_.can_prove(le(found->r, x_range->extent)) ||
       (without_min && !a_.can_prove_equal(x_range->extent, found->r + 1)))
     return false;
   // The condition makes a source of its own: the key must differ from that of the same sum without it.
   const Expr extent = a_.simplify(x_range->extent * Expr(found->q) + Expr(found->r));
-  Source source{floormod(a_.to_expr(key), extent), extent, x_range->injective && w_range->injective, w_sum->terms};
-  for (SumTerm t : x_sum->terms) {
-    t.scale *= found->q + 1;
-    source.parts.push_back(t);
-  }
-  const int id = add_source(std::move(source));
+  const bool injective = x_range->injective && w_range->injective;
   of_found->used = true;
-  sum.terms.push_back({k, Digit{id, 1, extent, true}});
+  add_two_part(sum, k, {floormod(a_.to_expr(key), extent), extent, injective, w_sum->terms}, *x_sum, found->q + 1);
   form = std::move(rest);
   return true;
 }
@@ -292,21 +304,14 @@ bool MixedRadix::take_shift(LinearForm& form, DigitSum& sum) {
     const LinearForm w = take_terms(rest, k, f * k);
     auto x_sum = parse_form(x), w_sum = parse_form(w);
     if (!x_sum || !w_sum) return false;
-    const auto x_range = range_of(*x_sum, false), w_range = range_of(*w_sum, false);
-    if (!x_range || !w_range || !x_range->dense || !w_range->dense || !is_zero(x_range->low) ||
-        !is_zero(w_range->low) || !a_.can_prove(le(f, w_range->extent)) ||
+    const auto x_range = dense_range(*x_sum), w_range = dense_range(*w_sum);
+    if (!x_range || !w_range || !a_.can_prove(le(f, w_range->extent)) ||
         !a_.can_prove(le(n->b, (x_range->extent - 1) * Expr(f))) || !a_.can_prove(le(0, n->b)))
       return false;
     LinearForm key_form = w;
     key_form.add_term(candidate.expr, 1);
-    Source source{a_.to_expr(key_form), a_.simplify(n->b + w_range->extent), false, w_sum->terms};
-    for (SumTerm t : x_sum->terms) {
-      t.scale *= f;
-      source.parts.push_back(t);
-    }
-    const Expr extent = source.extent;
-    const int id = add_source(std::move(source));
-    sum.terms.push_back({k, Digit{id, 1, extent, true}});
+    const Expr extent = a_.simplify(n->b + w_range->extent);
+    add_two_part(sum, k, {a_.to_expr(key_form), extent, false, w_sum->terms}, *x_sum, f);
     form = rest;
     return true;
   }
@@ -322,10 +327,10 @@ bool MixedRadix::collapse(DigitSum& sum, RadixCondition& condition) {
   for (size_t at = 0; at + wanted.size() <= sum.terms.size(); ++at) {
     if (sum.terms[at].scale % wanted[0].scale != 0) continue;
     const int64_t k = sum.terms[at].scale / wanted[0].scale;
-    bool same = true;
-    for (size_t i = 0; i < wanted.size() && same; ++i)
-      same = sum.terms[at + i].scale == wanted[i].scale * k && same_digit(sum.terms[at + i].digit, wanted[i].digit);
-    if (!same) continue;
+    const auto scaled = [&](const SumTerm& x, const SumTerm& y) {
+      return x.scale * k == y.scale && same_digit(x.digit, y.digit);
+    };
+    if (!std::equal(wanted.begin(), wanted.end(), sum.terms.begin() + static_cast<std::ptrdiff_t>(at), scaled)) continue;
     DigitSum run;
     LinearForm key_form;
     for (const SumTerm& t : wanted) {
@@ -392,11 +397,10 @@ std::optional<SumRange> MixedRadix::range_of(DigitSum& sum, bool whole_binding) 
   if (!range || !whole_binding) return range;
   // A lower bound, or an upper one that counts the base, on the whole of a binding.
   for (RadixCondition& c : conditions_) {
-    if (!c.parsed || c.used || c.upper || c.sum.terms.size() != sum.terms.size()) continue;
-    bool same = true;
-    for (size_t i = 0; i < sum.terms.size() && same; ++i)
-      same = c.sum.terms[i].scale == sum.terms[i].scale && same_digit(c.sum.terms[i].digit, sum.terms[i].digit);
-    if (!same) continue;
+    const auto same = [](const SumTerm& x, const SumTerm& y) {
+      return x.scale == y.scale && same_digit(x.digit, y.digit);
+    };
+    if (!c.parsed || c.used || c.upper || !std::ranges::equal(c.sum.terms, sum.terms, same)) continue;
     c.used = true;
     const Expr low = a_.simplify(max(c.bound, range->low));
     range->extent = a_.simplify(range->extent - (low - range->low));

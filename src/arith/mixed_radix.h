@@ -76,6 +76,8 @@ class MixedRadix {
   std::optional<Digit> part_of(const Expr& e, int64_t lower, int64_t modulus);
   bool take_balance(LinearForm& form, DigitSum& sum);
   bool take_shift(LinearForm& form, DigitSum& sum);
+  std::optional<SumRange> dense_range(DigitSum& sum);
+  void add_two_part(DigitSum& sum, int64_t k, Source source, const DigitSum& high, int64_t scale);
   std::optional<int> composite(const Expr& key, DigitSum sum);
   int add_source(Source source);
   bool collapse(DigitSum& sum, RadixCondition& condition);

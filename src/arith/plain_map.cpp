@@ -1,8 +1,9 @@
 #include "arith/plain_map.h"
 
 #include <algorithm>
+#include <functional>
 
-#include "ir/visit.h"
+#include "ir/query.h"
 
 namespace fettle {
 namespace {
@@ -28,15 +29,6 @@ bool uses_any(const Expr& e, std::span<const PlainLoop> loops) {
     default:
       return std::ranges::any_of(loops, [&](const PlainLoop& loop) { return uses_var(e, loop.var); });
   }
-}
-
-bool reads_or_calls(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad || x.kind() == ExprKind::kCall;
-    return !found;
-  });
-  return found;
 }
 
 // op(loop, constant).
@@ -280,6 +272,11 @@ bool add_plain_loop(PlainLoops& loops, const VarNode* var, const Expr& min, cons
   return true;
 }
 
+bool add_plain_loops(PlainLoops& loops, std::span<const ForNode* const> nest) {
+  return std::ranges::all_of(
+      nest, [&](const ForNode* loop) { return add_plain_loop(loops, loop->var.get(), loop->min, loop->extent); });
+}
+
 bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const IterVar> iters,
                std::span<const PlainLoop> loops) {
   if (const auto* imm = e.as<IntImmNode>()) {
@@ -324,7 +321,7 @@ bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const Iter
         break;
     }
   }
-  if (uses_any(e, loops) || reads_or_calls(e)) return false;
+  if (uses_any(e, loops) || contains(e, {ExprKind::kLoad, ExprKind::kCall})) return false;
   for (const IterVar& iter : iters)
     if (uses_var(e, iter.var.get())) return false;
   sum.outer.add_term(e, scale);
@@ -374,23 +371,28 @@ bool plain_covers(const PlainRange& outer, const PlainRange& inner) {
   return true;
 }
 
-bool PlainMap::covers(std::span<const Expr> extents) const {
-  if (!dense) return false;
-  for (size_t k = 0; k < bindings.size(); ++k) {
-    const PlainBinding& b = bindings[k];
+namespace {
+
+// Whether from(base) and to(end, extent) hold for each binding base + [0, end - base) and the domain's extent.
+template <class From, class To>
+bool all_bindings(const PlainMap& map, std::span<const Expr> extents, From from, To to) {
+  for (size_t k = 0; k < map.bindings.size(); ++k) {
+    const PlainBinding& b = map.bindings[k];
     const int64_t* extent = as_int(extents[k]);
-    if (!b.base.is_constant() || b.base.constant > 0 || !extent || b.base.constant + b.extent < *extent) return false;
+    if (!b.base.is_constant() || !extent) return false;
+    if (!from(b.base.constant, 0) || !to(b.base.constant + b.extent, *extent)) return false;
   }
   return true;
 }
 
+}  // namespace
+
+bool PlainMap::covers(std::span<const Expr> extents) const {
+  return dense && all_bindings(*this, extents, std::less_equal<int64_t>(), std::greater_equal<int64_t>());
+}
+
 bool PlainMap::stays_in(std::span<const Expr> extents) const {
-  for (size_t k = 0; k < bindings.size(); ++k) {
-    const PlainBinding& b = bindings[k];
-    const int64_t* extent = as_int(extents[k]);
-    if (!b.base.is_constant() || b.base.constant < 0 || !extent || b.base.constant + b.extent > *extent) return false;
-  }
-  return true;
+  return all_bindings(*this, extents, std::greater_equal<int64_t>(), std::less_equal<int64_t>());
 }
 
 namespace {

@@ -22,6 +22,9 @@ using PlainLoops = SmallVector<PlainLoop, 12>;
 /// Adds a loop; false where its bounds are no constants (or too large to reckon with).
 bool add_plain_loop(PlainLoops& loops, const VarNode* var, const Expr& min, const Expr& extent);
 
+/// As add_plain_loop, of each loop.
+bool add_plain_loops(PlainLoops& loops, std::span<const ForNode* const> nest);
+
 /// A loop in a sum, by its index, or the lesser or greater of it and a constant.
 struct PlainTerm {
   size_t loop = 0;
@@ -45,8 +48,9 @@ struct PlainSum {
 bool add_plain(PlainSum& sum, const Expr& e, int64_t scale, std::span<const IterVar> iters,
                std::span<const PlainLoop> loops);
 
-/// `e` as Analyzer::linear has it where the loops are bound, but for the order of terms: a sum of loops, of the lesser
-/// or greater of a loop and a constant, and of other variables (of which nothing is known). Nothing for other forms.
+/// `e` as Analyzer::linear has it where the loops are bound, but for the order of terms. It is a sum of loops, of the
+/// lesser or greater of a loop and a constant, and of other variables, of which nothing is known. Nothing for other
+/// forms.
 std::optional<LinearForm> plain_linear(const Expr& e, std::span<const PlainLoop> loops);
 
 /// Loops in which those that the bindings of `iters` divide by constants are taken apart, and bindings that say so.

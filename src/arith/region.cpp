@@ -110,15 +110,6 @@ Range from_ends(const Ends& ends, Analyzer& analyzer) {
   return {analyzer.simplify(ends.min), analyzer.simplify(ends.max - ends.min + 1)};
 }
 
-bool loads(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 // Binds the domains' variables for the time of a query, so that what is asked inside knows their ranges.
 Analyzer::Scope bind_domains(std::span<const VarDomain> domains, Analyzer& analyzer) {
   Analyzer::Scope scope = analyzer.enter();
@@ -172,7 +163,7 @@ std::optional<Range> range_of_sum(const LinearForm& form, int64_t width, std::sp
 std::optional<Range> bound_range_of(const Range& range, std::span<const VarDomain> domains, Analyzer& analyzer) {
   const LinearForm first = analyzer.linear(range.min);
   for (const LinearTerm& t : first.terms)
-    if (t.expr.kind() != ExprKind::kVar && loads(t.expr)) return std::nullopt;
+    if (t.expr.kind() != ExprKind::kVar && reads_memory(t.expr)) return std::nullopt;
   const int64_t* width = as_int(range.extent);
   if (width)
     if (auto result = range_of_sum(first, *width, domains, analyzer)) return result;
@@ -181,18 +172,13 @@ std::optional<Range> bound_range_of(const Range& range, std::span<const VarDomai
   if (width)
     return from_ends({low->min, low->max == low->min && *width == 1 ? low->min : low->max + (*width - 1)}, analyzer);
   const Expr last = analyzer.simplify(range.min + range.extent - 1);
-  if (loads(last)) return std::nullopt;
+  if (reads_memory(last)) return std::nullopt;
   const auto high = ends_of(last, domains, analyzer);
   if (!high) return std::nullopt;
   return from_ends({low->min, high->max}, analyzer);
 }
 
 }  // namespace
-
-std::optional<Range> range_of(const Expr& e, std::span<const VarDomain> domains, Analyzer& analyzer) {
-  const auto scope = bind_domains(domains, analyzer);
-  return bound_range_of({e, 1}, domains, analyzer);
-}
 
 std::optional<std::vector<Range>> ranges_of(const std::vector<Range>& ranges, std::span<const VarDomain> domains,
                                             Analyzer& analyzer) {
@@ -204,21 +190,6 @@ std::optional<std::vector<Range>> ranges_of(const std::vector<Range>& ranges, st
     if (!one) return std::nullopt;
     result.push_back(std::move(*one));
   }
-  return result;
-}
-
-Range hull(const Range& a, const Range& b, Analyzer& analyzer) {
-  if (structural_equal(a.min, b.min) && structural_equal(a.extent, b.extent)) return a;
-  const Expr low = analyzer.simplify(min(a.min, b.min));
-  const Expr high = analyzer.simplify(max(a.min + a.extent, b.min + b.extent));
-  return {low, analyzer.simplify(high - low)};
-}
-
-std::vector<Range> hull(const std::vector<Range>& a, const std::vector<Range>& b, Analyzer& analyzer) {
-  FETTLE_CHECK(a.size() == b.size());
-  std::vector<Range> result;
-  result.reserve(a.size());
-  for (size_t d = 0; d < a.size(); ++d) result.push_back(hull(a[d], b[d], analyzer));
   return result;
 }
 
@@ -234,13 +205,6 @@ bool covers(const Range& outer, const Range& inner, Analyzer& analyzer) {
          analyzer.can_prove(le(inner.min + inner.extent, outer.min + outer.extent));
 }
 
-bool covers(const std::vector<Range>& outer, const std::vector<Range>& inner, Analyzer& analyzer) {
-  FETTLE_CHECK(outer.size() == inner.size());
-  for (size_t d = 0; d < outer.size(); ++d)
-    if (!covers(outer[d], inner[d], analyzer)) return false;
-  return true;
-}
-
 bool disjoint(const std::vector<Range>& a, const std::vector<Range>& b, Analyzer& analyzer) {
   FETTLE_CHECK(a.size() == b.size());
   for (size_t d = 0; d < a.size(); ++d) {
@@ -248,19 +212,6 @@ bool disjoint(const std::vector<Range>& a, const std::vector<Range>& b, Analyzer
     if (analyzer.can_prove(le(b[d].min + b[d].extent, a[d].min))) return true;
   }
   return false;
-}
-
-std::vector<Range> whole(const std::vector<Expr>& shape) {
-  std::vector<Range> ranges;
-  ranges.reserve(shape.size());
-  for (const Expr& extent : shape) ranges.push_back({0, extent});
-  return ranges;
-}
-
-std::optional<int64_t> max_extent(const Range& range, Analyzer& analyzer) {
-  const Interval bounds = analyzer.int_bounds(range.extent);
-  if (bounds.max == Interval::kPosInf) return std::nullopt;
-  return bounds.max;
 }
 
 }  // namespace fettle

@@ -22,32 +22,21 @@ FETTLE_VECTORS_FROM_POOL(fettle::VarDomain);
 
 namespace fettle {
 
-/// The hull of the values of `e` while the variables of `domains` run over theirs; min and extent are simplified
+/// The hull of the values in each range while the variables of `domains` run over theirs; min and extent are simplified
 /// expressions in the other variables. A domain may use variables of domains before it (outer loops).
-///   e = i0*32 + i1*4 + kw - 1,  domains i1 in [0,8), kw in [0,3)   →   [i0*32 - 1, + 34)
+///   e + [0, 1) = i0*32 + i1*4 + kw - 1,  domains i1 in [0,8), kw in [0,3)   →   [i0*32 - 1, + 34)
 /// Exact hull for sums; div, mod, min, max and select are taken at the ends of their arguments, so the hull may be
-/// wider than needed. `analyzer` knows the other variables' ranges; nothing where e is not bounded by the domains (it
-/// loads from memory, say).
-std::optional<Range> range_of(const Expr& e, std::span<const VarDomain> domains, Analyzer& analyzer);
-/// range_of min and extent of each of the region's dimensions; nothing if one has none.
+/// wider than needed. `analyzer` knows the other variables' ranges; nothing where one of them is not bounded by the
+/// domains (it loads from memory, say).
 std::optional<std::vector<Range>> ranges_of(const std::vector<Range>& ranges, std::span<const VarDomain> domains,
                                             Analyzer& analyzer);
 
-/// The smallest range that holds both.
-Range hull(const Range& a, const Range& b, Analyzer& analyzer);
-std::vector<Range> hull(const std::vector<Range>& a, const std::vector<Range>& b, Analyzer& analyzer);
 /// The part of `a` inside [0, extent).
 Range clamp(const Range& a, const Expr& extent, Analyzer& analyzer);
 
 /// Whether `outer` certainly holds all of `inner`.
 bool covers(const Range& outer, const Range& inner, Analyzer& analyzer);
-bool covers(const std::vector<Range>& outer, const std::vector<Range>& inner, Analyzer& analyzer);
 /// Whether the two certainly have no element in common.
 bool disjoint(const std::vector<Range>& a, const std::vector<Range>& b, Analyzer& analyzer);
-/// All of a buffer of this shape.
-std::vector<Range> whole(const std::vector<Expr>& shape);
-
-/// The largest extent that the range can have, if there is one.
-std::optional<int64_t> max_extent(const Range& range, Analyzer& analyzer);
 
 }  // namespace fettle

@@ -24,6 +24,8 @@ class Simplifier {
   LinearForm modulo(LinearForm x, int64_t c);
   LinearForm divide(const LinearForm& x, const LinearForm& d);
   LinearForm modulo(const LinearForm& x, const LinearForm& d);
+  /// x = d * quotient + rest, as far as terms of x have d as a factor; whether 0 <= rest < d.
+  bool split_by(const LinearForm& x, const LinearForm& d, LinearForm& quotient, LinearForm& rest);
   /// (x / c) * c + x % c → x and its kin.
   void recombine(LinearForm& form);
 
@@ -67,6 +69,9 @@ class Simplifier {
   std::vector<Remembered> memo_;  // divisions, min, max of shared nodes
 };
 
+/// The negation of a comparison, and, or or, with none at the top; null for other conditions, and for < and <= of floats,
+/// where !(a < b) is not b <= a.
+Expr negation_of(const BinaryNode& condition);
 /// A deterministic order of terms: variables by rank, then by name; other expressions by shape.
 int compare_terms(const Analyzer& analyzer, const Expr& a, const Expr& b);
 /// The factors of a product of opaque terms, in order.

@@ -2,59 +2,68 @@
 
 #include "arith/simplifier.h"
 #include "base/check.h"
+#include "ir/fields.h"
 #include "ir/visit.h"
 
 namespace fettle {
 
+Expr negation_of(const BinaryNode& n) {
+  const bool ordered = !n.a.dtype().is_float();
+  switch (n.op) {
+    case BinaryOp::kAnd:
+      return logical_or(logical_not(n.a), logical_not(n.b));
+    case BinaryOp::kOr:
+      return logical_and(logical_not(n.a), logical_not(n.b));
+    case BinaryOp::kLt:
+      return ordered ? le(n.b, n.a) : Expr();
+    case BinaryOp::kLe:
+      return ordered ? lt(n.b, n.a) : Expr();
+    case BinaryOp::kEq:
+      return ne(n.a, n.b);
+    case BinaryOp::kNe:
+      return eq(n.a, n.b);
+    default:
+      return nullptr;
+  }
+}
+
+namespace {
+
+template <class T>
+int compare_fields(const Analyzer& analyzer, const T& a, const T& b) {
+  if constexpr (std::is_same_v<T, Expr>) {
+    return compare_terms(analyzer, a, b);
+  } else if constexpr (std::is_same_v<T, Buffer>) {
+    return a->name.compare(b->name);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return a.compare(b);
+  } else if constexpr (is_list<T>) {
+    int c = compare_fields(analyzer, a.size(), b.size());
+    for (size_t i = 0; c == 0 && i < a.size(); ++i) c = compare_fields(analyzer, a[i], b[i]);
+    return c;
+  } else {
+    return a < b ? -1 : a > b ? 1 : 0;
+  }
+}
+
+}  // namespace
+
 int compare_terms(const Analyzer& analyzer, const Expr& a, const Expr& b) {
   if (a == b) return 0;
-  const auto order = [](auto x, auto y) { return x < y ? -1 : x > y ? 1 : 0; };
+  if (!a || !b) return compare_fields(analyzer, !a, !b);
   const auto group = [](const Expr& e) { return e.kind() == ExprKind::kVar ? -1 : static_cast<int>(e.kind()); };
-  if (int c = order(group(a), group(b))) return c;
-  switch (a.kind()) {
-    case ExprKind::kVar: {
-      const auto *x = a.as<VarNode>(), *y = b.as<VarNode>();
-      const auto rank = [&](const VarNode* v) { return static_cast<unsigned>(analyzer.rank(v)); };  // unbound: last
-      if (int c = order(rank(x), rank(y))) return c;
-      return x->name.compare(y->name);
-    }
-    case ExprKind::kIntImm:
-      return order(a.as<IntImmNode>()->value, b.as<IntImmNode>()->value);
-    case ExprKind::kBinary: {
-      const auto *x = a.as<BinaryNode>(), *y = b.as<BinaryNode>();
-      if (int c = order(x->op, y->op)) return c;
-      if (int c = compare_terms(analyzer, x->a, y->a)) return c;
-      return compare_terms(analyzer, x->b, y->b);
-    }
-    case ExprKind::kNot:
-      return compare_terms(analyzer, a.as<NotNode>()->a, b.as<NotNode>()->a);
-    case ExprKind::kCast:
-      return compare_terms(analyzer, a.as<CastNode>()->a, b.as<CastNode>()->a);
-    case ExprKind::kSelect: {
-      const auto *x = a.as<SelectNode>(), *y = b.as<SelectNode>();
-      if (int c = compare_terms(analyzer, x->condition, y->condition)) return c;
-      if (int c = compare_terms(analyzer, x->if_true, y->if_true)) return c;
-      return compare_terms(analyzer, x->if_false, y->if_false);
-    }
-    case ExprKind::kLoad: {
-      const auto *x = a.as<LoadNode>(), *y = b.as<LoadNode>();
-      if (int c = x->buffer->name.compare(y->buffer->name)) return c;
-      if (int c = order(x->indices.size(), y->indices.size())) return c;
-      for (size_t i = 0; i < x->indices.size(); ++i)
-        if (int c = compare_terms(analyzer, x->indices[i], y->indices[i])) return c;
-      return 0;
-    }
-    case ExprKind::kCall: {
-      const auto *x = a.as<CallNode>(), *y = b.as<CallNode>();
-      if (int c = x->name.compare(y->name)) return c;
-      if (int c = order(x->args.size(), y->args.size())) return c;
-      for (size_t i = 0; i < x->args.size(); ++i)
-        if (int c = compare_terms(analyzer, x->args[i], y->args[i])) return c;
-      return 0;
-    }
-    default:
-      return 0;
+  if (const int c = compare_fields(analyzer, group(a), group(b))) return c;
+  if (const auto *x = a.as<VarNode>(), *y = b.as<VarNode>(); x) {
+    const auto rank = [&](const VarNode* v) { return static_cast<unsigned>(analyzer.rank(v)); };  // unbound: last
+    const int c = compare_fields(analyzer, rank(x), rank(y));
+    return c ? c : x->name.compare(y->name);
   }
+  return with_node(a, [&]<class Node>(const Node& x) {
+    const auto& y = static_cast<const Node&>(*b);
+    int c = 0;
+    all_fields<Node>([&](auto member) { return (c = compare_fields(analyzer, x.*member, y.*member)) == 0; });
+    return c;
+  });
 }
 
 void collect_factors(const Expr& e, std::vector<Expr>& out) {
@@ -411,26 +420,8 @@ Expr Simplifier::rewrite_bool(const Expr& e) {
       break;
     case ExprKind::kNot: {
       const Expr& inner = e.as<NotNode>()->a;
-      if (const auto* n = inner.as<BinaryNode>()) {
-        switch (n->op) {
-          case BinaryOp::kAnd:
-            return rewrite_bool(logical_or(logical_not(n->a), logical_not(n->b)));
-          case BinaryOp::kOr:
-            return rewrite_bool(logical_and(logical_not(n->a), logical_not(n->b)));
-          case BinaryOp::kLt:
-            if (!n->a.dtype().is_float()) return rewrite_bool(le(n->b, n->a));
-            break;
-          case BinaryOp::kLe:
-            if (!n->a.dtype().is_float()) return rewrite_bool(lt(n->b, n->a));
-            break;
-          case BinaryOp::kEq:
-            return rewrite_bool(ne(n->a, n->b));
-          case BinaryOp::kNe:
-            return rewrite_bool(eq(n->a, n->b));
-          default:
-            break;
-        }
-      }
+      if (const auto* n = inner.as<BinaryNode>())
+        if (const Expr negation = negation_of(*n)) return rewrite_bool(negation);
       result = logical_not(rewrite_bool(inner));
       break;
     }

@@ -13,8 +13,8 @@
 namespace fettle {
 
 /// A regular file, or one that is to be made, is written under a temporary name in the same folder and renamed by
-/// commit(); without commit() nothing is left behind. It keeps the mode of the file that it replaces. Of a symbolic link
-/// the target is replaced. A device or a pipe is written to as it is.
+/// commit(); without commit() nothing is left behind. It keeps the mode of the file that it replaces. Of a symbolic
+/// link the target is replaced. A device or a pipe is written to as it is.
 ///
 ///   FETTLE_TRY(OutputFile file, OutputFile::create(path));
 ///   FETTLE_TRY_VOID(file.write(text));
@@ -25,8 +25,8 @@ class OutputFile {
     mode_t mode = 0666;         // of a new file, less the umask
     bool regular_only = false;  // refuses devices and pipes
   };
-  /// Errors: E702 a folder, a socket, a pipe that nobody reads, a folder that is missing or cannot be written to, a file
-  /// that is read-only.
+  /// Errors: E702 a folder, a socket, a pipe that nobody reads, a folder that is missing or cannot be written to, a
+  /// file that is read-only.
   static Result<OutputFile> create(const std::filesystem::path& path, Options options);
   static Result<OutputFile> create(const std::filesystem::path& path) { return create(path, Options()); }
 

@@ -67,27 +67,17 @@ void App::set_version_flag(const std::string& name, const std::string& version) 
 }
 void App::footer(const std::string& text) { app_->footer(text); }
 
-Option* App::add_option(const std::string& name, std::string& value, const std::string& help) {
+template <class T>
+Option* App::add_option(const std::string& name, T& value, const std::string& help) {
   return keep(app_->add_option(name, value, help));
 }
-Option* App::add_option(const std::string& name, std::filesystem::path& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-Option* App::add_option(const std::string& name, int& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-Option* App::add_option(const std::string& name, int64_t& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-Option* App::add_option(const std::string& name, uint64_t& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-Option* App::add_option(const std::string& name, double& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-Option* App::add_option(const std::string& name, std::vector<std::string>& values, const std::string& help) {
-  return keep(app_->add_option(name, values, help));
-}
+template Option* App::add_option(const std::string&, std::string&, const std::string&);
+template Option* App::add_option(const std::string&, std::filesystem::path&, const std::string&);
+template Option* App::add_option(const std::string&, int&, const std::string&);
+template Option* App::add_option(const std::string&, int64_t&, const std::string&);
+template Option* App::add_option(const std::string&, uint64_t&, const std::string&);
+template Option* App::add_option(const std::string&, double&, const std::string&);
+template Option* App::add_option(const std::string&, std::vector<std::string>&, const std::string&);
 Option* App::add_option_function(const std::string& name, std::function<std::string(const std::string& value)> read,
                                  const std::string& help) {
   return keep(app_->add_option_function<std::vector<std::string>>(

@@ -56,13 +56,9 @@ class App {
   void set_version_flag(const std::string& name, const std::string& version);
   void footer(const std::string& text);
 
-  Option* add_option(const std::string& name, std::string& value, const std::string& help);
-  Option* add_option(const std::string& name, std::filesystem::path& value, const std::string& help);
-  Option* add_option(const std::string& name, int& value, const std::string& help);
-  Option* add_option(const std::string& name, int64_t& value, const std::string& help);
-  Option* add_option(const std::string& name, uint64_t& value, const std::string& help);
-  Option* add_option(const std::string& name, double& value, const std::string& help);
-  Option* add_option(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  /// Of a text, a path, a number or a list of texts.
+  template <class T>
+  Option* add_option(const std::string& name, T& value, const std::string& help);
   /// `read` takes each value, and says what is wrong with it; nothing: it is right.
   Option* add_option_function(const std::string& name, std::function<std::string(const std::string& value)> read,
                               const std::string& help);

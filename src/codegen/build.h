@@ -1,5 +1,6 @@
 #pragma once
-// Scheduled program → kernel: code of its device and what is known of it, for whoever measures, stores or runs it.
+// Builds a kernel from a scheduled program: code for its device, and what is known of it. Measurement, storage and
+// execution use the result.
 
 #include <cstdint>
 #include <string>

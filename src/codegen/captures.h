@@ -1,5 +1,5 @@
 #pragma once
-// What the body of a parallel loop uses of the function around it: it becomes a function of its own.
+// Finds what the body of a parallel loop uses of the function around it, since the body becomes a function of its own.
 
 #include "base/function_ref.h"
 #include "ir/stmt.h"

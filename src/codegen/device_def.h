@@ -1,5 +1,5 @@
 #pragma once
-// Devices that run kernels: how code for one is made, where its data lie, how it is started.
+// Devices that run kernels. A definition says how code for one is made, where its data lie, and how it is started.
 
 #include <cstdint>
 #include <memory>
@@ -41,7 +41,7 @@ struct DeviceDef {
   std::string_view kind;  // of its targets: Target::kind
 
   // --- code
-  /// plain: no note is obeyed, nothing is packed or outlined: the reference. E301.
+  /// plain: no annotation is obeyed, nothing is packed or outlined: the reference. E301.
   Result<LoweredKernel> (*lower)(const Func& scheduled, const Target& target, bool plain);
   /// The module's entry is exported as `entry`; its other functions come from `cache` where it has them. E301, E302.
   Result<KernelImage> (*build)(const IrModule& lowered, const Target& target, const std::string& entry,

@@ -1,5 +1,6 @@
 #pragma once
-// Machine code of micro-kernels, kept by name in memory and, where a folder is given, on disk: a micro-kernel is compiled once.
+// Machine code of micro-kernels, kept by name in memory and, where a folder is given, on disk: a micro-kernel is
+// compiled once.
 
 #include <cstdint>
 #include <filesystem>

@@ -154,7 +154,9 @@ Digest Relayout::digest() const {
 }
 
 template <class T>
-void Relayout::copy(const T* from, T* to, bool gather) const {
+void Relayout::copy(const void* source, void* destination, bool gather) const {
+  const T* from = static_cast<const T*>(source);
+  T* to = static_cast<T*>(destination);
   if (logical_elems_ == 0) return;
   if (!offsets_.empty()) {
     for (size_t i = 0; i < offsets_.size(); ++i)
@@ -180,24 +182,28 @@ void Relayout::copy(const T* from, T* to, bool gather) const {
   }
 }
 
+void Relayout::copy(const void* from, void* to, bool gather) const {
+  switch (element_bytes_) {
+    case 1:
+      return copy<uint8_t>(from, to, gather);
+    case 2:
+      return copy<uint16_t>(from, to, gather);
+    case 4:
+      return copy<uint32_t>(from, to, gather);
+    case 8:
+      return copy<uint64_t>(from, to, gather);
+    default:
+      FETTLE_UNREACHABLE();
+  }
+}
+
 void Relayout::to_physical(const void* logical, void* physical) const {
   if (identity_) {
     std::memcpy(physical, logical, static_cast<size_t>(logical_bytes()));
     return;
   }
   std::memset(physical, 0, static_cast<size_t>(physical_bytes()));
-  switch (element_bytes_) {
-    case 1:
-      return copy(static_cast<const uint8_t*>(logical), static_cast<uint8_t*>(physical), false);
-    case 2:
-      return copy(static_cast<const uint16_t*>(logical), static_cast<uint16_t*>(physical), false);
-    case 4:
-      return copy(static_cast<const uint32_t*>(logical), static_cast<uint32_t*>(physical), false);
-    case 8:
-      return copy(static_cast<const uint64_t*>(logical), static_cast<uint64_t*>(physical), false);
-    default:
-      FETTLE_UNREACHABLE();
-  }
+  copy(logical, physical, false);
 }
 
 void Relayout::to_logical(const void* physical, void* logical) const {
@@ -205,18 +211,7 @@ void Relayout::to_logical(const void* physical, void* logical) const {
     std::memcpy(logical, physical, static_cast<size_t>(logical_bytes()));
     return;
   }
-  switch (element_bytes_) {
-    case 1:
-      return copy(static_cast<const uint8_t*>(physical), static_cast<uint8_t*>(logical), true);
-    case 2:
-      return copy(static_cast<const uint16_t*>(physical), static_cast<uint16_t*>(logical), true);
-    case 4:
-      return copy(static_cast<const uint32_t*>(physical), static_cast<uint32_t*>(logical), true);
-    case 8:
-      return copy(static_cast<const uint64_t*>(physical), static_cast<uint64_t*>(logical), true);
-    default:
-      FETTLE_UNREACHABLE();
-  }
+  copy(physical, logical, true);
 }
 
 }  // namespace fettle

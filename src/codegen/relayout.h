@@ -1,5 +1,5 @@
 #pragma once
-// Tensors between the caller's order (dense row-major over the logical shape) and a buffer's own layout.
+// Converts tensors between the caller's order (dense row-major over the logical shape) and a buffer's own layout.
 
 #include <cstdint>
 #include <vector>
@@ -39,7 +39,8 @@ class Relayout {
 
  private:
   template <class T>
-  void copy(const T* from, T* to, bool gather) const;
+  void copy(const void* from, void* to, bool gather) const;
+  void copy(const void* from, void* to, bool gather) const;
 
   std::vector<int64_t> logical_shape_, physical_shape_;
   int64_t logical_elems_ = 1, physical_elems_ = 1;

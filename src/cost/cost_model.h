@@ -15,8 +15,8 @@ namespace fettle {
 struct CandidateFeatures {
   std::vector<float> values;     // as named by feature_names()
   double predicted_seconds = 0;  // by the micro-kernel table and traffic, or the analytic model (predict.h)
-  /// For models that learn from descriptions of their own (CostModelDef::describe): rows, one after the other, and a hash
-  /// of what their columns are, where rows of one kind may differ in them.
+  /// For models that learn from descriptions of their own (CostModelDef::describe): rows, one after the other, and a
+  /// hash of what their columns are, where rows of one kind may differ in them.
   std::vector<float> rows = {};
   uint64_t columns = 0;
   /// Tells workloads apart: such models do not compare times of different ones.

@@ -24,11 +24,11 @@ class Database {
   /// Keeps all of them or, on an error, none. E502, E503, E505.
   virtual Result<> add_all(std::span<const Record> records) = 0;
 
-  /// Of the task's records, measured on this very kind of machine (fingerprint and features are equal), those that
-  /// succeeded (and have not failed since): one a trace (its newest that ran to the end, else its newest), those that
-  /// ran to the end before those raced out, fastest first, at most k. `checked` says whether any record of the trace
-  /// was; records of checks alone give no times where there are others. New and old are told by the order of adding: a
-  /// clock may jump. E502, E503.
+  /// The fastest records of the task, at most k, fastest first. They were measured on this very kind of machine
+  /// (fingerprint and features are equal), succeeded, and have not failed since. There is one a trace: its newest that
+  /// ran to the end, else its newest. Those that ran to the end come before those raced out. `checked` says whether any
+  /// record of the trace was; records of checks alone give no times where there are others. New and old are told by the
+  /// order of adding: a clock may jump. E502, E503.
   virtual Result<std::vector<Record>> best(const TaskKey& task, int k) = 0;
   /// All records of the task, oldest first, failed ones too. E502, E503.
   virtual Result<std::vector<Record>> records(const TaskKey& task) = 0;

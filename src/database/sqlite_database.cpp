@@ -5,6 +5,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/check.h"
+#include "database/fields.h"
 #include "database/schema.h"
 #include "database/sqlite.h"
 
@@ -18,9 +20,95 @@ using sqlite::Transaction;
 // A whole check reads the file once; beyond this, damage is found when it is met.
 constexpr std::uintmax_t kCheckBytes = 64 << 20;
 
-constexpr const char* kColumns =
-    "features, fingerprint, threads, versions, trace, decisions, error, signal, message, median_s, min_s, half_width, "
-    "repeats, raced_out, pace, checked, lost_worker, machine, created_ns, run, elapsed_s, seed, generation, candidate";
+/// The columns of a kind of row, and places for as many values and one or two more: "a, b", "?1, ?2, ?3".
+template <class R>
+struct Columns {
+  std::string names, places;
+  int count = 0;
+
+  explicit Columns(int more) {
+    const R row{};
+    for_each_field(row, [this](FieldName name, const auto&, auto&&...) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", name.column);
+      ++count;
+    });
+    for (int i = 1; i <= count + more; ++i) places += fmt::format("{}?{}", i > 1 ? ", " : "", i);
+  }
+};
+const Columns<Record>& record_columns() {
+  static const Columns<Record> columns(2);
+  return columns;
+}
+const Columns<TuningRun>& run_columns() {
+  static const Columns<TuningRun> columns(0);
+  return columns;
+}
+
+/// Binds fields, one after the other.
+struct Binder {
+  Statement& statement;
+  int index;
+
+  template <class T>
+  void operator()(FieldName, const T& field, const auto&...) {
+    if constexpr (std::is_same_v<T, Digest>)
+      statement.bind(index++, field.hex());
+    else if constexpr (std::is_same_v<T, ErrorCode>)
+      statement.bind(index++, error_name(field));
+    else if constexpr (std::is_same_v<T, DecisionMap>)
+      statement.bind(index++, decisions_to_json(field));
+    else if constexpr (std::is_integral_v<T>)
+      statement.bind(index++, static_cast<int64_t>(field));
+    else
+      statement.bind(index++, field);
+  }
+};
+
+/// Reads the columns of a row into fields, and remembers the first that holds no such thing.
+struct Reader {
+  const Statement& row;
+  int column = 0;
+  std::string problem = {};
+
+  template <class T>
+  void operator()(FieldName, T& field, const auto&...) {
+    if constexpr (std::is_same_v<T, Digest>)
+      take(digest_from_hex(row.text(column++)), field);
+    else if constexpr (std::is_same_v<T, ErrorCode>)
+      take(error_from_name(row.text(column++)), field);
+    else if constexpr (std::is_same_v<T, DecisionMap>)
+      take(decisions_from_json(row.text(column++)), field);
+    else if constexpr (std::is_integral_v<T>)
+      field = static_cast<T>(row.integer(column++));
+    else if constexpr (std::is_same_v<T, double>)
+      field = row.real(column++);
+    else
+      field = row.text(column++);
+  }
+  template <class T>
+  void take(Result<T> value, T& field) {
+    if (value)
+      field = std::move(*value);
+    else if (problem.empty())
+      problem = value.error().message;
+  }
+};
+
+/// A row of these columns.
+template <class R>
+Result<R> read_row(const Statement& row, const std::string& where) {
+  R made;
+  Reader reader{row};
+  for_each_field(made, reader);
+  if (!reader.problem.empty()) return fail(ErrorCode::E503, reader.problem, where);
+  return made;
+}
+
+Result<Workload> workload_of(const std::string& text, const std::string& hash, const std::string& where) {
+  const auto digest = digest_from_hex(hash);
+  if (!digest) return fail(ErrorCode::E503, "the hash of a workload is damaged", where);
+  return Workload{text, *digest};
+}
 
 constexpr const char* kOfTask =
     "workload = ?1 AND features = ?2 AND fingerprint = ?3 AND threads = ?4 AND versions = ?5";
@@ -33,93 +121,6 @@ void bind_task(Statement& s, int64_t workload, const TaskKey& task) {
   s.bind(3, task.fingerprint.hex());
   s.bind(4, static_cast<int64_t>(task.threads));
   s.bind(5, task.versions);
-}
-
-Digest digest_from_hex(const std::string& hex) {
-  if (hex.size() != 32) return {};
-  return {std::strtoull(hex.substr(0, 16).c_str(), nullptr, 16), std::strtoull(hex.substr(16).c_str(), nullptr, 16)};
-}
-
-// A row of kColumns.
-Result<Record> read_record(const Statement& row, const Workload& workload, const std::string& where) {
-  Record r;
-  int column = 0;
-  r.task.workload = workload;
-  r.task.target_features = row.text(column++);
-  r.task.fingerprint = digest_from_hex(row.text(column++));
-  r.task.threads = static_cast<int>(row.integer(column++));
-  r.task.versions = row.text(column++);
-  r.trace = row.text(column++);
-  auto decisions = decisions_from_json(row.text(column++));
-  if (!decisions) return fail(ErrorCode::E503, decisions.error().message, where);
-  r.decisions = std::move(*decisions);
-  const std::string error = row.text(column++);
-  if (!error.empty()) {
-    const ErrorInfo* info = find_error(error);
-    if (!info) return fail(ErrorCode::E503, "a record has the unknown error " + error, where);
-    r.error = info->code;
-  }
-  r.signal = static_cast<int>(row.integer(column++));
-  r.message = row.text(column++);
-  r.median_s = row.real(column++);
-  r.min_s = row.real(column++);
-  r.half_width = row.real(column++);
-  r.repeats = row.integer(column++);
-  r.raced_out = row.integer(column++) != 0;
-  r.pace = row.real(column++);
-  r.checked = row.integer(column++) != 0;
-  r.lost_worker = row.integer(column++) != 0;
-  r.machine = row.text(column++);
-  r.created_ns = row.integer(column++);
-  r.run = static_cast<uint64_t>(row.integer(column++));
-  r.elapsed_s = row.real(column++);
-  r.seed = static_cast<uint64_t>(row.integer(column++));
-  r.generation = row.integer(column++);
-  r.candidate = row.integer(column++);
-  return r;
-}
-
-constexpr const char* kRunColumns =
-    "id, model, features, fingerprint, threads, versions, machine, created_ns, seed, seconds, untuned_ms, tuned_ms, "
-    "kept_untuned, stopped";
-
-void bind_run(Statement& s, const TuningRun& run) {
-  int index = 1;
-  s.bind(index++, static_cast<int64_t>(run.id));
-  s.bind(index++, run.model);
-  s.bind(index++, run.target_features);
-  s.bind(index++, run.fingerprint.hex());
-  s.bind(index++, static_cast<int64_t>(run.threads));
-  s.bind(index++, run.versions);
-  s.bind(index++, run.machine);
-  s.bind(index++, run.created_ns);
-  s.bind(index++, static_cast<int64_t>(run.seed));
-  s.bind(index++, run.seconds);
-  s.bind(index++, run.untuned_ms);
-  s.bind(index++, run.tuned_ms);
-  s.bind(index++, static_cast<int64_t>(run.kept_untuned));
-  s.bind(index++, static_cast<int64_t>(run.stopped));
-}
-
-// A row of kRunColumns; its tasks are left out.
-TuningRun read_run(const Statement& row) {
-  TuningRun run;
-  int column = 0;
-  run.id = static_cast<uint64_t>(row.integer(column++));
-  run.model = row.text(column++);
-  run.target_features = row.text(column++);
-  run.fingerprint = digest_from_hex(row.text(column++));
-  run.threads = static_cast<int>(row.integer(column++));
-  run.versions = row.text(column++);
-  run.machine = row.text(column++);
-  run.created_ns = row.integer(column++);
-  run.seed = static_cast<uint64_t>(row.integer(column++));
-  run.seconds = row.real(column++);
-  run.untuned_ms = row.real(column++);
-  run.tuned_ms = row.real(column++);
-  run.kept_untuned = row.integer(column++) != 0;
-  run.stopped = row.integer(column++) != 0;
-  return run;
 }
 
 std::vector<double> numbers_from(std::string_view blob) {
@@ -142,7 +143,7 @@ class SqliteDatabase : public Database {
   }
 
   Result<std::vector<Record>> best(const TaskKey& task, int k) override {
-    std::string columns = kColumns;
+    std::string columns = record_columns().names;
     columns.replace(columns.find("checked"), 7, "known_right");
     return query(task, fmt::format("SELECT {0} FROM (SELECT *, row_number() OVER (PARTITION BY trace ORDER BY "
                                    "error <> '', raced_out, generation = {3}, id DESC) AS place, first_value(error) "
@@ -153,7 +154,7 @@ class SqliteDatabase : public Database {
   }
 
   Result<std::vector<Record>> records(const TaskKey& task) override {
-    return query(task, fmt::format("SELECT {} FROM records WHERE {} ORDER BY id", kColumns, kOfTask));
+    return query(task, fmt::format("SELECT {} FROM records WHERE {} ORDER BY id", record_columns().names, kOfTask));
   }
 
   Result<bool> contains(const TaskKey& task, std::string_view trace) override {
@@ -174,27 +175,28 @@ class SqliteDatabase : public Database {
       for (;;) {
         FETTLE_TRY(const bool row, s.step());
         if (!row) break;
-        workloads[s.integer(0)] = {s.text(2), digest_from_hex(s.text(1))};
+        FETTLE_TRY(workloads[s.integer(0)], workload_of(s.text(2), s.text(1), connection_.where()));
       }
     }
     // In pages, so that no lock is held, and nothing else refused, while `visit` works.
     constexpr int64_t kPage = 256;
-    constexpr int kWorkloadColumn = 24;  // behind kColumns
+    const int workload_column = record_columns().count;
     for (int64_t after = 0;;) {
       std::vector<Record> page;
       FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 "
                                                               "ORDER BY id LIMIT {}",
-                                                              kColumns, kPage)));
+                                                              record_columns().names, kPage)));
       s.bind(1, after);
       for (;;) {
         FETTLE_TRY(const bool row, s.step());
         if (!row) break;
-        const auto workload = workloads.find(s.integer(kWorkloadColumn));
+        const auto workload = workloads.find(s.integer(workload_column));
         if (workload == workloads.end())
           return fail(ErrorCode::E503, "a record's workload is missing", connection_.where());
-        FETTLE_TRY(Record record, read_record(s, workload->second, connection_.where()));
+        FETTLE_TRY(Record record, read_row<Record>(s, connection_.where()));
+        record.task.workload = workload->second;
         page.push_back(std::move(record));
-        after = s.integer(kWorkloadColumn + 1);
+        after = s.integer(workload_column + 1);
       }
       s.reset();
       for (const Record& record : page) FETTLE_TRY_VOID(visit(record));
@@ -244,11 +246,11 @@ class SqliteDatabase : public Database {
   Result<std::vector<TuningRun>> runs() override {
     std::vector<TuningRun> runs;
     FETTLE_TRY(Statement s,
-               connection_.prepare(fmt::format("SELECT {} FROM runs ORDER BY created_ns, id", kRunColumns)));
+               connection_.prepare(fmt::format("SELECT {} FROM runs ORDER BY created_ns, id", run_columns().names)));
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
       if (!row) break;
-      runs.push_back(read_run(s));
+      FETTLE_TRY(runs.emplace_back(), read_row<TuningRun>(s, connection_.where()));
       FETTLE_TRY(runs.back().tasks, run_tasks(runs.back().id));
     }
     return runs;
@@ -266,7 +268,8 @@ class SqliteDatabase : public Database {
       if (!row) return tasks;
       auto calls = calls_from_json(s.text(4));
       if (!calls) return fail(ErrorCode::E503, calls.error().message, connection_.where());
-      tasks.push_back({{s.text(1), digest_from_hex(s.text(0))}, s.text(2), s.real(3), std::move(*calls)});
+      FETTLE_TRY(Workload workload, workload_of(s.text(1), s.text(0), connection_.where()));
+      tasks.push_back({std::move(workload), s.text(2), s.real(3), std::move(*calls)});
     }
   }
 
@@ -274,11 +277,9 @@ class SqliteDatabase : public Database {
     FETTLE_TRY(Transaction transaction, Transaction::begin(connection_));
     const auto id = static_cast<int64_t>(run.id);
     {
-      FETTLE_TRY(Statement s,
-                 connection_.prepare(fmt::format("INSERT OR REPLACE INTO runs ({}) VALUES (?1, ?2, ?3, ?4, ?5, "
-                                                 "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-                                                 kRunColumns)));
-      bind_run(s, run);
+      FETTLE_TRY(Statement s, connection_.prepare(fmt::format("INSERT OR REPLACE INTO runs ({}) VALUES ({})",
+                                                              run_columns().names, run_columns().places)));
+      for_each_field(run, Binder{s, 1});
       FETTLE_TRY([[maybe_unused]] const bool row, s.step());
       FETTLE_TRY(Statement old, connection_.prepare("DELETE FROM run_tasks WHERE run = ?1"));
       old.bind(1, id);
@@ -335,7 +336,8 @@ class SqliteDatabase : public Database {
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
       if (!row) return result;
-      FETTLE_TRY(Record record, read_record(s, stored, connection_.where()));
+      FETTLE_TRY(Record record, read_row<Record>(s, connection_.where()));
+      record.task.workload = stored;
       result.push_back(std::move(record));
     }
   }
@@ -344,38 +346,16 @@ class SqliteDatabase : public Database {
     FETTLE_TRY(Transaction transaction, Transaction::begin(connection_));
     {
       FETTLE_TRY(Statement s,
-                 connection_.prepare(fmt::format("INSERT INTO records (workload, {}, trace_hash) VALUES (?1, ?2, ?3, "
-                                                 "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
-                                                 "?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
-                                                 kColumns)));
+                 connection_.prepare(fmt::format("INSERT INTO records (workload, trace_hash, {}) VALUES ({})",
+                                                 record_columns().names, record_columns().places)));
       for (const Record& r : records) {
         FETTLE_TRY(int64_t workload, find_workload(r.task.workload));
         if (workload == 0) {
           FETTLE_TRY(workload, insert_workload(r.task.workload));
         }
-        bind_task(s, workload, r.task);
-        int index = 6;
-        s.bind(index++, r.trace);
-        s.bind(index++, decisions_to_json(r.decisions));
-        s.bind(index++, r.ok() ? std::string_view() : error_info(r.error).name);
-        s.bind(index++, static_cast<int64_t>(r.signal));
-        s.bind(index++, r.message);
-        s.bind(index++, r.median_s);
-        s.bind(index++, r.min_s);
-        s.bind(index++, r.half_width);
-        s.bind(index++, r.repeats);
-        s.bind(index++, static_cast<int64_t>(r.raced_out));
-        s.bind(index++, r.pace);
-        s.bind(index++, static_cast<int64_t>(r.checked));
-        s.bind(index++, static_cast<int64_t>(r.lost_worker));
-        s.bind(index++, r.machine);
-        s.bind(index++, r.created_ns);
-        s.bind(index++, static_cast<int64_t>(r.run));
-        s.bind(index++, r.elapsed_s);
-        s.bind(index++, static_cast<int64_t>(r.seed));
-        s.bind(index++, r.generation);
-        s.bind(index++, r.candidate);
-        s.bind(index++, hash_of(r.trace));
+        s.bind(1, workload);
+        s.bind(2, hash_of(r.trace));
+        for_each_field(r, Binder{s, 3});
         FETTLE_TRY([[maybe_unused]] const bool row, s.step());
         s.reset();
       }
@@ -441,6 +421,12 @@ Result<Connection> open_checked(const std::filesystem::path& path, const SqliteO
 }
 
 }  // namespace
+
+std::unique_ptr<Database> make_memory_database() {
+  auto connection = Connection::open("a database in memory", Connection::Mode::kMemory, 0);
+  FETTLE_CHECK(connection && sqlite::migrate(*connection));
+  return std::make_unique<SqliteDatabase>(std::move(*connection));
+}
 
 Result<std::unique_ptr<Database>> open_sqlite_database(const std::filesystem::path& path,
                                                        const SqliteOptions& options) {

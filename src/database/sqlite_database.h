@@ -1,8 +1,8 @@
 #pragma once
 // Records in one SQLite file.
 //
-// A rollback journal and a transaction a record: a killed process loses at most the record that it was writing, several
-// processes may add at once, and a copy of the file, which may be read-only, is a whole database.
+// Each record is one transaction with a rollback journal. So a killed process loses at most the record that it was
+// writing, and several processes may add at once. A copy of the file, which may be read-only, is a whole database.
 
 #include <filesystem>
 #include <memory>

@@ -14,8 +14,8 @@ struct BuiltModel {
   std::vector<ConstantBytes> constants;  // as planned.constants.stored
 };
 
-/// Compiles each workload's schedule and runs the prologues. A recorded schedule that does not compile any more gives way
-/// to the default. Errors: those of compile_kernels and make_constants.
+/// Compiles each workload's schedule and runs the prologues. A recorded schedule that does not compile any more gives
+/// way to the default. Errors: those of compile_kernels and make_constants.
 Result<BuiltModel> build_model(PlannedModel planned);
 
 }  // namespace fettle

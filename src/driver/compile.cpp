@@ -17,15 +17,9 @@
 namespace fettle {
 
 struct CompiledModel::State {
-  std::string name;
-  Target target;
-  int threads = 1;
-  std::vector<ArtefactTensor> inputs, outputs;
+  Artefact artefact;  // whose constants lie in `constants`
   std::vector<ConstantBytes> constants;
-  std::vector<std::string> kernel_names, kernel_origins;  // of each call
-  std::vector<std::vector<uint8_t>> objects;
-  std::string entry;
-  int64_t arena_bytes = 0, weight_bytes = 0;
+  int64_t weight_bytes = 0;
   std::vector<TaskInfo> tasks;
   std::string plan_text;
 };
@@ -43,6 +37,7 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
 
 HostAddress address_of(const Plan& plan, Operand operand) {
   const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
+  if (storage.in_place_of >= 0) return address_of(plan, {storage.in_place_of, operand.offset_bytes});
   switch (storage.kind) {
     case Storage::Kind::kInput:
       return {HostAddress::Kind::kInput, storage.index, operand.offset_bytes};
@@ -76,6 +71,7 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
   };
   std::vector<HostStep> made;
   for (const PlanStep& step : steps) {
+    if (step.kind == PlanStep::Kind::kCall && copies_to_itself(plan, plan.calls[static_cast<size_t>(step.call)])) continue;
     HostStep host;
     switch (step.kind) {
       case PlanStep::Kind::kCall:
@@ -107,7 +103,8 @@ std::string one_a_line(const Provenance& provenance) {
   std::string lines;
   for (const Origin& origin : provenance) {
     std::string line = origin.to_string();
-    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
     lines += (lines.empty() ? "" : "\n") + line;
   }
   return lines;
@@ -123,16 +120,24 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   const Graph& graph = *planned.graph;
   const Plan& plan = planned.plan;
   auto state = std::make_shared<CompiledModel::State>();
-  state->name = planned.options.name;
-  state->target = planned.options.target;
-  state->threads = planned.options.threads;
+  Artefact& artefact = state->artefact;
+  const Target& target = planned.options.target;
+  artefact.name = planned.options.name;
+  artefact.compiler = name_and_version();
+  artefact.target_cpu = target.cpu;
+  artefact.target_features = needed_features(target.features);
+  artefact.default_threads = planned.options.threads;
+  artefact.entry = "fettle_host";
+  artefact.arena_bytes = planned.arena_bytes();
   std::vector<std::pair<std::string, const Value*>> inputs, outputs;
   for (const Value* value : graph.inputs()) inputs.emplace_back(value->name, value);
   for (const GraphOutput& output : graph.outputs()) outputs.emplace_back(output.name, output.value);
-  FETTLE_TRY(state->inputs, describe_tensors(inputs));
-  FETTLE_TRY(state->outputs, describe_tensors(outputs));
+  FETTLE_TRY(artefact.inputs, describe_tensors(inputs));
+  FETTLE_TRY(artefact.outputs, describe_tensors(outputs));
   state->constants = built.constants;
-  state->arena_bytes = planned.arena_bytes();
+  for (const ConstantBytes& constant : state->constants)
+    artefact.constants.push_back({{fmt::format("constant{}", artefact.constants.size()), FETTLE_U8, {constant.size}},
+                                  {constant.bytes.get(), static_cast<size_t>(constant.size)}});
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
   state->plan_text = to_text(plan);
@@ -140,36 +145,32 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   std::vector<HostCall> calls;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    HostCall made{built.kernels[static_cast<size_t>(call.workload)].entry, {}};
+    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}};
     const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].info.params;
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
     calls.push_back(std::move(made));
-    state->kernel_names.push_back(call.name);
-    state->kernel_origins.push_back(one_a_line(call.provenance));
+    artefact.kernel_names.push_back(call.name);
+    artefact.kernel_origins.push_back(one_a_line(call.provenance));
   }
   HostInterface interface;
-  interface.arena_bytes = state->arena_bytes;
+  interface.arena_bytes = artefact.arena_bytes;
   interface.n_loops = plan.n_loops;
-  for (const auto& [name, value] : inputs) {
-    FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
-    interface.input_bytes.push_back(bytes);
-  }
-  for (const auto& [name, value] : outputs) {
-    FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
-    interface.output_bytes.push_back(bytes);
-  }
+  for (const auto& [values, list] : {std::pair{&inputs, &interface.input_bytes}, {&outputs, &interface.output_bytes}})
+    for (const auto& [name, value] : *values) {
+      FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
+      list->push_back(bytes);
+    }
   for (const ConstantBytes& constant : state->constants) interface.constant_bytes.push_back(constant.size);
-  state->entry = "fettle_host";
   IrModule host;
   host.entry = "host";
   host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls));
-  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, state->target, {.entry_name = state->entry}));
-  state->objects.push_back(std::move(host_object));
+  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, target, {.entry_name = artefact.entry}));
+  artefact.objects.push_back(std::move(host_object));
   std::unordered_set<std::string> linked;
   for (const BuiltKernel& kernel : built.kernels)
     for (const CodePart& object : kernel.image)
-      if (linked.insert(object.name).second) state->objects.push_back(*object.bytes);
+      if (linked.insert(object.name).second) artefact.objects.push_back(*object.bytes);
   return CompiledModel(std::move(state));
 }
 
@@ -198,7 +199,7 @@ Result<CompiledModel> compile_known(Plans& plans, std::shared_ptr<Database> data
 
 const std::vector<TaskInfo>& CompiledModel::tasks() const { return state_->tasks; }
 const std::string& CompiledModel::plan_text() const { return state_->plan_text; }
-int64_t CompiledModel::arena_bytes() const { return state_->arena_bytes; }
+int64_t CompiledModel::arena_bytes() const { return state_->artefact.arena_bytes; }
 int64_t CompiledModel::constant_bytes() const {
   int64_t bytes = 0;
   for (const ConstantBytes& constant : state_->constants) bytes += constant.size;
@@ -212,36 +213,33 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   struct Loaded {
     std::shared_ptr<State> state;
     std::optional<JitModule> code;
-    std::string features;
     std::vector<FettleTensor> inputs, outputs, constants;
     std::vector<const char*> kernel_names, kernel_origins;
-    std::vector<int64_t> constant_sizes;
     FettleModelInfo info{};
   };
   auto loaded = std::make_shared<Loaded>();
   loaded->state = state_;
-  FETTLE_TRY(loaded->code, JitModule::load(state_->objects));
-  loaded->features = needed_features(state_->target.features);
-  const auto describe = [](const std::vector<ArtefactTensor>& tensors, std::vector<FettleTensor>& out) {
-    for (const ArtefactTensor& tensor : tensors)
-      out.push_back({tensor.name.c_str(), nullptr, tensor.shape.data(), static_cast<int32_t>(tensor.shape.size()),
-                     static_cast<int32_t>(tensor.dtype)});
+  const Artefact& artefact = state_->artefact;
+  FETTLE_TRY(loaded->code, JitModule::load(artefact.objects));
+  const auto describe = [](const ArtefactTensor& tensor, const char* name, const std::byte* data) {
+    return FettleTensor{name, const_cast<std::byte*>(data), tensor.shape.data(),
+                        static_cast<int32_t>(tensor.shape.size()), static_cast<int32_t>(tensor.dtype)};
   };
-  describe(state_->inputs, loaded->inputs);
-  describe(state_->outputs, loaded->outputs);
-  for (const ConstantBytes& constant : state_->constants) loaded->constant_sizes.push_back(constant.size);
-  for (size_t i = 0; i < state_->constants.size(); ++i)
-    loaded->constants.push_back(
-        {"", const_cast<std::byte*>(state_->constants[i].bytes.get()), &loaded->constant_sizes[i], 1, FETTLE_U8});
-  for (const std::string& name : state_->kernel_names) loaded->kernel_names.push_back(name.c_str());
-  for (const std::string& origins : state_->kernel_origins) loaded->kernel_origins.push_back(origins.c_str());
+  for (const ArtefactTensor& tensor : artefact.inputs)
+    loaded->inputs.push_back(describe(tensor, tensor.name.c_str(), nullptr));
+  for (const ArtefactTensor& tensor : artefact.outputs)
+    loaded->outputs.push_back(describe(tensor, tensor.name.c_str(), nullptr));
+  for (const ArtefactConstant& constant : artefact.constants)
+    loaded->constants.push_back(describe(constant.tensor, "", constant.bytes.data()));
+  for (const std::string& name : artefact.kernel_names) loaded->kernel_names.push_back(name.c_str());
+  for (const std::string& origins : artefact.kernel_origins) loaded->kernel_origins.push_back(origins.c_str());
   FettleModelInfo& info = loaded->info;
   info.magic = FETTLE_MAGIC;
   info.abi_version = FETTLE_ABI_VERSION;
-  info.name = state_->name.c_str();
-  info.compiler = name_and_version();
-  info.target_cpu = state_->target.cpu.c_str();
-  info.target_features = loaded->features.c_str();
+  info.name = artefact.name.c_str();
+  info.compiler = artefact.compiler.c_str();
+  info.target_cpu = artefact.target_cpu.c_str();
+  info.target_features = artefact.target_features.c_str();
   info.inputs = loaded->inputs.data();
   info.outputs = loaded->outputs.data();
   info.kernel_names = loaded->kernel_names.data();
@@ -251,9 +249,9 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.n_outputs = static_cast<int32_t>(loaded->outputs.size());
   info.n_kernels = static_cast<int32_t>(loaded->kernel_names.size());
   info.n_constants = static_cast<int32_t>(loaded->constants.size());
-  info.default_threads = state_->threads;
-  info.arena_bytes = state_->arena_bytes;
-  info.entry = reinterpret_cast<FettleKernel>(loaded->code->lookup(state_->entry));
+  info.default_threads = artefact.default_threads;
+  info.arena_bytes = artefact.arena_bytes;
+  info.entry = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.entry));
   info.run = fettle_rt_model_run;
   info.profile = fettle_rt_model_profile;
   info.destroy = fettle_rt_model_destroy;
@@ -267,26 +265,6 @@ Result<Model> CompiledModel::instantiate(const FettleOptions& options) const {
   return Model::make(std::move(info), options);
 }
 
-Result<> CompiledModel::write(const std::filesystem::path& out) const {
-  Artefact artefact;
-  artefact.name = state_->name;
-  artefact.compiler = name_and_version();
-  artefact.target_cpu = state_->target.cpu;
-  artefact.target_features = needed_features(state_->target.features);
-  artefact.inputs = state_->inputs;
-  artefact.outputs = state_->outputs;
-  for (size_t i = 0; i < state_->constants.size(); ++i) {
-    const ConstantBytes& constant = state_->constants[i];
-    artefact.constants.push_back({{fmt::format("constant{}", i), FETTLE_U8, {constant.size}},
-                                  {constant.bytes.get(), static_cast<size_t>(constant.size)}});
-  }
-  artefact.kernel_names = state_->kernel_names;
-  artefact.kernel_origins = state_->kernel_origins;
-  artefact.objects = state_->objects;
-  artefact.entry = state_->entry;
-  artefact.default_threads = state_->threads;
-  artefact.arena_bytes = state_->arena_bytes;
-  return write_artefact(artefact, out);
-}
+Result<> CompiledModel::write(const std::filesystem::path& out) const { return write_artefact(state_->artefact, out); }
 
 }  // namespace fettle

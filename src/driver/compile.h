@@ -35,7 +35,8 @@ class CompiledModel {
   std::shared_ptr<State> state_;
 };
 
-/// The built model with its host program. The graph is no longer needed afterwards. E605 a type that models cannot have.
+/// The built model with its host program. The graph is no longer needed afterwards. E605 a type that models cannot
+/// have.
 Result<CompiledModel> package_model(const BuiltModel& built);
 
 /// plan_model, build_model and package_model in one, and their errors.

@@ -29,7 +29,7 @@ const std::string* KnownKernelCosts::default_trace(const Digest& workload, int t
   return found == defaults_.end() ? nullptr : &found->second;
 }
 
-double KnownKernelCosts::hand_over_seconds(int64_t bytes, int threads) {
+double KnownKernelCosts::intermediate_seconds(int64_t bytes, int threads) {
   constexpr double kTimesMoved = 3, kBytesPerCycle = 12;
   const int64_t l2 = cache_bytes(*target_, 1);
   if (bytes <= l2 / 4 * threads) return 0;

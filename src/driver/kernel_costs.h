@@ -28,7 +28,7 @@ class KnownKernelCosts : public KernelCosts {
   double seconds(const Func& workload, int threads) override;
   /// What exceeds a quarter of the second-level caches is written, with the lines read before, and read again from
   /// beyond.
-  double hand_over_seconds(int64_t bytes, int threads) override;
+  double intermediate_seconds(int64_t bytes, int threads) override;
   /// The untuned default that was constructed for the costs of this workload (canonical_hash), or null.
   const std::string* default_trace(const Digest& workload, int threads) const;
 

@@ -1,26 +1,18 @@
 #include "driver/model_peers.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <thread>
 
-extern char** environ;
+#include "measure/worker_process.h"
 
 namespace fettle::bench {
 namespace {
@@ -77,48 +69,15 @@ Result<PeerPaths> find_peer_paths() {
 struct ModelPeer::State {
   std::string name;
   std::string version;
-  pid_t process = -1;
-  int socket = -1;    // its standard input and output
-  int messages = -1;  // a file in memory: its standard error
+  WorkerProcess process;  // the socket is its standard input and output
   std::string received;
-
-  ~State() { end(); }
 
   /// Closes its input, gives it a second to leave, then kills it. Returns how it ended, in words.
   std::string end() {
-    if (socket >= 0) close(socket);
-    socket = -1;
-    std::string how = "it has ended";
-    if (process > 0) {
-      int status = 0;
-      bool gone = false;
-      const auto limit = Clock::now() + std::chrono::seconds(1);
-      while (!(gone = waitpid(process, &status, WNOHANG) != 0) && Clock::now() < limit) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      }
-      if (!gone) {
-        kill(process, SIGKILL);
-        while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
-        }
-        how = "it was ended";
-      } else if (WIFSIGNALED(status)) {
-        how = fmt::format("it was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-      } else if (WIFEXITED(status)) {
-        how = fmt::format("it ended with status {}", WEXITSTATUS(status));
-      }
-      process = -1;
-    }
-    if (messages >= 0) {
-      std::string text(4096, '\0');
-      const off_t size = lseek(messages, 0, SEEK_END);
-      const ssize_t length =
-          pread(messages, text.data(), text.size(), std::max<off_t>(0, size - static_cast<off_t>(text.size())));
-      text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, length)));
-      if (const auto line = last_line(text); !line.empty()) how += ": " + line;
-      close(messages);
-      messages = -1;
-    }
-    return how;
+    const std::string how = process.end(1);
+    if (how.empty()) return "it has ended";
+    const size_t printed = how.find(": ");
+    return printed == std::string::npos ? how : how.substr(0, printed + 2) + last_line(how.substr(printed + 2));
   }
 
   tl::unexpected<Diagnostic> failed(std::string message) const {
@@ -128,7 +87,7 @@ struct ModelPeer::State {
   Result<void> send_line(const std::string& line) {
     std::size_t sent = 0;
     while (sent < line.size()) {
-      const ssize_t count = send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+      const ssize_t count = send(process.channel().fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return failed("the process no longer listens; " + end());
       sent += static_cast<std::size_t>(count);
@@ -157,16 +116,15 @@ struct ModelPeer::State {
       }
       searched = received.size();
       const double left_ms = std::chrono::duration<double, std::milli>(limit - Clock::now()).count();
-      pollfd ready{socket, POLLIN, 0};
+      pollfd ready{process.channel().fd(), POLLIN, 0};
       const int count = left_ms > 0 ? poll(&ready, 1, static_cast<int>(std::min(left_ms + 1, 1e9))) : 0;
       if (count < 0 && errno == EINTR) continue;
       if (count == 0) {
-        if (process > 0) kill(process, SIGKILL);
-        end();
+        process.end(0);
         return failed(fmt::format("no answer within {:g} s, so the process was ended", timeout_s));
       }
       char buffer[65536];
-      const ssize_t length = count > 0 ? recv(socket, buffer, sizeof buffer, 0) : -1;
+      const ssize_t length = count > 0 ? recv(process.channel().fd(), buffer, sizeof buffer, 0) : -1;
       if (length < 0 && errno == EINTR) continue;
       if (length <= 0) return failed("the process is gone: " + end());
       received.append(buffer, static_cast<std::size_t>(length));
@@ -178,7 +136,7 @@ struct ModelPeer::State {
   }
 
   Result<json> ask(const json& request, double timeout_s) {
-    if (socket < 0) return failed("the process has ended");
+    if (!process.is_running()) return failed("the process has ended");
     FETTLE_TRY_VOID(send_line(request.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"));
     return receive(timeout_s);
   }
@@ -203,31 +161,12 @@ Result<ModelPeer> ModelPeer::start(const std::string& peer) {
 Result<ModelPeer> ModelPeer::start(const std::string& peer, const PeerPaths& paths, double timeout_s) {
   auto state = std::make_unique<State>();
   state->name = peer;
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return state->failed(std::strerror(errno));
-  state->socket = ends[0];
-  state->messages = memfd_create("messages", MFD_CLOEXEC);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  if (state->messages >= 0) posix_spawn_file_actions_adddup2(&actions, state->messages, 2);
-  std::string python = paths.python;
-  std::string script = paths.script;
-  std::string name = peer;
-  char* arguments[] = {python.data(), script.data(), name.data(), nullptr};
-  const int error = posix_spawnp(&state->process, python.c_str(), &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  if (error != 0) {
-    state->process = -1;
-    return state->failed(fmt::format("cannot start {}: {}", python, std::strerror(error)));
-  }
-
+  auto process = WorkerProcess::spawn(paths.python, {paths.script, peer}, {0, 1});
+  if (!process) return state->failed(fmt::format("cannot start {}: {}", paths.python, process.error().message));
+  state->process = std::move(*process);
   FETTLE_TRY(const json greeting, state->receive(timeout_s));
   if (greeting.value("protocol", json()) != kProtocol) {
-    return state->failed(fmt::format("{} speaks another version of the protocol than this program", script));
+    return state->failed(fmt::format("{} speaks another version of the protocol than this program", paths.script));
   }
   FETTLE_TRY(state->version,
              state->read(greeting, [](const json& answer) { return answer.at("version").get<std::string>(); }));

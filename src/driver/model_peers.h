@@ -58,7 +58,7 @@ struct PeerMemory {
 /// with others. Its threads sleep whenever no call is under way. The protocol is described in model_peers.py.
 ///
 /// Every call fails with E708 (what happened, and the last thing the process said) if Python or the package is missing,
-/// if the engine refuses the model, or if the process ends or does not answer in time; after the latter two, every
+/// if the engine refuses the model, or if the process ends or does not answer in time. After the latter two every
 /// further call fails.
 class ModelPeer {
  public:

@@ -1,5 +1,6 @@
 #pragma once
-// From a graph to all that is decided before machine code is made: plan, schedules, constants. Values that are handed on.
+// From a graph to all that is decided before machine code is made: plan, schedules, constants. Values that are handed
+// on.
 
 #include <functional>
 #include <limits>
@@ -73,8 +74,8 @@ struct PlannedModel {
 /// share_packings.
 Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options);
 
-/// The same with the schedules that the database knows to be best, or, where it says that they are not for this model as
-/// a whole, with the defaults; of either, those within options.max_error_bound. Errors also: E502, E503.
+/// The same with the schedules that the database knows to be best, or, where it says that they are not for this model
+/// as a whole, with the defaults; of either, those within options.max_error_bound. Errors also: E502, E503.
 Result<PlannedModel> plan_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options);
 
 /// After a change of schedules: memory and constants follow them. `settled`: as share_packings has it.

@@ -44,8 +44,8 @@ struct TuneModelOptions {
   Runner* runner = nullptr;
   /// The runner's machines are not like this one: nothing is timed here, the whole model neither.
   bool elsewhere = false;
-  std::vector<double>
-      micro_kernels;  // elsewhere: the micro-kernel table there, MicroKernelTable::to_numbers; may be empty
+  /// Elsewhere: the micro-kernel table there (MicroKernelTable::to_numbers); may be empty.
+  std::vector<double> micro_kernels;
   /// Of the micro-kernel table, measured once a machine; empty: default_cache_folder().
   std::filesystem::path cache_folder;
 };

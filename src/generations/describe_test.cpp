@@ -45,8 +45,8 @@ TEST_P(Described, AsIfSpelledOut) {
   for (const Space* space : {&rule_space(), static_cast<const Space*>(sketches.get())})
     for (const auto& [name, func] : workloads()) {
       if (name != GetParam()) continue;
-      // Sketches also make padding inside of register tiles: selections that unrolled loops decide are none once spelled
-      // out, and one each as the loops stand.
+      // Sketches also make padding inside of register tiles: selections that unrolled loops decide are none once
+      // spelled out, and one each as the loops stand.
       const double tolerance = space == &rule_space() ? 1e-5 : 0.03;
       int compared = 0;
       for (uint64_t seed = 0; seed < 12; ++seed) {
@@ -77,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(Workloads, Described,
                            return name;
                          });
 
-// Lowered with and without micro-kernels at once, a candidate's statements are those of two lowerings; and they are the same
-// where nobody asks for a prediction.
+// Lowered with and without micro-kernels at once, a candidate's statements are those of two lowerings; and they are the
+// same where nobody asks for a prediction.
 TEST(DescribedStatements, AreThoseOfTheWholeKernel) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
   const auto sketches = make_sketch_space();

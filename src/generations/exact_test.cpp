@@ -86,8 +86,8 @@ TEST(ExactCandidates, MadeFromNothingTheyAreTheSame) {
   EXPECT_GT(compared, 400);
 }
 
-// What a thread remembers of earlier candidates (steps, calls of micro-kernels) changes nothing: one that knows nothing makes
-// the same.
+// What a thread remembers of earlier candidates (steps, calls of micro-kernels) changes nothing: one that knows nothing
+// makes the same.
 TEST(ExactCandidates, MadeByThreadsThatRememberNothingTheyAreTheSame) {
   const auto sketches = make_sketch_space();
   int compared = 0;

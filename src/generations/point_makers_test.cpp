@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 
 #include "generations/ansor/cost/statement_trees.h"
@@ -56,35 +57,45 @@ TEST(PointMakers, TheSameCandidatesWithAnyNumberOfThreads) {
     }
 }
 
-// Batches of a search with Ansor's model, which learns after each; times are made up.
-std::vector<std::string> searched_by_statements(int search_threads, bool leaves_predictions_out) {
-  const auto sketches = make_sketch_space();
-  const Func matmul = testing::matmul_workload(40, 48, 36, false, false, true, true);
-  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
-  const auto model = make_statement_trees(7);
-  Workbench bench(*sketches, matmul, target, 2, *model, describe_statements(target, 2), search_threads);
+// Three batches of a search whose model learns after each; times are made up. `predicts_first`: candidates of the first
+// batch are predicted. `after`: called with each batch.
+std::vector<std::string> learned(
+    Workbench& bench, SearchStrategy& search, CostModel& model, bool leaves_predictions_out, bool predicts_first,
+    const std::function<void()>& after = [] {}) {
   int64_t unpredicted = 0;
-  if (leaves_predictions_out) bench.describe_unpredicted_by(describe_only_statements(target, 2));
-  const auto search = make_population_search(bench, {.seed = 5, .population = 48, .generations = 2, .crossover = 0.2});
   std::vector<std::string> result;
   for (int batch = 0; batch < 3; ++batch) {
+    EXPECT_EQ(model.asks_prediction(), batch == 0);
     std::vector<Observation> observations;
     std::vector<CandidateFeatures> features;
     std::vector<double> seconds;
-    for (const Candidate* candidate : search->propose(12)) {
-      EXPECT_TRUE(batch > 0 || !candidate->features.values.empty());
+    for (const Candidate* candidate : search.propose(12)) {
+      EXPECT_TRUE(batch > 0 || !predicts_first || !candidate->features.values.empty());
       unpredicted += candidate->features.values.empty();
       features.push_back(candidate->features);
       seconds.push_back(1e-4 * static_cast<double>(1 + hash_bytes(candidate->canonical) % 97));
       observations.push_back({candidate, seconds.back()});
       result.push_back(std::to_string(candidate->number) + " " + bench.trace(*candidate));
     }
-    EXPECT_TRUE(model->update(features, seconds).has_value());
-    EXPECT_FALSE(model->asks_prediction());
-    search->observe(observations);
+    after();
+    EXPECT_TRUE(model.update(features, seconds).has_value());
+    EXPECT_FALSE(model.asks_prediction());
+    search.observe(observations);
   }
   EXPECT_EQ(unpredicted > 0, leaves_predictions_out);
   return result;
+}
+
+// With Ansor's model.
+std::vector<std::string> searched_by_statements(int search_threads, bool leaves_predictions_out) {
+  const auto sketches = make_sketch_space();
+  const Func matmul = testing::matmul_workload(40, 48, 36, false, false, true, true);
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  const auto model = make_statement_trees(7);
+  Workbench bench(*sketches, matmul, target, 2, *model, describe_statements(target, 2), search_threads);
+  if (leaves_predictions_out) bench.describe_unpredicted_by(describe_only_statements(target, 2));
+  const auto search = make_population_search(bench, {.seed = 5, .population = 48, .generations = 2, .crossover = 0.2});
+  return learned(bench, *search, *model, leaves_predictions_out, true);
 }
 
 TEST(PointMakers, ATrainedModelOfStatementsNeedsNoPredictions) {
@@ -94,7 +105,7 @@ TEST(PointMakers, ATrainedModelOfStatementsNeedsNoPredictions) {
   EXPECT_EQ(with_all, searched_by_statements(2, true));
 }
 
-// Batches of AutoTVM's search of a template; times are made up.
+// AutoTVM's search of a template.
 std::vector<std::string> annealed(int search_threads, bool leaves_predictions_out) {
   const Func matmul = testing::matmul_workload(40, 48, 36, false, false, true, true);
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
@@ -103,28 +114,11 @@ std::vector<std::string> annealed(int search_threads, bool leaves_predictions_ou
                   search_threads);
   if (leaves_predictions_out) bench.describe_unpredicted_by(describe_only_row(FeatureKind::kLoop, target, 2));
   const auto search = make_annealing_search(bench, {.seed = 5, .chains = 16, .made = 64});
-  int64_t unpredicted = 0, made = 0;
-  std::vector<std::string> result;
-  for (int batch = 0; batch < 3; ++batch) {
-    std::vector<Observation> observations;
-    std::vector<CandidateFeatures> features;
-    std::vector<double> seconds;
-    for (const Candidate* candidate : search->propose(12)) {
-      unpredicted += candidate->features.values.empty();
-      features.push_back(candidate->features);
-      seconds.push_back(1e-4 * static_cast<double>(1 + hash_bytes(candidate->canonical) % 97));
-      observations.push_back({candidate, seconds.back()});
-      result.push_back(std::to_string(candidate->number) + " " + bench.trace(*candidate));
-    }
+  int64_t made = 0;
+  return learned(bench, *search, *model, leaves_predictions_out, false, [&] {
     EXPECT_LE(bench.made() - made, 64 + 2 * 16 + 12 * 20) << "a walk ends with what it may make";
     made = bench.made();
-    EXPECT_EQ(model->asks_prediction(), batch == 0);
-    EXPECT_TRUE(model->update(features, seconds).has_value());
-    EXPECT_FALSE(model->asks_prediction());
-    search->observe(observations);
-  }
-  EXPECT_EQ(unpredicted > 0, leaves_predictions_out);
-  return result;
+  });
 }
 
 TEST(PointMakers, AnnealingMakesTheSameCandidatesWithAnyNumberOfThreads) {

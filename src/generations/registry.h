@@ -1,6 +1,6 @@
 #pragma once
-// What a user can name: spaces, strategies, cost models, schedulers and generations. The command line, the driver, Python
-// and benchmarks resolve names here. The product's own come first, its defaults before all others.
+// Everything that a user can name: spaces, strategies, cost models, schedulers and generations. The command line, the
+// driver, Python and benchmarks resolve names here. The product's own come first, its defaults before all others.
 
 #include <span>
 #include <string_view>

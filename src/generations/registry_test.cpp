@@ -161,9 +161,7 @@ std::vector<std::string> strategy_names() {
 }
 INSTANTIATE_TEST_SUITE_P(All, Pairings,
                          ::testing::Combine(::testing::ValuesIn(space_names()), ::testing::ValuesIn(strategy_names())),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_by_" + std::get<1>(info.param);
-                         });
+                         [](const auto& info) { return std::get<0>(info.param) + "_by_" + std::get<1>(info.param); });
 
 class Models : public ::testing::TestWithParam<std::string> {};
 

@@ -10,7 +10,7 @@
 #include "generations/autotvm/search/tuners.h"
 #include "generations/metaschedule/evolution.h"
 #include "generations/registry.h"
-#include "tune/search/toy_search.h"
+#include "tune/search/test_search.h"
 
 namespace fettle {
 namespace {
@@ -137,9 +137,7 @@ class BranchingSpace : public Space {
   Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, DecisionSource source,
                             std::shared_ptr<const DecisionMap> decisions) const override {
     Schedule s(workload, source, std::move(decisions));
-    s.set_target(std::move(target));
-    FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
-    FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
+    FETTLE_TRY(const std::vector<LoopRef> loops, testing::toy_loops(s, std::move(target)));
     const auto tile = [&](const char* name, LoopRef loop) -> Result<int64_t> {
       FETTLE_TRY(const ValueRef factor,
                  sample_categorical(s, {.candidates = {2, 4, 8}, .probabilities = {1, 1, 1}, .name = name}));

@@ -163,4 +163,13 @@ std::vector<int64_t> to_ints(const ConstantTensor& tensor) {
   return values;
 }
 
+std::optional<DType> element_type(int64_t onnx_number) {
+  constexpr std::pair<int, DType> known[] = {{1, kF32},  {2, kU8},   {3, kI8},   {4, kU16},  {5, kI16},
+                                             {6, kI32},  {7, kI64},  {9, kBool}, {10, kF16}, {11, kF64},
+                                             {12, kU32}, {13, kU64}, {16, kBF16}};
+  for (const auto& [number, dtype] : known)
+    if (number == onnx_number) return dtype;
+  return std::nullopt;
+}
+
 }  // namespace fettle

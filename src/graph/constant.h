@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,5 +74,8 @@ ConstantTensor reshaped(const ConstantTensor& tensor, std::vector<int64_t> shape
 /// The elements as f64 / i64, for small tensors.
 std::vector<double> to_doubles(const ConstantTensor& tensor);
 std::vector<int64_t> to_ints(const ConstantTensor& tensor);
+
+/// The element type that ONNX gives this number (TensorProto.DataType), of those that Fettle has.
+std::optional<DType> element_type(int64_t onnx_number);
 
 }  // namespace fettle

@@ -151,8 +151,8 @@ TEST(Control, WhatIterationsLeaveToEachOtherKeepsItsPlace) {
     for (const PlanStep& inner : step.body) {
       const PlannedCall& call = plan.calls[static_cast<size_t>(inner.call)];
       const Storage& written = plan.storages[static_cast<size_t>(call.operands.back().storage)];
-      if (call.name.find("carry") != std::string::npos || written.kind != Storage::Kind::kArena) continue;
-      for (int carried : step.carried) {
+      if (written.kind != Storage::Kind::kArena || written.in_place_of >= 0) continue;
+      for (int carried : step.kept) {
         const Storage& place = plan.storages[static_cast<size_t>(carried)];
         if (place.kind != Storage::Kind::kArena) continue;
         EXPECT_TRUE(written.offset_bytes + written.size_bytes <= place.offset_bytes ||

@@ -1,5 +1,5 @@
 #pragma once
-// Running programs while compiling: constant folding, and whole graphs node by node as the reference.
+// Runs programs while compiling, for constant folding. Whole graphs, run node by node, are the reference for all else.
 
 #include <functional>
 #include <map>

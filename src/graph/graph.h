@@ -56,6 +56,11 @@ using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t
 struct Attrs {
   std::vector<std::pair<std::string, AttrValue>> entries;
 
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> list) {
+    for (const auto& [name, value] : list) set(name, value);
+  }
+
   const AttrValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   void set(std::string name, AttrValue value);
@@ -185,8 +190,8 @@ void hand_provenance_to_users(const Node* node);
 /// "Conv conv1, Relu relu1 and 3 more": at most `most` of them.
 std::string to_text(const Provenance& provenance, size_t most = SIZE_MAX);
 
-/// Checks what every pass must keep: topological order, producers and users that agree, unique names, numbers of
-/// inputs and outputs as the operators say; with `typed`, that every value has a type and that shapes agree with the
+/// Checks what every pass must keep: topological order, producers and users that agree, unique names, and numbers of
+/// inputs and outputs as the operators say. With `typed`, every value must have a type, and shapes must agree with the
 /// operators' rules. E605.
 Result<> validate(const Graph& graph, bool typed);
 

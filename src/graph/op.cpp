@@ -13,21 +13,9 @@
 namespace fettle {
 
 std::string_view to_string(FusionKind kind) {
-  switch (kind) {
-    case FusionKind::kElementwise:
-      return "elementwise";
-    case FusionKind::kBroadcast:
-      return "broadcast";
-    case FusionKind::kInjective:
-      return "injective";
-    case FusionKind::kReduction:
-      return "reduction";
-    case FusionKind::kComplexOutFusable:
-      return "complex_out_fusable";
-    case FusionKind::kOpaque:
-      return "opaque";
-  }
-  FETTLE_UNREACHABLE();
+  constexpr std::string_view names[] = {"elementwise", "broadcast",           "injective",
+                                        "reduction",   "complex_out_fusable", "opaque"};
+  return names[static_cast<size_t>(kind)];
 }
 
 const OpDef* find_op(std::string_view name) {
@@ -75,7 +63,8 @@ class ComputedNode {
 te::Tensor rounded(const te::Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return t;
   if (t.stored_dtype() == dtype) return t.read_as(dtype);
-  return te::compute(t.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, t(i))); }, "rounded");
+  return te::compute(
+      t.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, t(i))); }, "rounded");
 }
 
 Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const te::Tensor> inputs) {

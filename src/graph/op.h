@@ -66,27 +66,27 @@ struct ViewRule {
   std::optional<View> (*input)(const Node& node, const View& output) = nullptr;
 };
 
-/// Of an operator that is linear in input 0: input 1 are its weights, whose dims are those of the outputs' and the
-/// inputs' channels (in either order) and of a window.
+/// The weights of an operator that is linear in input 0 are its input 1. Their dims are the channels of output and
+/// input (in either order), and those of a window.
 struct WeightsRule {
   int channel_dim;  // of the weights: the output's channels, of one group where it is not the first
   int output_dim;   // of the result: its channels; from the end where negative
   bool takes_bias;  // input 2: what is added to each channel
 };
 
-/// An operator: its rule of types, what it computes, and traits, which passes and planner ask. A new operator is whatever
-/// its traits say; left out, they promise nothing.
+/// An operator: its rule of types, what it computes, and traits, which passes and planner ask. A new operator is
+/// whatever its traits say; left out, they promise nothing.
 struct OpDef {
-  std::string_view name;
+  std::string_view name = {};
   FusionKind fusion = FusionKind::kOpaque;
   int min_inputs = 1;
   int max_inputs = 1;  // -1: any number
   /// Types of the outputs from the inputs' types, attributes and known contents. Output dtypes included.
   /// E604 a content that is needed is unknown · E605 types do not agree · E606 attributes are invalid
-  Result<std::vector<TensorType>> (*infer)(const Node& node);
+  Result<std::vector<TensorType>> (*infer)(const Node& node) = nullptr;
   /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
   /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
-  Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs);
+  Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs) = nullptr;
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;

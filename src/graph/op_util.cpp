@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "graph/op_registry.h"
+#include "graph/view.h"
 
 namespace fettle::ops {
 
@@ -16,6 +18,31 @@ tl::unexpected<Diagnostic> bad_attribute(const Node& node, std::string message) 
 
 tl::unexpected<Diagnostic> bad_types(const Node& node, std::string message) {
   return fail(ErrorCode::E605, fmt::format("{}: {}", node.op->name, message), node.name);
+}
+
+tl::unexpected<Diagnostic> not_known(const Node& node, std::string message) {
+  return fail(ErrorCode::E604, std::move(message), node.name);
+}
+
+Result<> check_rank(const Node& node, size_t i, int least, int most) {
+  if (rank_of(node, i) >= least && rank_of(node, i) <= most) return {};
+  return bad_types(node,
+                   fmt::format("input {} is {}, of rank {}; it must be of rank {}{}", i, to_string(shape_of(node, i)),
+                               rank_of(node, i), least, most > least ? " or more" : ""));
+}
+
+Result<> check_same_dtype(const Node& node, size_t first, size_t last) {
+  for (size_t i = first + 1; i <= std::min(last, node.inputs.size() - 1); ++i)
+    if (dtype_of(node, i) != dtype_of(node, first))
+      return bad_types(node, fmt::format("input {} is of {}, input {} of {}", first, dtype_of(node, first).to_string(),
+                                         i, dtype_of(node, i).to_string()));
+  return {};
+}
+
+Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
+  if (!may_equal(a, b))
+    return bad_types(node, fmt::format("{}: {} and {} are not equal", what, a.to_string(), b.to_string()));
+  return a.is_number() ? a : b;
 }
 
 Result<Shape> broadcast(const Node& node, const Shape& a, const Shape& b) {
@@ -44,6 +71,16 @@ Result<int64_t> positive_axis(const Node& node, int64_t axis, int64_t rank) {
   return axis < 0 ? axis + rank : axis;
 }
 
+Result<int64_t> axis_of(const Node& node, int64_t otherwise, int64_t rank) {
+  return positive_axis(node, node.attrs.get_int("axis", otherwise), rank);
+}
+
+std::vector<int64_t> first_numbers(size_t n) {
+  std::vector<int64_t> numbers(n);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
 Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t> axes, int64_t rank) {
   for (int64_t& axis : axes) {
     FETTLE_TRY(axis, positive_axis(node, axis, rank));
@@ -64,10 +101,8 @@ std::optional<std::vector<Dim>> content_of(const Value& value) {
 
 namespace {
 tl::unexpected<Diagnostic> unknown_content(const Node& node, size_t input) {
-  return fail(ErrorCode::E604,
-              fmt::format("{} needs the content of input \"{}\" when the model is compiled", node.op->name,
-                          node.inputs[input]->name),
-              node.name);
+  return not_known(node, fmt::format("{} needs the content of input \"{}\" when the model is compiled", node.op->name,
+                                     node.inputs[input]->name));
 }
 }  // namespace
 
@@ -141,6 +176,34 @@ te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)
       tensor_name(node));
 }
 
+int64_t count_of(const std::vector<Expr>& extents) {
+  int64_t count = 1;
+  for (const Expr& extent : extents) count *= *as_int(extent);
+  return count;
+}
+
+std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents) {
+  std::vector<te::ReduceAxis> axes;
+  for (const Expr& extent : extents) axes.push_back(te::reduce_axis(extent, fmt::format("k{}", axes.size())));
+  return axes;
+}
+
+te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                       std::vector<std::string> axis_names) {
+  return te::compute(
+      std::move(shape),
+      [&](const std::vector<Var>& i) -> te::Body {
+        Expr value = element(to_indices(i), {axes.begin(), axes.end()});
+        if (axes.empty()) return value;
+        te::Reduction reduction = reduce(std::move(value), axes);
+        if (std::ranges::any_of(axes, [](const te::ReduceAxis& axis) { return is_zero(axis.extent); }))
+          return reduction.identity[0];
+        return reduction;
+      },
+      std::move(name), std::move(axis_names));
+}
+
 Expr divide(const Expr& a, const Expr& b) {
   if (!a.dtype().is_int()) return a / b;
   if (a.dtype().code == TypeCode::kUInt) return floordiv(a, b);
@@ -153,25 +216,17 @@ Expr divide(const Expr& a, const Expr& b) {
 Indices reshape_indices(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const Indices& indices) {
   Indices result(from.size(), Expr(0));
   if (std::find(from.begin(), from.end(), 0) != from.end()) return result;  // no element is ever asked for
-  size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {
-    const size_t first_i = i, first_j = j;
-    int64_t x = i < from.size() ? from[i++] : 1;
-    int64_t y = j < to.size() ? to[j++] : 1;
-    while (x != y) {
-      if (x < y && i < from.size())
-        x *= from[i++];
-      else if (j < to.size())
-        y *= to[j++];
-      else
-        x *= from[i++];
-    }
+  const auto groups = equal_groups(from, to);
+  FETTLE_CHECK(groups);
+  for (const DimGroup& group : *groups) {
     Expr flat = 0;
-    for (size_t d = first_j; d < j; ++d)
+    int64_t inner = 1;
+    for (size_t d = group.to; d < group.to_end; ++d) {
+      inner *= to[d];
       if (to[d] != 1) flat = flat * Expr(to[d]) + indices[d];
-    int64_t inner = x;
+    }
     bool outermost = true;
-    for (size_t d = first_i; d < i; ++d) {
+    for (size_t d = group.from; d < group.from_end; ++d) {
       if (from[d] == 1) continue;
       inner /= from[d];
       const Expr quotient = floordiv(flat, Expr(inner));

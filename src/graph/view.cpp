@@ -4,50 +4,30 @@
 #include <numeric>
 
 namespace fettle {
-namespace {
-
-/// Strides of the same elements under another shape, as NumPy's reshape does without copying: groups of old and new
-/// dimensions with equal products, each of which must lie evenly.
-std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& from,
-                                                    const std::vector<int64_t>& strides,
-                                                    const std::vector<int64_t>& to) {
-  std::vector<int64_t> old_shape, old_strides;
-  for (size_t d = 0; d < from.size(); ++d) {
-    if (from[d] == 1) continue;
-    old_shape.push_back(from[d]);
-    old_strides.push_back(strides[d]);
-  }
-  std::vector<int64_t> result(to.size(), 0);
-  size_t i = 0, j = 0;
-  while (i < old_shape.size() && j < to.size()) {
-    size_t i_end = i + 1, j_end = j + 1;
-    int64_t old_count = old_shape[i], new_count = to[j];
-    while (old_count != new_count) {
-      if (new_count < old_count) {
-        if (j_end == to.size()) return {};
-        new_count *= to[j_end++];
-      } else {
-        if (i_end == old_shape.size()) return {};
-        old_count *= old_shape[i_end++];
-      }
+std::optional<std::vector<DimGroup>> equal_groups(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  std::vector<DimGroup> groups;
+  const auto skip_units = [](const std::vector<int64_t>& shape, size_t& at) {
+    while (at < shape.size() && shape[at] == 1) ++at;
+    return at == shape.size();
+  };
+  for (size_t i = 0, j = 0;;) {
+    DimGroup group{i, 0, j, 0};
+    const bool ended = skip_units(from, i), other_ended = skip_units(to, j);
+    if (ended && other_ended) return groups;
+    if (ended || other_ended) return {};
+    int64_t x = from[i++], y = to[j++];
+    while (x != y) {
+      if (x < y ? i == from.size() : j == to.size()) return {};
+      if (x < y)
+        x *= from[i++];
+      else
+        y *= to[j++];
     }
-    for (size_t d = i; d + 1 < i_end; ++d)
-      if (old_strides[d] != old_shape[d + 1] * old_strides[d + 1]) return {};
-    int64_t stride = old_strides[i_end - 1];
-    for (size_t d = j_end; d-- > j;) {
-      result[d] = stride;
-      stride *= to[d];
-    }
-    i = i_end;
-    j = j_end;
+    group.from_end = i;
+    group.to_end = j;
+    groups.push_back(group);
   }
-  if (i != old_shape.size()) return {};
-  for (; j < to.size(); ++j)
-    if (to[j] != 1) return {};
-  return result;
 }
-
-}  // namespace
 
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape) {
   std::vector<int> order(shape.size());
@@ -88,9 +68,23 @@ bool is_row_major(const std::vector<int64_t>& shape, const std::vector<int64_t>&
 }
 
 std::optional<View> reshaped_view(const std::vector<int64_t>& from, const View& view, const std::vector<int64_t>& to) {
-  auto strides = reshape_strides(from, view.strides, to);
-  if (!strides) return {};
-  return View{view.storage, view.offset_elems, *std::move(strides)};
+  const auto groups = equal_groups(from, to);
+  if (!groups) return {};
+  View result{view.storage, view.offset_elems, std::vector<int64_t>(to.size(), 0)};
+  for (const DimGroup& group : *groups) {
+    int64_t stride = 0, count = 1;  // of the innermost, and how many elements lie evenly behind each other
+    for (size_t d = group.from_end; d-- > group.from;) {
+      if (from[d] == 1) continue;
+      if (count == 1) stride = view.strides[d];
+      if (view.strides[d] != stride * count) return {};
+      count *= from[d];
+    }
+    for (size_t d = group.to_end; d-- > group.to;) {
+      result.strides[d] = stride;
+      stride *= to[d];
+    }
+  }
+  return result;
 }
 
 std::optional<std::vector<View>> view_outputs(const Node& node, const View& input) {

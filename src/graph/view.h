@@ -16,6 +16,15 @@ struct View {
   std::vector<int64_t> strides;  // one a dimension of the value; of a dimension of extent 1: anything
 };
 
+/// Dims [from, from_end) of one shape and [to, to_end) of another, with equal products.
+struct DimGroup {
+  size_t from, from_end, to, to_end;
+};
+/// Two shapes of as many elements in groups, each as small as can be; dims of extent 1 behind the last are in none.
+///   [2, 12, 1] and [2, 3, 4]: {2} ~ {2}, {12} ~ {3, 4}
+/// Nothing where they do not fall into any.
+std::optional<std::vector<DimGroup>> equal_groups(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
+
 /// Row-major strides of a shape.
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
 /// Strides of a dense array whose dimensions lie in `order`, outermost first: {0, 2, 3, 1} is channels last.

@@ -9,6 +9,8 @@ namespace {
 
 constexpr int64_t kMaxWindow = 1 << 20;
 
+}  // namespace
+
 Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, size_t length, int64_t otherwise,
                                        int64_t least) {
   auto list = node.attrs.get_ints(name, std::vector<int64_t>(length, otherwise));
@@ -19,10 +21,9 @@ Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, 
   return list;
 }
 
-}  // namespace
-
-Result<Window> read_window(const Node& node, const Shape& input, std::vector<int64_t> kernel) {
+Result<Window> read_window(const Node& node, std::vector<int64_t> kernel) {
   Window w;
+  const Shape input(shape_of(node, 0).begin() + 2, shape_of(node, 0).end());
   const size_t n = input.size();
   if (kernel.size() != n)
     return bad_attribute(node, fmt::format("a kernel of {} dims for {} spatial dims", kernel.size(), n));

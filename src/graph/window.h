@@ -16,9 +16,13 @@ struct Window {
   int64_t span(size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
 };
 
-/// Reads strides, dilations, pads, auto_pad and (pooling) ceil_mode. `input` holds the spatial extents.
+/// The attribute, a list of so many numbers of at least `least`; all `otherwise` where it is missing. E606.
+Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, size_t length, int64_t otherwise,
+                                       int64_t least);
+
+/// Reads strides, dilations, pads, auto_pad and (pooling) ceil_mode. Input 0 has the spatial dims behind two others.
 /// E606 lists of the wrong length, numbers out of range · E605 the window is larger than the padded input
-Result<Window> read_window(const Node& node, const Shape& input, std::vector<int64_t> kernel);
+Result<Window> read_window(const Node& node, std::vector<int64_t> kernel);
 
 /// x surrounded by `value` in its spatial dims (the last ones), as the window says; x itself where nothing is padded.
 te::Tensor padded(const te::Tensor& x, const Window& window, const Expr& value, const std::string& name);

@@ -30,8 +30,7 @@ inline constexpr const char* kClearsPadLanesKey = "clears_pad_lanes";  // 1: it 
 // --- on blocks, by reformulations (schedule/reformulation.h)
 inline constexpr const char* kPartOfKey = "part_of";  // the block that it stands for, together with others
 inline constexpr const char* kRoleKey = "role";       // what it is for among them
-inline constexpr const char* kTilesKey =
-    "tiles";  // {d, e, n}: made in tiles of n x n along dimensions d, e of the result
+inline constexpr const char* kTilesKey = "tiles";     // {d, e, n}: made in tiles of n x n along dimensions d and e
 
 // --- from pass to pass of lowering, on loops
 inline constexpr const char* kCarriesKey = "carries";       // names of buffers that live on from iteration to iteration

@@ -2,10 +2,10 @@
 #include <bit>
 #include <unordered_map>
 
-#include "base/check.h"
 #include "base/pointer_map.h"
 #include "ir/canonical.h"
 #include "ir/compare.h"
+#include "ir/fields.h"
 
 namespace fettle {
 namespace {
@@ -16,23 +16,28 @@ class Equality {
 
   bool equal(const Func& a, const Func& b) {
     if (a == b) return true;
-    if (!a || !b || a->params.size() != b->params.size() || a->int_params.size() != b->int_params.size() ||
-        !(a->annotations == b->annotations))
-      return false;
-    for (size_t i = 0; i < a->int_params.size(); ++i) {
-      const IntParam &x = a->int_params[i], &y = b->int_params[i];
-      if (x.min != y.min || x.max != y.max || x.multiple_of != y.multiple_of || !bind(x.var, y.var)) return false;
-    }
-    for (size_t i = 0; i < a->params.size(); ++i) {
-      const Param &x = a->params[i], &y = b->params[i];
-      if (x.kind != y.kind || x.free_layout != y.free_layout || !bind(x.buffer, y.buffer)) return false;
-    }
-    return equal(a->body, b->body);
+    if (!a || !b || !(a->annotations == b->annotations)) return false;
+    const bool ints = all_equal(a->int_params, b->int_params, [&](const IntParam& x, const IntParam& y) {
+      return x.min == y.min && x.max == y.max && x.multiple_of == y.multiple_of && bind(x.var, y.var);
+    });
+    const bool buffers = ints && all_equal(a->params, b->params, [&](const Param& x, const Param& y) {
+      return x.kind == y.kind && x.free_layout == y.free_layout && bind(x.buffer, y.buffer);
+    });
+    return buffers && equal(a->body, b->body);
   }
 
-  bool equal(const Stmt& a, const Stmt& b);
+  bool equal(const Stmt& a, const Stmt& b) {
+    if (!a || !b) return a == b;
+    if (a == b && !renamed_) return true;
+    return a.kind() == b.kind() && equal_nodes(a, b);
+  }
 
  private:
+  template <class T, class Same>
+  static bool all_equal(const std::vector<T>& a, const std::vector<T>& b, Same same) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+  }
+
   bool bind(const Var& a, const Var& b) {
     if (a->dtype != b->dtype) return false;
     vars_[a.get()] = b.get();
@@ -46,12 +51,10 @@ class Equality {
           !equal(a->shape, b->shape) || !equal(a->strides, b->strides) || !a->layout != !b->layout)
         return false;
       if (a->layout && a->layout != b->layout) {
-        const Layout &x = *a->layout, &y = *b->layout;
-        if (x.to_physical.inputs.size() != y.to_physical.inputs.size() || !equal(x.logical_shape, y.logical_shape))
+        const IndexMap &x = a->layout->to_physical, &y = b->layout->to_physical;
+        if (!equal(a->layout->logical_shape, b->layout->logical_shape) || !equal(x.inputs, y.inputs) ||
+            !equal(x.outputs, y.outputs))
           return false;
-        for (size_t i = 0; i < x.to_physical.inputs.size(); ++i)
-          if (!bind(x.to_physical.inputs[i], y.to_physical.inputs[i])) return false;
-        if (!equal(x.to_physical.outputs, y.to_physical.outputs)) return false;
       }
       renamed_ = true;
     }
@@ -59,160 +62,66 @@ class Equality {
     return true;
   }
 
-  bool same(const Buffer& a, const Buffer& b) const {
+  // --- of fields, by their types; of a few, by what they are
+
+  template <class T>
+  bool equal(const T& a, const T& b) {
+    if constexpr (!std::is_same_v<decltype(fields_of<T>), const std::tuple<>>)
+      return all_fields<T>([&](auto member) { return equal(a.*member, b.*member); });
+    else
+      return a == b;
+  }
+  template <class T>
+  bool equal(const std::vector<T>& a, const std::vector<T>& b) {
+    return all_equal(a, b, [&](const T& x, const T& y) { return equal(x, y); });
+  }
+  bool equal(const Var& a, const Var& b) { return bind(a, b); }
+  bool equal(const Buffer& a, const Buffer& b) {
     const auto found = buffers_.find(a.get());
     return found == buffers_.end() ? a == b : found->second == b.get();
   }
-
-  bool equal(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-    if (a.size() != b.size()) return false;
-    for (size_t i = 0; i < a.size(); ++i)
-      if (!equal(a[i], b[i])) return false;
-    return true;
+  bool equal(const std::vector<IterVar>& a, const std::vector<IterVar>& b) {
+    return all_equal(a, b, [&](const IterVar& x, const IterVar& y) { return equal<IterVar>(x, y); }) &&
+           all_equal(a, b, [&](const IterVar& x, const IterVar& y) { return bind(x.var, y.var); });
+  }
+  bool equal(const Expr& a, const Expr& b) {
+    if (!renamed_) return structural_equal(a, b);
+    if (!a || !b) return a == b;
+    if (a.kind() != b.kind() || a.dtype() != b.dtype()) return false;
+    if (a.kind() == ExprKind::kIntImm || a.kind() == ExprKind::kFloatImm) return structural_equal(a, b);
+    if (a.kind() != ExprKind::kVar) return equal_nodes(a, b);
+    const auto found = vars_.find(a.as<VarNode>());
+    return (found == vars_.end() ? a.as<VarNode>() : found->second) == b.as<VarNode>();
   }
 
-  bool equal(const std::vector<Region>& a, const std::vector<Region>& b) {
-    if (a.size() != b.size()) return false;
-    for (size_t i = 0; i < a.size(); ++i) {
-      if (!same(a[i].buffer, b[i].buffer) || a[i].ranges.size() != b[i].ranges.size()) return false;
-      for (size_t d = 0; d < a[i].ranges.size(); ++d)
-        if (!equal(a[i].ranges[d].min, b[i].ranges[d].min) || !equal(a[i].ranges[d].extent, b[i].ranges[d].extent))
-          return false;
-    }
-    return true;
+  template <class Node, class Field>
+  bool equal_field(Field Node::* member, const Node& a, const Node& b) {
+    return equal(a.*member, b.*member);
+  }
+  bool equal_field(std::string BlockNode::* name, const BlockNode& a, const BlockNode& b) {
+    return rename_blocks_ || a.*name == b.*name;
+  }
+  bool equal_field(Buffer AllocateNode::* buffer, const AllocateNode& a, const AllocateNode& b) {
+    return bind(a.*buffer, b.*buffer);
+  }
+  bool equal_field(std::vector<Buffer> BlockNode::* list, const BlockNode& a, const BlockNode& b) {
+    return all_equal(a.*list, b.*list, [&](const Buffer& x, const Buffer& y) { return bind(x, y); });
   }
 
-  bool equal(const Expr& a, const Expr& b);
-  bool equal(const BlockNode& a, const BlockNode& b);
+  // Of one kind.
+  template <class Tree>
+  bool equal_nodes(const Tree& a, const Tree& b) {
+    return with_node(a, [&]<class Node>(const Node& x) {
+      const auto& y = static_cast<const Node&>(*b);
+      return all_fields<Node>([&](auto member) { return equal_field(member, x, y); });
+    });
+  }
 
   std::unordered_map<const VarNode*, const VarNode*> vars_;
   std::unordered_map<const BufferNode*, const BufferNode*> buffers_;
   bool renamed_ = false;  // something bound differs in identity: one node on both sides may mean two things
   bool rename_blocks_;
 };
-
-bool Equality::equal(const Expr& a, const Expr& b) {
-  if (!renamed_) return structural_equal(a, b);
-  if (!a || !b) return a == b;
-  if (a.kind() != b.kind() || a.dtype() != b.dtype()) return false;
-  switch (a.kind()) {
-    case ExprKind::kIntImm:
-    case ExprKind::kFloatImm:
-      return structural_equal(a, b);
-    case ExprKind::kVar: {
-      const auto found = vars_.find(a.as<VarNode>());
-      return (found == vars_.end() ? a.as<VarNode>() : found->second) == b.as<VarNode>();
-    }
-    case ExprKind::kBinary: {
-      const auto *x = a.as<BinaryNode>(), *y = b.as<BinaryNode>();
-      return x->op == y->op && equal(x->a, y->a) && equal(x->b, y->b);
-    }
-    case ExprKind::kNot:
-      return equal(a.as<NotNode>()->a, b.as<NotNode>()->a);
-    case ExprKind::kSelect: {
-      const auto *x = a.as<SelectNode>(), *y = b.as<SelectNode>();
-      return equal(x->condition, y->condition) && equal(x->if_true, y->if_true) && equal(x->if_false, y->if_false);
-    }
-    case ExprKind::kCast:
-      return equal(a.as<CastNode>()->a, b.as<CastNode>()->a);
-    case ExprKind::kLoad: {
-      const auto *x = a.as<LoadNode>(), *y = b.as<LoadNode>();
-      return same(x->buffer, y->buffer) && equal(x->indices, y->indices) && equal(x->mask, y->mask);
-    }
-    case ExprKind::kAddress: {
-      const auto *x = a.as<AddressNode>(), *y = b.as<AddressNode>();
-      return same(x->buffer, y->buffer) && equal(x->indices, y->indices);
-    }
-    case ExprKind::kCall: {
-      const auto *x = a.as<CallNode>(), *y = b.as<CallNode>();
-      return x->name == y->name && equal(x->args, y->args);
-    }
-    case ExprKind::kRamp: {
-      const auto *x = a.as<RampNode>(), *y = b.as<RampNode>();
-      return equal(x->base, y->base) && equal(x->stride, y->stride);
-    }
-    case ExprKind::kBroadcast:
-      return equal(a.as<BroadcastNode>()->value, b.as<BroadcastNode>()->value);
-    case ExprKind::kShuffle: {
-      const auto *x = a.as<ShuffleNode>(), *y = b.as<ShuffleNode>();
-      return x->lanes == y->lanes && equal(x->vectors, y->vectors);
-    }
-  }
-  FETTLE_UNREACHABLE();
-}
-
-bool Equality::equal(const BlockNode& a, const BlockNode& b) {
-  if ((!rename_blocks_ && a.name != b.name) || a.iters.size() != b.iters.size() ||
-      a.allocations.size() != b.allocations.size() || !(a.annotations == b.annotations) ||
-      !equal(a.predicate, b.predicate))
-    return false;
-  for (size_t i = 0; i < a.iters.size(); ++i) {
-    const IterVar &x = a.iters[i], &y = b.iters[i];
-    if (x.kind != y.kind || !equal(x.extent, y.extent) || !equal(x.binding, y.binding)) return false;
-  }
-  for (size_t i = 0; i < a.iters.size(); ++i)
-    if (!bind(a.iters[i].var, b.iters[i].var)) return false;
-  for (size_t i = 0; i < a.allocations.size(); ++i)
-    if (!bind(a.allocations[i], b.allocations[i])) return false;
-  return equal(a.reads, b.reads) && equal(a.writes, b.writes) && equal(a.init, b.init) && equal(a.body, b.body);
-}
-
-bool Equality::equal(const Stmt& a, const Stmt& b) {
-  if (!a || !b) return a == b;
-  if (a == b && !renamed_) return true;
-  if (a.kind() != b.kind()) return false;
-  switch (a.kind()) {
-    case StmtKind::kFor: {
-      const auto *x = a.as<ForNode>(), *y = b.as<ForNode>();
-      return x->loop_kind == y->loop_kind && x->tail == y->tail && x->thread_axis == y->thread_axis &&
-             x->annotations == y->annotations && equal(x->min, y->min) && equal(x->extent, y->extent) &&
-             bind(x->var, y->var) && equal(x->body, y->body);
-    }
-    case StmtKind::kSeq: {
-      const auto *x = a.as<SeqNode>(), *y = b.as<SeqNode>();
-      if (x->stmts.size() != y->stmts.size()) return false;
-      for (size_t i = 0; i < x->stmts.size(); ++i)
-        if (!equal(x->stmts[i], y->stmts[i])) return false;
-      return true;
-    }
-    case StmtKind::kIf: {
-      const auto *x = a.as<IfNode>(), *y = b.as<IfNode>();
-      return equal(x->condition, y->condition) && equal(x->then_body, y->then_body) &&
-             equal(x->else_body, y->else_body);
-    }
-    case StmtKind::kLet: {
-      const auto *x = a.as<LetNode>(), *y = b.as<LetNode>();
-      return equal(x->value, y->value) && bind(x->var, y->var) && equal(x->body, y->body);
-    }
-    case StmtKind::kStore: {
-      const auto *x = a.as<StoreNode>(), *y = b.as<StoreNode>();
-      return same(x->buffer, y->buffer) && equal(x->indices, y->indices) && equal(x->value, y->value) &&
-             equal(x->mask, y->mask);
-    }
-    case StmtKind::kEvaluate:
-      return equal(a.as<EvaluateNode>()->value, b.as<EvaluateNode>()->value);
-    case StmtKind::kBlock:
-      return equal(*a.as<BlockNode>(), *b.as<BlockNode>());
-    case StmtKind::kAllocate: {
-      const auto *x = a.as<AllocateNode>(), *y = b.as<AllocateNode>();
-      return bind(x->buffer, y->buffer) && equal(x->body, y->body);
-    }
-    case StmtKind::kWhile: {
-      const auto *x = a.as<WhileNode>(), *y = b.as<WhileNode>();
-      return equal(x->condition, y->condition) && equal(x->body, y->body);
-    }
-    case StmtKind::kCallFunc: {
-      const auto *x = a.as<CallFuncNode>(), *y = b.as<CallFuncNode>();
-      return x->name == y->name && equal(x->args, y->args);
-    }
-    case StmtKind::kAsync: {
-      const auto *x = a.as<AsyncNode>(), *y = b.as<AsyncNode>();
-      return x->async_kind == y->async_kind && x->queue == y->queue && equal(x->pending, y->pending) &&
-             equal(x->body, y->body);
-    }
-  }
-  FETTLE_UNREACHABLE();
-}
 
 // Writes a program as bytes in which everything bound is a number, counted in the order of binding.
 class Canonical {
@@ -221,18 +130,18 @@ class Canonical {
     number(func->int_params.size());
     for (const IntParam& param : func->int_params) {
       bind(param.var);
-      number(static_cast<uint64_t>(param.min));
-      number(static_cast<uint64_t>(param.max));
-      number(static_cast<uint64_t>(param.multiple_of));
+      put(param.min);
+      put(param.max);
+      put(param.multiple_of);
     }
     number(func->params.size());
     for (const Param& param : func->params) {
-      byte(static_cast<uint8_t>(param.kind));
-      byte(param.free_layout);
+      put(param.kind);
+      put(param.free_layout);
       bind(param.buffer);
     }
-    annotations(func->annotations);
-    stmt(func->body);
+    put(func->annotations);
+    put(func->body);
     flush();
     return std::move(bytes_);
   }
@@ -251,35 +160,21 @@ class Canonical {
     for (; value >= 128; value >>= 7) byte(static_cast<uint8_t>(value | 128));
     byte(static_cast<uint8_t>(value));
   }
-  void string(std::string_view text) {
-    number(text.size());
-    for (const char c : text) byte(static_cast<uint8_t>(c));
-  }
-  void type(DType t) {
-    byte(static_cast<uint8_t>(t.code));
-    byte(t.bits);
-    number(t.lanes);
-  }
-  void list(const std::vector<Expr>& exprs) {
-    number(exprs.size());
-    for (const Expr& e : exprs) expr(e);
-  }
   void bind(const Var& var) {
-    type(var->dtype);
+    put(var->dtype);
     ids_.try_emplace(var.get(), ids_.size());
   }
   void bind(const Buffer& buffer) {
-    type(buffer->dtype);
-    string(buffer->scope);
-    number(static_cast<uint64_t>(buffer->alignment_bytes));
-    list(buffer->shape);
-    list(buffer->strides);
+    put(buffer->dtype);
+    put(buffer->scope);
+    put(buffer->alignment_bytes);
+    put(buffer->shape);
+    put(buffer->strides);
     byte(buffer->layout ? 1 : 0);
     if (buffer->layout) {
-      list(buffer->layout->logical_shape);
-      number(buffer->layout->to_physical.inputs.size());
-      for (const Var& input : buffer->layout->to_physical.inputs) bind(input);
-      list(buffer->layout->to_physical.outputs);
+      put(buffer->layout->logical_shape);
+      put(buffer->layout->to_physical.inputs);
+      put(buffer->layout->to_physical.outputs);
     }
     ids_.try_emplace(buffer.get(), ids_.size());
   }
@@ -287,192 +182,88 @@ class Canonical {
   void use(const void* node, const std::string& name) {
     const auto found = ids_.find(node);
     number(found == ids_.end() ? 0 : found->second + 1);
-    if (found == ids_.end()) string(name);
+    if (found == ids_.end()) put(name);
   }
 
-  void annotations(const Annotations& a) {
-    number(a.entries.size());
-    for (const auto& [key, value] : a.entries) {
-      string(key);
-      byte(static_cast<uint8_t>(value.index()));
-      if (const auto* integer = std::get_if<int64_t>(&value))
-        number(static_cast<uint64_t>(*integer));
-      else if (const auto* real = std::get_if<double>(&value))
-        number(std::bit_cast<uint64_t>(*real));
-      else if (const auto* words = std::get_if<std::string>(&value))
-        string(*words);
-      else {
-        const auto& integers = std::get<std::vector<int64_t>>(value);
-        number(integers.size());
-        for (int64_t i : integers) number(static_cast<uint64_t>(i));
-      }
-    }
-  }
+  // --- fields, by their types; a few, by what they are
 
-  void regions(const std::vector<Region>& list) {
+  template <class T>
+  void put(const T& field) {
+    if constexpr (std::is_enum_v<T>)
+      byte(static_cast<uint8_t>(field));
+    else if constexpr (std::is_integral_v<T>)
+      number(static_cast<uint64_t>(field));
+    else
+      each_field<T>([&](auto member) { put(field.*member); });
+  }
+  template <class T>
+  void put(const std::vector<T>& list) {
     number(list.size());
-    for (const Region& region : list) {
-      use(region.buffer.get(), region.buffer->name);
-      number(region.ranges.size());
-      for (const Range& range : region.ranges) {
-        expr(range.min);
-        expr(range.extent);
-      }
+    for (const T& item : list) put(item);
+  }
+  void put(double value) { number(std::bit_cast<uint64_t>(value)); }
+  void put(const std::string& text) {
+    number(text.size());
+    for (const char c : text) byte(static_cast<uint8_t>(c));
+  }
+  void put(DType t) {
+    put(t.code);
+    byte(t.bits);
+    number(t.lanes);
+  }
+  void put(const Annotations& annotations) {
+    number(annotations.entries.size());
+    for (const auto& [key, value] : annotations.entries) {
+      put(key);
+      byte(static_cast<uint8_t>(value.index()));
+      std::visit([&](const auto& x) { put(x); }, value);
     }
   }
+  void put(const Var& var) { bind(var); }
+  void put(const Buffer& buffer) { use(buffer.get(), buffer->name); }
+  void put(const std::vector<IterVar>& iters) {
+    number(iters.size());
+    for (const IterVar& iter : iters) put(iter);
+    for (const IterVar& iter : iters) bind(iter.var);
+  }
+  void put(const Expr& e) {
+    if (!e) return byte(255);
+    put(e.kind());
+    if (const auto* var = e.as<VarNode>()) return use(var, var->name);
+    const ExprKind kind = e.kind();  // the types of the others follow
+    if (kind == ExprKind::kIntImm || kind == ExprKind::kFloatImm || kind == ExprKind::kCast || kind == ExprKind::kCall)
+      put(e.dtype());
+    if (kind == ExprKind::kRamp || kind == ExprKind::kBroadcast) number(e.dtype().lanes);
+    put_node(e);
+  }
+  void put(const Stmt& s) {
+    if (!s) return byte(255);
+    put(s.kind());
+    put_node(s);
+  }
 
-  void expr(const Expr& e);
-  void stmt(const Stmt& s);
+  template <class Node, class Field>
+  void put_field(Field Node::* member, const Node& node) {
+    put(node.*member);
+  }
+  void put_field(std::string BlockNode::*, const BlockNode&) {}
+  void put_field(Buffer AllocateNode::* buffer, const AllocateNode& node) { bind(node.*buffer); }
+  void put_field(std::vector<Buffer> BlockNode::* list, const BlockNode& node) {
+    number((node.*list).size());
+    for (const Buffer& buffer : node.*list) bind(buffer);
+  }
+  template <class Tree>
+  void put_node(const Tree& tree) {
+    with_node(tree, [&]<class Node>(const Node& node) {
+      each_field<Node>([&](auto member) { put_field(member, node); });
+    });
+  }
 
   std::string bytes_;
   char buffer_[2048];  // what comes next
   size_t filled_ = 0;
   PointerMap<const void*, uint64_t> ids_;
 };
-
-void Canonical::expr(const Expr& e) {
-  if (!e) return byte(255);
-  byte(static_cast<uint8_t>(e.kind()));
-  switch (e.kind()) {
-    case ExprKind::kIntImm:
-      type(e.dtype());
-      return number(static_cast<uint64_t>(e.as<IntImmNode>()->value));
-    case ExprKind::kFloatImm:
-      type(e.dtype());
-      return number(std::bit_cast<uint64_t>(e.as<FloatImmNode>()->value));
-    case ExprKind::kVar:
-      return use(e.get(), e.as<VarNode>()->name);
-    case ExprKind::kBinary: {
-      const auto* n = e.as<BinaryNode>();
-      byte(static_cast<uint8_t>(n->op));
-      expr(n->a);
-      return expr(n->b);
-    }
-    case ExprKind::kNot:
-      return expr(e.as<NotNode>()->a);
-    case ExprKind::kSelect: {
-      const auto* n = e.as<SelectNode>();
-      expr(n->condition);
-      expr(n->if_true);
-      return expr(n->if_false);
-    }
-    case ExprKind::kCast:
-      type(e.dtype());
-      return expr(e.as<CastNode>()->a);
-    case ExprKind::kLoad: {
-      const auto* n = e.as<LoadNode>();
-      use(n->buffer.get(), n->buffer->name);
-      list(n->indices);
-      return expr(n->mask);
-    }
-    case ExprKind::kAddress: {
-      const auto* n = e.as<AddressNode>();
-      use(n->buffer.get(), n->buffer->name);
-      return list(n->indices);
-    }
-    case ExprKind::kCall: {
-      const auto* n = e.as<CallNode>();
-      type(e.dtype());
-      string(n->name);
-      return list(n->args);
-    }
-    case ExprKind::kRamp: {
-      const auto* n = e.as<RampNode>();
-      number(e.dtype().lanes);
-      expr(n->base);
-      return expr(n->stride);
-    }
-    case ExprKind::kBroadcast:
-      number(e.dtype().lanes);
-      return expr(e.as<BroadcastNode>()->value);
-    case ExprKind::kShuffle: {
-      const auto* n = e.as<ShuffleNode>();
-      list(n->vectors);
-      number(n->lanes.size());
-      for (int lane : n->lanes) number(static_cast<uint64_t>(lane));
-      return;
-    }
-  }
-}
-
-void Canonical::stmt(const Stmt& s) {
-  if (!s) return byte(255);
-  byte(static_cast<uint8_t>(s.kind()));
-  switch (s.kind()) {
-    case StmtKind::kFor: {
-      const auto* n = s.as<ForNode>();
-      byte(static_cast<uint8_t>(n->loop_kind));
-      byte(static_cast<uint8_t>(n->tail));
-      string(n->thread_axis);
-      annotations(n->annotations);
-      expr(n->min);
-      expr(n->extent);
-      bind(n->var);
-      return stmt(n->body);
-    }
-    case StmtKind::kSeq: {
-      const auto& stmts = s.as<SeqNode>()->stmts;
-      number(stmts.size());
-      for (const Stmt& child : stmts) stmt(child);
-      return;
-    }
-    case StmtKind::kIf: {
-      const auto* n = s.as<IfNode>();
-      expr(n->condition);
-      stmt(n->then_body);
-      return stmt(n->else_body);
-    }
-    case StmtKind::kLet: {
-      const auto* n = s.as<LetNode>();
-      expr(n->value);
-      bind(n->var);
-      return stmt(n->body);
-    }
-    case StmtKind::kStore: {
-      const auto* n = s.as<StoreNode>();
-      use(n->buffer.get(), n->buffer->name);
-      list(n->indices);
-      expr(n->value);
-      return expr(n->mask);
-    }
-    case StmtKind::kEvaluate:
-      return expr(s.as<EvaluateNode>()->value);
-    case StmtKind::kBlock: {
-      const auto* n = s.as<BlockNode>();
-      annotations(n->annotations);
-      expr(n->predicate);
-      number(n->iters.size());
-      for (const IterVar& iter : n->iters) {
-        byte(static_cast<uint8_t>(iter.kind));
-        expr(iter.extent);
-        expr(iter.binding);
-      }
-      for (const IterVar& iter : n->iters) bind(iter.var);
-      number(n->allocations.size());
-      for (const Buffer& buffer : n->allocations) bind(buffer);
-      regions(n->reads);
-      regions(n->writes);
-      stmt(n->init);
-      return stmt(n->body);
-    }
-    case StmtKind::kAllocate:
-      bind(s.as<AllocateNode>()->buffer);
-      return stmt(s.as<AllocateNode>()->body);
-    case StmtKind::kWhile:
-      expr(s.as<WhileNode>()->condition);
-      return stmt(s.as<WhileNode>()->body);
-    case StmtKind::kCallFunc:
-      string(s.as<CallFuncNode>()->name);
-      return list(s.as<CallFuncNode>()->args);
-    case StmtKind::kAsync: {
-      const auto* n = s.as<AsyncNode>();
-      byte(static_cast<uint8_t>(n->async_kind));
-      string(n->queue);
-      expr(n->pending);
-      return stmt(n->body);
-    }
-  }
-}
 
 }  // namespace
 

@@ -3,9 +3,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "ir/buffer.h"
+#include "ir/int_arithmetic.h"
+#include "ir/query.h"
 
 namespace fettle {
 
@@ -56,6 +59,18 @@ Expr float_imm(double value, DType dtype) {
 
 Expr bool_imm(bool value) { return int_imm(value ? 1 : 0, kBool); }
 
+Expr lowest(DType type) {
+  if (type.is_float()) return float_imm(-std::numeric_limits<double>::infinity(), type);
+  if (type.is_bool() || type.code == TypeCode::kUInt) return int_imm(0, type);
+  return int_imm(std::numeric_limits<int64_t>::min() >> (64 - type.bits), type);
+}
+
+Expr highest(DType type) {
+  if (type.is_float()) return float_imm(std::numeric_limits<double>::infinity(), type);
+  if (type.code == TypeCode::kUInt) return int_imm(static_cast<int64_t>(~uint64_t{0} >> (64 - type.bits)), type);
+  return int_imm(type.is_bool() ? 1 : ~*as_int(lowest(type)), type);
+}
+
 Expr constant(double value, DType dtype) {
   if (dtype.lanes > 1) return broadcast(constant(value, dtype.element()), dtype.lanes);
   if (dtype.is_float()) return float_imm(value, dtype);
@@ -80,54 +95,12 @@ bool is_comparison(BinaryOp op) {
   return op == BinaryOp::kEq || op == BinaryOp::kNe || op == BinaryOp::kLt || op == BinaryOp::kLe;
 }
 
-// Two's complement arithmetic in 64 bits, then wrapped to the type's width.
-int64_t wrap(uint64_t value, DType type) {
-  if (type.bits >= 64) return static_cast<int64_t>(value);
-  const uint64_t mask = (uint64_t{1} << type.bits) - 1;
-  value &= mask;
-  if (type.code == TypeCode::kInt && (value >> (type.bits - 1))) value |= ~mask;
-  return static_cast<int64_t>(value);
-}
-
 // Folds an operation on integer constants; null where it has no value (division by zero).
 Expr fold(BinaryOp op, int64_t x, int64_t y, DType operand, DType result) {
-  const auto ux = static_cast<uint64_t>(x), uy = static_cast<uint64_t>(y);
-  switch (op) {
-    case BinaryOp::kAdd:
-      return int_imm(wrap(ux + uy, operand), result);
-    case BinaryOp::kSub:
-      return int_imm(wrap(ux - uy, operand), result);
-    case BinaryOp::kMul:
-      return int_imm(wrap(ux * uy, operand), result);
-    case BinaryOp::kFloorDiv:
-      return y == 0 ? Expr() : int_imm(wrap(static_cast<uint64_t>(floordiv_int(x, y)), operand), result);
-    case BinaryOp::kFloorMod:
-      return y == 0 ? Expr() : int_imm(wrap(static_cast<uint64_t>(floormod_int(x, y)), operand), result);
-    case BinaryOp::kMin:
-      return int_imm(x < y ? x : y, result);
-    case BinaryOp::kMax:
-      return int_imm(x < y ? y : x, result);
-    case BinaryOp::kEq:
-      return bool_imm(x == y);
-    case BinaryOp::kNe:
-      return bool_imm(x != y);
-    case BinaryOp::kLt:
-      return bool_imm(x < y);
-    case BinaryOp::kLe:
-      return bool_imm(x <= y);
-    case BinaryOp::kAnd:
-      return bool_imm(x && y);
-    case BinaryOp::kOr:
-      return bool_imm(x || y);
-    case BinaryOp::kBitAnd:
-      return int_imm(x & y, result);
-    case BinaryOp::kBitOr:
-      return int_imm(x | y, result);
-    case BinaryOp::kBitXor:
-      return int_imm(x ^ y, result);
-    default:
-      return nullptr;  // shifts are left to the machine
-  }
+  const bool divides = op == BinaryOp::kFloorDiv || op == BinaryOp::kFloorMod;
+  const bool shifts = op == BinaryOp::kShl || op == BinaryOp::kShr;  // left to the machine
+  if ((divides && y == 0) || shifts || op == BinaryOp::kDiv) return nullptr;
+  return int_imm(binary_int(op, x, y, operand), result);
 }
 
 }  // namespace
@@ -214,7 +187,7 @@ Expr select(Expr condition, Expr if_true, Expr if_false) {
 Expr cast(DType dtype, Expr a) {
   if (a.dtype() == dtype) return a;
   if (const auto* imm = a.as<IntImmNode>(); imm && dtype.lanes == 1) {
-    if (dtype.is_int()) return int_imm(wrap(static_cast<uint64_t>(imm->value), dtype), dtype);
+    if (dtype.is_int()) return int_imm(wrapped_int(static_cast<uint64_t>(imm->value), dtype), dtype);
     if (dtype == kF32 || dtype == kF64) return float_imm(static_cast<double>(imm->value), dtype);
   }
   return Expr(make_ref<const CastNode>(std::move(a), dtype));

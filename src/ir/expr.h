@@ -162,9 +162,9 @@ struct AddressNode : ExprNode {
 
 /// A pure function by name: the math functions below, or a machine intrinsic ("llvm.x86.…") in the
 /// implementation of a tensor intrinsic.
-/// Math (elementwise on lanes): exp log sqrt rsqrt sin cos tanh erf sigmoid pow (of integers: products, which wrap) floor
-/// ceil round (half to even) trunc abs fma isnan bitcast (the same bits as another type of the same width). `likely(b)`
-/// marks a condition that is nearly always true.
+/// Math (elementwise on lanes): exp log sqrt rsqrt sin cos tanh erf sigmoid pow (of integers: products, which wrap)
+/// floor ceil round (half to even) trunc abs fma isnan bitcast (the same bits as another type of the same width).
+/// `likely(b)` marks a condition that is nearly always true.
 struct CallNode : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kCall;
   std::string name;

@@ -25,7 +25,7 @@ Expr split_offset(const Expr& index, int64_t* offset) {
   return index;
 }
 
-Expr joined(const Expr& base, int64_t offset) {
+Expr folded_sum(const Expr& base, int64_t offset) {
   if (!base) return offset;
   return offset < 0 ? base - Expr(-offset) : base + Expr(offset);
 }
@@ -35,7 +35,7 @@ Expr joined(const Expr& base, int64_t offset) {
 Expr shifted(const Expr& e, int64_t by) {
   if (e.dtype() != kI64) return e + int_imm(by, e.dtype());
   Expr base = split_offset(e, &by);
-  return joined(base, by);
+  return folded_sum(base, by);
 }
 
 Expr Folder::rewrite(const Expr& e) {
@@ -83,7 +83,7 @@ std::vector<Region> RegionUnion::take() {
     for (size_t d = 0; d < entry.dimensions.size(); ++d) {
       const Dimension& dim = entry.dimensions[d];
       region.ranges.push_back(dim.whole ? Range{0, entry.buffer->shape[d]}
-                                        : Range{joined(dim.base, dim.low), Expr(dim.high - dim.low + 1)});
+                                        : Range{folded_sum(dim.base, dim.low), Expr(dim.high - dim.low + 1)});
     }
     regions.push_back(std::move(region));
   }

@@ -1,5 +1,6 @@
 // Expressions of the interpreter.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -25,41 +26,45 @@ struct VarCode : ExprCode {
   void vector(Frame& f, Value* out) const override { std::copy_n(&f.vars[slot], lanes, out); }
 };
 
-template <class Fn>
-struct UnaryCode : ExprCode {
-  ExprPtr a;
+// fn of the values of n operands, lane by lane; it gets the frame, too, where it takes one: to fail.
+template <class Fn, size_t n>
+struct MapCode : ExprCode {
+  std::array<ExprPtr, n> args;
   Fn fn;
-  UnaryCode(ExprPtr x, Fn g) : a(std::move(x)), fn(g) { lanes = a->lanes; }
-  Value scalar(Frame& f) const override { return fn(a->scalar(f)); }
+  MapCode(Fn g, std::array<ExprPtr, n> list) : args(std::move(list)), fn(g) { lanes = args[0]->lanes; }
+  Value scalar(Frame& f) const override {
+    Value values[n];
+    for (size_t k = 0; k < n; ++k) values[k] = args[k]->scalar(f);
+    return apply(f, values[0], &values[1], 1);
+  }
   void vector(Frame& f, Value* out) const override {
-    a->vector(f, out);
-    for (int i = 0; i < lanes; ++i) out[i] = fn(out[i]);
+    Lanes others(lanes * static_cast<int>(n - 1));
+    args[0]->vector(f, out);
+    for (size_t k = 1; k < n; ++k) args[k]->vector(f, others.get() + static_cast<int>(k - 1) * lanes);
+    for (int i = 0; i < lanes; ++i) out[i] = apply(f, out[i], others.get() + i, lanes);
+  }
+  // Those of the other operands are `step` apart.
+  Value apply(Frame& f, Value first, const Value* others, int step) const {
+    return [&]<size_t... k>(std::index_sequence<k...>) {
+      if constexpr (std::is_invocable_v<Fn, Frame&, Value, decltype(others[k])...>)
+        return fn(f, first, others[static_cast<int>(k) * step]...);
+      else
+        return fn(first, others[static_cast<int>(k) * step]...);
+    }
+    (std::make_index_sequence<n - 1>());
   }
 };
+template <class Fn, class... Args>
+ExprPtr mapped(Fn fn, Args... args) {
+  return std::make_unique<MapCode<Fn, sizeof...(args)>>(fn, std::array<ExprPtr, sizeof...(args)>{std::move(args)...});
+}
 template <class Fn>
 ExprPtr unary(ExprPtr a, Fn fn) {
-  return std::make_unique<UnaryCode<Fn>>(std::move(a), fn);
+  return mapped(fn, std::move(a));
 }
-
-template <class Fn>
-struct BinaryCode : ExprCode {
-  ExprPtr a, b;
-  Fn fn;
-  BinaryCode(ExprPtr x, ExprPtr y, Fn g) : a(std::move(x)), b(std::move(y)), fn(g) { lanes = a->lanes; }
-  Value scalar(Frame& f) const override {
-    const Value x = a->scalar(f);
-    return fn(x, b->scalar(f));
-  }
-  void vector(Frame& f, Value* out) const override {
-    Lanes right(lanes);
-    a->vector(f, out);
-    b->vector(f, right.get());
-    for (int i = 0; i < lanes; ++i) out[i] = fn(out[i], right[i]);
-  }
-};
 template <class Fn>
 ExprPtr binary(ExprPtr a, ExprPtr b, Fn fn) {
-  return std::make_unique<BinaryCode<Fn>>(std::move(a), std::move(b), fn);
+  return mapped(fn, std::move(a), std::move(b));
 }
 
 // && and || of scalars look at the right side only where it matters.
@@ -81,15 +86,12 @@ struct LogicalCode : ExprCode {
   }
 };
 
-struct DivisionCode : ExprCode {
-  ExprPtr a, b;
+struct Division {
   Wrap wrap;
   bool modulo, is_u64;
-  DivisionCode(ExprPtr x, ExprPtr y, DType t, bool mod)
-      : a(std::move(x)), b(std::move(y)), wrap(t), modulo(mod), is_u64(t.element() == kU64) {
-    lanes = a->lanes;
-  }
-  Value divide(Frame& f, int64_t x, int64_t y) const {
+  Division(DType t, bool mod) : wrap(t), modulo(mod), is_u64(t.element() == kU64) {}
+  Value operator()(Frame& f, Value a, Value b) const {
+    const int64_t x = a.i, y = b.i;
     if (y == 0) {
       f.machine->fail(ErrorCode::E104, "an integer was divided by zero");
       return of_int(0);
@@ -100,16 +102,6 @@ struct DivisionCode : ExprCode {
     }
     if (y == -1) return of_int(modulo ? 0 : wrap(uint64_t{0} - static_cast<uint64_t>(x)));
     return of_int(modulo ? floormod_int(x, y) : floordiv_int(x, y));
-  }
-  Value scalar(Frame& f) const override {
-    const Value x = a->scalar(f);
-    return divide(f, x.i, b->scalar(f).i);
-  }
-  void vector(Frame& f, Value* out) const override {
-    Lanes right(lanes);
-    a->vector(f, out);
-    b->vector(f, right.get());
-    for (int i = 0; i < lanes; ++i) out[i] = divide(f, out[i].i, right[i].i);
   }
 };
 
@@ -187,31 +179,6 @@ struct ShuffleCode : ExprCode {
   }
 };
 
-// fma and the like: a function of several floats.
-template <class Fn>
-struct TernaryCode : ExprCode {
-  ExprPtr a, b, c;
-  Fn fn;
-  TernaryCode(ExprPtr x, ExprPtr y, ExprPtr z, Fn g) : a(std::move(x)), b(std::move(y)), c(std::move(z)), fn(g) {
-    lanes = a->lanes;
-  }
-  Value scalar(Frame& f) const override {
-    const double x = a->scalar(f).f, y = b->scalar(f).f;
-    return of_float(fn(x, y, c->scalar(f).f));
-  }
-  void vector(Frame& f, Value* out) const override {
-    Lanes y(lanes), z(lanes);
-    a->vector(f, out);
-    b->vector(f, y.get());
-    c->vector(f, z.get());
-    for (int i = 0; i < lanes; ++i) out[i].f = fn(out[i].f, y[i].f, z[i].f);
-  }
-};
-template <class Fn>
-ExprPtr ternary(ExprPtr a, ExprPtr b, ExprPtr c, Fn fn) {
-  return std::make_unique<TernaryCode<Fn>>(std::move(a), std::move(b), std::move(c), fn);
-}
-
 // Where a program reaches something that cannot be run.
 struct UnsupportedCode : ExprCode {
   std::string what;
@@ -267,7 +234,7 @@ ExprPtr int_binary(BinaryOp op, ExprPtr a, ExprPtr b, Wrapper wrap, DType type) 
       return binary(std::move(a), std::move(b), [=](Value x, Value y) { return of_int(wrap(u(x) * u(y))); });
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
-      return std::make_unique<DivisionCode>(std::move(a), std::move(b), type, op == BinaryOp::kFloorMod);
+      return binary(std::move(a), std::move(b), Division(type, op == BinaryOp::kFloorMod));
     case BinaryOp::kMin:
       return binary(std::move(a), std::move(b), [=](Value x, Value y) { return (x.i ^ flip) < (y.i ^ flip) ? x : y; });
     case BinaryOp::kMax:
@@ -414,12 +381,12 @@ ExprPtr Compiler::call(const CallNode& n) {
     return binary(std::move(args[0]), std::move(args[1]),
                   [type](Value x, Value y) { return of_float(round_to(std::pow(x.f, y.f), type)); });
   if (name == "fma" && args.size() == 3 && floats) {
-    if (type.bits == 32)
-      return ternary(std::move(args[0]), std::move(args[1]), std::move(args[2]), [](double x, double y, double z) {
-        return static_cast<double>(std::fma(static_cast<float>(x), static_cast<float>(y), static_cast<float>(z)));
-      });
-    return ternary(std::move(args[0]), std::move(args[1]), std::move(args[2]),
-                   [type](double x, double y, double z) { return round_to(std::fma(x, y, z), type); });
+    return mapped(
+        [type](Value x, Value y, Value z) {
+          if (type.bits != 32) return of_float(round_to(std::fma(x.f, y.f, z.f), type));
+          return of_float(std::fma(static_cast<float>(x.f), static_cast<float>(y.f), static_cast<float>(z.f)));
+        },
+        std::move(args[0]), std::move(args[1]), std::move(args[2]));
   }
   return std::make_unique<UnsupportedCode>(fmt::format("the interpreter knows no function '{}' of {} arguments on {}",
                                                        name, n.args.size(), type.to_string()),

@@ -2,11 +2,10 @@
 
 #include <fmt/core.h>
 
+#include "ir/text_rules.h"
+
 namespace fettle::text {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:

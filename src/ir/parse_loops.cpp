@@ -1,18 +1,15 @@
 // parse_loops: programs without a header, for tests. Blocks, parameters and shapes come from the loops and accesses.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/core.h>
 
-#include "ir/compare.h"
 #include "ir/fold.h"
 #include "ir/parser.h"
+#include "ir/query.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 
 namespace fettle {
 namespace {
@@ -72,15 +69,8 @@ std::optional<Bounds> bounds_of(const Expr& e, const LoopBounds& loops) {
 }
 
 Expr identity_of(BinaryOp op, DType type) {
-  if (op == BinaryOp::kAdd) return constant(0, type);
-  if (op == BinaryOp::kMul) return constant(1, type);
-  const bool lowest = op == BinaryOp::kMax;
-  if (type.is_float()) return float_imm(lowest ? -INFINITY : INFINITY, type);
-  if (type.code == TypeCode::kUInt)
-    return int_imm(lowest ? 0 : static_cast<int64_t>(type.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << type.bits) - 1),
-                   type);
-  const int64_t low = std::numeric_limits<int64_t>::min() >> (64 - type.bits);
-  return int_imm(lowest ? low : ~low, type);
+  if (op == BinaryOp::kAdd || op == BinaryOp::kMul) return constant(op == BinaryOp::kMul ? 1 : 0, type);
+  return op == BinaryOp::kMax ? lowest(type) : highest(type);
 }
 
 class Inference {

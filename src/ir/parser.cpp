@@ -243,6 +243,17 @@ Result<Stmt> Parser::suite() {
   return nested_statement();
 }
 
+Result<Stmt> Parser::body() {
+  FETTLE_TRY_VOID(expect_symbol(":"));
+  return suite();
+}
+
+Result<Expr> Parser::condition() {
+  FETTLE_TRY(Expr result, expr());
+  if (result.dtype() != kBool) return ill_formed("a condition must be a bool");
+  return result;
+}
+
 // A let or an allocation without a colon takes the rest of its suite. There may be many in a row, so they are closed
 // at the end of the suite, not by recursion.
 Result<Stmt> Parser::statements_until_dedent() {
@@ -292,28 +303,22 @@ Result<Stmt> Parser::statement() {
     if (t.text == "block") return block();
     if (t.text == "let" || t.text == "allocate") {
       FETTLE_TRY(Binding binding, this->binding());
-      FETTLE_TRY_VOID(expect_symbol(":"));
-      FETTLE_TRY(Stmt inner, suite());
+      FETTLE_TRY(Stmt inner, body());
       return close(binding, std::move(inner));
     }
     if (take_word("if")) {
-      FETTLE_TRY(Expr condition, expr());
-      if (condition.dtype() != kBool) return ill_formed("a condition must be a bool");
-      FETTLE_TRY_VOID(expect_symbol(":"));
-      FETTLE_TRY(Stmt then_body, suite());
+      FETTLE_TRY(Expr condition, condition());
+      FETTLE_TRY(Stmt then_body, body());
       Stmt else_body;
       if (take_word("else")) {
-        FETTLE_TRY_VOID(expect_symbol(":"));
-        FETTLE_TRY(else_body, suite());
+        FETTLE_TRY(else_body, body());
       }
       return if_then(std::move(condition), std::move(then_body), std::move(else_body));
     }
     if (take_word("while")) {
-      FETTLE_TRY(Expr condition, expr());
-      if (condition.dtype() != kBool) return ill_formed("a condition must be a bool");
-      FETTLE_TRY_VOID(expect_symbol(":"));
-      FETTLE_TRY(Stmt body, suite());
-      return Stmt(make_ref<WhileNode>(std::move(condition), std::move(body)));
+      FETTLE_TRY(Expr condition, condition());
+      FETTLE_TRY(Stmt inner, body());
+      return Stmt(make_ref<WhileNode>(std::move(condition), std::move(inner)));
     }
     if (take_word("call")) {
       FETTLE_TRY(std::string callee, name("a function"));
@@ -324,17 +329,15 @@ Result<Stmt> Parser::statement() {
     }
     if (take_word("issue")) {
       FETTLE_TRY(std::string queue, string());
-      FETTLE_TRY_VOID(expect_symbol(":"));
-      FETTLE_TRY(Stmt body, suite());
-      return Stmt(make_ref<AsyncNode>(AsyncKind::kIssue, std::move(queue), nullptr, std::move(body)));
+      FETTLE_TRY(Stmt inner, body());
+      return Stmt(make_ref<AsyncNode>(AsyncKind::kIssue, std::move(queue), nullptr, std::move(inner)));
     }
     if (take_word("wait")) {
       FETTLE_TRY(std::string queue, string());
       FETTLE_TRY_VOID(expect_word("pending"));
       FETTLE_TRY(Expr pending, expr());
-      FETTLE_TRY_VOID(expect_symbol(":"));
-      FETTLE_TRY(Stmt body, suite());
-      return Stmt(make_ref<AsyncNode>(AsyncKind::kWait, std::move(queue), std::move(pending), std::move(body)));
+      FETTLE_TRY(Stmt inner, body());
+      return Stmt(make_ref<AsyncNode>(AsyncKind::kWait, std::move(queue), std::move(pending), std::move(inner)));
     }
     if (take_word("pass")) {
       FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
@@ -359,14 +362,7 @@ Result<Stmt> Parser::for_loop() {
     FETTLE_TRY(extent, expr());
   }
   auto loop = make_ref<ForNode>(make_var(var_name, type), std::move(min), std::move(extent), Stmt());
-  if (take_word("parallel"))
-    loop->loop_kind = ForKind::kParallel;
-  else if (take_word("vectorized"))
-    loop->loop_kind = ForKind::kVectorized;
-  else if (take_word("unrolled"))
-    loop->loop_kind = ForKind::kUnrolled;
-  else if (take_word("thread"))
-    loop->loop_kind = ForKind::kThreadBinding;
+  if (token().kind == TokenKind::kName && !is_word("serial") && find_for_kind(token().text, &loop->loop_kind)) ++at_;
   if (take_word("axis")) {
     FETTLE_TRY_VOID(expect_symbol("("));
     FETTLE_TRY(loop->thread_axis, string());
@@ -379,9 +375,8 @@ Result<Stmt> Parser::for_loop() {
     FETTLE_TRY_VOID(expect_symbol(")"));
   }
   FETTLE_TRY(loop->annotations, annotations());
-  FETTLE_TRY_VOID(expect_symbol(":"));
   bind(var_name, loop->var);
-  FETTLE_TRY(loop->body, suite());
+  FETTLE_TRY(loop->body, body());
   unbind(var_name);
   return Stmt(loop);
 }
@@ -478,8 +473,7 @@ Result<> Parser::block_parts(BlockNode& result, std::vector<std::string>& alloca
     } else if (take_word("writes")) {
       FETTLE_TRY(result.writes, regions());
     } else if (take_word("init")) {
-      FETTLE_TRY_VOID(expect_symbol(":"));
-      FETTLE_TRY(result.init, suite());
+      FETTLE_TRY(result.init, body());
     } else {
       return {};
     }

@@ -93,6 +93,8 @@ class Parser {
   Result<std::vector<Region>> regions();
   Result<Func> func();
   Result<Stmt> suite();
+  Result<Stmt> body();  // a colon, and the suite
+  Result<Expr> condition();
   Result<Stmt> statements_until_dedent();
   Result<Stmt> nested_statement();
   Result<Stmt> statement();

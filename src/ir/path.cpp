@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/small_vector.h"
+#include "ir/fields.h"
 #include "ir/path.h"
 #include "ir/visit.h"
 
@@ -32,98 +33,29 @@ bool find_path(const Stmt& from, const StmtNode* target, Path& path) {
   if (is_missed(from, target)) return false;
   const size_t before = path.size();
   const Stmt* s = &from;
-  while (*s) {
-    const StmtNode* node = s->get();
-    if (node != target && !has_children(node->kind)) break;
-    path.push_back(s);
-    if (node == target) return true;
-    switch (node->kind) {
-      case StmtKind::kFor:
-        s = &static_cast<const ForNode*>(node)->body;
-        continue;
-      case StmtKind::kSeq:
-        for (const Stmt& child : static_cast<const SeqNode*>(node)->stmts)
-          if (find_path(child, target, path)) return true;
-        break;
-      case StmtKind::kIf: {
-        const auto* n = static_cast<const IfNode*>(node);
-        if (find_path(n->then_body, target, path)) return true;
-        s = &n->else_body;
-        continue;
-      }
-      case StmtKind::kLet:
-        s = &static_cast<const LetNode*>(node)->body;
-        continue;
-      case StmtKind::kBlock: {
-        const auto* n = static_cast<const BlockNode*>(node);
-        if (n->init && find_path(n->init, target, path)) return true;
-        s = &n->body;
-        continue;
-      }
-      case StmtKind::kAllocate:
-        s = &static_cast<const AllocateNode*>(node)->body;
-        continue;
-      case StmtKind::kWhile:
-        s = &static_cast<const WhileNode*>(node)->body;
-        continue;
-      case StmtKind::kAsync:
-        s = &static_cast<const AsyncNode*>(node)->body;
-        continue;
-      case StmtKind::kStore:
-      case StmtKind::kEvaluate:
-      case StmtKind::kCallFunc:
-        break;
-    }
-    break;
-  }
-  path.shrink_to(before);
-  return false;
+  for (; *s && s->kind() == StmtKind::kFor && s->get() != target; s = &s->as<ForNode>()->body) path.push_back(s);
+  path.push_back(s);
+  if (s->get() == target) return true;
+  bool found = false;
+  if (*s)
+    each_child(*s, Overloaded{[](const Expr&) {}, [&](const Stmt& child) {
+                              const bool leads = child && (child.get() == target || has_children(child.kind()));
+                              found = found || (leads && find_path(child, target, path));
+                            }});
+  if (!found) path.shrink_to(before);
+  return found;
 }
 
 // The copy of `parent` in which the child `from` is `to` (null: removed).
 Stmt with_child(const Stmt& parent, const StmtNode* from, const Stmt& to) {
-  const auto swap = [&](Stmt& child) {
-    if (child.get() == from) child = to;
-  };
-  switch (parent.kind()) {
-    case StmtKind::kFor:
-      if (!to) return nullptr;
-      return with(*parent.as<ForNode>(), [&](ForNode& n) { swap(n.body); });
-    case StmtKind::kSeq: {
-      std::vector<Stmt> stmts = parent.as<SeqNode>()->stmts;
-      for (Stmt& child : stmts) swap(child);
-      if (to && to.kind() != StmtKind::kSeq) return Stmt(make_ref<SeqNode>(std::move(stmts)));
-      return seq(std::move(stmts));
-    }
-    case StmtKind::kIf: {
-      const auto* n = parent.as<IfNode>();
-      Stmt then_body = n->then_body, else_body = n->else_body;
-      swap(then_body);
-      swap(else_body);
-      if (!then_body && !else_body) return nullptr;
-      if (!then_body) return if_then(logical_not(n->condition), else_body);
-      return if_then(n->condition, then_body, else_body);
-    }
-    case StmtKind::kLet:
-      if (!to) return nullptr;
-      return with(*parent.as<LetNode>(), [&](LetNode& n) { swap(n.body); });
-    case StmtKind::kBlock:
-      return with(*parent.as<BlockNode>(), [&](BlockNode& n) {
-        swap(n.init);
-        swap(n.body);
-      });
-    case StmtKind::kAllocate:
-      if (!to) return nullptr;
-      return with(*parent.as<AllocateNode>(), [&](AllocateNode& n) { swap(n.body); });
-    case StmtKind::kWhile:
-      if (!to) return nullptr;
-      return with(*parent.as<WhileNode>(), [&](WhileNode& n) { swap(n.body); });
-    case StmtKind::kAsync:
-      if (!to) return nullptr;
-      return with(*parent.as<AsyncNode>(), [&](AsyncNode& n) { swap(n.body); });
-    default:
-      FETTLE_UNREACHABLE();
-  }
+  return with_node(parent, [&]<class Node>(const Node& node) {
+    auto copy = make_ref<Node>(node);
+    const auto swap = [&](const Stmt& child) {
+      if (child.get() == from) const_cast<Stmt&>(child) = to;
+    };
+    each_below(*copy, Overloaded{[](const Expr&) {}, swap});
+    return std::is_same_v<Node, BlockNode> ? Stmt(copy) : remade(copy);
+  });
 }
 
 }  // namespace

@@ -230,22 +230,7 @@ void Printer::suite(const Stmt& s) {
 
 void Printer::loop(const ForNode& n) {
   std::string text = is_zero(n.min) ? expr(n.extent) : expr(n.min) + " +: " + expr(n.extent);
-  switch (n.loop_kind) {
-    case ForKind::kSerial:
-      break;
-    case ForKind::kParallel:
-      text += " parallel";
-      break;
-    case ForKind::kVectorized:
-      text += " vectorized";
-      break;
-    case ForKind::kUnrolled:
-      text += " unrolled";
-      break;
-    case ForKind::kThreadBinding:
-      text += " thread";
-      break;
-  }
+  if (n.loop_kind != ForKind::kSerial) text += std::string(" ") + for_kind_name(n.loop_kind);
   if (!n.thread_axis.empty()) text += " axis(" + string_text(n.thread_axis) + ")";
   if (n.tail != Tail::kExact) text += fmt::format(" tail({})", tail_name(n.tail));
   text += annotations(n.annotations);

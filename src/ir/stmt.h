@@ -60,7 +60,7 @@ FETTLE_VECTORS_FROM_POOL(const fettle::BlockNode*);
 
 namespace fettle {
 
-/// Notes on loops, blocks and functions, sorted by key; keys are documented where they are read.
+/// Annotations of loops, blocks and functions, sorted by key; keys are documented where they are read.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
 struct Annotations {
   std::vector<std::pair<std::string, Attribute>> entries;
@@ -75,7 +75,7 @@ struct Annotations {
 
 enum class ForKind : uint8_t { kSerial, kParallel, kVectorized, kUnrolled, kThreadBinding };
 
-/// How the last, partial tile of a split loop is handled. `split` leaves one nest; `lower` acts on the note.
+/// How the last, partial tile of a split loop is handled. `split` leaves one nest; `lower` acts on it.
 enum class Tail : uint8_t {
   kExact,      // the factors divide the extent, provably
   kGuard,      // a predicate around the body

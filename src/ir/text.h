@@ -38,8 +38,8 @@ Result<IrModule> parse_module(std::string_view text);
 /// Free names become i64 variables.
 Result<Expr> parse_expr(std::string_view text);
 
-/// Parameters and blocks inferred for tests: bare loops over accesses, no func header, become blocks; each buffer that
-/// is only read becomes an input, one that is written an output; a shape is what the loops reach.
+/// Infers parameters and blocks, for tests. Bare loops over accesses, without a func header, become blocks. Each buffer
+/// that is only read becomes an input, one that is written an output. Its shape is what the loops reach.
 ///   "for i in 100: B[i] = A[i]"
 Result<Func> parse_loops(std::string_view text);
 

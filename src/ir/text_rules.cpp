@@ -35,11 +35,17 @@ constexpr OperatorInfo kOperators[] = {{BinaryOp::kAdd, "+", kSumLevel},
                                        {BinaryOp::kShl, "<<", kShiftLevel},
                                        {BinaryOp::kShr, ">>", kShiftLevel}};
 
+constexpr const char* kForKinds[] = {"serial", "parallel", "vectorized", "unrolled", "thread"};
 constexpr const char* kTails[] = {"exact", "guard", "partition", "balance", "shift", "mask", "pad"};
 constexpr const char* kIterKinds[] = {"spatial", "reduce", "scan", "opaque"};
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+template <size_t n, class Enum>
+bool find_in(const char* const (&names)[n], std::string_view name, Enum* value) {
+  const auto at = std::find(names, names + n, name);
+  if (at == names + n) return false;
+  *value = static_cast<Enum>(at - names);
+  return true;
+}
 
 template <class T>
 std::string shortest(T value) {
@@ -51,6 +57,9 @@ std::string shortest(T value) {
 }
 
 }  // namespace
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_reserved(std::string_view word) {
   return std::binary_search(std::begin(kReserved), std::end(kReserved), word) || word.starts_with("inf.") ||
@@ -159,20 +168,13 @@ std::string string_text(std::string_view value) {
   return text + "\"";
 }
 
-const char* tail_name(Tail tail) { return kTails[static_cast<int>(tail)]; }
+const char* for_kind_name(ForKind kind) { return kForKinds[static_cast<int>(kind)]; }
+bool find_for_kind(std::string_view name, ForKind* kind) { return find_in(kForKinds, name, kind); }
 
-bool find_tail(std::string_view name, Tail* tail) {
-  for (int i = 0; i < static_cast<int>(std::size(kTails)); ++i)
-    if (name == kTails[i]) return *tail = static_cast<Tail>(i), true;
-  return false;
-}
+const char* tail_name(Tail tail) { return kTails[static_cast<int>(tail)]; }
+bool find_tail(std::string_view name, Tail* tail) { return find_in(kTails, name, tail); }
 
 const char* iter_kind_name(IterKind kind) { return kIterKinds[static_cast<int>(kind)]; }
-
-bool find_iter_kind(std::string_view name, IterKind* kind) {
-  for (int i = 0; i < static_cast<int>(std::size(kIterKinds)); ++i)
-    if (name == kIterKinds[i]) return *kind = static_cast<IterKind>(i), true;
-  return false;
-}
+bool find_iter_kind(std::string_view name, IterKind* kind) { return find_in(kIterKinds, name, kind); }
 
 }  // namespace fettle::text

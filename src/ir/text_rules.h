@@ -9,6 +9,8 @@
 
 namespace fettle::text {
 
+bool is_letter(char c);  // or an underscore
+bool is_digit(char c);
 /// A word that cannot be a name without backquotes.
 bool is_reserved(std::string_view word);
 /// Letters, digits and underscores, not starting with a digit, in parts joined by dots.
@@ -40,6 +42,8 @@ std::string float_text(double value, DType dtype);
 std::string int_text(int64_t value, DType dtype);
 std::string string_text(std::string_view value);
 
+const char* for_kind_name(ForKind kind);
+bool find_for_kind(std::string_view name, ForKind* kind);
 const char* tail_name(Tail tail);
 bool find_tail(std::string_view name, Tail* tail);
 const char* iter_kind_name(IterKind kind);

@@ -1,46 +1,33 @@
 #include "ir/type.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include <fmt/core.h>
 
 namespace fettle {
+namespace {
+
+// By TypeCode.
+constexpr std::string_view kTypeNames[] = {"i", "u", "f", "bf", "bool", "handle"};
+
+}  // namespace
 
 std::string DType::to_string() const {
-  std::string text;
-  switch (code) {
-    case TypeCode::kInt:
-      text = fmt::format("i{}", bits);
-      break;
-    case TypeCode::kUInt:
-      text = fmt::format("u{}", bits);
-      break;
-    case TypeCode::kFloat:
-      text = fmt::format("f{}", bits);
-      break;
-    case TypeCode::kBFloat:
-      text = fmt::format("bf{}", bits);
-      break;
-    case TypeCode::kBool:
-      text = "bool";
-      break;
-    case TypeCode::kHandle:
-      text = "handle";
-      break;
-  }
+  std::string text(kTypeNames[static_cast<int>(code)]);
+  if (code != TypeCode::kBool && code != TypeCode::kHandle) text += fmt::format("{}", bits);
   if (lanes > 1) text += fmt::format("x{}", lanes);
   return text;
 }
 
 Result<DType> parse_dtype(std::string_view text) {
   const auto bad = [&] { return fail(ErrorCode::E101, fmt::format("'{}' is no type", text)); };
-  DType type;
-  std::string_view rest;
-  const auto starts = [&](std::string_view prefix) {
-    if (!text.starts_with(prefix)) return false;
-    rest = text.substr(prefix.size());
-    return true;
-  };
+  std::string_view rest = text.substr(0, text.find_first_of("0123456789x"));
+  const auto name = std::find(std::begin(kTypeNames), std::end(kTypeNames), rest);
+  if (name == std::end(kTypeNames)) return bad();
+  DType type{static_cast<TypeCode>(name - std::begin(kTypeNames))};
+  rest = text.substr(rest.size());
   const auto number = [&](int low, int high) -> int {
     int value = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
@@ -48,21 +35,9 @@ Result<DType> parse_dtype(std::string_view text) {
     rest.remove_prefix(static_cast<size_t>(end - rest.data()));
     return value;
   };
-  if (starts("bool")) {
-    type = kBool;
-  } else if (starts("handle")) {
-    type = kHandle;
+  if (type.code == TypeCode::kBool || type.code == TypeCode::kHandle) {
+    type = type.code == TypeCode::kBool ? kBool : kHandle;
   } else {
-    if (starts("bf"))
-      type.code = TypeCode::kBFloat;
-    else if (starts("f"))
-      type.code = TypeCode::kFloat;
-    else if (starts("i"))
-      type.code = TypeCode::kInt;
-    else if (starts("u"))
-      type.code = TypeCode::kUInt;
-    else
-      return bad();
     const int bits = number(1, 64);
     if (bits < 0 || (bits & (bits - 1)) != 0) return bad();
     type.bits = static_cast<uint8_t>(bits);

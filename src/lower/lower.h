@@ -37,15 +37,16 @@ enum class Pipeline {
   kUnexpandedWhole,  // the same without micro-kernels
   kScalar,           // for printers of source text: vectorized loops are serial, unrolled loops stay loops, register
                      // buffers arrays; nothing is outlined or prefetched
-  kPlain,            // the reference: no note of the schedule is obeyed, nothing is packed or outlined; serial loops
+  kPlain,            // the reference: no annotation of the schedule is obeyed, nothing is packed or outlined; serial loops
+  kDecoupled,        // tasks for the units of an accelerator (decoupled.h)
 };
 
 struct LowerOptions {
   Pipeline pipeline = Pipeline::kFull;
   /// Off: the prologue is split off and dropped, for those who only ask what the kernel costs.
   bool prologue = true;
-  /// On: beside the kernel with micro-kernels also that without, for those who ask what both are like: what their pipelines begin
-  /// with is done once.
+  /// On: beside the kernel with micro-kernels also that without, for those who ask what both are like: what their
+  /// pipelines begin with is done once.
   bool whole = false;
   /// Told of what each pass has left.
   std::function<void(std::string_view pass, const LoweredKernel& lowered)> after = {};

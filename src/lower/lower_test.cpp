@@ -326,7 +326,8 @@ TEST(Lower, MicroKernelsDoNotDependOnTheShapeAround) {
             names(parsed(gemm(16, 240, 200, "partition", "pad"))));
 }
 
-// A convolution of 3 taps whose padding is a guard inside the sum: three micro-kernels, and bounds instead of guards on rows.
+// A convolution of 3 taps whose padding is a guard inside the sum: three micro-kernels, and bounds instead of guards on
+// rows.
 constexpr const char* kConvolution =
     R"(func conv(I: f32[7, 12, 4], W: f32[3, 3, 4, 8] constant, O: f32[7, 12, 8] output):
   alloc Cr: f32[7, 12, 8] @register

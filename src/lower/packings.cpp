@@ -4,36 +4,11 @@
 #include <unordered_set>
 
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
 namespace {
-
-using BufferSet = std::unordered_set<const BufferNode*>;
-
-struct Accesses {
-  BufferSet reads, writes;
-};
-
-Accesses accesses_of(const Stmt& s) {
-  Accesses found;
-  walk(
-      s,
-      [&](const Stmt& inner) {
-        if (const auto* store = inner.as<StoreNode>()) found.writes.insert(store->buffer.get());
-        return true;
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<LoadNode>()) found.reads.insert(load->buffer.get());
-        if (const auto* place = e.as<AddressNode>()) {
-          found.reads.insert(place->buffer.get());
-          found.writes.insert(place->buffer.get());
-        }
-        return true;
-      });
-  return found;
-}
 
 bool meet(const BufferSet& a, const BufferSet& b) {
   return std::ranges::any_of(a, [&](const BufferNode* buffer) { return b.contains(buffer); });
@@ -47,9 +22,8 @@ Stmt without_tiling(const Stmt& nest) {
   while (const auto* loop = at->as<ForNode>()) at = &loop->body;
   const auto* block = at->as<BlockNode>();
   if (!block || block->predicate || block->init || !block->allocations.empty()) return nest;
-  bool is_leaf = true;
-  walk(block->body, [&](const Stmt& s) { return is_leaf = is_leaf && s.kind() != StmtKind::kBlock; });
-  if (!is_leaf || std::ranges::any_of(block->iters, [](const IterVar& i) { return i.kind != IterKind::kSpatial; }))
+  if (contains<BlockNode>(block->body, [](const BlockNode&) { return true; }) ||
+      std::ranges::any_of(block->iters, [](const IterVar& i) { return i.kind != IterKind::kSpatial; }))
     return nest;
   std::vector<Var> vars;
   Stmt made = with(*block, [&](BlockNode& b) {
@@ -71,15 +45,14 @@ KernelConstants constants_of(const Func& scheduled) {
   const PrologueSplit split = split_prologue(scheduled);
   KernelConstants result;
   result.params = split.main->params;
-  const Accesses main = accesses_of(split.main->body);
+  const AccessedBuffers main = accesses_of(split.main->body);
   for (const Param& param : result.params)
     result.is_read.push_back(main.reads.contains(param.buffer.get()) || main.writes.contains(param.buffer.get()));
   if (!split.prologue) return result;
 
   const BlockNode& root = split.prologue.root();
-  std::vector<Stmt> nests = {root.body};
-  if (const auto* several = root.body.as<SeqNode>()) nests = several->stmts;
-  std::vector<Accesses> accesses;
+  const std::vector<Stmt> nests = parts_of(root.body);
+  std::vector<AccessedBuffers> accesses;
   for (const Stmt& nest : nests) accesses.push_back(accesses_of(nest));
 
   for (size_t made = scheduled->params.size(); made < result.params.size(); ++made) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a scheduled program stores of its constants: as they come, or packed by its prologue.
+// Tells how a scheduled program stores its constants: as they come, or packed by its prologue.
 
 #include <vector>
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <type_traits>
 
+#include "ir/rewrite.h"
+#include "lower/passes/decoupled_passes.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -12,34 +14,35 @@ namespace {
 
 // --- passes as entries of the lists -------------------------------------------------------------------------------
 
-/// `pass` on each Func: from Func to Func or from body to body, perhaps for a target.
+Result<Func> become(const Func&, Result<Func> made) { return made; }
+Result<Func> become(const Func& func, Result<Stmt> made) {
+  FETTLE_TRY(const Stmt body, std::move(made));
+  return with_body(func, body);
+}
+
+/// `pass` on each Func: from Func to Func or from body to body, perhaps for a target; it may fail.
 template <auto pass>
 Result<> each(LoweredKernel& lowered, const LoweringContext& context) {
   using Pass = decltype(pass);
-  for (IrModule* module : {&lowered.kernel, &lowered.prologue}) {
+  const auto apply = [&](const Func& func) {
+    if constexpr (std::is_invocable_v<Pass, const Func&>)
+      return pass(func);
+    else if constexpr (std::is_invocable_v<Pass, const Func&, const Target&>)
+      return pass(func, context.target);
+    else if constexpr (std::is_invocable_v<Pass, const Stmt&>)
+      return pass(func->body);
+    else
+      return pass(func->body, context.target);
+  };
+  for (IrModule* module : {&lowered.kernel, &lowered.prologue})
     for (auto& [name, func] : module->funcs) {
-      if constexpr (std::is_invocable_v<Pass, const Func&>) {
-        func = pass(func);
-      } else if constexpr (std::is_invocable_v<Pass, const Func&, const Target&>) {
-        func = pass(func, context.target);
-      } else {
-        Stmt body;
-        if constexpr (std::is_invocable_v<Pass, const Stmt&>)
-          body = pass(func->body);
-        else
-          body = pass(func->body, context.target);
-        func = with(func, [&](FuncNode& f) { f.body = body; });
-      }
+      FETTLE_TRY(func, become(func, apply(func)));
     }
-  }
   return {};
 }
 
-Result<> bind(LoweredKernel& lowered, const LoweringContext& context) {
-  for (auto& [name, func] : lowered.kernel.funcs) {
-    FETTLE_TRY(func, bind_threads(func, context.target));
-  }
-  return {};
+Result<> check_axes(LoweredKernel& lowered, const LoweringContext& context) {
+  return check_thread_axes(lowered.kernel.funcs.at(lowered.kernel.entry), context.target);
 }
 
 Result<> split(LoweredKernel& lowered, const LoweringContext& context) {
@@ -64,10 +67,7 @@ Func compact(const Func& func) { return compact_buffers(func); }
 
 Func cascade(const Func& func) { return cascade_sums(func); }
 
-Func tighten(const Func& func) {
-  Stmt body = tighten_loops(func->body, func->int_params);
-  return with(func, [&](FuncNode& f) { f.body = body; });
-}
+Func tighten(const Func& func) { return with_body(func, tighten_loops(func->body, func->int_params)); }
 
 // Zen 3 stores under a mask of AVX2 in some twenty cycles; other instruction sets have no such store at all.
 Func dispatch(const Func& func, const Target& target) {
@@ -88,7 +88,7 @@ constexpr auto concatenated(const std::array<Pass, n>&... parts) {
 
 /// Blocks, and what the schedule asked of loops, become loops with flat accesses and as few guards as can be.
 constexpr std::array kBegin = std::to_array<Pass>({
-    {"bind_threads", bind},
+    {"bind_threads", each<bind_threads>},
     {"split_prologue", split},
     {"mark_pipelines", each<mark_pipelines>},
     {"note_carried_buffers", each<note_carried_buffers>},
@@ -152,6 +152,21 @@ constexpr std::array kPlain = std::to_array<Pass>({
     {"relax_lane_masks", each<relax_lane_masks>},
 });
 
+constexpr std::array kDecoupled = std::to_array<Pass>({
+    {"check_axes", check_axes},
+    {"mark_pipelines", each<mark_pipelines>},
+    {"flatten_blocks", each<flatten_blocks>},
+    {"serialize_loops", each<serialize_loops>},
+    {"compact_buffers", each<compact>},
+    {"pipeline_loops", each<pipeline_loops>},
+    {"tighten_loops", each<tighten>},
+    {"flatten_accesses", each<flatten_accesses>},
+    {"fold_control", each<fold_control>},
+    {"issue_tasks", each<issue_tasks>},
+    {"interleave_virtual_threads", each<interleave_virtual_threads>},
+    {"flatten_accesses", each<flatten_accesses>},  // what the copies of virtual threads made constant
+});
+
 Pipeline without_micro_kernels(Pipeline pipeline) {
   if (pipeline == Pipeline::kFull) return Pipeline::kWhole;
   return pipeline == Pipeline::kUnexpanded ? Pipeline::kUnexpandedWhole : pipeline;
@@ -168,21 +183,9 @@ Result<> run(std::span<const Pass> passes, LoweredKernel& lowered, const Lowerin
 }  // namespace
 
 std::span<const LoweringPass> lowering_passes(Pipeline pipeline) {
-  switch (pipeline) {
-    case Pipeline::kFull:
-      return kFull;
-    case Pipeline::kWhole:
-      return kWhole;
-    case Pipeline::kUnexpanded:
-      return kUnexpanded;
-    case Pipeline::kUnexpandedWhole:
-      return kUnexpandedWhole;
-    case Pipeline::kScalar:
-      return kScalar;
-    case Pipeline::kPlain:
-      return kPlain;
-  }
-  return {};
+  static constexpr std::span<const Pass> lists[] = {kFull,   kWhole, kUnexpanded, kUnexpandedWhole,
+                                                    kScalar, kPlain, kDecoupled};
+  return lists[static_cast<size_t>(pipeline)];
 }
 
 Result<LoweredKernel> lower(const Func& scheduled, const Target& target, const LowerOptions& options) {

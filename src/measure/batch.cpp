@@ -7,6 +7,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "measure/json.h"
 #include "measure/measurer_state.h"
 
 namespace fettle {
@@ -24,13 +25,6 @@ constexpr double kEndSeconds = 1;
 constexpr double kPrologueSeconds = 10;
 /// For a candidate whose worker is lost.
 constexpr int kAttempts = 2;
-
-Json to_json(const TimingOptions& t, double incumbent_s, double reference_s, double max_seconds) {
-  return {{"incumbent_s", incumbent_s},   {"target_half_width", t.target_half_width},
-          {"batch_s", t.batch_s},         {"min_samples", t.min_samples},
-          {"max_samples", t.max_samples}, {"max_seconds", std::min(t.max_seconds, max_seconds)},
-          {"flush_bytes", t.flush_bytes}, {"reference_s", reference_s}};
-}
 
 /// A distinct trace.
 struct Build {
@@ -224,8 +218,8 @@ class Batch {
     return request_.race && result.ok() && !result.raced_out && (incumbent_s_ <= 0 || result.median_s < incumbent_s_);
   }
 
-  // Another worker has its own buffers, and the kernel's outputs and scratch memory are new in any case. A worker that is
-  // lost says nothing about the candidate.
+  // Another worker has its own buffers, and the kernel's outputs and scratch memory are new in any case. A worker that
+  // is lost says nothing about the candidate.
   Result<> confirm(const Build& build, MeasureResult& result) {
     if (stopped()) return {};
     const int w = (build.worker + 1) % static_cast<int>(state_.workers.size());
@@ -250,11 +244,15 @@ class Batch {
     const bool beside = !check && request_.beside_s > 0 && !request_.beside_trace.empty();
     if (!request_.race) incumbent_s = 0;
     const double limit_s = std::min(own_limit_s, left);
+    TimingOptions timing = request_.timing;
+    timing.incumbent_s = incumbent_s;
+    timing.reference_s = request_.beside_s;
+    timing.max_seconds = std::min(timing.max_seconds, left);
     const Json message = {{"do", "measure"},
                           {"id", build.id},
                           {"keep", build.runs_left > 0},
                           {"threads", state_.options.threads},
-                          {"time", to_json(request_.timing, incumbent_s, request_.beside_s, left)},
+                          {"time", timing},
                           {"beside", beside ? request_.beside_trace : std::string()},
                           {"timeout_s", limit_s},
                           {"prologue_s", std::min(kPrologueSeconds, left)},

@@ -65,15 +65,6 @@ void forbid_processes() {
     (void)::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
-int64_t mapped_bytes() {
-  int64_t pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%ld", &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return pages * ::sysconf(_SC_PAGESIZE);
-}
-
 void limit(decltype(RLIMIT_CORE) what, int64_t value) {
   const rlimit both{static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
   ::setrlimit(what, &both);
@@ -86,7 +77,7 @@ void limit(decltype(RLIMIT_CORE) what, int64_t value) {
   if (give_up_fd >= 0) ::close(give_up_fd);
   ::prctl(PR_SET_DUMPABLE, 0);
   limit(RLIMIT_CORE, 0);
-  const int64_t mapped = mapped_bytes();
+  const int64_t mapped = memory_of(::getpid()).mapped_bytes;
   if (mapped > 0) limit(RLIMIT_AS, mapped + limits.memory_bytes);
   if (limits.forbid_processes) forbid_processes();
   ::_exit(body());
@@ -128,6 +119,17 @@ bool end_group(pid_t group, const std::set<pid_t>& others) {
 
 }  // namespace
 
+ProcessMemory memory_of(pid_t pid) {
+  int64_t mapped = 0, resident = 0, shared = 0, data = 0;
+  if (std::FILE* file = std::fopen(fmt::format("/proc/{}/statm", pid).c_str(), "r")) {
+    if (std::fscanf(file, "%ld %ld %ld %*d %*d %ld", &mapped, &resident, &shared, &data) != 4)
+      mapped = resident = shared = data = 0;
+    std::fclose(file);
+  }
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  return {mapped * page, (resident - shared) * page, data * page};
+}
+
 ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd) {
   int life[2];  // the child holds the writing end as long as it lives
   if (::pipe2(life, O_CLOEXEC) != 0) return {ChildOutcome::End::kNotStarted, errno};
@@ -160,16 +162,11 @@ ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& l
     // Whoever held up this process held up the child as well, nobody knows since when: it gets what it had left.
     if (const auto now = Clock::now(); now - before > asked + kHeldUp) deadline += now - before;
     if (ready < 0 && errno == EINTR) continue;
-    if (ready > 0 && fds[1].revents != 0) {
-      outcome.end = ChildOutcome::End::kAbandoned;
-      waiting = false;
-    } else if (ready > 0) {
-      outcome.end = ChildOutcome::End::kExited;
-      waiting = false;
-    } else if (Clock::now() >= deadline) {
-      outcome.end = ChildOutcome::End::kTimedOut;
-      waiting = false;
-    }
+    waiting = ready <= 0 && Clock::now() < deadline;
+    if (waiting) continue;
+    outcome.end = ready <= 0            ? ChildOutcome::End::kTimedOut
+                  : fds[1].revents != 0 ? ChildOutcome::End::kAbandoned
+                                        : ChildOutcome::End::kExited;
   }
   ::close(life[0]);
   if (outcome.end != ChildOutcome::End::kExited) ::kill(child, SIGKILL);

@@ -1,6 +1,8 @@
 #pragma once
 // Code that may do anything wrong, run in a process of its own within limits.
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,6 +33,14 @@ struct ChildOutcome {
 /// `give_up_fd`: a socket whose closing at the other end ends the child, or -1. Every process that the child
 /// started has ended when this returns, also where it left the child's group and session.
 ChildOutcome run_in_child(const std::function<int()>& body, const ChildLimits& limits, int give_up_fd = -1);
+
+/// What a process has of memory, as the system says; zeros where it does not.
+struct ProcessMemory {
+  int64_t mapped_bytes = 0;
+  int64_t private_bytes = 0;  // resident, and shared with no file or other process
+  int64_t data_bytes = 0;     // what RLIMIT_DATA counts
+};
+ProcessMemory memory_of(pid_t pid);
 
 /// "Segmentation fault (signal 11)"
 std::string signal_text(int signal);

@@ -71,15 +71,13 @@ double tolerance_of_scale(const Func& workload, DType output, double error_bound
   if (!output.is_float()) return 0;
   if (output.bits == 16) return 2e-2;
   bool rounds = false;
-  walk(
-      workload->body, [](const Stmt&) { return true; },
-      [&](const Expr& e) {
-        if (const auto* node = e.as<BinaryNode>()) rounds |= node->op == BinaryOp::kDiv;
-        if (const auto* node = e.as<CallNode>())
-          rounds |= node->name != "fma" && node->name != "abs" && node->name != "likely";
-        if (const auto* node = e.as<CastNode>()) rounds |= node->dtype.is_float() && node->dtype.bits == 16;
-        return true;
-      });
+  walk(workload->body, nullptr, [&](const Expr& e) {
+    if (const auto* node = e.as<BinaryNode>()) rounds |= node->op == BinaryOp::kDiv;
+    if (const auto* node = e.as<CallNode>())
+      rounds |= node->name != "fma" && node->name != "abs" && node->name != "likely";
+    if (const auto* node = e.as<CastNode>()) rounds |= node->dtype.is_float() && node->dtype.bits == 16;
+    return !rounds;
+  });
   constexpr double kMost = 1e-4, kEpsilon = std::numeric_limits<float>::epsilon();
   return rounds ? kMost : std::clamp(kEpsilon * std::sqrt(error_bound), 1e-5, kMost);
 }

@@ -16,8 +16,8 @@
 namespace fettle {
 
 /// Memory that several kernels of one program use in turn, one block for each parameter. Which pages of the machine a
-/// buffer gets, and what of them collides in a cache indexed by physical addresses, changes times by several percent:
-/// kernels that are compared on the same pages differ by their programs alone. What the memory holds is of whoever
+/// buffer gets, and what of them collides in a cache indexed by physical addresses, changes times by several percent.
+/// Kernels that are compared on the same pages differ by their programs alone. What the memory holds is of whoever
 /// filled it last.
 class SharedMemory {
  public:

@@ -5,6 +5,7 @@
 #include "codegen/object_cache.h"
 #include "ir/text.h"
 #include "measure/batch.h"
+#include "measure/json.h"
 #include "measure/measurer_state.h"
 
 namespace fettle {
@@ -42,7 +43,7 @@ Result<> LocalMeasurer::set_workload(const Func& workload, const WorkloadOptions
   ++s.workload;
   s.workload_message = {{"do", "workload"},
                         {"func", to_text(workload)},
-                        {"target", Json::parse(target_to_json(s.options.target))},
+                        {"target", s.options.target},
                         {"cache", s.options.cache_folder->string()},
                         {"seed", options.seed},
                         {"ints", options.ints},

@@ -1,10 +1,10 @@
 #include "measure/measurer_state.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+
+#include "measure/child.h"
 
 namespace fettle {
 namespace {
@@ -14,16 +14,6 @@ using Json = nlohmann::json;
 constexpr double kWorkloadSeconds = 20;
 /// For a request whose worker is lost.
 constexpr int kAttempts = 2;
-
-// What a process holds for itself alone: the buffers that it shares with its children are bounded by themselves.
-int64_t private_bytes(pid_t pid) {
-  int64_t resident = 0, shared = 0;
-  if (std::FILE* file = std::fopen(fmt::format("/proc/{}/statm", pid).c_str(), "r")) {
-    if (std::fscanf(file, "%*d %ld %ld", &resident, &shared) != 2) resident = shared = 0;
-    std::fclose(file);
-  }
-  return (resident - shared) * ::sysconf(_SC_PAGESIZE);
-}
 
 }  // namespace
 
@@ -89,7 +79,9 @@ Result<> MeasurerState::ready(Worker& worker) {
 
 Result<> MeasurerState::recycle() {
   for (Worker& worker : workers) {
-    const bool much = worker.process.is_running() && private_bytes(worker.process.pid()) > options.recycle_bytes;
+    // The buffers that it shares with its children are bounded by themselves.
+    const bool much =
+        worker.process.is_running() && memory_of(worker.process.pid()).private_bytes > options.recycle_bytes;
     if (much || worker.candidates >= options.recycle_after) FETTLE_TRY_VOID(start(worker));
   }
   return {};

@@ -1,4 +1,5 @@
 #include "measure/protocol.h"
+#include "measure/json.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -43,6 +44,8 @@ uint32_t word_at(const std::string& bytes, size_t at) {
 }
 
 }  // namespace
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 Deadline in_seconds(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -112,48 +115,13 @@ Result<std::string> Channel::receive(Deadline deadline) {
   return message;
 }
 
-bool Channel::has_message() const {
-  return received_.size() >= kHeaderBytes && received_.size() - kHeaderBytes >= word_at(received_, 4);
-}
-
-std::string target_to_json(const Target& target) {
-  Json caches = Json::array(), scopes = Json::array();
-  for (const CacheLevel& c : target.caches) caches.push_back({c.size_bytes, c.ways, c.line_bytes, c.shared_by_threads});
-  for (const MemoryScope& s : target.scopes)
-    scopes.push_back({s.name, s.parent, s.capacity_bytes, s.alignment_bytes, s.shared_by});
-  return Json{{"kind", target.kind},
-              {"cpu", target.cpu},
-              {"features", target.features},
-              {"vector_bits", target.vector_bits},
-              {"vector_registers", target.vector_registers},
-              {"fma_per_cycle", target.fma_per_cycle},
-              {"fma_latency_cycles", target.fma_latency_cycles},
-              {"frequency_ghz", target.frequency_ghz},
-              {"threads", target.threads},
-              {"caches", caches},
-              {"scopes", scopes}}
-      .dump();
-}
+std::string target_to_json(const Target& target) { return Json(target).dump(); }
 
 Result<Target> target_from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   // The JSON library reports what does not fit by throwing: caught here, where it is expected.
   try {
-    Target t;
-    t.kind = json.at("kind");
-    t.cpu = json.at("cpu");
-    t.features = json.at("features");
-    t.vector_bits = json.at("vector_bits");
-    t.vector_registers = json.at("vector_registers");
-    t.fma_per_cycle = json.at("fma_per_cycle");
-    t.fma_latency_cycles = json.at("fma_latency_cycles");
-    t.frequency_ghz = json.at("frequency_ghz");
-    t.threads = json.at("threads");
-    t.caches.clear();
-    for (const Json& c : json.at("caches")) t.caches.push_back({c.at(0), c.at(1), c.at(2), c.at(3)});
-    t.scopes.clear();
-    for (const Json& s : json.at("scopes")) t.scopes.push_back({s.at(0), s.at(1), s.at(2), s.at(3), s.at(4)});
-    return t;
+    return json.get<Target>();
   } catch (const Json::exception& error) {
     return fail(ErrorCode::E406, fmt::format("no description of a target: {}", error.what()));
   }

@@ -13,11 +13,12 @@
 namespace fettle {
 
 /// Raised with every change of a message.
-inline constexpr int kProtocolVersion = 3;
+inline constexpr int kProtocolVersion = 4;
 inline constexpr uint32_t kMaxMessageBytes = 64u << 20;
 
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;  // none: for ever
 Deadline in_seconds(double seconds);
+double seconds_since(std::chrono::steady_clock::time_point start);
 
 /// One end of a stream socket; owns it.
 class Channel {
@@ -29,7 +30,6 @@ class Channel {
   ~Channel();
 
   int fd() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
   void close();
 
   /// E406 where the other side has gone, or does not take it in time.
@@ -37,8 +37,6 @@ class Channel {
   /// The next whole message. E406: the other side has gone (the message is empty then), it is late ("late"), or it sent
   /// what is no message.
   Result<std::string> receive(Deadline deadline = std::nullopt);
-  /// A whole message lies ready, so that receive() will not wait.
-  bool has_message() const;
 
  private:
   Result<> fill(size_t bytes, Deadline deadline);

@@ -43,9 +43,9 @@ struct MeasureRequest {
   double incumbent_s = 0;
   /// False: each is timed to the end.
   bool race = true;
-  /// The trace of a reference, and the time that it counts as. Candidates are timed in turn with it (time_beside), unless
-  /// they are checked; what would be the best so far has to be that twice (confirm_best), since otherwise the luckiest
-  /// of many were. Empty: they are timed alone.
+  /// The trace of a reference, and the time that it counts as. Candidates are timed in turn with it (time_beside),
+  /// unless they are checked; what would be the best so far has to be that twice (confirm_best), since otherwise the
+  /// luckiest of many were. Empty: they are timed alone.
   std::string beside_trace;
   double beside_s = 0;
   /// Compare each candidate's outputs with the plain program's (compare.h).

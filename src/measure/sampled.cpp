@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 
 namespace fettle {
 namespace {
@@ -145,8 +145,7 @@ double count_instances(const Func& workload) { return instances(workload->body);
 
 Result<Func> sampled_program(const Func& workload, double max_instances, double unknown) {
   const auto& root = workload.root();
-  const auto* list = root.body.as<SeqNode>();
-  const std::vector<Stmt> nests = list ? list->stmts : std::vector<Stmt>{root.body};
+  const std::vector<Stmt> nests = parts_of(root.body);
   const double each = max_instances / static_cast<double>(nests.size());
   std::map<const BufferNode*, int> writers;
   for (const Stmt& nest : nests)
@@ -165,8 +164,7 @@ Result<Func> sampled_program(const Func& workload, double max_instances, double 
     FETTLE_TRY(Stmt sampled, sampled_nest(nest, each, unknown));
     stmts.push_back(std::move(sampled));
   }
-  const Stmt body = with(root, [&](BlockNode& block) { block.body = seq(std::move(stmts)); });
-  return with(workload, [&](FuncNode& f) { f.body = body; });
+  return with_body(workload, with(root, [&](BlockNode& block) { block.body = seq(std::move(stmts)); }));
 }
 
 }  // namespace fettle

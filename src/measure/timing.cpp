@@ -29,8 +29,8 @@ double read_s(clockid_t clock) {
 double awake_s() { return read_s(CLOCK_MONOTONIC); }
 double asleep_s() { return read_s(CLOCK_BOOTTIME) - read_s(CLOCK_MONOTONIC); }
 
-/// By how much what is plainly slower exceeds the incumbent: one estimate, the fastest of at least three samples, and the
-/// lower end of the interval of at least six. Ratios to a reference vary less.
+/// By how much what is plainly slower exceeds the incumbent: one estimate, the fastest of at least three samples, and
+/// the lower end of the interval of at least six. Ratios to a reference vary less.
 struct Margins {
   double one, few, many;
 };

@@ -35,8 +35,8 @@ struct Timing {
 /// What to go by: the median or, where that is not tight, since something else ran as well, the fastest batch.
 double usual_seconds(double median_s, double min_s, double half_width);
 
-/// Of these paces (Timing::pace), which it sorts, that of the machine when little else ran: a tenth are lower. At most 1,
-/// and 1 where there are fewer than 8. Times in units of a reference that was first timed while the machine was busy
+/// Of these paces (Timing::pace), which it sorts, that of the machine when little else ran: a tenth are lower. At most
+/// 1, and 1 where there are fewer than 8. Times in units of a reference that was first timed while the machine was busy
 /// are too long by its inverse.
 double quiet_pace(std::vector<double>& paces);
 
@@ -48,8 +48,8 @@ struct Clocks {
 };
 Clocks system_clocks();
 
-/// Calls `call` (0: success) at least twice: once to warm up, then timed. But for a first call of more than 10 times the
-/// incumbent's time, and 20 ms above it: that is raced out by itself.
+/// Calls `call` (0: success) at least twice: once to warm up, then timed. But for a first call of more than 10 times
+/// the incumbent's time, and 20 ms above it: that is raced out by itself.
 ///
 /// A sample during which the machine went to sleep is dropped and taken again.
 ///

@@ -39,9 +39,9 @@ std::string tail_of(int fd) {
 
 }  // namespace
 
-Result<WorkerProcess> WorkerProcess::start(const std::filesystem::path& program, const std::vector<std::string>& args) {
-  const auto cannot = [&](const std::string& why) { return fail(ErrorCode::E406, why, program.string()); };
-  if (::access(program.c_str(), X_OK) != 0) return cannot(std::strerror(errno));
+Result<WorkerProcess> WorkerProcess::spawn(const std::string& program, const std::vector<std::string>& args,
+                                           const std::set<int>& socket_fds) {
+  const auto cannot = [&](const std::string& why) { return fail(ErrorCode::E406, why, program); };
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot(std::strerror(errno));
   WorkerProcess worker;
@@ -52,11 +52,9 @@ Result<WorkerProcess> WorkerProcess::start(const std::filesystem::path& program,
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  if (worker.output_fd_ >= 0) {
-    posix_spawn_file_actions_adddup2(&actions, worker.output_fd_, 1);
-    posix_spawn_file_actions_adddup2(&actions, worker.output_fd_, 2);
-  }
-  posix_spawn_file_actions_adddup2(&actions, theirs.fd(), kWorkerFd);
+  for (const int fd : {1, 2})
+    if (worker.output_fd_ >= 0) posix_spawn_file_actions_adddup2(&actions, worker.output_fd_, fd);
+  for (const int fd : socket_fds) posix_spawn_file_actions_adddup2(&actions, theirs.fd(), fd);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, defaults;
@@ -67,20 +65,25 @@ Result<WorkerProcess> WorkerProcess::start(const std::filesystem::path& program,
   posix_spawnattr_setpgroup(&attributes, 0);  // a Ctrl-C at the terminal is the tuner's to handle
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 
-  std::vector<std::string> words = {program.string()};
+  std::vector<std::string> words = {program};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const int error = ::posix_spawn(&worker.pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
+  const int error = ::posix_spawnp(&worker.pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {
     worker.pid_ = -1;
     return cannot(std::strerror(error));
   }
-  theirs.close();
+  return worker;
+}
 
+Result<WorkerProcess> WorkerProcess::start(const std::filesystem::path& program, const std::vector<std::string>& args) {
+  const auto cannot = [&](const std::string& why) { return fail(ErrorCode::E406, why, program.string()); };
+  if (::access(program.c_str(), X_OK) != 0) return cannot(std::strerror(errno));
+  FETTLE_TRY(WorkerProcess worker, spawn(program.string(), args, {kWorkerFd}));
   const Deadline deadline = in_seconds(kStartSeconds);
   auto greeting =
       worker.channel_.send(R"({"do": "hello"})", deadline).and_then([&] { return worker.channel_.receive(deadline); });

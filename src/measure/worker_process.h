@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ class WorkerProcess {
  public:
   /// Starts it and waits for its greeting. E406.
   static Result<WorkerProcess> start(const std::filesystem::path& program, const std::vector<std::string>& args);
+  /// Starts any program, looked for as a shell does, with the socket at the descriptors `socket_fds`; of standard input
+  /// and output it has what stands there, else nothing to read, and what it prints is kept. E406.
+  static Result<WorkerProcess> spawn(const std::string& program, const std::vector<std::string>& args,
+                                     const std::set<int>& socket_fds);
   WorkerProcess() = default;
   WorkerProcess(WorkerProcess&& other) noexcept;
   WorkerProcess& operator=(WorkerProcess&& other) noexcept;

@@ -30,8 +30,6 @@ constexpr double kFirstRetrySeconds = 0.2, kLastRetrySeconds = 2;
 constexpr double kLeaveSeconds = 5;
 constexpr int kOutcomesAtOnce = 64;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 void sleep_s(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 std::string own_name() {
@@ -257,25 +255,23 @@ class Device {
 
  private:
   void deliver(const wire::Work& work, int job, wire::Outcome outcome) {
-    outcome.set_session(work.session());
-    outcome.set_id(work.jobs(job).id());
-    if (!check(outcome)) {
-      MeasureResult odd;
-      odd.error = ErrorCode::E406;
-      odd.message = "the device measured what is no time";
-      outcome = to_wire(odd);
+    const auto address = [&] {
       outcome.set_session(work.session());
       outcome.set_id(work.jobs(job).id());
+    };
+    address();
+    if (!check(outcome)) {
+      outcome = to_wire({.error = ErrorCode::E406, .message = "the device measured what is no time"});
+      address();
     }
     link_.deliver(std::move(outcome));
   }
 
   // All candidates of the workload end so.
   void refuse(const wire::Work& work, const Diagnostic& why) {
-    MeasureResult refused;
-    refused.error = why.code;
-    refused.message = why.where.empty() ? why.message : fmt::format("{} ({})", why.message, why.where);
-    wire::Outcome outcome = to_wire(refused);
+    wire::Outcome outcome =
+        to_wire({.error = why.code,
+                 .message = why.where.empty() ? why.message : fmt::format("{} ({})", why.message, why.where)});
     outcome.set_workload_refused(true);
     for (int i = 0; i < work.jobs_size(); ++i) deliver(work, i, outcome);
   }

@@ -128,11 +128,7 @@ Result<> check(const wire::Machine& machine, const TrackerLimits& limits) {
     return malformed("a machine's number of threads makes no sense");
   if (static_cast<size_t>(machine.micro_kernels_size()) > limits.micro_kernels)
     return malformed("a micro-kernel table is too large");
-  FETTLE_TRY([[maybe_unused]] const Target target, [&]() -> Result<Target> {
-    auto read = target_from_json(machine.target());
-    if (!read) return malformed(read.error().message);
-    return read;
-  }());
+  if (const auto read = target_from_json(machine.target()); !read) return malformed(read.error().message);
   return {};
 }
 

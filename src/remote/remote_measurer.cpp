@@ -25,8 +25,6 @@ constexpr double kRetrySeconds = 0.2;
 /// Candidates of a call that are given to the tracker at once.
 constexpr int kAtOnce = 2048;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 }  // namespace
 
 struct RemoteSession {
@@ -112,8 +110,8 @@ class Call {
   double left_s() const { return request_.max_seconds - seconds_since(start_); }
   bool over() { return over_ = over_ || left_s() <= 0 || (request_.should_stop && request_.should_stop()); }
 
-  // What has no result, in messages of moderate size; to a tracker that does not know the session, all of it again. What
-  // it refuses it gets in smaller pieces, until it is clear which candidates it does not take.
+  // What has no result, in messages of moderate size; to a tracker that does not know the session, all of it again.
+  // What it refuses it gets in smaller pieces, until it is clear which candidates it does not take.
   Result<> submit() {
     wire::SubmitRequest submit;
     submit.set_session(s_.session);

@@ -96,7 +96,8 @@ int64_t elements_of(double bytes, int lanes) {
   return std::max<int64_t>(1, static_cast<int64_t>(bytes / 4) / row) * row;
 }
 
-/// A second, where a call of `program` moves `bytes`, and one of `part`, which each thread runs where all do, `part_bytes`.
+/// A second, where a call of `program` moves `bytes`, and one of `part`, which each thread runs where all do,
+/// `part_bytes`.
 Result<PeakRate> rate_of(const Func& program, double bytes, const Func& part, double part_bytes, const Target& target,
                          int threads, const std::shared_ptr<ObjectCache>& cache) {
   FETTLE_TRY(LocalKernel kernel, LocalKernel::build(program, target, {.cache = cache}));

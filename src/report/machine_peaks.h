@@ -1,6 +1,6 @@
 #pragma once
-// What this machine reaches at best, measured briefly: fp32 and copies by the same programs that the micro-kernel table is
-// measured by, other numbers by loops of their own (peak_loops.h).
+// What this machine reaches at best, measured briefly: fp32 and copies by the same programs that the micro-kernel table
+// is measured by, other numbers by loops of their own (peak_loops.h).
 
 #include <optional>
 #include <span>

@@ -12,9 +12,9 @@ struct CpuMask {
   bool has(int32_t cpu) const { return (words[cpu / 64] >> (cpu % 64)) & 1; }
 };
 
-/// Writes up to `capacity` numbers of the usable CPUs in the order in which a pinned team takes them: rising, one
-/// hardware thread of each fast core first, then the slow cores of a hybrid processor, then what is left. Returns how
-/// many. root: before the paths of the system's files; "" outside of tests.
+/// Writes up to `capacity` numbers of the usable CPUs in the order in which a pinned team takes them. First comes one
+/// hardware thread of each fast core, then the slow cores of a hybrid processor, then the rest, each group rising.
+/// Returns how many. root: before the paths of the system's files; "" outside of tests.
 int32_t usable_cores(const char* root, const CpuMask& usable, int32_t* cpus, int32_t capacity);
 
 /// The CPUs that the calling thread may run on; false if they cannot be read.

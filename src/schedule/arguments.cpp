@@ -1,6 +1,6 @@
 #include "schedule/arguments.h"
 
-#include <fmt/format.h>
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 
@@ -18,7 +18,13 @@ Result<> check_complete(ErrorCode code, const Func& func, const BlockNode& block
                         bool reduction_too) {
   const std::string why = why_not_complete(block, scope, reduction_too);
   if (why.empty()) return {};
-  return fail_at(code, func, &block, fmt::format("block {}: {}", block.name, why), {});
+  return refused(code, func, &block, "block {}: {}", block.name, why);
+}
+
+Result<Buffer> accessed_buffer(const Func& func, const BlockNode& block, const std::string& type, int64_t index) {
+  if (type == "write") return write_buffer(block, index);
+  if (type == "read") return read_buffer(block, index);
+  return refused(ErrorCode::E241, func, &block, "buffer_index_type \"{}\"", type);
 }
 
 Result<Applied> other_blocks(const Schedule& s, const BlockRef& ref,

@@ -1,5 +1,5 @@
 #pragma once
-// What primitives first do with their arguments: find them, and check what most of them need.
+// The checks with which primitives begin. They look their arguments up, and test what most primitives require.
 
 #include "base/function_ref.h"
 #include "schedule/dataflow/dataflow.h"
@@ -20,6 +20,9 @@ Result<BlockAndLoop> block_and_loop(const Schedule& s, const BlockRef& block, co
 /// Whether the block, which has a scope, is complete or, where `reduction_too`, a reduction (why_not_complete). `code`
 Result<> check_complete(ErrorCode code, const Func& func, const BlockNode& block, const BlockNode& scope,
                         bool reduction_too);
+
+/// The buffer with this index among the block's reads or writes, as `type` says. E220 no such index · E241 neither
+Result<Buffer> accessed_buffer(const Func& func, const BlockNode& block, const std::string& type, int64_t index);
 
 /// The names of the other blocks of the block's scope that are `wanted`; none for the root.
 Result<Applied> other_blocks(const Schedule& s, const BlockRef& block,

@@ -46,7 +46,8 @@ class Decision {
 
 /// "[32, 16]" or "14x2".
 std::string to_text(const Decision& decision);
-/// Whether a text may be the name of a value: printable, without blanks, quotes or '#', and not the beginning of a list.
+/// Whether a text may be the name of a value: printable, without blanks, quotes or '#', and not the beginning of a
+/// list.
 bool is_value_name(std::string_view text);
 
 /// address → decision: what a search edits and a replay reuses.

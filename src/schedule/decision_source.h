@@ -1,5 +1,5 @@
 #pragma once
-// DecisionSource: where a decision comes from that neither a recorded trace nor a decision map gives.
+// DecisionSource supplies a decision that neither a recorded trace nor a decision map has.
 
 #include <cstdint>
 #include <string_view>

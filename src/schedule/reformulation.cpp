@@ -6,8 +6,8 @@ namespace fettle {
 namespace {
 
 std::string_view text_note(const BlockNode& block, const char* key) {
-  const Attribute* note = block.annotations.find(key);
-  const auto* text = note ? std::get_if<std::string>(note) : nullptr;
+  const Attribute* annotation = block.annotations.find(key);
+  const auto* text = annotation ? std::get_if<std::string>(annotation) : nullptr;
   return text ? std::string_view(*text) : std::string_view();
 }
 
@@ -29,8 +29,8 @@ const ReformulationDef* find_reformulation(std::string_view name) {
 }
 
 Numerics numerics_of(const Func& func) {
-  const Attribute* note = func->annotations.find(kNumericsKey);
-  const auto* name = note ? std::get_if<std::string>(note) : nullptr;
+  const Attribute* annotation = func->annotations.find(kNumericsKey);
+  const auto* name = annotation ? std::get_if<std::string>(annotation) : nullptr;
   if (!name) return Numerics::kExact;
   for (Numerics n : {Numerics::kReassociating, Numerics::kApproximate})
     if (*name == numerics_name(n)) return n;
@@ -38,8 +38,8 @@ Numerics numerics_of(const Func& func) {
 }
 
 double error_bound_of(const Func& func) {
-  const Attribute* note = func->annotations.find(kErrorBoundKey);
-  const auto* bound = note ? std::get_if<double>(note) : nullptr;
+  const Attribute* annotation = func->annotations.find(kErrorBoundKey);
+  const auto* bound = annotation ? std::get_if<double>(annotation) : nullptr;
   return bound ? *bound : 0;
 }
 

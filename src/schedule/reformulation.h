@@ -1,5 +1,5 @@
 #pragma once
-// Reformulations: a block replaced by others that compute the same thing in another way. The kinds lie in reformulate/,
+// Reformulations replace a block by others that compute the same thing in another way. The kinds lie in reformulate/,
 // one file each; the primitive `reformulate` applies them.
 
 #include <span>
@@ -42,8 +42,8 @@ std::span<const ReformulationDef* const> reformulation_defs();
 /// The kind named `name`, or null.
 const ReformulationDef* find_reformulation(std::string_view name);
 
-// What the blocks that it leaves are for stands in their annotations (kPartOfKey, kRoleKey, kTilesKey), where one of them
-// shares work of others: rules obey these notes and need not know the kind. Roles:
+// Where one of the blocks that it leaves shares work of others, annotations say what the blocks are for (kPartOfKey,
+// kRoleKey, kTilesKey). Rules obey these annotations and need not know the kind. Roles:
 /// Made of one operand alone, once, where that is constant: what reads it may take it for constant, too.
 inline constexpr std::string_view kWeightsRole = "weights";
 /// Made of the other operand. Each element is read several times: it is made where it is read, never inlined.
@@ -52,14 +52,14 @@ inline constexpr std::string_view kDataRole = "data";
 inline constexpr std::string_view kProductRole = "product";
 /// Made of the product, and otherwise as kDataRole.
 inline constexpr std::string_view kOutputsRole = "outputs";
-/// What is noted, or "". The last block, which has the old one's name, has no note.
+/// The annotation, or "". The last block, which has the old one's name, has none.
 std::string_view part_of(const BlockNode& block);
 std::string_view role_of(const BlockNode& block);
 
-// What has been done to a Func stands in its annotations (kNumericsKey, kErrorBoundKey): the weakest class, and the sum of
-// the bounds.
+// What has been done to a Func stands in its annotations (kNumericsKey, kErrorBoundKey): the weakest class, and the sum
+// of the bounds.
 Numerics numerics_of(const Func& func);
-/// 0 where nothing is noted.
+/// 0 where there is no such annotation.
 double error_bound_of(const Func& func);
 
 }  // namespace fettle

@@ -6,24 +6,17 @@
 #include "base/check.h"
 #include "ir/text.h"
 #include "ir/text_rules.h"
-#include "ir/visit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
 
-constexpr std::string_view kTailNames[] = {"exact", "guard", "partition", "balance", "shift", "mask", "pad"};
-constexpr std::string_view kIterKindNames[] = {"spatial", "reduce", "scan", "opaque"};
-
-template <class Enum, size_t n>
-bool enum_from_arg(const ArgValue& a, const std::string_view (&names)[n], Enum& x) {
-  const auto* text = std::get_if<std::string>(&a.value);
-  if (!text) return false;
-  for (size_t i = 0; i < n; ++i) {
-    if (names[i] != *text) continue;
-    x = static_cast<Enum>(i);
-    return true;
-  }
-  return false;
+// x becomes the value where it is a T.
+template <class T>
+bool take(const ArgValue& a, T& x) {
+  const T* value = std::get_if<T>(&a.value);
+  if (value) x = *value;
+  return value;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -55,21 +48,8 @@ bool split_tuple(std::string_view text, std::vector<std::string_view>& items) {
   return depth == 0;
 }
 
-bool is_identifier(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  if (text.empty() || !letter(text.front())) return false;
-  return std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
-// Buffers that the text of an index map names are none of the program's.
-bool names_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    found |= x.kind() == ExprKind::kLoad || x.kind() == ExprKind::kAddress;
-    return !found;
-  });
-  return found;
-}
+// A name without dots: of an input of an index map.
+bool is_simple(std::string_view name) { return text::is_identifier(name) && name.find('.') == name.npos; }
 
 }  // namespace
 
@@ -79,7 +59,7 @@ IntRef operator*(IntRef a, const IntRef& b) {
   return a;
 }
 
-std::string_view tail_name(Tail tail) { return kTailNames[static_cast<size_t>(tail)]; }
+std::string_view tail_name(Tail tail) { return text::tail_name(tail); }
 
 // --- to_arg -------------------------------------------------------------------------------------------------------
 
@@ -97,7 +77,7 @@ ArgValue to_arg(const IntRef& x) {
 }
 
 ArgValue to_arg(Tail x) { return {std::string(tail_name(x))}; }
-ArgValue to_arg(IterKind x) { return {std::string(kIterKindNames[static_cast<size_t>(x)])}; }
+ArgValue to_arg(IterKind x) { return {std::string(text::iter_kind_name(x))}; }
 
 ArgValue to_arg(const IndexMap& x) {
   // Inputs are numbered where two share a name, so that the text says which is meant.
@@ -105,7 +85,7 @@ ArgValue to_arg(const IndexMap& x) {
   std::vector<std::string> names;
   for (const Var& input : x.inputs) {
     std::string name = input->name;
-    if (!is_identifier(name) || text::is_reserved(name)) name = "d" + std::to_string(names.size());
+    if (!is_simple(name) || text::is_reserved(name)) name = "d" + std::to_string(names.size());
     while (std::ranges::find(names, name) != names.end()) name += "_" + std::to_string(names.size());
     if (name != input->name) renamed[input.get()] = make_var(name, input->dtype);
     names.push_back(std::move(name));
@@ -124,17 +104,9 @@ ArgValue to_arg(const Attribute& x) {
 
 // --- from_arg -----------------------------------------------------------------------------------------------------
 
-bool from_arg(const ArgValue& a, bool& x) {
-  const auto* value = std::get_if<bool>(&a.value);
-  if (value) x = *value;
-  return value;
-}
+bool from_arg(const ArgValue& a, bool& x) { return take(a, x); }
 
-bool from_arg(const ArgValue& a, int64_t& x) {
-  const auto* value = std::get_if<int64_t>(&a.value);
-  if (value) x = *value;
-  return value;
-}
+bool from_arg(const ArgValue& a, int64_t& x) { return take(a, x); }
 
 bool from_arg(const ArgValue& a, int& x) {
   const auto* value = std::get_if<int64_t>(&a.value);
@@ -153,17 +125,9 @@ bool from_arg(const ArgValue& a, double& x) {
   return true;
 }
 
-bool from_arg(const ArgValue& a, std::string& x) {
-  const auto* value = std::get_if<std::string>(&a.value);
-  if (value) x = *value;
-  return value;
-}
+bool from_arg(const ArgValue& a, std::string& x) { return take(a, x); }
 
-bool from_arg(const ArgValue& a, StepRef& x) {
-  const auto* value = std::get_if<StepRef>(&a.value);
-  if (value) x = *value;
-  return value;
-}
+bool from_arg(const ArgValue& a, StepRef& x) { return take(a, x); }
 
 bool from_arg(const ArgValue& a, IntRef& x) {
   if (const auto* value = std::get_if<int64_t>(&a.value)) {
@@ -179,8 +143,14 @@ bool from_arg(const ArgValue& a, IntRef& x) {
   return true;
 }
 
-bool from_arg(const ArgValue& a, Tail& x) { return enum_from_arg(a, kTailNames, x); }
-bool from_arg(const ArgValue& a, IterKind& x) { return enum_from_arg(a, kIterKindNames, x); }
+bool from_arg(const ArgValue& a, Tail& x) {
+  std::string name;
+  return take(a, name) && text::find_tail(name, &x);
+}
+bool from_arg(const ArgValue& a, IterKind& x) {
+  std::string name;
+  return take(a, name) && text::find_iter_kind(name, &x);
+}
 
 bool from_arg(const ArgValue& a, IndexMap& x) {
   const auto* text = std::get_if<std::string>(&a.value);
@@ -194,12 +164,12 @@ bool from_arg(const ArgValue& a, IndexMap& x) {
   IndexMap map;
   for (std::string_view name : inputs) {
     const bool repeated = std::ranges::any_of(map.inputs, [&](const Var& var) { return var->name == name; });
-    if (!is_identifier(name) || repeated) return false;
+    if (!is_simple(name) || repeated) return false;
     map.inputs.push_back(make_var(std::string(name)));
   }
   for (std::string_view output : outputs) {
     auto parsed = parse_expr(output);
-    if (!parsed || !parsed->dtype().is_int() || names_memory(*parsed)) return false;
+    if (!parsed || !parsed->dtype().is_int() || contains(*parsed, {ExprKind::kLoad, ExprKind::kAddress})) return false;
     VarMap bound;
     for (const Var& free : collect_vars(*parsed)) {
       const auto input = std::ranges::find_if(map.inputs, [&](const Var& var) { return var->name == free->name; });

@@ -1,5 +1,5 @@
 #pragma once
-// How the arguments of a step name things: results of earlier steps, and numbers made of them.
+// References by which the arguments of a step name results of earlier steps, and numbers made of them.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What the sampling primitives share: where a decision comes from, and which tile sizes are worth choosing.
+// Shared by the sampling primitives: where a decision comes from, and which tile sizes are worth choosing.
 
 #include <string>
 #include <string_view>

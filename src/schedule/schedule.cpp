@@ -4,46 +4,25 @@
 
 #include "base/check.h"
 #include "base/checks.h"
+#include "ir/fields.h"
+#include "schedule/edit/steps.h"
 #include "schedule/step_memory.h"
 #include "schedule/trace/trace_refs.h"
 
 namespace fettle {
 namespace {
 
-// Pre-order search by hand: steps look up a loop or a block each, and most of a trace's time would go into walk().
+// Pre-order, without walk(): steps look up a loop or a block each, and most of a trace's time would go into it.
 template <class Match>
 const Stmt* find_stmt(const Stmt& s, const Match& match) {
   if (!s) return nullptr;
   if (match(s)) return &s;
-  switch (s.kind()) {
-    case StmtKind::kFor:
-      return find_stmt(s.as<ForNode>()->body, match);
-    case StmtKind::kSeq:
-      for (const Stmt& child : s.as<SeqNode>()->stmts)
-        if (const Stmt* found = find_stmt(child, match)) return found;
-      return nullptr;
-    case StmtKind::kIf: {
-      const Stmt* found = find_stmt(s.as<IfNode>()->then_body, match);
-      return found ? found : find_stmt(s.as<IfNode>()->else_body, match);
-    }
-    case StmtKind::kLet:
-      return find_stmt(s.as<LetNode>()->body, match);
-    case StmtKind::kBlock: {
-      const Stmt* found = find_stmt(s.as<BlockNode>()->init, match);
-      return found ? found : find_stmt(s.as<BlockNode>()->body, match);
-    }
-    case StmtKind::kAllocate:
-      return find_stmt(s.as<AllocateNode>()->body, match);
-    case StmtKind::kWhile:
-      return find_stmt(s.as<WhileNode>()->body, match);
-    case StmtKind::kAsync:
-      return find_stmt(s.as<AsyncNode>()->body, match);
-    case StmtKind::kStore:
-    case StmtKind::kEvaluate:
-    case StmtKind::kCallFunc:
-      return nullptr;
-  }
-  FETTLE_UNREACHABLE();
+  const Stmt* found = nullptr;
+  each_child(s, Overloaded{[](const Expr&) {},
+                           [&](const Stmt& child) {
+                             if (!found) found = find_stmt(child, match);
+                           }});
+  return found;
 }
 
 Result<const StepOutput*> output_of(const Trace& trace, StepRef ref) {

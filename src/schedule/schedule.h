@@ -33,8 +33,8 @@ class Schedule {
     return step_erased(def, std::make_shared<const Args>(args));
   }
   Result<int> step_erased(const PrimitiveDef& def, std::shared_ptr<const void> args);
-  /// As above, for a sampling step that was recorded: it gets this address and must choose this decision (E223 where
-  /// that is no longer among its choices); an empty decision is drawn.
+  /// As above, for a sampling step that was recorded. It gets this address and must choose this decision (E223 where
+  /// that is no longer among its choices). An empty decision is drawn.
   Result<int> step_recorded(const PrimitiveDef& def, std::shared_ptr<const void> args, const std::string& address,
                             const Decision& decision);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What people ask of a schedule as a whole. Copying it (`Schedule b = a;`) is free, and Schedule::seed() is its seed.
+// A schedule as a whole. Copying it (`Schedule b = a;`) is free, and Schedule::seed() is its seed.
 
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@ namespace fettle {
 /// The program as it is now, and the steps that led to it.
 std::string show(const Schedule& schedule);
 
-/// A seed for the fork of that number: what forks of different numbers sample is independent of each other, and of what
-/// the schedule itself samples; the same number gives the same seed at the same step.
+/// A seed for the fork of that number. Forks of different numbers sample independently of each other, and of the
+/// schedule itself. The same number gives the same seed at the same step.
 uint64_t fork_seed(const Schedule& schedule, uint64_t number);
 
 /// A schedule with the same steps and decisions, which samples from here on with fork_seed(schedule, number).

@@ -1,6 +1,6 @@
 #pragma once
-// Steps that this thread has taken before from the same state. A search replays the same first steps for each of its
-// candidates: trees being immutable, the same step on the same program gives the program that it gave before.
+// Remembers the steps that this thread has taken before from the same state. A search replays the same first steps for
+// each of its candidates. Trees are immutable, so the same step on the same program gives the same program again.
 
 #include <memory>
 #include <unordered_map>

@@ -1,12 +1,12 @@
 #include "target/target.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "target/accelerator.h"
 #include "target/cpu.h"
-#include "target/gpu.h"
+#include "target/target_def.h"
 
 namespace fettle {
 
@@ -68,17 +68,6 @@ std::string describe(const Target& target) {
   return text + fmt::format(", {} thread{}", target.threads, target.threads == 1 ? "" : "s");
 }
 
-namespace {
-
-// Sorted; what the two levels (x86-64-v3 and -v4 of the psABI) have for sure.
-constexpr const char* kAvx2Features =
-    "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3";
-constexpr const char* kAvx512Features =
-    "+avx,+avx2,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,"
-    "+sse2,+sse3,+sse4.1,+sse4.2,+ssse3";
-
-}  // namespace
-
 /// The scopes of a CPU: memory, and the vector registers, which belong to one thread.
 std::vector<MemoryScope> cpu_scopes(const Target& target) {
   return {{.name = "global", .parent = "", .capacity_bytes = 0, .alignment_bytes = 64, .shared_by = ""},
@@ -89,40 +78,30 @@ std::vector<MemoryScope> cpu_scopes(const Target& target) {
            .shared_by = "thread"}};
 }
 
-Result<Target> parse_target(std::string_view text) {
-  if (text == "host") return detect_host();
-  if (text == "opencl" || text == "cuda" || text.starts_with("cuda ")) return parse_gpu_target(text);
-  if (text == "dae") return accelerator_target();
+Target usual_cpu(const CpuSizes& sizes) {
   Target target;
+  target.arch = sizes.arch;
+  target.cpu = sizes.cpu;
+  target.features = sizes.features;
+  target.vector_bits = sizes.vector_bits;
+  target.vector_registers = sizes.vector_registers;
   target.caches = {{32 << 10, 8, 64, 1}, {1 << 20, 16, 64, 1}, {32 << 20, 16, 64, 2}};
-  if (text == "x86-64-avx512") {
-    target.features = kAvx512Features;
-  } else if (text == "x86-64-avx2") {
-    target.cpu = "x86-64-v3";
-    target.features = kAvx2Features;
-    target.vector_bits = 256;
-    target.vector_registers = 16;
-  } else if (text == "c") {
-    // Whatever a C compiler makes of it: nothing is known but that there is memory.
-    target.kind = "c";
-    target.cpu = "generic";
-    target.vector_bits = 128;
-    target.vector_registers = 16;
-  } else if (text == "aarch64-neon" || text == "aarch64-dotprod") {
-    target.arch = "aarch64";
-    target.cpu = "generic";
-    target.features = text == "aarch64-neon" ? "+neon" : "+dotprod,+i8mm,+neon";
-    target.vector_bits = 128;
-    target.vector_registers = 32;
-  } else {
-    return fail(ErrorCode::E709,
-                fmt::format("there is no target '{}'; known are host, x86-64-avx512, x86-64-avx2, aarch64-neon, "
-                            "aarch64-dotprod, c, opencl, cuda, dae",
-                            text),
-                "target");
-  }
   target.scopes = cpu_scopes(target);
   return target;
+}
+
+Result<Target> parse_target(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(' ')), options = text.substr(name.size());
+  for (const TargetDef* def : target_defs()) {
+    if (def->name != name) continue;
+    if (options.empty()) return def->make();
+    if (def->make_with) return def->make_with(options);
+    return fail(ErrorCode::E709, fmt::format("there is no target '{}'; {} takes no options", text, name), "target");
+  }
+  std::vector<std::string_view> known;
+  for (const TargetDef* def : target_defs()) known.push_back(def->name);
+  return fail(ErrorCode::E709, fmt::format("there is no target '{}'; known are {}", text, fmt::join(known, ", ")),
+              "target");
 }
 
 }  // namespace fettle

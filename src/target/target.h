@@ -18,8 +18,8 @@ struct MemoryScope {
   std::string parent;          // empty for the outermost
   int64_t capacity_bytes = 0;  // 0: unlimited
   int alignment_bytes = 1;
-  /// The kind of loop whose iterations share one copy: "" (all), "thread", "warp", "block", "vthread" (each virtual thread that
-  /// encloses all accesses of a buffer has its own), …
+  /// The kind of loop whose iterations share one copy: "" (all), "thread", "warp", "block", "vthread" (each virtual
+  /// thread that encloses all accesses of a buffer has its own), …
   std::string shared_by;
 };
 

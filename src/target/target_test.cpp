@@ -6,6 +6,7 @@
 
 #include "rt/cpu.h"
 #include "target/cpu.h"
+#include "target/target_def.h"
 
 namespace fettle {
 namespace {
@@ -25,6 +26,15 @@ TEST(Target, ParsesNamesAndRefusesOthers) {
   const auto wrong = parse_target("x86-64-avx1024");
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code, ErrorCode::E709);
+}
+
+TEST(Target, EveryMachineIsFoundAndNamedToWhoAsksForAnother) {
+  const auto wrong = parse_target("abacus");
+  ASSERT_FALSE(wrong);
+  for (const TargetDef* def : target_defs()) {
+    EXPECT_TRUE(parse_target(def->name)) << def->name;
+    EXPECT_NE(wrong.error().message.find(def->name), std::string::npos) << def->name;
+  }
 }
 
 TEST(Target, HostIsConsistent) {

@@ -1,6 +1,6 @@
 #pragma once
 // Tensor intrinsics: pieces of work that a machine does in one instruction, or a few. Meaning and implementation are
-// both loop programs, one file each in intrinsics/.
+// both loop programs, in intrinsics/.
 
 #include <span>
 #include <string_view>

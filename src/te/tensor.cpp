@@ -1,12 +1,10 @@
 #include "te/tensor.h"
 
-#include <cmath>
-#include <limits>
-
 #include <fmt/core.h>
 
 #include "base/check.h"
 #include "ir/fold.h"
+#include "ir/query.h"
 
 namespace fettle::te {
 namespace {
@@ -50,8 +48,8 @@ Reduction simple(BinaryOp op, Expr source, Expr identity, std::vector<ReduceAxis
 }
 
 Reduction arg_extreme(Expr index, Expr value, std::vector<ReduceAxis> axes, bool greatest) {
-  Expr worst = greatest ? lowest(value.dtype()) : highest(value.dtype());
-  Expr first = highest(index.dtype());
+  Expr worst = greatest ? te::lowest(value.dtype()) : te::highest(value.dtype());
+  Expr first = te::highest(index.dtype());
   return reduce(
       {std::move(index), std::move(value)}, {std::move(first), std::move(worst)},
       [greatest](const std::vector<Expr>& s, const std::vector<Expr>& x) {
@@ -77,17 +75,8 @@ Tensor Tensor::read_as(DType dtype) const {
 
 ReduceAxis reduce_axis(Expr extent, std::string name) { return {make_var("v" + name), std::move(extent)}; }
 
-Expr lowest(DType type) {
-  if (type.is_float()) return float_imm(-std::numeric_limits<double>::infinity(), type);
-  if (type.is_bool() || type.code == TypeCode::kUInt) return int_imm(0, type);
-  return int_imm(std::numeric_limits<int64_t>::min() >> (64 - type.bits), type);
-}
-
-Expr highest(DType type) {
-  if (type.is_float()) return float_imm(std::numeric_limits<double>::infinity(), type);
-  if (type.code == TypeCode::kUInt) return int_imm(static_cast<int64_t>(~uint64_t{0} >> (64 - type.bits)), type);
-  return int_imm(type.is_bool() ? 1 : ~*as_int(lowest(type)), type);
-}
+Expr lowest(DType type) { return fettle::lowest(type); }
+Expr highest(DType type) { return fettle::highest(type); }
 
 Reduction reduce(std::vector<Expr> sources, std::vector<Expr> identity, const Combiner& combine,
                  std::vector<ReduceAxis> axes) {
@@ -118,11 +107,11 @@ Reduction prod(Expr source, std::vector<ReduceAxis> axes) {
   return simple(BinaryOp::kMul, std::move(source), std::move(one), std::move(axes));
 }
 Reduction max(Expr source, std::vector<ReduceAxis> axes) {
-  Expr low = lowest(source.dtype());
+  Expr low = te::lowest(source.dtype());
   return simple(BinaryOp::kMax, std::move(source), std::move(low), std::move(axes));
 }
 Reduction min(Expr source, std::vector<ReduceAxis> axes) {
-  Expr high = highest(source.dtype());
+  Expr high = te::highest(source.dtype());
   return simple(BinaryOp::kMin, std::move(source), std::move(high), std::move(axes));
 }
 Reduction argmax(Expr index, Expr value, std::vector<ReduceAxis> axes) {

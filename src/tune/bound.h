@@ -1,5 +1,5 @@
 #pragma once
-// The work behind the time that no program for a workload can beat by much: its multiply-adds at the machine's peak.
+// A lower bound on the time of a workload: its multiply-adds at the machine's peak.
 
 #include <optional>
 #include <vector>

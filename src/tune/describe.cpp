@@ -32,6 +32,23 @@ DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
   };
 }
 
+DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels, bool whole,
+                         bool always_predict, ReadRows read) {
+  return [=](const Schedule& schedule) -> Result<Description> {
+    FETTLE_TRY(const LoweredKernel kernel,
+               lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = whole}));
+    CandidateFeatures rows;
+    read(schedule, kernel, rows);
+    Description description{{}, kernel.kernel.funcs.at(kernel.kernel.entry)};
+    CandidateFeatures& features = description.features;
+    if (always_predict || rows.rows.empty()) features = extract_features(kernel, *target, threads, micro_kernels);
+    features.rows = std::move(rows.rows);
+    features.columns = rows.columns;
+    features.workload = workload_digest(schedule.func());
+    return description;
+  };
+}
+
 uint64_t workload_digest(const Func& scheduled) {
   uint64_t workload = hash_bytes(scheduled->name);
   for (const Param& param : scheduled->params) {

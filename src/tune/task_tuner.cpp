@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "cost/predict/micro_kernel_table.h"
 #include "measure/outcome.h"

@@ -1,5 +1,5 @@
 #pragma once
-// One task, tuned batch by batch: proposals are looked up in the records or measured, recorded, and learned from.
+// Tunes one task, batch by batch. Proposals are looked up in the records or measured, recorded, and learned from.
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +14,8 @@
 
 namespace fettle {
 
-/// Feeds measurements of all tasks to the cost model, which is trained anew when a quarter more is known: time spent on
-/// training then grows with what there is to learn, not with its square.
+/// Feeds measurements of all tasks to the cost model, which is trained anew when a quarter more is known. So the time
+/// spent on training grows with the number of measurements, not with its square.
 class Learner {
  public:
   explicit Learner(CostModel& model, bool each_batch = false) : model_(model), each_batch_(each_batch) {}
@@ -177,8 +177,9 @@ class TaskTuner {
   /// The default among those that compute as written: what results are held to where the plain program takes too long.
   std::string reference_trace_;
   const Candidate* best_ = nullptr;  // so far
-  /// What all others are timed beside, so that their times can be compared whatever else the machine does meanwhile, and
-  /// the time that it took at first: the default or, where that is not measured, the best of the first batch.
+  /// The reference that all others are timed beside, and the time that it took at first. With it, times can be compared
+  /// whatever else the machine does meanwhile. It is the default or, where that is not measured, the best of the first
+  /// batch.
   const Candidate* anchor_ = nullptr;
   double anchor_s_ = 0;
   std::vector<double> paces_;  // of the machine, whenever it ran

@@ -15,11 +15,7 @@
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "measure/runner.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
+#include "schedule/primitives.h"
 #include "tune/search/workbench.h"
 
 namespace fettle::testing {
@@ -41,15 +37,20 @@ inline const std::vector<int64_t>& toy_tiles() {
 /// Distinct programs of the toy space: two tiles, unrolled or not; a fourth decision changes nothing.
 inline size_t toy_programs() { return toy_tiles().size() * toy_tiles().size() * 2; }
 
+/// Those of the workload, whose target is this.
+inline Result<std::vector<LoopRef>> toy_loops(Schedule& s, std::shared_ptr<const Target> target) {
+  s.set_target(std::move(target));
+  FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
+  return get_loops(s, {.block = block});
+}
+
 class ToySpace : public Space {
  public:
   std::string name() const override { return "toy"; }
-  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int,
-                            DecisionSource source, std::shared_ptr<const DecisionMap> decisions) const override {
+  Result<Schedule> generate(const Func& workload, std::shared_ptr<const Target> target, int, DecisionSource source,
+                            std::shared_ptr<const DecisionMap> decisions) const override {
     Schedule s(workload, source, std::move(decisions));
-    s.set_target(std::move(target));
-    FETTLE_TRY(const BlockRef block, get_block(s, {.name = "B"}));
-    FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
+    FETTLE_TRY(const std::vector<LoopRef> loops, toy_loops(s, std::move(target)));
     const auto choose = [&](const char* rule, const char* name, const std::vector<int64_t>& candidates) {
       s.set_address_prefix(rule);
       std::vector<double> weights(candidates.size(), 1.0);

@@ -1,5 +1,5 @@
 #pragma once
-// Tuning: of one task, and of all tasks of a model under one budget. What is measured is recorded at once.
+// Tunes one task, or all tasks of a model under one budget. Results are recorded at once.
 
 #include <atomic>
 #include <functional>
@@ -66,8 +66,8 @@ struct TuneOptions {
   bool check_all = false;  // compare the results of every candidate, not of the best alone
   int confirm = 3;         // candidates timed again, interleaved with the default
   int confirm_rounds = 4;
-  double peak_flops =
-      0;  // of one thread, fp32, a multiply-add counts as two: bounds each task; 0: that of `micro_kernels`
+  /// Of one thread, fp32, a multiply-add counts as two: bounds each task. 0: that of `micro_kernels`.
+  double peak_flops = 0;
   TimingOptions timing{.max_seconds = 0.12};
   const Space* space = nullptr;  // null: rule_space()
   /// Of what a schedule's algorithm adds (schedule/reformulation.h), in units of epsilon: others are not tried, and

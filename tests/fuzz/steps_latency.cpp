@@ -1,4 +1,4 @@
-// Steps that overlap, and notes; queries.
+// Steps that overlap, and annotations; queries.
 #include <fmt/format.h>
 
 #include "ir/text.h"

@@ -18,6 +18,21 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLargeSection = 0x10000000;  // SHF_X86_64_LARGE, which elf.h of 2.36 lacks
 constexpr uint64_t kLarge = 64 << 10;           // constants from this size on start a page
 
+struct ExportedFunction {
+  const char* suffix;
+  const char* symbol;
+  size_t place = 0;  // in the FettleModelInfo; 0: it is not there
+};
+constexpr ExportedFunction kExports[] = {
+    {"create", "fettle_artefact_create"},
+    {"create_with", "fettle_artefact_create_with", offsetof(FettleModelInfo, create)},
+    {"run", "fettle_rt_model_run", offsetof(FettleModelInfo, run)},
+    {"profile", "fettle_rt_model_profile", offsetof(FettleModelInfo, profile)},
+    {"destroy", "fettle_rt_model_destroy", offsetof(FettleModelInfo, destroy)},
+    {"error", "fettle_rt_model_error", offsetof(FettleModelInfo, error)},
+    {"info", "fettle_artefact_info"},
+};
+
 /// Builds the object that holds the model's description and constants.
 ///   strings, shapes → .rodata · structs with pointers → .data.rel.ro · constants → .lrodata, which lld places so that
 ///   its size does not come between code and the data it addresses
@@ -56,29 +71,21 @@ class Describer {
     point_to_table(at + offsetof(FettleModelInfo, kernel_origins), add_strings(artefact_.kernel_origins));
     point_to_table(at + offsetof(FettleModelInfo, constants), add_constants());
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, entry), artefact_.entry);
-    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, create), "fettle_artefact_create_with");
-    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, run), "fettle_rt_model_run");
-    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, profile), "fettle_rt_model_profile");
-    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, destroy), "fettle_rt_model_destroy");
-    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, error), "fettle_rt_model_error");
+    for (const ExportedFunction& function : kExports)
+      if (function.place > 0) object_.point_to_symbol(tables_, at + function.place, function.symbol);
     return std::move(object_);
   }
 
  private:
-  uint64_t add_table(const void* data, size_t bytes) {
-    std::string& table = object_.section(tables_).bytes;
-    const uint64_t at = table.size();
-    table.append(static_cast<const char*>(data), bytes);
-    table.resize((table.size() + 7) / 8 * 8);
+  uint64_t add(int section, const void* data, size_t size) {
+    std::string& bytes = object_.section(section).bytes;
+    const uint64_t at = bytes.size();
+    bytes.append(static_cast<const char*>(data), size);
+    bytes.resize((bytes.size() + 7) / 8 * 8);
     return at;
   }
-  uint64_t add_text(const void* data, size_t bytes) {
-    std::string& text = object_.section(text_).bytes;
-    const uint64_t at = text.size();
-    text.append(static_cast<const char*>(data), bytes);
-    text.resize((text.size() + 7) / 8 * 8);
-    return at;
-  }
+  uint64_t add_table(const void* data, size_t bytes) { return add(tables_, data, bytes); }
+  uint64_t add_text(const void* data, size_t bytes) { return add(text_, data, bytes); }
   void point_to_table(uint64_t at, uint64_t target) { object_.point(tables_, at, tables_, target); }
   void point_to_string(uint64_t at, const std::string& text) {
     object_.point(tables_, at, text_, add_text(text.c_str(), text.size() + 1));
@@ -121,17 +128,6 @@ class Describer {
   const Artefact& artefact_;
   ObjectBuilder object_;
   int text_, tables_, constants_;
-};
-
-struct ExportedFunction {
-  const char* suffix;
-  const char* symbol;
-};
-constexpr ExportedFunction kExports[] = {
-    {"create", "fettle_artefact_create"},   {"create_with", "fettle_artefact_create_with"},
-    {"run", "fettle_rt_model_run"},         {"profile", "fettle_rt_model_profile"},
-    {"destroy", "fettle_rt_model_destroy"}, {"error", "fettle_rt_model_error"},
-    {"info", "fettle_artefact_info"},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// What artefacts may use of libc.
+// Lists what artefacts may use of libc.
 
 #include <span>
 #include <string_view>

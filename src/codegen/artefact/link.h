@@ -1,5 +1,5 @@
 #pragma once
-// Linking objects, given as bytes, into a shared library that needs libc alone.
+// Links objects, given as bytes, into a shared library that needs libc alone.
 
 #include <functional>
 #include <span>

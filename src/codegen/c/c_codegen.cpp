@@ -4,6 +4,7 @@
 
 #include "codegen/c_family/source_printer.h"
 #include "codegen/captures.h"
+#include "codegen/context_users.h"
 #include "ir/annotations.h"
 #include "ir/visit.h"
 #include "rt/abi.h"
@@ -12,9 +13,6 @@ namespace fettle {
 namespace {
 
 using namespace c_family;
-
-/// Arrays up to this size live on the stack, larger ones in scratch blocks.
-constexpr int64_t kMaxStackBytes = 16 << 10;
 
 Dialect c_dialect() {
   Dialect d;
@@ -25,28 +23,10 @@ Dialect c_dialect() {
   return d;
 }
 
-/// Bytes of a buffer of constant size; -1: not constant.
-int64_t constant_bytes(const BufferNode& buffer) {
-  int64_t bytes = buffer.dtype.element_bytes();
-  for (const Expr& extent : buffer.shape) {
-    const int64_t* value = as_int(extent);
-    if (!value || *value < 0 || (*value && bytes > (int64_t{1} << 40) / *value)) return -1;
-    bytes *= *value;
-  }
-  return bytes;
-}
-
-bool on_stack(const BufferNode& buffer) {
-  const int64_t bytes = constant_bytes(buffer);
-  return bytes >= 0 && bytes <= kMaxStackBytes;
-}
-
 class CPrinter : public SourcePrinter {
  public:
   CPrinter(const Dialect& dialect, const IrModule& module, const COptions& options)
-      : SourcePrinter(dialect, module), options_(options) {
-    find_context_users();
-  }
+      : SourcePrinter(dialect, module), options_(options), needs_context_(context_users(module, options.parallel)) {}
 
   bool is_entry(const std::string& name) const { return name == module_.entry || options_.more_entries.count(name); }
 
@@ -122,7 +102,6 @@ class CPrinter : public SourcePrinter {
   void print_call(const CallFuncNode& call) override;
 
  private:
-  void find_context_users();
   void print_entry(const Func& func, const std::string& exported);
   void print_kernel_call(const CallFuncNode& call);
   /// Declares a function of the run-time system, or one of another object.
@@ -131,32 +110,12 @@ class CPrinter : public SourcePrinter {
   }
 
   const COptions& options_;
-  std::set<std::string> needs_context_;
+  const std::set<std::string> needs_context_;
   std::map<std::string, std::string> externals_;
   std::string prototypes_;
   bool no_contraction_ = false;
   int parallel_bodies_ = 0;
 };
-
-/// Which Funcs need the context: parallel loops, scratch blocks, kernels' calls, calls of such.
-void CPrinter::find_context_users() {
-  const auto needs = [&](const Func& func) {
-    if (!func || !func->body) return false;
-    bool needed = func->annotations.get_int(kHostKey, 0) != 0;
-    walk(func->body, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ForNode>()) needed |= loop->loop_kind == ForKind::kParallel && options_.parallel;
-      if (const auto* allocation = s.as<AllocateNode>()) needed |= !on_stack(*allocation->buffer);
-      if (const auto* call = s.as<CallFuncNode>()) needed |= needs_context_.count(call->name) != 0;
-      return !needed;
-    });
-    return needed;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const auto& [name, func] : module_.funcs)
-      if (!needs_context_.count(name) && needs(func)) changed |= needs_context_.insert(name).second;
-  }
-}
 
 void CPrinter::print_entry(const Func& func, const std::string& exported) {
   if (failed()) return;

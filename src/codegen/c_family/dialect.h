@@ -1,6 +1,6 @@
 #pragma once
-// What tells one language of the C family from another: spellings. What differs in structure (parallel loops, kernels,
-// …) is overridden in SourcePrinter.
+// The spellings in which languages of the C family differ. Differences in structure (parallel loops, kernels, …) are
+// overrides in SourcePrinter.
 
 #include <map>
 #include <string>
@@ -36,8 +36,6 @@ struct Dialect {
   std::string f32_math_suffix = "f";
   /// Mathematics functions under another name, by ours (before the suffix): {"round", "rint"}.
   std::map<std::string, std::string> math_names = {{"round", "nearbyint"}, {"abs", "fabs"}};
-  /// Helper functions written in another way, by name: whole definitions.
-  std::map<std::string, std::string> helpers;
 
   /// By the name of a scope; what is not listed has no qualifiers.
   std::map<std::string, ScopeSpelling> scopes;

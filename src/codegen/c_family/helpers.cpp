@@ -173,8 +173,6 @@ constexpr const char* kF32FromBf16 = R"({Q}float f32_from_bf16({u16} h) {
 }  // namespace
 
 Helper helper(std::string_view name, const Dialect& d) {
-  const auto given = d.helpers.find(std::string(name));
-  if (given != d.helpers.end()) return {given->second, {}};
   const auto text = [&](const char* pattern, std::vector<std::string> uses, DType type = kF32) {
     return Helper{filled(pattern, {{"Q", d.helper_qualifier},
                                    {"f", type.to_string()},

@@ -1,5 +1,5 @@
 #pragma once
-// Functions that printed code calls where an operator of C is not what the loop language means.
+// Functions that printed code calls where C's operator differs from that of the loop language.
 
 #include <string>
 #include <string_view>

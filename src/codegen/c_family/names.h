@@ -1,5 +1,5 @@
 #pragma once
-// Identifiers for the variables of a program: legal, short, and each with one meaning at a time.
+// Identifiers for the variables of a program. They are legal and short, and each names one variable at a time.
 
 #include <set>
 #include <string>

@@ -1,6 +1,7 @@
 // Expressions as text. Types: Dialect::value_type; what operators mean: ir/interpret.h.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "codegen/c_family/source_printer.h"
@@ -12,13 +13,12 @@ bool is_small(DType t) { return t.is_float() && t.bits == 16; }
 /// The type in which floats of type t are computed.
 DType computed(DType t) { return is_small(t) ? kF32 : t; }
 
-std::string float_literal(double v, DType type, const Dialect& d) {
+std::string float_literal(double v, DType type) {
   const bool single = type.bits != 64;
   if (std::isnan(v)) return single ? "NAN" : "(double)NAN";
   if (std::isinf(v)) return std::string(single ? "" : "(double)") + (v < 0 ? "-" : "") + "INFINITY";
   std::string text = single ? fmt::format("{}", static_cast<float>(v)) : fmt::format("{}", v);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  (void)d;
   return single ? text + "f" : text;
 }
 
@@ -39,6 +39,37 @@ std::string int_literal(int64_t v, DType type, const Dialect& d, bool typed) {
 
 bool is_literal(const Expr& e) { return e.kind() == ExprKind::kIntImm; }
 
+// Operators, and the names of the helpers that do the same.
+struct Operator {
+  BinaryOp op;
+  const char* text;
+  SourcePrinter::Level level;
+  const char* helper = "";
+};
+constexpr Operator kOperators[] = {
+    {BinaryOp::kAdd, "+", SourcePrinter::kSum, "add"},
+    {BinaryOp::kSub, "-", SourcePrinter::kSum, "sub"},
+    {BinaryOp::kMul, "*", SourcePrinter::kProduct, "mul"},
+    {BinaryOp::kDiv, "/", SourcePrinter::kProduct},
+    {BinaryOp::kEq, "==", SourcePrinter::kEquality},
+    {BinaryOp::kNe, "!=", SourcePrinter::kEquality},
+    {BinaryOp::kLt, "<", SourcePrinter::kOrder, "lt"},
+    {BinaryOp::kLe, "<=", SourcePrinter::kOrder, "le"},
+    {BinaryOp::kAnd, "&&", SourcePrinter::kAnd},
+    {BinaryOp::kOr, "||", SourcePrinter::kOr},
+    {BinaryOp::kBitAnd, "&", SourcePrinter::kBits},
+    {BinaryOp::kBitOr, "|", SourcePrinter::kBits},
+    {BinaryOp::kBitXor, "^", SourcePrinter::kBits},
+    {BinaryOp::kShl, "<<", SourcePrinter::kShift, "shl"},
+    {BinaryOp::kShr, ">>", SourcePrinter::kShift, "shr"},
+    {BinaryOp::kMin, "", SourcePrinter::kPrimary, "min"},
+    {BinaryOp::kMax, "", SourcePrinter::kPrimary, "max"},
+    {BinaryOp::kFloorDiv, "/", SourcePrinter::kProduct, "floordiv"},
+    {BinaryOp::kFloorMod, "%", SourcePrinter::kProduct, "floormod"},
+};
+
+const Operator& operator_of(BinaryOp op) { return *std::ranges::find(kOperators, op, &Operator::op); }
+
 }  // namespace
 
 std::string literal(const Expr& constant, const Dialect& dialect, bool typed) {
@@ -46,7 +77,7 @@ std::string literal(const Expr& constant, const Dialect& dialect, bool typed) {
   const auto* imm = constant.as<FloatImmNode>();
   double v = imm->value;
   if (is_small(constant.dtype())) v = static_cast<double>(static_cast<float>(v));
-  return float_literal(v, constant.dtype(), dialect);
+  return float_literal(v, constant.dtype());
 }
 
 std::string SourcePrinter::expr(const Expr& e, Level level) {
@@ -110,14 +141,14 @@ SourcePrinter::Text SourcePrinter::expr(const Expr& e) {
     case ExprKind::kIntImm:
     case ExprKind::kFloatImm: {
       // Constants of 16-bit floats are rounded to their type.
-      std::string text = is_small(e.dtype()) ? use_helper("round_" + e.dtype().to_string() + "_f64",
-                                                          {float_literal(e.as<FloatImmNode>()->value, kF64, dialect_)})
-                                                   .text
-                                             : literal(e, dialect_);
+      std::string text;
       if (is_small(e.dtype())) {
         const double v = e.as<FloatImmNode>()->value;
+        text = use_helper("round_" + e.dtype().to_string() + "_f64", {float_literal(v, kF64)}).text;
         // Small integers are values of every float type.
-        if (v == std::trunc(v) && std::fabs(v) <= 256) text = float_literal(v, kF32, dialect_);
+        if (v == std::trunc(v) && std::fabs(v) <= 256) text = float_literal(v, kF32);
+      } else {
+        text = literal(e, dialect_);
       }
       const Level level = text[0] == '-' || text[0] == '(' ? kUnary : kPrimary;
       return {std::move(text), level};
@@ -176,12 +207,13 @@ SourcePrinter::Text SourcePrinter::load_text(const LoadNode& node) {
   if (is_small(type)) text = use_helper("f32_from_" + type.to_string(), {text.text});
   if (type.is_bool()) text = {text.text + " != 0", kEquality};
   if (!node.mask || is_true(node.mask)) return text;
-  const std::string zero = type.is_float() ? float_literal(0, type, dialect_) : int_literal(0, type, dialect_, true);
+  const std::string zero = type.is_float() ? float_literal(0, type) : int_literal(0, type, dialect_, true);
   const std::string read = text.level > kOr ? "(" + text.text + ")" : text.text;
   return {fmt::format("{} ? {} : {}", expr(node.mask, kOr), read, zero), kTernary};
 }
 
-SourcePrinter::Text SourcePrinter::infix(const BinaryNode& node, const char* op, Level level) {
+SourcePrinter::Text SourcePrinter::infix(const BinaryNode& node) {
+  const auto& [op, text, level, helper] = operator_of(node.op);
   // The right operand of equal level is in parentheses: a - (b - c); float sums keep their order too. Operators of bits
   // and shifts, whose levels few people know, get them around everything.
   const Level left = level == kBits || level == kShift ? kUnary : level == kEquality || level == kOrder ? kSum : level;
@@ -192,45 +224,36 @@ SourcePrinter::Text SourcePrinter::infix(const BinaryNode& node, const char* op,
     a = value(node.a);
   // Of two int literals C would make an int.
   if (is_literal(node.a) && is_literal(node.b) && node.a.dtype() == kI64) a = literal(node.a, dialect_, true);
-  return {fmt::format("{} {} {}", a, op, expr(node.b, right)), level};
+  return {fmt::format("{} {} {}", a, text, expr(node.b, right)), level};
 }
 
 SourcePrinter::Text SourcePrinter::binary(const BinaryNode& node) {
   const DType type = node.a.dtype();
-  if (node.op == BinaryOp::kAnd) return infix(node, "&&", kAnd);
-  if (node.op == BinaryOp::kOr) return infix(node, "||", kOr);
+  if (node.op == BinaryOp::kAnd || node.op == BinaryOp::kOr) return infix(node);
   return type.is_float() ? float_binary(node, type) : int_binary(node, type);
 }
 
 SourcePrinter::Text SourcePrinter::float_binary(const BinaryNode& node, DType type) {
-  const auto rounded = [&](Text text) {
-    return is_small(type) ? use_helper("round_" + type.to_string(), {text.text}) : text;
-  };
-  const std::string name = computed(type).to_string();
   switch (node.op) {
     case BinaryOp::kAdd:
-      return rounded(infix(node, "+", kSum));
     case BinaryOp::kSub:
-      return rounded(infix(node, "-", kSum));
     case BinaryOp::kMul:
-      return rounded(infix(node, "*", kProduct));
-    case BinaryOp::kDiv:
-      return rounded(infix(node, "/", kProduct));
+    case BinaryOp::kDiv: {
+      const Text text = infix(node);
+      return is_small(type) ? use_helper("round_" + type.to_string(), {text.text}) : text;
+    }
     case BinaryOp::kMin:
     case BinaryOp::kMax: {
       // The first operand is asked whether it is NaN, which of a constant is known.
       const bool swaps = node.b.as<FloatImmNode>();
-      return use_helper((node.op == BinaryOp::kMin ? "min_" : "max_") + name,
+      return use_helper(fmt::format("{}_{}", operator_of(node.op).helper, computed(type).to_string()),
                         {value(swaps ? node.b : node.a), value(swaps ? node.a : node.b)});
     }
     case BinaryOp::kEq:
-      return infix(node, "==", kEquality);
     case BinaryOp::kNe:
-      return infix(node, "!=", kEquality);
     case BinaryOp::kLt:
-      return infix(node, "<", kOrder);
     case BinaryOp::kLe:
-      return infix(node, "<=", kOrder);
+      return infix(node);
     default:
       fail_with("an integer operation on floats");
       return {"0"};
@@ -239,58 +262,41 @@ SourcePrinter::Text SourcePrinter::float_binary(const BinaryNode& node, DType ty
 
 SourcePrinter::Text SourcePrinter::int_binary(const BinaryNode& node, DType type) {
   // The bits of bools are those of 0 and 1.
-  const bool plain = is_index(node.a) && is_index(node.b);
   const bool native_unsigned = type.code == TypeCode::kUInt && type.bits >= 32;
-  const auto by_helper = [&](const char* op) {
-    return use_helper(fmt::format("{}_{}", op, type.to_string()), {value(node.a), value(node.b)});
-  };
-  const int64_t* amount = as_int(node.b);
-  const bool in_range = amount && *amount >= 0 && *amount < type.bits;
+  const int64_t* number = as_int(node.b);
+  bool native = true;  // the operator means the same
   switch (node.op) {
     case BinaryOp::kAdd:
-      return plain || native_unsigned ? infix(node, "+", kSum) : by_helper("add");
     case BinaryOp::kSub:
-      return plain || native_unsigned ? infix(node, "-", kSum) : by_helper("sub");
     case BinaryOp::kMul:
-      return plain || native_unsigned ? infix(node, "*", kProduct) : by_helper("mul");
-    case BinaryOp::kMin:
-      return by_helper("min");
-    case BinaryOp::kMax:
-      return by_helper("max");
-    case BinaryOp::kEq:
-      return infix(node, "==", kEquality);
-    case BinaryOp::kNe:
-      return infix(node, "!=", kEquality);
+      native = native_unsigned || (is_index(node.a) && is_index(node.b));
+      break;
     // An unsigned number beside the constant zero makes compilers warn.
     case BinaryOp::kLt:
-      return type.code == TypeCode::kUInt && (is_literal(node.a) || is_literal(node.b)) ? by_helper("lt")
-                                                                                        : infix(node, "<", kOrder);
     case BinaryOp::kLe:
-      return type.code == TypeCode::kUInt && (is_literal(node.a) || is_literal(node.b)) ? by_helper("le")
-                                                                                        : infix(node, "<=", kOrder);
-    case BinaryOp::kBitAnd:
-      return infix(node, "&", kBits);
-    case BinaryOp::kBitOr:
-      return infix(node, "|", kBits);
-    case BinaryOp::kBitXor:
-      return infix(node, "^", kBits);
+      native = type.code != TypeCode::kUInt || (!is_literal(node.a) && !is_literal(node.b));
+      break;
     case BinaryOp::kShl:
-      return native_unsigned && in_range ? infix(node, "<<", kShift) : by_helper("shl");
     case BinaryOp::kShr:
-      return native_unsigned && in_range ? infix(node, ">>", kShift) : by_helper("shr");
+      native = native_unsigned && number && *number >= 0 && *number < type.bits;
+      break;
     case BinaryOp::kFloorDiv:
-    case BinaryOp::kFloorMod: {
-      const bool quotient = node.op == BinaryOp::kFloorDiv;
-      const int64_t* divisor = as_int(node.b);
-      const bool truncates = is_not_negative(node.a) && divisor && *divisor > 0;
-      if ((native_unsigned && divisor && *divisor != 0) || truncates)
-        return infix(node, quotient ? "/" : "%", kProduct);
-      return by_helper(quotient ? "floordiv" : "floormod");
-    }
-    default:
+    case BinaryOp::kFloorMod:
+      native = (native_unsigned && number && *number != 0) || (is_not_negative(node.a) && number && *number > 0);
+      break;
+    case BinaryOp::kMin:
+    case BinaryOp::kMax:
+      native = false;
+      break;
+    case BinaryOp::kDiv:
       fail_with("a float operation on integers");
       return {"0"};
+    default:
+      break;
   }
+  if (native) return infix(node);
+  return use_helper(fmt::format("{}_{}", operator_of(node.op).helper, type.to_string()),
+                    {value(node.a), value(node.b)});
 }
 
 SourcePrinter::Text SourcePrinter::cast_text(const CastNode& node) {
@@ -301,8 +307,7 @@ SourcePrinter::Text SourcePrinter::cast_text(const CastNode& node) {
     return {"0"};
   }
   if (to.is_bool()) {
-    const std::string zero =
-        from.is_float() ? float_literal(0, computed(from), dialect_) : int_literal(0, from, dialect_, false);
+    const std::string zero = from.is_float() ? float_literal(0, computed(from)) : int_literal(0, from, dialect_, false);
     return {expr(node.a, kSum) + " != " + zero, kEquality};
   }
   const auto plain_cast = [&](DType type) {

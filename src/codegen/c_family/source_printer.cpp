@@ -5,33 +5,17 @@
 
 #include "base/check.h"
 #include "codegen/c_family/helpers.h"
-#include "ir/visit.h"
+#include "codegen/context_users.h"
+#include "ir/rewrite.h"
 
 namespace fettle::c_family {
-namespace {
-
-/// Elements of a buffer of constant size; -1: not constant.
-int64_t constant_count(const BufferNode& buffer) {
-  int64_t count = 1;
-  for (const Expr& extent : buffer.shape) {
-    const int64_t* value = as_int(extent);
-    if (!value || *value < 0 || (*value && count > (int64_t{1} << 40) / *value)) return -1;
-    count *= *value;
-  }
-  return count;
-}
-
-}  // namespace
 
 SourcePrinter::SourcePrinter(const Dialect& dialect, const IrModule& module)
     : dialect_(dialect), module_(module), names_(dialect.reserved) {
   for (const auto& [name, func] : module.funcs) {
     names_.reserve(identifier(name));
     if (!func || !func->body) continue;
-    walk(func->body, [&](const Stmt& s) {
-      if (const auto* call = s.as<CallFuncNode>()) names_.reserve(identifier(call->name));
-      return true;
-    });
+    each_node<CallFuncNode>(func->body, [&](const CallFuncNode& call) { names_.reserve(identifier(call.name)); });
   }
 }
 
@@ -85,39 +69,7 @@ const SourcePrinter::Place& SourcePrinter::place(const BufferNode* buffer) {
 void SourcePrinter::note_index(const VarNode* var, bool not_negative) { index_vars_[var] = not_negative; }
 
 bool SourcePrinter::only_read(const Func& func, const BufferNode* buffer) {
-  bool read_only = true;
-  if (!func->body) return true;
-  walk(
-      func->body,
-      [&](const Stmt& s) {
-        const auto* store = s.as<StoreNode>();
-        read_only &= !store || store->buffer.get() != buffer;
-        return read_only;
-      },
-      [&](const Expr& e) {
-        const auto* address = e.as<AddressNode>();
-        read_only &= !address || address->buffer.get() != buffer;
-        return read_only;
-      });
-  return read_only;
-}
-
-bool SourcePrinter::is_unused(const Stmt& stmt, const BufferNode* buffer) {
-  bool unused = true;
-  walk(
-      stmt,
-      [&](const Stmt& s) {
-        const auto* store = s.as<StoreNode>();
-        unused &= !store || store->buffer.get() != buffer;
-        return unused;
-      },
-      [&](const Expr& e) {
-        const auto* load = e.as<LoadNode>();
-        const auto* address = e.as<AddressNode>();
-        unused &= !(load && load->buffer.get() == buffer) && !(address && address->buffer.get() == buffer);
-        return unused;
-      });
-  return unused;
+  return !accesses(func->body, buffer, {AccessKind::kWrite, AccessKind::kAddress});
 }
 
 // --- functions ---
@@ -149,16 +101,13 @@ void SourcePrinter::print_function(const Func& func, const std::string& name) {
   indent();
   // What is not used, so that no compiler warns.
   for (const Param& param : func->params)
-    if (!func->body || is_unused(func->body, param.buffer.get())) line("(void)" + place(param.buffer.get()).name + ";");
+    if (!accesses(func->body, param.buffer.get())) line("(void)" + place(param.buffer.get()).name + ";");
   for (const IntParam& param : func->int_params)
     if (!func->body || !uses_var(func->body, param.var.get())) line("(void)" + vars_[param.var.get()] + ";");
   begin_body(func);
   if (func->body) {
-    walk(func->body, [&](const Stmt& s) {
-      const auto* allocation = s.as<AllocateNode>();
-      if (allocation && dialect_.scope(allocation->buffer->scope).at_top)
-        declare_array(allocation->buffer, allocation->body);
-      return true;
+    each_node<AllocateNode>(func->body, [&](const AllocateNode& allocation) {
+      if (dialect_.scope(allocation.buffer->scope).at_top) declare_array(allocation.buffer, allocation.body);
     });
     print(func->body);
   }
@@ -170,6 +119,10 @@ void SourcePrinter::print_function(const Func& func, const std::string& name) {
   for (const Param& param : func->params) forget(param.buffer.get());
   for (const IntParam& param : func->int_params) forget(param.var.get());
   func_ = nullptr;
+}
+
+void SourcePrinter::print_all() {
+  for (const auto& [name, func] : module_.funcs) print_function(func, identifier(name));
 }
 
 void SourcePrinter::line(const std::string& text) {
@@ -240,7 +193,7 @@ void SourcePrinter::print(const Stmt& stmt) {
       print_evaluate(*stmt.as<EvaluateNode>());
       break;
     case StmtKind::kAsync:
-      print_async(*stmt.as<AsyncNode>());
+      print(stmt.as<AsyncNode>()->body);
       break;
     case StmtKind::kBlock:
       fail_with("block " + stmt.as<BlockNode>()->name + " is not lowered");
@@ -261,32 +214,27 @@ void SourcePrinter::print_for(const ForNode& loop) {
       break;
   }
   const std::string type = dialect_.value_type(loop.var->dtype);
-  const bool plain = is_index(loop.min) && is_index(loop.extent);
-  const std::string first = expr(loop.min).text;
+  std::string first = expr(loop.min).text;
   std::string end = expr(is_zero(loop.min) ? loop.extent : loop.min + loop.extent, kOrder);
-  // Bounds that read memory are read once.
-  std::string end_name;
-  if (!plain) {
+  const bool plain = is_index(loop.min) && is_index(loop.extent), not_negative = plain && is_not_negative(loop.min);
+  if (!plain) {  // bounds that read memory are read once
     line("{");
     indent();
     const std::string start_name = names_.take(loop.var->name + "_begin");
-    end_name = names_.take(loop.var->name + "_end");
+    end = names_.take(loop.var->name + "_end");
     line(fmt::format("const {} {} = {};", type, start_name, first));
-    line(fmt::format("const {} {} = {} + {};", type, end_name, start_name, expr(loop.extent, kSum)));
-    if (loop.loop_kind == ForKind::kUnrolled && !dialect_.unroll_hint.empty()) line(dialect_.unroll_hint);
-    const std::string var = name_var(loop.var);
-    note_index(loop.var.get(), false);
-    print_braced(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1})", type, var, start_name, end_name), loop.body);
-    names_.release(start_name);
-    names_.release(end_name);
+    line(fmt::format("const {} {} = {} + {};", type, end, start_name, expr(loop.extent, kSum)));
+    first = start_name;
+  }
+  if (loop.loop_kind == ForKind::kUnrolled && !dialect_.unroll_hint.empty()) line(dialect_.unroll_hint);
+  const std::string var = name_var(loop.var);
+  note_index(loop.var.get(), not_negative);
+  print_braced(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1})", type, var, first, end), loop.body);
+  if (!plain) {
+    names_.release(first);
+    names_.release(end);
     outdent();
     line("}");
-  } else {
-    if (loop.loop_kind == ForKind::kUnrolled && !dialect_.unroll_hint.empty()) line(dialect_.unroll_hint);
-    const bool not_negative = is_not_negative(loop.min);
-    const std::string var = name_var(loop.var);
-    note_index(loop.var.get(), not_negative);
-    print_braced(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1})", type, var, first, end), loop.body);
   }
   forget(loop.var.get());
 }
@@ -334,7 +282,7 @@ void SourcePrinter::print_store(const StoreNode& store) {
   std::string what = expr(store.value).text;
   if (type.is_float() && type.bits == 16) what = use_helper(type.to_string() + "_from_f32", {what}).text;
   const std::string statement = element(store.buffer, store.indices) + " = " + what + ";";
-  if (!store.mask || is_true(store.mask)) return line(statement);
+  if (is_true(store.mask)) return line(statement);
   line("if (" + expr(store.mask).text + ") {");
   indent();
   line(statement);
@@ -349,19 +297,12 @@ void SourcePrinter::declare_array(const Buffer& buffer, const Stmt& body) {
   const std::string name = name_buffer(buffer, false);
   line(fmt::format("{}{} {}[{}]{};", scope.declaration, dialect_.storage_type(buffer->dtype), name,
                    std::max<int64_t>(count, 1), scope.initializer));
-  bool read = false;
-  walk(body, nullptr, [&](const Expr& e) {
-    const auto* load = e.as<LoadNode>();
-    const auto* address = e.as<AddressNode>();
-    read |= (load && load->buffer == buffer) || (address && address->buffer == buffer);
-    return !read;
-  });
-  if (!read) line("(void)" + name + ";");
+  if (!accesses(body, buffer.get(), {AccessKind::kRead, AccessKind::kAddress})) line("(void)" + name + ";");
 }
 
 void SourcePrinter::print_allocate(const AllocateNode& allocation) {
   if (dialect_.scope(allocation.buffer->scope).at_top) return print(allocation.body);  // declared already
-  if (is_unused(allocation.body, allocation.buffer.get())) return print(allocation.body);
+  if (!accesses(allocation.body, allocation.buffer.get())) return print(allocation.body);
   declare_array(allocation.buffer, allocation.body);
   print(allocation.body);
   forget(allocation.buffer.get());

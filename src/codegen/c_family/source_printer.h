@@ -6,8 +6,8 @@
 // calls, allocations, the head of a function. The text is made of functions, helpers before them (helpers.h), and
 // whatever the language puts before both.
 //
-// What is printed has no undefined behaviour where the program has a meaning: integers wrap, as in the loop language;
-// only indices (sums and products of loop variables, integer parameters and constants) are plain signed arithmetic.
+// The text has no undefined behaviour where the program has a meaning. Integers wrap, as in the loop language. Only
+// indices (sums and products of loop variables, integer parameters and constants) are plain signed arithmetic.
 
 #include <set>
 #include <string>
@@ -30,12 +30,15 @@ class SourcePrinter {
 
   /// Prints one Func as a function called `name`; functions come in the order in which they are printed.
   void print_function(const Func& func, const std::string& name);
+  /// Prints every Func of the module, each under its own name.
+  void print_all();
   /// Helpers, then functions. E301 where a construct is not known; the first one counts.
   Result<std::string> finish();
 
- protected:
   /// How tightly the outermost operator of a text binds, as in C.
   enum Level { kPrimary, kUnary, kProduct, kSum, kShift, kOrder, kEquality, kBits, kAnd, kOr, kTernary };
+
+ protected:
   struct Text {
     std::string text;
     Level level = kPrimary;
@@ -62,7 +65,6 @@ class SourcePrinter {
   virtual void print_evaluate(const EvaluateNode& node);
   /// One element; a store of a vector is refused.
   virtual void print_store(const StoreNode& store);
-  virtual void print_async(const AsyncNode& node) { print(node.body); }
 
   // --- for them ---
 
@@ -94,8 +96,6 @@ class SourcePrinter {
   std::vector<std::string> parameters(const Func& func);
   /// True if no statement of `func` may write the parameter.
   static bool only_read(const Func& func, const BufferNode* buffer);
-  /// True if nothing in `stmt` accesses `buffer`.
-  static bool is_unused(const Stmt& stmt, const BufferNode* buffer);
   void fail_with(std::string message);
   bool failed() const { return error_.code != ErrorCode::kNone; }
 
@@ -117,7 +117,7 @@ class SourcePrinter {
   Text cast_text(const CastNode& node);
   Text call_text(const CallNode& node);
   Text load_text(const LoadNode& node);
-  Text infix(const BinaryNode& node, const char* op, Level level);
+  Text infix(const BinaryNode& node);
   std::string value(const Expr& e);  // as an argument
 
   void print_for(const ForNode& loop);

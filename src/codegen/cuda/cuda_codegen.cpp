@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/c_family/source_printer.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
 
@@ -13,14 +13,9 @@ namespace {
 using namespace c_family;
 
 Dialect cuda_dialect() {
-  Dialect d;
-  d.name = "CUDA C++";
-  const char* ints[] = {"signed char", "short", "int", "long long"};
-  const char* uints[] = {"unsigned char", "unsigned short", "unsigned int", "unsigned long long"};
-  for (int i = 0; i < 4; ++i) {
-    d.int_types[i] = ints[i];
-    d.uint_types[i] = uints[i];
-  }
+  Dialect d{.name = "CUDA C++",
+            .int_types = {"signed char", "short", "int", "long long"},
+            .uint_types = {"unsigned char", "unsigned short", "unsigned int", "unsigned long long"}};
   d.helper_qualifier = "static __device__ inline ";
   d.math_names = {{"round", "rint"}, {"abs", "fabs"}};
   d.scopes["shared"] = {.declaration = "__shared__ __align__(16) ", .pointer = "", .initializer = "", .at_top = false};
@@ -46,13 +41,7 @@ class CudaPrinter : public SourcePrinter {
     const DeviceKernel& kernel = program_.kernels.at(func->name);
     pooled_ = kernel.shared_bytes > kStaticSharedBytes;
     pool_bytes_ = 0;
-    copies_async_ = false;
-    walk(func->body, [&](const Stmt& s) {
-      const auto* effect = s.as<EvaluateNode>();
-      const auto* call = effect ? effect->value.as<CallNode>() : nullptr;
-      copies_async_ |= call && call->name == kAsyncCopyCall;
-      return true;
-    });
+    copies_async_ = contains<CallNode>(func->body, [](const CallNode& call) { return call.name == kAsyncCopyCall; });
     uses_async_copies_ |= copies_async_;
     const std::string blocks = kernel.min_blocks > 0 ? fmt::format(", {}", kernel.min_blocks) : "";
     return fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({})",
@@ -66,7 +55,7 @@ class CudaPrinter : public SourcePrinter {
 
   void print_allocate(const AllocateNode& allocation) override {
     const Buffer& buffer = allocation.buffer;
-    if (!pooled_ || buffer->scope != "shared" || is_unused(allocation.body, buffer.get()))
+    if (!pooled_ || buffer->scope != "shared" || !accesses(allocation.body, buffer.get()))
       return SourcePrinter::print_allocate(allocation);
     const std::string name = name_buffer(buffer, false);
     const std::string type = dialect_.storage_type(buffer->dtype);
@@ -270,7 +259,7 @@ Result<std::string> emit_cuda(const DeviceProgram& program) {
   for (const auto& [name, kernel] : program.kernels) module.funcs[name] = kernel.func;
   const Dialect dialect = cuda_dialect();
   CudaPrinter printer(dialect, module, program);
-  for (const auto& [name, kernel] : program.kernels) printer.print_function(kernel.func, identifier(name));
+  printer.print_all();
   FETTLE_TRY(const std::string text, printer.finish());
   return kPreamble + std::string(printer.uses_async_copies() ? kAsyncCopies : "") + (printer.uses_mma() ? kMma : "") +
          text;

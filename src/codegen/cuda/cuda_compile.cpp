@@ -1,71 +1,47 @@
 #include "codegen/cuda/cuda_compile.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 
 #include <fmt/format.h>
+
+#include "codegen/cuda/shared_library.h"
 
 namespace fettle {
 namespace {
 
 // The part of nvrtc.h that is used; its ABI has not changed since CUDA 11.2.
 using Program = struct NvrtcProgramOpaque*;
-struct Nvrtc {
-  int (*create)(Program*, const char* source, const char* name, int headers, const char* const*,
-                const char* const*) = nullptr;
-  int (*destroy)(Program*) = nullptr;
-  int (*compile)(Program, int options, const char* const*) = nullptr;
-  int (*log_size)(Program, size_t*) = nullptr;
-  int (*log)(Program, char*) = nullptr;
-  int (*ptx_size)(Program, size_t*) = nullptr;
-  int (*ptx)(Program, char*) = nullptr;
-  int (*cubin_size)(Program, size_t*) = nullptr;
-  int (*cubin)(Program, char*) = nullptr;
-  const char* (*error)(int) = nullptr;
-  bool found = false;
+struct Nvrtc : SharedLibrary {
+  using SharedLibrary::SharedLibrary;
+  Imported<int(Program*, const char* source, const char* name, int headers, const char* const*, const char* const*)>
+      create{*this, "nvrtcCreateProgram"};
+  Imported<int(Program*)> destroy{*this, "nvrtcDestroyProgram"};
+  Imported<int(Program, int options, const char* const*)> compile{*this, "nvrtcCompileProgram"};
+  Imported<int(Program, size_t*)> log_size{*this, "nvrtcGetProgramLogSize"};
+  Imported<int(Program, char*)> log{*this, "nvrtcGetProgramLog"};
+  Imported<int(Program, size_t*)> ptx_size{*this, "nvrtcGetPTXSize"};
+  Imported<int(Program, char*)> ptx{*this, "nvrtcGetPTX"};
+  Imported<int(Program, size_t*)> cubin_size{*this, "nvrtcGetCUBINSize"};
+  Imported<int(Program, char*)> cubin{*this, "nvrtcGetCUBIN"};
+  Imported<const char*(int)> error{*this, "nvrtcGetErrorString"};
 };
 
-Nvrtc load() {
-  Nvrtc api;
-  std::vector<std::string> names = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
-  if (const char* given = std::getenv("FETTLE_NVRTC")) names = {given};
-  void* library = nullptr;
-  for (const std::string& name : names)
-    if (!library) library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return api;
-  bool all = true;
-  const auto get = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    all &= function != nullptr;
-  };
-  get(api.create, "nvrtcCreateProgram");
-  get(api.destroy, "nvrtcDestroyProgram");
-  get(api.compile, "nvrtcCompileProgram");
-  get(api.log_size, "nvrtcGetProgramLogSize");
-  get(api.log, "nvrtcGetProgramLog");
-  get(api.ptx_size, "nvrtcGetPTXSize");
-  get(api.ptx, "nvrtcGetPTX");
-  get(api.cubin_size, "nvrtcGetCUBINSize");
-  get(api.cubin, "nvrtcGetCUBIN");
-  get(api.error, "nvrtcGetErrorString");
-  api.found = all;
-  return api;
-}
-
 const Nvrtc& nvrtc() {
-  static const Nvrtc api = load();
+  const char* given = std::getenv("FETTLE_NVRTC");
+  static const Nvrtc api{
+      given ? std::vector<std::string>{given}
+            : std::vector<std::string>{"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}};
   return api;
 }
 
 }  // namespace
 
-bool has_nvrtc() { return nvrtc().found; }
+bool has_nvrtc() { return nvrtc().complete; }
 
 Result<std::string> compile_cuda(const std::string& source, std::string_view arch,
                                  const std::vector<std::string>& options) {
   const Nvrtc& api = nvrtc();
-  if (!api.found) return fail(ErrorCode::E708, "NVRTC is not installed; FETTLE_NVRTC may name the library", "cuda");
+  if (!api.complete) return fail(ErrorCode::E708, "NVRTC is not installed; FETTLE_NVRTC may name the library", "cuda");
   Program program = nullptr;
   if (const int status = api.create(&program, source.c_str(), "kernels.cu", 0, nullptr, nullptr))
     return fail(ErrorCode::E302, fmt::format("NVRTC: {}", api.error(status)), "cuda");

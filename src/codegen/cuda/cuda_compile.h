@@ -1,5 +1,6 @@
 #pragma once
-// CUDA C++ → PTX or machine code by NVRTC, which is loaded where it is present. Nothing of Fettle needs it.
+// Compiles CUDA C++ to PTX or machine code by NVRTC, which is loaded where it is present. Nothing in Fettle requires
+// it.
 
 #include <string>
 #include <string_view>

@@ -1,13 +1,9 @@
 #include "codegen/cuda/driver.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <optional>
 #include <thread>
-#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -16,51 +12,9 @@
 
 namespace fettle {
 namespace cuda_driver {
-namespace {
-
-std::optional<Api> load() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return std::nullopt;
-  Api api{};
-  bool all = true;
-  const auto get = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    all &= function != nullptr;
-  };
-  get(api.init, "cuInit");
-  get(api.driver_version, "cuDriverGetVersion");
-  get(api.device_count, "cuDeviceGetCount");
-  get(api.device_get, "cuDeviceGet");
-  get(api.device_name, "cuDeviceGetName");
-  get(api.device_attribute, "cuDeviceGetAttribute");
-  get(api.retain_context, "cuDevicePrimaryCtxRetain");
-  get(api.set_current, "cuCtxSetCurrent");
-  get(api.load_module, "cuModuleLoadData");
-  get(api.unload_module, "cuModuleUnload");
-  get(api.get_function, "cuModuleGetFunction");
-  get(api.set_attribute, "cuFuncSetAttribute");
-  get(api.launch, "cuLaunchKernel");
-  get(api.allocate, "cuMemAlloc_v2");
-  get(api.free, "cuMemFree_v2");
-  get(api.to_device, "cuMemcpyHtoD_v2");
-  get(api.to_host, "cuMemcpyDtoH_v2");
-  get(api.to_same, "cuMemcpyDtoD_v2");
-  get(api.fill, "cuMemsetD8_v2");
-  get(api.make_event, "cuEventCreate");
-  get(api.destroy_event, "cuEventDestroy_v2");
-  get(api.record, "cuEventRecord");
-  get(api.query, "cuEventQuery");
-  get(api.synchronize, "cuEventSynchronize");
-  get(api.elapsed_ms, "cuEventElapsedTime");
-  get(api.error_name, "cuGetErrorName");
-  return all ? std::optional(api) : std::nullopt;
-}
-
-}  // namespace
-
 const Api* api() {
-  static const std::optional<Api> known = load();
-  return known ? &*known : nullptr;
+  static const Api known(std::vector<std::string>{"libcuda.so.1"});
+  return known.complete ? &known : nullptr;
 }
 
 Result<> succeeded(const char* what, int status) {

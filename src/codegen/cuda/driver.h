@@ -1,5 +1,6 @@
 #pragma once
-// The GPU of this machine by CUDA's driver API, which is loaded where it is present: memory, events, its numbers.
+// Drives the GPU of this machine through CUDA's driver API, which is loaded where it is present: memory, events,
+// properties.
 
 #include <cstdint>
 #include <string>

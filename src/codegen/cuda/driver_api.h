@@ -1,10 +1,11 @@
 #pragma once
-// The functions of libcuda.so.1 that are used. The part of cuda.h that is: its ABI is that of the names' suffixes.
+// Declares the functions of libcuda.so.1 that are used, as cuda.h does. The suffixes of their names fix their ABI.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/result.h"
+#include "codegen/cuda/shared_library.h"
 
 namespace fettle::cuda_driver {
 
@@ -17,34 +18,36 @@ using Stream = struct StreamOpaque*;
 inline constexpr int kSuccess = 0, kNotReady = 600;
 inline constexpr int kMaxDynamicSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_…
 
-struct Api {
-  int (*init)(unsigned flags);
-  int (*driver_version)(int*);
-  int (*device_count)(int*);
-  int (*device_get)(int* device, int ordinal);
-  int (*device_name)(char*, int length, int device);
-  int (*device_attribute)(int* value, int attribute, int device);
-  int (*retain_context)(Context*, int device);
-  int (*set_current)(Context);
-  int (*load_module)(Module*, const void* image);
-  int (*unload_module)(Module);
-  int (*get_function)(Function*, Module, const char* name);
-  int (*set_attribute)(Function, int attribute, int value);
-  int (*launch)(Function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                unsigned shared_bytes, Stream, void** params, void** extra);
-  int (*allocate)(uint64_t*, size_t bytes);
-  int (*free)(uint64_t);
-  int (*to_device)(uint64_t, const void*, size_t);
-  int (*to_host)(void*, uint64_t, size_t);
-  int (*to_same)(uint64_t, uint64_t, size_t);
-  int (*fill)(uint64_t, unsigned char, size_t);
-  int (*make_event)(Event*, unsigned flags);
-  int (*destroy_event)(Event);
-  int (*record)(Event, Stream);
-  int (*query)(Event);
-  int (*synchronize)(Event);
-  int (*elapsed_ms)(float*, Event, Event);
-  int (*error_name)(int, const char**);
+struct Api : SharedLibrary {
+  using SharedLibrary::SharedLibrary;
+  Imported<int(unsigned flags)> init{*this, "cuInit"};
+  Imported<int(int*)> driver_version{*this, "cuDriverGetVersion"};
+  Imported<int(int*)> device_count{*this, "cuDeviceGetCount"};
+  Imported<int(int* device, int ordinal)> device_get{*this, "cuDeviceGet"};
+  Imported<int(char*, int length, int device)> device_name{*this, "cuDeviceGetName"};
+  Imported<int(int* value, int attribute, int device)> device_attribute{*this, "cuDeviceGetAttribute"};
+  Imported<int(Context*, int device)> retain_context{*this, "cuDevicePrimaryCtxRetain"};
+  Imported<int(Context)> set_current{*this, "cuCtxSetCurrent"};
+  Imported<int(Module*, const void* image)> load_module{*this, "cuModuleLoadData"};
+  Imported<int(Module)> unload_module{*this, "cuModuleUnload"};
+  Imported<int(Function*, Module, const char* name)> get_function{*this, "cuModuleGetFunction"};
+  Imported<int(Function, int attribute, int value)> set_attribute{*this, "cuFuncSetAttribute"};
+  Imported<int(Function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+               unsigned shared_bytes, Stream, void** params, void** extra)>
+      launch{*this, "cuLaunchKernel"};
+  Imported<int(uint64_t*, size_t bytes)> allocate{*this, "cuMemAlloc_v2"};
+  Imported<int(uint64_t)> free{*this, "cuMemFree_v2"};
+  Imported<int(uint64_t, const void*, size_t)> to_device{*this, "cuMemcpyHtoD_v2"};
+  Imported<int(void*, uint64_t, size_t)> to_host{*this, "cuMemcpyDtoH_v2"};
+  Imported<int(uint64_t, uint64_t, size_t)> to_same{*this, "cuMemcpyDtoD_v2"};
+  Imported<int(uint64_t, unsigned char, size_t)> fill{*this, "cuMemsetD8_v2"};
+  Imported<int(Event*, unsigned flags)> make_event{*this, "cuEventCreate"};
+  Imported<int(Event)> destroy_event{*this, "cuEventDestroy_v2"};
+  Imported<int(Event, Stream)> record{*this, "cuEventRecord"};
+  Imported<int(Event)> query{*this, "cuEventQuery"};
+  Imported<int(Event)> synchronize{*this, "cuEventSynchronize"};
+  Imported<int(float*, Event, Event)> elapsed_ms{*this, "cuEventElapsedTime"};
+  Imported<int(int, const char**)> error_name{*this, "cuGetErrorName"};
 };
 
 /// Null where the library is not, or lacks one of these.

@@ -9,6 +9,7 @@
 #include "analysis/verify.h"
 #include "codegen/dae/task_reader.h"
 #include "codegen/dae/tokens.h"
+#include "codegen/device/host_walk.h"
 #include "ir/text.h"
 #include "lower/decoupled.h"
 
@@ -16,12 +17,12 @@ namespace fettle::dae {
 namespace {
 
 // Walks a lowered program as the machine's host would, and writes down what is issued.
-class Emitter {
+class Emitter : private HostWalk {
  public:
   Emitter(const Func& func, const Target& target, const CodegenOptions& options)
       : func_(func), target_(target), options_(options) {}
 
-  Result<Program> run() {
+  Result<Program> emit() {
     program_.name = func_->name;
     program_.n_params = func_->params.size();
     for (const Param& param : func_->params) {
@@ -33,7 +34,7 @@ class Emitter {
       scratchpads_[scope.name] = {static_cast<int>(program_.memories.size()), 0};
       program_.memories.push_back({scope.name, true, scope.capacity_bytes, scope.alignment_bytes});
     }
-    FETTLE_TRY_VOID(walk(func_->body));
+    FETTLE_TRY_VOID(run(func_->body));
     return std::move(program_);
   }
 
@@ -44,7 +45,7 @@ class Emitter {
   };
 
   Result<> add_memory(const Buffer& buffer) {
-    FETTLE_TRY(const int64_t elements, issued_value(buffer->shape[0], values_));
+    FETTLE_TRY(const int64_t elements, value(buffer->shape[0]));
     places_[buffer.get()] = {static_cast<int>(program_.memories.size()), 0};
     const int64_t bytes = elements * buffer->dtype.element_bytes();
     program_.memories.push_back({unique_name(buffer->name), false, bytes, buffer->dtype.element_bytes()});
@@ -59,43 +60,15 @@ class Emitter {
     return found;
   }
 
-  Result<> walk(const Stmt& s) {
-    if (!s) return {};
-    switch (s.kind()) {
-      case StmtKind::kSeq:
-        for (const Stmt& part : s.as<SeqNode>()->stmts) FETTLE_TRY_VOID(walk(part));
-        return {};
-      case StmtKind::kFor: {
-        const auto* loop = s.as<ForNode>();
-        FETTLE_TRY(const int64_t min, issued_value(loop->min, values_));
-        FETTLE_TRY(const int64_t extent, issued_value(loop->extent, values_));
-        for (int64_t i = 0; i < extent; ++i) {
-          values_.set(loop->var.get(), min + i);
-          FETTLE_TRY_VOID(walk(loop->body));
-        }
-        return {};
-      }
-      case StmtKind::kIf: {
-        const auto* choice = s.as<IfNode>();
-        FETTLE_TRY(const int64_t holds, issued_value(choice->condition, values_));
-        return walk(holds ? choice->then_body : choice->else_body);
-      }
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        FETTLE_TRY(const int64_t value, issued_value(n->value, values_));
-        values_.set(n->var.get(), value);
-        return walk(n->body);
-      }
-      case StmtKind::kAllocate:
-        return walk_allocation(*s.as<AllocateNode>());
-      case StmtKind::kAsync:
-        return emit(*s.as<AsyncNode>());
-      default:
-        return fail(ErrorCode::E301, "no unit does this:\n" + to_text(s), func_->name);
-    }
+  Result<int64_t> value(const Expr& e) const override { return issued_value(e, ints_); }
+
+  Result<> leaf(const Stmt& s) override {
+    if (const auto* allocation = s.as<AllocateNode>()) return allocated(*allocation);
+    if (const auto* task = s.as<AsyncNode>()) return issue(*task);
+    return fail(ErrorCode::E301, "no unit does this:\n" + to_text(s), func_->name);
   }
 
-  Result<> walk_allocation(const AllocateNode& n) {
+  Result<> allocated(const AllocateNode& n) {
     const auto scratchpad = scratchpads_.find(n.buffer->scope);
     if (scratchpad == scratchpads_.end()) {
       if (n.buffer->scope != kScopeGlobal)
@@ -103,11 +76,11 @@ class Emitter {
                     func_->name);
       // One place for the whole run: what is allocated in a loop uses it again.
       if (!places_.contains(n.buffer.get())) FETTLE_TRY_VOID(add_memory(n.buffer));
-      return walk(n.body);
+      return run(n.body);
     }
     Scratchpad& pad = scratchpad->second;
     const Memory& memory = program_.memories[static_cast<size_t>(pad.memory)];
-    FETTLE_TRY(const int64_t elements, issued_value(n.buffer->shape[0], values_));
+    FETTLE_TRY(const int64_t elements, value(n.buffer->shape[0]));
     const int64_t granule = memory.granule_bytes;
     const int64_t bytes = (elements * n.buffer->dtype.element_bytes() + granule - 1) / granule * granule;
     if (pad.used_bytes + bytes > memory.bytes)
@@ -117,17 +90,17 @@ class Emitter {
                   func_->name);
     places_[n.buffer.get()] = {pad.memory, pad.used_bytes};
     pad.used_bytes += bytes;
-    FETTLE_TRY_VOID(walk(n.body));
+    FETTLE_TRY_VOID(run(n.body));
     pad.used_bytes -= bytes;
     return {};
   }
 
-  Result<> emit(const AsyncNode& node) {
+  Result<> issue(const AsyncNode& node) {
     auto& reader = readers_[&node];
     if (!reader) {
       FETTLE_TRY(reader, read_task(node.body));
     }
-    FETTLE_TRY_VOID(reader->instantiate(values_, places_, *target_.accelerator, program_));
+    FETTLE_TRY_VOID(reader->instantiate(ints_, places_, *target_.accelerator, program_));
     if (static_cast<int64_t>(program_.stream.size()) > options_.max_instructions)
       return fail(ErrorCode::E301, fmt::format("more than {} instructions", options_.max_instructions), func_->name);
     return {};
@@ -137,7 +110,6 @@ class Emitter {
   const Target& target_;
   const CodegenOptions& options_;
   Program program_;
-  IntEnv values_;
   Places places_;
   std::unordered_map<std::string, Scratchpad> scratchpads_;
   std::unordered_map<const AsyncNode*, std::optional<Task>> readers_;
@@ -148,7 +120,7 @@ class Emitter {
 Result<Program> emit_stream(const Func& lowered, const Target& target, const CodegenOptions& options) {
   if (!target.accelerator)
     return fail(ErrorCode::E301, "a target of kind \"" + target.kind + "\" has no units", lowered->name);
-  FETTLE_TRY(Program program, Emitter(lowered, target, options).run());
+  FETTLE_TRY(Program program, Emitter(lowered, target, options).emit());
   if (options.tokens) insert_tokens(program);
   return program;
 }

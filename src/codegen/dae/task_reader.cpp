@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "ir/annotations.h"
+#include "ir/rewrite.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "target/match_statement.h"
 #include "target/tensor_intrinsic.h"
 
@@ -32,8 +33,8 @@ class Reader {
         task_.conditions.push_back(choice->condition);
         at = choice->then_body;
       } else if (const auto* loop = at.as<ForNode>()) {
-        const Attribute* note = loop->annotations.find(kTensorizeKey);
-        if (note && std::get_if<std::string>(note) && *std::get_if<std::string>(note) == kGemm) {
+        const auto* note = std::get_if<std::string>(loop->annotations.find(kTensorizeKey));
+        if (note && *note == kGemm) {
           tile = loop;
           break;
         }
@@ -73,7 +74,11 @@ class Reader {
     }
     return result;
   }
-  Result<Task::Access> access(const LoadNode& source) { return access(source.buffer, source.indices[0], task_.loops); }
+  Result<> add_source(Task::Operation& operation, const LoadNode& source) {
+    FETTLE_TRY(Task::Access made, access(source.buffer, source.indices[0], task_.loops));
+    operation.src.push_back(std::move(made));
+    return {};
+  }
 
   // --- gemm ---
   using Found = std::unordered_map<const BufferNode*, std::pair<Buffer, Expr>>;
@@ -137,17 +142,14 @@ class Reader {
         return refuse("the store unit narrows integers, and keeps everything else as it is");
       copy.op = Opcode::kStore;
       copy.unit = Unit::kStore;
-      FETTLE_TRY(Task::Access src, access(*source));
-      copy.src.push_back(std::move(src));
-      task_.operations.push_back(std::move(copy));
-      return {};
     }
     const bool sums = s.buffer->scope == "acc";
-    if (source && source->buffer->scope == kScopeGlobal) {
+    if (copy.op == Opcode::kNop && source && source->buffer->scope == kScopeGlobal) {
       copy.op = Opcode::kLoad;
       copy.unit = sums ? Unit::kCompute : Unit::kLoad;
-      FETTLE_TRY(Task::Access src, access(*source));
-      copy.src.push_back(std::move(src));
+    }
+    if (copy.op != Opcode::kNop) {
+      FETTLE_TRY_VOID(add_source(copy, *source));
       task_.operations.push_back(std::move(copy));
       return {};
     }
@@ -158,22 +160,12 @@ class Reader {
   }
 
   static std::optional<AluOp> alu_op(BinaryOp op) {
-    switch (op) {
-      case BinaryOp::kAdd:
-        return AluOp::kAdd;
-      case BinaryOp::kSub:
-        return AluOp::kSub;
-      case BinaryOp::kMul:
-        return AluOp::kMul;
-      case BinaryOp::kMax:
-        return AluOp::kMax;
-      case BinaryOp::kMin:
-        return AluOp::kMin;
-      case BinaryOp::kShr:
-        return AluOp::kShiftRight;
-      default:
-        return {};
-    }
+    constexpr std::pair<BinaryOp, AluOp> kOps[] = {{BinaryOp::kAdd, AluOp::kAdd}, {BinaryOp::kSub, AluOp::kSub},
+                                                   {BinaryOp::kMul, AluOp::kMul}, {BinaryOp::kMax, AluOp::kMax},
+                                                   {BinaryOp::kMin, AluOp::kMin}, {BinaryOp::kShr, AluOp::kShiftRight}};
+    for (const auto& [known, alu] : kOps)
+      if (known == op) return alu;
+    return {};
   }
   static bool is_operand(const Expr& e) {
     const auto* source = e.as<LoadNode>();
@@ -190,8 +182,7 @@ class Reader {
       alu.immediate = *number;
     } else if (is_operand(value)) {
       alu.alu = AluOp::kMove;
-      FETTLE_TRY(Task::Access src, access(*value.as<LoadNode>()));
-      alu.src.push_back(std::move(src));
+      FETTLE_TRY_VOID(add_source(alu, *value.as<LoadNode>()));
     } else {
       const auto* binary = value.as<BinaryNode>();
       const auto op = binary ? alu_op(binary->op) : std::nullopt;
@@ -202,18 +193,15 @@ class Reader {
       if (!is_operand(right)) return refuse("the right operand of the ALU is a sum or a number, not " + to_text(right));
       alu.alu = *op;
       if (left.as<LoadNode>() && is_operand(left)) {
-        FETTLE_TRY(Task::Access src, access(*left.as<LoadNode>()));
-        alu.src.push_back(std::move(src));
+        FETTLE_TRY_VOID(add_source(alu, *left.as<LoadNode>()));
       } else {
         FETTLE_TRY_VOID(read_alu(dst, left));
         alu.src.push_back(dst);
       }
-      if (const int64_t* other = as_int(right)) {
+      if (const int64_t* other = as_int(right))
         alu.immediate = *other;
-      } else {
-        FETTLE_TRY(Task::Access src, access(*right.as<LoadNode>()));
-        alu.src.push_back(std::move(src));
-      }
+      else
+        FETTLE_TRY_VOID(add_source(alu, *right.as<LoadNode>()));
     }
     task_.operations.push_back(std::move(alu));
     return {};
@@ -227,10 +215,8 @@ class Reader {
       for (size_t k = 0; k < task_.operations[i].src.size(); ++k) {
         const Task::Access& src = task_.operations[i].src[k];
         if (!(src.buffer == dst.buffer) || (i > 0 && k == 0)) continue;
-        bool same = i == 0 && structural_equal(src.base, dst.base);
-        for (size_t l = 0; same && l < dst.coefficients.size(); ++l)
-          same = structural_equal(src.coefficients[l], dst.coefficients[l]);
-        if (!same) return refuse("the ALU writes over what a later operation of the same expression reads");
+        if (i > 0 || !structural_equal(src.base, dst.base) || !structural_equal(src.coefficients, dst.coefficients))
+          return refuse("the ALU writes over what a later operation of the same expression reads");
       }
     for (size_t l = 0; l < dst.coefficients.size(); ++l)
       if (is_zero(dst.coefficients[l]) && !is_one(task_.loops[l]->extent))

@@ -1,5 +1,5 @@
 #pragma once
-// What the instructions of a task are: read once, written down for every turn of the loops around it.
+// Reads the instructions of a task once. They are then written down for every iteration of the loops around it.
 
 #include <memory>
 #include <unordered_map>
@@ -55,7 +55,7 @@ Result<int64_t> issued_value(const Expr& e, const IntEnv& values);
 
 /// Reads the body of an issued task:
 ///  - inp or wgt = memory, or acc = memory: a load (those to acc are done by the compute unit)
-///  - a tile noted tensorize = "dae_gemm_16x16": gemm
+///  - a tile annotated tensorize = "dae_gemm_16x16": gemm
 ///  - acc = an expression over sums at the same place, of additions, subtractions, products, max, min and right shifts,
 ///  where the
 ///    right operand of each is a sum or a number: one ALU operation each

@@ -30,10 +30,9 @@ class ConflictFinder {
 
 /// Sets wait and signal: each conflict between units that is not enforced already, by the order of the queues or
 /// through other tokens, gets one token. Tokens of two units are taken in the order in which they are given, because
-/// each waits for a later instruction than the one before. Load and store have no tokens for each other (there are four
-/// queues of tokens, as in VTA: Moreau et al., "A Hardware-Software Blueprint for Flexible Deep Learning
-/// Specialization", IEEE Micro 2019): what they must wait for is passed on by a nop of the compute unit, which is
-/// inserted.
+/// each waits for a later instruction than the one before. Load and store have no tokens for each other. There are four
+/// queues of tokens, as in VTA (Moreau et al., "A Hardware-Software Blueprint for Flexible Deep Learning
+/// Specialization", IEEE Micro 2019). A nop of the compute unit, which is inserted, passes on what they must wait for.
 void insert_tokens(Program& program);
 
 }  // namespace fettle::dae

@@ -6,13 +6,20 @@
 
 #include <fmt/format.h>
 
+#include "codegen/device/host_walk.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 
 namespace fettle {
 namespace {
 
-class HostRunner {
+Result<int64_t> value_of(const Expr& e, const IntEnv& known) {
+  int64_t number = 0;
+  if (evaluate_int(e, known, number) == IntProblem::kNone) return number;
+  return fail(ErrorCode::E104, "no value is known for " + to_text(e));
+}
+
+class HostRunner : private HostWalk {
  public:
   HostRunner(const DeviceProgram& program, const DeviceCallbacks& callbacks)
       : program_(program), callbacks_(callbacks) {}
@@ -23,39 +30,19 @@ class HostRunner {
       return fail(ErrorCode::E104, fmt::format("{} takes {} buffers and {} integers", host->name, host->params.size(),
                                                host->int_params.size()));
     for (size_t i = 0; i < params.size(); ++i) buffers_[host->params[i].buffer.get()] = params[i];
-    for (size_t i = 0; i < ints.size(); ++i) ints_[host->int_params[i].var.get()] = ints[i];
-    return run(host->body);
+    for (size_t i = 0; i < ints.size(); ++i) ints_.set(host->int_params[i].var.get(), ints[i]);
+    return HostWalk::run(host->body);
   }
 
  private:
-  Result<> run(const Stmt& s) {
-    if (!s) return {};
-    if (const auto* all = s.as<SeqNode>()) {
-      for (const Stmt& child : all->stmts) FETTLE_TRY_VOID(run(child));
-      return {};
-    }
-    if (const auto* loop = s.as<ForNode>()) {
-      FETTLE_TRY(const int64_t min, value(loop->min, ints_));
-      FETTLE_TRY(const int64_t extent, value(loop->extent, ints_));
-      for (int64_t i = 0; i < extent; ++i) {
-        ints_[loop->var.get()] = min + i;
-        FETTLE_TRY_VOID(run(loop->body));
-      }
-      return {};
-    }
-    if (const auto* choice = s.as<IfNode>()) {
-      FETTLE_TRY(const int64_t holds, value(choice->condition, ints_));
-      return run(holds ? choice->then_body : choice->else_body);
-    }
-    if (const auto* name = s.as<LetNode>()) {
-      FETTLE_TRY(ints_[name->var.get()], value(name->value, ints_));
-      return run(name->body);
-    }
+  Result<int64_t> value(const Expr& e) const override { return value_of(e, ints_); }
+
+  Result<> leaf(const Stmt& s) override {
     if (const auto* alloc = s.as<AllocateNode>()) {
-      FETTLE_TRY(const int64_t elements, value(element_count(*alloc->buffer), ints_));
+      FETTLE_TRY(const int64_t elements, value(element_count(*alloc->buffer)));
       FETTLE_TRY(buffers_[alloc->buffer.get()],
                  callbacks_.allocate(std::max<int64_t>(elements, 0) * alloc->buffer->dtype.element_bytes(), nullptr));
-      return run(alloc->body);
+      return HostWalk::run(alloc->body);
     }
     if (const auto* call = s.as<CallFuncNode>()) return launch(*call);
     return fail(ErrorCode::E104, "the host program cannot run: " + to_text(s));
@@ -68,54 +55,30 @@ class HostRunner {
     launch.kernel = &found->second;
     launch.name = call.name;
     const Func& func = launch.kernel->func;
-    Ints known;
+    IntEnv known;
     for (const Expr& arg : call.args) {
       if (const auto* pointer = arg.as<AddressNode>()) {
         launch.buffers.push_back(buffers_[pointer->buffer.get()]);
         continue;
       }
-      FETTLE_TRY(const int64_t number, value(arg, ints_));
-      if (launch.ints.size() < func->int_params.size()) known[func->int_params[launch.ints.size()].var.get()] = number;
+      FETTLE_TRY(const int64_t number, value(arg));
+      if (launch.ints.size() < func->int_params.size())
+        known.set(func->int_params[launch.ints.size()].var.get(), number);
       launch.ints.push_back(number);
     }
     if (launch.buffers.size() != func->params.size() || launch.ints.size() != func->int_params.size())
       return fail(ErrorCode::E104, "wrong arguments for kernel " + call.name);
     for (size_t d = 0; d < 3; ++d) {
-      FETTLE_TRY(launch.grid[d], value(launch.kernel->grid[d], known));
+      FETTLE_TRY(launch.grid[d], value_of(launch.kernel->grid[d], known));
       launch.block[d] = launch.kernel->block[d];
       if (launch.grid[d] <= 0) return {};
     }
     return callbacks_.launch(launch);
   }
 
-  using Ints = std::unordered_map<const VarNode*, int64_t>;
-  static Result<int64_t> value(const Expr& e, const Ints& known) {
-    VarMap constants;
-    for (const Var& var : collect_vars(e))
-      if (const auto at = known.find(var.get()); at != known.end())
-        constants[var.get()] = int_imm(at->second, var->dtype);
-    // Rebuilt bottom-up, constants fold.
-    const Expr folded = rebuild(substitute(e, constants));
-    const int64_t* number = as_int(folded);
-    if (!number) return fail(ErrorCode::E104, "no value is known for " + to_text(e));
-    return *number;
-  }
-
-  static Expr rebuild(const Expr& e) {
-    if (const auto* n = e.as<BinaryNode>()) return binary(n->op, rebuild(n->a), rebuild(n->b));
-    if (const auto* n = e.as<NotNode>()) return logical_not(rebuild(n->a));
-    if (const auto* n = e.as<CastNode>()) return cast(n->dtype, rebuild(n->a));
-    if (const auto* n = e.as<SelectNode>()) {
-      const Expr condition = rebuild(n->condition);
-      if (const int64_t* known = as_int(condition)) return rebuild(*known ? n->if_true : n->if_false);
-    }
-    return e;
-  }
-
   const DeviceProgram& program_;
   const DeviceCallbacks& callbacks_;
   std::unordered_map<const BufferNode*, DeviceBuffer> buffers_;
-  Ints ints_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// Runs a DeviceProgram: arguments go to the device, the host program (integers, loops and the order of launches) runs,
-// outputs come back. What memory and kernels are is the back end's business.
+// Runs a DeviceProgram. Arguments go to the device; the host program (integers, loops and the order of launches) runs;
+// outputs come back. The back end says what memory and kernels are.
 
 #include <array>
 #include <cstdint>

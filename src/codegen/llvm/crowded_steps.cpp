@@ -4,7 +4,7 @@
 #include <set>
 
 #include "codegen/llvm/function_emitter.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 
 namespace fettle::llvm_backend {
 namespace {
@@ -18,19 +18,16 @@ struct Reads {
 };
 
 void add_reads(const Expr& value, int step, const Registers& registers, IndexForms& forms, Reads& reads) {
-  walk(value, [&](const Expr& e) {
-    const auto* load = e.as<LoadNode>();
-    if (!load || load->indices.size() != 1 || registers.has(load->buffer.get())) return true;
+  each_node<LoadNode>(value, [&](const LoadNode& load) {
     LaneIndex lanes;
-    if (!as_lane_index(load->indices[0], lanes)) return true;
-    const Address address{load->buffer.get(), forms.form(lanes.base)};
+    if (load.indices.size() != 1 || registers.has(load.buffer.get()) || !as_lane_index(load.indices[0], lanes)) return;
+    const Address address{load.buffer.get(), forms.form(lanes.base)};
     if (lanes.lanes > 1 && is_one(lanes.stride)) {
       reads.vectors.insert(address);
     } else {
       const auto [first, is_new] = reads.broadcasts.emplace(address, step);
       if (!is_new && first->second != step) reads.shared.insert(address);
     }
-    return true;
   });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Whether the steps of a register tile, several in one straight piece of code, can share what they read.
+// Tells whether the steps of a register tile, several in one straight piece of code, can share what they read.
 
 #include "codegen/llvm/registers.h"
 

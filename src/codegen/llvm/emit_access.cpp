@@ -151,8 +151,8 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
   return value;
 }
 
-/// How many elements of a buffer a vector register holds. What has more lanes and a mask is read and written in parts: LLVM
-/// 19 splits it, too, but reads all of a part whose lanes a constant in the mask excludes.
+/// How many elements of a buffer a vector register holds. What has more lanes and a mask is read and written in parts:
+/// LLVM 19 splits it, too, but reads all of a part whose lanes a constant in the mask excludes.
 int FunctionEmitter::lanes_of_a_register(const BufferNode* buffer) const {
   return std::max(1, state_.target.vector_bits / 8 / static_cast<int>(buffer->dtype.element_bytes()));
 }
@@ -161,7 +161,7 @@ Value* FunctionEmitter::part_of(Value* vector, int first, int n) {
   const auto lanes = cast<FixedVectorType>(vector->getType())->getNumElements();
   if (static_cast<unsigned>(n) == lanes) return vector;
   if (const auto* constant = dyn_cast<Constant>(vector)) {
-    SmallVector<Constant*, 16> elements;
+    llvm::SmallVector<Constant*, 16> elements;
     for (int i = first; i < first + n; ++i) elements.push_back(constant->getAggregateElement(static_cast<unsigned>(i)));
     if (llvm::all_of(elements, [](const Constant* element) { return element != nullptr; }))
       return ConstantVector::get(elements);
@@ -174,7 +174,7 @@ Value* FunctionEmitter::part_of(Value* vector, int first, int n) {
           return constant->isNullValue() ? side : side == a ? b : a;
     return vb_.binary(Instruction::And, a, b);
   }
-  SmallVector<int, 16> order(static_cast<size_t>(n));
+  llvm::SmallVector<int, 16> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), first);
   return vb_.shuffle(vector, vector, order);
 }
@@ -187,8 +187,8 @@ Value* FunctionEmitter::load_plain(const BufferNode* buffer, const Expr& index, 
   return value == made ? finish_access(made, buffer) : value;
 }
 
-/// Lanes that lie near each other, though not side by side: what lies around them is read whole and shuffled. Null where
-/// that takes more loads than half the lanes, or a mask is not known.
+/// Lanes that lie near each other, though not side by side: what lies around them is read whole and shuffled. Null
+/// where that takes more loads than half the lanes, or a mask is not known.
 ///   A[{0, 2, 4, …, 30}] of 16 lanes   →   shuffle(A[0…15], A[15…30])
 Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
   const auto lanes = static_cast<size_t>(index.dtype().lanes);
@@ -214,7 +214,7 @@ Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index
   for (const int64_t first : windows.first) read.push_back(load_plain(buffer, offsets->base + Expr(first), run));
   // Two windows at once, then one more each time. Lanes of later ones stay undefined until then.
   const int size = static_cast<int>(windows.size), many = static_cast<int>(read.size());
-  SmallVector<int, 64> order(lanes, PoisonMaskElem);
+  llvm::SmallVector<int, 64> order(lanes, PoisonMaskElem);
   const auto take = [&](int window, int from) {
     for (size_t i = 0; i < lanes; ++i)
       if (windows.window[i] == window) order[i] = from + windows.place[i];
@@ -223,7 +223,7 @@ Value* FunctionEmitter::load_windows(const BufferNode* buffer, const Expr& index
   if (many > 1) take(1, size);
   Value* value = vb_.shuffle(read[0], read[many > 1 ? 1 : 0], order);
   for (int window = 2; window < many; ++window) {
-    SmallVector<int, 64> widened(lanes, PoisonMaskElem);
+    llvm::SmallVector<int, 64> widened(lanes, PoisonMaskElem);
     for (size_t i = 0; i < lanes; ++i) {
       order[i] = static_cast<int>(i);
       if (windows.window[i] != window) continue;
@@ -348,7 +348,8 @@ void FunctionEmitter::store_lanes(const BufferNode* buffer, const Expr& index, V
       Value* which = part_of(mask, first, n);
       const auto* constant = dyn_cast<Constant>(which);
       if (constant && constant->isNullValue()) continue;
-      // Without AVX-512, halves, quarters, … of a vector take less than one store under a mask (Zen 3: 4 and 20 cycles).
+      // Without AVX-512, halves, quarters, … of a vector take less than one store under a mask (Zen 3: 4 and 20
+      // cycles).
       if (int left = constant && !state_.target.has_feature("avx512f") ? first_lanes(constant) : 0; left > 0) {
         for (int at = first; left > 0;) {
           const int piece = static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));

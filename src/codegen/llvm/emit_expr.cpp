@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "codegen/llvm/function_emitter.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 
 namespace fettle::llvm_backend {
 
@@ -15,6 +16,42 @@ using namespace llvm;
 namespace {
 
 bool is_bf16(DType type) { return type.code == TypeCode::kBFloat; }
+
+/// What an operator is of floats, of signed and of unsigned integers; 0: nothing.
+struct Operation {
+  BinaryOp op;
+  unsigned of_floats, of_signed, of_unsigned;
+};
+constexpr Operation kArithmetic[] = {
+    {BinaryOp::kAdd, Instruction::FAdd, Instruction::Add, Instruction::Add},
+    {BinaryOp::kSub, Instruction::FSub, Instruction::Sub, Instruction::Sub},
+    {BinaryOp::kMul, Instruction::FMul, Instruction::Mul, Instruction::Mul},
+    {BinaryOp::kDiv, Instruction::FDiv, 0, 0},
+    {BinaryOp::kAnd, 0, Instruction::And, Instruction::And},
+    {BinaryOp::kBitAnd, 0, Instruction::And, Instruction::And},
+    {BinaryOp::kOr, 0, Instruction::Or, Instruction::Or},
+    {BinaryOp::kBitOr, 0, Instruction::Or, Instruction::Or},
+    {BinaryOp::kBitXor, 0, Instruction::Xor, Instruction::Xor},
+    {BinaryOp::kShl, 0, Instruction::Shl, Instruction::Shl},
+    {BinaryOp::kShr, 0, Instruction::AShr, Instruction::LShr},
+};
+constexpr Operation kComparisons[] = {
+    {BinaryOp::kEq, CmpInst::FCMP_OEQ, CmpInst::ICMP_EQ, CmpInst::ICMP_EQ},
+    {BinaryOp::kNe, CmpInst::FCMP_UNE, CmpInst::ICMP_NE, CmpInst::ICMP_NE},
+    {BinaryOp::kLt, CmpInst::FCMP_OLT, CmpInst::ICMP_SLT, CmpInst::ICMP_ULT},
+    {BinaryOp::kLe, CmpInst::FCMP_OLE, CmpInst::ICMP_SLE, CmpInst::ICMP_ULE},
+};
+constexpr Operation kExtremes[] = {
+    {BinaryOp::kMin, 0, Intrinsic::smin, Intrinsic::umin},
+    {BinaryOp::kMax, 0, Intrinsic::smax, Intrinsic::umax},
+};
+
+unsigned find(std::span<const Operation> operations, BinaryOp op, DType type) {
+  for (const Operation& known : operations)
+    if (known.op == op)
+      return type.is_float() ? known.of_floats : type.code == TypeCode::kInt ? known.of_signed : known.of_unsigned;
+  return 0;
+}
 
 }  // namespace
 
@@ -255,8 +292,9 @@ Value* FunctionEmitter::emit_chosen_extreme(BinaryOp op, DType type, Value* a, V
   if (!type.is_vector() || (op != BinaryOp::kMin && op != BinaryOp::kMax)) return nullptr;
   const unsigned bits = static_cast<unsigned>(type.bits);
   const bool is_signed = type.code == TypeCode::kInt, least = op == BinaryOp::kMin;
-  const APInt neutral = least ? is_signed ? APInt::getSignedMaxValue(bits) : APInt::getMaxValue(bits)
-                              : is_signed ? APInt::getSignedMinValue(bits) : APInt::getZero(bits);
+  const APInt neutral = least       ? is_signed ? APInt::getSignedMaxValue(bits) : APInt::getMaxValue(bits)
+                              : is_signed ? APInt::getSignedMinValue(bits)
+                                    : APInt::getZero(bits);
   const auto is_neutral = [&](const Value* x) {
     const auto* constant = dyn_cast<Constant>(x);
     const Constant* all = constant ? constant->getSplatValue() : nullptr;
@@ -280,12 +318,12 @@ Value* FunctionEmitter::with_nan_of(Value* a, Value* extreme, bool waits) {
   if (has_avx512 && !waits && (bits == 128 || bits == 256 || bits == 512)) {
     // vfixupimmps: what becomes of a quiet NaN (the source's) and of a signalling one (the same, quiet); others stay.
     constexpr uint64_t table = 0x21;
-    const auto id = Function::lookupIntrinsicID(
-        fmt::format("llvm.x86.avx512.mask.fixupimm.{}.{}", single ? "ps" : "pd", bits));
+    const auto id =
+        Function::lookupIntrinsicID(fmt::format("llvm.x86.avx512.mask.fixupimm.{}.{}", single ? "ps" : "pd", bits));
     const FunctionType* takes = Intrinsic::getType(vb_.context(), id);
     llvm::SmallVector<Value*, 6> args = {extreme, a, ConstantInt::get(takes->getParamType(2), table),
-                                   ConstantInt::get(takes->getParamType(3), 0),
-                                   Constant::getAllOnesValue(takes->getParamType(4))};
+                                         ConstantInt::get(takes->getParamType(3), 0),
+                                         Constant::getAllOnesValue(takes->getParamType(4))};
     if (bits == 512) args.push_back(ConstantInt::get(takes->getParamType(5), 4));  // rounds as everything does
     return vb_.intrinsic(id, {}, args);
   }
@@ -322,74 +360,26 @@ Value* FunctionEmitter::emit_extreme(BinaryOp op, Value* a, Value* b, bool waits
 
 /// Operands are widened; the result is narrowed.
 Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType type, bool waits) {
-  switch (op) {
-    case BinaryOp::kAdd:
-      return narrow(vb_.binary(Instruction::FAdd, a, b), type);
-    case BinaryOp::kSub:
-      return narrow(vb_.binary(Instruction::FSub, a, b), type);
-    case BinaryOp::kMul:
-      return narrow(vb_.binary(Instruction::FMul, a, b), type);
-    case BinaryOp::kDiv:
-      return narrow(vb_.binary(Instruction::FDiv, a, b), type);
-    case BinaryOp::kMin:
-    case BinaryOp::kMax:
-      return narrow(emit_extreme(op, a, b, waits), type);
-    case BinaryOp::kEq:
-      return vb_.compare(CmpInst::FCMP_OEQ, a, b);
-    case BinaryOp::kNe:
-      return vb_.compare(CmpInst::FCMP_UNE, a, b);
-    case BinaryOp::kLt:
-      return vb_.compare(CmpInst::FCMP_OLT, a, b);
-    case BinaryOp::kLe:
-      return vb_.compare(CmpInst::FCMP_OLE, a, b);
-    default:
-      return fail(ErrorCode::E301, "an integer operation on floats", a->getType());
-  }
+  if (op == BinaryOp::kMin || op == BinaryOp::kMax) return narrow(emit_extreme(op, a, b, waits), type);
+  if (Value* value = emit_plain(op, type, a, b)) return value->getType() == a->getType() ? narrow(value, type) : value;
+  return fail(ErrorCode::E301, "an integer operation on floats", a->getType());
+}
+
+/// Where it is one instruction; else null.
+Value* FunctionEmitter::emit_plain(BinaryOp op, DType type, Value* a, Value* b) {
+  if (const unsigned code = find(kArithmetic, op, type))
+    return vb_.binary(static_cast<Instruction::BinaryOps>(code), a, b);
+  if (const unsigned code = find(kComparisons, op, type))
+    return vb_.compare(static_cast<CmpInst::Predicate>(code), a, b);
+  if (const unsigned code = find(kExtremes, op, type)) return vb_.intrinsic(code, {a->getType()}, {a, b});
+  return nullptr;
 }
 
 Value* FunctionEmitter::emit_int_binary(BinaryOp op, DType type, Value* a, Value* b) {
-  const bool is_signed = type.code == TypeCode::kInt;
-  const auto compare = [&](CmpInst::Predicate when_signed, CmpInst::Predicate otherwise) {
-    return vb_.compare(is_signed ? when_signed : otherwise, a, b);
-  };
-  switch (op) {
-    case BinaryOp::kAdd:
-      return vb_.binary(Instruction::Add, a, b);
-    case BinaryOp::kSub:
-      return vb_.binary(Instruction::Sub, a, b);
-    case BinaryOp::kMul:
-      return vb_.binary(Instruction::Mul, a, b);
-    case BinaryOp::kMin:
-      return vb_.intrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, {a->getType()}, {a, b});
-    case BinaryOp::kMax:
-      return vb_.intrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, {a->getType()}, {a, b});
-    case BinaryOp::kEq:
-      return vb_.compare(CmpInst::ICMP_EQ, a, b);
-    case BinaryOp::kNe:
-      return vb_.compare(CmpInst::ICMP_NE, a, b);
-    case BinaryOp::kLt:
-      return compare(CmpInst::ICMP_SLT, CmpInst::ICMP_ULT);
-    case BinaryOp::kLe:
-      return compare(CmpInst::ICMP_SLE, CmpInst::ICMP_ULE);
-    case BinaryOp::kAnd:
-    case BinaryOp::kBitAnd:
-      return vb_.binary(Instruction::And, a, b);
-    case BinaryOp::kOr:
-    case BinaryOp::kBitOr:
-      return vb_.binary(Instruction::Or, a, b);
-    case BinaryOp::kBitXor:
-      return vb_.binary(Instruction::Xor, a, b);
-    case BinaryOp::kShl:
-      return vb_.binary(Instruction::Shl, a, b);
-    case BinaryOp::kShr:
-      return vb_.binary(is_signed ? Instruction::AShr : Instruction::LShr, a, b);
-    case BinaryOp::kFloorDiv:
-    case BinaryOp::kFloorMod:
-      break;
-    default:
-      return fail(ErrorCode::E301, "a float operation on integers", a->getType());
-  }
-  const bool quotient = op == BinaryOp::kFloorDiv;
+  if (Value* value = emit_plain(op, type, a, b)) return value;
+  const bool is_signed = type.code == TypeCode::kInt, quotient = op == BinaryOp::kFloorDiv;
+  if (!quotient && op != BinaryOp::kFloorMod)
+    return fail(ErrorCode::E301, "a float operation on integers", a->getType());
   const auto* divisor = dyn_cast<Constant>(b);
   if (divisor && divisor->getType()->isVectorTy()) divisor = divisor->getSplatValue();
   const auto* known = divisor ? dyn_cast<ConstantInt>(divisor) : nullptr;
@@ -456,16 +446,10 @@ Value* FunctionEmitter::emit_lane_compare(const BinaryNode& node) {
   return vb_.compare(rising ? CmpInst::ICMP_SLT : CmpInst::ICMP_SGT, ConstantVector::get(numbers), bound);
 }
 
-/// True for reads of memory without a mask, which must not be made where they are not asked for. A mask says which lanes
-/// may be read where the read is asked for; see emit_select.
+/// True for reads of memory without a mask, which must not be made where they are not asked for. A mask says which
+/// lanes may be read where the read is asked for; see emit_select.
 bool FunctionEmitter::reads_unmasked(const Expr& e) const {
-  bool reads = false;
-  walk(e, [&](const Expr& x) {
-    const auto* load = x.as<LoadNode>();
-    reads |= load && !registers_.has(load->buffer.get()) && !load->mask;
-    return !reads;
-  });
-  return reads;
+  return contains<LoadNode>(e, [&](const LoadNode& load) { return !load.mask && !registers_.has(load.buffer.get()); });
 }
 
 Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false) {
@@ -476,13 +460,9 @@ Value* FunctionEmitter::emit_select(const Expr& condition, const Expr& if_true, 
   }
   const int lanes = if_true.dtype().lanes;
   const auto reads_only = [&](const Expr& e, bool of_these_lanes) {
-    bool all = true;
-    walk(e, [&](const Expr& x) {
-      const auto* load = x.as<LoadNode>();
-      if (load && !registers_.has(load->buffer.get())) all &= of_these_lanes && load->mask && x.dtype().lanes == lanes;
-      return all;
+    return !contains<LoadNode>(e, [&](const LoadNode& load) {
+      return !registers_.has(load.buffer.get()) && !(of_these_lanes && load.mask && load.dtype.lanes == lanes);
     });
-    return all;
   };
   bool branches = reads_unmasked(if_true) || reads_unmasked(if_false);
   Value* for_all = nullptr;

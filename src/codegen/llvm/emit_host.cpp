@@ -22,9 +22,7 @@ void FunctionEmitter::emit_kernel_call(const CallFuncNode& node) {
   }
   Type* pointer = b.getPtrTy();
   const size_t n_buffers = node.args.size() - 1;
-  BasicBlock& entry = vb_.function()->getEntryBlock();
-  IRBuilder<> first(&entry, entry.begin());
-  AllocaInst* buffers = first.CreateAlloca(ArrayType::get(pointer, n_buffers));
+  AllocaInst* buffers = vb_.place_on_stack(ArrayType::get(pointer, n_buffers));
   for (size_t i = 0; i < n_buffers; ++i) {
     Value* address = emit(node.args[i]);
     b.CreateStore(address, b.CreateConstGEP1_64(pointer, buffers, i));

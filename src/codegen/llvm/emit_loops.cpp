@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "codegen/llvm/crowded_steps.h"
 #include "codegen/llvm/function_emitter.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "rt/abi.h"
 
 namespace fettle::llvm_backend {
@@ -15,27 +15,22 @@ using namespace llvm;
 FunctionEmitter::Effects FunctionEmitter::effects_of(const Stmt& stmt) {
   Effects effects;
   std::unordered_set<const BufferNode*> inside;
-  walk(
-      stmt,
-      [&](const Stmt& s) {
-        if (const auto* allocation = s.as<AllocateNode>()) inside.insert(allocation->buffer.get());
-        if (const auto* node = s.as<StoreNode>(); node && node->indices.size() == 1) {
-          const BufferNode* buffer = node->buffer.get();
-          if (inside.count(buffer)) return true;
-          if (registers_.has(buffer))
-            effects.slots.insert(registers_.find(buffer, node->indices[0], forms_).slot);
-          else
-            effects.buffers.insert(buffer);
-        }
-        if (s.kind() == StmtKind::kCallFunc) effects.calls = true;
-        if (const auto* loop = s.as<ForNode>(); loop && loop->loop_kind == ForKind::kParallel) effects.calls = true;
-        return true;
-      },
-      [&](const Expr& e) {
-        // Whoever is given an address may write there.
-        if (const auto* address = e.as<AddressNode>()) effects.buffers.insert(address->buffer.get());
-        return true;
-      });
+  walk(stmt, [&](const Stmt& s) {
+    if (const auto* allocation = s.as<AllocateNode>()) inside.insert(allocation->buffer.get());
+    if (s.kind() == StmtKind::kCallFunc) effects.calls = true;
+    if (const auto* loop = s.as<ForNode>(); loop && loop->loop_kind == ForKind::kParallel) effects.calls = true;
+    return true;
+  });
+  each_access(stmt, [&](const Buffer& accessed, const std::vector<Expr>& indices, AccessKind kind) {
+    const BufferNode* buffer = accessed.get();
+    // Whoever is given an address may write there.
+    if (kind == AccessKind::kAddress) effects.buffers.insert(buffer);
+    if (kind != AccessKind::kWrite || indices.size() != 1 || inside.count(buffer)) return;
+    if (registers_.has(buffer))
+      effects.slots.insert(registers_.find(buffer, indices[0], forms_).slot);
+    else
+      effects.buffers.insert(buffer);
+  });
   return effects;
 }
 
@@ -67,6 +62,18 @@ void FunctionEmitter::finish_slots(const std::vector<SlotPhi>& carried, BasicBlo
     if (tests_first) value = slot.phi;
     vb_.made_here(value);
     if (slot.phi->use_empty() && value != slot.phi) vb_.erase(slot.phi);
+  }
+}
+
+/// Where two ways meet: a phi for each slot that differs between them.
+void FunctionEmitter::merge_slots(const std::vector<Value*>& a, BasicBlock* from_a, const std::vector<Value*>& b,
+                                  BasicBlock* from_b) {
+  for (size_t i = 0; i < slot_values_.size(); ++i) {
+    if (a[i] == b[i] || !a[i] || !b[i]) continue;
+    PHINode* phi = vb_.here().CreatePHI(a[i]->getType(), 2);
+    phi->addIncoming(a[i], from_a);
+    phi->addIncoming(b[i], from_b);
+    slot_values_[i] = vb_.made_here(phi);
   }
 }
 
@@ -238,13 +245,7 @@ void FunctionEmitter::emit_if(const IfNode& node) {
   slot_values_ = before;
   if (on_false) false_end = branch(on_false, node.else_body);
   b.SetInsertPoint(merge);
-  for (size_t i = 0; i < slot_values_.size(); ++i) {
-    if (slot_values_[i] == after_true[i] || !slot_values_[i] || !after_true[i]) continue;
-    PHINode* phi = b.CreatePHI(slot_values_[i]->getType(), 2);
-    phi->addIncoming(after_true[i], true_end);
-    phi->addIncoming(slot_values_[i], false_end);
-    slot_values_[i] = vb_.made_here(phi);
-  }
+  merge_slots(after_true, true_end, std::vector<Value*>(slot_values_), false_end);
   // What either branch wrote is not known to be in memory.
   forget(effects_of(node.then_body));
   if (node.else_body) forget(effects_of(node.else_body));

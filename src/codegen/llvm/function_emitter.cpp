@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "codegen/captures.h"
+#include "codegen/context_users.h"
 #include "ir/annotations.h"
 #include "ir/visit.h"
 #include "rt/abi.h"
@@ -12,52 +13,7 @@ namespace fettle::llvm_backend {
 
 using namespace llvm;
 
-namespace {
-
-/// Buffers up to this size live on the stack, larger ones in scratch blocks.
-constexpr int64_t kMaxStackBytes = 16 << 10;
-
-/// Bytes of a buffer of constant size; -1: not constant.
-int64_t constant_bytes(const BufferNode& buffer) {
-  int64_t count = 1;
-  for (const Expr& extent : buffer.shape) {
-    const int64_t* value = as_int(extent);
-    if (!value) return -1;
-    count *= *value;
-  }
-  return count * buffer.dtype.element_bytes();
-}
-
-bool on_stack(const BufferNode& buffer) {
-  const int64_t bytes = constant_bytes(buffer);
-  return bytes >= 0 && bytes <= kMaxStackBytes;
-}
-
-bool uses_context(const ModuleState& state, const Func& func) {
-  bool needed = func->annotations.get_int(kHostKey, 0) != 0;
-  if (!func->body) return needed;
-  walk(func->body, [&](const Stmt& s) {
-    if (const auto* loop = s.as<ForNode>()) needed |= loop->loop_kind == ForKind::kParallel;
-    if (const auto* allocation = s.as<AllocateNode>())
-      needed |= allocation->buffer->scope != kScopeRegister && !on_stack(*allocation->buffer);
-    if (const auto* call = s.as<CallFuncNode>()) needed |= state.needs_context.count(call->name) != 0;
-    return !needed;
-  });
-  return needed;
-}
-
-}  // namespace
-
 // --- module-wide matters ---
-
-void find_context_users(ModuleState& state) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const auto& [name, func] : state.ir.funcs)
-      if (!state.needs_context.count(name) && uses_context(state, func))
-        changed |= state.needs_context.insert(name).second;
-  }
-}
 
 void ModuleState::set_attributes(Function* function) const {
   const std::string width = std::to_string(target.vector_bits);
@@ -235,10 +191,8 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
   }
   auto& b = vb_.here();
   if (on_stack(*buffer)) {
-    BasicBlock& entry = vb_.function()->getEntryBlock();
-    IRBuilder<> first(&entry, entry.begin());
     auto* type = ArrayType::get(Type::getInt8Ty(vb_.context()), static_cast<uint64_t>(constant_bytes(*buffer)));
-    AllocaInst* place = first.CreateAlloca(type);
+    AllocaInst* place = vb_.place_on_stack(type);
     place->setAlignment(Align(static_cast<uint64_t>(std::max(buffer->alignment_bytes, 16))));
     vb_.made_at(place, 0);
     bind_buffer(buffer, place);
@@ -272,13 +226,7 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
   BasicBlock* end = b.GetInsertBlock();
   b.CreateBr(merge);
   vb_.close(merge);
-  for (size_t i = 0; i < slot_values_.size(); ++i) {
-    if (slot_values_[i] == before[i] || !slot_values_[i] || !before[i]) continue;
-    PHINode* phi = b.CreatePHI(before[i]->getType(), 2);
-    phi->addIncoming(slot_values_[i], end);
-    phi->addIncoming(before[i], none);
-    slot_values_[i] = vb_.made_here(phi);
-  }
+  merge_slots(std::vector<Value*>(slot_values_), end, before, none);
   forget(effects_of(node.body));
 }
 
@@ -374,9 +322,7 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
   for (Value* field : fields) types.push_back(field->getType());
   auto* closure_type = StructType::get(c, types);
 
-  BasicBlock& entry = vb_.function()->getEntryBlock();
-  IRBuilder<> at_entry(&entry, entry.begin());
-  AllocaInst* closure = at_entry.CreateAlloca(closure_type);
+  AllocaInst* closure = vb_.place_on_stack(closure_type);
   for (unsigned i = 0; i < fields.size(); ++i) b.CreateStore(fields[i], b.CreateStructGEP(closure_type, closure, i));
 
   auto* body_type = FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false);

@@ -27,8 +27,7 @@ struct ModuleState {
   const Target& target;
   const LlvmOptions& options;
   llvm::Module& module;
-  /// Funcs that need the FettleContext: parallel loops, scratch blocks, or calls of such.
-  std::set<std::string> needs_context;
+  std::set<std::string> needs_context;  // context_users.h
   int parallel_bodies = 0;
   /// The first error; emission goes on with poison after one.
   Diagnostic error;
@@ -42,8 +41,6 @@ struct ModuleState {
   llvm::FunctionCallee runtime_function(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> params);
 };
 
-/// Fills state.needs_context.
-void find_context_users(ModuleState& state);
 /// Linkage name of the body behind the entry's exported wrapper.
 std::string body_name(const std::string& func_name);
 /// Emits `func` as NAME(ptr…, i64…), with the context first (and a status as its result) where it is needed.
@@ -139,6 +136,8 @@ class FunctionEmitter {
   };
   std::vector<SlotPhi> carry_slots(const Effects& effects, llvm::BasicBlock* from);
   void finish_slots(const std::vector<SlotPhi>& carried, llvm::BasicBlock* latch, bool tests_first);
+  void merge_slots(const std::vector<llvm::Value*>& a, llvm::BasicBlock* from_a, const std::vector<llvm::Value*>& b,
+                   llvm::BasicBlock* from_b);
 
   // emit_expr.cpp
   llvm::Value* emit(const Expr& e);
@@ -147,6 +146,7 @@ class FunctionEmitter {
   llvm::Value* emit_float_binary(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type, bool waits = false);
   llvm::Value* emit_chosen_extreme(BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_int_binary(BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_plain(BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_contracted(const BinaryNode& node);
   llvm::Value* emit_lane_compare(const BinaryNode& node);
   llvm::Value* emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false);

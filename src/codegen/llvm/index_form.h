@@ -32,9 +32,7 @@ class IndexForms {
   IndexForm form(const Expr& e);
   /// From now on `var` stands for `value` (a Let).
   void define(const VarNode* var, IndexForm value) { defined_[var] = std::move(value); }
-  bool is_defined(const VarNode* var) const { return defined_.count(var) != 0; }
 
-  int variable(const Expr& var) { return intern(var); }
   const Expr& expression(int indeterminate) const { return expressions_[static_cast<size_t>(indeterminate)]; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Indices whose lanes are known distances apart, and what of memory they see together.
+// Finds indices whose lanes are known distances apart, and the memory that the lanes read together.
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/SmallVector.h>

@@ -4,9 +4,9 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "codegen/context_users.h"
 #include "codegen/llvm/function_emitter.h"
 #include "codegen/llvm/machine.h"
-#include "ir/annotations.h"
 #include "lower/passes/vector_math.h"
 
 namespace fettle {
@@ -26,8 +26,7 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
   out.module = std::make_unique<llvm::Module>("fettle", *out.context);
   out.module->setPICLevel(llvm::PICLevel::SmallPIC);
   FETTLE_TRY_VOID(set_machine(*out.module, target));
-  ModuleState state{ir, target, options, *out.module, {}, 0, {}};
-  find_context_users(state);
+  ModuleState state{ir, target, options, *out.module, context_users(ir), 0, {}};
   const bool scales = target.has_feature("avx512f") && target.has_feature("avx512vl");
   for (const auto& [name, unexpanded] : ir.funcs) {
     if (!unexpanded || unexpanded->name != name)
@@ -47,12 +46,6 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
     llvm::raw_string_ostream text(problem);
     if (llvm::verifyModule(*out.module, &text)) return fail(ErrorCode::E302, text.str());
   }
-  if (!options.passes.empty()) {
-    std::set<std::string> micro_kernels;
-    for (const auto& [name, func] : ir.funcs)
-      if (func->annotations.get_int(kMicroKernelKey, 0) != 0) micro_kernels.insert(name);
-    FETTLE_TRY_VOID(run_passes(*out.module, target, options.passes, micro_kernels));
-  }
   return out;
 }
 
@@ -67,14 +60,6 @@ Result<std::string> emit_assembly(const IrModule& module, const Target& target, 
   FETTLE_TRY(const Emitted emitted, emit_module(module, target, options));
   FETTLE_TRY(const std::vector<uint8_t> text, emit_machine_code(*emitted.module, target, true));
   return std::string(text.begin(), text.end());
-}
-
-Result<std::string> emit_llvm_ir(const IrModule& module, const Target& target, const LlvmOptions& options) {
-  FETTLE_TRY(const Emitted emitted, emit_module(module, target, options));
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  emitted.module->print(out, nullptr);
-  return text;
 }
 
 }  // namespace fettle

@@ -1,5 +1,5 @@
 #pragma once
-// Lowered loop programs → x86-64 machine code, through LLVM 19. No LLVM type appears here.
+// Turns lowered loop programs into x86-64 or aarch64 machine code, through LLVM 19. No LLVM type appears here.
 // What a lowered program is, and how it becomes fast code: README.md.
 
 #include <cstdint>
@@ -21,27 +21,19 @@ struct LlvmOptions {
   std::string entry_name;
   /// Other Funcs that are exported as the entry is, under their own names.
   std::set<std::string> more_entries;
-  /// LLVM function passes, in the syntax of `opt -passes=`, run over what is not annotated "micro_kernel". Code from `lower`
-  /// needs none: it leaves here in final form. Plain programs profit from kPlainPasses.
-  std::string passes;
   /// Checks LLVM's form of the program before it is compiled (E302); for tests.
   bool verify = false;
 };
 
-/// Keeps sums of unscheduled reductions in registers.
-inline constexpr const char* kPlainPasses =
-    "early-cse<memssa>,loop-mssa(licm),instcombine<no-verify-fixpoint>,loop-unroll,early-cse";
-
 /// A relocatable, position-independent ELF object. Exports
 ///   - the module's entry (if it names one) as `int32_t NAME(FettleContext*, void** buffers, const int64_t* ints)`,
-///   - every other Func that needs no context, such as micro-kernels, as `void NAME(void*…, int64_t…)`: buffers, then integers.
+///   - every other Func that needs no context, such as micro-kernels, as `void NAME(void*…, int64_t…)`: buffers, then
+///     integers.
 /// A CallFunc to a name that is not in the module becomes a call of such an external function.
-/// Errors: E301 a construct that is not lowered or not known here · E302 LLVM refused, or `passes` cannot be read.
+/// Errors: E301 a construct that is not lowered or not known here · E302 LLVM refused.
 Result<std::vector<uint8_t>> compile_object(const IrModule& module, const Target& target,
                                             const LlvmOptions& options = {});
 /// The same as assembly text (Intel syntax), for people to read.
 Result<std::string> emit_assembly(const IrModule& module, const Target& target, const LlvmOptions& options = {});
-/// LLVM's own text form of what the code generator is given.
-Result<std::string> emit_llvm_ir(const IrModule& module, const Target& target, const LlvmOptions& options = {});
 
 }  // namespace fettle

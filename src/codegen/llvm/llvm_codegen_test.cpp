@@ -675,30 +675,6 @@ TEST(Llvm, LackOfMemoryIsReported) {
   EXPECT_EQ(c[3], 5);
 }
 
-TEST(Llvm, PassesForPlainPrograms) {
-  const IrModule module = parsed(R"(lowered func f(A: f32[4096], B: f32[4096], C: f32[4096] output):
-  for i in 32:
-    for j in 32:
-      C[i * 32 + j] = 0.0
-      for k in 32:
-        C[i * 32 + j] = C[i * 32 + j] + A[i * 32 + k] * B[k * 32 + j]
-)",
-                                 "f");
-  expect_as_interpreted(module, {}, "host", 1, {.passes = kPlainPasses});
-  const auto wrong = compile_object(module, detect_host(), {.passes = "no-such-pass"});
-  ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().code, ErrorCode::E302);
-  // Micro-kernels are left as they are.
-  IrModule micro_kernel = module;
-  Annotations notes;
-  notes.set(kMicroKernelKey, int64_t{1});
-  micro_kernel.funcs["f"] = with(module.funcs.at("f"), [&](FuncNode& f) { f.annotations = notes; });
-  micro_kernel.entry.clear();
-  EXPECT_EQ(*emit_llvm_ir(micro_kernel, detect_host(), {.passes = kPlainPasses}),
-            *emit_llvm_ir(micro_kernel, detect_host()));
-  EXPECT_NE(*emit_llvm_ir(module, detect_host(), {.passes = kPlainPasses}), *emit_llvm_ir(module, detect_host()));
-}
-
 // f(A, B, C) over 64 elements, `lanes` at a time: minima and maxima of operands that may be NaN, and of constants.
 std::string extremes_text(const std::string& type, int lanes) {
   const auto at = [&](int first) {
@@ -787,8 +763,7 @@ TEST(Llvm, WhatNaNsCostAnExtreme) {
 // A reduction with one value waits for a comparison no longer than it must; one with several has fewer instructions.
 TEST(Llvm, WhatNaNsCostAReduction) {
   const auto assembly = [](int values) {
-    std::string text =
-        "lowered func f(A: f32[640], C: f32[64] output):\n  allocate most: f32[64] @register\n";
+    std::string text = "lowered func f(A: f32[640], C: f32[64] output):\n  allocate most: f32[64] @register\n";
     const auto each = [&](const std::string& line) {
       for (int i = 0; i < values; ++i) text += fmt::format(fmt::runtime(line), 16 * i);
     };

@@ -2,7 +2,6 @@
 
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
@@ -76,27 +75,6 @@ Result<> set_machine(Module& module, const Target& target) {
   FETTLE_TRY(TargetMachine * machine, machine_for(target));
   module.setTargetTriple(triple_of(target));
   module.setDataLayout(machine->createDataLayout());
-  return {};
-}
-
-Result<> run_passes(Module& module, const Target& target, const std::string& passes,
-                    const std::set<std::string>& except) {
-  FETTLE_TRY(TargetMachine * machine, machine_for(target));
-  PassBuilder builder(machine);
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager groups;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(groups);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, groups, modules);
-  FunctionPassManager pipeline;
-  if (Error error = builder.parsePassPipeline(pipeline, passes))
-    return fail(ErrorCode::E302, toString(std::move(error)));
-  for (Function& function : module)
-    if (!function.isDeclaration() && !except.count(function.getName().str())) pipeline.run(function, functions);
   return {};
 }
 

@@ -4,7 +4,6 @@
 #include <llvm/IR/Module.h>
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -15,9 +14,6 @@ namespace fettle::llvm_backend {
 
 /// Prepares `module` (triple, data layout) for `target`. E302.
 Result<> set_machine(llvm::Module& module, const Target& target);
-/// Runs function passes over all functions but those named. E302 where `passes` cannot be read.
-Result<> run_passes(llvm::Module& module, const Target& target, const std::string& passes,
-                    const std::set<std::string>& except);
 /// Machine code of `module`, which is used up: an ELF object, or assembly text. E302.
 Result<std::vector<uint8_t>> emit_machine_code(llvm::Module& module, const Target& target, bool as_text);
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/check.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 
 namespace fettle::llvm_backend {
 namespace {
@@ -27,7 +27,7 @@ Run constant_run(const Expr& index, IndexForms& forms) {
 }
 
 /// Collects the runs of every register buffer.
-class Accesses : public Visitor {
+class Accesses : public AccessVisitor {
  public:
   explicit Accesses(IndexForms& forms) : forms_(forms) {}
 
@@ -35,32 +35,25 @@ class Accesses : public Visitor {
   std::vector<const BufferNode*> order;
   std::unordered_map<const BufferNode*, bool> unfit;
 
-  void visit(const Expr& e) override {
-    if (const auto* load = e.as<LoadNode>()) note(load->buffer.get(), load->indices);
-    if (const auto* address = e.as<AddressNode>(); address && is_register(address->buffer.get()))
-      unfit[address->buffer.get()] = true;
-    Visitor::visit(e);
-  }
-
+  using AccessVisitor::visit;
   void visit(const Stmt& s) override {
-    if (const auto* store = s.as<StoreNode>()) note(store->buffer.get(), store->indices);
     if (const auto* let = s.as<LetNode>(); let && let->var->dtype == kI64 && !reads_memory(let->value))
       forms_.define(let->var.get(), forms_.form(let->value));
     if (const auto* allocation = s.as<AllocateNode>()) home_[allocation->buffer.get()] = parallel_;
     if (const auto* loop = s.as<ForNode>(); loop && loop->loop_kind == ForKind::kParallel) {
       const ForNode* outer = std::exchange(parallel_, loop);
-      Visitor::visit(s);
+      AccessVisitor::visit(s);
       parallel_ = outer;
       return;
     }
-    Visitor::visit(s);
+    AccessVisitor::visit(s);
   }
 
  private:
-  static bool is_register(const BufferNode* buffer) { return buffer->scope == kScopeRegister; }
-
-  void note(const BufferNode* buffer, const std::vector<Expr>& indices) {
-    if (!is_register(buffer)) return;
+  void access(const Buffer& accessed, const std::vector<Expr>& indices, AccessKind kind) override {
+    const BufferNode* buffer = accessed.get();
+    if (buffer->scope != kScopeRegister) return;
+    if (kind == AccessKind::kAddress) return void(unfit[buffer] = true);
     if (runs.find(buffer) == runs.end()) order.push_back(buffer);
     auto& mine = runs[buffer];
     const Run run = indices.size() == 1 ? constant_run(indices[0], forms_) : Run{};

@@ -1,4 +1,4 @@
-// Tensor intrinsics from their note to machine code: schedule, lower, compile, run, and compare with the meaning.
+// Tensor intrinsics from their annotation to machine code: schedule, lower, compile, run, and compare with the meaning.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@ namespace {
 
 using Bytes = std::vector<std::vector<unsigned char>>;
 
-// The meaning as a program whose only tile is noted.
+// The meaning as a program whose only tile is annotated.
 Func tensorized(const TensorIntrinsicDef& intrinsic, const Target& target) {
   Schedule s(meaning_of(intrinsic));
   s.set_target(std::make_shared<const Target>(target));

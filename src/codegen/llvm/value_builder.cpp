@@ -184,6 +184,11 @@ Value* ValueBuilder::intrinsic(Intrinsic::ID id, ArrayRef<Type*> types, ArrayRef
   return pure(CallInst::Create(Intrinsic::getDeclaration(function_->getParent(), id, types), args));
 }
 
+AllocaInst* ValueBuilder::place_on_stack(Type* type) {
+  BasicBlock& entry = function_->getEntryBlock();
+  return IRBuilder<>(&entry, entry.begin()).CreateAlloca(type);
+}
+
 Value* ValueBuilder::byte_offset(Value* pointer, Value* offset_bytes) {
   if (const auto* constant = dyn_cast<ConstantInt>(offset_bytes); constant && constant->isZero()) return pointer;
   return pure(GetElementPtrInst::Create(Type::getInt8Ty(context()), pointer, {offset_bytes}));

@@ -60,6 +60,8 @@ class ValueBuilder {
   llvm::Value* insert(llvm::Value* vector, llvm::Value* scalar, int lane);
   /// A call of an intrinsic that has neither effects nor a dependence on memory.
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, llvm::ArrayRef<llvm::Type*> types, llvm::ArrayRef<llvm::Value*> args);
+  /// Memory of the function, made where it begins.
+  llvm::AllocaInst* place_on_stack(llvm::Type* type);
   /// pointer + offset bytes
   llvm::Value* byte_offset(llvm::Value* pointer, llvm::Value* offset_bytes);
 

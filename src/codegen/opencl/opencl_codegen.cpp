@@ -11,17 +11,11 @@ namespace {
 using namespace c_family;
 
 Dialect opencl_dialect() {
-  Dialect d;
-  d.name = "OpenCL C";
-  const char* ints[] = {"char", "short", "int", "long"};
-  const char* uints[] = {"uchar", "ushort", "uint", "ulong"};
-  for (int i = 0; i < 4; ++i) {
-    d.int_types[i] = ints[i];
-    d.uint_types[i] = uints[i];
-  }
+  Dialect d{.name = "OpenCL C",
+            .int_types = {"char", "short", "int", "long"},
+            .uint_types = {"uchar", "ushort", "uint", "ulong"}};
   d.i64_suffix = "L";
   d.u64_suffix = "UL";
-  d.helper_qualifier = "static inline ";
   d.f32_math_suffix = "";
   d.math_names = {{"round", "rint"}, {"abs", "fabs"}};
   d.scopes["global"] = {.declaration = "", .pointer = "__global ", .initializer = "", .at_top = false};
@@ -53,12 +47,10 @@ class OpenClPrinter : public SourcePrinter {
 bool uses_doubles(const IrModule& module) {
   bool found = false;
   for (const auto& [name, func] : module.funcs)
-    walk(
-        func->body, [&](const Stmt&) { return !found; },
-        [&](const Expr& e) {
-          found |= e.dtype().is_float() && e.dtype().bits == 64;
-          return !found;
-        });
+    walk(func->body, nullptr, [&](const Expr& e) {
+      found |= e.dtype().is_float() && e.dtype().bits == 64;
+      return !found;
+    });
   return found;
 }
 
@@ -69,7 +61,7 @@ Result<std::string> emit_opencl(const DeviceProgram& program) {
   for (const auto& [name, kernel] : program.kernels) module.funcs[name] = kernel.func;
   const Dialect dialect = opencl_dialect();
   OpenClPrinter printer(dialect, module, program);
-  for (const auto& [name, kernel] : program.kernels) printer.print_function(kernel.func, identifier(name));
+  printer.print_all();
   FETTLE_TRY(const std::string text, printer.finish());
   std::string preamble = "#pragma OPENCL FP_CONTRACT OFF\n";
   if (uses_doubles(module)) preamble += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";

@@ -1,6 +1,6 @@
 #pragma once
-// Builds and runs programs with the OpenCL of this machine, to see whether they are right; how fast they are says
-// little where the device is a CPU.
+// Builds and runs programs with the OpenCL of this machine, in order to check their results. Times say little where the
+// device is a CPU.
 
 #include <cstdint>
 #include <memory>

@@ -6,9 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "base/check.h"
+#include "cost/learned/boosting.h"
 #include "cost/learned/residuals.h"
-#include "cost/learned/xgboost_handles.h"
 
 namespace fettle {
 namespace {
@@ -27,14 +26,8 @@ class BoostedTrees : public ResidualModel {
   void correct(std::span<const CandidateFeatures> candidates, std::vector<double>& seconds) override {
     if (!booster_) return;
     const Matrix matrix = make_matrix(data().rows_of(candidates), candidates.size(), data().features());
-    bst_ulong n = 0;
-    const float* scores = nullptr;
-    if (loss_ == Loss::kRank) {
-      const std::vector<float> none(candidates.size(), 0.0f);
-      check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", none.data(), none.size()));
-    }
-    check_xgboost(XGBoosterPredict(booster_.get(), matrix.get(), 0, 0, 0, &n, &scores));
-    FETTLE_CHECK(n == candidates.size());
+    if (loss_ == Loss::kRank) set_info(matrix, "base_margin", std::vector<float>(candidates.size(), 0.0f));
+    const std::vector<float> scores = scores_of(booster_, matrix);
     // Regression: the logarithm of what is missed. Ranks: higher is faster, beyond what was predicted.
     const double unit = loss_ == Loss::kRank ? -1 / static_cast<double>(kSharpness) : 1;
     for (size_t i = 0; i < seconds.size(); ++i) seconds[i] *= std::exp(unit * static_cast<double>(scores[i]));
@@ -44,40 +37,28 @@ class BoostedTrees : public ResidualModel {
     booster_.reset();
     if (data().rows() < kLeastRows) return;
     const Matrix matrix = make_matrix(data().values(), data().rows(), data().features());
-    std::vector<std::pair<const char*, std::string>> params = {{"tree_method", "hist"},
-                                                               {"max_depth", "5"},
-                                                               {"eta", "0.12"},
-                                                               {"lambda", "1"},
-                                                               {"min_child_weight", "0.5"},
-                                                               {"nthread", "1"},
-                                                               {"verbosity", "0"},
-                                                               {"seed", fmt::format("{}", seed_ & 0x7fffffff)}};
+    std::vector<std::pair<const char*, std::string>> params = {
+        {"max_depth", "5"}, {"eta", "0.12"}, {"min_child_weight", "0.5"}};
     std::vector<float> targets = data().labels();
     if (loss_ == Loss::kRegression) {
       const auto& labels = data().labels();
       const auto& weights = data().weights();
       const double weight = std::accumulate(weights.begin(), weights.end(), 0.0);
       const double sum = std::inner_product(labels.begin(), labels.end(), weights.begin(), 0.0);
-      check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "weight", weights.data(), weights.size()));
+      set_info(matrix, "weight", weights);
       params.insert(params.end(), {{"objective", "reg:squarederror"}, {"base_score", fmt::format("{}", sum / weight)}});
     } else {
       // Of two candidates of a batch, the faster one; the trees add to what the prediction says.
       std::vector<float> margins = data().predicted();
       for (size_t i = 0; i < targets.size(); ++i) targets[i] = -(targets[i] + margins[i]);
       for (float& margin : margins) margin *= -kSharpness;
-      const auto& batches = data().batches();
-      check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
-      check_xgboost(XGDMatrixSetUIntInfo(matrix.get(), "group", batches.data(), batches.size()));
-      params.insert(params.end(), {{"objective", "rank:pairwise"}});
+      set_info(matrix, "base_margin", margins);
+      set_info(matrix, "group", data().batches());
+      params.push_back({"objective", "rank:pairwise"});
     }
-    check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "label", targets.data(), targets.size()));
-    BoosterHandle handle = nullptr;
-    const DMatrixHandle cached[] = {matrix.get()};
-    check_xgboost(XGBoosterCreate(cached, 1, &handle));
-    booster_.reset(handle);
-    for (const auto& [name, value] : params) check_xgboost(XGBoosterSetParam(booster_.get(), name, value.c_str()));
-    for (int round = 0; round < kRounds; ++round)
-      check_xgboost(XGBoosterUpdateOneIter(booster_.get(), round, matrix.get()));
+    set_info(matrix, "label", targets);
+    booster_ = make_booster(matrix, seed_, params);
+    grow(booster_, matrix, kRounds);
   }
 
   const uint64_t seed_;

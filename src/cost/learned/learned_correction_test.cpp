@@ -28,8 +28,21 @@ TEST(LearnedCorrection, FollowsTheSplitsOfATree) {
   EXPECT_EQ(of(7, 9), 2 * 12);
 }
 
+TEST(LearnedCorrection, IsReadAsItIsWritten) {
+  const std::string text = to_text(kept_correction());
+  const auto read = parse_correction(text);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->features, kept_correction().features);
+  ASSERT_EQ(read->trees.size(), kept_correction().trees.size());
+  EXPECT_GT(read->trees.size(), 100u);
+  EXPECT_EQ(to_text(*read), text);
+  EXPECT_FALSE(parse_correction(text.substr(0, text.size() / 2)));
+  EXPECT_FALSE(parse_correction("12\n" + std::string("300 ") + text));
+  EXPECT_FALSE(parse_correction(""));
+}
+
 TEST(LearnedCorrection, IsOfTheFeaturesThereAre) {
-  EXPECT_EQ(hash_of_corrected_features(), hash_of_features())
+  EXPECT_EQ(kept_correction().features, hash_of_features())
       << "features have changed: train it again (docs/search.md, \"The model that ranks\")";
   std::vector<float> features(feature_names().size(), 0.0f);
   EXPECT_LE(std::abs(learned_correction(features)), 1);

@@ -1,6 +1,6 @@
 #pragma once
-// What calls of micro-kernels look like in a loop tree, remembered from kernel to kernel: candidates of one search call the
-// same few micro-kernels, from elsewhere.
+// What calls of micro-kernels look like in a loop tree, remembered from kernel to kernel: candidates of one search call
+// the same few micro-kernels, from elsewhere.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@ namespace fettle {
 /// parameter that lies in the same buffer: where that lies moves the accesses and changes nothing else.
 class CallSite {
  public:
-  /// `places`: of the micro-kernel's parameters; `points`: the integers of its variants; `outer_loops`: around the call. Nothing
-  /// where it is not of a kind that can be remembered.
+  /// `places`: of the micro-kernel's parameters; `points`: the integers of its variants; `outer_loops`: around the
+  /// call. Nothing where it is not of a kind that can be remembered.
   static std::optional<CallSite> of(const Func& micro_kernel, const std::vector<const BufferPlace*>& places,
                                     const std::vector<std::vector<int64_t>>& points, size_t outer_loops,
                                     double live_registers, int vector_bytes);

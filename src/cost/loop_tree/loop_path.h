@@ -81,7 +81,8 @@ class LoopPath {
 
 /// The bindings of a path in parts that share no variable. A number that is counted of one part, relative to how many
 /// points that part has, is the same whatever the others are.
-///   for i in 20: for j in 30: for k in 40: if i * 2 + k < 70: if j < 29:   →   {i, k, the first condition}, {j, the second}
+///   for i in 20: for j in 30: for k in 40: if i * 2 + k < 70: if j < 29:
+///   →   {i, k, the first condition}, {j, the second}
 class LoopParts {
  public:
   /// Of the first `size` bindings, and expressions inside them.
@@ -92,7 +93,8 @@ class LoopParts {
   /// The part of a binding.
   size_t part_of(size_t i) const { return root(i); }
   void unite_exprs();
-  /// Positions of the bindings of a part, ascending, with those of the numbers that it or `exprs` (positions there) read.
+  /// Positions of the bindings of a part, ascending, with those of the numbers that it or `exprs` (positions there)
+  /// read.
   std::vector<size_t> bindings_of(std::optional<size_t> part, const std::vector<size_t>& exprs) const;
 
  private:

@@ -16,9 +16,9 @@ namespace fettle {
 /// Values of some expressions, and how many points have them, up to a common factor; those of most points first.
 using ValueCounts = std::vector<std::pair<std::vector<int64_t>, double>>;
 
-/// Of a path; `middle`: every variable in the middle of its range. What is asked is counted over those of the loops that
-/// it and the conditions on the way tie together, the others do not change it: exactly up to some thousand points, beyond
-/// that on a sample. Each thread has a memory of its own, of bounded size.
+/// Of a path; `middle`: every variable in the middle of its range. Counts go over those loops that the expression and
+/// the conditions on the way tie together; the others do not change it. They are exact up to some thousand points,
+/// beyond that on a sample. Each thread has a memory of its own, of bounded size.
 class LoopPoints {
  public:
   LoopPoints(const LoopPath& path, const IntEnv& middle) : path_(path), middle_(middle) {}

@@ -10,7 +10,6 @@
 #include "cost/loop_tree/body_reader.h"
 #include "cost/loop_tree/known_calls.h"
 #include "cost/loop_tree/loop_points.h"
-#include "cost/loop_tree/micro_kernels.h"
 #include "cost/loop_tree/unexpanded.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -500,23 +499,6 @@ class TreeBuilder {
   std::unordered_map<const StmtNode*, Vectors> vectors_of_;
 };
 
-void collect_calls(const CostNode& node, double executions, std::vector<MicroKernelCall>& calls) {
-  if (node.kind == CostNode::Kind::kCall) {
-    for (const MicroKernelVariant& variant : node.variants) {
-      MicroKernelCall* found = nullptr;
-      for (MicroKernelCall& call : calls)
-        if (call.name == variant.name && call.ints == variant.ints) found = &call;
-      if (!found) found = &calls.emplace_back(MicroKernelCall{variant.name, variant.ints, 0});
-      found->calls += executions * variant.share;
-    }
-  }
-  if (node.kind == CostNode::Kind::kLoop) executions *= node.extent;
-  for (size_t i = 0; i < node.children.size(); ++i) {
-    const bool shared = node.kind == CostNode::Kind::kChoice || node.kind == CostNode::Kind::kCall;
-    collect_calls(node.children[i], shared ? executions * node.shares[i] : executions, calls);
-  }
-}
-
 }  // namespace
 
 bool has_loop(const CostNode& node) {
@@ -524,15 +506,5 @@ bool has_loop(const CostNode& node) {
 }
 
 LoopTree make_loop_tree(const IrModule& kernel, const Target& target) { return TreeBuilder(kernel, target).build(); }
-
-std::vector<MicroKernelCall> micro_kernel_calls(const LoopTree& tree) {
-  std::vector<MicroKernelCall> calls;
-  collect_calls(tree.root, 1, calls);
-  return calls;
-}
-
-std::vector<MicroKernelCall> micro_kernel_calls(const LoweredKernel& kernel, const Target& target) {
-  return micro_kernel_calls(make_loop_tree(kernel.kernel, target));
-}
 
 }  // namespace fettle

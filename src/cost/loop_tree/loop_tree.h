@@ -1,6 +1,6 @@
 #pragma once
-// A lowered kernel as numbers: its loops with their (average) extents, micro-kernels opened up in place, straight-line code as
-// counts of operations and streams of accesses. Everything that predicts time reads this.
+// A lowered kernel as numbers: its loops with their (average) extents, micro-kernels opened up in place, straight-line
+// code as counts of operations and streams of accesses. Everything that predicts time reads this.
 
 #include <cstdint>
 #include <string>

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "cost/loop_tree/micro_kernels.h"
+#include "cost/loop_tree/loop_tree.h"
 #include "cost/predict/canonical_micro_kernels.h"
 #include "cost/predict/traffic.h"
 #include "ir/text.h"
@@ -56,6 +56,36 @@ lowered func low(p: f32[1000000], q: f32[1000000] output, n: i64 in 1..):
     q[k] = q[k] + p[k] * 3.0
 )";
 
+// Which micro-kernels are called, with what arguments, and how often in one run.
+struct MicroKernelCall {
+  std::string name;
+  std::vector<int64_t> ints;
+  double calls = 0;
+};
+
+void collect_calls(const CostNode& node, double executions, std::vector<MicroKernelCall>& calls) {
+  if (node.kind == CostNode::Kind::kCall) {
+    for (const MicroKernelVariant& variant : node.variants) {
+      MicroKernelCall* found = nullptr;
+      for (MicroKernelCall& call : calls)
+        if (call.name == variant.name && call.ints == variant.ints) found = &call;
+      if (!found) found = &calls.emplace_back(MicroKernelCall{variant.name, variant.ints, 0});
+      found->calls += executions * variant.share;
+    }
+  }
+  if (node.kind == CostNode::Kind::kLoop) executions *= node.extent;
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    const bool shared = node.kind == CostNode::Kind::kChoice || node.kind == CostNode::Kind::kCall;
+    collect_calls(node.children[i], shared ? executions * node.shares[i] : executions, calls);
+  }
+}
+
+std::vector<MicroKernelCall> micro_kernel_calls(const LoopTree& tree) {
+  std::vector<MicroKernelCall> calls;
+  collect_calls(tree.root, 1, calls);
+  return calls;
+}
+
 TEST(MicroKernelCalls, BranchesAndArgumentsAreCounted) {
   const std::vector<MicroKernelCall> calls = micro_kernel_calls(tree_of(kDispatch));
   const auto count = [&](const std::string& name, int64_t n) {
@@ -77,7 +107,7 @@ TEST(MicroKernelCalls, OfALoweredSchedule) {
   ASSERT_TRUE(func.has_value());
   const auto kernel = lower(*func, plain_target());
   ASSERT_TRUE(kernel.has_value());
-  const std::vector<MicroKernelCall> calls = micro_kernel_calls(*kernel, plain_target());
+  const std::vector<MicroKernelCall> calls = micro_kernel_calls(make_loop_tree(kernel->kernel, plain_target()));
   ASSERT_EQ(calls.size(), 1u);
   EXPECT_DOUBLE_EQ(calls[0].calls, 35);
   EXPECT_TRUE(kernel->kernel.funcs.count(calls[0].name));

@@ -2,17 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/primitives/cache_inplace.h"
-#include "schedule/primitives/cache_write.h"
-#include "schedule/primitives/decompose_reduction.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/reverse_compute_at.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "te/create_func.h"
 #include "te/tensor.h"
 

@@ -32,8 +32,8 @@ Result<Func> canonical_micro_kernel(const CanonicalMicroKernel& micro_kernel, in
 /// B[i] = A[i] for `elems` floats, on vectors, a multiple of 4 · lanes · threads; each thread copies a part.
 Result<Func> canonical_copy(int64_t elems, int64_t lanes, int threads = 1);
 
-/// B[j] = Σi A[i, j] for `elems` floats of A, whose rows are kReadVectors vectors: a multiple of so many lanes. It reads, and
-/// does little else.
+/// B[j] = Σi A[i, j] for `elems` floats of A, whose rows are kReadVectors vectors: a multiple of so many lanes. It
+/// reads, and does little else.
 inline constexpr int64_t kReadVectors = 16;
 Result<Func> canonical_read(int64_t elems, int64_t lanes);
 

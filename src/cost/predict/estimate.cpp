@@ -110,7 +110,8 @@ class Estimator {
     }
   }
 
-  // What a micro-kernel's innermost loop repeats may be several pieces, or one of several: they are what it does in a step.
+  // What a micro-kernel's innermost loop repeats may be several pieces, or one of several: they are what it does in a
+  // step.
   static const CostNode* parts_of_step(const CostNode& node, const CostNode* loop, bool in_micro_kernel) {
     return in_micro_kernel && loop && !has_loop(node) ? loop : nullptr;
   }
@@ -142,7 +143,8 @@ class Estimator {
     out_.divisions += runs * work.divisions;
     const bool is_step = in_micro_kernel && loop && work.fma > 0 && work.accumulators > 0;
     if (!is_step) {
-      // What is before and after a micro-kernel's loops overlaps with other micro-kernels; without loops it is the work itself.
+      // What is before and after a micro-kernel's loops overlaps with other micro-kernels; without loops it is the work
+      // itself.
       const double shows = in_micro_kernel && !loop && micro_kernel_loops_ ? costs_.edge_share : 1;
       const double seconds =
           runs * work_cycles(work, costs_, loop != nullptr, in_micro_kernel ? exposed_ : 1) * shows / costs_.hz;

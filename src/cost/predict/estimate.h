@@ -34,8 +34,8 @@ struct Estimate {
   double nests = 0, micro_kernels = 0, variants = 0, depth = 0;
 };
 
-/// Work and movement of data go on at the same time, but never quite: the longer one counts, and the less of the other the
-/// sharper it is (1: all of it).
+/// Work and movement of data go on at the same time, but never quite: the longer one counts, and the less of the other
+/// the sharper it is (1: all of it).
 double together(double work, double movement, double sharpness);
 
 Estimate estimate(const LoopTree& tree, const MachineCosts& costs, int threads, const MicroKernelTable* micro_kernels);

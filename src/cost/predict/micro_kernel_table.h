@@ -32,8 +32,8 @@ struct TileCosts {
 
 class MicroKernelTable {
  public:
-  /// Measures: micro-kernels are compiled from a matmul as any program is, and timed on one thread. At most `limit_s` seconds
-  /// (E407 where no micro-kernel could be built).
+  /// Measures: micro-kernels are compiled from a matmul as any program is, and timed on one thread. At most `limit_s`
+  /// seconds (E407 where no micro-kernel could be built).
   static Result<MicroKernelTable> measure(const Target& target, double limit_s = 10);
   /// The table kept at `path`, else measured and kept there; what is damaged or of another machine is measured anew. A
   /// path that cannot be written is no error.

@@ -11,14 +11,14 @@
 
 namespace fettle {
 
-/// Seconds of one run on `threads` threads. With a table: measured micro-kernels, from the caches that their operands come
-/// from. Null: the analytic model (registers, ports, latency, caches of the target).
+/// Seconds of one run on `threads` threads. With a table: measured micro-kernels, from the caches that their operands
+/// come from. Null: the analytic model (registers, ports, latency, caches of the target).
 double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads,
                        const MicroKernelTable* micro_kernels);
 
 /// The same where all that is read or written has left the near caches since the last run, as in a model that is larger
-/// than they are: it comes from the third level where a quarter of that would hold it, else from memory. Predictions know
-/// a kernel that runs again and again.
+/// than they are. Data come from the third level where a quarter of that would hold them, else from memory. Predictions
+/// know a kernel that runs again and again.
 double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads,
                             const MicroKernelTable* micro_kernels);
 

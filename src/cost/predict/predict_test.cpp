@@ -11,9 +11,7 @@
 #include "cost/loop_tree/loop_tree.h"
 #include "cost/predict/canonical_micro_kernels.h"
 #include "cost/predict/estimate.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
+#include "schedule/primitives.h"
 #include "schedule/schedule.h"
 
 namespace fettle {

@@ -266,29 +266,14 @@ class Misses {
   const double capacity_, run_lines_;
 };
 
-void find_written(const CostNode& node, std::vector<bool>& written) {
-  for (const Stream& stream : node.streams)
-    if (stream.is_write) written[static_cast<size_t>(stream.buffer)] = true;
-  for (const CostNode& child : node.children) find_written(child, written);
+template <class Fn>
+void for_each_node(const CostNode& node, const Fn& fn) {
+  fn(node);
+  for (const CostNode& child : node.children) for_each_node(child, fn);
 }
 
-// Buffers of which steps of register tiles read a line or more each: panels.
-void find_panels(const CostNode& node, std::vector<bool>& panels) {
-  if (node.work.fma > 0 && node.work.accumulators > 0)
-    for (const Stream& stream : node.streams)
-      if (!stream.is_write && !stream.step_bytes.empty() && std::abs(stream.step_bytes.back()) >= kLine)
-        panels[static_cast<size_t>(stream.buffer)] = true;
-  for (const CostNode& child : node.children) find_panels(child, panels);
-}
-
-// Buffers that prefetches name.
-void find_asked(const CostNode& node, std::vector<bool>& near, std::vector<bool>& far) {
-  for (const int buffer : node.asked_near) near[static_cast<size_t>(buffer)] = true;
-  for (const int buffer : node.asked_far) far[static_cast<size_t>(buffer)] = true;
-  for (const CostNode& child : node.children) find_asked(child, near, far);
-}
-
-// Buffers that micro-kernels read before or after their loops. A micro-kernel without loops has no edges: what it reads is its work.
+// Buffers that micro-kernels read before or after their loops. A micro-kernel without loops has no edges: what it reads
+// is its work.
 void find_edges(const CostNode& node, bool in_micro_kernel, std::vector<bool>& edge) {
   if (node.kind == CostNode::Kind::kBody && in_micro_kernel) {
     for (const Stream& stream : node.streams)
@@ -321,10 +306,19 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
   for (size_t i = 0; i < nests.size(); ++i) {
     const std::vector<bool> none(tree.buffers.size(), false);
     std::vector<bool> written = none, edge = none, near = none, far = none, panels = none;
-    find_written(*nests[i], written);
     find_edges(*nests[i], false, edge);
-    find_asked(*nests[i], near, far);
-    find_panels(*nests[i], panels);
+    for_each_node(*nests[i], [&](const CostNode& node) {
+      const bool is_step = node.work.fma > 0 && node.work.accumulators > 0;
+      for (const Stream& stream : node.streams) {
+        const auto b = static_cast<size_t>(stream.buffer);
+        if (stream.is_write) written[b] = true;
+        // Steps of register tiles that read a line or more each read panels.
+        if (is_step && !stream.is_write && !stream.step_bytes.empty() && std::abs(stream.step_bytes.back()) >= kLine)
+          panels[b] = true;
+      }
+      for (const int buffer : node.asked_near) near[static_cast<size_t>(buffer)] = true;
+      for (const int buffer : node.asked_far) far[static_cast<size_t>(buffer)] = true;
+    });
     std::array<double, kSources> near_lines{}, far_lines{}, sudden{};
     for (int level = 0; level < kSources; ++level) {
       const double capacity = costs.capacity_bytes[static_cast<size_t>(level)];

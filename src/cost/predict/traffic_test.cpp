@@ -5,7 +5,8 @@
 namespace fettle {
 namespace {
 
-/// for 65536: a call of a micro-kernel that reads the next line of a buffer larger than L2, and, `looping`, goes on in a loop.
+/// for 65536: a call of a micro-kernel that reads the next line of a buffer larger than L2, and, `looping`, goes on in
+/// a loop.
 LoopTree calls(bool looping) {
   using Kind = CostNode::Kind;
   CostNode first;

@@ -100,39 +100,6 @@ Result<ConstantTensor> read_external(const TensorProto& tensor, DType dtype, std
 
 }  // namespace
 
-std::optional<DType> element_type(int data_type) {
-  switch (data_type) {
-    case TensorProto::FLOAT:
-      return kF32;
-    case TensorProto::DOUBLE:
-      return kF64;
-    case TensorProto::FLOAT16:
-      return kF16;
-    case TensorProto::BFLOAT16:
-      return kBF16;
-    case TensorProto::INT8:
-      return kI8;
-    case TensorProto::INT16:
-      return kI16;
-    case TensorProto::INT32:
-      return kI32;
-    case TensorProto::INT64:
-      return kI64;
-    case TensorProto::UINT8:
-      return kU8;
-    case TensorProto::UINT16:
-      return kU16;
-    case TensorProto::UINT32:
-      return kU32;
-    case TensorProto::UINT64:
-      return kU64;
-    case TensorProto::BOOL:
-      return kBool;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::string data_type_name(int data_type) {
   if (!TensorProto::DataType_IsValid(data_type)) return fmt::format("unknown type {}", data_type);
   std::string name = TensorProto::DataType_Name(static_cast<TensorProto::DataType>(data_type));

@@ -2,7 +2,6 @@
 // TensorProto → ConstantTensor.
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "frontend/onnx/model_file.h"
@@ -15,9 +14,6 @@ class TensorProto;
 
 namespace fettle::onnx_reader {
 
-/// The element type of TensorProto.DataType `data_type`, or nothing where Fettle has none (strings, complex, 4 and 8
-/// bit).
-std::optional<DType> element_type(int data_type);
 /// "float16", for messages.
 std::string data_type_name(int data_type);
 

@@ -23,8 +23,9 @@ constexpr StrategyDef kStrategies[] = {
 };
 
 constexpr CostModelDef kCostModels[] = {
-    {"statements", "a score for each statement by 164 features", [](uint64_t seed) { return make_statement_trees(seed); },
-     describe_statements, &CandidateFeatures::rows, store_feature_names, describe_only_statements, true},
+    {"statements", "a score for each statement by 164 features",
+     [](uint64_t seed) { return make_statement_trees(seed); }, describe_statements, &CandidateFeatures::rows,
+     store_feature_names, describe_only_statements, true},
     {"statements_residual", "the same, on what the prediction misses",
      [](uint64_t seed) { return make_statement_trees(seed, ScoreStart::kPrediction); }, describe_statements,
      &CandidateFeatures::rows, store_feature_names, describe_only_statements, true},

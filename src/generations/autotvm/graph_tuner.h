@@ -1,5 +1,5 @@
 #pragma once
-// The graph tuner: which layout each operator of a graph uses, so that operators and the conversions between them take
+// The graph tuner chooses the layout of each operator of a graph. Operators and the conversions between them then take
 // the least time together. (Liu, Wang, Yu, Sharma, Wang: Optimizing CNN Model Inference on CPUs, USENIX ATC 2019,
 // section 3.3.)
 

@@ -6,9 +6,7 @@
 #include "analysis/verify.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/reverse_compute_inline.h"
+#include "schedule/primitives.h"
 #include "schedule/trace/trace_refs.h"
 
 namespace fettle {

@@ -27,11 +27,7 @@ class MergedDatabase : public ForwardingDatabase {
           *known = record;
       }
     }
-    std::ranges::stable_sort(all, [](const Record& a, const Record& b) {
-      return a.raced_out != b.raced_out ? b.raced_out : a.median_s < b.median_s;
-    });
-    all.resize(std::min(all.size(), static_cast<size_t>(std::max(0, k))));
-    return all;
+    return k_best(std::move(all), k);
   }
   Result<std::vector<Record>> records(const TaskKey& task) override {
     std::vector<Record> all;

@@ -1,6 +1,5 @@
 #pragma once
-// MetaSchedule's databases beside the file (sqlite_database.h), memory and the ordered union (make_union_database) of
-// the database room.
+// MetaSchedule's databases beyond those of the database room (a file, memory, and the ordered union).
 
 #include <functional>
 #include <memory>

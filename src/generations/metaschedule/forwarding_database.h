@@ -1,8 +1,10 @@
 #pragma once
-// A database that hands everything on to another one; what it is derived for, it overrides.
+// A database that forwards every call to another one. Derived classes override some of them.
 
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "database/database.h"
 
@@ -34,5 +36,14 @@ class ForwardingDatabase : public Database {
  protected:
   std::shared_ptr<Database> inner_;
 };
+
+/// The k best, those timed to the end first.
+inline std::vector<Record> k_best(std::vector<Record> all, int k) {
+  std::ranges::stable_sort(all, [](const Record& a, const Record& b) {
+    return a.raced_out != b.raced_out ? b.raced_out : a.median_s < b.median_s;
+  });
+  all.resize(std::min(all.size(), static_cast<size_t>(std::max(0, k))));
+  return all;
+}
 
 }  // namespace fettle

@@ -1,4 +1,5 @@
-// MetaSchedule (Shao et al., Tensor Program Optimization with Probabilistic Programs, NeurIPS 2022), as TVM's head has it.
+// MetaSchedule (Shao et al., Tensor Program Optimization with Probabilistic Programs, NeurIPS 2022), as TVM's head has
+// it.
 
 #include "generations/ansor/ansor_scheduler.h"
 #include "generations/generation.h"

@@ -10,14 +10,7 @@
 #include "lower/lower.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/software_pipeline.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 
@@ -197,7 +190,7 @@ TEST(ScheduleRules, MultiLevelTilingWithIntrinThenTensorize) {
     walk(s.func()->body, [&](const Stmt& stmt) {
       const auto* block = stmt.as<BlockNode>();
       tensorized |= block && block->annotations.find("tensorize");
-      EXPECT_FALSE(block && block->annotations.find(notes::kTensorize));
+      EXPECT_FALSE(block && block->annotations.find(keys::kTensorize));
       return true;
     });
     EXPECT_TRUE(tensorized);
@@ -236,9 +229,9 @@ TEST(ScheduleRules, ParallelizeVectorizeUnrollNotesAndThePostprocessorActs) {
   const auto noted = parallelize_vectorize_unroll().apply(c, tiled->front(), "C");
   ASSERT_OK(noted);
   Schedule s = noted->front();
-  EXPECT_EQ(s.func().root().annotations.get_int(notes::kParallel, 0), 32);
+  EXPECT_EQ(s.func().root().annotations.get_int(keys::kParallel, 0), 32);
   ASSERT_OK(rewrite_parallel_vectorize_unroll().apply(c, s));
-  EXPECT_EQ(s.func().root().annotations.find(notes::kParallel), nullptr);
+  EXPECT_EQ(s.func().root().annotations.find(keys::kParallel), nullptr);
   EXPECT_EQ(kinds(s.func(), ForKind::kParallel).size(), 1u);
   EXPECT_EQ(kinds(s.func(), ForKind::kVectorized).size(), 1u);
   ASSERT_OK(rewrite_reduction_block().apply(c, s));

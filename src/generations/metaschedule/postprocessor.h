@@ -1,5 +1,5 @@
 #pragma once
-// MetaSchedule's post-processors: what is done to each sampled program, and whether it may be measured.
+// MetaSchedule's post-processors. They finish each sampled program, and decide whether it may be measured.
 
 #include <functional>
 #include <string>
@@ -15,23 +15,25 @@ struct Postprocessor {
   std::function<Result<>(const TuneContext&, Schedule&)> apply;
 };
 
-// --- one a file in metaschedule/postprocessors/ --------------------------------------------------------------------
+// --- in metaschedule/postprocessors/ --------------------------------------------------------------------------------
 
 /// Copies in pipelined loops move whole rows: units that copy on their own take no strides. E230
 Postprocessor disallow_async_strided_mem_copy();
 /// Every loop has a constant extent. E221
 Postprocessor disallow_dynamic_loop();
-/// Sums of tiles that fit the vector registers are held there: what LLVM's scalar promotion does behind TVM's schedules.
+/// Sums of tiles that fit the vector registers are held there: what LLVM's scalar promotion does behind TVM's
+/// schedules.
 Postprocessor rewrite_accumulators();
-/// Copies noted by multi_level_tiling are made by the threads of the block together.
+/// Copies annotated by multi_level_tiling are made by the threads of the block together.
 Postprocessor rewrite_cooperative_fetch();
 /// Constants are stored in the order in which the tiles read them.
 Postprocessor rewrite_layout();
-/// Does what parallelize_vectorize_unroll noted: the outermost loops are fused and parallel, the innermost in lanes.
+/// Does what parallelize_vectorize_unroll asked for by annotations: the outermost loops are fused and parallel, the
+/// innermost in lanes.
 Postprocessor rewrite_parallel_vectorize_unroll();
 /// Reductions are cleared by nests of their own.
 Postprocessor rewrite_reduction_block();
-/// Tiles noted by multi_level_tiling_with_intrin become that intrinsic.
+/// Tiles annotated by multi_level_tiling_with_intrin become that intrinsic.
 Postprocessor rewrite_tensorize();
 /// Nests without threads get blocks of so many.
 Postprocessor rewrite_unbound_block(int64_t threads_per_block = 256);

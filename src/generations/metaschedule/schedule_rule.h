@@ -1,7 +1,7 @@
 #pragma once
 // MetaSchedule's schedule rules: functions from a schedule and one of its blocks to the schedules that may follow.
 // (Shao et al.: Tensor Program Optimization with Probabilistic Programs, NeurIPS 2022.) They differ from the rules of
-// space/ in that all alternatives are returned, and that they leave notes which post-processors act on.
+// space/ in that all alternatives are returned, and that they leave annotations which post-processors act on.
 
 #include <functional>
 #include <map>
@@ -27,37 +27,37 @@ struct ScheduleRule {
   /// addresses that begin with the rule's name and the block's. Errors: where the rule applies and its steps are
   /// refused in each way.
   std::function<Result<std::vector<Schedule>>(const TuneContext&, const Schedule&, const std::string& block)> apply;
-  /// Where it would be dear to make all alternatives for the one that is drawn, may be empty: how many there are, and the
-  /// one of that number.
+  /// Where it would be dear to make all alternatives for the one that is drawn, may be empty: how many there are, and
+  /// the one of that number.
   std::function<size_t(const TuneContext&, const Schedule&, const std::string& block)> count = nullptr;
   std::function<Result<Schedule>(const TuneContext&, const Schedule&, const std::string& block, size_t number)>
       alternative = nullptr;
 };
 
-/// Notes that post-processors read, and take away.
-namespace notes {
+/// Keys of annotations that post-processors read, and take away.
+namespace keys {
 inline constexpr const char* kParallel = "metaschedule_parallel";  // on the root: most iterations that run in parallel
 inline constexpr const char* kVectorize = "metaschedule_vectorize";       // on the root: most lanes
 inline constexpr const char* kUnroll = "metaschedule_unroll";             // on the root: limit of auto_unroll_max_step
 inline constexpr const char* kFetch = "metaschedule_cooperative_fetch";   // on a copy: elements a thread takes at once
 inline constexpr const char* kTensorize = "metaschedule_auto_tensorize";  // on a tile: the intrinsic
 inline constexpr const char* kScheduleRule = "schedule_rule";  // on a block: the custom rule that it gets, or "None"
-}  // namespace notes
+}  // namespace keys
 
-// --- rules, one a file in metaschedule/rules/ ----------------------------------------------------------------------
+// --- rules, in metaschedule/rules/ ----------------------------------------------------------------------------------
 
-/// The rule that the block's note "schedule_rule" names, of those given; blocks without the note stay. E241 no such
+/// The rule that the block's annotation "schedule_rule" names, of those given; blocks without it stay. E241 no such
 /// rule
 ScheduleRule apply_custom_rule(std::map<std::string, ScheduleRule> rules = {});
 
 /// On CPUs, what fast floating point has LLVM do to TVM's loops: reductions along rows get lanes to work in
-/// (generations/ansor/sketch/row_lanes.h). The parts are no business of other rules, and go where random_compute_location puts the
-/// total. Comes before all rules that edit.
+/// (generations/ansor/sketch/row_lanes.h). The parts are no business of other rules, and go where
+/// random_compute_location puts the total. Comes before all rules that edit.
 ScheduleRule rows_in_lanes();
 
-/// A 3x3 convolution of stride 1 with constant weights is computed as it is written, or by Winograd's F(2x2) or F(4x4), over
-/// the whole image or in strips, whose product other rules tile (generations/ansor/sketch/winograd.h). Comes before all rules
-/// that edit.
+/// A 3x3 convolution of stride 1 with constant weights is computed as it is written, or by Winograd's F(2x2) or F(4x4),
+/// over the whole image or in strips, whose product other rules tile (generations/ansor/sketch/winograd.h). Comes
+/// before all rules that edit.
 ScheduleRule winograd();
 
 /// A block that writes one constant is computed where it is read.
@@ -68,9 +68,9 @@ struct AutoInlineOptions {
   bool into_consumer = true;
   /// Only what keeps the order of its elements, selects nothing and calls nothing costly (is_strict_inlinable).
   bool strict = true;
-  /// A padding, or what a product reads over and over (is_operand_of_product), stays or is computed where it is read, each
-  /// as likely: two alternatives. Arithmetic and guards in the innermost loop are dear; a padding's fall away where sums are in registers
-  /// (generations/ansor/sketch/guarded_taps.h).
+  /// A padding, or what a product reads over and over (is_operand_of_product), stays or is computed where it is read,
+  /// each as likely: two alternatives. Arithmetic and guards in the innermost loop are dear; a padding's fall away
+  /// where sums are in registers (generations/ansor/sketch/guarded_taps.h).
   bool operands = false;
 };
 /// A block is computed where it is read; or where what it reads is written.
@@ -113,7 +113,7 @@ struct ParallelizeVectorizeUnrollOptions {
   int64_t max_vectorize_extent = 64;
   std::vector<int64_t> unroll_max_steps = {0, 16, 64, 512};
 };
-/// Notes on the root how much may run in parallel, in lanes and unrolled; one decision.
+/// Annotates the root with how much may run in parallel, in lanes and unrolled; one decision.
 ScheduleRule parallelize_vectorize_unroll(ParallelizeVectorizeUnrollOptions options = {});
 
 /// What stands alone in its nest and is read by others is computed at a random place.

@@ -6,7 +6,7 @@
 #include "analysis/verify.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/sample_categorical.h"
+#include "tune/parts/decider.h"
 
 namespace fettle {
 namespace {
@@ -21,11 +21,7 @@ Result<size_t> choose_number(Schedule& s, const std::string& prefix, const std::
   s.set_address_prefix(prefix);
   std::vector<int64_t> numbers(n);
   std::iota(numbers.begin(), numbers.end(), int64_t{0});
-  FETTLE_TRY(
-      const ValueRef value,
-      sample_categorical(s, {.candidates = numbers, .probabilities = std::vector<double>(n, 1.0), .name = name}));
-  FETTLE_TRY(const int64_t number, s.value(IntRef(value)));
-  return static_cast<size_t>(number);
+  return sampling_decider().pick_place(s, {name, numbers});
 }
 
 Result<> finish(const TuneContext& context, Schedule& s, const std::vector<Postprocessor>& postprocessors) {

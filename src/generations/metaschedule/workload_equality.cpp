@@ -66,11 +66,7 @@ class EqualityDatabase : public ForwardingDatabase {
       for (Record& record : records)
         if (adapt(record, task)) all.push_back(std::move(record));
     }
-    std::ranges::stable_sort(all, [](const Record& a, const Record& b) {
-      return a.raced_out != b.raced_out ? b.raced_out : a.median_s < b.median_s;
-    });
-    all.resize(std::min(all.size(), static_cast<size_t>(std::max(0, k))));
-    return all;
+    return k_best(std::move(all), k);
   }
   Result<std::vector<Record>> records(const TaskKey& task) override {
     FETTLE_TRY(const std::vector<TaskKey> tasks, equal_tasks(task));

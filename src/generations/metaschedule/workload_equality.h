@@ -1,5 +1,5 @@
 #pragma once
-// When two workloads count as one: what decides whether a record of one is of use for the other.
+// Decides when two workloads count as one, so that a record of one serves the other.
 
 #include <memory>
 #include <optional>
@@ -29,8 +29,8 @@ Func compared_part(const Func& func, WorkloadEquality mode);
 bool equal_workloads(const Func& a, const Func& b, WorkloadEquality mode);
 
 /// As `database`, but questions about a task are answered by the records of all tasks of the same target whose
-/// workloads count as equal. kAnchorBlock: best() carries their schedules over (anchor_trace.h), with the times that
-/// they have there; what cannot be carried over is left out. records() are as they were measured.
+/// workloads count as equal. For kAnchorBlock best() carries their schedules over (anchor_trace.h), with the times that
+/// they have there. Schedules that cannot be carried over are left out. records() are as they were measured.
 std::unique_ptr<Database> make_equality_database(std::shared_ptr<Database> database, WorkloadEquality mode);
 
 }  // namespace fettle

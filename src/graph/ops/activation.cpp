@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -10,14 +9,6 @@ namespace {
 
 using namespace ops;
 
-using Element = Expr (*)(const Node& node, const Expr& x);
-
-template <Element F>
-Tensors pointwise(const Node& node, std::span<const te::Tensor> in) {
-  return one(map_output(node, [&](const Indices& i) { return F(node, in[0](i)); }));
-}
-
-Expr number(double value, const Expr& like) { return constant(value, like.dtype()); }
 Expr attr(const Node& node, std::string_view name, double otherwise, const Expr& like) {
   return number(node.attrs.get_float(name, otherwise), like);
 }
@@ -48,7 +39,6 @@ Expr softplus_of(const Expr& x) {
 }
 Expr softplus(const Node&, const Expr& x) { return softplus_of(x); }
 Expr softsign(const Node&, const Expr& x) { return x / (number(1, x) + math("abs", {x})); }
-Expr sigmoid(const Node&, const Expr& x) { return math("sigmoid", {x}); }
 Expr hard_sigmoid(const Node& node, const Expr& x) {
   return clamp(attr(node, "alpha", 0.2, x) * x + attr(node, "beta", 0.5, x), number(0, x), number(1, x));
 }
@@ -74,7 +64,7 @@ Expr shrink(const Node& node, const Expr& x) {
 Tensors clip(const Node& node, std::span<const te::Tensor> in) {
   const auto bound = [&](size_t input, std::string_view name) -> Expr {
     if (node.attrs.has(name)) return constant(node.attrs.get_float(name, 0), output_dtype(node));
-    return input < in.size() && in[input] ? in[input](Indices(in[input].shape().size(), Expr(0))) : Expr();
+    return has_tensor(in, input) ? scalar_of(in[input]) : Expr();
   };
   return one(map_output(node, [&](const Indices& i) {
     Expr x = in[0](i);
@@ -83,7 +73,7 @@ Tensors clip(const Node& node, std::span<const te::Tensor> in) {
     return x;
   }));
 }
-constexpr ParamInput clip_params[] = {{1, "min", ParamInput::Kind::kFloat}, {2, "max", ParamInput::Kind::kFloat}};
+constexpr ParamInput clip_params[] = {{1, "min", kFloat}, {2, "max", kFloat}};
 
 // The slope broadcasts to the input.
 Tensors prelu(const Node& node, std::span<const te::Tensor> in) {
@@ -95,13 +85,7 @@ Tensors prelu(const Node& node, std::span<const te::Tensor> in) {
 Types prelu_type(const Node& node) {
   FETTLE_TRY(const Shape shape, broadcast(node, shape_of(node, 0), shape_of(node, 1)));
   if (shape.size() != shape_of(node, 0).size()) return bad_types(node, "the slope's rank is larger than the input's");
-  return one_type(dtype_of(node, 0), shape_of(node, 0));
-}
-
-constexpr auto kElementwise = FusionKind::kElementwise;
-template <Element F>
-constexpr OpDef unary(std::string_view name) {
-  return {.name = name, .fusion = kElementwise, .infer = same_type, .compute = pointwise<F>, .is_pointwise = true};
+  return same_type(node);
 }
 
 constexpr OpDef defs[] = {
@@ -113,27 +97,15 @@ constexpr OpDef defs[] = {
     unary<selu>("Selu"),
     unary<softplus>("Softplus"),
     unary<softsign>("Softsign"),
-    unary<sigmoid>("Sigmoid"),
+    unary<math_of<"sigmoid">>("Sigmoid"),
     unary<hard_sigmoid>("HardSigmoid"),
     unary<hard_swish>("HardSwish"),
     unary<swish>("Swish"),
     unary<mish>("Mish"),
     unary<gelu>("Gelu"),
     unary<shrink>("Shrink"),
-    {.name = "Clip",
-     .fusion = kElementwise,
-     .max_inputs = 3,
-     .infer = same_type,
-     .compute = clip,
-     .params = clip_params,
-     .is_pointwise = true},
-    {.name = "PRelu",
-     .fusion = FusionKind::kBroadcast,
-     .min_inputs = 2,
-     .max_inputs = 2,
-     .infer = prelu_type,
-     .compute = prelu,
-     .is_pointwise = true},
+    define(kElementwise, "Clip", {1, 3}, same_type, clip, {.params = clip_params, .is_pointwise = true}),
+    define(kBroadcast, "PRelu", 2, prelu_type, prelu, {.is_pointwise = true}),
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -23,23 +22,17 @@ Result<Shape> common_shape(const Node& node) {
   return shape;
 }
 
-Result<> check_same_dtype(const Node& node, size_t first = 0) {
-  for (size_t i = first + 1; i < node.inputs.size(); ++i)
-    if (dtype_of(node, i) != dtype_of(node, first))
-      return bad_types(
-          node, fmt::format("inputs of {} and {}", dtype_of(node, first).to_string(), dtype_of(node, i).to_string()));
-  return {};
+Types broadcast_type(const Node& node, DType dtype) {
+  FETTLE_TRY(Shape shape, common_shape(node));
+  return one_type(dtype, std::move(shape));
 }
-
 Types arithmetic_type(const Node& node) {
   FETTLE_TRY_VOID(check_same_dtype(node));
-  FETTLE_TRY(Shape shape, common_shape(node));
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return broadcast_type(node, dtype_of(node, 0));
 }
 Types comparison_type(const Node& node) {
   FETTLE_TRY_VOID(check_same_dtype(node));
-  FETTLE_TRY(Shape shape, common_shape(node));
-  return one_type(kBool, std::move(shape));
+  return broadcast_type(node, kBool);
 }
 Types logic_type(const Node& node) {
   if (!dtype_of(node, 0).is_bool()) return bad_types(node, "inputs must be bool");
@@ -50,32 +43,41 @@ Types bits_type(const Node& node) {
   return arithmetic_type(node);
 }
 Types pow_type(const Node& node) {  // the exponent may be of another type
-  FETTLE_TRY(Shape shape, common_shape(node));
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return broadcast_type(node, dtype_of(node, 0));
 }
 Types where_type(const Node& node) {
   if (!dtype_of(node, 0).is_bool()) return bad_types(node, "the condition must be bool");
   FETTLE_TRY_VOID(check_same_dtype(node, 1));
-  FETTLE_TRY(Shape shape, common_shape(node));
-  return one_type(dtype_of(node, 1), std::move(shape));
+  return broadcast_type(node, dtype_of(node, 1));
 }
 
 // --- tensor expressions
 
 using Element = Expr (*)(const Node& node, const Expr& a, const Expr& b);
 
+// The inputs one after the other: ((a, b), c)
+template <Element F>
+Expr over_inputs(const Node& node, std::span<const te::Tensor> in, const Indices& i) {
+  Expr result = read_broadcast(in[0], i);
+  for (size_t k = 1; k < in.size(); ++k) result = F(node, result, read_broadcast(in[k], i));
+  return result;
+}
 template <Element F>
 Tensors pairwise(const Node& node, std::span<const te::Tensor> in) {
-  return one(map_output(node, [&](const Indices& i) {
-    Expr result = read_broadcast(in[0], i);
-    for (size_t k = 1; k < in.size(); ++k) result = F(node, result, read_broadcast(in[k], i));
-    return result;
-  }));
+  return one(map_output(node, [&](const Indices& i) { return over_inputs<F>(node, in, i); }));
 }
 
-Expr add(const Node&, const Expr& a, const Expr& b) { return a + b; }
+// An expression that does not ask the node.
+template <Expr (*F)(Expr, Expr)>
+Expr plain(const Node&, const Expr& a, const Expr& b) {
+  return F(a, b);
+}
+template <BinaryOp Op>
+Expr bits(const Node&, const Expr& a, const Expr& b) {
+  return binary(Op, a, b);
+}
+
 Expr subtract(const Node&, const Expr& a, const Expr& b) { return a - b; }
-Expr multiply(const Node&, const Expr& a, const Expr& b) { return a * b; }
 Expr quotient(const Node&, const Expr& a, const Expr& b) { return divide(a, b); }
 Expr modulo(const Node& node, const Expr& a, const Expr& b) {
   if (a.dtype().is_float()) return a - math("trunc", {a / b}) * b;
@@ -125,29 +127,14 @@ Expr power(const Node& node, const Expr& a, const Expr& b) {
   const Expr real = math("pow", {cast(kF64, a), y}) * constant(1.0 + std::ldexp(1.0, -45), kF64);
   return cast(base, is_whole) * cast(base, whole) + cast(base, logical_not(is_whole)) * cast(base, real);
 }
-Expr least(const Node&, const Expr& a, const Expr& b) { return min(a, b); }
-Expr greatest(const Node&, const Expr& a, const Expr& b) { return max(a, b); }
 
-Expr equal(const Node&, const Expr& a, const Expr& b) { return eq(a, b); }
-Expr less(const Node&, const Expr& a, const Expr& b) { return lt(a, b); }
-Expr less_or_equal(const Node&, const Expr& a, const Expr& b) { return le(a, b); }
-Expr greater(const Node&, const Expr& a, const Expr& b) { return gt(a, b); }
-Expr greater_or_equal(const Node&, const Expr& a, const Expr& b) { return ge(a, b); }
-Expr both(const Node&, const Expr& a, const Expr& b) { return logical_and(a, b); }
-Expr either(const Node&, const Expr& a, const Expr& b) { return logical_or(a, b); }
-Expr differ(const Node&, const Expr& a, const Expr& b) { return ne(a, b); }
-
-Expr bit_and(const Node&, const Expr& a, const Expr& b) { return binary(BinaryOp::kBitAnd, a, b); }
-Expr bit_or(const Node&, const Expr& a, const Expr& b) { return binary(BinaryOp::kBitOr, a, b); }
-Expr bit_xor(const Node&, const Expr& a, const Expr& b) { return binary(BinaryOp::kBitXor, a, b); }
 Expr bit_shift(const Node& node, const Expr& a, const Expr& b) {
   return binary(node.attrs.get_string("direction", "LEFT") == "LEFT" ? BinaryOp::kShl : BinaryOp::kShr, a, b);
 }
 
 Tensors mean(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) {
-    Expr sum = read_broadcast(in[0], i);
-    for (size_t k = 1; k < in.size(); ++k) sum = sum + read_broadcast(in[k], i);
+    const Expr sum = over_inputs < plain < operator+>>(node, in, i);
     return in.size() == 1 ? sum : sum / constant(static_cast<double>(in.size()), sum.dtype());
   }));
 }
@@ -175,9 +162,7 @@ std::optional<std::vector<Dim>> content(const Node& node) {
   }
   return result;
 }
-Dim add_dims(const Dim& a, const Dim& b) { return a + b; }
-Dim subtract_dims(const Dim& a, const Dim& b) { return a - b; }
-Dim multiply_dims(const Dim& a, const Dim& b) { return a * b; }
+Dim difference(const Dim& a, const Dim& b) { return a - b; }
 // Division of shapes: of what is not negative by what is positive.
 std::optional<std::vector<Dim>> quotient_content(const Node& node) {
   for (const Value* input : node.inputs) {
@@ -190,65 +175,43 @@ std::optional<std::vector<Dim>> quotient_content(const Node& node) {
   return content<floordiv>(node);
 }
 
-bool copies_one(const Node& node) { return node.inputs.size() == 1; }
-
-constexpr auto kBroadcast = FusionKind::kBroadcast;
 template <Element F>
-constexpr OpDef pair(std::string_view name, Types (*infer)(const Node&),
-                     std::optional<std::vector<Dim>> (*content)(const Node&) = nullptr) {
-  return {.name = name,
-          .fusion = kBroadcast,
-          .min_inputs = 2,
-          .max_inputs = 2,
-          .infer = infer,
-          .compute = pairwise<F>,
-          .content = content,
-          .is_pointwise = true};
+constexpr OpDef pair(std::string_view name, Infer infer, Content content = nullptr) {
+  return define(kBroadcast, name, 2, infer, pairwise<F>, {.content = content, .is_pointwise = true});
 }
 constexpr OpDef commutative(OpDef op) {
   op.is_commutative = true;
   return op;
 }
-constexpr OpDef many(std::string_view name, Tensors (*compute)(const Node&, std::span<const te::Tensor>)) {
-  return commutative({.name = name,
-                      .fusion = kBroadcast,
-                      .max_inputs = -1,
-                      .infer = arithmetic_type,
-                      .compute = compute,
-                      .is_pointwise = true,
-                      .is_copy = copies_one});
+constexpr OpDef many(std::string_view name, Compute compute) {
+  return define(kBroadcast, name, {1, kAny}, arithmetic_type, compute,
+                {.is_pointwise = true, .is_commutative = true, .is_copy = has_one_input});
 }
 
 constexpr OpDef defs[] = {
-    commutative(pair<add>("Add", arithmetic_type, content<add_dims>)),
-    pair<subtract>("Sub", arithmetic_type, content<subtract_dims>),
-    commutative(pair<multiply>("Mul", arithmetic_type, content<multiply_dims>)),
+    commutative(pair < plain < operator+>>("Add", arithmetic_type, content < operator+>)),
+    pair<subtract>("Sub", arithmetic_type, content<difference>),
+    commutative(pair < plain < operator*>>("Mul", arithmetic_type, content < operator*>)),
     pair<quotient>("Div", arithmetic_type, quotient_content),
     pair<modulo>("Mod", arithmetic_type),
     pair<power>("Pow", pow_type),
-    many("Min", pairwise<least>),
-    many("Max", pairwise<greatest>),
-    many("Sum", pairwise<add>),
+    many("Min", pairwise<plain<min>>),
+    many("Max", pairwise<plain<max>>),
+    many("Sum", pairwise < plain < operator+>>),
     many("Mean", mean),
-    commutative(pair<equal>("Equal", comparison_type)),
-    pair<less>("Less", comparison_type),
-    pair<less_or_equal>("LessOrEqual", comparison_type),
-    pair<greater>("Greater", comparison_type),
-    pair<greater_or_equal>("GreaterOrEqual", comparison_type),
-    commutative(pair<both>("And", logic_type)),
-    commutative(pair<either>("Or", logic_type)),
-    commutative(pair<differ>("Xor", logic_type)),
-    commutative(pair<bit_and>("BitwiseAnd", bits_type)),
-    commutative(pair<bit_or>("BitwiseOr", bits_type)),
-    commutative(pair<bit_xor>("BitwiseXor", bits_type)),
+    commutative(pair<plain<eq>>("Equal", comparison_type)),
+    pair<plain<lt>>("Less", comparison_type),
+    pair<plain<le>>("LessOrEqual", comparison_type),
+    pair<plain<gt>>("Greater", comparison_type),
+    pair<plain<ge>>("GreaterOrEqual", comparison_type),
+    commutative(pair<plain<logical_and>>("And", logic_type)),
+    commutative(pair<plain<logical_or>>("Or", logic_type)),
+    commutative(pair<plain<ne>>("Xor", logic_type)),
+    commutative(pair<bits<BinaryOp::kBitAnd>>("BitwiseAnd", bits_type)),
+    commutative(pair<bits<BinaryOp::kBitOr>>("BitwiseOr", bits_type)),
+    commutative(pair<bits<BinaryOp::kBitXor>>("BitwiseXor", bits_type)),
     pair<bit_shift>("BitShift", bits_type),
-    {.name = "Where",
-     .fusion = kBroadcast,
-     .min_inputs = 3,
-     .max_inputs = 3,
-     .infer = where_type,
-     .compute = where,
-     .is_pointwise = true},
+    define(kBroadcast, "Where", 3, where_type, where, {.is_pointwise = true}),
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/window.h"
 
@@ -25,40 +24,44 @@ Result<> check_operands(const Node& node) {
   if (rank_of(node, 0) < 3 || rank_of(node, 0) != rank_of(node, 1))
     return bad_types(
         node, fmt::format("an input {} and weights {}", to_string(shape_of(node, 0)), to_string(shape_of(node, 1))));
-  if (dtype_of(node, 0) != dtype_of(node, 1)) return bad_types(node, "the input's and the weights' types differ");
+  FETTLE_TRY_VOID(check_same_dtype(node, 0, 1));
   if (node.attrs.get_int("group", 1) < 1) return bad_attribute(node, "group is less than one");
   return {};
 }
 
+// The weights fit so many channels of the input, and the bias those of the output.
+Result<> check_channels(const Node& node, const Dim& in, const Dim& out) {
+  const int64_t group = node.attrs.get_int("group", 1);
+  const Dim& channels = shape_of(node, 0)[1];
+  if (!may_equal(channels, in) || !may_divide(group, in) || !may_divide(group, out))
+    return bad_types(node, fmt::format("{} channels, but weights {} in {} groups", channels.to_string(),
+                                       to_string(shape_of(node, 1)), group));
+  if (has_input(node, 2) && !(shape_of(node, 2) == Shape{out})) return bad_types(node, "the bias does not fit");
+  return {};
+}
+
+Result<Window> window_of(const Node& node) {
+  FETTLE_TRY(auto kernel, kernel_of(node));
+  return read_window(node, std::move(kernel));
+}
+
 Types conv_type(const Node& node) {
   FETTLE_TRY_VOID(check_operands(node));
-  FETTLE_TRY(auto kernel, kernel_of(node));
-  FETTLE_TRY(const Window window, read_window(node, spatial(shape_of(node, 0)), std::move(kernel)));
+  FETTLE_TRY(const Window window, window_of(node));
   const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
-  const int64_t group = node.attrs.get_int("group", 1);
-  if (x[1].is_number() && !(x[1] == w[1] * group))
-    return bad_types(node,
-                     fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
-  if (w[0].value() % group != 0)
-    return bad_types(node, fmt::format("{} outputs in {} groups", w[0].to_string(), group));
-  if (has_input(node, 2) && !(shape_of(node, 2) == Shape{w[0]})) return bad_types(node, "the bias does not fit");
-  Shape shape{x[0], w[0]};
-  shape.insert(shape.end(), window.output.begin(), window.output.end());
-  return one_type(dtype_of(node, 0), std::move(shape));
+  FETTLE_TRY_VOID(check_channels(node, w[1] * node.attrs.get_int("group", 1), w[0]));
+  return same_dtype(node, joined({x[0], w[0]}, window.output));
 }
 
 te::Tensor with_bias(const Node& node, const te::Tensor& sum, std::span<const te::Tensor> in) {
-  if (in.size() < 3 || !in[2]) return sum;
+  if (!has_tensor(in, 2)) return sum;
   return te::compute(
       sum.shape(), [&](const std::vector<Var>& i) { return sum(i) + in[2](i[1]); }, tensor_name(node) + "_bias");
 }
 
 std::vector<te::ReduceAxis> kernel_axes(const Window& window) {
-  std::vector<te::ReduceAxis> axes;
-  static constexpr const char* kNames[] = {"kh", "kw"};
-  for (size_t d = 0; d < window.n_dims(); ++d)
-    axes.push_back(te::reduce_axis(Expr(window.kernel[d]), window.n_dims() == 2 ? kNames[d] : fmt::format("k{}", d)));
-  return axes;
+  if (window.n_dims() != 2) return reduce_axes({window.kernel.begin(), window.kernel.end()});
+  return {te::reduce_axis(Expr(window.kernel[0]), "kh"), te::reduce_axis(Expr(window.kernel[1]), "kw")};
 }
 
 std::vector<std::string> output_axis_names(size_t n_spatial) {
@@ -70,29 +73,22 @@ std::vector<std::string> output_axis_names(size_t n_spatial) {
 
 //   y[n, oc, o…] = Σ_{ic, k…} pad(x)[n, g*C/G + ic, o*stride + k*dilation] * w[oc, ic, k…],   g = oc / (OC/G)
 Tensors conv(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(auto kernel, kernel_of(node));
-  FETTLE_TRY(const Window window, read_window(node, spatial(shape_of(node, 0)), std::move(kernel)));
+  FETTLE_TRY(const Window window, window_of(node));
   const te::Tensor x = padded(in[0], window, constant(0, in[0].dtype()), "conv_pad");
   const int64_t group = node.attrs.get_int("group", 1);
   const int64_t in_per_group = *as_int(in[1].dim(1)), out_per_group = *as_int(in[1].dim(0)) / group;
-  const te::Tensor sum = te::compute(
-      shape_exprs(output_shape(node)),
-      [&](const std::vector<Var>& i) -> te::Body {
-        std::vector<te::ReduceAxis> axes;
-        Expr ic = 0;
-        if (in_per_group > 1) {
-          axes.push_back(te::reduce_axis(Expr(in_per_group), "ic"));
-          ic = axes.back().var;
-        }
-        const Expr first = group == 1 ? Expr(0) : floordiv(Expr(i[1]), Expr(out_per_group)) * Expr(in_per_group);
-        Indices at{i[0], first + ic}, weight{i[1], ic};
-        for (const te::ReduceAxis& k : kernel_axes(window)) {
-          const size_t d = at.size() - 2;
-          at.push_back(i[d + 2] * Expr(window.strides[d]) + k * Expr(window.dilations[d]));
-          weight.push_back(k.var);
-          axes.push_back(k);
-        }
-        return te::sum(x(std::move(at)) * in[1](std::move(weight)), std::move(axes));
+  std::vector<te::ReduceAxis> axes = kernel_axes(window);
+  if (in_per_group > 1) axes.insert(axes.begin(), te::reduce_axis(Expr(in_per_group), "ic"));
+  const te::Tensor sum = reduce_over(
+      te::sum, shape_exprs(output_shape(node)), axes,
+      [&](const Indices& i, const Indices& reduced) {
+        const Indices k(reduced.end() - static_cast<std::ptrdiff_t>(window.n_dims()), reduced.end());
+        const Expr ic = in_per_group > 1 ? reduced[0] : Expr(0);
+        const Expr first = group == 1 ? Expr(0) : floordiv(i[1], Expr(out_per_group)) * Expr(in_per_group);
+        Indices at{i[0], first + ic};
+        for (size_t d = 0; d < k.size(); ++d)
+          at.push_back(i[d + 2] * Expr(window.strides[d]) + k[d] * Expr(window.dilations[d]));
+        return x(std::move(at)) * in[1](joined({i[1], ic}, k));
       },
       group > 1 && in_per_group == 1 ? "depthwise_conv" : "conv", output_axis_names(window.n_dims()));
   return one(with_bias(node, sum, in));
@@ -111,16 +107,13 @@ Result<Transposed> read_transposed(const Node& node) {
   FETTLE_TRY(t.kernel, kernel_of(node));
   const Shape input = spatial(shape_of(node, 0));
   const size_t n = input.size();
-  t.strides = node.attrs.get_ints("strides", std::vector<int64_t>(n, 1));
-  t.dilations = node.attrs.get_ints("dilations", std::vector<int64_t>(n, 1));
-  const auto extra = node.attrs.get_ints("output_padding", std::vector<int64_t>(n, 0));
-  auto pads = node.attrs.get_ints("pads", std::vector<int64_t>(2 * n, 0));
+  FETTLE_TRY(t.strides, read_list(node, "strides", n, 1, 1));
+  FETTLE_TRY(t.dilations, read_list(node, "dilations", n, 1, 1));
+  FETTLE_TRY(const auto extra, read_list(node, "output_padding", n, 0, 0));
+  FETTLE_TRY(auto pads, read_list(node, "pads", 2 * n, 0, 0));
   const auto stated = node.attrs.get_ints("output_shape");
-  if (t.strides.size() != n || t.dilations.size() != n || extra.size() != n || pads.size() != 2 * n ||
-      (!stated.empty() && stated.size() != n && stated.size() != n + 2))
-    return bad_attribute(node, "a list has the wrong length");
-  for (size_t d = 0; d < n; ++d)
-    if (t.strides[d] < 1 || t.dilations[d] < 1) return bad_attribute(node, "a stride or dilation is less than one");
+  if (!stated.empty() && stated.size() != n && stated.size() != n + 2)
+    return bad_attribute(node, "output_shape has the wrong length");
   const std::string auto_pad = node.attrs.get_string("auto_pad", "NOTSET");
   for (size_t d = 0; d < n; ++d) {
     const Dim full = (input[d] - 1) * t.strides[d] + ((t.kernel[d] - 1) * t.dilations[d] + 1) + extra[d];
@@ -146,14 +139,9 @@ Result<Transposed> read_transposed(const Node& node) {
 Types conv_transpose_type(const Node& node) {
   FETTLE_TRY(const Transposed t, read_transposed(node));
   const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
-  const int64_t group = node.attrs.get_int("group", 1);
-  if (x[1].is_number() && (!(x[1] == w[0]) || x[1].value() % group != 0))
-    return bad_types(node,
-                     fmt::format("{} channels, but weights {} in {} groups", x[1].to_string(), to_string(w), group));
-  Shape shape{x[0], w[1] * group};
-  if (has_input(node, 2) && !(shape_of(node, 2) == Shape{shape[1]})) return bad_types(node, "the bias does not fit");
-  shape.insert(shape.end(), t.output.begin(), t.output.end());
-  return one_type(dtype_of(node, 0), std::move(shape));
+  const Dim out = w[1] * node.attrs.get_int("group", 1);
+  FETTLE_TRY_VOID(check_channels(node, w[0], out));
+  return same_dtype(node, joined({x[0], out}, t.output));
 }
 
 //   y[n, oc, o…] = Σ_{ic, k…} x[n, ic, (o + before - k*dilation) / stride] * w[ic, oc, k…]   where the quotient is
@@ -269,22 +257,10 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
 constexpr WeightsRule conv_weights{.channel_dim = 0, .output_dim = 1, .takes_bias = true};
 constexpr WeightsRule transposed_weights{.channel_dim = 1, .output_dim = 1, .takes_bias = true};
 constexpr OpDef defs[] = {
-    {.name = "Conv",
-     .fusion = FusionKind::kComplexOutFusable,
-     .min_inputs = 2,
-     .max_inputs = 3,
-     .infer = conv_type,
-     .compute = conv,
-     .image = ImageWork::kConvolution,
-     .weights = &conv_weights},
-    {.name = "ConvTranspose",
-     .fusion = FusionKind::kComplexOutFusable,
-     .min_inputs = 2,
-     .max_inputs = 3,
-     .infer = conv_transpose_type,
-     .compute = conv_transpose,
-     .image = ImageWork::kTransposedConvolution,
-     .weights = &transposed_weights},
+    define(kComplexOutFusable, "Conv", {2, 3}, conv_type, conv,
+           {.image = ImageWork::kConvolution, .weights = &conv_weights}),
+    define(kComplexOutFusable, "ConvTranspose", {2, 3}, conv_transpose_type, conv_transpose,
+           {.image = ImageWork::kTransposedConvolution, .weights = &transposed_weights}),
 };
 
 }  // namespace

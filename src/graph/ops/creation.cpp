@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -47,42 +46,25 @@ Types range_type(const Node& node) {
   double bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     if (!has_input(node, i) || !node.inputs[i]->is_constant() || node.inputs[i]->constant->n_elems() != 1)
-      return fail(ErrorCode::E604, "Range needs its bounds when the model is compiled", node.name);
+      return not_known(node, "Range needs its bounds when the model is compiled");
     bounds[i] = node.inputs[i]->constant->at(0);
   }
   if (bounds[2] == 0) return bad_attribute(node, "the step is zero");
   const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
   if (count > static_cast<double>(kMaxDim)) return fail(ErrorCode::E608, "Range is too long", node.name);
-  return one_type(dtype_of(node, 0), {Dim(count > 0 ? static_cast<int64_t>(count) : 0)});
+  return same_dtype(node, {Dim(count > 0 ? static_cast<int64_t>(count) : 0)});
 }
 Tensors range(const Node& node, std::span<const te::Tensor> in) {
-  const auto scalar_of = [](const te::Tensor& t) { return t(Indices(t.shape().size(), Expr(0))); };
   return one(map_output(
       node, [&](const Indices& i) { return scalar_of(in[0]) + cast(output_dtype(node), i[0]) * scalar_of(in[2]); }));
 }
 
 Types eye_like_type(const Node& node) {
-  if (rank_of(node, 0) != 2) return bad_types(node, "the input is no matrix");
-  DType dtype = dtype_of(node, 0);
-  switch (node.attrs.get_int("dtype", 0)) {
-    case 0:
-      break;
-    case 1:
-      dtype = kF32;
-      break;
-    case 6:
-      dtype = kI32;
-      break;
-    case 7:
-      dtype = kI64;
-      break;
-    case 11:
-      dtype = kF64;
-      break;
-    default:
-      return bad_attribute(node, "dtype is not supported");
-  }
-  return one_type(dtype, shape_of(node, 0));
+  FETTLE_TRY_VOID(check_rank(node, 0, 2, 2));
+  const int64_t code = node.attrs.get_int("dtype", 0);
+  if (code == 0) return same_type(node);
+  if (const auto dtype = element_type(code)) return one_type(*dtype, shape_of(node, 0));
+  return bad_attribute(node, "dtype is not supported");
 }
 Tensors eye_like(const Node& node, std::span<const te::Tensor>) {
   const Expr k = node.attrs.get_int("k", 0);
@@ -94,48 +76,29 @@ Tensors eye_like(const Node& node, std::span<const te::Tensor>) {
 // OneHot(indices, depth, values): values = [off, on]; the depth must be constant.
 Types one_hot_type(const Node& node) {
   if (!node.inputs[1]->is_constant() || node.inputs[1]->constant->n_elems() != 1)
-    return fail(ErrorCode::E604, "OneHot needs its depth when the model is compiled", node.name);
+    return not_known(node, "OneHot needs its depth when the model is compiled");
   const int64_t depth = node.inputs[1]->constant->int_at(0);
   if (depth < 0 || depth > kMaxDim) return bad_attribute(node, fmt::format("a depth of {}", depth));
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", -1), rank_of(node, 0) + 1));
-  Shape shape = shape_of(node, 0);
-  shape.insert(shape.begin() + axis, Dim(depth));
-  return one_type(dtype_of(node, 2), std::move(shape));
+  FETTLE_TRY(const int64_t axis, axis_of(node, -1, rank_of(node, 0) + 1));
+  return one_type(dtype_of(node, 2), with_inserted(shape_of(node, 0), axis, depth));
 }
 Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
-  const int64_t rank = static_cast<int64_t>(output_shape(node).size());
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", -1), rank));
+  FETTLE_TRY(const int64_t axis, axis_of(node, -1, std::ssize(output_shape(node))));
   const Expr depth = output_shape(node)[static_cast<size_t>(axis)].value();
   return one(map_output(node, [&](const Indices& i) {
-    Indices at = i;
-    at.erase(at.begin() + axis);
-    const Expr index = cast(kI64, in[0](at));
+    const Expr index = cast(kI64, in[0](without(i, axis)));
     const Expr wrapped = select(lt(index, Expr(0)), index + depth, index);
     return select(eq(wrapped, i[static_cast<size_t>(axis)]), in[2](Expr(1)), in[2](Expr(0)));
   }));
 }
 
-constexpr ParamInput shape_param[] = {{0, "shape", ParamInput::Kind::kInts}};
-constexpr auto kInjective = FusionKind::kInjective;
-constexpr auto kMoves = ElementWork::kMoves;
+constexpr ParamInput shape_param[] = {{0, "shape", kInts}};
 constexpr OpDef defs[] = {
-    {.name = "ConstantOfShape",
-     .fusion = kInjective,
-     .min_inputs = 0,
-     .infer = constant_of_shape_type,
-     .compute = constant_of_shape,
-     .params = shape_param,
-     .content = constant_of_shape_content,
-     .work = kMoves},
-    {.name = "Range", .fusion = kInjective, .min_inputs = 3, .max_inputs = 3, .infer = range_type, .compute = range},
-    {.name = "EyeLike", .fusion = kInjective, .infer = eye_like_type, .compute = eye_like},
-    {.name = "OneHot",
-     .fusion = FusionKind::kBroadcast,
-     .min_inputs = 3,
-     .max_inputs = 3,
-     .infer = one_hot_type,
-     .compute = one_hot,
-     .work = kMoves},
+    define(kInjective, "ConstantOfShape", {0, 1}, constant_of_shape_type, constant_of_shape,
+           {.params = shape_param, .content = constant_of_shape_content, .work = kMoves}),
+    define(kInjective, "Range", 3, range_type, range),
+    define(kInjective, "EyeLike", 1, eye_like_type, eye_like),
+    define(kBroadcast, "OneHot", 3, one_hot_type, one_hot, {.work = kMoves}),
 };
 
 }  // namespace

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/view.h"
 
@@ -17,21 +15,16 @@ using namespace ops;
 // --- Transpose
 
 Result<std::vector<int64_t>> permutation(const Node& node) {
-  const auto rank = static_cast<size_t>(rank_of(node, 0));
-  std::vector<int64_t> reversed(rank);
-  for (size_t d = 0; d < rank; ++d) reversed[d] = static_cast<int64_t>(rank - 1 - d);
-  auto perm = node.attrs.get_ints("perm", reversed);
-  auto sorted = perm;
-  std::sort(sorted.begin(), sorted.end());
-  std::reverse(sorted.begin(), sorted.end());
-  if (sorted != reversed) return bad_attribute(node, "perm is no permutation of the dims");
+  const std::vector<int64_t> dims = first_numbers(shape_of(node, 0).size());
+  auto perm = node.attrs.get_ints("perm", {dims.rbegin(), dims.rend()});
+  if (!std::ranges::is_permutation(perm, dims)) return bad_attribute(node, "perm is no permutation of the dims");
   return perm;
 }
 Types transpose_type(const Node& node) {
   FETTLE_TRY(const auto perm, permutation(node));
   Shape shape;
   for (const int64_t d : perm) shape.push_back(shape_of(node, 0)[static_cast<size_t>(d)]);
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 Tensors transpose(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto perm, permutation(node));
@@ -62,26 +55,24 @@ constexpr ViewRule transpose_view{transpose_outputs, transpose_input};
 
 Types concat_type(const Node& node) {
   if (!node.attrs.has("axis")) return bad_attribute(node, "no axis is given");
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0));
+  FETTLE_TRY_VOID(check_same_dtype(node));
   Shape shape = shape_of(node, 0);
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     const Shape& next = shape_of(node, i);
-    if (next.size() != shape.size() || dtype_of(node, i) != dtype_of(node, 0))
-      return bad_types(node, fmt::format("{} and {}", type_of(node, 0).to_string(), type_of(node, i).to_string()));
+    FETTLE_TRY_VOID(check_rank(node, i, rank_of(node, 0), rank_of(node, 0)));
     for (size_t d = 0; d < shape.size(); ++d) {
       if (static_cast<int64_t>(d) == axis) {
         shape[d] = shape[d] + next[d];
-      } else if (!shape[d].is_number()) {
-        shape[d] = next[d];
-      } else if (next[d].is_number() && !(next[d] == shape[d])) {
-        return bad_types(node, fmt::format("{} and {}", to_string(shape), to_string(next)));
+        continue;
       }
+      FETTLE_TRY(shape[d], common_dim(node, shape[d], next[d], fmt::format("dim {} of inputs 0 and {}", d, i)));
     }
   }
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 Tensors concat(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   return one(map_output(node, [&](const Indices& i) {
     const auto a = static_cast<size_t>(axis);
     std::vector<int64_t> starts{0};
@@ -89,9 +80,7 @@ Tensors concat(const Node& node, std::span<const te::Tensor> in) {
     Expr value;
     for (size_t k = in.size(); k-- > 0;) {
       if (starts[k] == starts[k + 1]) continue;  // empty
-      Indices at = i;
-      at[a] = i[a] - Expr(starts[k]);
-      const Expr part = in[k](at);
+      const Expr part = in[k](with_replaced(i, axis, i[a] - Expr(starts[k])));
       value = value ? select(lt(i[a], Expr(starts[k + 1])), part, value) : part;
     }
     return value ? value : constant(0, output_dtype(node));
@@ -117,7 +106,7 @@ Result<std::vector<Dim>> split_sizes(const Node& node, int64_t axis) {
       if (d.min() < 0) return bad_attribute(node, "a part's size is negative");
       sum = sum + d;
     }
-    if (given->size() != node.outputs.size() || (sum.is_number() && extent.is_number() && !(sum == extent)))
+    if (given->size() != node.outputs.size() || !may_equal(sum, extent))
       return bad_attribute(
           node, fmt::format("{} outputs of an extent of {} do not fit the stated sizes", n, extent.to_string()));
     return *given;
@@ -131,36 +120,27 @@ Result<std::vector<Dim>> split_sizes(const Node& node, int64_t axis) {
   return sizes;
 }
 Types split_type(const Node& node) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0));
   FETTLE_TRY(const auto sizes, split_sizes(node, axis));
   std::vector<TensorType> types;
-  for (const Dim& size : sizes) {
-    Shape shape = shape_of(node, 0);
-    shape[static_cast<size_t>(axis)] = size;
-    types.push_back({dtype_of(node, 0), std::move(shape)});
-  }
+  for (const Dim& size : sizes) types.push_back({dtype_of(node, 0), with_replaced(shape_of(node, 0), axis, size)});
   return types;
 }
 Tensors split(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
+  const auto a = static_cast<size_t>(axis);
   std::vector<te::Tensor> parts;
   int64_t start = 0;
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     parts.push_back(map_output(
-        node,
-        [&](const Indices& i) {
-          Indices at = i;
-          at[static_cast<size_t>(axis)] = i[static_cast<size_t>(axis)] + Expr(start);
-          return in[0](at);
-        },
-        k));
-    start += output_shape(node, k)[static_cast<size_t>(axis)].value();
+        node, [&](const Indices& i) { return in[0](with_replaced(i, axis, i[a] + Expr(start))); }, k));
+    start += output_shape(node, k)[a].value();
   }
   return parts;
 }
 
 std::optional<std::vector<View>> split_outputs(const Node& node, const View& input) {
-  const auto axis = positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0));
+  const auto axis = axis_of(node, 0);
   if (!axis) return {};
   std::vector<View> views;
   View view = input;
@@ -187,10 +167,7 @@ Result<std::vector<SlicedDim>> sliced(const Node& node) {
   FETTLE_TRY(const auto steps, ints_param(node, 4, "steps"));
   if (!starts || !ends || starts->size() != ends->size())
     return bad_attribute(node, "starts and ends differ in length");
-  if (!axes) {
-    axes.emplace(starts->size());
-    std::iota(axes->begin(), axes->end(), 0);
-  }
+  if (!axes) axes = first_numbers(starts->size());
   if (axes->size() != starts->size() || (steps && steps->size() != starts->size()))
     return bad_attribute(node, "axes or steps differ in length from starts");
   std::vector<SlicedDim> dims;
@@ -218,7 +195,7 @@ Result<std::vector<SlicedDim>> sliced(const Node& node) {
       continue;
     }
     // Of a symbolic extent: from a known start to the end, or to a known distance from it.
-    if (out.step != 1 || (*starts)[k] < 0) return fail(ErrorCode::E604, "Slice of an unknown extent", node.name);
+    if (out.step != 1 || (*starts)[k] < 0) return not_known(node, "Slice of an unknown extent");
     out.start = (*starts)[k];
     const Dim stop = !end.is_number()         ? min(end, extent)
                      : end.value() < 0        ? extent + end
@@ -232,7 +209,7 @@ Types slice_type(const Node& node) {
   FETTLE_TRY(const auto dims, sliced(node));
   Shape shape;
   for (const SlicedDim& d : dims) shape.push_back(d.extent);
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 Tensors slice(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto dims, sliced(node));
@@ -272,14 +249,14 @@ struct Padding {
 };
 Result<Padding> padding(const Node& node) {
   FETTLE_TRY(const auto pads, ints_param(node, 1, "pads"));
-  FETTLE_TRY(const auto axes, ints_param(node, 3, "axes"));
-  const auto rank = static_cast<size_t>(rank_of(node, 0));
-  const size_t n = axes ? axes->size() : rank;
+  FETTLE_TRY(auto axes, ints_param(node, 3, "axes"));
+  const size_t rank = shape_of(node, 0).size();
+  if (!axes) axes = first_numbers(rank);
+  const size_t n = axes->size();
   if (!pads || pads->size() != 2 * n) return bad_attribute(node, "pads must have two elements a dim");
   Padding p{std::vector<int64_t>(rank), std::vector<int64_t>(rank)};
   for (size_t k = 0; k < n; ++k) {
-    FETTLE_TRY(const int64_t axis,
-               positive_axis(node, axes ? (*axes)[k] : static_cast<int64_t>(k), static_cast<int64_t>(rank)));
+    FETTLE_TRY(const int64_t axis, positive_axis(node, (*axes)[k], rank_of(node, 0)));
     p.before[static_cast<size_t>(axis)] = (*pads)[k];
     p.after[static_cast<size_t>(axis)] = (*pads)[n + k];
   }
@@ -299,14 +276,14 @@ Types pad_type(const Node& node) {
     shape[d] = extent + p.before[d] + p.after[d];
     if (shape[d].max() < 0) return bad_attribute(node, "more is cut off than there is");
   }
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 Tensors pad(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Padding p, padding(node));
   const std::string mode = node.attrs.get_string("mode", "constant");
   const DType dtype = output_dtype(node);
   Expr value = constant(node.attrs.get_float("value", 0), dtype);
-  if (!node.attrs.has("value") && in.size() > 2 && in[2]) value = in[2](Indices(in[2].shape().size(), Expr(0)));
+  if (!node.attrs.has("value") && has_tensor(in, 2)) value = scalar_of(in[2]);
   return one(map_output(node, [&](const Indices& i) {
     Indices at;
     Expr inside;
@@ -352,7 +329,7 @@ Types tile_type(const Node& node) {
     if ((*repeats)[d].min() < 0) return bad_attribute(node, "a repetition is negative");
     shape[d] = shape[d] * (*repeats)[d];
   }
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 Tensors tile(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) {
@@ -373,8 +350,6 @@ bool pad_copies(const Node& node) {
   const auto p = padding(node);
   return p && std::ranges::all_of(p->before, [](int64_t n) { return n == 0; });
 }
-bool concat_copies(const Node& node) { return node.inputs.size() == 1; }
-bool always(const Node&) { return true; }
 
 // --- Gather, GatherElements: indices may count from the end
 
@@ -385,16 +360,14 @@ Expr wrapped(const Expr& index, const Expr& extent) {
   return clamp(select(lt(k, Expr(0)), k + extent, k), Expr(0), extent - Expr(1));
 }
 Types gather_type(const Node& node) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0));
   if (!dtype_of(node, 1).is_int()) return bad_types(node, "the indices are not integers");
   const Shape& data = shape_of(node, 0);
-  Shape shape(data.begin(), data.begin() + axis);
-  shape.insert(shape.end(), shape_of(node, 1).begin(), shape_of(node, 1).end());
-  shape.insert(shape.end(), data.begin() + axis + 1, data.end());
-  return one_type(dtype_of(node, 0), std::move(shape));
+  const Shape before(data.begin(), data.begin() + axis), after(data.begin() + axis + 1, data.end());
+  return same_dtype(node, joined(joined(before, shape_of(node, 1)), after));
 }
 Tensors gather(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   return one(map_output(node, [&](const Indices& i) {
     const auto middle = i.begin() + axis;
     const Expr index = in[1](Indices(middle, middle + in[1].rank()));
@@ -417,16 +390,14 @@ std::optional<std::vector<Dim>> gather_content(const Node& node) {
 }
 
 Types gather_elements_type(const Node& node) {
-  FETTLE_TRY_VOID(positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
-  if (rank_of(node, 0) != rank_of(node, 1)) return bad_types(node, "the ranks of data and indices differ");
-  return one_type(dtype_of(node, 0), shape_of(node, 1));
+  FETTLE_TRY_VOID(axis_of(node, 0));
+  FETTLE_TRY_VOID(check_rank(node, 1, rank_of(node, 0), rank_of(node, 0)));
+  return same_dtype(node, shape_of(node, 1));
 }
 Tensors gather_elements(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), in[0].rank()));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   return one(map_output(node, [&](const Indices& i) {
-    Indices at = i;
-    at[static_cast<size_t>(axis)] = wrapped(in[1](i), in[0].dim(static_cast<int>(axis)));
-    return in[0](at);
+    return in[0](with_replaced(i, axis, wrapped(in[1](i), in[0].dim(static_cast<int>(axis)))));
   }));
 }
 
@@ -435,14 +406,14 @@ Tensors gather_elements(const Node& node, std::span<const te::Tensor> in) {
 Result<int64_t> block_size(const Node& node) {
   const int64_t b = node.attrs.get_int("blocksize", 0);
   if (b < 1 || b > 4096) return bad_attribute(node, fmt::format("a blocksize of {}", b));
-  if (rank_of(node, 0) != 4) return bad_types(node, "the input is not of rank 4");
+  FETTLE_TRY_VOID(check_rank(node, 0, 4, 4));
   return b;
 }
 Types depth_to_space_type(const Node& node) {
   FETTLE_TRY(const int64_t b, block_size(node));
   const Shape& x = shape_of(node, 0);
-  if (x[1].is_number() && x[1].value() % (b * b) != 0) return bad_types(node, "the blocks do not divide the channels");
-  return one_type(dtype_of(node, 0), {x[0], floordiv(x[1], b * b), x[2] * b, x[3] * b});
+  if (!may_divide(b * b, x[1])) return bad_types(node, "the blocks do not divide the channels");
+  return same_dtype(node, {x[0], floordiv(x[1], b * b), x[2] * b, x[3] * b});
 }
 Tensors depth_to_space(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t block, block_size(node));
@@ -457,9 +428,8 @@ Tensors depth_to_space(const Node& node, std::span<const te::Tensor> in) {
 Types space_to_depth_type(const Node& node) {
   FETTLE_TRY(const int64_t b, block_size(node));
   const Shape& x = shape_of(node, 0);
-  for (const size_t d : {2, 3})
-    if (x[d].is_number() && x[d].value() % b != 0) return bad_types(node, "the blocks do not divide the extent");
-  return one_type(dtype_of(node, 0), {x[0], x[1] * (b * b), floordiv(x[2], b), floordiv(x[3], b)});
+  if (!may_divide(b, x[2]) || !may_divide(b, x[3])) return bad_types(node, "the blocks do not divide the extent");
+  return same_dtype(node, {x[0], x[1] * (b * b), floordiv(x[2], b), floordiv(x[3], b)});
 }
 Tensors space_to_depth(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t block, block_size(node));
@@ -473,7 +443,7 @@ Tensors space_to_depth(const Node& node, std::span<const te::Tensor> in) {
 // --- along an axis
 
 Types trilu_type(const Node& node) {
-  if (rank_of(node, 0) < 2) return bad_types(node, "the input is no matrix");
+  FETTLE_TRY_VOID(check_rank(node, 0, 2));
   FETTLE_TRY_VOID(int_param(node, 1, "k"));
   return same_type(node);
 }
@@ -502,9 +472,7 @@ te::Tensor sums_in_turn(const Expr& steps, const std::vector<Expr>& others, cons
   return te::scan(
       steps, others, [&](const std::vector<Var>& vars) -> te::Body { return term(Expr(0), to_indices(vars)); },
       [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
-        Indices before = to_indices(vars);
-        before.insert(before.begin(), t - Expr(1));
-        return state[0](before) + term(t, to_indices(vars));
+        return state[0](with_inserted(to_indices(vars), 0, t - Expr(1))) + term(t, to_indices(vars));
       },
       name)[0];
 }
@@ -516,27 +484,17 @@ Term running_sums(int64_t steps, const std::vector<Expr>& others, DType dtype, c
   constexpr int64_t kBlock = 64;
   if (steps <= kBlock || !dtype.is_float()) {
     const te::Tensor sums = sums_in_turn(Expr(steps), others, term, name);
-    return [sums](const Expr& step, const Indices& at) {
-      Indices place = at;
-      place.insert(place.begin(), step);
-      return sums(place);
-    };
+    return [sums](const Expr& step, const Indices& at) { return sums(with_inserted(at, 0, step)); };
   }
   const int64_t blocks = (steps + kBlock - 1) / kBlock;
-  std::vector<Expr> each = others;
-  each.insert(each.begin(), Expr(blocks));
   const auto in_block = [&](const Expr& t, const Indices& vars) {
     const Expr step = vars[0] * Expr(kBlock) + t;
     const Indices rest(vars.begin() + 1, vars.end());
     if (steps % kBlock == 0) return term(step, rest);
     return select(lt(step, Expr(steps)), term(step, rest), constant(0, dtype));
   };
-  const te::Tensor local = sums_in_turn(Expr(kBlock), each, in_block, name + "_block");
-  const auto place_in = [](const Expr& block, const Expr& t, const Indices& at) {
-    Indices place = at;
-    place.insert(place.begin(), {t, block});
-    return place;
-  };
+  const te::Tensor local = sums_in_turn(Expr(kBlock), with_inserted(others, 0, blocks), in_block, name + "_block");
+  const auto place_in = [](const Expr& block, const Expr& t, const Indices& at) { return joined({t, block}, at); };
   const auto total = [&](const Expr& block, const Indices& at) { return local(place_in(block, Expr(kBlock - 1), at)); };
   const Term before = running_sums(blocks, others, dtype, total, name + "_before");
   return [=](const Expr& step, const Indices& at) {
@@ -553,132 +511,44 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
   const Expr steps = in[0].dim(static_cast<int>(axis));
   const Expr nothing = constant(0, in[0].dtype());
   if (is_zero(steps)) return one(map_output(node, [&](const Indices&) { return nothing; }));
-  std::vector<Expr> others = in[0].shape();
-  others.erase(others.begin() + axis);
   const auto place = [&](const Expr& step) { return reverse ? steps - Expr(1) - step : step; };
   const auto term = [&](const Expr& step, const Indices& vars) {
-    Indices at = vars;
-    at.insert(at.begin() + axis, place(exclusive ? max(step - Expr(1), Expr(0)) : step));
+    const Indices at = with_inserted(vars, axis, place(exclusive ? max(step - Expr(1), Expr(0)) : step));
     return exclusive ? select(lt(Expr(0), step), in[0](at), nothing) : in[0](at);
   };
-  const Term sums = running_sums(*as_int(steps), others, in[0].dtype(), term, tensor_name(node));
-  return one(map_output(node, [&](const Indices& i) {
-    Indices at = i;
-    const Expr step = at[static_cast<size_t>(axis)];
-    at.erase(at.begin() + axis);
-    return sums(place(step), at);
-  }));
+  const Term sums = running_sums(*as_int(steps), without(in[0].shape(), axis), in[0].dtype(), term, tensor_name(node));
+  return one(
+      map_output(node, [&](const Indices& i) { return sums(place(i[static_cast<size_t>(axis)]), without(i, axis)); }));
 }
 
-using Kind = ParamInput::Kind;
 constexpr ParamInput slice_params[] = {
-    {1, "starts", Kind::kInts}, {2, "ends", Kind::kInts}, {3, "axes", Kind::kInts}, {4, "steps", Kind::kInts}};
-constexpr ParamInput pad_params[] = {{1, "pads", Kind::kInts}, {2, "value", Kind::kFloat}, {3, "axes", Kind::kInts}};
-constexpr ParamInput split_params[] = {{1, "split", Kind::kInts}};
-constexpr ParamInput shape_params[] = {{1, "shape", Kind::kInts}};
-constexpr ParamInput repeats_params[] = {{1, "repeats", Kind::kInts}};
-constexpr ParamInput k_params[] = {{1, "k", Kind::kInt}};
-constexpr ParamInput axis_params[] = {{1, "axis", Kind::kInt}};
-constexpr auto kInjective = FusionKind::kInjective;
-constexpr auto kMoves = ElementWork::kMoves;
+    {1, "starts", kInts}, {2, "ends", kInts}, {3, "axes", kInts}, {4, "steps", kInts}};
+constexpr ParamInput pad_params[] = {{1, "pads", kInts}, {2, "value", kFloat}, {3, "axes", kInts}};
+constexpr ParamInput split_params[] = {{1, "split", kInts}};
+constexpr ParamInput shape_params[] = {{1, "shape", kInts}};
+constexpr ParamInput repeats_params[] = {{1, "repeats", kInts}};
+constexpr ParamInput k_params[] = {{1, "k", kInt}};
+constexpr ParamInput axis_params[] = {{1, "axis", kInt}};
+constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Compute compute, OpDef traits = {}) {
+  traits.work = kMoves;
+  return define(kInjective, name, inputs, infer, compute, traits);
+}
 constexpr OpDef defs[] = {
-    {.name = "Transpose",
-     .fusion = kInjective,
-     .infer = transpose_type,
-     .compute = transpose,
-     .work = kMoves,
-     .view = &transpose_view},
-    {.name = "Concat",
-     .fusion = kInjective,
-     .max_inputs = -1,
-     .infer = concat_type,
-     .compute = concat,
-     .content = concat_content,
-     .work = kMoves,
-     .is_concatenation = true,
-     .is_copy = concat_copies},
-    {.name = "Split",
-     .fusion = kInjective,
-     .max_inputs = 2,
-     .infer = split_type,
-     .compute = split,
-     .params = split_params,
-     .n_outputs = -1,
-     .work = kMoves,
-     .view = &split_view},
-    {.name = "Slice",
-     .fusion = kInjective,
-     .max_inputs = 5,
-     .infer = slice_type,
-     .compute = slice,
-     .params = slice_params,
-     .content = slice_content,
-     .work = kMoves,
-     .view = &slice_view,
-     .is_copy = slice_copies},
-    {.name = "Pad",
-     .fusion = kInjective,
-     .max_inputs = 4,
-     .infer = pad_type,
-     .compute = pad,
-     .params = pad_params,
-     .work = kMoves,
-     .is_copy = pad_copies},
-    {.name = "Expand",
-     .fusion = kInjective,
-     .max_inputs = 2,
-     .infer = expand_type,
-     .compute = expand,
-     .params = shape_params,
-     .work = kMoves,
-     .is_copy = always},
-    {.name = "Tile",
-     .fusion = kInjective,
-     .max_inputs = 2,
-     .infer = tile_type,
-     .compute = tile,
-     .params = repeats_params,
-     .work = kMoves,
-     .is_copy = always},
-    {.name = "Gather",
-     .fusion = kInjective,
-     .min_inputs = 2,
-     .max_inputs = 2,
-     .infer = gather_type,
-     .compute = gather,
-     .content = gather_content,
-     .work = kMoves},
-    {.name = "GatherElements",
-     .fusion = kInjective,
-     .min_inputs = 2,
-     .max_inputs = 2,
-     .infer = gather_elements_type,
-     .compute = gather_elements,
-     .work = kMoves},
-    {.name = "DepthToSpace",
-     .fusion = kInjective,
-     .infer = depth_to_space_type,
-     .compute = depth_to_space,
-     .work = kMoves,
-     .maps_pixels = always},
-    {.name = "SpaceToDepth",
-     .fusion = kInjective,
-     .infer = space_to_depth_type,
-     .compute = space_to_depth,
-     .work = kMoves},
-    {.name = "Trilu",
-     .fusion = kInjective,
-     .max_inputs = 2,
-     .infer = trilu_type,
-     .compute = trilu,
-     .params = k_params,
-     .work = kMoves},
-    {.name = "CumSum",
-     .fusion = FusionKind::kReduction,
-     .max_inputs = 2,
-     .infer = cumulative_type,
-     .compute = cumulative_sum,
-     .params = axis_params},
+    moves("Transpose", 1, transpose_type, transpose, {.view = &transpose_view}),
+    moves("Concat", {1, kAny}, concat_type, concat,
+          {.content = concat_content, .is_concatenation = true, .is_copy = has_one_input}),
+    moves("Split", {1, 2}, split_type, split, {.params = split_params, .n_outputs = -1, .view = &split_view}),
+    moves("Slice", {1, 5}, slice_type, slice,
+          {.params = slice_params, .content = slice_content, .view = &slice_view, .is_copy = slice_copies}),
+    moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies}),
+    moves("Expand", {1, 2}, expand_type, expand, {.params = shape_params, .is_copy = always}),
+    moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
+    moves("Gather", 2, gather_type, gather, {.content = gather_content}),
+    moves("GatherElements", 2, gather_elements_type, gather_elements),
+    moves("DepthToSpace", 1, depth_to_space_type, depth_to_space, {.maps_pixels = always}),
+    moves("SpaceToDepth", 1, space_to_depth_type, space_to_depth),
+    moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),
+    define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative_sum, {.params = axis_params}),
 };
 
 }  // namespace

@@ -1,8 +1,5 @@
 // Pooling: maximum and average, over windows and over all of the spatial dims.
 
-#include <fmt/format.h>
-
-#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/window.h"
 
@@ -12,38 +9,30 @@ namespace {
 using namespace ops;
 
 Result<Window> window_of(const Node& node) {
-  if (rank_of(node, 0) < 3) return bad_types(node, "the input has no spatial dims");
-  const Shape& x = shape_of(node, 0);
-  return read_window(node, Shape(x.begin() + 2, x.end()), node.attrs.get_ints("kernel_shape"));
+  FETTLE_TRY_VOID(check_rank(node, 0, 3));
+  return read_window(node, node.attrs.get_ints("kernel_shape"));
 }
 
 Types pool_type(const Node& node) {
   FETTLE_TRY(const Window window, window_of(node));
-  Shape shape{shape_of(node, 0)[0], shape_of(node, 0)[1]};
-  shape.insert(shape.end(), window.output.begin(), window.output.end());
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, joined({shape_of(node, 0)[0], shape_of(node, 0)[1]}, window.output));
 }
 
 Types global_type(const Node& node) {
-  if (rank_of(node, 0) < 3) return bad_types(node, "the input has no spatial dims");
+  FETTLE_TRY_VOID(check_rank(node, 0, 3));
   Shape shape = shape_of(node, 0);
   std::fill(shape.begin() + 2, shape.end(), Dim(1));
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 
-using Reduce = te::Reduction (*)(Expr, std::vector<te::ReduceAxis>);
-
 te::Tensor over_windows(const Node& node, const te::Tensor& x, const Window& window, Reduce reduce) {
-  return te::compute(
-      shape_exprs(output_shape(node)),
-      [&](const std::vector<Var>& i) -> te::Body {
-        std::vector<te::ReduceAxis> axes;
+  return reduce_over(
+      reduce, shape_exprs(output_shape(node)), reduce_axes({window.kernel.begin(), window.kernel.end()}),
+      [&](const Indices& i, const Indices& k) {
         Indices at{i[0], i[1]};
-        for (size_t d = 0; d < window.n_dims(); ++d) {
-          axes.push_back(te::reduce_axis(Expr(window.kernel[d]), fmt::format("k{}", d)));
-          at.push_back(i[d + 2] * Expr(window.strides[d]) + axes.back() * Expr(window.dilations[d]));
-        }
-        return reduce(x(std::move(at)), std::move(axes));
+        for (size_t d = 0; d < window.n_dims(); ++d)
+          at.push_back(i[d + 2] * Expr(window.strides[d]) + k[d] * Expr(window.dilations[d]));
+        return x(std::move(at));
       },
       tensor_name(node));
 }
@@ -90,17 +79,13 @@ Tensors average_pool(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+std::vector<Expr> pixels(const te::Tensor& x) { return {x.shape().begin() + 2, x.shape().end()}; }
+
 te::Tensor over_all(const Node& node, const te::Tensor& x, Reduce reduce) {
-  return te::compute(
-      shape_exprs(output_shape(node)),
-      [&](const std::vector<Var>& i) -> te::Body {
-        std::vector<te::ReduceAxis> axes;
-        Indices at{i[0], i[1]};
-        for (int d = 2; d < x.rank(); ++d) {
-          axes.push_back(te::reduce_axis(x.dim(d), fmt::format("k{}", d - 2)));
-          at.push_back(axes.back());
-        }
-        return reduce(x(std::move(at)), std::move(axes));
+  return reduce_over(
+      reduce, shape_exprs(output_shape(node)), reduce_axes(pixels(x)),
+      [&](const Indices& i, const Indices& k) {
+        return x(joined({i[0], i[1]}, k));
       },
       tensor_name(node));
 }
@@ -109,32 +94,19 @@ Tensors global_max(const Node& node, std::span<const te::Tensor> in) { return on
 
 Tensors global_average(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor sum = over_all(node, in[0], te::sum);
-  double count = 1;
-  for (int d = 2; d < in[0].rank(); ++d) count *= static_cast<double>(*as_int(in[0].dim(d)));
-  return one(map_output(node, [&](const Indices& i) { return sum(i) * constant(1 / count, in[0].dtype()); }));
+  const double share = 1 / static_cast<double>(count_of(pixels(in[0])));
+  return one(map_output(node, [&](const Indices& i) { return sum(i) * constant(share, in[0].dtype()); }));
+}
+
+constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Compute compute) {
+  return define(kReduction, name, 1, infer, compute, {.image = image});
 }
 
 constexpr OpDef defs[] = {
-    {.name = "MaxPool",
-     .fusion = FusionKind::kReduction,
-     .infer = pool_type,
-     .compute = max_pool,
-     .image = ImageWork::kPooling},
-    {.name = "AveragePool",
-     .fusion = FusionKind::kReduction,
-     .infer = pool_type,
-     .compute = average_pool,
-     .image = ImageWork::kPooling},
-    {.name = "GlobalMaxPool",
-     .fusion = FusionKind::kReduction,
-     .infer = global_type,
-     .compute = global_max,
-     .image = ImageWork::kGlobalPooling},
-    {.name = "GlobalAveragePool",
-     .fusion = FusionKind::kReduction,
-     .infer = global_type,
-     .compute = global_average,
-     .image = ImageWork::kGlobalPooling},
+    pooling("MaxPool", ImageWork::kPooling, pool_type, max_pool),
+    pooling("AveragePool", ImageWork::kPooling, pool_type, average_pool),
+    pooling("GlobalMaxPool", ImageWork::kGlobalPooling, global_type, global_max),
+    pooling("GlobalAveragePool", ImageWork::kGlobalPooling, global_type, global_average),
 };
 
 }  // namespace

@@ -1,11 +1,10 @@
 // Reductions over axes: sums, means, norms, extremes and their places.
 
 #include <algorithm>
+
 #include <cmath>
 #include <limits>
-#include <numeric>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -16,91 +15,62 @@ using namespace ops;
 // Sorted axes that are reduced away; all, unless given (or none, as noop_with_empty_axes says).
 Result<std::vector<int64_t>> reduced_axes(const Node& node) {
   FETTLE_TRY(const auto given, ints_param(node, 1, "axes"));
-  const int64_t rank = rank_of(node, 0);
-  if (given && !given->empty()) return positive_axes(node, *given, rank);
-  std::vector<int64_t> all(node.attrs.get_int("noop_with_empty_axes", 0) ? 0 : static_cast<size_t>(rank));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+  if (given && !given->empty()) return positive_axes(node, *given, rank_of(node, 0));
+  return first_numbers(node.attrs.get_int("noop_with_empty_axes", 0) ? 0 : shape_of(node, 0).size());
+}
+
+bool keeps_dims(const Node& node) { return node.attrs.get_int("keepdims", 1) != 0; }
+
+// The input's shape without the axes, or with 1 in their places.
+Shape reduced_shape(const Node& node, const std::vector<int64_t>& axes) {
+  Shape shape = shape_of(node, 0);
+  for (size_t k = axes.size(); k-- > 0;)
+    shape = keeps_dims(node) ? with_replaced(shape, axes[k], 1) : without(shape, axes[k]);
+  return shape;
 }
 
 Types reduce_type(const Node& node) {
   FETTLE_TRY(const auto axes, reduced_axes(node));
-  const bool keep = node.attrs.get_int("keepdims", 1) != 0;
-  Shape shape;
-  for (int64_t d = 0; d < rank_of(node, 0); ++d) {
-    if (!std::binary_search(axes.begin(), axes.end(), d))
-      shape.push_back(shape_of(node, 0)[static_cast<size_t>(d)]);
-    else if (keep)
-      shape.push_back(1);
-  }
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, reduced_shape(node, axes));
 }
 
-// The elements of the input that output element `i` gathers: the axes, and the input's indices.
-struct Gathered {
-  std::vector<te::ReduceAxis> axes;
-  Indices indices;
-  int64_t count = 1;
-};
-
-Gathered gather(const te::Tensor& x, const std::vector<int64_t>& axes, bool keep, const Indices& i) {
-  Gathered g;
-  size_t next = 0;
-  for (int d = 0; d < x.rank(); ++d) {
-    if (std::binary_search(axes.begin(), axes.end(), int64_t{d})) {
-      g.axes.push_back(te::reduce_axis(x.dim(d), "k" + std::to_string(g.axes.size())));
-      g.indices.push_back(g.axes.back().var);
-      g.count *= *as_int(x.dim(d));
-      if (keep) ++next;
-    } else {
-      g.indices.push_back(i[next++]);
-    }
-  }
-  return g;
-}
-
-using Reduce = te::Reduction (*)(Expr, std::vector<te::ReduceAxis>);
-
-// A reduction over nothing is its identity.
-te::Body over_axes(Reduce reduce, Expr source, const Gathered& g) {
-  te::Reduction r = reduce(std::move(source), g.axes);
-  if (g.count == 0) return r.identity[0];
-  return r;
+// The node's output as a reduction of `element`s of the input: of their places, and the place of the result.
+using Element = std::function<Expr(const Indices& at, const Indices& i)>;
+te::Tensor over_axes(const Node& node, const te::Tensor& x, const std::vector<int64_t>& axes, Reduce reduce,
+                     const Element& element, std::string name) {
+  std::vector<Expr> extents;
+  for (const int64_t axis : axes) extents.push_back(x.dim(static_cast<int>(axis)));
+  return reduce_over(
+      reduce, shape_exprs(output_shape(node)), reduce_axes(extents),
+      [&](const Indices& i, const Indices& reduced) {
+        Indices at = i;
+        for (size_t k = 0; k < axes.size(); ++k)
+          at = keeps_dims(node) ? with_replaced(at, axes[k], reduced[k]) : with_inserted(at, axes[k], reduced[k]);
+        return element(at, i);
+      },
+      std::move(name));
 }
 
 // What is summed, how, and what is made of the result.
 struct Kind {
   Expr (*source)(const Expr& x);
   Reduce reduce;
-  bool finishes;  // a second step follows the reduction
-  Expr (*finish)(const Expr& sum, int64_t count);
+  Expr (*finish)(const Expr& sum, int64_t count) = nullptr;  // a second step
 };
 
-template <class F>
-bool given(F* function) {
-  return function != nullptr;
+Tensors reduce_as(const Kind& kind, const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto axes, reduced_axes(node));
+  const te::Tensor result = over_axes(
+      node, in[0], axes, kind.reduce, [&](const Indices& at, const Indices&) { return kind.source(in[0](at)); },
+      tensor_name(node));
+  if (!kind.finish) return one(result);
+  int64_t count = 1;
+  for (const int64_t axis : axes) count *= *as_int(in[0].dim(static_cast<int>(axis)));
+  return one(map_output(node, [&](const Indices& i) { return kind.finish(result(i), count); }));
 }
-
 template <const Kind& K>
 Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const auto axes, reduced_axes(node));
-  const bool keep = node.attrs.get_int("keepdims", 1) != 0;
-  const auto source_of = K.source;
-  const auto finish = K.finish;
-  int64_t count = 1;
-  te::Tensor result = te::compute(
-      shape_exprs(output_shape(node)),
-      [&](const std::vector<Var>& i) -> te::Body {
-        Gathered g = gather(in[0], axes, keep, to_indices(i));
-        count = g.count;
-        const Expr x = in[0](g.indices);
-        Expr source = given(source_of) ? source_of(x) : x;
-        if (g.axes.empty()) return source;
-        return over_axes(K.reduce, std::move(source), g);
-      },
-      tensor_name(node));
-  if (!given(finish)) return one(result);
-  return one(map_output(node, [&](const Indices& i) { return finish(result(i), count); }));
+  return reduce_as(K, node, in);
 }
 
 Expr absolute(const Expr& x) { return x.dtype().is_float() ? math("abs", {x}) : max(x, constant(0, x.dtype()) - x); }
@@ -114,85 +84,59 @@ Expr root(const Expr& sum, int64_t) {
 Expr log_of(const Expr& sum, int64_t) { return math("log", {sum}); }
 
 Expr unchanged(const Expr& x) { return x; }
-Expr done(const Expr& sum, int64_t) { return sum; }
 
-constexpr Kind kSum{unchanged, te::sum, false, done};
-constexpr Kind kMean{unchanged, te::sum, true, over_count};
-constexpr Kind kMax{unchanged, te::max, false, done};
-constexpr Kind kMin{unchanged, te::min, false, done};
-constexpr Kind kProd{unchanged, te::prod, false, done};
-constexpr Kind kL1{absolute, te::sum, false, done};
-constexpr Kind kL2{square, te::sum, true, root};
-constexpr Kind kSumSquare{square, te::sum, false, done};
-constexpr Kind kMeanSquare{square, te::sum, true, over_count};
-constexpr Kind kLogSum{unchanged, te::sum, true, log_of};
+constexpr Kind kSum{unchanged, te::sum};
+constexpr Kind kMean{unchanged, te::sum, over_count};
+constexpr Kind kMax{unchanged, te::max};
+constexpr Kind kMin{unchanged, te::min};
+constexpr Kind kProd{unchanged, te::prod};
+constexpr Kind kL1{absolute, te::sum};
+constexpr Kind kL2{square, te::sum, root};
+constexpr Kind kSumSquare{square, te::sum};
+constexpr Kind kMeanSquare{square, te::sum, over_count};
+constexpr Kind kLogSum{unchanged, te::sum, log_of};
 
 // log Σ e^x = m + log Σ e^(x-m), m the maximum, so that nothing overflows.
 Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto axes, reduced_axes(node));
-  const bool keep = node.attrs.get_int("keepdims", 1) != 0;
-  const auto shape = shape_exprs(output_shape(node));
-  const te::Tensor greatest = te::compute(
-      shape,
-      [&](const std::vector<Var>& i) -> te::Body {
-        Gathered g = gather(in[0], axes, keep, to_indices(i));
-        if (g.axes.empty()) return in[0](g.indices);
-        return over_axes(te::max, in[0](g.indices), g);
-      },
-      "greatest");
-  const te::Tensor sum = te::compute(
-      shape,
-      [&](const std::vector<Var>& i) -> te::Body {
-        Gathered g = gather(in[0], axes, keep, to_indices(i));
-        const Expr term = math("exp", {in[0](g.indices) - greatest(i)});
-        if (g.axes.empty()) return term;
-        return over_axes(te::sum, term, g);
-      },
-      tensor_name(node));
+  const te::Tensor greatest = over_axes(
+      node, in[0], axes, te::max, [&](const Indices& at, const Indices&) { return in[0](at); }, "greatest");
+  const te::Tensor sum = over_axes(
+      node, in[0], axes, te::sum,
+      [&](const Indices& at, const Indices& i) { return math("exp", {in[0](at) - greatest(i)}); }, tensor_name(node));
   return one(map_output(node, [&](const Indices& i) { return greatest(i) + math("log", {sum(i)}); }));
 }
 
 Types arg_type(const Node& node) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
-  Shape shape = shape_of(node, 0);
-  if (node.attrs.get_int("keepdims", 1))
-    shape[static_cast<size_t>(axis)] = 1;
-  else
-    shape.erase(shape.begin() + axis);
-  return one_type(kI64, std::move(shape));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0));
+  return one_type(kI64, reduced_shape(node, {axis}));
 }
 
 // The number next to x (f32, f64) towards minus (or plus) infinity; after the last of them NaN.
 Expr next_number(const Expr& x, bool below) {
   const DType ints = x.dtype().bits == 64 ? kI64 : kI32;
-  const double least = x.dtype().bits == 64 ? std::numeric_limits<double>::denorm_min()
-                                            : std::numeric_limits<float>::denorm_min();
+  const double least =
+      x.dtype().bits == 64 ? std::numeric_limits<double>::denorm_min() : std::numeric_limits<float>::denorm_min();
   const Expr zero = constant(0, x.dtype());
   const Expr grows = below ? lt(x, zero) : gt(x, zero);
   const Expr bits = call("bitcast", {x}, ints) + select(grows, constant(1, ints), constant(-1, ints));
   return select(eq(x, zero), float_imm(below ? -least : least, x.dtype()), call("bitcast", {bits}, x.dtype()));
 }
 
-// What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which have
-// lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such: one
-// comparison with a limit excludes numbers less than the extreme, or, with infinity, all numbers.
+// What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which
+// have lanes whatever lies side by side. Where any are NaN, the extreme is, and the place is the first (or last) such:
+// one comparison with a limit excludes numbers less than the extreme, or, with infinity, all numbers.
 template <bool Greatest>
 Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const int64_t axis, positive_axis(node, node.attrs.get_int("axis", 0), rank_of(node, 0)));
-  const bool keep = node.attrs.get_int("keepdims", 1) != 0;
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0));
   const bool last = node.attrs.get_int("select_last_index", 0) != 0;
-  const auto shape = shape_exprs(output_shape(node));
-  const te::Tensor extreme = te::compute(
-      shape,
-      [&](const std::vector<Var>& i) -> te::Body {
-        Gathered g = gather(in[0], {axis}, keep, to_indices(i));
-        return Greatest ? te::max(in[0](g.indices), g.axes) : te::min(in[0](g.indices), g.axes);
-      },
+  const te::Tensor extreme = over_axes(
+      node, in[0], {axis}, Greatest ? te::max : te::min, [&](const Indices& at, const Indices&) { return in[0](at); },
       Greatest ? "greatest" : "least");
   const bool is_float = in[0].dtype().is_float();
   const DType compared = is_float && in[0].dtype().bits == 16 ? kF32 : in[0].dtype();
   const te::Tensor limit = te::compute(
-      shape,
+      extreme.shape(),
       [&](const std::vector<Var>& i) -> te::Body {
         const Expr e = cast(compared, extreme(i));
         if (!is_float) return e;
@@ -203,27 +147,20 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
   const bool is_short = shape_of(node, 0)[static_cast<size_t>(axis)].max() < INT32_MAX;
   const DType type = is_short ? kI32 : kI64;
   const Expr nowhere = is_short ? constant(last ? -1 : INT32_MAX, kI32) : Expr(last ? -1 : INT64_MAX);
-  const te::Tensor place = te::compute(
-      shape,
-      [&](const std::vector<Var>& i) -> te::Body {
-        Gathered g = gather(in[0], {axis}, keep, to_indices(i));
-        const Expr x = cast(compared, in[0](g.indices));
+  const te::Tensor place = over_axes(
+      node, in[0], {axis}, last ? te::max : te::min,
+      [&](const Indices& at, const Indices& i) {
+        const Expr x = cast(compared, in[0](at));
         const Expr is_less = !is_float ? ne(x, limit(i)) : Greatest ? le(x, limit(i)) : le(limit(i), x);
-        const Expr here = select(is_less, nowhere, cast(type, g.axes[0].var));
-        return last ? te::max(here, g.axes) : te::min(here, g.axes);
+        return select(is_less, nowhere, cast(type, at[static_cast<size_t>(axis)]));
       },
       tensor_name(node));
   return one(map_output(node, [&](const Indices& i) { return cast(kI64, place(i)); }));
 }
 
-constexpr ParamInput axes_param[] = {{1, "axes", ParamInput::Kind::kInts}};
-constexpr OpDef reducer(std::string_view name, Tensors (*compute)(const Node&, std::span<const te::Tensor>)) {
-  return {.name = name,
-          .fusion = FusionKind::kReduction,
-          .max_inputs = 2,
-          .infer = reduce_type,
-          .compute = compute,
-          .params = axes_param};
+constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
+constexpr OpDef reducer(std::string_view name, Compute compute) {
+  return define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param});
 }
 
 constexpr OpDef defs[] = {
@@ -238,8 +175,8 @@ constexpr OpDef defs[] = {
     reducer("ReduceMeanSquare", reduction<kMeanSquare>),  // Fettle's own
     reducer("ReduceLogSum", reduction<kLogSum>),
     reducer("ReduceLogSumExp", log_sum_exp),
-    {.name = "ArgMax", .fusion = FusionKind::kReduction, .infer = arg_type, .compute = arg_extreme<true>},
-    {.name = "ArgMin", .fusion = FusionKind::kReduction, .infer = arg_type, .compute = arg_extreme<false>},
+    define(kReduction, "ArgMax", 1, arg_type, arg_extreme<true>),
+    define(kReduction, "ArgMin", 1, arg_type, arg_extreme<false>),
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <optional>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -25,8 +24,7 @@ Result<Resized> resized(const Node& node) {
   const Shape& in = shape_of(node, 0);
   Resized r{in, std::vector<double>(in.size(), 1)};
   std::vector<int64_t> axes = node.attrs.get_ints("axes");
-  if (axes.empty())
-    for (size_t d = 0; d < in.size(); ++d) axes.push_back(static_cast<int64_t>(d));
+  if (axes.empty()) axes = first_numbers(in.size());
   for (int64_t& axis : axes) {
     FETTLE_TRY(axis, positive_axis(node, axis, rank_of(node, 0)));
   }
@@ -53,7 +51,7 @@ Result<Resized> resized(const Node& node) {
   std::vector<double> ratios;
   for (size_t k = 0; k < axes.size(); ++k) {
     const Dim& extent = in[static_cast<size_t>(axes[k])];
-    if (!extent.is_number()) return fail(ErrorCode::E604, "Resize to given sizes needs the input's shape", node.name);
+    if (!extent.is_number()) return not_known(node, "Resize to given sizes needs the input's shape");
     if (extent.value() < 1 || (*sizes)[k] < 0) return bad_attribute(node, "an extent is negative or zero");
     ratios.push_back(static_cast<double>((*sizes)[k]) / static_cast<double>(extent.value()));
   }
@@ -79,7 +77,7 @@ Types resize_type(const Node& node) {
                                    "align_corners"};
   if (std::find(std::begin(known), std::end(known), where) == std::end(known))
     return fail(ErrorCode::E603, "Resize with coordinates " + where, node.name);
-  return one_type(dtype_of(node, 0), std::move(r.output));
+  return same_dtype(node, std::move(r.output));
 }
 
 // One dim that is resized.
@@ -230,18 +228,10 @@ bool maps_pixels(const Node& node) {
   return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
 }
 
-constexpr ParamInput params[] = {{1, "roi", ParamInput::Kind::kFloats},
-                                 {2, "scales", ParamInput::Kind::kFloats},
-                                 {3, "sizes", ParamInput::Kind::kInts}};
+constexpr ParamInput params[] = {{1, "roi", kFloats}, {2, "scales", kFloats}, {3, "sizes", kInts}};
 constexpr OpDef defs[] = {
-    {.name = "Resize",
-     .fusion = FusionKind::kInjective,
-     .max_inputs = 4,
-     .infer = resize_type,
-     .compute = resize,
-     .params = params,
-     .image = ImageWork::kResampling,
-     .maps_pixels = maps_pixels},
+    define(kInjective, "Resize", {1, 4}, resize_type, resize,
+           {.params = params, .image = ImageWork::kResampling, .maps_pixels = maps_pixels}),
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 #include "graph/view.h"
 
@@ -50,14 +49,13 @@ Types reshape_type(const Node& node) {
     }
     const Dim total = element_count(rest_in), known = element_count(rest_out);
     if (known == Dim(0)) return bad_attribute(node, "a dim is -1 while another is 0");
-    if (total.is_number() && known.is_number() && total.value() % known.value() != 0)
+    if (known.is_number() && !may_divide(known.value(), total))
       return bad_types(node, fmt::format("{} cannot become {}", to_string(in), to_string(*stated)));
     shape[*inferred] = floordiv(total, known);
   }
-  const Dim before = element_count(in), after = element_count(shape);
-  if (before.is_number() && after.is_number() && !(before == after))
+  if (!may_equal(element_count(in), element_count(shape)))
     return bad_types(node, fmt::format("{} cannot become {}", to_string(in), to_string(shape)));
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 
 Types flatten_type(const Node& node) {
@@ -67,8 +65,8 @@ Types flatten_type(const Node& node) {
   if (axis < -rank || axis > rank)
     return bad_attribute(node, fmt::format("axis {} of a tensor of rank {}", axis, rank));
   if (axis < 0) axis += rank;
-  return one_type(dtype_of(node, 0), {element_count(Shape(in.begin(), in.begin() + axis)),
-                                      element_count(Shape(in.begin() + axis, in.end()))});
+  return same_dtype(
+      node, {element_count(Shape(in.begin(), in.begin() + axis)), element_count(Shape(in.begin() + axis, in.end()))});
 }
 
 Types squeeze_type(const Node& node) {
@@ -79,8 +77,7 @@ Types squeeze_type(const Node& node) {
     FETTLE_TRY(axes, positive_axes(node, *given, rank_of(node, 0)));
   } else {
     for (size_t d = 0; d < in.size(); ++d) {
-      if (!in[d].is_number())
-        return fail(ErrorCode::E604, "Squeeze of all dims of extent 1 needs them to be known", node.name);
+      if (!in[d].is_number()) return not_known(node, "Squeeze of all dims of extent 1 needs them to be known");
       if (in[d] == Dim(1)) axes.push_back(static_cast<int64_t>(d));
     }
   }
@@ -88,23 +85,19 @@ Types squeeze_type(const Node& node) {
   for (size_t d = 0; d < in.size(); ++d) {
     if (!std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(d)))
       shape.push_back(in[d]);
-    else if (in[d].is_number() && !(in[d] == Dim(1)))
+    else if (!may_equal(in[d], 1))
       return bad_types(node, fmt::format("dim {} of {} is not 1", d, to_string(in)));
   }
-  return one_type(dtype_of(node, 0), std::move(shape));
+  return same_dtype(node, std::move(shape));
 }
 
 Types unsqueeze_type(const Node& node) {
   FETTLE_TRY(const auto given, ints_param(node, 1, "axes"));
   if (!given) return bad_attribute(node, "no axes are given");
-  const Shape& in = shape_of(node, 0);
-  const size_t rank = in.size() + given->size();
-  FETTLE_TRY(const auto axes, positive_axes(node, *given, static_cast<int64_t>(rank)));
-  Shape shape;
-  size_t next = 0;
-  for (size_t d = 0; d < rank; ++d)
-    shape.push_back(std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(d)) ? Dim(1) : in[next++]);
-  return one_type(dtype_of(node, 0), std::move(shape));
+  Shape shape = shape_of(node, 0);
+  FETTLE_TRY(const auto axes, positive_axes(node, *given, std::ssize(shape) + std::ssize(*given)));
+  for (const int64_t axis : axes) shape = with_inserted(shape, axis, 1);
+  return same_dtype(node, std::move(shape));
 }
 
 Tensors same_elements(const Node& node, std::span<const te::Tensor> in) {
@@ -133,11 +126,11 @@ Tensors identity(const Node& node, std::span<const te::Tensor> in) {
 Types dropout_type(const Node& node) { return std::vector<TensorType>{type_of(node, 0), {kBool, shape_of(node, 0)}}; }
 Tensors dropout(const Node& node, std::span<const te::Tensor> in) {
   std::vector<te::Tensor> out{map_output(node, [&](const Indices& i) { return in[0](i); })};
-  out.push_back(te::compute(in[0].shape(), [](const std::vector<Var>&) { return bool_imm(true); }, "mask"));
+  out.push_back(te::compute(
+      in[0].shape(), [](const std::vector<Var>&) { return bool_imm(true); }, "mask"));
   return out;
 }
 
-bool always(const Node&) { return true; }
 bool dropout_copies(const Node& node) { return node.outputs.size() == 1; }
 
 // --- Shape, Size: contents that shape inference turns into constants
@@ -174,76 +167,26 @@ Tensors size_compute(const Node& node, std::span<const te::Tensor>) {
   return one(map_output(node, [&](const Indices&) { return Expr(count); }));
 }
 
-using Kind = ParamInput::Kind;
-constexpr ParamInput shape_param[] = {{1, "shape", Kind::kInts}};
-constexpr ParamInput axes_param[] = {{1, "axes", Kind::kInts}};
-constexpr auto kInjective = FusionKind::kInjective;
-constexpr auto kMoves = ElementWork::kMoves;
+constexpr ParamInput shape_param[] = {{1, "shape", kInts}};
+constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
 constexpr ViewRule reshape_view{reshape_outputs, reshape_input};
+constexpr OpDef reshaping(std::string_view name, InputCount inputs, Infer infer, OpDef traits) {
+  traits.work = kMoves;
+  traits.is_reshape = true;
+  traits.view = &reshape_view;
+  return define(kInjective, name, inputs, infer, same_elements, traits);
+}
 constexpr OpDef defs[] = {
-    {.name = "Reshape",
-     .fusion = kInjective,
-     .max_inputs = 2,
-     .infer = reshape_type,
-     .compute = same_elements,
-     .params = shape_param,
-     .content = same_content,
-     .work = kMoves,
-     .is_reshape = true,
-     .view = &reshape_view},
-    {.name = "Flatten",
-     .fusion = kInjective,
-     .infer = flatten_type,
-     .compute = same_elements,
-     .work = kMoves,
-     .is_reshape = true,
-     .view = &reshape_view},
-    {.name = "Squeeze",
-     .fusion = kInjective,
-     .max_inputs = 2,
-     .infer = squeeze_type,
-     .compute = same_elements,
-     .params = axes_param,
-     .content = same_content,
-     .work = kMoves,
-     .is_reshape = true,
-     .view = &reshape_view},
-    {.name = "Unsqueeze",
-     .fusion = kInjective,
-     .max_inputs = 2,
-     .infer = unsqueeze_type,
-     .compute = same_elements,
-     .params = axes_param,
-     .content = same_content,
-     .work = kMoves,
-     .is_reshape = true,
-     .view = &reshape_view},
-    {.name = "Identity",
-     .fusion = FusionKind::kElementwise,
-     .infer = same_type,
-     .compute = identity,
-     .content = same_content,
-     .work = kMoves,
-     .is_pointwise = true,
-     .view = &reshape_view,
-     .is_copy = always},
-    {.name = "Dropout",
-     .fusion = FusionKind::kElementwise,
-     .infer = dropout_type,
-     .compute = dropout,
-     .n_outputs = 2,
-     .work = kMoves,
-     .is_copy = dropout_copies},
-    {.name = "Shape",
-     .fusion = FusionKind::kOpaque,
-     .infer = shape_type,
-     .compute = shape_compute,
-     .content = shape_content},
-    {.name = "Size",
-     .fusion = FusionKind::kOpaque,
-     .infer = size_type,
-     .compute = size_compute,
-     .content = size_content},
+    reshaping("Reshape", {1, 2}, reshape_type, {.params = shape_param, .content = same_content}),
+    reshaping("Flatten", 1, flatten_type, {}),
+    reshaping("Squeeze", {1, 2}, squeeze_type, {.params = axes_param, .content = same_content}),
+    reshaping("Unsqueeze", {1, 2}, unsqueeze_type, {.params = axes_param, .content = same_content}),
+    define(kElementwise, "Identity", 1, same_type, identity,
+           {.content = same_content, .work = kMoves, .is_pointwise = true, .view = &reshape_view, .is_copy = always}),
+    define(kElementwise, "Dropout", 1, dropout_type, dropout,
+           {.n_outputs = 2, .work = kMoves, .is_copy = dropout_copies}),
+    define(kOpaque, "Shape", 1, shape_type, shape_compute, {.content = shape_content}),
+    define(kOpaque, "Size", 1, size_type, size_compute, {.content = size_content}),
 };
 
 }  // namespace

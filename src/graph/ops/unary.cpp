@@ -1,6 +1,5 @@
 // Elementwise functions of one tensor: arithmetic, roots, exponentials, rounding, logic, casts.
 
-#include "graph/op.h"
 #include "graph/op_util.h"
 
 namespace fettle {
@@ -8,20 +7,12 @@ namespace {
 
 using namespace ops;
 
-using Element = Expr (*)(const Node& node, const Expr& x);
-
-template <Element F>
-Tensors pointwise(const Node& node, std::span<const te::Tensor> in) {
-  return one(map_output(node, [&](const Indices& i) { return F(node, in[0](i)); }));
-}
-
 Types bits_type(const Node& node) {
   if (!dtype_of(node, 0).is_int()) return bad_types(node, "the input must be of integers");
   return same_type(node);
 }
 Types bool_type(const Node& node) { return one_type(kBool, shape_of(node, 0)); }
 
-Expr number(double value, const Expr& like) { return constant(value, like.dtype()); }
 Expr named(const char* name, const Expr& x) { return math(name, {x}); }
 
 Expr absolute(const Node&, const Expr& x) {
@@ -35,24 +26,15 @@ Expr sign(const Node&, const Expr& x) {
   return select(gt(x, zero), number(1, x), below);
 }
 // The rounding functions leave integers alone.
-template <const char* const& Name>
+template <Text Name>
 Expr rounded(const Node&, const Expr& x) {
-  return x.dtype().is_float() ? named(Name, x) : x;
+  return x.dtype().is_float() ? named(Name.chars, x) : x;
 }
-constexpr const char* kFloor = "floor";
-constexpr const char* kCeil = "ceil";
-constexpr const char* kRound = "round";
 
-Expr square_root(const Node&, const Expr& x) { return named("sqrt", x); }
 Expr reciprocal(const Node&, const Expr& x) { return number(1, x) / x; }
-Expr exponential(const Node&, const Expr& x) { return named("exp", x); }
-Expr logarithm(const Node&, const Expr& x) { return named("log", x); }
-Expr sine(const Node&, const Expr& x) { return named("sin", x); }
-Expr cosine(const Node&, const Expr& x) { return named("cos", x); }
 Expr tangent(const Node&, const Expr& x) { return named("sin", x) / named("cos", x); }
 Expr sinh_of(const Node&, const Expr& x) { return (named("exp", x) - named("exp", number(0, x) - x)) * number(0.5, x); }
 Expr cosh_of(const Node&, const Expr& x) { return (named("exp", x) + named("exp", number(0, x) - x)) * number(0.5, x); }
-Expr tanh_of(const Node&, const Expr& x) { return named("tanh", x); }
 Expr asinh_of(const Node&, const Expr& x) {
   const Expr a = named("abs", x);
   const Expr y = named("log", a + named("sqrt", a * a + number(1, x)));
@@ -62,7 +44,6 @@ Expr acosh_of(const Node&, const Expr& x) { return named("log", x + named("sqrt"
 Expr atanh_of(const Node&, const Expr& x) {
   return named("log", (number(1, x) + x) / (number(1, x) - x)) * number(0.5, x);
 }
-Expr error_function(const Node&, const Expr& x) { return named("erf", x); }
 
 Expr logical_negation(const Node&, const Expr& x) { return logical_not(x); }
 Expr bitwise_not(const Node&, const Expr& x) { return binary(BinaryOp::kBitXor, x, int_imm(-1, x.dtype())); }
@@ -82,13 +63,8 @@ Expr convert(const Node& node, const Expr& x) {
   return cast(to, x);
 }
 
-// TensorProto.DataType
 Result<DType> data_type(const Node& node, int64_t code) {
-  constexpr std::pair<int, DType> known[] = {{1, kF32},  {2, kU8},   {3, kI8},   {4, kU16},  {5, kI16},
-                                             {6, kI32},  {7, kI64},  {9, kBool}, {10, kF16}, {11, kF64},
-                                             {12, kU32}, {13, kU64}, {16, kBF16}};
-  for (const auto& [number, dtype] : known)
-    if (number == code) return dtype;
+  if (const auto dtype = element_type(code)) return *dtype;
   return fail(ErrorCode::E603, "Cast to element type " + std::to_string(code), node.name);
 }
 
@@ -104,56 +80,34 @@ std::optional<std::vector<Dim>> cast_content(const Node& node) {
                                                                             : std::nullopt;
 }
 
-bool always(const Node&) { return true; }
-
-constexpr auto kElementwise = FusionKind::kElementwise;
-template <Element F>
-constexpr OpDef unary(std::string_view name, Types (*infer)(const Node&) = same_type) {
-  return {.name = name, .fusion = kElementwise, .infer = infer, .compute = pointwise<F>, .is_pointwise = true};
-}
-
-constexpr auto kConverts = ElementWork::kConverts;
 constexpr OpDef defs[] = {
     unary<absolute>("Abs"),
     unary<negate>("Neg"),
     unary<sign>("Sign"),
-    unary<rounded<kFloor>>("Floor"),
-    unary<rounded<kCeil>>("Ceil"),
-    unary<rounded<kRound>>("Round"),
-    unary<square_root>("Sqrt"),
+    unary<rounded<"floor">>("Floor"),
+    unary<rounded<"ceil">>("Ceil"),
+    unary<rounded<"round">>("Round"),
+    unary<math_of<"sqrt">>("Sqrt"),
     unary<reciprocal>("Reciprocal"),
-    unary<exponential>("Exp"),
-    unary<logarithm>("Log"),
-    unary<sine>("Sin"),
-    unary<cosine>("Cos"),
+    unary<math_of<"exp">>("Exp"),
+    unary<math_of<"log">>("Log"),
+    unary<math_of<"sin">>("Sin"),
+    unary<math_of<"cos">>("Cos"),
     unary<tangent>("Tan"),
     unary<sinh_of>("Sinh"),
     unary<cosh_of>("Cosh"),
-    unary<tanh_of>("Tanh"),
+    unary<math_of<"tanh">>("Tanh"),
     unary<asinh_of>("Asinh"),
     unary<acosh_of>("Acosh"),
     unary<atanh_of>("Atanh"),
-    unary<error_function>("Erf"),
+    unary<math_of<"erf">>("Erf"),
     unary<logical_negation>("Not"),
     unary<bitwise_not>("BitwiseNot", bits_type),
     unary<is_nan>("IsNaN", bool_type),
     unary<is_inf>("IsInf", bool_type),
-    {.name = "Cast",
-     .fusion = kElementwise,
-     .infer = cast_type,
-     .compute = pointwise<convert>,
-     .content = cast_content,
-     .work = kConverts,
-     .is_pointwise = true,
-     .is_copy = always},
-    {.name = "CastLike",
-     .fusion = kElementwise,
-     .min_inputs = 2,
-     .max_inputs = 2,
-     .infer = cast_like_type,
-     .compute = pointwise<convert>,
-     .work = kConverts,
-     .is_copy = always},
+    define(kElementwise, "Cast", 1, cast_type, of_element<convert>,
+           {.content = cast_content, .work = kConverts, .is_pointwise = true, .is_copy = always}),
+    define(kElementwise, "CastLike", 2, cast_like_type, of_element<convert>, {.work = kConverts, .is_copy = always}),
 };
 
 }  // namespace

@@ -29,9 +29,7 @@ std::optional<Sibling> open_sibling(const Graph& graph, Node* node) {
     return {};
   if (s.bias && !s.bias->is_constant()) return {};
   s.channels = s.weights->extent(static_cast<int>(channel_dim(node)));
-  const auto next = [&]() -> Node* {
-    return graph.use_count(s.result) == 1 && s.result->users.size() == 1 ? s.result->users[0] : nullptr;
-  };
+  const auto next = [&] { return only_user(graph, s.result); };
   if (Node* add = next(); !takes_bias && is(add, "Add")) {
     const auto found = operands(add, [&](const Value* v) {
       return v->is_constant() && v->rank() >= 1 && v->extent(-1) == s.channels && v->constant->n_elems() == s.channels;
@@ -73,18 +71,17 @@ bool is_used_by_epilogue(const Graph& graph, const Sibling& s) {
                                                   [](const Node* user) { return is_pointwise(user); });
 }
 
-// The weights side by side along the channels' dim.
-Result<ConstantTensor> stacked(const std::vector<Sibling>& siblings, size_t dim, int64_t channels) {
-  std::vector<int64_t> shape = siblings[0].weights->extents();
-  shape[dim] = channels;
+// What siblings have side by side along a dim, the channels': their weights, or their biases, zero where there is none.
+Result<ConstantTensor> stacked(const std::vector<Sibling>& siblings, const Value* Sibling::*part, DType dtype,
+                               std::vector<int64_t> shape, size_t dim) {
   const size_t outer = dim == 0 ? 1 : static_cast<size_t>(shape[0]);
-  FETTLE_TRY(TensorBuilder all, make_tensor(siblings[0].weights->constant->dtype, std::move(shape)));
+  const int64_t channels = shape[dim];
+  FETTLE_TRY(TensorBuilder all, make_tensor(dtype, std::move(shape)));
   std::byte* to = all.bytes.get();
   for (size_t i = 0; i < outer; ++i)
     for (const Sibling& s : siblings) {
-      const ConstantTensor& from = *s.weights->constant;
-      const size_t bytes = static_cast<size_t>(from.size_bytes) / outer;
-      std::memcpy(to, from.bytes.get() + i * bytes, bytes);
+      const auto bytes = static_cast<size_t>(all.size_bytes / std::max<int64_t>(1, channels) * s.channels) / outer;
+      if (const Value* from = s.*part) std::memcpy(to, from->constant->bytes.get() + i * bytes, bytes);
       to += bytes;
     }
   return std::move(all).finish();
@@ -102,19 +99,16 @@ Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
     has_bias |= s.bias != nullptr;
     parts.push_back(s.channels);
   }
-  FETTLE_TRY(ConstantTensor data, stacked(siblings, channel_dim(first.product), channels));
-  const DType dtype = data.dtype;
+  const DType dtype = first.weights->constant->dtype;
+  const size_t dim = channel_dim(first.product);
+  std::vector<int64_t> shape = first.weights->extents();
+  shape[dim] = channels;
+  FETTLE_TRY(ConstantTensor data, stacked(siblings, &Sibling::weights, dtype, std::move(shape), dim));
   Value* weights = graph.add_constant(first.weights->name, std::move(data));
   Value* bias = nullptr;
   if (has_bias) {
-    FETTLE_TRY(TensorBuilder all, make_tensor(dtype, {channels}));
-    std::byte* to = all.bytes.get();
-    for (const Sibling& s : siblings) {
-      const auto bytes = static_cast<size_t>(s.channels * dtype.element_bytes());
-      if (s.bias) std::memcpy(to, s.bias->constant->bytes.get(), bytes);
-      to += bytes;
-    }
-    bias = graph.add_constant(first.product->name + ".bias", std::move(all).finish());
+    FETTLE_TRY(ConstantTensor biases, stacked(siblings, &Sibling::bias, dtype, {channels}, 0));
+    bias = graph.add_constant(first.product->name + ".bias", std::move(biases));
   }
   std::vector<Value*> inputs{first.product->input(0), weights};
   if (conv && bias) inputs.push_back(bias);
@@ -123,9 +117,8 @@ Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
   if (!conv && bias) last = insert(graph, first.product, "Add", {last->output(), bias});
   for (const Node* node : first.chain)
     if (node->inputs.size() == 1) last = insert(graph, node, node->op->name, {last->output()}, node->attrs);
-  Attrs attrs;
-  attrs.set("axis", int64_t{rule.output_dim < 0 ? last->output()->rank() + rule.output_dim : rule.output_dim});
-  attrs.set("split", parts);
+  const int64_t axis = rule.output_dim < 0 ? last->output()->rank() + rule.output_dim : rule.output_dim;
+  Attrs attrs{{"axis", axis}, {"split", parts}};
   Node* split = graph.add_node(find_op("Split"), first.product->name + ".parts", {last->output()}, std::move(attrs), {},
                                siblings.size());
   for (size_t i = 0; i < siblings.size(); ++i) {

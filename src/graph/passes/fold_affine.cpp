@@ -88,8 +88,7 @@ bool add_to_bias(Graph& graph, Node* node, const std::vector<double>& t) {
 // conv(x) * s, conv(x) + t, matmul(x, w) * s: the node after `node`, if it can join it.
 bool fold_after(Graph& graph, Node* node) {
   Value* y = node->outputs[0];
-  if (graph.use_count(y) != 1 || y->users.size() != 1) return false;
-  Node* user = y->users[0];
+  Node* user = only_user(graph, y);
   const WeightsRule& rule = *node->op->weights;
   const bool product = is(user, "Mul");
   if (!product && !(is(user, "Add") && rule.takes_bias)) return false;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <optional>
 
 #include "graph/passes/match.h"
@@ -8,15 +7,6 @@
 
 namespace fettle::passes {
 namespace {
-
-Value* reshaped_value(Graph& graph, const Node* near, Value* value, const Shape& shape) {
-  if (value->shape() == shape) return value;
-  Attrs attrs;
-  attrs.set("allowzero", int64_t{1});
-  attrs.set("shape", *static_shape(shape));
-  Node* made = insert(graph, near, "Reshape", {value}, std::move(attrs));
-  return made ? made->output() : nullptr;
-}
 
 // 0, 1, …, n-1 along the last dim, the others being 1 → n
 std::optional<int64_t> counts_up(const Value* value) {
@@ -46,17 +36,13 @@ bool one_hot_product(Graph& graph, Node* node) {
   if (!table) return false;
   std::memcpy(table->bytes.get(), w->constant->bytes.get(), static_cast<size_t>(w->constant->size_bytes));
   Value* rows = graph.add_constant(w->name, std::move(*table).finish());
-  Shape shape = index->shape();
+  std::vector<int64_t> shape = index->extents();
   shape.pop_back();
   index = reshaped_value(graph, equal, index, shape);
-  Attrs bounds;
-  bounds.set("min", -1.0);
-  bounds.set("max", static_cast<double>(n));
+  Attrs bounds{{"min", -1.0}, {"max", static_cast<double>(n)}};
   Node* clipped = index ? insert(graph, equal, "Clip", {index}, std::move(bounds)) : nullptr;
   if (!clipped) return false;
-  Attrs attrs;
-  attrs.set("axis", int64_t{0});
-  Node* made = replace_with(graph, node, "Gather", {rows, clipped->output()}, std::move(attrs));
+  Node* made = replace_with(graph, node, "Gather", {rows, clipped->output()}, {{"axis", int64_t{0}}});
   if (made) merge_provenance(made, cast);
   return made;
 }

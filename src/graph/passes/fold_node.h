@@ -1,5 +1,5 @@
 #pragma once
-// Computing one node while compiling.
+// Computes one node while compiling.
 
 #include "graph/passes/pipeline.h"
 

@@ -47,7 +47,7 @@ std::vector<int64_t> missing_of_phases(const Node* node) {
 void complete_phases(Graph& graph, Node* node) {
   const std::vector<int64_t> missing = missing_of_phases(node);
   if (missing.empty()) return;
-  Attrs attrs = node->attrs, slice;
+  Attrs attrs = node->attrs;
   std::vector<int64_t> padding = attrs.get_ints("output_padding", std::vector<int64_t>(missing.size(), 0));
   std::vector<int64_t> axes, starts, ends;
   for (size_t d = 0; d < missing.size(); ++d) {
@@ -57,16 +57,13 @@ void complete_phases(Graph& graph, Node* node) {
     ends.push_back(node->output()->extent(static_cast<int>(d) + 2));
   }
   attrs.set("output_padding", padding);
-  slice.set("axes", axes);
-  slice.set("starts", starts);
-  slice.set("ends", ends);
+  Attrs slice{{"axes", axes}, {"starts", starts}, {"ends", ends}};
   Node* last = node;
   Node* made = insert(graph, node, "ConvTranspose", node->inputs, std::move(attrs));
   if (!made) return;
   merge_provenance(made, node);
-  while (graph.use_count(last->output()) == 1 && last->output()->users.size() == 1) {
-    Node* next = last->output()->users.front();
-    if (!is_pointwise(next) || next->inputs.size() != 1) break;
+  for (Node* next = only_user(graph, last->output()); is_pointwise(next) && next->inputs.size() == 1;
+       next = only_user(graph, last->output())) {
     Node* again = insert(graph, node, next->op->name, {made->output()}, next->attrs);
     if (!again) break;
     merge_provenance(again, next);
@@ -102,10 +99,8 @@ Result<> lower_conv_transpose(Graph& graph, const PassContext&) {
     }
     Node* product = insert(graph, node, "Conv", std::move(inputs));
     if (!product) continue;
-    Attrs attrs;
-    attrs.set("blocksize", side);
-    attrs.set("mode", std::string("CRD"));
-    Node* spread = replace_with(graph, node, "DepthToSpace", {product->output()}, std::move(attrs));
+    Node* spread = replace_with(graph, node, "DepthToSpace", {product->output()},
+                                {{"blocksize", side}, {"mode", std::string("CRD")}});
     if (!spread) {
       graph.erase(product);
       continue;

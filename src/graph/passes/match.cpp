@@ -1,5 +1,7 @@
 #include "graph/passes/match.h"
 
+#include <numeric>
+
 namespace fettle::passes {
 
 std::optional<ConstantTensor> exact_constant(std::span<const double> values, DType dtype, std::vector<int64_t> shape) {
@@ -10,6 +12,18 @@ std::optional<ConstantTensor> exact_constant(std::span<const double> values, DTy
     for (size_t i = 0; i < values.size(); ++i)
       if (made->at(static_cast<int64_t>(i)) != values[i]) return {};
   return std::move(*made);
+}
+
+std::vector<int64_t> permutation(const Node* node) {
+  std::vector<int64_t> perm(static_cast<size_t>(node->inputs[0]->rank()));
+  std::iota(perm.rbegin(), perm.rend(), 0);
+  return node->attrs.get_ints("perm", perm);
+}
+
+Value* reshaped_value(Graph& graph, const Node* near, Value* value, const std::vector<int64_t>& shape) {
+  if (value->extents() == shape) return value;
+  const Node* made = insert(graph, near, "Reshape", {value}, reshape_attrs(shape));
+  return made ? made->output() : nullptr;
 }
 
 Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Value*> inputs, Attrs attrs) {
@@ -35,6 +49,10 @@ Node* replace_with(Graph& graph, Node* old, std::string_view op, std::vector<Val
     graph.erase(node);
     return nullptr;
   }
+  return put_in_place(graph, old, node);
+}
+
+Node* put_in_place(Graph& graph, Node* old, Node* node) {
   graph.replace_node(old, node->outputs[0]);
   if (old->erased) std::swap(old->outputs[0]->name, node->outputs[0]->name);  // the model's name for it stays
   return node;

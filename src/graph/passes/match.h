@@ -26,6 +26,11 @@ inline Node* made_only_for_us(const Graph& graph, const Value* value, std::strin
   return node && graph.use_count(value) == 1 ? node : nullptr;
 }
 
+/// The one use of the value; null where there are more, or where it goes out of the model.
+inline Node* only_user(const Graph& graph, const Value* value) {
+  return graph.use_count(value) == 1 && value->users.size() == 1 ? value->users[0] : nullptr;
+}
+
 /// Whether the node has the trait, and none of its inputs is left out.
 inline bool is_pointwise(const Node* node) {
   return node && !node->erased && node->op->is_pointwise &&
@@ -64,9 +69,20 @@ std::optional<std::pair<Value*, Value*>> operands(const Node* node, const Wanted
   return std::nullopt;
 }
 
+/// What a Transpose permutes by.
+std::vector<int64_t> permutation(const Node* node);
+/// The attributes of a Reshape to this shape.
+inline Attrs reshape_attrs(std::vector<int64_t> shape) {
+  return {{"allowzero", int64_t{1}}, {"shape", std::move(shape)}};
+}
+/// The value, or a Reshape of it; null where the rule does not allow one.
+Value* reshaped_value(Graph& graph, const Node* near, Value* value, const std::vector<int64_t>& shape);
+
 /// A new node of one output with the type that its operator infers, put in the place of `old`: users and provenance
 /// follow. The new node, or null where the rule does not allow it (nothing changes then).
 Node* replace_with(Graph& graph, Node* old, std::string_view op, std::vector<Value*> inputs, Attrs attrs = {});
+/// `node` takes the place, and the name, of `old`. Returns it.
+Node* put_in_place(Graph& graph, Node* old, Node* node);
 /// A new node with the inferred type. Null where the rule does not allow it.
 Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Value*> inputs, Attrs attrs = {});
 

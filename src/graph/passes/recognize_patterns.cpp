@@ -17,16 +17,14 @@ void absorb(Node* to, const Value* value, const Value* x, int depth = 10) {
 
 // Puts op(x) in the place of the root.
 Node* becomes_op(Graph& graph, const Match& m, std::string_view op, Attrs attrs = {}) {
-  Node *root = m.root(), *made = insert(graph, root, op, {m["x"]}, std::move(attrs));
+  Node* made = insert(graph, m.root(), op, {m["x"]}, std::move(attrs));
   if (!made) return nullptr;
-  if (made->output()->type != root->output()->type) {
+  if (made->output()->type != m.root()->output()->type) {
     graph.erase(made);
     return nullptr;
   }
-  absorb(made, root->output(), m["x"]);
-  graph.replace_node(root, made->output());
-  if (root->erased) std::swap(root->output()->name, made->output()->name);  // the model's name for it stays
-  return made;
+  absorb(made, m.root()->output(), m["x"]);
+  return put_in_place(graph, m.root(), made);
 }
 
 // --- activations
@@ -38,10 +36,7 @@ bool clips_at_six(const Match& m) {
 }
 
 bool hard_sigmoid(Graph& graph, const Match& m) {
-  Attrs attrs;
-  attrs.set("alpha", 1.0 / 6);
-  attrs.set("beta", 0.5);
-  return becomes_op(graph, m, "HardSigmoid", std::move(attrs));
+  return becomes_op(graph, m, "HardSigmoid", {{"alpha", 1.0 / 6}, {"beta", 0.5}});
 }
 bool hard_swish(Graph& graph, const Match& m) { return becomes_op(graph, m, "HardSwish"); }
 bool is_hard_swish_gate(const Match& m) {
@@ -67,9 +62,7 @@ bool swish(Graph& graph, const Match& m) {
 
 bool gelu(Graph& graph, const Match& m) { return becomes_op(graph, m, "Gelu"); }
 bool tanh_gelu(Graph& graph, const Match& m) {
-  Attrs attrs;
-  attrs.set("approximate", std::string("tanh"));
-  return becomes_op(graph, m, "Gelu", std::move(attrs));
+  return becomes_op(graph, m, "Gelu", {{"approximate", std::string("tanh")}});
 }
 
 // x / √2, also where its inverse is no number of the type
@@ -128,10 +121,7 @@ bool is_statistic(const Value* value, const Value* x, int64_t axis) {
 }
 
 Node* becomes_norm(Graph& graph, const Match& m, std::string_view op, int64_t axis) {
-  Attrs attrs;
-  attrs.set("axis", axis);
-  attrs.set("epsilon", m.number("epsilon"));
-  return becomes_op(graph, m, op, std::move(attrs));
+  return becomes_op(graph, m, op, {{"axis", axis}, {"epsilon", m.number("epsilon")}});
 }
 
 // The same constant with the shape of the normalised dims, as the scale and bias of LayerNormalization are; null where
@@ -154,8 +144,8 @@ Value* normalised_constant(Graph& graph, Value* constant, const Value* x, int64_
 // What alone follows a norm: the product with a constant becomes its input 1, the sum with one its input 2.
 bool take_along(Graph& graph, Node* norm, size_t input, int64_t axis) {
   Value* y = norm->output();
-  if (graph.use_count(y) != 1 || y->users.size() != 1 || !is(y->users[0], input == 1 ? "Mul" : "Add")) return false;
-  Node* user = y->users[0];
+  Node* user = only_user(graph, y);
+  if (!is(user, input == 1 ? "Mul" : "Add")) return false;
   const auto found = operands(user, [&](const Value* v) { return v != y && v->is_constant(); });
   if (!found || found->second != y || user->output()->shape() != y->shape()) return false;
   Value* constant = normalised_constant(graph, found->first, y, axis);

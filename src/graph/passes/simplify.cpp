@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "graph/op_util.h"
 #include "graph/passes/match.h"
@@ -66,24 +65,7 @@ bool combine_scalars(Graph& graph, const Match& m) {
   return becomes_node(graph, m, product ? "Mul" : "Add", {m["x"], constant}, {}, "before");
 }
 
-std::vector<int64_t> permutation(const Node* node) {
-  std::vector<int64_t> perm(static_cast<size_t>(node->inputs[0]->rank()));
-  std::iota(perm.rbegin(), perm.rend(), 0);
-  return node->attrs.get_ints("perm", perm);
-}
-
-Attrs permutes(std::vector<int64_t> perm) {
-  Attrs attrs;
-  attrs.set("perm", std::move(perm));
-  return attrs;
-}
-
-Attrs shape_attr(const Shape& shape) {
-  Attrs attrs;
-  attrs.set("allowzero", int64_t{1});
-  attrs.set("shape", *static_shape(shape));
-  return attrs;
-}
+Attrs shape_attr(const Match& m) { return reshape_attrs(m.root()->output()->extents()); }
 
 bool is_sorted(const Match& m) { return std::ranges::is_sorted(permutation(m.root())); }
 
@@ -91,7 +73,7 @@ bool one_transpose(Graph& graph, const Match& m) {
   const auto first = permutation(m.node("before"));
   std::vector<int64_t> both;
   for (const int64_t d : permutation(m.root())) both.push_back(first[static_cast<size_t>(d)]);
-  return becomes_node(graph, m, "Transpose", {m["x"]}, permutes(std::move(both)), "before");
+  return becomes_node(graph, m, "Transpose", {m["x"]}, {{"perm", std::move(both)}}, "before");
 }
 
 // Whether dims larger than 1 stay in their order.
@@ -107,21 +89,19 @@ bool moves_nothing(const Match& m) {
   return true;
 }
 bool becomes_reshape(Graph& graph, const Match& m) {
-  return becomes_node(graph, m, "Reshape", {m["x"]}, shape_attr(m.root()->output()->shape()), "before");
+  return becomes_node(graph, m, "Reshape", {m["x"]}, shape_attr(m), "before");
 }
 
 bool has_starts(const Match& m) { return m.root()->attrs.has("starts"); }
 bool slice_before_transpose(Graph& graph, const Match& m) {
   const auto perm = permutation(m.node("before"));
-  std::vector<int64_t> axes(m.root()->attrs.get_ints("starts").size());
-  std::iota(axes.begin(), axes.end(), 0);
-  axes = m.root()->attrs.get_ints("axes", axes);
+  auto axes = m.root()->attrs.get_ints("axes", ops::first_numbers(m.root()->attrs.get_ints("starts").size()));
   for (int64_t& axis : axes)
     axis = perm[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(perm.size()) : axis)];
   Attrs sliced = m.root()->attrs;
   sliced.set("axes", axes);
   Node* slice = insert(graph, m.root(), "Slice", {m["x"]}, std::move(sliced));
-  return slice && becomes_node(graph, m, "Transpose", {slice->output()}, permutes(perm), "before");
+  return slice && becomes_node(graph, m, "Transpose", {slice->output()}, {{"perm", perm}}, "before");
 }
 
 bool is_one_reshape(const Match& m) { return m.root()->inputs.size() == 1 && m.root()->output()->is_static(); }
@@ -131,7 +111,7 @@ bool is_worded_otherwise(const Match& m) {
   return !is(m.root(), "Reshape") || m.root()->attrs.get_ints("shape") != *static_shape(m.root()->output()->shape());
 }
 bool reshape_input(Graph& graph, const Match& m) {
-  return becomes_node(graph, m, "Reshape", {m.root()->input(0)}, shape_attr(m.root()->output()->shape()));
+  return becomes_node(graph, m, "Reshape", {m.root()->input(0)}, shape_attr(m));
 }
 bool reshapes_a_reshape(const Match& m) {
   const Node* before = made_by(m.root()->input(0), "Reshape");
@@ -139,7 +119,7 @@ bool reshapes_a_reshape(const Match& m) {
 }
 bool one_reshape(Graph& graph, const Match& m) {
   const Node* before = m.root()->input(0)->producer;
-  Node* made = replace_with(graph, m.root(), "Reshape", {before->input(0)}, shape_attr(m.root()->output()->shape()));
+  Node* made = replace_with(graph, m.root(), "Reshape", {before->input(0)}, shape_attr(m));
   if (made) merge_provenance(made, before);
   return made;
 }
@@ -150,12 +130,10 @@ bool slice_of_one(Graph& graph, const Match& m) {
   int64_t axis = m.root()->attrs.get_int("axis", 0), at = m["index"]->constant->int_at(0);
   if (axis < 0) axis += x->rank();
   if (at < 0) at += x->extent(static_cast<int>(axis));
-  Attrs attrs;
-  attrs.set("axes", std::vector<int64_t>{axis});
-  attrs.set("starts", std::vector<int64_t>{at});
-  attrs.set("ends", std::vector<int64_t>{at + 1});
+  using Ints = std::vector<int64_t>;
+  Attrs attrs{{"axes", Ints{axis}}, {"starts", Ints{at}}, {"ends", Ints{at + 1}}};
   Node* slice = insert(graph, m.root(), "Slice", {m["x"]}, std::move(attrs));
-  return slice && becomes_node(graph, m, "Reshape", {slice->output()}, shape_attr(m.root()->output()->shape()));
+  return slice && becomes_node(graph, m, "Reshape", {slice->output()}, shape_attr(m));
 }
 
 bool has_no_bound(const Match& m) { return !m.root()->attrs.has("min") && !m.root()->attrs.has("max"); }
@@ -177,7 +155,7 @@ bool is_plain_gemm(const Match& m) {
 bool product_and_sum(Graph& graph, const Match& m) {
   Value *a = m.root()->input(0), *b = m.root()->input(1), *c = m.root()->input(2);
   if (m.root()->attrs.get_int("transB", 0)) {
-    Node* transposed = insert(graph, m.root(), "Transpose", {b}, permutes({1, 0}));
+    Node* transposed = insert(graph, m.root(), "Transpose", {b}, {{"perm", std::vector<int64_t>{1, 0}}});
     if (!transposed) return false;
     b = transposed->output();
   }
@@ -200,7 +178,9 @@ const std::vector<Rewrite>& rewrites() {
       {"x / 1", node("Div", {x, exactly(1)}), nullptr, becomes_x},
       {"x ^ 1", node("Pow", {x, exactly(1)}), nullptr, becomes_x},
       {"x ^ 2 → x * x", node("Pow", {x, exactly(2)}), is_power,
-       [](Graph& g, const Match& m) { return becomes_node(g, m, "Mul", {m["x"], m["x"]}); }},
+       [](Graph& g, const Match& m) {
+         return becomes_node(g, m, "Mul", {m["x"], m["x"]});
+       }},
       {"x ^ 0.5 → sqrt(x)", node("Pow", {x, exactly(0.5)}), is_real_power,
        [](Graph& g, const Match& m) { return becomes_node(g, m, "Sqrt", {m["x"]}); }},
       {"x ^ -1 → 1 / x", node("Pow", {x, exactly(-1)}), is_real_power,

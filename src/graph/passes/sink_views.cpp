@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
+#include "graph/view.h"
 
 namespace fettle::passes {
 namespace {
@@ -16,35 +16,16 @@ std::optional<std::vector<int64_t>> shape_through(const std::vector<int64_t>& sh
   if (shape.size() > from.size()) return {};
   const size_t missing = from.size() - shape.size();
   std::vector<int64_t> result(to.size(), 1);
-  size_t i = 0, j = 0;
-  while (i < from.size() && j < to.size()) {
-    if (from[i] == 1 || to[j] == 1) {
-      from[i] == 1 ? ++i : ++j;
-      continue;
-    }
-    size_t i_end = i + 1, j_end = j + 1;
-    int64_t i_count = from[i], j_count = to[j];
-    while (i_count != j_count) {
-      if (i_count < j_count) {
-        if (i_end == from.size()) return {};
-        i_count *= from[i_end++];
-      } else {
-        if (j_end == to.size()) return {};
-        j_count *= to[j_end++];
-      }
-    }
+  const auto groups = equal_groups(from, to);
+  if (!groups) return {};
+  for (const DimGroup& group : *groups) {
     bool all = true, none = true;
-    for (size_t d = i; d < i_end; ++d) {
+    for (size_t d = group.from; d < group.from_end; ++d) {
       const int64_t extent = d < missing ? 1 : shape[d - missing];
-      if (from[d] == 1) continue;
-      (extent == 1 ? all : none) = false;
+      if (from[d] != 1) (extent == 1 ? all : none) = false;
     }
     if (!all && !none) return {};
-    if (all)
-      std::copy(to.begin() + static_cast<std::ptrdiff_t>(j), to.begin() + static_cast<std::ptrdiff_t>(j_end),
-                result.begin() + static_cast<std::ptrdiff_t>(j));
-    i = i_end;
-    j = j_end;
+    for (size_t d = group.to; all && d < group.to_end; ++d) result[d] = to[d];
   }
   return result;
 }
@@ -55,14 +36,8 @@ Value* before_reshape(Graph& graph, const Node* node, Value* operand, const Valu
   const auto shape = shape_through(operand->extents(), view->extents(), x->extents());
   if (!shape) return nullptr;
   if (*shape == operand->extents()) return operand;
-  if (operand->is_constant()) {
-    return graph.add_constant(operand->name, reshaped(*operand->constant, *shape));
-  }
-  Attrs attrs;
-  attrs.set("allowzero", int64_t{1});
-  attrs.set("shape", *shape);
-  Node* made = insert(graph, node, "Reshape", {operand}, std::move(attrs));
-  return made ? made->output() : nullptr;
+  if (operand->is_constant()) return graph.add_constant(operand->name, reshaped(*operand->constant, *shape));
+  return reshaped_value(graph, node, operand, *shape);
 }
 
 // The same after Transpose(x) {perm}.
@@ -73,23 +48,14 @@ Value* before_transpose(Graph& graph, const Node* node, Value* operand, const st
   shape.insert(shape.begin(), perm.size() - shape.size(), 1);
   std::vector<int64_t> back(perm.size());
   for (size_t d = 0; d < perm.size(); ++d) back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
-  Attrs attrs;
-  attrs.set("allowzero", int64_t{1});
-  attrs.set("shape", shape);
   if (operand->is_constant() &&
       std::count(shape.begin(), shape.end(), 1) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
     std::vector<int64_t> transposed;
     for (const int64_t d : back) transposed.push_back(shape[static_cast<size_t>(d)]);
     return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(transposed)));
   }
-  if (shape != operand->extents()) {
-    Node* widened = insert(graph, node, "Reshape", {operand}, std::move(attrs));
-    if (!widened) return nullptr;
-    operand = widened->output();
-  }
-  Attrs transposed;
-  transposed.set("perm", back);
-  Node* made = insert(graph, node, "Transpose", {operand}, std::move(transposed));
+  operand = reshaped_value(graph, node, operand, shape);
+  const Node* made = operand ? insert(graph, node, "Transpose", {operand}, {{"perm", back}}) : nullptr;
   return made ? made->output() : nullptr;
 }
 
@@ -113,9 +79,7 @@ bool sink(Graph& graph, Node* node) {
     const auto extents = x->extents();
     if (std::find(extents.begin(), extents.end(), 0) != extents.end()) continue;
     const bool reshape = is(renaming, "Reshape");
-    std::vector<int64_t> perm(static_cast<size_t>(x->rank()));
-    std::iota(perm.rbegin(), perm.rend(), 0);
-    perm = renaming->attrs.get_ints("perm", perm);
+    const std::vector<int64_t> perm = permutation(renaming);
     std::vector<Value*> inputs;
     for (Value* operand : node->inputs) {
       Value* before = operand == view ? x

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "graph/op.h"
+#include "graph/plan/access_rewriter.h"
 #include "graph/plan/nest.h"
 #include "ir/compare.h"
 #include "ir/fold.h"
@@ -206,56 +207,36 @@ std::vector<T> permuted(const std::vector<T>& list, const std::vector<int>& orde
   return result;
 }
 
-class Reorderer : public Mutator {
+class Reorderer : public AccessRewriter<Mutator> {
  public:
-  explicit Reorderer(const std::unordered_map<const BufferNode*, BufferOrder>& orders) {
-    for (const auto& [buffer, order] : orders) {
-      orders_[buffer] = order.order;
-      buffers_[buffer] = edited(Buffer(buffer), [&](BufferNode& b) {
+  explicit Reorderer(const std::unordered_map<const BufferNode*, BufferOrder>& orders) : orders_(orders) {
+    for (const auto& [buffer, order] : orders)
+      buffers[buffer] = edited(Buffer(buffer), [&](BufferNode& b) {
         b.shape = permuted(b.shape, order.order);
         for (int64_t stride : order.strides) b.strides.push_back(stride);
       });
-    }
   }
-  using Mutator::rewrite;
+  using AccessRewriter<Mutator>::rewrite;
 
-  Expr rewrite(const Expr& e) override {
-    if (const auto* n = e.as<LoadNode>(); n && orders_.contains(n->buffer.get()))
-      return load(buffers_.at(n->buffer.get()), indices(n->buffer, n->indices));
-    if (const auto* n = e.as<AddressNode>(); n && orders_.contains(n->buffer.get()))
-      return address_of(buffers_.at(n->buffer.get()), indices(n->buffer, n->indices));
-    return Mutator::rewrite(e);
-  }
   Stmt rewrite(const Stmt& s) override {
-    if (const auto* n = s.as<StoreNode>(); n && orders_.contains(n->buffer.get()))
-      return store(buffers_.at(n->buffer.get()), indices(n->buffer, n->indices), rewrite(n->value));
-    if (const auto* n = s.as<BlockNode>()) {
-      const auto regions = [&](std::vector<Region>& list) {
-        for (Region& region : list)
-          if (const auto found = orders_.find(region.buffer.get()); found != orders_.end())
-            region.ranges = permuted(region.ranges, found->second);
-      };
-      return Mutator::rewrite(with(*n, [&](BlockNode& b) {
-        regions(b.reads);
-        regions(b.writes);
-      }));
-    }
-    return Mutator::rewrite(s);
+    const auto* n = s.as<BlockNode>();
+    if (!n) return AccessRewriter<Mutator>::rewrite(s);
+    const auto reorder = [&](std::vector<Region>& regions) {
+      for (Region& region : regions)
+        if (const auto found = orders_.find(region.buffer.get()); found != orders_.end())
+          region.ranges = permuted(region.ranges, found->second.order);
+    };
+    return AccessRewriter<Mutator>::rewrite(with(*n, [&](BlockNode& b) {
+      reorder(b.reads);
+      reorder(b.writes);
+    }));
   }
-  Buffer rewrite(const Buffer& buffer) override {
-    const auto found = buffers_.find(buffer.get());
-    return found == buffers_.end() ? buffer : found->second;
+  std::vector<Expr> new_indices(const Buffer& buffer, std::vector<Expr> old) override {
+    return permuted(old, orders_.at(buffer.get()).order);
   }
 
  private:
-  std::vector<Expr> indices(const Buffer& buffer, const std::vector<Expr>& list) {
-    std::vector<Expr> fresh;
-    for (const Expr& index : list) fresh.push_back(rewrite(index));
-    return permuted(fresh, orders_.at(buffer.get()));
-  }
-
-  std::unordered_map<const BufferNode*, std::vector<int>> orders_;
-  BufferMap buffers_;
+  const std::unordered_map<const BufferNode*, BufferOrder>& orders_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Rewrites that give equal work equal programs, whatever graph it came from. None changes what is computed.
+// Rewrites that give equal work equal programs, whatever graph it came from. None of them changes a result.
 
 #include <cstdint>
 #include <unordered_map>

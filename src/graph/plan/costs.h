@@ -1,5 +1,5 @@
 #pragma once
-// What kernels cost: the only thing that planning asks the rest of the compiler.
+// The cost of kernels. Planning asks the rest of the compiler for nothing else.
 
 #include "ir/func.h"
 
@@ -12,7 +12,7 @@ class KernelCosts {
   virtual double seconds(const Func& workload, int threads) = 0;
   /// Seconds that two kernels lose because one hands so many bytes to the other through memory, which neither of them
   /// sees alone: what is still in a cache costs nothing.
-  virtual double hand_over_seconds(int64_t bytes, int threads) {
+  virtual double intermediate_seconds(int64_t bytes, int threads) {
     (void)bytes, (void)threads;
     return 0;
   }

@@ -101,7 +101,7 @@ class HostWriter {
     std::vector<Expr> args;
     for (const HostAddress& address : call.buffers)
       args.push_back(address_of(buffer_of(address), {offset_of(address)}));
-    args.push_back(int64_t{next_call_++});
+    args.push_back(int64_t{call.number});
     return call_func(call.kernel, std::move(args));
   }
 
@@ -125,7 +125,6 @@ class HostWriter {
   Ref<FuncNode> func_;
   size_t first_output_ = 0, arena_ = 0;
   std::vector<Buffer> counters_;
-  int64_t next_call_ = 0;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct HostAddress {
 };
 
 struct HostCall {
+  int number = 0;      // by which a profiler knows it
   std::string kernel;  // symbol
   std::vector<HostAddress> buffers;
 };
@@ -45,7 +46,7 @@ struct HostInterface {
 };
 
 /// A Func over byte buffers: inputs, outputs, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
-/// call's one integer is its number, by which a profiler knows it; calls are numbered as they stand.
+/// call's one integer is its number, by which a profiler knows it.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
 /// A loop counts in a local buffer of its own, of which kernels are given the address:
 ///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }

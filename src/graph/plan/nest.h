@@ -1,5 +1,5 @@
 #pragma once
-// Programs as te makes them: loop nests under the root, each around one block.
+// Reads programs as te makes them: loop nests under the root, each around one block.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Partition: which nodes become one kernel.
+// Partition decides which nodes become one kernel.
 
 #include <string>
 #include <vector>

@@ -20,7 +20,7 @@ class Placer {
   }
 
   Placement run() {
-    for (const GraphOutput& output : graph_.outputs()) hand_out(*output.value);
+    for (const GraphOutput& output : graph_.outputs()) place_output(*output.value);
     // What is concatenated last decides first, so that a part may itself be a concatenation.
     for (size_t g = groups_.size(); g-- > 0;) {
       if (groups_[g].is_concatenation)
@@ -87,7 +87,7 @@ class Placer {
   }
 
   /// An output of the model that is a view of something in another order.
-  void hand_out(const Value& output) {
+  void place_output(const Value& output) {
     if (output.is_constant() || !output.producer || made_.contains(&output) || placement_.places.contains(&output))
       return;
     const Node& node = *output.producer;

@@ -1,6 +1,5 @@
 #pragma once
-// Values that are made where they are wanted: in their part of a concatenation, or in the order that a later reshape
-// needs.
+// Placement makes values where they are used: in their part of a concatenation, or in the order of a later reshape.
 
 #include <unordered_map>
 #include <vector>

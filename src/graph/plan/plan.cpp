@@ -209,13 +209,13 @@ class Planner {
       return view;
     }
     const std::vector<int64_t> shape = output.extents();
-    const bool hands_out = output_index_.contains(&output);
+    const bool is_output = output_index_.contains(&output);
     // finish_output copies it to where the model wants it.
     const int64_t least_channels = writes_by_phase(*group.anchor) ? kChannelsOfPhases : kChannelsWorthACopy;
-    const bool copied = hands_out && wants_channels_last(*group.anchor) && is_worth_a_copy(output, least_channels) &&
+    const bool copied = is_output && wants_channels_last(*group.anchor) && is_worth_a_copy(output, least_channels) &&
                         !stays_channels_first(*group.anchor);
     const int storage = copied ? add_storage(Storage::Kind::kArena, output) : add_storage(output);
-    const bool as_given = hands_out && !copied;
+    const bool as_given = is_output && !copied;
     return {storage, 0, as_given ? dense_strides(shape) : dense_strides(shape, order_for(group, output))};
   }
 
@@ -306,7 +306,7 @@ class Planner {
       places.inputs.push_back({place, 0, dense_strides(returned->extents())});
       places.outputs.push_back(add_storage(Storage::Kind::kArena, *returned));
       carried.emplace_back(returned, place);
-      step.carried.push_back(place);
+      step.kept.push_back(place);
     };
     if (loop.is_counted()) {
       places.inputs.push_back({});  // nobody reads it
@@ -327,7 +327,7 @@ class Planner {
       row.base = whole;
       row.loop = step.loop;
       row.step_bytes = row.size_bytes;
-      step.carried.push_back(whole);
+      step.kept.push_back(whole);
     }
 
     const std::vector<int> returned_to = places.outputs;
@@ -337,6 +337,7 @@ class Planner {
       const auto& [value, place] = carried[i];
       const View dense = {-1, 0, dense_strides(value->extents())};
       const int from = returned_to[loop.is_counted() ? i + 1 : i];
+      step.carries.push_back(static_cast<int>(plan_.calls.size()));
       body.copy(*value, "carry", dense, dense, {{from, 0}, {place, 0}}, {});
     }
     steps_->push_back(std::move(step));
@@ -561,6 +562,12 @@ int whole_of(const Plan& plan, int storage) {
   return storage;
 }
 
+bool copies_to_itself(const Plan& plan, const PlannedCall& call) {
+  if (call.anchor || call.operands.size() != 2) return false;
+  const int from = call.operands[0].storage, to = call.operands[1].storage;
+  return from != to && plan.storages[static_cast<size_t>(from)].in_place_of == to;
+}
+
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
 
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
@@ -628,11 +635,11 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
   for (size_t i = 0; i < fusible.size(); ++i) {
     const Value& between = *fusible[i]->input(0);
     const int64_t bytes = count_elems(between.extents()) * between.dtype().element_bytes();
-    const double handing_over = costs.hand_over_seconds(bytes, threads);
+    const double intermediate = costs.intermediate_seconds(bytes, threads);
     FETTLE_TRY(const double first, seconds_apart(makers.at(&between)));
     FETTLE_TRY(const double second, seconds_apart(fusible[i]));
-    const double worth = handing_over > 0 ? kWorthFusing : kWorthFusingInCaches;
-    if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + handing_over))
+    const double worth = intermediate > 0 ? kWorthFusing : kWorthFusingInCaches;
+    if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + intermediate))
       chosen.push_back(static_cast<int>(i));
   }
   return chosen;
@@ -672,14 +679,14 @@ class Lives {
       }
       ++next_;
       if (step.kind == PlanStep::Kind::kLoop) {
-        for (int storage : step.carried) use(storage);
+        for (int storage : step.kept) use(storage);
         use(step.condition.storage);
       }
       go(step.body);
       go(step.otherwise);
       if (step.kind != PlanStep::Kind::kLoop) continue;
       // What an iteration finds there lives until the last one has ended.
-      for (int storage : step.carried) use(storage);
+      for (int storage : step.kept) use(storage);
       for (Life& life : lives_)
         if (life.first <= begin && life.last > begin) life.last = std::max(life.last, next_);
       ++next_;
@@ -694,14 +701,89 @@ class Lives {
 
 }  // namespace
 
+namespace {
+
+/// Finds what loops carry that may be written where it is read.
+class Carries {
+ public:
+  Carries(Plan& plan, const std::function<bool(int workload)>& may_run_in_place)
+      : plan_(plan), may_run_in_place_(may_run_in_place) {
+    for (Storage& storage : plan.storages) storage.in_place_of = -1;
+    go(plan.steps);
+  }
+
+ private:
+  void go(const std::vector<PlanStep>& steps) {
+    for (const PlanStep& step : steps) {
+      for (int copy : step.carries) place(step, plan_.calls[static_cast<size_t>(copy)]);
+      go(step.body);
+      go(step.otherwise);
+    }
+  }
+
+  bool is(const Operand& operand, int storage) const {
+    return operand.storage >= 0 && whole_of(plan_, operand.storage) == storage;
+  }
+  const PlannedCall& call_of(const PlanStep& step) const { return plan_.calls[static_cast<size_t>(step.call)]; }
+
+  void place(const PlanStep& loop, const PlannedCall& copy) {
+    const int next = copy.operands[0].storage, kept = copy.operands[1].storage;
+    if (plan_.storages[static_cast<size_t>(next)].kind != Storage::Kind::kArena) return;
+    // The one call that writes it, not inside of a body.
+    const PlannedCall* writer = nullptr;
+    bool is_read_after = false;
+    for (const PlanStep& step : loop.body) {
+      if (step.kind != PlanStep::Kind::kCall) {
+        if (mentions(step, next) || (writer && mentions(step, kept))) return;
+        continue;
+      }
+      const PlannedCall& call = call_of(step);
+      if (&call == &copy) continue;
+      if (is(call.operands.back(), next)) {
+        if (writer || call.operands.back().offset_bytes != 0) return;
+        writer = &call;
+      } else if (writer) {
+        is_read_after = is_read_after || std::ranges::any_of(call.operands, [&](const Operand& o) { return is(o, kept); });
+      }
+    }
+    if (!writer || is_read_after) return;
+    std::vector<size_t> may_overwrite;
+    if (may_run_in_place_(writer->workload))
+      may_overwrite = overwritable(plan_.workloads[static_cast<size_t>(writer->workload)].func);
+    for (size_t i = 0; i + 1 < writer->operands.size(); ++i) {
+      if (!is(writer->operands[i], kept)) continue;
+      if (std::ranges::find(may_overwrite, i) == may_overwrite.end() || writer->operands[i].offset_bytes != 0) return;
+    }
+    plan_.storages[static_cast<size_t>(next)].in_place_of = kept;
+  }
+
+  // Whether the step, or one inside of it, uses the storage.
+  bool mentions(const PlanStep& step, int storage) const {
+    if (step.kind == PlanStep::Kind::kCall)
+      return std::ranges::any_of(call_of(step).operands, [&](const Operand& o) { return is(o, storage); });
+    const auto inside = [&](const PlanStep& inner) { return mentions(inner, storage); };
+    return is(step.condition, storage) || is(step.limit_at, storage) || std::ranges::any_of(step.body, inside) ||
+           std::ranges::any_of(step.otherwise, inside);
+  }
+
+  Plan& plan_;
+  const std::function<bool(int workload)>& may_run_in_place_;
+};
+
+}  // namespace
+
 void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place) {
   Lives lives(plan);
+  Carries(plan, may_run_in_place);
 
   // Storages that became one, the later pointing to the earlier.
   std::vector<int> same_as(plan.storages.size());
   std::iota(same_as.begin(), same_as.end(), 0);
   plan.in_place = 0;
-  const auto is_arena = [&](int s) { return plan.storages[static_cast<size_t>(s)].kind == Storage::Kind::kArena; };
+  const auto is_arena = [&](int s) {
+    const Storage& storage = plan.storages[static_cast<size_t>(s)];
+    return storage.kind == Storage::Kind::kArena && storage.in_place_of < 0;
+  };
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
     const int step = lives.step_of(c);
@@ -743,6 +825,7 @@ namespace {
 
 std::string operand_text(const Plan& plan, Operand operand) {
   const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
+  if (storage.in_place_of >= 0) return operand_text(plan, {storage.in_place_of, operand.offset_bytes});
   const std::string offset = operand.offset_bytes ? fmt::format("+{}", operand.offset_bytes) : "";
   switch (storage.kind) {
     case Storage::Kind::kInput:
@@ -768,6 +851,7 @@ void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>&
     const std::string condition = step.condition.storage < 0 ? "" : operand_text(plan, step.condition);
     if (step.kind == PlanStep::Kind::kCall) {
       const PlannedCall& call = plan.calls[static_cast<size_t>(step.call)];
+      if (copies_to_itself(plan, call)) continue;
       text += fmt::format("{}{}  task {}", indent, call.name, call.workload);
       for (const Operand& operand : call.operands) text += "  " + operand_text(plan, operand);
       text += '\n';

@@ -1,5 +1,5 @@
 #pragma once
-// The plan of a model: which kernels run in which order, and where every value lies.
+// The plan of a model says which kernels run in which order, and where every value lies.
 
 #include <functional>
 #include <map>
@@ -37,6 +37,7 @@ struct Storage {
   // kWindow: it begins at `step_bytes` times the counter of loop `loop` (-1: at the beginning) of `base`.
   int base = -1, loop = -1;
   int64_t step_bytes = 0;
+  int in_place_of = -1;  // kArena: it is this storage, whose content nobody needs any more when it is written
 };
 
 /// A piece of work that may occur many times in a model, and in many models.
@@ -75,7 +76,8 @@ struct PlanStep {
   int loop = -1;                    // kLoop: which counter counts its iterations
   std::optional<int64_t> limit;     // of iterations, where it is a number
   Operand limit_at;                 // or where it lies, an i64 or i32; storage -1: there is none
-  std::vector<int> carried;         // kLoop: storages whose content one iteration leaves to the next
+  std::vector<int> kept;            // kLoop: storages whose content one iteration leaves to the next
+  std::vector<int> carries;         // kLoop: calls at its end that copy results to where the next iteration reads them
 };
 
 /// How images lie in memory, for the whole graph.
@@ -107,6 +109,8 @@ struct PlanOptions {
 
 /// The storage that `storage` is a part of; itself where it is no window.
 int whole_of(const Plan& plan, int storage);
+/// Whether the call does nothing: a copy of a value to itself.
+bool copies_to_itself(const Plan& plan, const PlannedCall& call);
 
 /// Plans a sorted, typed, static graph; the arena is empty until assign_memory. Errors: those of node_compute.
 ///
@@ -146,7 +150,9 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
 
 /// Gives every intermediate storage its place in the arena. A call of an elementwise workload writes over an input that
-/// is used no more, if `may_run_in_place` says so of the workload: its kernel must compute every element once.
+/// is used no more, if `may_run_in_place` says so of the workload: its kernel must compute every element once. What a
+/// loop carries is written where the next iteration reads it, if nobody reads the old value any more: the copy at the
+/// loop's end is then one of a value to itself.
 void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place);
 
 /// One line a call, then storages and sizes.

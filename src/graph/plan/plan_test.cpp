@@ -87,7 +87,7 @@ class FusionCosts : public KernelCosts {
   double seconds(const Func& workload, int) override {
     return workload->name.find("Conv_Relu_Conv") == std::string::npos ? 1 : together_;
   }
-  double hand_over_seconds(int64_t bytes, int) override {
+  double intermediate_seconds(int64_t bytes, int) override {
     EXPECT_EQ(bytes, 24 * 6 * 6 * 4);
     return between_;
   }

@@ -6,49 +6,13 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "graph/plan/access_rewriter.h"
 #include "graph/plan/nest.h"
 #include "ir/compare.h"
-#include "ir/fold.h"
 #include "ir/visit.h"
 
 namespace fettle {
 namespace {
-
-/// Gives accesses new buffers and indices.
-class AccessRewriter : public Folder {
- public:
-  using Folder::rewrite;
-  Expr rewrite(const Expr& e) override {
-    if (const auto* n = e.as<LoadNode>(); n && changes(n->buffer))
-      return load(rewrite(n->buffer), indices(n->buffer, n->indices));
-    if (const auto* n = e.as<AddressNode>(); n && changes(n->buffer))
-      return address_of(rewrite(n->buffer), indices(n->buffer, n->indices));
-    if (const auto* n = e.as<VarNode>())
-      if (const auto found = vars.find(n); found != vars.end()) return found->second;
-    return Folder::rewrite(e);
-  }
-  Stmt rewrite(const Stmt& s) override {
-    if (const auto* n = s.as<StoreNode>(); n && changes(n->buffer))
-      return store(rewrite(n->buffer), indices(n->buffer, n->indices), rewrite(n->value));
-    return Folder::rewrite(s);
-  }
-  Buffer rewrite(const Buffer& buffer) override {
-    const auto found = buffers.find(buffer.get());
-    return found == buffers.end() ? buffer : found->second;
-  }
-  virtual std::vector<Expr> new_indices(const Buffer& buffer, std::vector<Expr> old) = 0;
-
-  BufferMap buffers;
-  VarMap vars;
-
- private:
-  bool changes(const Buffer& buffer) const { return buffers.contains(buffer.get()); }
-  std::vector<Expr> indices(const Buffer& buffer, const std::vector<Expr>& old) {
-    std::vector<Expr> fresh;
-    for (const Expr& index : old) fresh.push_back(rewrite(index));
-    return new_indices(buffer, std::move(fresh));
-  }
-};
 
 /// All blocks are plain nests with iterators, so that loops and iterators can change together.
 bool is_simple(const Func& func) {
@@ -72,7 +36,7 @@ std::vector<Buffer> buffers_of(const Func& func) {
 
 /// The whole program through a rewriter that replaces loops by those that `reshape` leaves of each nest.
 template <class Reshape>
-Func rewritten(const Func& func, AccessRewriter& rewriter, Reshape reshape) {
+Func rewritten(const Func& func, AccessRewriter<Folder>& rewriter, Reshape reshape) {
   std::vector<Stmt> nests = nests_of(func);
   for (Stmt& stmt : nests) {
     Nest nest = open_nest(stmt);
@@ -94,7 +58,7 @@ Func rewritten(const Func& func, AccessRewriter& rewriter, Reshape reshape) {
 
 // --- dimensions of extent 1 -------------------------------------------------------------------------------------
 
-class UnitDropper : public AccessRewriter {
+class UnitDropper : public AccessRewriter<Folder> {
  public:
   std::vector<Expr> new_indices(const Buffer& buffer, std::vector<Expr> old) override {
     std::vector<Expr> left;
@@ -264,7 +228,7 @@ class PairFinder {
   std::set<IterPair> iters_;
 };
 
-class PairMerger : public AccessRewriter {
+class PairMerger : public AccessRewriter<Folder> {
  public:
   std::vector<Expr> new_indices(const Buffer& buffer, std::vector<Expr> old) override {
     // The outer variable is replaced by the merged one already; the inner index goes.

@@ -1,5 +1,5 @@
 #pragma once
-// Programs with no more dimensions than the work has.
+// Rewrites programs so that they have no more dimensions than the work needs.
 
 #include "ir/func.h"
 

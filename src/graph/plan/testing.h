@@ -38,6 +38,7 @@ class PlanRunner {
  private:
   std::byte* address_of(const Operand& operand) {
     const Storage& storage = plan_.storages[static_cast<size_t>(operand.storage)];
+    if (storage.in_place_of >= 0) return address_of({storage.in_place_of, operand.offset_bytes});
     const std::byte* at = nullptr;
     switch (storage.kind) {
       case Storage::Kind::kInput:
@@ -75,7 +76,10 @@ class PlanRunner {
 
   void run(const std::vector<PlanStep>& steps) {
     for (const PlanStep& step : steps) {
-      if (step.kind == PlanStep::Kind::kCall) run(plan_.calls[static_cast<size_t>(step.call)]);
+      if (step.kind == PlanStep::Kind::kCall) {
+        const PlannedCall& call = plan_.calls[static_cast<size_t>(step.call)];
+        if (!copies_to_itself(plan_, call)) run(call);
+      }
       if (step.kind == PlanStep::Kind::kBranch) run(is_true(step.condition) ? step.body : step.otherwise);
       if (step.kind != PlanStep::Kind::kLoop) continue;
       int64_t& counter = counters_[static_cast<size_t>(step.loop)];

@@ -1,5 +1,5 @@
 #pragma once
-// Groups → canonical loop programs.
+// Turns groups into canonical loop programs.
 
 #include <vector>
 
@@ -19,8 +19,8 @@ struct GroupProgram {
 /// The group as one program over buffers shaped as they lie in memory.
 /// views: where each input and output of the group lies (constants are left out: they are dense and row-major);
 ///        storage and offset do not matter here.
-/// Blocks come from the operators' tensor expressions; round scalars are part of the program, elementwise blocks are inlined, and
-/// loops run in the order of what they write. Constants have ParamKind::kConstant.
+/// Blocks come from the operators' tensor expressions; round scalars are part of the program, elementwise blocks are
+/// inlined, and loops run in the order of what they write. Constants have ParamKind::kConstant.
 /// Errors: those of node_compute.
 Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views);
 

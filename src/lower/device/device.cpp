@@ -12,8 +12,8 @@
 #include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "ir/annotations.h"
+#include "ir/rewrite.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
 #include "target/thread_axes.h"
@@ -22,37 +22,17 @@ namespace fettle {
 namespace {
 
 bool contains_block_loop(const Stmt& s) {
-  bool found = false;
-  walk(s, [&](const Stmt& x) {
-    const auto* loop = x.as<ForNode>();
-    found |= loop && is_block_axis(loop->thread_axis);
-    return !found;
-  });
-  return found;
+  return contains<ForNode>(s, [](const ForNode& loop) { return is_block_axis(loop.thread_axis); });
 }
 
 // Buffers in memory that `s` accesses, in order of first access, and whether it writes them.
 std::vector<std::pair<Buffer, bool>> buffers_of(const Stmt& s) {
   std::vector<std::pair<Buffer, bool>> found;
-  const auto note = [&](const Buffer& buffer, bool write) {
-    for (auto& [known, written] : found)
-      if (known == buffer) {
-        written |= write;
-        return;
-      }
-    found.emplace_back(buffer, write);
-  };
-  walk(
-      s,
-      [&](const Stmt& x) {
-        if (const auto* target = x.as<StoreNode>()) note(target->buffer, true);
-        return true;
-      },
-      [&](const Expr& e) {
-        if (const auto* source = e.as<LoadNode>()) note(source->buffer, false);
-        if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer, true);
-        return true;
-      });
+  each_access(s, [&](const Buffer& buffer, const std::vector<Expr>&, AccessKind kind) {
+    auto known = std::ranges::find(found, buffer, &std::pair<Buffer, bool>::first);
+    if (known == found.end()) known = found.insert(known, {buffer, false});
+    known->second |= kind != AccessKind::kRead;
+  });
   return found;
 }
 
@@ -67,48 +47,19 @@ bool needs_var(const Stmt& s, const VarNode* var) {
 }
 
 // Vectorized and parallel loops are ordinary ones for one thread; that a loop was vectorized is noted.
-class Serializer : public Mutator {
- public:
-  explicit Serializer(const Target& target) : notes_lanes_(target.kind == "cuda") {}
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    const Stmt result = Mutator::rewrite(s);
-    const auto* loop = result ? result.as<ForNode>() : nullptr;
-    if (!loop || (loop->loop_kind != ForKind::kVectorized && loop->loop_kind != ForKind::kParallel)) return result;
-    const bool lanes = loop->loop_kind == ForKind::kVectorized && notes_lanes_;
-    return with(*loop, [&](ForNode& f) {
+Stmt serialize(const Stmt& body, const Target& target) {
+  return rewrite_each<ForNode>(body, [&](const ForNode& loop) -> Stmt {
+    if (loop.loop_kind != ForKind::kVectorized && loop.loop_kind != ForKind::kParallel) return nullptr;
+    return with(loop, [&](ForNode& f) {
       f.loop_kind = ForKind::kSerial;
-      if (lanes) f.annotations.set(kLanesKey, int64_t{1});
+      if (loop.loop_kind == ForKind::kVectorized && target.kind == "cuda") f.annotations.set(kLanesKey, int64_t{1});
     });
-  }
-
- private:
-  bool notes_lanes_;
-};
-
-// Takes allocations that a block shares out of the code of its threads.
-class SharedHoister : public Mutator {
- public:
-  explicit SharedHoister(const Target& target) : target_(target) {}
-  std::vector<Buffer> shared;
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    const auto* alloc = s ? s.as<AllocateNode>() : nullptr;
-    if (!alloc || sharing_of(*alloc->buffer, target_) != Sharing::kBlock) return Mutator::rewrite(s);
-    shared.push_back(alloc->buffer);
-    return rewrite(alloc->body);
-  }
-
- private:
-  const Target& target_;
-};
+  });
+}
 
 template <class Pass>
 Func on_body(const Func& func, Pass pass) {
-  Stmt body = pass(func->body);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, pass(func->body));
 }
 
 /// A nest of the root block on its way to a kernel.
@@ -181,7 +132,7 @@ class DeviceLowering {
     FETTLE_TRY(Stmt body, launch(host().root().body));
     for (const Buffer& buffer : host().root().allocations)
       if (sharing_of(*buffer, target_) == Sharing::kAll) body = allocate(buffer, body);
-    host() = with(scheduled_, [&](FuncNode& f) { f.body = body; });
+    host() = with_body(scheduled_, body);
     return {};
   }
 
@@ -194,18 +145,14 @@ class DeviceLowering {
   tl::unexpected<Diagnostic> refuse(std::string why) const {
     return fail(ErrorCode::E301, std::move(why), scheduled_->name);
   }
-
-  Result<> check_axes() const {
-    Result<> result;
-    walk(scheduled_->body, [&](const Stmt& s) {
-      const auto* loop = s.as<ForNode>();
-      if (loop && loop->loop_kind == ForKind::kThreadBinding && !has_thread_axis(target_, loop->thread_axis))
-        result = refuse(fmt::format("loop {} is bound to {}, which a target of kind \"{}\" does not have",
-                                    loop->var->name, loop->thread_axis, target_.kind));
-      return true;
-    });
-    return result;
+  tl::unexpected<Diagnostic> refuse_size(const BufferNode& buffer) const {
+    return refuse(fmt::format("buffer {} of scope \"{}\" has a size that is no constant", buffer.name, buffer.scope));
   }
+  tl::unexpected<Diagnostic> exceeds(std::string what) const {
+    return fail(ErrorCode::E230, std::move(what), scheduled_->name);
+  }
+
+  Result<> check_axes() const { return check_thread_axes(scheduled_, target_); }
 
   // --- the host ----------------------------------------------------------------------------------------------------
 
@@ -289,12 +236,17 @@ class DeviceLowering {
     const ThreadShape& shape = nest.threads.shape;
     Stmt inner = without_threads(nest.func()->body, nest.blocks.size(), shape);
     FETTLE_TRY_VOID(check_private_memory(inner, nest.threads));
-    SharedHoister hoister(target_);
-    inner = hoister.rewrite(inner);
-    FETTLE_TRY_VOID(check_shared(hoister.shared, nest.kernel));
+    // Allocations that a block shares go out of the code of its threads.
+    std::vector<Buffer> shared;
+    each_node<AllocateNode>(inner, [&](const AllocateNode& alloc) {
+      if (sharing_of(*alloc.buffer, target_) == Sharing::kBlock) shared.push_back(alloc.buffer);
+    });
+    inner = rewrite_each<AllocateNode>(inner, [&](const AllocateNode& alloc) {
+      return sharing_of(*alloc.buffer, target_) == Sharing::kBlock ? alloc.body : Stmt();
+    });
+    FETTLE_TRY_VOID(check_shared(shared, nest.kernel));
     FETTLE_TRY(inner, insert_barriers(inner, shape, target_));
-    nest.func() =
-        with(nest.func(), [&](FuncNode& f) { f.body = with_threads(nest.blocks, hoister.shared, shape, inner); });
+    nest.func() = with_body(nest.func(), with_threads(nest.blocks, shared, shape, inner));
     return {};
   }
 
@@ -308,7 +260,7 @@ class DeviceLowering {
 
   Func tightened(const Nest& nest, const Func& func) const {
     const Func tight = on_body(func, [&](const Stmt& s) { return tighten_loops(s, nest.ints); });
-    return tight->body ? tight : with(tight, [](FuncNode& f) { f.body = evaluate(int_imm(0)); });
+    return tight->body ? tight : with_body(tight, evaluate(int_imm(0)));
   }
 
   static Func make_kernel(const std::string& name, std::vector<Param> params, std::vector<IntParam> ints, Stmt body,
@@ -339,10 +291,8 @@ class DeviceLowering {
       const int64_t* extent = as_int(loop->extent);
       const ThreadAxis* axis = target_.find_thread_axis(loop->thread_axis);
       if (extent && *extent > axis->max_extent)
-        return fail(ErrorCode::E230,
-                    fmt::format("loop {} has {} iterations, and the target has {} of {}", loop->var->name, *extent,
-                                axis->max_extent, loop->thread_axis),
-                    scheduled_->name);
+        return exceeds(fmt::format("loop {} has {} iterations, and the target has {} of {}", loop->var->name, *extent,
+                                   axis->max_extent, loop->thread_axis));
       const Var block = make_var(std::string("b") + "xyz"[d]);
       const Stmt made = make_for(block, 0, loop->extent, nullptr, ForKind::kThreadBinding);
       by_axis[d] = with(*made.as<ForNode>(), [&](ForNode& f) { f.thread_axis = loop->thread_axis; });
@@ -372,15 +322,12 @@ class DeviceLowering {
       const std::string name = std::string("threadIdx.") + "xyz"[d];
       const ThreadAxis* axis = target_.find_thread_axis(name);
       if (shape.extents[d] > axis->max_extent)
-        return fail(ErrorCode::E230,
-                    fmt::format("{} threads along {}, and the target has {}", shape.extents[d], name, axis->max_extent),
-                    scheduled_->name);
+        return exceeds(
+            fmt::format("{} threads along {}, and the target has {}", shape.extents[d], name, axis->max_extent));
       all *= shape.extents[d];
     }
     if (all > target_.max_threads_per_block)
-      return fail(ErrorCode::E230,
-                  fmt::format("{} threads in a block, and the target has {}", all, target_.max_threads_per_block),
-                  scheduled_->name);
+      return exceeds(fmt::format("{} threads in a block, and the target has {}", all, target_.max_threads_per_block));
     return {};
   }
 
@@ -389,42 +336,32 @@ class DeviceLowering {
       Expr count = element_count(*buffer);
       if (!buffer->strides.empty()) count = buffer->shape.front() * buffer->strides.front();
       const int64_t* elements = as_int(count);
-      if (!elements)
-        return refuse(
-            fmt::format("buffer {} of scope \"{}\" has a size that is no constant", buffer->name, buffer->scope));
+      if (!elements) return refuse_size(*buffer);
       kernel.shared_bytes += (*elements * buffer->dtype.element_bytes() + 15) / 16 * 16;
       const MemoryScope* scope = target_.find_scope(buffer->scope);
       if (scope->capacity_bytes > 0 && kernel.shared_bytes > scope->capacity_bytes)
-        return fail(ErrorCode::E230,
-                    fmt::format("the buffers of a block take {} bytes or more of scope \"{}\", which has {}",
-                                kernel.shared_bytes, buffer->scope, scope->capacity_bytes),
-                    scheduled_->name);
+        return exceeds(fmt::format("the buffers of a block take {} bytes or more of scope \"{}\", which has {}",
+                                   kernel.shared_bytes, buffer->scope, scope->capacity_bytes));
     }
     return {};
   }
 
   Result<> check_sizes(const Stmt& body) const {
     Result<> result;
-    walk(body, [&](const Stmt& s) {
-      const auto* alloc = s.as<AllocateNode>();
-      if (alloc && !as_int(alloc->buffer->shape[0]))
-        result = refuse(fmt::format("buffer {} of scope \"{}\" has a size that is no constant", alloc->buffer->name,
-                                    alloc->buffer->scope));
-      return true;
+    each_node<AllocateNode>(body, [&](const AllocateNode& alloc) {
+      if (!as_int(alloc.buffer->shape[0])) result = refuse_size(*alloc.buffer);
     });
     return result;
   }
 
   Result<> check_warp_tiles(const Stmt& body) const {
     Result<> result;
-    walk(body, [&](const Stmt& s) {
-      const auto* loop = s.as<ForNode>();
-      if (loop && loop->annotations.find(kWarpTileKey))
+    each_node<ForNode>(body, [&](const ForNode& loop) {
+      if (loop.annotations.find(kWarpTileKey))
         result = refuse(fmt::format(
-            "the tile at loop {} is noted for a tensor intrinsic of a warp, and its memory, or a guard, does not "
+            "the tile at loop {} is annotated with a tensor intrinsic of a warp, and its memory, or a guard, does not "
             "suit it",
-            loop->var->name));
-      return true;
+            loop.var->name));
     });
     return result;
   }
@@ -436,8 +373,8 @@ class DeviceLowering {
       const Stmt loop = make_for(shape.vars[d], 0, Expr(shape.extents[d]), std::move(body), ForKind::kThreadBinding);
       body = with(*loop.as<ForNode>(), [&](ForNode& f) { f.thread_axis = std::string("threadIdx.") + "xyz"[d]; });
     }
-    for (size_t i = shared.size(); i-- > 0;) body = allocate(shared[i], std::move(body));
-    for (size_t i = blocks.size(); i-- > 0;) body = with(*blocks[i].as<ForNode>(), [&](ForNode& f) { f.body = body; });
+    body = allocate_all(shared, std::move(body));
+    for (size_t i = blocks.size(); i-- > 0;) body = with_body(*blocks[i].as<ForNode>(), body);
     return body;
   }
 
@@ -457,8 +394,7 @@ class DeviceLowering {
       body = inside;
       --loops;
     }
-    for (size_t i = buffers.size(); i-- > 0;) body = allocate(buffers[i], body);
-    return body;
+    return allocate_all(buffers, body);
   }
 
   const Func& scheduled_;
@@ -479,9 +415,7 @@ std::span<const D::Pass> D::passes() {
       {"note_carried_buffers", [](D& d) { return d.becomes(note_carried_buffers(d.host())); }},
       {"flatten_blocks", [](D& d) { return d.becomes(flatten_blocks(d.host())); }},
       {"serialize",
-       [](D& d) {
-         return d.becomes(on_root(d.host(), [&](const Stmt& s) { return Serializer(d.target_).rewrite(s); }));
-       }},
+       [](D& d) { return d.becomes(on_root(d.host(), [&](const Stmt& s) { return serialize(s, d.target_); })); }},
       {"sink_guards", [](D& d) { return d.becomes(on_root(d.host(), sink_guards)); }},
       {"infer_scopes", [](D& d) { return d.becomes(infer_scopes(d.host(), d.target_)); }},
       {"check_scopes", [](D& d) { return d.check_scopes(); }},

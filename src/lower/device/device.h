@@ -37,10 +37,10 @@ struct DeviceProgram {
 };
 
 /// Each nest of the root block becomes a kernel; a loop around loops over blocks stays on the host. A nest without
-/// threads is run by one thread. Buffers without a scope get one (infer_scopes); limits of the target are checked. E219
-/// unknown scope · E230 a limit of the target · E301 no code for these loops: loops over blocks that are not outermost
-/// in their nest, a thread that reads what others keep to themselves, a barrier where threads part, a number of threads
-/// that is no constant
+/// threads is run by one thread. Buffers without a scope get one (infer_scopes); limits of the target are checked.
+/// Errors: E219 unknown scope · E230 a limit of the target · E301 no code for these loops: loops over blocks that are
+///         not outermost in their nest, a thread that reads what others keep to themselves, a barrier where threads
+///         part, a number of threads that is no constant
 /// `after` is told of what each pass has left: of the whole program, and of each kernel on its way.
 using DeviceObserver = std::function<void(std::string_view pass, const Func& func)>;
 Result<DeviceProgram> lower_for_device(const Func& scheduled, const Target& target, const DeviceObserver& after = {});

@@ -2,7 +2,7 @@
 #include <unordered_map>
 
 #include "ir/annotations.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
 #include "target/thread_axes.h"
@@ -13,32 +13,17 @@ namespace {
 // The loops around all accesses of a buffer, and whether some access is inside a loop over threads below them.
 struct Life {
   bool found = false;
-  std::vector<const ForNode*> common;
-  std::vector<std::vector<const ForNode*>> paths;
+  SmallVector<const ForNode*, 16> common;
+  std::vector<SmallVector<const ForNode*, 16>> paths;
 };
 
-class LifeFinder : public Visitor {
+class LifeFinder : public AccessVisitor {
  public:
   std::unordered_map<const BufferNode*, Life> lives;
-  using Visitor::visit;
-  void visit(const Stmt& s) override {
-    if (!s) return;
-    const auto* loop = s.as<ForNode>();
-    if (loop) loops_.push_back(loop);
-    if (const auto* target = s.as<StoreNode>()) note(target->buffer.get());
-    Visitor::visit(s);
-    if (loop) loops_.pop_back();
-  }
-  void visit(const Expr& e) override {
-    if (!e) return;
-    if (const auto* source = e.as<LoadNode>()) note(source->buffer.get());
-    if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer.get());
-    Visitor::visit(e);
-  }
 
  private:
-  void note(const BufferNode* buffer) {
-    const auto at = lives.find(buffer);
+  void access(const Buffer& buffer, const std::vector<Expr>&, AccessKind) override {
+    const auto at = lives.find(buffer.get());
     if (at == lives.end()) return;
     Life& life = at->second;
     life.paths.push_back(loops_);
@@ -48,9 +33,8 @@ class LifeFinder : public Visitor {
     }
     size_t same = 0;
     while (same < life.common.size() && same < loops_.size() && life.common[same] == loops_[same]) ++same;
-    life.common.resize(same);
+    life.common.shrink_to(same);
   }
-  std::vector<const ForNode*> loops_;
 };
 
 }  // namespace
@@ -59,12 +43,6 @@ Sharing sharing_of(const BufferNode& buffer, const Target& target) {
   const MemoryScope* scope = target.find_scope(buffer.scope);
   if (!scope || scope->shared_by.empty()) return Sharing::kAll;
   return scope->shared_by == "block" ? Sharing::kBlock : Sharing::kThread;
-}
-
-bool carries_buffer(const ForNode& loop, const BufferNode& buffer) {
-  const auto* note = loop.annotations.find(kCarriesKey);
-  const auto* names = note ? std::get_if<std::string>(note) : nullptr;
-  return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
 }
 
 Func infer_scopes(const Func& func, const Target& target) {
@@ -84,9 +62,9 @@ Func infer_scopes(const Func& func, const Target& target) {
     if (at == finder.lives.end() || !at->second.found) continue;
     Life& life = at->second;
     // What goes on from one iteration to the next lives around the loop.
-    life.common.erase(
-        std::ranges::find_if(life.common, [&](const ForNode* loop) { return carries_buffer(*loop, *buffer); }),
-        life.common.end());
+    const auto outlives =
+        std::ranges::find_if(life.common, [&](const ForNode* loop) { return carries_buffer(*loop, *buffer); });
+    life.common.shrink_to(static_cast<size_t>(outlives - life.common.begin()));
     bool in_block = false, in_thread = false, filled_by_threads = false;
     for (const ForNode* loop : life.common) {
       in_block |= is_block_axis(loop->thread_axis);
@@ -104,7 +82,7 @@ Func infer_scopes(const Func& func, const Target& target) {
     changed[buffer.get()] = edited(buffer, [&](BufferNode& b) { b.scope = scope; });
   }
   if (changed.empty()) return func;
-  return with(func, [&](FuncNode& f) { f.body = substitute_buffers(func->body, changed); });
+  return with_body(func, substitute_buffers(func->body, changed));
 }
 
 }  // namespace fettle

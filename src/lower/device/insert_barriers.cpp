@@ -10,10 +10,11 @@
 #include "arith/analyzer.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
+#include "ir/rewrite.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
@@ -153,7 +154,7 @@ class Meeting {
   // a and b never are equal, by their remainders.
   static bool differ_modulo(const LinearForm& a, const LinearForm& b, const LinearForm& distance, Analyzer& analyzer) {
     const Modular m = analyzer.modular(distance);
-    if (m.coeff == 0 ? m.base != 0 : m.base != 0) return true;
+    if (m.base != 0) return true;
     if (a.terms.size() != 1 || b.terms.size() != 1 || a.constant != b.constant || a.terms[0].coeff != b.terms[0].coeff)
       return false;
     const auto* p = a.terms[0].expr.as<BinaryNode>();
@@ -202,18 +203,6 @@ bool is_async_copy(const ForNode& loop) {
   return loop.annotations.find(kLanesKey) && loop.annotations.find(kAsyncCopyKey);
 }
 
-class AsyncStripper : public Mutator {
- public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    const Stmt result = Mutator::rewrite(s);
-    const auto* loop = result ? result.as<ForNode>() : nullptr;
-    if (!loop || !is_async_copy(*loop)) return result;
-    return with(*loop, [](ForNode& f) { f.annotations.erase(kAsyncCopyKey); });
-  }
-};
-
 // Whether an asynchronous copy takes different values to one element, by a loop that its place does not depend on.
 class CopyRepeats : public Visitor {
  public:
@@ -241,21 +230,20 @@ class CopyRepeats : public Visitor {
   bool found_ = false;
 };
 
-class BarrierInserter {
+class BarrierInserter : private AccessVisitor {
  public:
   BarrierInserter(const ThreadShape& shape, const Target& target) : shape_(shape), target_(target), meeting_(shape) {}
 
   Result<Stmt> run(const Stmt& body) {
-    walk(body, [&](const Stmt& s) {
-      if (const auto* target = s.as<StoreNode>()) written_.insert(target->buffer.get());
-      return true;
-    });
+    each_node<StoreNode>(body, [&](const StoreNode& target) { written_.insert(target.buffer.get()); });
     Effect effect = process(body);
     if (problem_) return fail(*problem_);
     return effect.stmt;
   }
 
  private:
+  using Pins = std::array<std::optional<int64_t>, 3>;
+
   static Stmt barrier() { return evaluate(call("barrier", {}, kI32)); }
 
   bool meet(const Accesses& before, const Accesses& after, size_t same, bool carried, int64_t distance) {
@@ -291,18 +279,17 @@ class BarrierInserter {
       append(e.tail, b.tail);
       return e;
     }
-    if (const auto* n = s.as<EvaluateNode>())
-      if (const auto* c = n->value.as<CallNode>(); c && c->name == "barrier") return {s, {}, {}, true, true};
-    Accesses all;
-    std::array<std::optional<int64_t>, 3> pinned;
+    if (const CallNode* c = effect_of(s); c && c->name == "barrier") return {s, {}, {}, true, true};
+    Pins pinned;
     if (by_warp) pinned[0] = kWholeWarp;
-    collect(s, pinned, all);
+    Accesses all = collect(s, pinned);
     if (std::ranges::none_of(all, [](const Access& a) { return a.is_async; })) return {s, all, all, false, false};
     if (!meets_own_copies(s, all)) return {s, all, all, false, false};
     // No barrier can stand between the copies and what meets them, so they are ordinary ones.
-    kept_.push_back(AsyncStripper().rewrite(s));
-    all.clear();
-    collect(kept_.back(), pinned, all);
+    kept_.push_back(rewrite_each<ForNode>(s, [](const ForNode& loop) {
+      return is_async_copy(loop) ? with(loop, [](ForNode& f) { f.annotations.erase(kAsyncCopyKey); }) : Stmt();
+    }));
+    all = collect(kept_.back(), pinned);
     return {kept_.back(), all, all, false, false};
   }
 
@@ -356,8 +343,7 @@ class BarrierInserter {
                       node.var->name, to_text(node.extent), to_text(node.min)));
     const int64_t* extent = as_int(node.extent);
     e.surely_syncs &= extent && *extent > 0;
-    const Stmt body = e.stmt;
-    e.stmt = with(node, [&](ForNode& f) { f.body = body; });
+    e.stmt = with_body(node, e.stmt);
     return e;
   }
 
@@ -367,80 +353,51 @@ class BarrierInserter {
     return false;
   }
 
-  void note(const Buffer& buffer, bool is_write, const std::vector<Expr>& indices,
-            const std::array<std::optional<int64_t>, 3>& pinned, Accesses& found) const {
+  // What the statement accesses that other threads may write.
+  Accesses collect(const Stmt& s, const Pins& pinned) {
+    n_outer_ = loops_.size();
+    pinned_ = pinned;
+    found_.clear();
+    visit(s);
+    return std::move(found_);
+  }
+
+  void access(const Buffer& buffer, const std::vector<Expr>& indices, AccessKind kind) override {
     if (!written_.count(buffer.get()) || sharing_of(*buffer, target_) == Sharing::kThread) return;
-    Access access{buffer, is_write, indices, loops_, pinned};
-    access.loops.insert(access.loops.end(), inner_.begin(), inner_.end());
-    access.is_async = is_write && !inner_.empty() && is_async_copy(*inner_.back());
-    for (const Access& known : found) {
-      if (!(known.buffer == buffer) || known.is_write != is_write || known.loops != access.loops ||
-          known.pinned != pinned)
-        continue;
-      bool same = true;
-      for (size_t d = 0; d < indices.size(); ++d) same &= structural_equal(known.indices[d], indices[d]);
-      if (same) return;
-    }
-    found.push_back(std::move(access));
+    const bool is_write = kind != AccessKind::kRead;
+    Access access{buffer, is_write, indices, {loops_.begin(), loops_.end()}, pinned_};
+    access.is_async = is_write && loops_.size() > n_outer_ && is_async_copy(*loops_.back());
+    for (const Access& known : found_)
+      if (known.buffer == buffer && known.is_write == is_write && known.loops == access.loops &&
+          known.pinned == pinned_ && structural_equal(known.indices, indices))
+        return;
+    found_.push_back(std::move(access));
   }
 
-  void collect(const Expr& e, const std::array<std::optional<int64_t>, 3>& pinned, Accesses& found) const {
-    if (!e) return;
-    walk(e, [&](const Expr& x) {
-      if (const auto* source = x.as<LoadNode>()) note(source->buffer, false, source->indices, pinned, found);
-      if (const auto* pointer = x.as<AddressNode>()) note(pointer->buffer, true, pointer->indices, pinned, found);
-      return true;
-    });
-  }
-
-  void collect(const Stmt& s, std::array<std::optional<int64_t>, 3> pinned, Accesses& found) {
-    if (!s) return;
-    if (const auto* n = s.as<SeqNode>()) {
-      for (const Stmt& child : n->stmts) collect(child, pinned, found);
-    } else if (const auto* n = s.as<ForNode>()) {
-      collect(n->min, pinned, found);
-      collect(n->extent, pinned, found);
-      inner_.push_back(n);
-      collect(n->body, pinned, found);
-      inner_.pop_back();
-    } else if (const auto* n = s.as<IfNode>()) {
-      collect(n->condition, pinned, found);
-      collect(n->else_body, pinned, found);
-      std::vector<Expr> conjuncts;
-      split_conjuncts(n->condition, conjuncts);
-      for (const Expr& conjunct : conjuncts) {
-        const auto* c = conjunct.as<BinaryNode>();
-        if (!c || c->op != BinaryOp::kEq) continue;
-        for (size_t d = 0; d < 3; ++d)
-          if (shape_.vars[d] && c->a == Expr(shape_.vars[d]) && as_int(c->b)) pinned[d] = *as_int(c->b);
-      }
-      collect(n->then_body, pinned, found);
-    } else if (const auto* n = s.as<LetNode>()) {
-      collect(n->value, pinned, found);
-      collect(n->body, pinned, found);
-    } else if (const auto* n = s.as<StoreNode>()) {
-      for (const Expr& index : n->indices) collect(index, pinned, found);
-      collect(n->value, pinned, found);
-      note(n->buffer, true, n->indices, pinned, found);
-    } else if (const auto* n = s.as<EvaluateNode>()) {
-      collect(n->value, pinned, found);
-    } else if (const auto* n = s.as<AllocateNode>()) {
-      collect(n->body, pinned, found);
-    } else if (const auto* n = s.as<WhileNode>()) {
-      collect(n->condition, pinned, found);
-      collect(n->body, pinned, found);
-    } else if (const auto* n = s.as<AsyncNode>()) {
-      collect(n->body, pinned, found);
-    } else if (const auto* n = s.as<CallFuncNode>()) {
-      for (const Expr& arg : n->args) collect(arg, pinned, found);
+  using AccessVisitor::visit;
+  void visit(const Stmt& s) override {
+    const auto* choice = s.as<IfNode>();
+    if (!choice) return AccessVisitor::visit(s);
+    visit(choice->condition);
+    visit(choice->else_body);
+    const Pins before = pinned_;
+    for (const Expr& conjunct : conjuncts(choice->condition)) {
+      const auto* c = conjunct.as<BinaryNode>();
+      if (!c || c->op != BinaryOp::kEq) continue;
+      for (size_t d = 0; d < 3; ++d)
+        if (shape_.vars[d] && c->a == Expr(shape_.vars[d]) && as_int(c->b)) pinned_[d] = *as_int(c->b);
     }
+    visit(choice->then_body);
+    pinned_ = before;
   }
 
   const ThreadShape& shape_;
   const Target& target_;
   Meeting meeting_;
   std::unordered_set<const BufferNode*> written_;
-  std::vector<const ForNode*> loops_, inner_;
+  size_t n_outer_ = 0;  // of loops_: those around the statement that is looked at
+  Pins pinned_;
+  Accesses found_;
   std::vector<Stmt> kept_;  // loops are told apart by their addresses
   std::optional<Diagnostic> problem_;
 };

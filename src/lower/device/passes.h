@@ -42,7 +42,7 @@ struct ThreadShape {
 
 /// All loops over threads of one block give way to one thread each: the variables of `shape`. What only some threads do
 /// is guarded; what stands outside of the loops over an axis, and writes what others may read, is done by thread 0 of
-/// it. The body of an innermost loop over threads becomes a loop of one iteration noted `thread_region`: inside,
+/// it. The body of an innermost loop over threads becomes a loop of one iteration annotated `thread_region`: inside,
 /// threads do not meet.
 ///   [for t in 8 threadIdx.x: S(t); for u in 4 threadIdx.x: T(u); U]   →   [S(tx); if tx < 4: T(tx); if tx == 0: U]
 /// `private_apart`: buffers of one thread each that more than one nest over threads uses: their indices must not depend
@@ -59,8 +59,8 @@ inline constexpr const char* kScopeLocal = "local";
 /// Memory in the registers of a warp.
 inline constexpr const char* kScopeFragment = "fragment";
 
-/// A buffer of one thread each that several nests over threads use (`private_apart`): each thread must find there what
-/// it wrote itself, so what it reads lies within what it writes in each of the nests, under the same conditions.
+/// A buffer of one thread each that several nests over threads use (`private_apart`). Each thread must find there what
+/// it wrote itself. So in each of the nests it reads within what it writes, under the same conditions.
 ///   T[t] = A[t] in one nest, B[t] = T[t] + T[t + 1] in another one   →   E301
 /// `body` is what one thread does, its buffers compacted: an index tells where in the part of a thread it lies. E301
 Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads);
@@ -73,41 +73,38 @@ Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const T
 /// async_copy(&to, &from, bytes)
 inline constexpr const char* kAsyncCopyCall = "async_copy";
 
-/// Where turns of a pipeline copy asynchronously ahead (kAsyncAheadKey), the barrier at the beginning of a turn waits
-/// only for the groups of copies that this turn uses: barrier(n) lets the last n go on. Only if it is the only barrier
-/// of the turn and stands before its copies; barrier() waits for all.
-/// Behind the loop a further one does.
+/// Where iterations of a pipeline copy asynchronously ahead (kAsyncAheadKey), the barrier at the beginning of an
+/// iteration waits only for the groups of copies that this iteration uses. barrier(n) lets the last n go on. It must be
+/// the only barrier of the iteration, and stand before its copies; otherwise barrier() waits for all, as a further one
+/// behind the loop does.
 ///   for k {async_ahead = 2}: [barrier(); copies of turn k; async_commit(); use of turn k - 2]
 ///   →   for k: [barrier(1); …]; barrier()
 Stmt relax_waits(const Stmt& body);
 
-/// Loops noted kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
+/// Loops annotated kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
 /// multiples of 16 bytes), become one access; others stay loops.
 ///   for v in 4 {lanes}: S[4*t + v] = A[8*i + v]   →   S[ramp(4*t, 1, 4)] = A[ramp(8*i, 1, 4)]
-/// `func` is flat. `swizzled`: the buffers that loops noted kSwizzleKey fill.
+/// `func` is flat. `swizzled`: the buffers that loops annotated kSwizzleKey fill.
 Func vector_copies(const Func& func, const ThreadShape& shape, std::vector<Buffer>& swizzled);
 
-/// The order of 16-byte pieces within the lines of a shared buffer becomes such that tiles are read without conflicts of
-/// banks, where the schedule allows it (kSwizzleKey).
-/// Buffers of f16 of which all accesses are copies of 16 bytes to them, and loads of tiles (kAlignedSuffix) whose rows
-/// are a power of two apart, keep the pieces of row r in the order p ^ r % 8 (rows of 64 elements and more; of rows of
-/// 32, p ^ r / 2 % 4). Others stay as they are. Loads get the name NAME + kSwizzledSuffix, and as further arguments the
-/// tile's place, the elements of a line (64 or a row), and how many orders there are.
-///   async_copy(&S[64*t + 8*c], …, 16); load(&D[0], 0, &S[1024*w + 16], 64)
-///   →   async_copy(&S[(64*t + 8*c) ^ (64*t + 8*c) / 64 % 8 * 8], …, 16); load_swizzled(&D[0], 0, &S[0], 64, 1024*w + 16, 64, 8)
+/// The order of 16-byte pieces within the lines of a shared buffer becomes such that tiles are read without conflicts
+/// of banks, where the schedule allows it (kSwizzleKey). This holds for buffers of f16 whose accesses are copies of 16
+/// bytes to them, and loads of tiles (kAlignedSuffix) whose rows are a power of two apart. They keep the pieces of row
+/// r in the order p ^ r % 8 (rows of 64 elements and more; of rows of 32, p ^ r / 2 % 4). Others stay as they are.
+/// Loads get the name NAME + kSwizzledSuffix, and as further arguments the tile's place, the elements of a line (64 or
+/// a row), and how many orders there are.
+///   async_copy(&S[64*t + 8*c], …, 16)        →   async_copy(&S[(64*t + 8*c) ^ (64*t + 8*c) / 64 % 8 * 8], …, 16)
+///   load(&D[0], 0, &S[1024*w + 16], 64)      →   load_swizzled(&D[0], 0, &S[0], 64, 1024*w + 16, 64, 8)
 Func swizzle_shared(const Func& func, const std::vector<Buffer>& asked);
 inline constexpr const char* kSwizzledSuffix = "_swizzled";
 
-/// Buffers of scope "fragment" become arrays of each lane's elements, and the tiles of tensor intrinsics in them places
-/// in these arrays, tile by tile; loops that count tiles are unrolled. Calls whose tiles in memory lie in shared memory,
-/// all rows at multiples of 16 bytes, get the name NAME + kAlignedSuffix.
+/// Buffers of scope "fragment" become arrays of each lane's elements. The tiles of tensor intrinsics in them become
+/// places in these arrays, tile by tile. Loops that count tiles are unrolled. Calls whose tiles in memory lie in shared
+/// memory, all rows at multiples of 16 bytes, get the name NAME + kAlignedSuffix.
 ///   allocate C: f32[2048] @fragment; for i in 4: for j in 4: fill(&C[512*i + 8*j], 32)
 ///   →   allocate C: f32[64] @fragment; for i in 4 unrolled: for j in 4 unrolled: fill(&C[16*i + 4*j], 0)
 /// E301 where something else than such a tile reaches a fragment
 Result<Func> place_fragments(const Func& func);
 inline constexpr const char* kAlignedSuffix = "_aligned";
-
-/// True if the loop is noted (note_carried_buffers) to carry the buffer from one iteration to the next.
-bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
 }  // namespace fettle

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include "arith/analyzer.h"
+#include "ir/rewrite.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "lower/device/passes.h"
+#include "lower/passes/range_mutator.h"
 #include "target/tensor_intrinsic.h"
 
 namespace fettle {
@@ -22,9 +23,9 @@ Shape shape_of(const Param& param) { return {*as_int(param.buffer->shape[0]), *a
 
 bool is_fragment(const Buffer& buffer) { return buffer->scope == kScopeFragment; }
 
-class Placer : public Mutator {
+class Placer : public RangeMutator {
  public:
-  explicit Placer(const Func& func) { analyzer_.bind_params(func); }
+  explicit Placer(const Func& func) : RangeMutator(func) {}
   using Mutator::rewrite;
   std::string problem;
 
@@ -56,22 +57,14 @@ class Placer : public Mutator {
   Stmt rewrite(const Stmt& s) override {
     if (!s || !problem.empty()) return s;
     if (const auto* target = s.as<StoreNode>(); target && is_fragment(target->buffer)) refuse_access(target->buffer);
-    if (const auto* loop = s.as<ForNode>()) {
-      const auto scope = analyzer_.enter();
-      analyzer_.bind(loop->var, loop->min, loop->extent);
-      const Stmt body = rewrite(loop->body);
-      // Registers are addressed by constants.
-      const bool counts = moving_.contains(loop->var.get()) && loop->loop_kind == ForKind::kSerial;
-      return with(*loop, [&](ForNode& f) {
-        f.body = body;
-        if (counts) f.loop_kind = ForKind::kUnrolled;
-      });
-    }
-    const auto* effect = s.as<EvaluateNode>();
-    const auto* called = effect ? effect->value.as<CallNode>() : nullptr;
+    const CallNode* called = effect_of(s);
     const TensorIntrinsicDef* intrinsic = called ? find_tensor_intrinsic(called->name) : nullptr;
     if (intrinsic && intrinsic->per_warp) return tile(*intrinsic, *called);
-    return Mutator::rewrite(s);
+    const Stmt result = RangeMutator::rewrite(s);
+    const auto* loop = result.as<ForNode>();
+    if (!loop || !moving_.contains(loop->var.get()) || loop->loop_kind != ForKind::kSerial) return result;
+    // Registers are addressed by constants.
+    return with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kUnrolled; });
   }
 
  private:
@@ -139,7 +132,6 @@ class Placer : public Mutator {
   }
 
   static constexpr std::string_view kMma = "mma_m16n8k16_f16";
-  Analyzer analyzer_;
   std::map<const BufferNode*, Buffer> placed_;
   std::map<const BufferNode*, Shape> shapes_;
   std::map<const VarNode*, bool> moving_;
@@ -152,7 +144,7 @@ Result<Func> place_fragments(const Func& func) {
   Placer placer(func);
   const Stmt body = placer.rewrite(func->body);
   if (!placer.problem.empty()) return fail(ErrorCode::E301, placer.problem, func->name);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, body);
 }
 
 }  // namespace fettle

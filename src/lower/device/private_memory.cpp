@@ -7,7 +7,8 @@
 #include "arith/analyzer.h"
 #include "arith/int_eval.h"
 #include "arith/linear.h"
-#include "ir/visit.h"
+#include "ir/compare.h"
+#include "ir/rewrite.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
 
@@ -119,39 +120,28 @@ struct Accesses {
   std::vector<Access> writes, reads;
 };
 
-class AccessFinder : public Visitor {
+class AccessFinder : public AccessVisitor {
  public:
   explicit AccessFinder(const UnifiedThreads& threads) : threads_(threads) {}
   std::map<std::string, Accesses> found;
   using Visitor::visit;
   void visit(const Stmt& s) override {
-    if (!s) return;
     if (const auto* alloc = s.as<AllocateNode>()) outer_loops_[alloc->buffer.get()] = loops_.size();
-    const auto* loop = s.as<ForNode>();
-    if (loop) loops_.push_back(loop);
-    if (const auto* target = s.as<StoreNode>()) note(*target->buffer, target->indices, true);
-    Visitor::visit(s);
-    if (loop) loops_.pop_back();
-  }
-  void visit(const Expr& e) override {
-    if (!e) return;
-    if (const auto* source = e.as<LoadNode>()) note(*source->buffer, source->indices, false);
-    Visitor::visit(e);
+    AccessVisitor::visit(s);
   }
 
  private:
-  void note(const BufferNode& buffer, const std::vector<Expr>& indices, bool is_write) {
-    const auto place = outer_loops_.find(&buffer);
-    if (place == outer_loops_.end() || !threads_.private_apart.contains(buffer.name)) return;
-    Accesses& all = found[buffer.name];
-    Access& access = (is_write ? all.writes : all.reads).emplace_back();
+  void access(const Buffer& buffer, const std::vector<Expr>& indices, AccessKind kind) override {
+    const auto place = outer_loops_.find(buffer.get());
+    if (kind == AccessKind::kAddress || place == outer_loops_.end() || !threads_.private_apart.contains(buffer->name))
+      return;
+    Accesses& all = found[buffer->name];
+    Access& access = (kind == AccessKind::kWrite ? all.writes : all.reads).emplace_back();
     for (const Expr& index : indices) access.indices.push_back(to_expr(linear_form(index)));  // t + i - t is i
     access.loops = {loops_.begin() + static_cast<ptrdiff_t>(place->second), loops_.end()};
   }
-
   const UnifiedThreads& threads_;
   std::map<const BufferNode*, size_t> outer_loops_;
-  std::vector<const ForNode*> loops_;
 };
 
 // The loops of an access that its index in some dimensions uses.
@@ -226,23 +216,13 @@ bool lies_within(const Access& read, const Access& write, const std::set<size_t>
 
 Dims dimensions_of_threads(const UnifiedThreads& threads) {
   Dims found;
-  const auto note = [&](const BufferNode& buffer, const std::vector<Expr>& indices) {
-    const auto apart = threads.private_apart.find(buffer.name);
-    if (apart == threads.private_apart.end()) return;
+  each_access(threads.body, [&](const Buffer& buffer, const std::vector<Expr>& indices, AccessKind kind) {
+    const auto apart = threads.private_apart.find(buffer->name);
+    if (kind == AccessKind::kAddress || apart == threads.private_apart.end()) return;
     for (size_t i = 0; i < indices.size(); ++i)
       for (size_t d = 0; d < 3; ++d)
-        if (apart->second[d] && uses_var(indices[i], threads.shape.vars[d].get())) found[buffer.name].insert(i);
-  };
-  walk(
-      threads.body,
-      [&](const Stmt& s) {
-        if (const auto* target = s.as<StoreNode>()) note(*target->buffer, target->indices);
-        return true;
-      },
-      [&](const Expr& e) {
-        if (const auto* source = e.as<LoadNode>()) note(*source->buffer, source->indices);
-        return true;
-      });
+        if (apart->second[d] && uses_var(indices[i], threads.shape.vars[d].get())) found[buffer->name].insert(i);
+  });
   return found;
 }
 

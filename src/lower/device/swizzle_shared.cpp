@@ -5,8 +5,9 @@
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/device/passes.h"
+#include "lower/passes/range_mutator.h"
 #include "target/tensor_intrinsic.h"
 
 namespace fettle {
@@ -37,16 +38,12 @@ std::optional<Swizzle> swizzle_of(const BufferNode& buffer, const Use& use) {
   return *size % made.period() == 0 ? std::optional(made) : std::nullopt;
 }
 
-const CallNode* called(const Stmt& s) {
-  const auto* effect = s ? s.as<EvaluateNode>() : nullptr;
-  return effect ? effect->value.as<CallNode>() : nullptr;
-}
 bool is_tile_load(const CallNode& call) { return call.name.ends_with(kAlignedSuffix) && call.args.size() == 4; }
 
 // A walk that knows the ranges of variables.
-class Rewriter : public Mutator {
+class Rewriter : public RangeMutator {
  public:
-  Rewriter(const Func& func, Uses& uses) : uses_(uses) { analyzer_.bind_params(func); }
+  Rewriter(const Func& func, Uses& uses) : RangeMutator(func), uses_(uses) {}
   bool changes = false;  // else it only looks
   using Mutator::rewrite;
 
@@ -58,12 +55,6 @@ class Rewriter : public Mutator {
   }
   Stmt rewrite(const Stmt& s) override {
     if (!s) return s;
-    if (const auto* loop = s.as<ForNode>()) {
-      const auto scope = analyzer_.enter();
-      analyzer_.bind(loop->var, loop->min, loop->extent);
-      const Stmt body = rewrite(loop->body);
-      return with(*loop, [&](ForNode& f) { f.body = body; });
-    }
     const auto* target = s.as<StoreNode>();
     if (target) note(target->buffer);
     const auto* lanes = target ? target->indices[0].as<RampNode>() : nullptr;
@@ -72,13 +63,13 @@ class Rewriter : public Mutator {
       if (const auto how = swizzle(target->buffer))
         return store(target->buffer, {ramp(swizzled(lanes->base, *how), 1, kChunk)}, rewrite(target->value));
     }
-    if (const CallNode* call = called(s)) {
+    if (const CallNode* call = effect_of(s)) {
       if (call->name == kAsyncCopyCall && is_int(call->args[2], 16))
         if (Stmt copy = async_copy_to(*call)) return copy;
       if (is_tile_load(*call))
         if (Stmt load = tile_load(*call)) return load;
     }
-    return Mutator::rewrite(s);
+    return RangeMutator::rewrite(s);
   }
 
  private:
@@ -129,7 +120,8 @@ class Rewriter : public Mutator {
                                  call.dtype));
   }
 
-  // What is a multiple of the period stays out, so that the rest, which often does not change in loops, is computed once.
+  // What is a multiple of the period stays out, so that the rest, which often does not change in loops, is computed
+  // once.
   Expr swizzled(const Expr& offset, const Swizzle& how) {
     const LinearForm all = analyzer_.linear(offset);
     LinearForm outer, inner;
@@ -147,7 +139,6 @@ class Rewriter : public Mutator {
   }
 
   Uses& uses_;
-  Analyzer analyzer_;
 };
 
 }  // namespace
@@ -160,8 +151,7 @@ Func swizzle_shared(const Func& func, const std::vector<Buffer>& asked) {
   Rewriter rewriter(func, uses);
   rewriter.rewrite(func->body);
   rewriter.changes = true;
-  const Stmt body = rewriter.rewrite(func->body);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, rewriter.rewrite(func->body));
 }
 
 }  // namespace fettle

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "ir/annotations.h"
+#include "ir/rewrite.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "lower/device/passes.h"
 #include "target/tensor_intrinsic.h"
 #include "target/thread_axes.h"
@@ -14,13 +14,7 @@ namespace fettle {
 namespace {
 
 bool contains_thread_loop(const Stmt& s) {
-  bool found = false;
-  walk(s, [&](const Stmt& x) {
-    const auto* loop = x.as<ForNode>();
-    found |= loop && is_block_thread_axis(loop->thread_axis);
-    return !found;
-  });
-  return found;
+  return contains<ForNode>(s, [](const ForNode& loop) { return is_block_thread_axis(loop.thread_axis); });
 }
 
 // The loop that an axis is bound by at some place, and how many threads it has.
@@ -35,8 +29,7 @@ class ThreadUnifier {
   explicit ThreadUnifier(const Target& target) : target_(target) {}
 
   Result<UnifiedThreads> run(const Stmt& body) {
-    Result<> found = find_shape(body);
-    if (!found) return fail(found.error());
+    FETTLE_TRY_VOID(find_shape(body));
     result_.body = rewrite(body, {});
     check_private();
     if (problem_) return fail(*problem_);
@@ -87,7 +80,7 @@ class ThreadUnifier {
     }
     if (loop && loop->annotations.find(kTensorizeKey)) return tensor_tile(*loop, bounds);
     if (loop && !reads_memory(loop->min) && !reads_memory(loop->extent))
-      return with(*loop, [&](ForNode& f) { f.body = rewrite(loop->body, bounds); });
+      return with_body(*loop, rewrite(loop->body, bounds));
     if (const auto* name = s.as<LetNode>(); name && !reads_memory(name->value))
       return let(name->var, name->value, rewrite(name->body, bounds));
     return leaf(s, bounds);
@@ -103,16 +96,7 @@ class ThreadUnifier {
       const Stmt plain = with(loop, [](ForNode& f) { f.annotations.erase(kTensorizeKey); });
       return intrinsic && intrinsic->per_warp ? rewrite(plain, bounds) : leaf(Stmt(make_ref<ForNode>(loop)), bounds);
     }
-    walk(
-        loop.body,
-        [&](const Stmt& s) {
-          if (const auto* target = s.as<StoreNode>()) require_shared(*target->buffer);
-          return true;
-        },
-        [&](const Expr& e) {
-          if (const auto* source = e.as<LoadNode>()) require_shared(*source->buffer);
-          return true;
-        });
+    each_access(loop.body, [&](const Buffer& buffer, const auto&, AccessKind) { require_shared(*buffer); });
     Bounds of_warp = bounds;
     of_warp[0] = {&loop, kWarpThreads};
     return leaf(with(loop, [](ForNode& f) { f.annotations.set(kWarpTileKey, int64_t{1}); }), of_warp);
@@ -133,24 +117,12 @@ class ThreadUnifier {
       return s;
     }
     bool only_private = true;
-    const auto note = [&](const BufferNode* buffer, bool is_write) {
-      if (sharing_of(*buffer, target_) == Sharing::kThread) note_private(*buffer, bounds, is_write);
-    };
-    walk(
-        s,
-        [&](const Stmt& x) {
-          if (const auto* target = x.as<StoreNode>()) {
-            only_private &= sharing_of(*target->buffer, target_) == Sharing::kThread;
-            note(target->buffer.get(), true);
-          }
-          only_private &= !x.as<CallFuncNode>() && !x.as<EvaluateNode>();
-          return true;
-        },
-        [&](const Expr& e) {
-          if (const auto* source = e.as<LoadNode>()) note(source->buffer.get(), false);
-          if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer.get(), true);
-          return true;
-        });
+    walk(s, [&](const Stmt& x) { return only_private &= !x.as<CallFuncNode>() && !x.as<EvaluateNode>(); });
+    each_access(s, [&](const Buffer& buffer, const auto&, AccessKind kind) {
+      const bool is_private = sharing_of(*buffer, target_) == Sharing::kThread;
+      if (is_private) note_private(*buffer, bounds, kind != AccessKind::kRead);
+      only_private &= is_private || kind != AccessKind::kWrite;
+    });
     Expr guard;
     for (size_t d = 0; d < 3; ++d) {
       const Var& thread = result_.shape.vars[d];

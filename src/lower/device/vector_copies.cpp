@@ -1,32 +1,25 @@
 #include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "ir/annotations.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
+#include "lower/passes/range_mutator.h"
 
 namespace fettle {
 namespace {
 
 constexpr int64_t kMostBytes = 16;  // of one access
 
-class Copier : public Mutator {
+class Copier : public RangeMutator {
  public:
-  Copier(const Func& func, bool may_be_async) : may_be_async_(may_be_async) { analyzer_.bind_params(func); }
+  Copier(const Func& func, bool may_be_async) : RangeMutator(func), may_be_async_(may_be_async) {}
   std::vector<Buffer> swizzled;
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
-    const auto* loop = s ? s.as<ForNode>() : nullptr;
-    if (!loop) return Mutator::rewrite(s);
-    if (loop->annotations.find(kLanesKey)) {
-      if (Stmt copy = in_one_access(*loop, loop->body)) return copy;
-      return with(*loop, [](ForNode& f) { f.annotations = {}; });
-    }
-    const auto scope = analyzer_.enter();
-    analyzer_.bind(loop->var, loop->min, loop->extent);
-    const Stmt body = rewrite(loop->body);
-    return with(*loop, [&](ForNode& f) { f.body = body; });
+    const auto* loop = s.as<ForNode>();
+    if (!loop || !loop->annotations.find(kLanesKey)) return RangeMutator::rewrite(s);
+    if (Stmt copy = in_one_access(*loop, loop->body)) return copy;
+    return with(*loop, [](ForNode& f) { f.annotations = {}; });
   }
 
  private:
@@ -63,7 +56,6 @@ class Copier : public Mutator {
     return at.coeff % lanes == 0 && at.base % lanes == 0 ? analyzer_.simplify(split->rest) : Expr();
   }
 
-  Analyzer analyzer_;
   bool may_be_async_;
 };
 
@@ -74,7 +66,7 @@ Func vector_copies(const Func& func, const ThreadShape& shape, std::vector<Buffe
   Copier copier(func, several);
   const Stmt body = copier.rewrite(func->body);
   swizzled = std::move(copier.swizzled);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, body);
 }
 
 }  // namespace fettle

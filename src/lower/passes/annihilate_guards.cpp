@@ -3,8 +3,9 @@
 #include <vector>
 
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
@@ -29,10 +30,8 @@ using LaneVars = std::vector<const VarNode*>;
 
 // Of select(c, x, 0): what of c lanes decide stays a selection.
 Guarded without_lanes(const SelectNode& choice, const LaneVars& lanes) {
-  std::vector<Expr> conjuncts;
-  split_conjuncts(choice.condition, conjuncts);
   Expr of_all, of_lanes;
-  for (const Expr& conjunct : conjuncts) {
+  for (const Expr& conjunct : conjuncts(choice.condition)) {
     const bool by_lane = std::ranges::any_of(lanes, [&](const VarNode* lane) { return uses_var(conjunct, lane); });
     Expr& part = by_lane ? of_lanes : of_all;
     part = logical_and(part, conjunct);
@@ -61,10 +60,9 @@ Guarded find_guard(const Expr& e, Neutral neutral, const LaneVars& lanes) {
           binary(BinaryOp::kMul, a.condition ? a.value : product->a, b.condition ? b.value : product->b)};
 }
 
-class Annihilator : public Mutator {
+class Annihilator : public StmtMutator {
  public:
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* target = s.as<StoreNode>();
     if (!target) {
@@ -88,16 +86,13 @@ class Annihilator : public Mutator {
       return s;
     const auto is_old = [&](const Expr& e) {
       const auto* old = e.as<LoadNode>();
-      if (!old || old->buffer != target->buffer || old->indices.size() != target->indices.size()) return false;
-      for (size_t d = 0; d < old->indices.size(); ++d)
-        if (!structural_equal(old->indices[d], target->indices[d])) return false;
-      return true;
+      return old && old->buffer == target->buffer && structural_equal(old->indices, target->indices);
     };
     const bool old_first = is_old(update->a);
     if (!old_first && !is_old(update->b)) return s;
     const Expr& old = old_first ? update->a : update->b;
-    // Sums of products in registers take a zero for a lane that is off: only what is read for it is masked, not what is read for all
-    // lanes, nor the sum.
+    // Sums of products in registers take a zero for a lane that is off: only what is read for it is masked, not what is
+    // read for all lanes, nor the sum.
     const bool adds_zeros = neutral == Neutral::kZero && target->buffer->scope == kScopeRegister;
     const Expr& added = old_first ? update->b : update->a;
     const bool is_product = added.as<BinaryNode>() || added.as<CastNode>();

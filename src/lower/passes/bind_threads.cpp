@@ -1,42 +1,34 @@
-#include "ir/visit.h"
+#include <fmt/format.h>
+
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
-namespace {
+Result<> check_thread_axes(const Func& func, const Target& target) {
+  Result<> result;
+  each_node<ForNode>(func->body, [&](const ForNode& loop) {
+    if (loop.loop_kind == ForKind::kThreadBinding && !has_thread_axis(target, loop.thread_axis))
+      result = fail(ErrorCode::E301,
+                    fmt::format("loop {} is bound to {}, which a target of kind \"{}\" does not have", loop.var->name,
+                                loop.thread_axis, target.kind),
+                    func->name);
+  });
+  return result;
+}
 
-class VirtualThreadReleaser : public Mutator {
- public:
-  using Mutator::rewrite;
-  Stmt rewrite(const Stmt& s) override {
-    Stmt result = Mutator::rewrite(s);
-    const auto* loop = result ? result.as<ForNode>() : nullptr;
-    if (!loop || !is_virtual_thread(loop->thread_axis)) return result;
-    return with(*loop, [](ForNode& f) {
-      f.loop_kind = ForKind::kSerial;
-      f.thread_axis.clear();
-    });
-  }
-};
-
-}  // namespace
+Stmt serialized(const ForNode& loop) {
+  return with(loop, [](ForNode& f) {
+    f.loop_kind = ForKind::kSerial;
+    f.thread_axis.clear();
+  });
+}
 
 Result<Func> bind_threads(const Func& func, const Target& target) {
-  const ForNode* virtual_loop = nullptr;
-  const ForNode* refused = nullptr;
-  walk(func->body, [&](const Stmt& s) {
-    const auto* loop = s.as<ForNode>();
-    if (!loop || loop->loop_kind != ForKind::kThreadBinding) return true;
-    if (is_virtual_thread(loop->thread_axis)) virtual_loop = loop;
-    if (!has_thread_axis(target, loop->thread_axis)) refused = loop;
-    return true;
-  });
-  if (refused)
-    return fail(ErrorCode::E301,
-                "loop " + refused->var->name + " is bound to " + refused->thread_axis + ", which a target of kind \"" +
-                    target.kind + "\" does not have",
-                func->name);
-  return virtual_loop ? VirtualThreadReleaser().Mutator::rewrite(func) : func;
+  FETTLE_TRY_VOID(check_thread_axes(func, target));
+  return with_body(func, rewrite_each<ForNode>(func->body, [](const ForNode& loop) {
+                     return is_virtual_thread(loop.thread_axis) ? serialized(loop) : Stmt();
+                   }));
 }
 
 }  // namespace fettle

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/ranges.h>
+
 #include "base/small_vector.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
@@ -13,16 +15,6 @@ namespace fettle {
 namespace {
 
 using Carried = std::unordered_map<const VarNode*, std::set<std::string>>;  // loop → buffers
-
-bool reads(const BlockNode& block, const BufferNode* buffer) {
-  bool found = false;
-  walk(block.body, nullptr, [&](const Expr& e) {
-    const auto* load = e.as<LoadNode>();
-    found |= load && load->buffer.get() == buffer;
-    return !found;
-  });
-  return found;
-}
 
 // The loops that an iterator depends on, through those of the blocks around.
 class Bindings {
@@ -34,11 +26,7 @@ class Bindings {
       const bool nested = block.body.kind() != StmtKind::kStore;
       if (iter.kind == IterKind::kSpatial && !nested) continue;
       const Expr binding = values_.empty() ? iter.binding : substitute(iter.binding, values_);
-      if (iter.kind != IterKind::kSpatial)
-        walk(binding, [&](const Expr& e) {
-          if (const auto* var = e.as<VarNode>()) see(var);
-          return true;
-        });
+      if (iter.kind != IterKind::kSpatial) each_node<VarNode>(binding, [&](const VarNode& var) { see(&var); });
       if (nested) values_[iter.var.get()] = binding;
     }
   }
@@ -61,11 +49,8 @@ using Buffers = SmallVector<const BufferNode*, 4>;
 
 /// Collects the loops that take steps: those on which a reduce, scan or opaque iterator depends.
 void find_steps(const Stmt& s, Bindings& bindings, Loops& steps) {
-  walk(s, [&](const Stmt& below) {
-    if (const auto* block = below.as<BlockNode>())
-      bindings.enter(*block, [&](const VarNode* var) { note(steps, var); });
-    return true;
-  });
+  each_node<BlockNode>(
+      s, [&](const BlockNode& block) { bindings.enter(block, [&](const VarNode* var) { note(steps, var); }); });
 }
 
 /// Collects what the blocks below carry.
@@ -87,7 +72,8 @@ class Finder : public Visitor {
     bindings_.enter(*block, [&](const VarNode* var) { note(loops, var); });
     if (!loops.empty()) {
       for (const Region& write : block->writes) {
-        if (!block->init && (!scans(*block) || !reads(*block, write.buffer.get()))) continue;
+        if (!block->init && (!scans(*block) || !accesses(block->body, write.buffer.get(), {AccessKind::kRead})))
+          continue;
         for (const VarNode* loop : loops) carried[loop].insert(write.buffer->name);
       }
     }
@@ -121,8 +107,8 @@ class Finder : public Visitor {
     std::vector<std::pair<const BufferNode*, Expr>> skipped;
   };
 
-  // Iterations that a condition skips which asks nothing about places (loops that steps depend on are known): what reads
-  // the buffer under another condition has it from an iteration before.
+  // Iterations that a condition skips which asks nothing about places (loops that steps depend on are known): what
+  // reads the buffer under another condition has it from an iteration before.
   //   for p in 3: { S += …  where p < 1;  B = S  where p == 2 }
   void note_skipped(const BlockNode& block, const Loops& loops, const std::vector<Expr>& own) {
     for (Around& loop : around_) {
@@ -149,26 +135,12 @@ class Finder : public Visitor {
   std::vector<Expr> conditions_;  // of the blocks around, and of the block
 };
 
-class Noter : public Mutator {
- public:
-  explicit Noter(const Carried& carried) : carried_(carried) {}
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    Stmt result = Mutator::rewrite(s);
-    const auto* loop = result ? result.as<ForNode>() : nullptr;
-    const auto found = loop ? carried_.find(loop->var.get()) : carried_.end();
-    if (found == carried_.end()) return result;
-    std::string names;
-    for (const std::string& name : found->second) names += (names.empty() ? "" : " ") + name;
-    return with(*loop, [&](ForNode& f) { f.annotations.set(kCarriesKey, names); });
-  }
-
- private:
-  const Carried& carried_;
-};
-
 }  // namespace
+
+bool carries_buffer(const ForNode& loop, const BufferNode& buffer) {
+  const auto* names = std::get_if<std::string>(loop.annotations.find(kCarriesKey));
+  return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
+}
 
 Func note_carried_buffers(const Func& func) {
   Bindings bindings;
@@ -176,7 +148,13 @@ Func note_carried_buffers(const Func& func) {
   find_steps(func->body, bindings, steps);
   Finder finder(steps);
   finder.visit(func->body);
-  return finder.carried.empty() ? func : Noter(finder.carried).Mutator::rewrite(func);
+  if (finder.carried.empty()) return func;
+  return with_body(func, rewrite_each<ForNode>(func->body, [&](const ForNode& loop) -> Stmt {
+                     const auto found = finder.carried.find(loop.var.get());
+                     if (found == finder.carried.end()) return nullptr;
+                     const std::string names = fmt::format("{}", fmt::join(found->second, " "));
+                     return with(loop, [&](ForNode& f) { f.annotations.set(kCarriesKey, names); });
+                   }));
 }
 
 }  // namespace fettle

@@ -5,7 +5,7 @@
 
 #include "arith/analyzer.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -19,7 +19,7 @@ struct Update {
   Stmt store;  // the node that is in the program
   Buffer buffer;
   Expr index, term;
-  int64_t terms = 1;  // that reach one element of B
+  int64_t terms = 1;                      // that reach one element of B
   SmallVector<const ForNode*, 8> places;  // loops that tell elements apart, outermost last
   SmallVector<const VarNode*, 8> steps;   // variables of the loops that do not
   std::vector<Expr> conditions;           // conjuncts
@@ -41,18 +41,15 @@ Expr added_term(const StoreNode& target) {
 
 /// Whether `e` reads memory at a place that depends on something that `index` does not.
 bool varies(const Expr& e, const Expr& index) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    const auto* source = x.as<LoadNode>();
-    for (const Expr& at : source ? source->indices : std::vector<Expr>())
-      for (const Var& var : collect_vars(at)) found |= !uses_var(index, var.get());
-    return !found;
+  return contains<LoadNode>(e, [&](const LoadNode& source) {
+    return std::ranges::any_of(source.indices, [&](const Expr& at) {
+      return std::ranges::any_of(collect_vars(at), [&](const Var& var) { return !uses_var(index, var.get()); });
+    });
   });
-  return found;
 }
 
-/// Whether the terms are products of two operands that both vary: those of matrix products and convolutions. A square is
-/// none, nor is a scale.
+/// Whether the terms are products of two operands that both vary: those of matrix products and convolutions. A square
+/// is none, nor is a scale.
 bool is_product(const Expr& term, const Expr& index) {
   if (const auto* convert = term.as<CastNode>()) return is_product(convert->a, index);
   if (const auto* choice = term.as<SelectNode>())
@@ -69,18 +66,6 @@ bool is_product(const Expr& term, const Expr& index) {
 bool depends_on(const Expr& e, const SmallVector<const VarNode*, 8>& vars) {
   return std::ranges::any_of(vars, [&](const VarNode* var) { return uses_var(e, var); });
 }
-
-/// Puts other stores in the place of some.
-class Replacer : public Mutator {
- public:
-  std::unordered_map<const StmtNode*, Stmt> stores;
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    const auto found = s ? stores.find(s.get()) : stores.end();
-    return found == stores.end() ? Mutator::rewrite(s) : found->second;
-  }
-};
 
 /// How many iterations one accumulator takes where `n` follow each other and at most `most` are wanted: a divisor of n
 /// near to it where there is one, which leaves no remainder.
@@ -165,7 +150,7 @@ class Cascader {
       analyzer_.bind(loop.var, loop.min, loop.extent);
       body = cut(loop.body, inside);
     }
-    const Stmt result = body == loop.body ? whole : with(loop, [&](ForNode& f) { f.body = body; });
+    const Stmt result = body == loop.body ? whole : with_body(loop, body);
     return finish(*result.as<ForNode>(), result, std::move(inside), updates);
   }
 
@@ -207,14 +192,15 @@ class Cascader {
     return whole;
   }
 
-  // The loop in blocks of `longest` turns, or somewhat less, whose sums are added up in turn; null where that cannot be.
+  // The loop in blocks of `longest` turns, or somewhat less, whose sums are added up in turn; null where that cannot
+  // be.
   Stmt in_blocks(const ForNode& loop, const std::vector<const Update*>& updates, int64_t longest) {
     std::vector<Part> parts;
-    Replacer replacer;
+    std::unordered_map<const StmtNode*, Stmt> stores;  // in the place of those that there are
     for (const Update* update : updates) {
       std::optional<Part> part = part_of(loop, *update);
       if (!part) continue;
-      replacer.stores[update->store.get()] =
+      stores[update->store.get()] =
           store(part->buffer, {part->index}, load(part->buffer, {part->index}) + update->term);
       parts.push_back(std::move(*part));
     }
@@ -229,7 +215,11 @@ class Cascader {
       f.var = inner;
       f.min = Expr(0);
       f.extent = turns && *turns % block == 0 ? Expr(block) : min(Expr(block), loop.extent - first);
-      f.body = substitute(replacer.rewrite(loop.body), {{loop.var.get(), loop.min + first + Expr(inner)}});
+      const Stmt body = rewrite_each<StoreNode>(loop.body, [&](const StoreNode& s) {
+        const auto found = stores.find(&s);
+        return found == stores.end() ? Stmt() : found->second;
+      });
+      f.body = substitute(body, {{loop.var.get(), loop.min + first + Expr(inner)}});
     }));
     for (const Part& part : parts) turn.push_back(part.add);
     Stmt body = seq(std::move(turn));
@@ -308,8 +298,7 @@ class Cascader {
     for (size_t i = update.places.size(); i-- > 0;)
       analyzer_.bind(update.places[i]->var, update.places[i]->min, update.places[i]->extent);
     if (condition) analyzer_.add_assumption(condition);
-    return analyzer_.can_prove(
-        logical_and(le(Expr(0), update.index), lt(update.index, element_count(*update.buffer))));
+    return analyzer_.can_prove(logical_and(le(Expr(0), update.index), lt(update.index, element_count(*update.buffer))));
   }
 
   // Whether all that the loop does to the buffer is to add to it, but for setting it in a turn of its own.
@@ -356,8 +345,7 @@ class Cascader {
 
 Func cascade_sums(const Func& func, const std::string& scope) {
   std::vector<Update> updates;
-  Stmt body = Cascader(func, scope).cut(func->body, updates);
-  return body == func->body ? func : with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, Cascader(func, scope).cut(func->body, updates));
 }
 
 }  // namespace fettle

@@ -5,7 +5,7 @@
 #include "arith/linear.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "target/thread_axes.h"
@@ -24,7 +24,7 @@ struct Use {
 };
 
 // Finds, for each allocation, all of its accesses and their lowest common ancestor.
-class UseFinder : public Visitor {
+class UseFinder : public AccessVisitor {
  public:
   explicit UseFinder(const std::vector<Buffer>& allocations) {
     for (const Buffer& buffer : allocations) uses_[buffer.get()];
@@ -34,24 +34,14 @@ class UseFinder : public Visitor {
   void visit(const Stmt& s) override {
     if (!s) return;
     path_.push_back(&s);
-    const auto* loop = s.as<ForNode>();
-    if (loop) loops_.push_back(loop);
-    if (const auto* target = s.as<StoreNode>()) note(target->buffer, target->indices);
-    Visitor::visit(s);
-    if (loop) loops_.pop_back();
+    AccessVisitor::visit(s);
     path_.pop_back();
-  }
-  void visit(const Expr& e) override {
-    if (!e) return;
-    if (const auto* source = e.as<LoadNode>()) note(source->buffer, source->indices);
-    if (const auto* pointer = e.as<AddressNode>()) note(pointer->buffer, pointer->indices);
-    Visitor::visit(e);
   }
 
   std::unordered_map<const BufferNode*, Use>& uses() { return uses_; }
 
  private:
-  void note(const Buffer& buffer, const std::vector<Expr>& indices) {
+  void access(const Buffer& buffer, const std::vector<Expr>& indices, AccessKind) override {
     const auto found = uses_.find(buffer.get());
     if (found == uses_.end()) return;
     Use& use = found->second;
@@ -67,7 +57,6 @@ class UseFinder : public Visitor {
 
   std::unordered_map<const BufferNode*, Use> uses_;
   SmallVector<const Stmt*, 24> path_;
-  SmallVector<const ForNode*, 16> loops_;
 };
 
 // What is known around an access.
@@ -95,13 +84,6 @@ struct Window {
   Expr base;
   int64_t extent = 0;
 };
-
-// True if the buffer lives on from one iteration of the loop to the next.
-bool carries(const ForNode& loop, const BufferNode& buffer) {
-  const auto* note = loop.annotations.find(kCarriesKey);
-  const auto* names = note ? std::get_if<std::string>(note) : nullptr;
-  return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
-}
 
 bool same_form(const LinearForm& x, const LinearForm& y) {
   if (x.constant != y.constant || x.terms.size() != y.terms.size()) return false;
@@ -141,7 +123,7 @@ Window find_window(const Use& use, size_t d, std::vector<Surroundings>& surround
   return {base + low, high - low + 1};
 }
 
-class Rebaser : public Mutator {
+class Rebaser : public AccessMutator {
  public:
   struct Change {
     Buffer buffer;
@@ -152,26 +134,10 @@ class Rebaser : public Mutator {
   std::unordered_map<const StmtNode*, std::vector<Buffer>> placed;
   std::vector<Buffer> outermost;  // around the whole body
 
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override {
-    if (const auto* source = e.as<LoadNode>())
-      if (const auto found = changes.find(source->buffer.get()); found != changes.end())
-        return load(found->second.buffer, rebase(source->indices, found->second), rewrite(source->mask));
-    if (const auto* pointer = e.as<AddressNode>())
-      if (const auto found = changes.find(pointer->buffer.get()); found != changes.end())
-        return address_of(found->second.buffer, rebase(pointer->indices, found->second));
-    return Mutator::rewrite(e);
-  }
+  using AccessMutator::rewrite;
   Stmt rewrite(const Stmt& s) override {
     if (!s) return s;
-    Stmt result;
-    const auto* target = s.as<StoreNode>();
-    const auto change = target ? changes.find(target->buffer.get()) : changes.end();
-    if (change != changes.end())
-      result = store(change->second.buffer, rebase(target->indices, change->second), rewrite(target->value),
-                     rewrite(target->mask));
-    else
-      result = Mutator::rewrite(s);
+    Stmt result = AccessMutator::rewrite(s);
     if (const auto* loop = result.as<ForNode>(); loop && loop->annotations.find(kCarriesKey))
       result = with(*loop, [](ForNode& f) { f.annotations.erase(kCarriesKey); });
     if (const auto found = placed.find(s.get()); found != placed.end()) {
@@ -182,17 +148,19 @@ class Rebaser : public Mutator {
       for (const bool registers : {true, false})
         for (const Buffer& buffer : found->second)
           if ((buffer->scope == kScopeRegister) == registers) body = allocate(buffer, body);
-      result = loop ? with(*loop, [&](ForNode& f) { f.body = body; }) : body;
+      result = loop ? with_body(*loop, body) : body;
     }
     return result;
   }
 
  private:
-  std::vector<Expr> rebase(const std::vector<Expr>& indices, const Change& change) {
-    std::vector<Expr> result;
-    result.reserve(indices.size());
-    for (size_t d = 0; d < indices.size(); ++d) result.push_back(rewrite(indices[d]) - change.base[d]);
-    return result;
+  std::optional<Moved> moved(const Buffer& buffer, const std::vector<Expr>& indices) override {
+    const auto change = changes.find(buffer.get());
+    if (change == changes.end()) return std::nullopt;
+    Moved to{change->second.buffer, {}};
+    to.indices.reserve(indices.size());
+    for (size_t d = 0; d < indices.size(); ++d) to.indices.push_back(rewrite(indices[d]) - change->second.base[d]);
+    return to;
   }
 };
 
@@ -231,14 +199,13 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
   UseFinder finder(root.allocations);
   finder.visit(root.body);
   Rebaser rebaser;
-  std::vector<Buffer> unplaced;
   for (const Buffer& buffer : root.allocations) {
     Use& use = finder.uses()[buffer.get()];
     if (use.accesses.empty()) continue;
     // A buffer that keeps rows from one iteration to the next stays outside of the loop.
     const auto outlives = std::find_if(use.common.begin(), use.common.end(), [&](const Stmt* s) {
       const auto* loop = s->as<ForNode>();
-      return loop && (rolls(*loop, *buffer) || carries(*loop, *buffer));
+      return loop && (rolls(*loop, *buffer) || carries_buffer(*loop, *buffer));
     });
     use.common.shrink_to(static_cast<size_t>(outlives - use.common.begin()));
     size_t outer_loops = 0;
@@ -272,7 +239,7 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
   }
   Stmt body = rebaser.rewrite(root.body);
   for (const Buffer& buffer : rebaser.outermost) body = allocate(buffer, body);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, body);
 }
 
 }  // namespace fettle

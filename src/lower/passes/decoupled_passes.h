@@ -1,5 +1,5 @@
 #pragma once
-// The steps that only decoupled machines need; lower/decoupled.cpp runs them.
+// The steps that only decoupled machines need (Pipeline::kDecoupled).
 
 #include "base/result.h"
 #include "ir/func.h"
@@ -12,7 +12,7 @@ namespace fettle {
 /// E301 where a store belongs to none.
 Result<Stmt> issue_tasks(const Stmt& body);
 
-/// Loops of virtual threads go inwards to the tasks, so that those of different threads alternate; a buffer allocated
+/// Loops of virtual threads go inwards to the tasks, so that those of different threads alternate. A buffer allocated
 /// inside gets a place for each thread (Chen et al., "TVM", OSDI 2018, section 4.4 and figure 8).
 ///   for t in 2 thread axis("vthread"):
 ///     alloc P[64]; for k in 4: issue "load": P[i] = …; issue "compute": … P[i] …

@@ -7,8 +7,9 @@
 #include "arith/linear.h"
 #include "base/pointer_map.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "lower/passes/range_mutator.h"
 
 namespace fettle {
 namespace {
@@ -46,9 +47,9 @@ class ExprReplacer : public Mutator {
 };
 
 // Resolves the kernel's guards as far as the analyzer's facts allow.
-class GuardSimplifier : public Mutator {
+class GuardSimplifier : public RangeMutator {
  public:
-  explicit GuardSimplifier(Analyzer& analyzer) : analyzer_(analyzer) {}
+  explicit GuardSimplifier(Analyzer& analyzer) : RangeMutator(analyzer) {}
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override {
     if (const auto* choice = e.as<SelectNode>()) {
@@ -61,12 +62,6 @@ class GuardSimplifier : public Mutator {
     return Mutator::rewrite(e);
   }
   Stmt rewrite(const Stmt& s) override {
-    if (!s) return s;
-    if (const auto* loop = s.as<ForNode>()) {
-      auto scope = analyzer_.enter();
-      analyzer_.bind(loop->var, loop->min, loop->extent);
-      return Mutator::rewrite(s);
-    }
     if (const auto* choice = s.as<IfNode>()) {
       Expr condition = analyzer_.simplify(choice->condition);
       if (const int64_t* known = as_int(condition))
@@ -76,36 +71,24 @@ class GuardSimplifier : public Mutator {
       if (!then_body) return if_then(logical_not(condition), else_body);
       return if_then(condition, then_body, else_body);
     }
-    return Mutator::rewrite(s);
+    return RangeMutator::rewrite(s);
   }
-
- private:
-  Analyzer& analyzer_;
 };
 
-class Dispatcher : public Mutator {
+class Dispatcher : public RangeMutator {
  public:
-  Dispatcher(const Func& func, bool lanes_too) : int_params_(func->int_params), lanes_too_(lanes_too) {
-    analyzer_.bind_params(func);
-  }
+  Dispatcher(const Func& func, bool lanes_too) : RangeMutator(func), lanes_too_(lanes_too) {}
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
-    if (!s) return s;
-    if (const auto* loop = s.as<ForNode>()) {
-      auto scope = analyzer_.enter();
-      analyzer_.bind(loop->var, loop->min, loop->extent);
-      outer_.push_back(loop);
-      Stmt result = Mutator::rewrite(s);
-      outer_.pop_back();
-      return result;
-    }
     if (const auto* alloc = s.as<AllocateNode>(); alloc && alloc->buffer->scope == kScopeRegister) {
       copies_ = 1;
-      Stmt result = specialise(s, 0);
-      return result;
+      return specialise(s, 0);
     }
-    return Mutator::rewrite(s);
+    const auto* loop = s.as<ForNode>();
+    if (loop) outer_.push_back(loop);
+    Stmt result = RangeMutator::rewrite(s);
+    if (loop) outer_.pop_back();
+    return result;
   }
 
  private:
@@ -147,13 +130,7 @@ class Dispatcher : public Mutator {
   }
 
   static bool uses_outer(const Expr& comparison, const InnerVars& inner) {
-    bool found = false;
-    walk(comparison, [&](const Expr& e) {
-      const auto* var = e.as<VarNode>();
-      found |= var && !inner.kinds.contains(var);
-      return !found;
-    });
-    return found;
+    return contains<VarNode>(comparison, [&](const VarNode& var) { return !inner.kinds.contains(&var); });
   }
 
   struct Question {
@@ -180,16 +157,13 @@ class Dispatcher : public Mutator {
     if (!uses_inner) return Question{comparison, nullptr, nullptr};
     if (uses_serial || is_lane_guard(comparison, inner) != lanes) return std::nullopt;
     // A condition inside, over outer variables alone: (i0 < r ? 14 : 13).
-    std::optional<Question> nested;
-    walk(comparison, [&](const Expr& e) {
-      if (const auto* choice = e.as<SelectNode>(); choice && !nested) {
-        bool outer_only = true;
-        for (const Var& var : collect_vars(choice->condition)) outer_only &= !inner.kinds.count(var.get());
-        if (outer_only) nested = Question{choice->condition, nullptr, nullptr};
-      }
-      return !nested;
-    });
-    if (nested) return nested;
+    Expr nested;
+    const auto is_inner = [&](const VarNode& var) { return inner.kinds.contains(&var); };
+    if (contains<SelectNode>(comparison, [&](const SelectNode& choice) {
+          nested = choice.condition;
+          return !contains<VarNode>(nested, is_inner);
+        }))
+      return Question{nested, nullptr, nullptr};
     if (c->op != BinaryOp::kLt && c->op != BinaryOp::kLe) return std::nullopt;
     // outer + inside < 0 for all lanes of the unrolled loops  ⇔  outer + max(inside) < 0
     LinearForm form = analyzer_.linear(c->a - c->b + (c->op == BinaryOp::kLe ? -1 : 0));
@@ -288,14 +262,8 @@ class Dispatcher : public Mutator {
 
   // Ranges of all loops inside, for bounds of the inner part of a comparison.
   void bind_inner(const Stmt& kernel) {
-    walk(kernel, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ForNode>()) analyzer_.bind(loop->var, loop->min, loop->extent);
-      return true;
-    });
+    each_node<ForNode>(kernel, [&](const ForNode& loop) { analyzer_.bind(loop.var, loop.min, loop.extent); });
   }
-
-  Analyzer analyzer_;
-  std::vector<IntParam> int_params_;
   std::vector<const ForNode*> outer_;
   bool lanes_too_;
   int copies_ = 0;
@@ -305,9 +273,7 @@ class Dispatcher : public Mutator {
 
 Func dispatch_micro_kernels(const Func& func, bool lanes_too) {
   if (!has_guards(func->body)) return func;
-  Dispatcher dispatcher(func, lanes_too);
-  Stmt body = dispatcher.rewrite(func->body);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, Dispatcher(func, lanes_too).rewrite(func->body));
 }
 
 }  // namespace fettle

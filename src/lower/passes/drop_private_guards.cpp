@@ -3,8 +3,10 @@
 #include <unordered_set>
 
 #include "arith/analyzer.h"
-#include "ir/visit.h"
+#include "ir/compare.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
@@ -12,49 +14,41 @@ namespace {
 // A read of a register buffer, with what holds there.
 struct Read {
   std::vector<Expr> indices;
-  std::vector<const ForNode*> loops;  // outermost first
-  std::vector<Expr> conditions;       // their conjuncts
+  SmallVector<const ForNode*, 16> loops;  // outermost first
+  std::vector<Expr> conditions;           // their conjuncts
 };
 
-class ReadFinder : public Visitor {
+class ReadFinder : public AccessVisitor {
  public:
   std::unordered_map<const BufferNode*, std::vector<Read>> reads;
   std::unordered_set<const BufferNode*> handed_out;  // by address
   using Visitor::visit;
   void visit(const Stmt& s) override {
     if (!s) return;
-    if (const auto* choice = s.as<IfNode>()) {
-      visit(choice->condition);
-      const size_t before = conditions_.size();
-      split_conjuncts(choice->condition, conditions_);
-      visit(choice->then_body);
-      conditions_.resize(before);
-      return visit(choice->else_body);
-    }
-    const auto* loop = s.as<ForNode>();
-    if (loop) loops_.push_back(loop);
-    Visitor::visit(s);
-    if (loop) loops_.pop_back();
-  }
-  void visit(const Expr& e) override {
-    if (!e) return;
-    if (const auto* source = e.as<LoadNode>(); source && source->buffer->scope == kScopeRegister)
-      reads[source->buffer.get()].push_back({source->indices, loops_, conditions_});
-    if (const auto* pointer = e.as<AddressNode>()) handed_out.insert(pointer->buffer.get());
-    Visitor::visit(e);
+    const auto* choice = s.as<IfNode>();
+    if (!choice) return AccessVisitor::visit(s);
+    visit(choice->condition);
+    const size_t before = conditions_.size();
+    split_conjuncts(choice->condition, conditions_);
+    visit(choice->then_body);
+    conditions_.resize(before);
+    visit(choice->else_body);
   }
 
  private:
-  std::vector<const ForNode*> loops_;
+  void access(const Buffer& buffer, const std::vector<Expr>& indices, AccessKind kind) override {
+    if (kind == AccessKind::kRead && buffer->scope == kScopeRegister)
+      reads[buffer.get()].push_back({indices, loops_, conditions_});
+    if (kind == AccessKind::kAddress) handed_out.insert(buffer.get());
+  }
   std::vector<Expr> conditions_;
 };
 
 // Shapes before flattening tell whether a surplus lane still lies in its buffer (in padded panels it does).
-class GuardDropper : public Mutator {
+class GuardDropper : public StmtMutator {
  public:
   explicit GuardDropper(const ReadFinder& finder) : finder_(finder) {}
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     if (!s) return s;
     if (const auto* loop = s.as<ForNode>()) {
@@ -84,10 +78,9 @@ class GuardDropper : public Mutator {
   // uses, and of loops around the buffer's life; without them nothing is out of bounds, and what is stored only without
   // them is never read.
   Stmt if_needed(const IfNode& choice, const StoreNode& target) {
-    std::vector<Expr> conjuncts;
-    split_conjuncts(choice.condition, conjuncts);
-    for (size_t i = conjuncts.size(); i-- > 0;) {
-      const std::vector<Var> vars = collect_vars(conjuncts[i]);
+    std::vector<Expr> parts = conjuncts(choice.condition);
+    for (size_t i = parts.size(); i-- > 0;) {
+      const std::vector<Var> vars = collect_vars(parts[i]);
       bool of_tile = false, of_other_loops = false;
       for (const Var& var : vars) {
         if (analyzer_.constant_value(var)) continue;  // a loop of one iteration
@@ -98,21 +91,19 @@ class GuardDropper : public Mutator {
       }
       if (!of_tile || of_other_loops) continue;
       Expr others;
-      for (size_t j = 0; j < conjuncts.size(); ++j)
-        if (j != i) others = logical_and(others, conjuncts[j]);
+      for (size_t j = 0; j < parts.size(); ++j)
+        if (j != i) others = logical_and(others, parts[j]);
       auto scope = analyzer_.assume(others);
       if (in_bounds(target.buffer, target.indices) &&
-          reads_in_bounds(target.value, movers(conjuncts[i], others, target.value, vars)) &&
-          divides_safely(target.value) && lanes_are_apart(target) && every_read_has(conjuncts[i], target))
-        conjuncts.erase(conjuncts.begin() + static_cast<ptrdiff_t>(i));
+          reads_in_bounds(target.value, movers(parts[i], others, target.value, vars)) && divides_safely(target.value) &&
+          lanes_are_apart(target) && every_read_has(parts[i], target))
+        parts.erase(parts.begin() + static_cast<ptrdiff_t>(i));
     }
-    Expr condition;
-    for (const Expr& conjunct : conjuncts) condition = logical_and(condition, conjunct);
-    return is_true(condition) ? choice.then_body : if_then(condition, choice.then_body);
+    return guarded(parts, choice.then_body);
   }
 
-  // The variables that tell the surplus lanes' reads from others'. Where the first lane of a tile is never surplus, what it
-  // reads is read in any case, and loops around the tile are the same for all of its lanes:
+  // The variables that tell the surplus lanes' reads from others'. Where the first lane of a tile is never surplus,
+  // what it reads is read in any case, and loops around the tile are the same for all of its lanes:
   //   if f // 78 * 8 + lane < 20: R[lane] += X[f % 78] * W[f // 78, lane]     f < 234
   // unless something else than the conjunct decides what the first lane does.
   std::vector<Var> movers(const Expr& conjunct, const Expr& others, const Expr& value, const std::vector<Var>& vars) {
@@ -132,12 +123,7 @@ class GuardDropper : public Mutator {
     const auto uses = [&](const Expr& e) { return e && uses_var(e, var.get()); };
     bool found = uses(others) || std::ranges::any_of(around_, uses);
     for (const auto& [other, loop] : loops_) found |= uses(loop->min) || uses(loop->extent);
-    walk(value, [&](const Expr& e) {
-      const auto* choice = e.as<SelectNode>();
-      found |= choice && uses(choice->condition);
-      return !found;
-    });
-    return found;
+    return found || contains<SelectNode>(value, [&](const SelectNode& choice) { return uses(choice.condition); });
   }
 
   bool in_bounds(const Buffer& buffer, const std::vector<Expr>& indices) {
@@ -149,30 +135,20 @@ class GuardDropper : public Mutator {
 
   // Of the reads whose place depends on `vars`; the others stay where they were.
   bool reads_in_bounds(const Expr& value, const std::vector<Var>& vars) {
-    bool all = true;
-    walk(value, [&](const Expr& e) {
-      const auto* source = e.as<LoadNode>();
-      if (!source) return all;
+    return !contains<LoadNode>(value, [&](const LoadNode& source) {
       bool moves = false;
-      for (const Expr& index : source->indices)
+      for (const Expr& index : source.indices)
         for (const Var& var : vars) moves |= uses_var(index, var.get());
-      if (moves) all &= in_bounds(source->buffer, source->indices);
-      return all;
+      return moves && !in_bounds(source.buffer, source.indices);
     });
-    return all;
   }
 
   // Of integers by what is not zero, whatever surplus lanes hold.
   static bool divides_safely(const Expr& value) {
-    bool all = true;
-    walk(value, [&](const Expr& e) {
-      const auto* n = e.as<BinaryNode>();
-      const bool divides = n && !n->a.dtype().is_float() &&
-                           (n->op == BinaryOp::kDiv || n->op == BinaryOp::kFloorDiv || n->op == BinaryOp::kFloorMod);
-      if (divides) all &= as_int(n->b) && *as_int(n->b) > 0;
-      return all;
+    return !contains<BinaryNode>(value, [](const BinaryNode& n) {
+      const bool divides = n.op == BinaryOp::kDiv || n.op == BinaryOp::kFloorDiv || n.op == BinaryOp::kFloorMod;
+      return divides && !n.a.dtype().is_float() && !(as_int(n.b) && *as_int(n.b) > 0);
     });
-    return all;
   }
 
   // A lane that is surplus to the store is so to all that read the buffer: the condition, said of the loops around a

@@ -6,8 +6,8 @@
 namespace fettle {
 namespace {
 
-/// Panels of 8 of 20 channels of a 3x1 convolution of 78 rows; panels and rows are one loop f. `lanes`: how many elements
-/// of a panel B holds; `reader`: which lanes read A.
+/// Panels of 8 of 20 channels of a 3x1 convolution of 78 rows; panels and rows are one loop f. `lanes`: how many
+/// elements of a panel B holds; `reader`: which lanes read A.
 std::string dropped(const std::string& surplus, const std::string& lanes = "8", const std::string& reader = "") {
   const Result<Func> func =
       parse_func("lowered func g(A: f32[78], B: f32[3, 3, " + lanes +

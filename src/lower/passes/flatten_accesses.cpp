@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "arith/analyzer.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -38,7 +38,7 @@ bool is_quasi_affine(const Expr& e, bool& divides) {
   }
 }
 
-class Flattener : public Mutator {
+class Flattener : public AccessMutator {
  public:
   explicit Flattener(const Func& func) { analyzer_.bind_params(func); }
   using Mutator::rewrite;
@@ -64,15 +64,8 @@ class Flattener : public Mutator {
   }
 
   Expr rewrite(const Expr& e) override {
-    if (const auto* source = e.as<LoadNode>())
-      return load(rewrite(source->buffer), {flat_offset(source->buffer, source->indices)}, rewrite(source->mask));
-    if (const auto* pointer = e.as<AddressNode>())
-      return address_of(rewrite(pointer->buffer), {flat_offset(pointer->buffer, pointer->indices)});
-    if (e && e.dtype() == kI64 && e.kind() == ExprKind::kBinary) {
-      Expr inner = Mutator::rewrite(e);
-      return analyzer_.simplify(inner);
-    }
-    return Mutator::rewrite(e);
+    const Expr result = AccessMutator::rewrite(e);
+    return e && e.dtype() == kI64 && e.kind() == ExprKind::kBinary ? analyzer_.simplify(result) : result;
   }
 
   Stmt rewrite(const Stmt& s) override {
@@ -87,19 +80,19 @@ class Flattener : public Mutator {
         f.body = body;
       });
     }
-    if (const auto* target = s.as<StoreNode>())
-      return store(rewrite(target->buffer), {flat_offset(target->buffer, target->indices)}, rewrite(target->value),
-                   rewrite(target->mask));
     if (const auto* choice = s.as<IfNode>()) {
       Expr condition = analyzer_.simplify(rewrite(choice->condition));
       if (const int64_t* known = as_int(condition))
         return *known ? rewrite(choice->then_body) : rewrite(choice->else_body);
       return if_then(condition, rewrite(choice->then_body), rewrite(choice->else_body));
     }
-    return Mutator::rewrite(s);
+    return AccessMutator::rewrite(s);
   }
 
  private:
+  std::optional<Moved> moved(const Buffer& buffer, const std::vector<Expr>& indices) override {
+    return Moved{rewrite(buffer), {flat_offset(buffer, indices)}};
+  }
   Expr flat_offset(const Buffer& buffer, const std::vector<Expr>& indices) {
     bool divides = false;
     if (std::ranges::all_of(indices, [&](const Expr& index) { return is_quasi_affine(index, divides); })) {

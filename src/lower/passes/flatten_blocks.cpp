@@ -32,8 +32,8 @@ class BlockFlattener : public Mutator {
     }
     allocations.insert(allocations.end(), block->allocations.begin(), block->allocations.end());
     Stmt body = rewrite(block->body);
-    if (const Attribute* note = block->annotations.find(kTensorizeKey))
-      if (const auto* intrinsic = std::get_if<std::string>(note)) body = mark_tensor_tile(body, *intrinsic);
+    if (const auto* intrinsic = std::get_if<std::string>(block->annotations.find(kTensorizeKey)))
+      body = mark_tensor_tile(body, *intrinsic);
     if (block->init) {
       Stmt init = rewrite(block->init);
       body = seq({is_true(first_of_reduction) ? init : if_then(first_of_reduction, init), body});

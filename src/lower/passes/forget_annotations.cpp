@@ -1,4 +1,4 @@
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -7,15 +7,10 @@ namespace {
 class Forgetter : public Mutator {
  public:
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return Mutator::rewrite(e); }
   Stmt rewrite(const Stmt& s) override {
     Stmt result = Mutator::rewrite(s);
     const auto* loop = result.as<ForNode>();
-    if (!loop || loop->loop_kind == ForKind::kSerial) return result;
-    return with(*loop, [](ForNode& f) {
-      f.loop_kind = ForKind::kSerial;
-      f.thread_axis.clear();
-    });
+    return loop && loop->loop_kind != ForKind::kSerial ? serialized(*loop) : result;
   }
   Buffer rewrite(const Buffer& buffer) override {
     if (buffer->scope != kScopeRegister) return buffer;
@@ -28,22 +23,20 @@ class Forgetter : public Mutator {
   std::unordered_map<const BufferNode*, Buffer> plain_;
 };
 
-class LaneSerializer : public Mutator {
- public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    Stmt result = Mutator::rewrite(s);
-    const auto* loop = result.as<ForNode>();
-    if (!loop || loop->loop_kind != ForKind::kVectorized) return result;
-    return with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
-  }
-};
-
 }  // namespace
 
 Func forget_annotations(const Func& func) { return Forgetter().Mutator::rewrite(func); }
 
-Func serialize_lanes(const Func& func) { return LaneSerializer().Mutator::rewrite(func); }
+Stmt serialize_loops(const Stmt& body) {
+  return rewrite_each<ForNode>(body, [](const ForNode& loop) {
+    const bool stays = loop.loop_kind == ForKind::kSerial || loop.loop_kind == ForKind::kThreadBinding;
+    return stays ? Stmt() : serialized(loop);
+  });
+}
+
+Stmt serialize_lanes(const Stmt& body) {
+  return rewrite_each<ForNode>(
+      body, [](const ForNode& loop) { return loop.loop_kind == ForKind::kVectorized ? serialized(loop) : Stmt(); });
+}
 
 }  // namespace fettle

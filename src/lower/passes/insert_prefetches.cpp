@@ -7,7 +7,7 @@
 #include "arith/linear.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -22,29 +22,19 @@ constexpr int64_t kMaxPrefetchesATurn = 24;
 bool is_serial(const ForNode* loop) { return loop && loop->loop_kind == ForKind::kSerial; }
 
 bool contains_serial_loop(const Stmt& s) {
-  bool found = false;
-  walk(s, [&](const Stmt& x) {
-    found |= is_serial(x.as<ForNode>());
-    return !found;
-  });
-  return found;
+  return contains<ForNode>(s, [](const ForNode& loop) { return is_serial(&loop); });
 }
 
 // Works on the body of one annotated loop.
-class Spreader : public Mutator {
+class Spreader : public StmtMutator {
  public:
   Spreader(const ForNode& loop, int64_t distance, bool near) : loop_(loop), distance_(distance), near_(near) {}
   using Mutator::rewrite;
 
   Stmt body() {
-    walk(loop_.body, [&](const Stmt& s) {
-      if (const auto* made = s.as<AllocateNode>()) own_.insert(made->buffer.get());
-      return true;
-    });
+    each_node<AllocateNode>(loop_.body, [&](const AllocateNode& made) { own_.insert(made.buffer.get()); });
     return contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body);
   }
-
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
     if (!loop) return Mutator::rewrite(s);
@@ -59,7 +49,7 @@ class Spreader : public Mutator {
     const Stmt body = contains_serial_loop(loop->body) ? rewrite(loop->body) : with_prefetches(loop->body);
     turn_ = outer_turn;
     turns_ = outer_turns;
-    return with(*loop, [&](ForNode& f) { f.body = body; });
+    return with_body(*loop, body);
   }
 
  private:
@@ -74,12 +64,7 @@ class Spreader : public Mutator {
     if (source.mask || source.indices.size() != 1 || source.buffer->scope == kScopeRegister) return {};
     if (own_.contains(source.buffer.get())) return {};  // made and forgotten in an iteration
     // An address that memory holds would have to be read, perhaps beyond the end of that memory.
-    bool from_memory = false;
-    walk(source.indices[0], [&](const Expr& e) {
-      from_memory |= e.kind() == ExprKind::kLoad;
-      return !from_memory;
-    });
-    if (from_memory) return {};
+    if (reads_memory(source.indices[0])) return {};
     const LinearForm form = linear_form(source.indices[0]);
     LinearForm outer(form.constant);
     std::vector<std::pair<int64_t, int64_t>> inner;  // stride, extent
@@ -90,12 +75,7 @@ class Spreader : public Mutator {
         inner.push_back({term.coeff, extents_.at(var)});
         continue;
       }
-      bool uses_inner = false;
-      walk(term.expr, [&](const Expr& x) {
-        if (const auto* v = x.as<VarNode>()) uses_inner |= extents_.contains(v);
-        return true;
-      });
-      if (uses_inner) return {};
+      if (contains<VarNode>(term.expr, [&](const VarNode& v) { return extents_.contains(&v); })) return {};
       moves |= uses_var(term.expr, loop_.var.get());
       outer.add_term(term.expr, term.coeff);
     }
@@ -113,37 +93,29 @@ class Spreader : public Mutator {
 
   // This turn's share of each run.
   Stmt with_prefetches(const Stmt& body) {
-    walk(body, [&](const Stmt& s) {
-      const auto* loop = s.as<ForNode>();
-      const int64_t* extent = loop ? as_int(loop->extent) : nullptr;
-      if (loop) extents_[loop->var.get()] = extent ? *extent : 0;
-      return true;
+    each_node<ForNode>(body, [&](const ForNode& loop) {
+      const int64_t* extent = as_int(loop.extent);
+      extents_[loop.var.get()] = extent ? *extent : 0;
     });
     std::vector<Stmt> stmts;
     std::vector<Expr> seen;
-    walk(
-        body, [](const Stmt&) { return true; },
-        [&](const Expr& e) {
-          const auto* source = e.as<LoadNode>();
-          const std::optional<Run> run = source ? run_of(*source) : std::nullopt;
-          const int64_t line = source ? std::max<int64_t>(1, kLineBytes / source->buffer->dtype.element_bytes()) : 1;
-          if (!run || run->length < line) return true;
-          const int64_t step = (run->length + turns_ - 1) / turns_;
-          if (step > kMaxPrefetchesATurn * line) return true;
-          // A line that many turns ask for stays in the first level, lest each of them went to the second.
-          const int locality = step < line ? kFirstLevel : kSecondLevel;
-          for (int64_t at = 0; at < step; at += line) {
-            const Expr ahead = address_of(source->buffer, {turn_ * Expr(step) + run->begin + Expr(at)});
-            if (std::any_of(seen.begin(), seen.end(),
-                            [&](const Expr& known) { return structural_equal(known, ahead); }))
-              continue;
-            seen.push_back(ahead);
-            std::vector<Expr> args = {ahead};
-            if (!near_) args.push_back(int_imm(locality, kI32));
-            stmts.push_back(evaluate(call("prefetch", std::move(args), kI32)));
-          }
-          return true;
-        });
+    each_node<LoadNode>(body, [&](const LoadNode& source) {
+      const std::optional<Run> run = run_of(source);
+      const int64_t line = std::max<int64_t>(1, kLineBytes / source.buffer->dtype.element_bytes());
+      if (!run || run->length < line) return;
+      const int64_t step = (run->length + turns_ - 1) / turns_;
+      if (step > kMaxPrefetchesATurn * line) return;
+      // A line that many turns ask for stays in the first level, lest each of them went to the second.
+      const int locality = step < line ? kFirstLevel : kSecondLevel;
+      for (int64_t at = 0; at < step; at += line) {
+        const Expr ahead = address_of(source.buffer, {turn_ * Expr(step) + run->begin + Expr(at)});
+        if (std::ranges::any_of(seen, [&](const Expr& known) { return structural_equal(known, ahead); })) continue;
+        seen.push_back(ahead);
+        std::vector<Expr> args = {ahead};
+        if (!near_) args.push_back(int_imm(locality, kI32));
+        stmts.push_back(evaluate(call("prefetch", std::move(args), kI32)));
+      }
+    });
     if (stmts.empty()) return body;
     // What is near is asked for by the pointers of the loads, which therefore come first.
     stmts.insert(near_ ? stmts.begin() : stmts.end(), body);
@@ -159,29 +131,24 @@ class Spreader : public Mutator {
   std::unordered_set<const BufferNode*> own_;            // allocated in the loop
 };
 
-class PrefetchInserter : public Mutator {
- public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    Stmt result = Mutator::rewrite(s);
-    const auto* loop = result.as<ForNode>();
-    for (const char* note : {kPrefetchNearKey, kPrefetchKey}) {
-      const int64_t distance = loop ? loop->annotations.get_int(note, 0) : 0;
-      if (distance == 0) continue;
-      const Stmt body = Spreader(*loop, distance, note == std::string_view(kPrefetchNearKey)).body();
-      result = with(*loop, [&](ForNode& f) {
-        f.body = body;
-        f.annotations.erase(note);
-      });
-      loop = result.as<ForNode>();
-    }
-    return result;
+Stmt with_notes_done(const ForNode& original) {
+  const ForNode* loop = &original;
+  Stmt result;
+  for (const char* note : {kPrefetchNearKey, kPrefetchKey}) {
+    const int64_t distance = loop->annotations.get_int(note, 0);
+    if (distance == 0) continue;
+    const Stmt body = Spreader(*loop, distance, note == std::string_view(kPrefetchNearKey)).body();
+    result = with(*loop, [&](ForNode& f) {
+      f.body = body;
+      f.annotations.erase(note);
+    });
+    loop = result.as<ForNode>();
   }
-};
+  return result;
+}
 
 }  // namespace
 
-Stmt insert_prefetches(const Stmt& body) { return PrefetchInserter().rewrite(body); }
+Stmt insert_prefetches(const Stmt& body) { return rewrite_each<ForNode>(body, with_notes_done); }
 
 }  // namespace fettle

@@ -1,5 +1,5 @@
+#include "ir/rewrite.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "lower/decoupled.h"
 #include "lower/passes/decoupled_passes.h"
 #include "target/thread_axes.h"
@@ -18,26 +18,20 @@ const StoreNode* only_store(const Stmt& s) {
 // The unit that a store belongs to; null: none.
 const char* unit_of(const StoreNode& store) {
   bool reads_sums = false, reads_operands = false, reads_memory = false;
-  walk(
-      Stmt(make_ref<StoreNode>(store)), [](const Stmt&) { return true; },
-      [&](const Expr& e) {
-        if (const auto* source = e.as<LoadNode>()) {
-          reads_sums |= source->buffer->scope == "acc";
-          reads_operands |= source->buffer->scope == "inp" || source->buffer->scope == "wgt";
-          reads_memory |= source->buffer->scope == kScopeGlobal;
-        }
-        return true;
-      });
+  each_node<LoadNode>(Stmt(make_ref<StoreNode>(store)), [&](const LoadNode& source) {
+    reads_sums |= source.buffer->scope == "acc";
+    reads_operands |= source.buffer->scope == "inp" || source.buffer->scope == "wgt";
+    reads_memory |= source.buffer->scope == kScopeGlobal;
+  });
   const std::string& scope = store.buffer->scope;
   if (scope == "acc") return kQueueCompute;
   if (scope == "inp" || scope == "wgt") return reads_memory && !reads_sums && !reads_operands ? kQueueLoad : nullptr;
   return reads_sums && !reads_memory && !reads_operands ? kQueueStore : nullptr;
 }
 
-class TaskIssuer : public Mutator {
+class TaskIssuer : public StmtMutator {
  public:
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const StoreNode* task = s ? only_store(s) : nullptr;
     if (!task) return Mutator::rewrite(s);

@@ -11,7 +11,22 @@
 namespace fettle {
 namespace {
 
+/// What differs between the widths.
+struct Width {
+  int bits, mantissa, bias;
+  double round_magic;  // x + magic - magic rounds to an integer, which the low bits of x + magic hold
+  double ln2_high, ln2_low;
+  double exp_least, exp_greatest;  // beyond, the result is 0 or infinity
+  double least_normal;
+  int64_t sqrt_half;      // bits of sqrt(1/2)
+  int64_t infinity, nan;  // bits
+};
+
 // clang-format off: tables of numbers
+constexpr Width kWidth32 = {32, 23, 127, 12582912.0, 0.693147182464599609375, -1.904654309148724e-9, -104, 89,
+                            1.1754943508222875e-38, 0x3f3504f3, 0x7f800000, 0x7fc00000};
+constexpr Width kWidth64 = {64, 52, 1023, 6755399441055744.0, 0.6931471805599453, 2.3190468138462996e-17, -746, 710,
+                            2.2250738585072014e-308, 0x3fe6a09e667f3bcd, 0x7ff0000000000000, 0x7ff8000000000000};
 constexpr double kExp32[] = {0.4999999403953552, 0.1666652262210846, 0.04166829213500023, 0.008368533104658127,
                              0.0013818306615576148};  // (e^r - 1 - r) / r², |r| <= ln2 / 2
 constexpr double kExpm32[] = {0.5, 0.1666666567325592, 0.04166649281978607, 0.008333547040820122, 0.0013932313304394484,
@@ -54,41 +69,6 @@ constexpr double kCos64[] = {0.041666666666666664, -0.0013888888888888887, 2.480
                              2.0876755787301195e-09, -1.1470460288901123e-11, 4.745836627734505e-14};
 // (cos(r) - 1 + r²/2) / r⁴ in r²
 // clang-format on
-
-/// What differs between the widths.
-struct Width {
-  int bits, mantissa, bias;
-  double round_magic;  // x + magic - magic rounds to an integer, which the low bits of x + magic hold
-  double ln2_high, ln2_low;
-  double exp_least, exp_greatest;  // beyond, the result is 0 or infinity
-  double least_normal;
-  int64_t sqrt_half;      // bits of sqrt(1/2)
-  int64_t infinity, nan;  // bits
-};
-constexpr Width kWidth32 = {32,
-                            23,
-                            127,
-                            12582912.0,
-                            0.693147182464599609375,
-                            -1.904654309148724e-9,
-                            -104,
-                            89,
-                            1.1754943508222875e-38,
-                            0x3f3504f3,
-                            0x7f800000,
-                            0x7fc00000};
-constexpr Width kWidth64 = {64,
-                            52,
-                            1023,
-                            6755399441055744.0,
-                            0.6931471805599453,
-                            2.3190468138462996e-17,
-                            -746,
-                            710,
-                            2.2250738585072014e-308,
-                            0x3fe6a09e667f3bcd,
-                            0x7ff0000000000000,
-                            0x7ff8000000000000};
 
 /// Arithmetic on one float type.
 class Kit {

@@ -10,14 +10,15 @@
 #include "base/check.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "lower/passes/range_mutator.h"
 
 namespace fettle {
 namespace {
 
-/// Coefficients up to this many elements belong to the micro-kernel (tile and panel widths); larger ones are strides of the
-/// buffer at hand and become arguments.
+/// Coefficients up to this many elements belong to the micro-kernel (tile and panel widths); larger ones are strides of
+/// the buffer at hand and become arguments.
 constexpr int64_t kLargestConstantStride = 64;
 
 /// Addresses further apart, in elements, are pointers of their own: their distance comes from the shapes around.
@@ -49,13 +50,7 @@ class MicroKernelBuilder : public Mutator {
         const LinearForm form = linear_form(e);
         if (form.terms.size() > 1 || (form.terms.size() == 1 && !structural_equal(form.terms[0].expr, e))) {
           LinearForm outer;
-          Expr inside = Expr(form.constant);
-          for (const LinearTerm& term : form.terms) {
-            if (is_outer(term.expr))
-              outer.add_term(term.expr, term.coeff);
-            else
-              inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
-          }
+          const Expr inside = split(form, outer);
           return outer.terms.empty() ? inside : inside + argument(to_expr(outer));
         }
       }
@@ -63,15 +58,9 @@ class MicroKernelBuilder : public Mutator {
     if (const auto* c = e.as<BinaryNode>();
         c && (c->op == BinaryOp::kLt || c->op == BinaryOp::kLe) && c->a.dtype() == kI64) {
       // inside + outer < 0  →  inside < argument
-      const LinearForm form = linear_form(c->a - c->b);
-      LinearForm outer(form.constant);
-      Expr inside = 0;
-      for (const LinearTerm& term : form.terms) {
-        if (is_outer(term.expr))
-          outer.add_term(term.expr, term.coeff);
-        else
-          inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
-      }
+      LinearForm form = linear_form(c->a - c->b);
+      LinearForm outer(std::exchange(form.constant, 0));
+      const Expr inside = split(form, outer);
       outer.scale(-1);
       Expr limit = outer.terms.empty() ? Expr(outer.constant) : argument(to_expr(outer));
       return binary(c->op, inside, limit);
@@ -153,18 +142,22 @@ class MicroKernelBuilder : public Mutator {
   };
 
   bool is_outer(const Expr& e) const {
-    bool outer = true;
-    walk(e, [&](const Expr& x) {
-      if (const auto* var = x.as<VarNode>()) outer &= !inner_.count(var) && !is_argument(var);
-      if (x.as<LoadNode>()) outer = false;
-      return outer;
-    });
-    return outer;
+    return !reads_memory(e) &&
+           !contains<VarNode>(e, [&](const VarNode& var) { return inner_.count(&var) || is_argument(&var); });
   }
   bool is_argument(const VarNode* var) const {
-    for (const auto& [expr, known] : arguments_)
-      if (known.get() == var) return true;
-    return false;
+    return std::ranges::any_of(arguments_, [&](const auto& argument) { return argument.second.get() == var; });
+  }
+  // The sum of what belongs to the micro-kernel, its constant among it; the terms from outside are added to `outer`.
+  Expr split(const LinearForm& form, LinearForm& outer) {
+    Expr inside = Expr(form.constant);
+    for (const LinearTerm& term : form.terms) {
+      if (is_outer(term.expr))
+        outer.add_term(term.expr, term.coeff);
+      else
+        inside = rewrite_term(term.expr) * Expr(term.coeff) + inside;
+    }
+    return inside;
   }
 
   Expr argument(const Expr& e) {
@@ -208,7 +201,8 @@ class MicroKernelBuilder : public Mutator {
     return {group.param, result};
   }
 
-  // A stride is an argument of its own for each buffer, so that equal numbers by chance don't make another micro-kernel.
+  // A stride is an argument of its own for each buffer, so that equal numbers by chance don't make another
+  // micro-kernel.
   Expr stride(Group& group, int64_t coeff) {
     for (const auto& [known, var] : group.strides)
       if (known == coeff) return Expr(var);
@@ -251,19 +245,13 @@ class MicroKernelBuilder : public Mutator {
   std::vector<std::pair<Expr, Var>> arguments_;
 };
 
-class Outliner : public Mutator {
+class Outliner : public RangeMutator {
  public:
-  Outliner(IrModule& module, const Func& func) : module_(module) { analyzer_.bind_params(func); }
+  Outliner(IrModule& module, const Func& func) : RangeMutator(func), module_(module) {}
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
-    if (const auto* loop = s.as<ForNode>()) {
-      auto scope = analyzer_.enter();
-      analyzer_.bind(loop->var, loop->min, loop->extent);
-      return Mutator::rewrite(s);
-    }
     const auto* alloc = s.as<AllocateNode>();
-    if (!alloc || alloc->buffer->scope != kScopeRegister || !can_outline(s)) return Mutator::rewrite(s);
+    if (!alloc || alloc->buffer->scope != kScopeRegister || !can_outline(s)) return RangeMutator::rewrite(s);
     MicroKernelBuilder builder(s, analyzer_);
     Stmt body = builder.rewrite(s);
     Func micro_kernel = builder.finish(body);
@@ -292,7 +280,8 @@ class Outliner : public Mutator {
           if (const auto* loop = s.as<ForNode>()) possible &= loop->loop_kind != ForKind::kParallel;
           if (const auto* alloc = s.as<AllocateNode>()) possible &= alloc->buffer->scope == kScopeRegister;
           possible &= !s.as<CallFuncNode>() && !s.as<AsyncNode>() && !s.as<WhileNode>();
-          if (const auto* effect = s.as<EvaluateNode>()) possible &= is_prefetch(effect->value);
+          const CallNode* effect = effect_of(s);
+          possible &= !s.as<EvaluateNode>() || (effect && effect->name == "prefetch");
           return possible && !s.as<EvaluateNode>();
         },
         [&](const Expr& e) {
@@ -303,13 +292,7 @@ class Outliner : public Mutator {
     return possible;
   }
 
-  static bool is_prefetch(const Expr& e) {
-    const auto* function = e.as<CallNode>();
-    return function && function->name == "prefetch";
-  }
-
   IrModule& module_;
-  Analyzer analyzer_;
 };
 
 }  // namespace
@@ -317,9 +300,8 @@ class Outliner : public Mutator {
 IrModule outline_micro_kernels(const Func& func) {
   IrModule module;
   module.entry = func->name;
-  Outliner outliner(module, func);
-  Stmt body = outliner.rewrite(func->body);
-  module.funcs[func->name] = with(func, [&](FuncNode& f) { f.body = body; });
+  const Stmt body = Outliner(module, func).rewrite(func->body);
+  module.funcs[func->name] = with_body(func, body);
   return module;
 }
 

@@ -3,7 +3,9 @@
 // leaves alone what it has nothing to do with.
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <unordered_set>
 
 #include "base/result.h"
 #include "ir/func.h"
@@ -11,7 +13,10 @@
 
 namespace fettle {
 
-/// Virtual threads become ordinary loops. E301 where a loop is bound to threads that the target does not have.
+/// E301 where a loop is bound to threads that the target does not have.
+Result<> check_thread_axes(const Func& func, const Target& target);
+
+/// Virtual threads become ordinary loops. E301 as check_thread_axes has it.
 ///   for x in 4 thread axis("vthread"): S   →   for x in 4: S
 Result<Func> bind_threads(const Func& func, const Target& target);
 
@@ -23,14 +28,21 @@ struct PrologueSplit {
 };
 PrologueSplit split_prologue(const Func& func);
 
+/// What a nest reads and writes, address takers included.
+using BufferSet = std::unordered_set<const BufferNode*>;
+struct AccessedBuffers {
+  BufferSet reads, writes;
+};
+AccessedBuffers accesses_of(const Stmt& nest);
+
 /// Blocks give way to their bodies: iterators are replaced by bindings, a predicate becomes an If, an init runs where
-/// all reduce bindings are zero. Allocations stay noted on the (single) root block that is left. `likely` hints are
+/// all reduce bindings are zero. Allocations stay listed on the (single) root block that is left. `likely` hints are
 /// dropped.
 Func flatten_blocks(const Func& func);
 
-/// A tile noted `tensorize` becomes a nest of its own that carries the note, without loops of one iteration: vectors
-/// along the output's innermost dimension, the rest unrolled. So it stands in every step that follows as what it
-/// computes.
+/// A tile annotated `tensorize` becomes a nest of its own that carries the annotation, without loops of one iteration:
+/// vectors along the output's innermost dimension, the rest unrolled. So it stands in every step that follows as what
+/// it computes.
 ///   for j in 16: for k in 4: C[j] += A[k] * B[j, k]   →   for j in 16 vectorized {tensorize = "…"}: for k in 4
 ///   unrolled: …
 Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
@@ -40,16 +52,22 @@ Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic);
 /// left to run in order.
 Func mark_pipelines(const Func& func);
 
-/// Notes on each loop the buffers that live on from one of its iterations to the next: those that a reduction begins
-/// and goes on with in it, those of scans, and those that some iterations do not write and yet read.
+/// Annotates each loop with the buffers that live on from one of its iterations to the next. These are the buffers of
+/// reductions that begin and go on in it, those of scans, and those that some iterations read without writing.
 ///   for i: for k: block T(vi = i, vk: reduce = k): init T[vi] = 0 …   →   for i: for k {carries = "T"}: …
 Func note_carried_buffers(const Func& func);
+/// Whether the loop is noted so.
+bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
 /// Plain loops: what vectorize, unroll, parallel and bind asked for is forgotten, and registers are memory.
 Func forget_annotations(const Func& func);
 
 /// Vectorized loops become serial ones.
-Func serialize_lanes(const Func& func);
+Stmt serialize_lanes(const Stmt& body);
+/// So do all but those of threads: units run whole nests.
+Stmt serialize_loops(const Stmt& body);
+/// The loop as a serial one that is bound to nothing.
+Stmt serialized(const ForNode& loop);
 
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
 /// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block
@@ -62,14 +80,16 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
 ///   →  fill T[0]; for k in 1 +: n - 1: [fill T[k % 2]; use T[(k - 1) % 2]]; use T[(n - 1) % 2]
 Stmt pipeline_loops(const Stmt& body);
 
-/// The tail of a tile, guarding a store to a register buffer, goes where all that it reads is in bounds without it, and
-/// where each read of the buffer has the same guard: surplus lanes are computed and never read. What does not depend on
-/// the lane is read as the first lane reads it, which must not be surplus, under whatever other guards there are.
+/// The guard of a tile's tail around a store to a register buffer is dropped. Every load there must be in bounds
+/// without it, and each read of the buffer must have the same guard. Surplus lanes are then computed and never read.
+/// What does not depend on the lane is read as the first lane reads it, which must not be surplus, under whatever other
+/// guards there are.
 Func drop_private_guards(const Func& func);
 
 /// A guard inside a reduction whose other value changes nothing becomes a guard around it:
 ///   C = C + select(p, a, 0) * b   →   if p: C = C + a * b        (the same for max and min with the lowest / highest)
-/// b is taken to be finite. What lanes of sums of products in registers decide stays a selection, so that only `a` is masked:
+/// b is taken to be finite. What lanes of sums of products in registers decide stays a selection, so that only `a` is
+/// masked:
 ///   R[j] = R[j] + select(p && j < 9, a[j], 0) * b   →   if p: R[j] = R[j] + select(j < 9, a[j], 0) * b
 Func annihilate_guards(const Func& func);
 
@@ -81,8 +101,8 @@ Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params);
 /// Multi-dimensional accesses become flat ones; buffers and parameters become one-dimensional. Indices are simplified.
 Func flatten_accesses(const Func& func);
 
-/// The last iteration of a loop stands by itself where its guards then hold in all others; guards that do not depend on
-/// the loop stay in both parts, and what the loop allocates serves both. Innermost loops only; what is unrolled or
+/// The last iteration of a loop stands by itself where its guards then hold in all others. Guards that do not depend on
+/// the loop stay in both parts. Buffers that the loop allocates serve both. Innermost loops only; what is unrolled or
 /// vectorized in them does not count.
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
 Func peel_tails(const Func& func);
@@ -92,8 +112,8 @@ Func peel_tails(const Func& func);
 /// terms errs by some sqrt(n) roundings of the whole sum (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
 ///   for k in 25600: R[0] = R[0] + A[k]
 ///   →  for k_block in 400: T[0] = 0; for k in 64: T[0] = T[0] + A[k_block*64 + k]; R[0] = R[0] + T[0]
-/// Products of two operands that vary keep the blocks that their schedule gives them. `func` is flat. Parts of sums lie in
-/// the scope of the sum, or in `scope`.
+/// Products of two operands that vary keep the blocks that their schedule gives them. `func` is flat. Parts of sums lie
+/// in the scope of the sum, or in `scope`.
 Func cascade_sums(const Func& func, const std::string& scope = {});
 inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 
@@ -104,10 +124,10 @@ inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 ///   kernel(lanes of i0*24 + j < 6625)   →   if i0 < 276: kernel(all lanes) else: kernel(one lane)
 Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
-/// A loop annotated `prefetch` = d asks, while an iteration runs, for what the iteration d later reads (into the
-/// second-level cache): each dense run of memory that moves on with the loop by at least a cache line, evenly over the
-/// turns of the serial loops inside. Operands that are no such run are left alone. Addresses beyond a buffer's end are
-/// harmless.
+/// A loop annotated `prefetch` = d prefetches, while an iteration runs, what the iteration d later reads, into the
+/// second-level cache. Each dense run of memory that moves on with the loop by at least a cache line is asked for,
+/// evenly over the iterations of the serial loops inside. Operands that are no such run are left alone. Addresses
+/// beyond a buffer's end are harmless.
 ///   for i {prefetch = 1}: for k in 512: for r in 6: … A[(i*6 + r)*512 + k] …
 ///   →  for i: for k in 512: prefetch(&A[(i + 1)*6*512 + k*6], 2); …
 /// `prefetch_near` asks the same way, but into the first-level cache, and behind what the iteration does: an unrolled
@@ -116,17 +136,18 @@ Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 Stmt insert_prefetches(const Stmt& body);
 
 /// Micro-kernels become Funcs: base pointers, strides above 64 elements and trip counts are arguments;
-/// tile, unrolling and epilogue are constants. Equal micro-kernels are one Func, named by its canonical hash: "micro_kernel_<hash>".
+/// tile, unrolling and epilogue are constants. Equal micro-kernels are one Func, named by its canonical hash:
+/// "micro_kernel_<hash>".
 IrModule outline_micro_kernels(const Func& func);
 
-/// Tiles noted `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
-/// memory lies as the implementation needs it; else the note goes and the loops stay.
+/// Tiles annotated `tensorize` become the intrinsic's implementation, inlined, where the target has it and the tile's
+/// memory lies as the implementation needs it. Elsewhere the annotation goes and the loops stay.
 ///   for j in 16 vectorized {tensorize = "vpdpbusd_512"}: for k in 4 unrolled: C[j] += A[a + k] * B[b + j*4 + k]
 ///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 
-/// A tile whose lanes walk through memory in strides, while the unrolled loop around them walks through it contiguously, is
-/// read row by row and transposed in registers: 4, 8 or 16 lanes of 16 bytes or more.
+/// Transposes tiles in registers. The lanes of such a tile walk through memory in strides, while the unrolled loop
+/// around them walks through it contiguously. The tile is read row by row, 4, 8 or 16 lanes of 16 bytes or more.
 ///   for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = B[j*50 + k]
 ///   →  T[ramp(0, 1, 16)] = B[ramp(0, 1, 16)], … T[ramp(240, 1, 16)] = B[ramp(750, 1, 16)]; shuffles from T to U;
 ///      for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = U[k*16 + j]
@@ -134,8 +155,8 @@ Stmt transpose_tiles(const Stmt& body);
 /// Lanes of such a tile, and the least bytes of a row.
 inline constexpr int64_t kFewestTransposed = 4, kMostTransposed = 16, kTransposedBytes = 16;
 
-/// A Func that has tiles noted `tensorize` becomes code without loops that are unrolled or vectorized; others stay as they
-/// are.
+/// A Func that has tiles annotated `tensorize` becomes code without loops that are unrolled or vectorized; others stay
+/// as they are.
 Func expand_tensor_tiles(const Func& func, const Target& target);
 
 /// Vectorized loops become vector code; guards on lanes become masks. A loop whose body has no vector form is run
@@ -144,25 +165,32 @@ Stmt vectorize_loops(const Stmt& body);
 
 /// Unrolled loops are replicated; guards that became constant are resolved.
 Stmt unroll_loops(const Stmt& body);
+/// `body` for each iteration of a loop of constant extent, one after the other.
+Stmt copies_of(const ForNode& loop, const Stmt& body);
 
-/// Masks that only keep surplus lanes out, where nobody asks what these lanes hold: one element for all lanes is read
-/// once, and accumulators whose lanes are all stored under the mask are added to without it.
+/// Drops masks that only keep surplus lanes out, where nobody asks what these lanes hold. One element for all lanes is
+/// read once. Accumulators whose lanes are all stored under the mask are added to without it.
 ///   R[ramp(0, 1, 16) if m] = R[ramp(0, 1, 16)] + A[broadcast(k, 16) if m] * B[ramp(k*77, 1, 16) if m]
 ///   →   R[ramp(0, 1, 16)] = R[ramp(0, 1, 16)] + broadcast(A[k], 16) * B[ramp(k*77, 1, 16) if m]
 /// Masks must be constant, as they are in micro-kernels: `unroll_loops` comes first.
 Stmt relax_lane_masks(const Stmt& body);
+/// What a lane of a mask, or of what it compares, is; nothing where it is not constant.
+std::optional<int64_t> lane_value(const Expr& e, int64_t lane);
 
 /// Whether anything depends on a condition, or on loops around: without, passes on guards have nothing to do.
 bool has_guards(const Stmt& body);
 
 /// The parts of a conjunction, in order.
 void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts);
+/// `body` under all of them.
+Stmt guarded(const std::vector<Expr>& conjuncts, Stmt body);
 
 /// Resolves guards that are constant, drops loops without iterations and loops of one.
 Stmt fold_control(const Stmt& body);
 
-/// async_commit(): the copies that the thread has begun since the last one are a group. pipeline_loops ends each turn's
-/// copies so, where they are all of stage 0, and notes on the steady loop how many turns later they are used.
+/// async_commit(): the copies that the thread has begun since the last one are a group. Where they are all of stage 0,
+/// pipeline_loops ends each iteration's copies so. It annotates the steady loop with how many iterations later they are
+/// used.
 inline constexpr const char* kAsyncCommitCall = "async_commit";
 
 }  // namespace fettle

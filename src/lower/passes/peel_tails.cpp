@@ -1,6 +1,8 @@
 #include "arith/analyzer.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "lower/passes/range_mutator.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
@@ -10,9 +12,9 @@ constexpr int64_t kFewestTurns = 4;
 
 // Guards below a loop that hold wherever the analyzer knows the variables to be. Those that `var` has no part in are none
 // of its tail.
-class Resolver : public Mutator {
+class Resolver : public RangeMutator {
  public:
-  Resolver(Analyzer& analyzer, const VarNode* var) : analyzer_(analyzer), var_(var) {}
+  Resolver(Analyzer& analyzer, const VarNode* var) : RangeMutator(analyzer), var_(var) {}
   using Mutator::rewrite;
   bool all_hold = true;
 
@@ -22,26 +24,19 @@ class Resolver : public Mutator {
     return Mutator::rewrite(e);
   }
   Stmt rewrite(const Stmt& s) override {
-    if (const auto* loop = s.as<ForNode>()) {
-      auto scope = analyzer_.enter();
-      analyzer_.bind(loop->var, loop->min, loop->extent);
-      return Mutator::rewrite(s);
-    }
     if (const auto* branch = s.as<IfNode>()) {
       const Expr condition = guard(branch->condition);
       Stmt then_body = rewrite(branch->then_body);
       if (is_true(condition)) return then_body;
       return if_then(condition, then_body, branch->else_body ? rewrite(branch->else_body) : Stmt());
     }
-    return Mutator::rewrite(s);
+    return RangeMutator::rewrite(s);
   }
 
  private:
   Expr guard(const Expr& condition) {
-    std::vector<Expr> parts;
-    split_conjuncts(condition, parts);
     Expr left;
-    for (const Expr& part : parts) {
+    for (const Expr& part : conjuncts(condition)) {
       if (analyzer_.can_prove(part)) continue;
       all_hold &= !uses_var(part, var_);
       left = logical_and(left, part);
@@ -49,7 +44,6 @@ class Resolver : public Mutator {
     return left ? left : bool_imm(true);
   }
 
-  Analyzer& analyzer_;
   const VarNode* var_;
 };
 
@@ -72,10 +66,9 @@ bool may_be_doubled(const Stmt& body) {
   return fits && guarded;
 }
 
-class Peeler : public Mutator {
+class Peeler : public RangeMutator {
  public:
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
     if (!loop) return Mutator::rewrite(s);
@@ -83,11 +76,8 @@ class Peeler : public Mutator {
     Stmt inner = loop->body;
     while (const auto* allocate = inner.as<AllocateNode>()) inner = allocate->body;
     if (loop->loop_kind != ForKind::kSerial || !turns || *turns < kFewestTurns || !is_zero(loop->min) ||
-        !may_be_doubled(inner)) {
-      auto scope = analyzer_.enter();
-      analyzer_.bind(loop->var, loop->min, loop->extent);
-      return Mutator::rewrite(s);
-    }
+        !may_be_doubled(inner))
+      return RangeMutator::rewrite(s);
     if (holds_for(*loop, inner, *turns)) return s;  // nothing needs a turn of its own
     const Stmt body = holds_for(*loop, inner, *turns - 1);
     if (!body) return s;
@@ -116,16 +106,13 @@ class Peeler : public Mutator {
     Stmt resolved = resolver.rewrite(body);
     return resolver.all_hold ? resolved : Stmt();
   }
-
-  Analyzer analyzer_;
 };
 
 }  // namespace
 
 Func peel_tails(const Func& func) {
   if (!has_guards(func->body)) return func;
-  Stmt body = Peeler().rewrite(func->body);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, Peeler().rewrite(func->body));
 }
 
 }  // namespace fettle

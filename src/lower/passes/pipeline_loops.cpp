@@ -4,7 +4,7 @@
 
 #include "analysis/dependence.h"
 #include "ir/annotations.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
@@ -21,8 +21,7 @@ struct Plan {
 using Plans = std::unordered_map<const ForNode*, Plan>;
 
 const std::vector<int64_t>* list_under(const Annotations& notes, const char* key) {
-  const Attribute* note = notes.find(key);
-  return note ? std::get_if<std::vector<int64_t>>(note) : nullptr;
+  return std::get_if<std::vector<int64_t>>(notes.find(key));
 }
 
 // Parts that hold a double-buffered block, and those that they need, run one turn ahead of the others.
@@ -67,22 +66,20 @@ class DoubleBuffers {
         for (const Dependence& d : dependences_in(func_, sites_, site->parent))
           if (sites_[static_cast<size_t>(d.to)].block == member) {
             const BlockNode* needed = sites_[static_cast<size_t>(d.from)].block;
-            if (!path_to(Stmt(block_loop(parts)), needed).empty()) pull_ahead(*needed, parts, plan);
+            if (!path_to(seq(parts), needed).empty()) pull_ahead(*needed, parts, plan);
           }
       }
     }
   }
-  static Stmt block_loop(const std::vector<Stmt>& parts) { return seq(parts); }
 
   const Func& func_;
   std::vector<BlockSite> sites_;
 };
 
-class PartMarker : public Mutator {
+class PartMarker : public StmtMutator {
  public:
   explicit PartMarker(const Plans& plans) : plans_(plans) {}
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s ? s.as<ForNode>() : nullptr;
     const auto plan = loop ? plans_.find(loop) : plans_.end();
@@ -122,54 +119,18 @@ struct Version {
 };
 using Versions = std::unordered_map<const BufferNode*, Version>;
 
-bool accesses(const Stmt& s, const BufferNode* buffer) {
-  bool found = false;
-  walk(
-      s,
-      [&](const Stmt& x) {
-        const auto* target = x.as<StoreNode>();
-        found |= target && target->buffer.get() == buffer;
-        return !found;
-      },
-      [&](const Expr& e) {
-        const auto* source = e.as<LoadNode>();
-        const auto* pointer = e.as<AddressNode>();
-        found |= (source && source->buffer.get() == buffer) || (pointer && pointer->buffer.get() == buffer);
-        return !found;
-      });
-  return found;
-}
-
 // Accesses go to the version of one iteration.
-class VersionPicker : public Mutator {
+class VersionPicker : public AccessMutator {
  public:
   VersionPicker(const Versions& versions, Expr iteration) : versions_(versions), iteration_(std::move(iteration)) {}
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override {
-    if (!e) return e;
-    if (const auto* source = e.as<LoadNode>())
-      if (const Version* v = find(source->buffer))
-        return load(v->buffer, at(*v, source->indices), rewrite(source->mask));
-    if (const auto* pointer = e.as<AddressNode>())
-      if (const Version* v = find(pointer->buffer)) return address_of(v->buffer, at(*v, pointer->indices));
-    return Mutator::rewrite(e);
-  }
-  Stmt rewrite(const Stmt& s) override {
-    if (const auto* target = s ? s.as<StoreNode>() : nullptr)
-      if (const Version* v = find(target->buffer))
-        return store(v->buffer, at(*v, target->indices), rewrite(target->value), rewrite(target->mask));
-    return Mutator::rewrite(s);
-  }
 
  private:
-  const Version* find(const Buffer& buffer) const {
+  std::optional<Moved> moved(const Buffer& buffer, const std::vector<Expr>& indices) override {
     const auto found = versions_.find(buffer.get());
-    return found == versions_.end() || found->second.count == 1 ? nullptr : &found->second;
-  }
-  std::vector<Expr> at(const Version& version, const std::vector<Expr>& indices) {
-    std::vector<Expr> result = {floormod(iteration_, Expr(version.count))};
-    for (const Expr& index : indices) result.push_back(rewrite(index));
-    return result;
+    if (found == versions_.end() || found->second.count == 1) return std::nullopt;
+    Moved to{found->second.buffer, {floormod(iteration_, Expr(found->second.count))}};
+    for (const Expr& index : indices) to.indices.push_back(rewrite(index));
+    return to;
   }
 
   const Versions& versions_;
@@ -184,26 +145,21 @@ Buffer with_versions(const Buffer& buffer, int64_t count) {
   });
 }
 
-class Pipeliner : public Mutator {
+class Pipeliner {
  public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    const Stmt result = Mutator::rewrite(s);
-    const auto* loop = result ? result.as<ForNode>() : nullptr;
-    if (!loop || !loop->annotations.find(kPipelineKey)) return result;
+  static Stmt piped(const ForNode& loop) {
+    if (!loop.annotations.find(kPipelineKey)) return nullptr;
     std::vector<Buffer> buffers;
-    Stmt body = loop->body;
+    Stmt body = loop.body;
     for (const auto* alloc = body.as<AllocateNode>(); alloc; alloc = body.as<AllocateNode>()) {
       buffers.push_back(alloc->buffer);
       body = alloc->body;
     }
     std::vector<Part> parts;
     std::vector<Stmt> in_order;
-    const auto* all = body.as<SeqNode>();
-    for (const Stmt& s1 : all ? all->stmts : std::vector<Stmt>{body}) {
+    for (const Stmt& s1 : parts_of(body)) {
       const auto* around = s1.as<ForNode>();
-      if (!around || !around->annotations.find(kStageKey)) return unpiped(*loop, s1);
+      if (!around || !around->annotations.find(kStageKey)) return unpiped(loop, s1);
       parts.push_back(
           {around->body, around->annotations.get_int(kStageKey, 0), around->annotations.get_int(kOrderKey, 0)});
       in_order.push_back(around->body);
@@ -211,17 +167,13 @@ class Pipeliner : public Mutator {
     Versions versions;
     for (const Buffer& buffer : buffers) {
       const int64_t count = versions_needed(parts, buffer.get());
-      if (count > 1 && buffer->scope == kScopeRegister) {
-        Stmt plain = seq(std::move(in_order));
-        for (size_t i = buffers.size(); i-- > 0;) plain = allocate(buffers[i], plain);
-        return unpiped(*loop, plain);
-      }
+      if (count > 1 && buffer->scope == kScopeRegister)
+        return unpiped(loop, allocate_all(buffers, seq(std::move(in_order))));
       versions[buffer.get()] = {with_versions(buffer, count), count};
     }
     std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.order < b.order; });
-    Stmt piped = turns(*loop, parts, versions);
-    for (size_t i = buffers.size(); i-- > 0;) piped = allocate(versions[buffers[i].get()].buffer, piped);
-    return piped;
+    for (Buffer& buffer : buffers) buffer = versions[buffer.get()].buffer;
+    return allocate_all(buffers, turns(loop, parts, versions));
   }
 
  private:
@@ -343,6 +295,6 @@ Func mark_pipelines(const Func& func) {
   return plans.empty() ? func : PartMarker(plans).Mutator::rewrite(func);
 }
 
-Stmt pipeline_loops(const Stmt& body) { return Pipeliner().rewrite(body); }
+Stmt pipeline_loops(const Stmt& body) { return rewrite_each<ForNode>(body, Pipeliner::piped); }
 
 }  // namespace fettle

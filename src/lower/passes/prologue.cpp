@@ -2,48 +2,29 @@
 #include <set>
 #include <unordered_set>
 
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
 namespace {
 
-using BufferSet = std::unordered_set<const BufferNode*>;
-
-struct Accesses {
-  BufferSet reads, writes;
-};
-
-// What the innermost blocks of a nest read and write; a block's own reads of what it updates are no dependence on
-// others.
-Accesses accesses_of(const Stmt& nest) {
-  Accesses found;
-  walk(
-      nest,
-      [&](const Stmt& s) {
-        if (const auto* store = s.as<StoreNode>()) found.writes.insert(store->buffer.get());
-        return true;
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<LoadNode>()) found.reads.insert(load->buffer.get());
-        return true;
-      });
-  return found;
-}
-
 bool contains(const BufferSet& set, const BufferNode* buffer) { return set.count(buffer) > 0; }
 
 }  // namespace
 
+AccessedBuffers accesses_of(const Stmt& nest) {
+  AccessedBuffers found;
+  each_access(nest, [&](const Buffer& buffer, const auto&, AccessKind kind) {
+    if (kind != AccessKind::kWrite) found.reads.insert(buffer.get());
+    if (kind != AccessKind::kRead) found.writes.insert(buffer.get());
+  });
+  return found;
+}
+
 PrologueSplit split_prologue(const Func& func) {
   const BlockNode& root = func.root();
-  std::vector<Stmt> nests;
-  if (const auto* seq_node = root.body.as<SeqNode>())
-    nests = seq_node->stmts;
-  else
-    nests = {root.body};
-
-  std::vector<Accesses> accesses;
+  const std::vector<Stmt> nests = parts_of(root.body);
+  std::vector<AccessedBuffers> accesses;
   for (const Stmt& nest : nests) accesses.push_back(accesses_of(nest));
 
   BufferSet constant_params, candidates;
@@ -57,13 +38,10 @@ PrologueSplit split_prologue(const Func& func) {
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < accesses.size(); ++i) {
-      const Accesses& a = accesses[i];
-      bool from_constants = true;
-      for (const BufferNode* buffer : a.reads)
-        from_constants &= contains(constant_params, buffer) || contains(candidates, buffer);
-      bool all_candidates = true;
-      for (const BufferNode* buffer : a.writes) all_candidates &= contains(candidates, buffer);
-      if (from_constants && all_candidates) continue;
+      const AccessedBuffers& a = accesses[i];
+      const auto is_candidate = [&](const BufferNode* b) { return contains(candidates, b); };
+      const auto is_constant = [&](const BufferNode* b) { return contains(constant_params, b) || is_candidate(b); };
+      if (std::ranges::all_of(a.reads, is_constant) && std::ranges::all_of(a.writes, is_candidate)) continue;
       for (const BufferNode* buffer : a.writes) changed |= candidates.erase(buffer) > 0;
       for (size_t j = i + 1; j < accesses.size(); ++j)
         for (const BufferNode* buffer : accesses[j].writes)
@@ -74,31 +52,31 @@ PrologueSplit split_prologue(const Func& func) {
   BufferSet packed;
   for (bool changed = true; changed;) {
     changed = false;
-    for (const Accesses& a : accesses)
+    for (const AccessedBuffers& a : accesses)
       for (const BufferNode* read : a.reads)
         if (contains(constant_params, read) || contains(packed, read))
           for (const BufferNode* buffer : a.writes)
             if (contains(candidates, buffer)) changed |= packed.insert(buffer).second;
   }
   if (packed.empty()) return {func, nullptr};
+  const auto writes_packed = [&](const AccessedBuffers& a) {
+    return std::ranges::any_of(a.writes, [&](const BufferNode* b) { return contains(packed, b); });
+  };
   // And what these need that comes from nothing, such as indices worked out ahead.
   for (bool changed = true; changed;) {
     changed = false;
-    for (const Accesses& a : accesses) {
-      const bool writes_packed =
-          std::ranges::any_of(a.writes, [&](const BufferNode* b) { return contains(packed, b); });
-      for (const BufferNode* read : a.reads)
-        if (writes_packed && contains(candidates, read)) changed |= packed.insert(read).second;
-    }
+    for (const AccessedBuffers& a : accesses)
+      if (writes_packed(a))
+        for (const BufferNode* read : a.reads)
+          if (contains(candidates, read)) changed |= packed.insert(read).second;
   }
 
   std::vector<Stmt> prologue_nests, main_nests;
   BufferSet read_by_prologue, read_by_main;
   for (size_t i = 0; i < nests.size(); ++i) {
-    bool writes_packed = false;
-    for (const BufferNode* buffer : accesses[i].writes) writes_packed |= contains(packed, buffer);
-    (writes_packed ? prologue_nests : main_nests).push_back(nests[i]);
-    (writes_packed ? read_by_prologue : read_by_main).insert(accesses[i].reads.begin(), accesses[i].reads.end());
+    const bool ahead = writes_packed(accesses[i]);
+    (ahead ? prologue_nests : main_nests).push_back(nests[i]);
+    (ahead ? read_by_prologue : read_by_main).insert(accesses[i].reads.begin(), accesses[i].reads.end());
   }
 
   const auto part = [&](std::vector<Stmt> stmts, std::vector<Buffer> allocations) {

@@ -3,13 +3,10 @@
 #include <unordered_set>
 
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
-namespace {
-
-// What a lane of a mask, or of what it compares, is; nothing where it is not constant.
 std::optional<int64_t> lane_value(const Expr& e, int64_t lane) {
   if (const auto* spread = e.as<BroadcastNode>()) {
     const int64_t* value = as_int(spread->value);
@@ -23,6 +20,7 @@ std::optional<int64_t> lane_value(const Expr& e, int64_t lane) {
   const auto* two = e.as<BinaryNode>();
   if (!two) return {};
   const auto a = lane_value(two->a, lane), b = lane_value(two->b, lane);
+  if (two->op == BinaryOp::kAnd && ((a && !*a) || (b && !*b))) return 0;
   if (!a || !b) return {};
   switch (two->op) {
     case BinaryOp::kAnd:
@@ -36,6 +34,8 @@ std::optional<int64_t> lane_value(const Expr& e, int64_t lane) {
   }
 }
 
+namespace {
+
 bool some_lane_is_on(const Expr& mask) {
   for (int64_t lane = 0; lane < mask.dtype().lanes; ++lane)
     if (const auto on = lane_value(mask, lane); on && *on) return true;
@@ -48,15 +48,9 @@ bool is_constant(const Expr& mask) {
   return true;
 }
 
-bool has_masked_store(const Stmt& body) {
-  bool found = false;
-  walk(body, [&](const Stmt& s) {
-    const auto* target = s.as<StoreNode>();
-    found |= target && target->mask && target->mask.dtype().is_vector();
-    return !found;
-  });
-  return found;
-}
+bool is_masked(const StoreNode& target) { return target.mask && target.mask.dtype().is_vector(); }
+
+bool has_masked_store(const Stmt& body) { return contains<StoreNode>(body, is_masked); }
 
 // Lanes of a register buffer, by the first of them: buffers are read and written in whole vectors of one size.
 struct Slot {
@@ -145,32 +139,19 @@ class ElementReader : public Mutator {
   const Expr& mask_;
 };
 
-class Relaxer : public Mutator {
- public:
-  explicit Relaxer(RegisterReads& reads) : reads_(reads) {}
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    const auto* target = s.as<StoreNode>();
-    if (!target || !target->mask || !target->mask.dtype().is_vector()) return Mutator::rewrite(s);
-    const Expr value =
-        some_lane_is_on(target->mask) ? ElementReader(target->mask).rewrite(target->value) : target->value;
-    const bool free = target->buffer->scope == kScopeRegister && value.dtype().is_float() &&
-                      is_constant(target->mask) && reads_.only_under(*target->buffer, target->indices, target->mask);
-    return store(target->buffer, target->indices, value, free ? Expr() : target->mask);
-  }
-
- private:
-  RegisterReads& reads_;
-};
-
 }  // namespace
 
 Stmt relax_lane_masks(const Stmt& body) {
   if (!has_masked_store(body)) return body;
   RegisterReads reads;
   reads.visit(body);
-  return Relaxer(reads).rewrite(body);
+  return rewrite_each<StoreNode>(body, [&](const StoreNode& target) -> Stmt {
+    if (!is_masked(target)) return nullptr;
+    const Expr value = some_lane_is_on(target.mask) ? ElementReader(target.mask).rewrite(target.value) : target.value;
+    const bool free = target.buffer->scope == kScopeRegister && value.dtype().is_float() && is_constant(target.mask) &&
+                      reads.only_under(*target.buffer, target.indices, target.mask);
+    return store(target.buffer, target.indices, value, free ? Expr() : target.mask);
+  });
 }
 
 }  // namespace fettle

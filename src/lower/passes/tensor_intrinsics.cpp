@@ -5,7 +5,8 @@
 #include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "ir/annotations.h"
-#include "ir/visit.h"
+#include "ir/compare.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "target/match_statement.h"
 #include "target/tensor_intrinsic.h"
@@ -66,9 +67,8 @@ class TileReader {
       if ((!used.contains(var) && !is_zero(coeff)) || moves(coeff)) return false;
     if (moves(place.base) || place.strides.empty() || !is_one(place.strides.back())) return false;
     const auto [known, fresh] = found.emplace(pb.get(), place);
-    return fresh || (structural_equal(known->second.base, place.base) &&
-                     std::ranges::equal(known->second.strides, place.strides,
-                                        [](const Expr& a, const Expr& b) { return structural_equal(a, b); }));
+    return fresh ||
+           (structural_equal(known->second.base, place.base) && structural_equal(known->second.strides, place.strides));
   }
   bool moves(const Expr& e) const {
     return std::ranges::any_of(loops_, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
@@ -80,40 +80,29 @@ class TileReader {
 };
 
 // The implementation's code, at the tile's place.
-class Inliner : public Mutator {
+class Inliner : public AccessMutator {
  public:
   Inliner(std::unordered_map<const BufferNode*, const Place*> places, VarMap ints)
       : places_(std::move(places)), ints_(std::move(ints)) {}
-  using Mutator::rewrite;
-
+  using AccessMutator::rewrite;
   Expr rewrite(const Expr& e) override {
-    if (!e) return e;
-    if (const auto* var = e.as<VarNode>()) {
-      const auto found = ints_.find(var);
-      return found == ints_.end() ? e : found->second;
-    }
-    if (const auto* source = e.as<LoadNode>())
-      if (const auto found = places_.find(source->buffer.get()); found != places_.end())
-        return load(found->second->buffer, {shifted(source->indices[0], *found->second)}, rewrite(source->mask));
-    if (const auto* pointer = e.as<AddressNode>())
-      if (const auto found = places_.find(pointer->buffer.get()); found != places_.end())
-        return address_of(found->second->buffer, {shifted(pointer->indices[0], *found->second)});
-    return Mutator::rewrite(e);
-  }
-  Stmt rewrite(const Stmt& s) override {
-    const auto* target = s.as<StoreNode>();
-    const auto found = target ? places_.find(target->buffer.get()) : places_.end();
-    if (found == places_.end()) return Mutator::rewrite(s);
-    return store(found->second->buffer, {shifted(target->indices[0], *found->second)}, rewrite(target->value),
-                 rewrite(target->mask));
+    const auto* var = e.as<VarNode>();
+    if (!var) return AccessMutator::rewrite(e);
+    const auto found = ints_.find(var);
+    return found == ints_.end() ? e : found->second;
   }
 
  private:
-  Expr shifted(const Expr& index, const Place& place) {
-    const Expr own = rewrite(index);
-    if (!own.dtype().is_vector()) return place.base + own;
-    if (const auto* run = own.as<RampNode>()) return ramp(place.base + run->base, run->stride, own.dtype().lanes);
-    return broadcast(place.base, own.dtype().lanes) + own;
+  std::optional<Moved> moved(const Buffer& buffer, const std::vector<Expr>& indices) override {
+    const auto found = places_.find(buffer.get());
+    if (found == places_.end()) return std::nullopt;
+    const Expr &base = found->second->base, own = rewrite(indices[0]);
+    const int lanes = own.dtype().lanes;
+    const auto* run = own.as<RampNode>();
+    return Moved{found->second->buffer,
+                 {lanes == 1 ? base + own
+                  : run      ? ramp(base + run->base, run->stride, lanes)
+                             : broadcast(base, lanes) + own}};
   }
 
   std::unordered_map<const BufferNode*, const Place*> places_;
@@ -140,16 +129,15 @@ Stmt implementation_at(const TensorIntrinsicDef& intrinsic, const Places& places
   return rename_bound(Inliner(std::move(by_param), std::move(ints)).rewrite(implementation->body));
 }
 
-class Substituter : public Mutator {
+class Substituter : public StmtMutator {
  public:
   explicit Substituter(const Target& target) : target_(target) {}
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
-    const Attribute* note = loop ? loop->annotations.find(kTensorizeKey) : nullptr;
-    if (!note) return Mutator::rewrite(s);
-    const auto* name = std::get_if<std::string>(note);
+    const Attribute* annotation = loop ? loop->annotations.find(kTensorizeKey) : nullptr;
+    if (!annotation) return Mutator::rewrite(s);
+    const auto* name = std::get_if<std::string>(annotation);
     const TensorIntrinsicDef* intrinsic = name ? find_tensor_intrinsic(*name) : nullptr;
     if (intrinsic && intrinsic->available(target_))
       if (Stmt code = tile(*intrinsic, s)) return code;
@@ -230,16 +218,10 @@ Stmt mark_tensor_tile(const Stmt& body, const std::string& intrinsic) {
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target) { return Substituter(target).rewrite(body); }
 
 Func expand_tensor_tiles(const Func& func, const Target& target) {
-  bool found = false;
-  walk(func->body, [&](const Stmt& s) {
-    const auto* loop = s.as<ForNode>();
-    found |= loop && loop->annotations.find(kTensorizeKey);
-    return !found;
-  });
-  if (!found) return func;
-  Stmt body = transpose_tiles(substitute_tensor_intrinsics(func->body, target));
-  body = relax_lane_masks(unroll_loops(vectorize_loops(body)));
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  if (!contains<ForNode>(func->body, [](const ForNode& loop) { return loop.annotations.find(kTensorizeKey); }))
+    return func;
+  const Stmt body = transpose_tiles(substitute_tensor_intrinsics(func->body, target));
+  return with_body(func, relax_lane_masks(unroll_loops(vectorize_loops(body))));
 }
 
 }  // namespace fettle

@@ -1,21 +1,12 @@
 #include "arith/analyzer.h"
 #include "arith/linear.h"
-#include "ir/visit.h"
+#include "ir/compare.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
-
-Expr join(const std::vector<Expr>& conjuncts) {
-  Expr all;
-  for (const Expr& c : conjuncts) all = logical_and(all, c);
-  return all;
-}
-
-Stmt guard(const std::vector<Expr>& conjuncts, Stmt body) {
-  Expr condition = join(conjuncts);
-  return is_true(condition) ? body : if_then(condition, std::move(body));
-}
 
 // lower <= v and v < upper, as far as a conjunct says so.
 struct Bounds {
@@ -60,14 +51,13 @@ bool solve(const Expr& conjunct, const Var& v, Bounds& bounds) {
   return true;
 }
 
-class Tightener : public Mutator {
+class Tightener : public StmtMutator {
  public:
   explicit Tightener(const std::vector<IntParam>& int_params) {
     for (const IntParam& param : int_params)
       analyzer_.bind_range(param.var, {param.min, param.max}, make_modular(param.multiple_of, 0));
   }
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
 
   Stmt rewrite(const Stmt& s) override {
     if (!s) return s;
@@ -75,34 +65,24 @@ class Tightener : public Mutator {
       case StmtKind::kFor:
         return rewrite_loop(s);
       case StmtKind::kIf: {
-        const auto* n = s.as<IfNode>();
-        Stmt then_body = rewrite(n->then_body), else_body = rewrite(n->else_body);
-        if (else_body || !then_body) {
-          if (then_body == n->then_body && else_body == n->else_body) return s;
-          if (!then_body && !else_body) return nullptr;
-          if (!then_body) return if_then(logical_not(n->condition), std::move(else_body));
-          return if_then(n->condition, std::move(then_body), std::move(else_body));
-        }
-        std::vector<Expr> conjuncts;
-        split_conjuncts(n->condition, conjuncts);
+        const Stmt result = Mutator::rewrite(s);
+        const auto* n = result.as<IfNode>();
+        if (!n || n->else_body || !(n->condition == s.as<IfNode>()->condition)) return result;
+        Stmt then_body = n->then_body;
+        std::vector<Expr> parts = conjuncts(n->condition);
         // One guard inside another joins it, so that all conjuncts move on together.
         if (const auto* inner = then_body.as<IfNode>(); inner && !inner->else_body) {
-          split_conjuncts(inner->condition, conjuncts);
+          split_conjuncts(inner->condition, parts);
           then_body = inner->then_body;
         }
         std::vector<Expr> open;
-        for (const Expr& conjunct : conjuncts) {
+        for (const Expr& conjunct : parts) {
           Expr simple = analyzer_.simplify(conjunct);
           if (is_true(simple)) continue;
           if (is_zero(simple)) return nullptr;
           open.push_back(simple);
         }
-        return guard(open, then_body);
-      }
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        Stmt body = rewrite(n->body);
-        return body ? let(n->var, n->value, body) : nullptr;
+        return guarded(open, then_body);
       }
       case StmtKind::kAllocate: {
         // A guard around all of the buffer's life moves out of it.
@@ -129,12 +109,11 @@ class Tightener : public Mutator {
     std::vector<Expr> inside, outside;
     const auto* choice = body.as<IfNode>();
     if (choice && !choice->else_body) {
-      std::vector<Expr> conjuncts;
-      split_conjuncts(choice->condition, conjuncts);
+      const std::vector<Expr> parts = conjuncts(choice->condition);
       body = choice->then_body;
       const bool serial = loop->loop_kind == ForKind::kSerial;
       const bool fixed = loop->loop_kind == ForKind::kUnrolled || loop->loop_kind == ForKind::kVectorized;
-      for (const Expr& conjunct : conjuncts) {
+      for (const Expr& conjunct : parts) {
         if (!uses_var(conjunct, loop->var.get())) {
           outside.push_back(conjunct);
           continue;
@@ -159,14 +138,14 @@ class Tightener : public Mutator {
         inside.push_back(conjunct);
       }
     }
-    body = guard(inside, std::move(body));
-    if (min == loop->min && extent == loop->extent && body == loop->body) return guard(outside, s);
+    body = guarded(inside, std::move(body));
+    if (min == loop->min && extent == loop->extent && body == loop->body) return guarded(outside, s);
     Stmt result = with(*loop, [&](ForNode& f) {
       f.min = min;
       f.extent = extent;
       f.body = std::move(body);
     });
-    return guard(outside, result);
+    return guarded(outside, result);
   }
 
   Analyzer analyzer_;
@@ -174,20 +153,16 @@ class Tightener : public Mutator {
 
 }  // namespace
 
+Stmt guarded(const std::vector<Expr>& conjuncts, Stmt body) {
+  Expr condition;
+  for (const Expr& c : conjuncts) condition = logical_and(condition, c);
+  return is_true(condition) ? body : if_then(condition, std::move(body));
+}
+
 bool has_guards(const Stmt& body) {
-  bool found = false;
-  walk(
-      body,
-      [&](const Stmt& s) {
-        if (const auto* loop = s.as<ForNode>()) found |= !as_int(loop->min) || !as_int(loop->extent);
-        found |= s.kind() == StmtKind::kIf;
-        return !found;
-      },
-      [&](const Expr& e) {
-        found |= e.kind() == ExprKind::kSelect;
-        return !found;
-      });
-  return found;
+  return contains<ForNode>(body, [](const ForNode& loop) { return !as_int(loop.min) || !as_int(loop.extent); }) ||
+         contains<IfNode>(body, [](const IfNode&) { return true; }) ||
+         contains<SelectNode>(body, [](const SelectNode&) { return true; });
 }
 
 Stmt tighten_loops(const Stmt& body, const std::vector<IntParam>& int_params) {

@@ -5,7 +5,7 @@
 
 #include "arith/linear.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -23,8 +23,6 @@ bool is_width(int64_t lanes, DType dtype) {
   return lanes * dtype.element_bytes() >= kPartBytes && lanes >= kFewestTransposed && lanes <= kMostTransposed &&
          (lanes & (lanes - 1)) == 0;
 }
-
-Expr zero(DType dtype) { return dtype.is_float() ? float_imm(0, dtype) : int_imm(0, dtype); }
 
 // --- transposing in registers ------------------------------------------------------------------------------------
 
@@ -201,12 +199,6 @@ class SourceReplacer : public Mutator {
   const Tile& tile_;
 };
 
-Stmt loop(const Var& var, int64_t extent, ForKind kind, Stmt body) {
-  auto made = make_ref<ForNode>(var, Expr(0), Expr(extent), std::move(body));
-  made->loop_kind = kind;
-  return made;
-}
-
 // The tile's rows as they lie in memory, a vector each; zeros where the tile has nothing.
 Stmt read_rows(const Tile& tile, const Source& source) {
   const Var row = make_var("row"), column = make_var("column");
@@ -214,17 +206,17 @@ Stmt read_rows(const Tile& tile, const Source& source) {
   std::vector<Expr> guards = tile.guards;
   if (source.guard) split_conjuncts(source.guard, guards);
   Expr element = load(source.load->buffer, {source.base + Expr(row) * source.stride + column});
-  const Expr nothing = zero(element.dtype());
+  const Expr nothing = constant(0, element.dtype());
   if (tile.n_columns < tile.n_lanes) element = select(lt(column, tile.n_columns), element, nothing);
   for (const Expr& guard : guards) element = select(substitute(guard, places), element, nothing);
   const Stmt kept = store(source.network.rows(), {Expr(row) * tile.n_lanes + column}, element);
-  return loop(row, tile.n_lanes, ForKind::kUnrolled, loop(column, tile.n_lanes, ForKind::kVectorized, kept));
+  return make_for(row, 0, Expr(tile.n_lanes), make_for(column, 0, Expr(tile.n_lanes), kept, ForKind::kVectorized),
+                  ForKind::kUnrolled);
 }
 
-class TileTransposer : public Mutator {
+class TileTransposer : public StmtMutator {
  public:
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
     const auto tile = loop ? tile_of(*loop) : std::nullopt;
@@ -239,8 +231,7 @@ class TileTransposer : public Mutator {
     }
     steps.push_back(replace_stmt(s, tile->store, store(tile->store->buffer, tile->store->indices, value)));
     Stmt result = seq(std::move(steps));
-    for (const Source& source : replacer.sources)
-      for (const Buffer& buffer : std::views::reverse(source.network.buffers())) result = allocate(buffer, result);
+    for (const Source& source : replacer.sources) result = allocate_all(source.network.buffers(), result);
     return result;
   }
 };

@@ -2,49 +2,20 @@
 
 #include "base/check.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
 
-// The least and the greatest lane of what is known.
-struct Lanes {
-  int64_t least = 0, greatest = -1;
-  bool known() const { return least <= greatest; }
-};
-
-Lanes lanes_of(const Expr& e) {
-  if (const auto* spread = e.as<BroadcastNode>())
-    if (const int64_t* value = as_int(spread->value)) return {*value, *value};
-  if (const auto* steps = e.as<RampNode>()) {
-    const int64_t* base = as_int(steps->base);
-    const int64_t* stride = as_int(steps->stride);
-    if (base && stride && *stride > 0) return {*base, *base + *stride * (e.dtype().lanes - 1)};
-  }
-  return {};
-}
-
 // All lanes on, all off, or neither.
 std::optional<bool> mask_value(const Expr& mask) {
-  const auto* spread = mask ? mask.as<BroadcastNode>() : nullptr;
-  const int64_t* value = spread ? as_int(spread->value) : nullptr;
-  if (value) return *value != 0;
-  const auto* c = mask ? mask.as<BinaryNode>() : nullptr;
-  if (!c) return {};
-  if (c->op == BinaryOp::kAnd) {
-    const auto a = mask_value(c->a), b = mask_value(c->b);
-    if ((a && !*a) || (b && !*b)) return false;
-    if (a && b) return true;
-    return {};
-  }
-  if (c->op != BinaryOp::kLt && c->op != BinaryOp::kLe) return {};
-  const Lanes a = lanes_of(c->a), b = lanes_of(c->b);
-  if (!a.known() || !b.known()) return {};
-  const int64_t equal = c->op == BinaryOp::kLe ? 1 : 0;
-  if (a.greatest < b.least + equal) return true;
-  if (a.least >= b.greatest + equal) return false;
-  return {};
+  const auto first = lane_value(mask, 0);
+  if (!first) return {};
+  for (int64_t lane = 1; lane < mask.dtype().lanes; ++lane)
+    if (const auto other = lane_value(mask, lane); !other || !*other != !*first) return {};
+  return *first != 0;
 }
 
 class Folder : public Mutator {
@@ -98,46 +69,29 @@ class Folder : public Mutator {
   VarMap values_;  // of loops of one iteration
 };
 
-class Unroller : public Mutator {
- public:
-  using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
-  Stmt rewrite(const Stmt& s) override {
-    const auto* loop = s.as<ForNode>();
-    if (!loop || loop->loop_kind != ForKind::kUnrolled) return Mutator::rewrite(s);
-    Stmt body = rewrite(loop->body);
-    const int64_t* extent = as_int(loop->extent);
-    if (!extent)
-      return with(*loop, [&](ForNode& f) {
-        f.loop_kind = ForKind::kSerial;
-        f.body = body;
-      });
-    std::vector<Stmt> copies;
-    for (int64_t i = 0; i < *extent; ++i) {
-      Stmt copy = substitute(body, {{loop->var.get(), loop->min + i}});
-      copies.push_back(i == 0 ? copy : rename_bound(copy));
-    }
-    return seq(std::move(copies));
-  }
-};
-
 }  // namespace
 
-void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts) {
-  const auto* both = condition.as<BinaryNode>();
-  if (both && both->op == BinaryOp::kAnd) {
-    split_conjuncts(both->a, conjuncts);
-    split_conjuncts(both->b, conjuncts);
-  } else {
-    conjuncts.push_back(condition);
+Stmt copies_of(const ForNode& loop, const Stmt& body) {
+  std::vector<Stmt> copies;
+  for (int64_t i = 0; i < *as_int(loop.extent); ++i) {
+    Stmt copy = substitute(body, {{loop.var.get(), loop.min + i}});
+    copies.push_back(i == 0 ? copy : rename_bound(copy));
   }
+  return seq(std::move(copies));
+}
+
+void split_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts) {
+  const std::vector<Expr> more = fettle::conjuncts(condition);
+  conjuncts.insert(conjuncts.end(), more.begin(), more.end());
 }
 
 Stmt fold_control(const Stmt& body) { return Folder().rewrite(body); }
 
 Stmt unroll_loops(const Stmt& body) {
-  Stmt unrolled = Unroller().rewrite(body);
-  return fold_control(unrolled);
+  return fold_control(rewrite_each<ForNode>(body, [](const ForNode& loop) {
+    if (loop.loop_kind != ForKind::kUnrolled) return Stmt();
+    return as_int(loop.extent) ? copies_of(loop, loop.body) : serialized(loop);
+  }));
 }
 
 }  // namespace fettle

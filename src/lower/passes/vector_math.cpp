@@ -1,20 +1,14 @@
 #include "lower/passes/vector_math.h"
 
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/math_functions.h"
+#include "lower/passes/passes.h"
 
 namespace fettle {
 namespace {
 
 bool has_expanded_math(const Stmt& body) {
-  bool found = false;
-  walk(
-      body, [&](const Stmt&) { return !found; },
-      [&](const Expr& e) {
-        if (const auto* call = e.as<CallNode>()) found |= is_expanded_math(call->name);
-        return !found;
-      });
-  return found;
+  return contains<CallNode>(body, [](const CallNode& call) { return is_expanded_math(call.name); });
 }
 
 class MathExpander : public Mutator {
@@ -45,10 +39,7 @@ class MathExpander : public Mutator {
 
   Stmt rewrite(const Stmt& s) override {
     switch (s.kind()) {
-      case StmtKind::kStore: {
-        Scope scope(*this);
-        return scope.around(Mutator::rewrite(s));
-      }
+      case StmtKind::kStore:
       case StmtKind::kEvaluate:
       case StmtKind::kCallFunc: {
         Scope scope(*this);
@@ -139,9 +130,7 @@ class MathExpander : public Mutator {
 
 Func expand_vector_math(const Func& func, bool scales) {
   if (!has_expanded_math(func->body)) return func;
-  MathExpander expander(scales);
-  Stmt body = expander.rewrite(func->body);
-  return with(func, [&](FuncNode& f) { f.body = body; });
+  return with_body(func, MathExpander(scales).rewrite(func->body));
 }
 
 }  // namespace fettle

@@ -1,5 +1,6 @@
 #pragma once
-// exp, log, tanh, erf, sigmoid, rsqrt, sin, cos and pow without a mathematics library: arithmetic on lanes.
+// Expands exp, log, tanh, erf, sigmoid, rsqrt, sin, cos and pow into arithmetic on lanes, without a mathematics
+// library.
 
 #include "ir/func.h"
 

@@ -19,8 +19,7 @@ Func one(const std::string& value) {
 
 size_t nodes(const Func& func) {
   size_t count = 0;
-  walk(
-      func->body, [&](const Stmt&) { return ++count > 0; }, [&](const Expr&) { return ++count > 0; });
+  walk(func->body, [&](const Stmt&) { return ++count > 0; }, [&](const Expr&) { return ++count > 0; });
   return count;
 }
 

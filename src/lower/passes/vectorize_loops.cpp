@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 
 namespace fettle {
@@ -10,7 +10,7 @@ namespace {
 
 // Rewrites the body of one vectorized loop. Lanes run in lock-step, so a statement's lanes all finish before the next
 // statement begins; `failed` says that the body has no such form.
-class LaneRewriter {
+class LaneRewriter : public Mutator {
  public:
   LaneRewriter(const VarNode* var, Expr min, int lanes) : lanes_(lanes) {
     vectors_[var] = ramp(std::move(min), Expr(1), lanes);
@@ -20,12 +20,10 @@ class LaneRewriter {
 
   Expr widen(const Expr& e) { return e.dtype().lanes == 1 ? broadcast(e, lanes_) : e; }
 
-  Expr rewrite(const Expr& e) {
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
     if (!e) return e;
     switch (e.kind()) {
-      case ExprKind::kIntImm:
-      case ExprKind::kFloatImm:
-        return e;
       case ExprKind::kVar: {
         const auto found = vectors_.find(e.as<VarNode>());
         return found == vectors_.end() ? e : found->second;
@@ -38,10 +36,6 @@ class LaneRewriter {
         if (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr) read_.resize(known);  // b where a leaves it open
         if (a == n->a && b == n->b) return e;
         return vector_binary(n->op, std::move(a), std::move(b));
-      }
-      case ExprKind::kNot: {
-        Expr a = rewrite(e.as<NotNode>()->a);
-        return a == e.as<NotNode>()->a ? e : logical_not(a);
       }
       case ExprKind::kSelect: {
         const auto* n = e.as<SelectNode>();
@@ -67,12 +61,7 @@ class LaneRewriter {
         guards_ = guards;
         if (c == n->condition && t == n->if_true && f == n->if_false) return e;
         if (c.dtype().lanes == 1 && t.dtype().lanes == 1 && f.dtype().lanes == 1) return select(c, t, f);
-        if (c.dtype().lanes == 1) return Expr(make_ref<const SelectNode>(c, widen(t), widen(f)));
         return Expr(make_ref<const SelectNode>(c, widen(t), widen(f)));
-      }
-      case ExprKind::kCast: {
-        Expr a = rewrite(e.as<CastNode>()->a);
-        return a == e.as<CastNode>()->a ? e : cast(e.dtype().with_lanes(a.dtype().lanes), a);
       }
       case ExprKind::kLoad: {
         const auto* n = e.as<LoadNode>();
@@ -85,8 +74,8 @@ class LaneRewriter {
         Expr mask = rewrite(n->mask);
         // Register lanes can always be read; what is off is not stored.
         if (n->buffer->scope == kScopeRegister && indices.size() == 1) return load(n->buffer, std::move(indices));
-        // What is read in any case, as far as its guards let it, needs no other mask: that would be all of a condition on
-        // values at each of the reads that it chooses between.
+        // What is read in any case, as far as its guards let it, needs no other mask: that would be all of a condition
+        // on values at each of the reads that it chooses between.
         //   select(f(A[i]) > 0, f(A[i]), 0)
         const auto same = [](const Expr& a, const Expr& b) { return a == b || (a && b && structural_equal(a, b)); };
         const bool is_read =
@@ -127,11 +116,11 @@ class LaneRewriter {
       case ExprKind::kShuffle:
         failed |= depends(e);
         return e;
+      default:
+        return Mutator::rewrite(e);
     }
-    FETTLE_UNREACHABLE();
   }
-
-  Stmt rewrite(const Stmt& s) {
+  Stmt rewrite(const Stmt& s) override {
     if (!s || failed) return s;
     switch (s.kind()) {
       case StmtKind::kFor: {
@@ -142,13 +131,10 @@ class LaneRewriter {
           return s;
         }
         Stmt body = rewrite(n->body);
-        return with(*n, [&](ForNode& f) { f.body = body; });
+        return with_body(*n, body);
       }
-      case StmtKind::kSeq: {
-        std::vector<Stmt> stmts;
-        for (const Stmt& child : s.as<SeqNode>()->stmts) stmts.push_back(rewrite(child));
-        return seq(std::move(stmts));
-      }
+      case StmtKind::kSeq:
+        return Mutator::rewrite(s);
       case StmtKind::kIf: {
         const auto* n = s.as<IfNode>();
         Expr condition = rewrite(n->condition);
@@ -161,14 +147,13 @@ class LaneRewriter {
         }
         const Expr outer = mask_, guards = guards_;
         const bool of_values = reads_memory(n->condition);
-        mask_ = both(outer, condition);
-        if (!of_values) guards_ = outer == guards ? mask_ : both(guards, condition);
-        Stmt then_body = rewrite(n->then_body), else_body;
-        if (n->else_body) {
-          mask_ = both(outer, vector_not(condition));
-          if (!of_values) guards_ = outer == guards ? mask_ : both(guards, vector_not(condition));
-          else_body = rewrite(n->else_body);
-        }
+        const auto under = [&](const Expr& chosen, const Stmt& body) {
+          mask_ = both(outer, chosen);
+          if (!of_values) guards_ = outer == guards ? mask_ : both(guards, chosen);
+          return rewrite(body);
+        };
+        Stmt then_body = under(condition, n->then_body), else_body;
+        if (n->else_body) else_body = under(vector_not(condition), n->else_body);
         mask_ = outer;
         guards_ = guards;
         return seq({then_body, else_body});
@@ -210,12 +195,7 @@ class LaneRewriter {
 
  private:
   bool depends(const Expr& e) const {
-    bool found = false;
-    walk(e, [&](const Expr& x) {
-      if (const auto* var = x.as<VarNode>()) found |= vectors_.count(var) > 0;
-      return !found;
-    });
-    return found;
+    return contains<VarNode>(e, [&](const VarNode& var) { return vectors_.contains(&var); });
   }
 
   Expr both(const Expr& a, const Expr& b) {
@@ -255,23 +235,17 @@ class LaneRewriter {
   VarMap vectors_;
 };
 
-class Vectorizer : public Mutator {
+class Vectorizer : public StmtMutator {
  public:
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e) override { return e; }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
     if (!loop || loop->loop_kind != ForKind::kVectorized) return Mutator::rewrite(s);
     const int64_t* lanes = as_int(loop->extent);
-    Stmt serial = with(*loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; });
+    Stmt serial = serialized(*loop);
     if (!lanes || *lanes > 4096) return Mutator::rewrite(serial);
-    bool has_vectors_inside = false;
-    walk(loop->body, [&](const Stmt& inner) {
-      const auto* other = inner.as<ForNode>();
-      has_vectors_inside |= other && other->loop_kind == ForKind::kVectorized;
-      return !has_vectors_inside;
-    });
-    if (has_vectors_inside) return Mutator::rewrite(serial);  // lanes are one loop's
+    const auto is_vectorized = [](const ForNode& inner) { return inner.loop_kind == ForKind::kVectorized; };
+    if (contains<ForNode>(loop->body, is_vectorized)) return Mutator::rewrite(serial);  // lanes are one loop's
     if (*lanes == 1) return rewrite(substitute(loop->body, {{loop->var.get(), loop->min}}));
     LaneRewriter lanes_of(loop->var.get(), loop->min, static_cast<int>(*lanes));
     Stmt body = lanes_of.rewrite(loop->body);

@@ -86,7 +86,8 @@ int be_prologue(const LoadedKernel& candidate, const BufferStore::Arguments& arg
   return 0;
 }
 
-/// Memory of a child for its calls. Outputs are made where a model has them, too: in huge pages, which cannot be shared.
+/// Memory of a child for its calls. Outputs are made where a model has them, too: in huge pages, which cannot be
+/// shared.
 class ChildMemory {
  public:
   /// The buffers of a kernel's call. False: there is no memory.

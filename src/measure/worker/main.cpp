@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "measure/child.h"
 #include "measure/worker/session.h"
 
 namespace {
@@ -22,13 +23,8 @@ constexpr int kFd = 3;
 
 // What goes wrong while a candidate is built must not take the machine's memory with it: half of it may be used.
 void limit_memory() {
-  const int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
-  int64_t data_pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%*d %*d %*d %*d %*d %ld", &data_pages) != 1) data_pages = 0;
-    std::fclose(file);
-  }
-  const auto allowed = static_cast<rlim_t>((data_pages + ::sysconf(_SC_PHYS_PAGES) / 2) * page_bytes);
+  const int64_t machine_bytes = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
+  const auto allowed = static_cast<rlim_t>(fettle::memory_of(::getpid()).data_bytes + machine_bytes / 2);
   rlimit memory{};
   if (::getrlimit(RLIMIT_DATA, &memory) != 0 || memory.rlim_cur <= allowed) return;
   memory.rlim_cur = allowed;

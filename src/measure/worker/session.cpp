@@ -10,6 +10,8 @@
 
 #include "ir/text.h"
 #include "measure/compare.h"
+#include "measure/json.h"
+#include "measure/protocol.h"
 #include "measure/sampled.h"
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"
@@ -27,23 +29,6 @@ constexpr double kPlainInstances = 1e8, kSampledInstances = 2e7, kMaxPlainInstan
 constexpr double kUnknown[] = {1000, -700};
 constexpr size_t kKeptReferenceBytes = size_t{128} << 20;
 constexpr double kReferenceSeconds = 120;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-TimingOptions timing_from(const Json& json) {
-  TimingOptions options;
-  options.incumbent_s = json.at("incumbent_s");
-  options.target_half_width = json.at("target_half_width");
-  options.batch_s = json.at("batch_s");
-  options.min_samples = json.at("min_samples");
-  options.max_samples = json.at("max_samples");
-  options.max_seconds = json.at("max_seconds");
-  options.flush_bytes = json.at("flush_bytes");
-  options.reference_s = json.at("reference_s");
-  return options;
-}
 
 }  // namespace
 
@@ -193,42 +178,40 @@ Result<Reference> Session::sample() {
   return reference;
 }
 
-Result<> Session::make_reference() {
-  if (references_.contains(key_)) return {};
+Result<Reference> Session::make_reference() {
   const double work = count_instances(workload_);
   Reference reference;
   if (work > kPlainInstances) {
     if (auto sampled = sample()) {
-      reference = std::move(*sampled);
       // All that the trusted trace computes, once it agrees with the sample.
       if (const auto scheduled = schedule(reference_trace_))
         if (auto whole = computed_by(*scheduled, false);
-            whole && !difference(*whole, reference, error_bound_of(*scheduled)))
-          reference = {std::move(*whole), {}};
-      keep_reference(std::move(reference));
-      return {};
+            whole && !difference(*whole, *sampled, error_bound_of(*scheduled)))
+          return Reference{std::move(*whole), {}};
+      return sampled;
     }
     if (work > kMaxPlainInstances) {
       if (reference_trace_.empty())
         return fail(ErrorCode::E406, "the workload is too large for the plain program to check against");
       FETTLE_TRY(const Func scheduled, schedule(reference_trace_));
       FETTLE_TRY(reference.outputs, computed_by(scheduled, false));
-      keep_reference(std::move(reference));
-      return {};
+      return reference;
     }
   }
   FETTLE_TRY(reference.outputs, computed_by(workload_, true));
-  keep_reference(std::move(reference));
-  return {};
+  return reference;
 }
 
 // A tuner comes back to its tasks: their references are kept, as far as there is room.
-void Session::keep_reference(Reference reference) {
+Result<> Session::keep_reference() {
+  if (references_.contains(key_)) return {};
+  FETTLE_TRY(Reference reference, make_reference());
   size_t bytes = 0;
   for (const auto& [key, kept] : references_)
     for (const auto& output : kept.outputs) bytes += output.size();
   if (bytes > kKeptReferenceBytes) references_.clear();
   references_[key_] = std::move(reference);
+  return {};
 }
 
 std::optional<std::string> Session::difference(const Outputs& outputs, const Reference& reference,
@@ -273,7 +256,7 @@ Result<Json> Session::on_measure(const Json& message) {
 
   const bool check = message.at("check");
   if (check) {
-    if (auto made = make_reference(); !made)
+    if (auto made = keep_reference(); !made)
       return fail(ErrorCode::E406, "no reference to check against: " + made.error().to_string());
   }
   auto arguments = store_->arguments(candidate->built, n_params);
@@ -285,7 +268,7 @@ Result<Json> Session::on_measure(const Json& message) {
 
   RunRequest request;
   request.threads = message.at("threads");
-  if (!message.at("time").is_null()) request.timing = timing_from(message.at("time"));
+  if (!message.at("time").is_null()) request.timing = message.at("time").get<TimingOptions>();
   FETTLE_TRY(request.beside, beside(message.at("beside")));
   request.limits.timeout_s = message.at("timeout_s");
   request.prologue_s = message.at("prologue_s");

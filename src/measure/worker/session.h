@@ -64,8 +64,8 @@ class Session {
   Result<Outputs> computed_by(const Func& scheduled, bool plain);
   Result<Outputs> outputs_of(const LoadedKernel& candidate, const BufferStore::Arguments& arguments);
   Result<Reference> sample();
-  Result<> make_reference();
-  void keep_reference(Reference reference);
+  Result<Reference> make_reference();
+  Result<> keep_reference();
   /// What is wrong with `outputs`, or nothing.
   std::optional<std::string> difference(const Outputs& outputs, const Reference& reference, double error_bound) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The update of a reduction, taken apart: C[…] = C[…] op f.
+// Takes the update of a reduction apart: C[…] = C[…] op f.
 
 #include "ir/func.h"
 #include "schedule/edit/edit.h"

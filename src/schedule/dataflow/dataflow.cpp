@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "analysis/block_checks.h"
+#include "analysis/touched_regions.h"
 #include "base/check.h"
 #include "base/checks.h"
 #include "ir/annotations.h"
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/leaf.h"
+#include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 
@@ -43,16 +43,6 @@ std::vector<const BlockNode*> blocks_under(const Stmt& s) {
 }
 
 std::vector<const BlockNode*> blocks_of(const BlockNode& scope) { return blocks_under(scope.body); }
-
-namespace {
-
-const Region* region_of(const std::vector<Region>& regions, const BufferNode* buffer) {
-  for (const Region& region : regions)
-    if (region.buffer.get() == buffer) return &region;
-  return nullptr;
-}
-
-}  // namespace
 
 const Region* read_region(const BlockNode& block, const BufferNode* buffer) { return region_of(block.reads, buffer); }
 const Region* write_region(const BlockNode& block, const BufferNode* buffer) { return region_of(block.writes, buffer); }
@@ -129,22 +119,16 @@ bool is_param(const Func& func, const BufferNode* buffer) { return func.find_par
 
 std::vector<std::vector<Expr>> loads_of(const Stmt& s, const BufferNode* buffer) {
   std::vector<std::vector<Expr>> found;
-  walk(
-      s, [](const Stmt&) { return true; },
-      [&](const Expr& e) {
-        if (const auto* access = e.as<LoadNode>(); access && access->buffer.get() == buffer)
-          found.push_back(access->indices);
-        return true;
-      });
+  each_node<LoadNode>(s, [&](const LoadNode& access) {
+    if (access.buffer.get() == buffer) found.push_back(access.indices);
+  });
   return found;
 }
 
 std::vector<std::vector<Expr>> stores_of(const Stmt& s, const BufferNode* buffer) {
   std::vector<std::vector<Expr>> found;
-  walk(s, [&](const Stmt& x) {
-    if (const auto* access = x.as<StoreNode>(); access && access->buffer.get() == buffer)
-      found.push_back(access->indices);
-    return true;
+  each_node<StoreNode>(s, [&](const StoreNode& access) {
+    if (access.buffer.get() == buffer) found.push_back(access.indices);
   });
   return found;
 }
@@ -164,14 +148,7 @@ Range hull_of(const Range& a, const Range& b, const Expr& whole, Analyzer& analy
   return {b.min, int_imm(std::max(*b_extent, *a_extent - shift))};
 }
 
-bool depends_on_memory(const Expr& index) {
-  bool found = false;
-  walk(index, [&](const Expr& e) {
-    found |= e.kind() == ExprKind::kLoad;
-    return !found;
-  });
-  return found;
-}
+bool depends_on_memory(const Expr& index) { return reads_memory(index); }
 
 namespace {
 
@@ -181,20 +158,13 @@ struct Accesses {
     for (Region& region : regions) {
       if (!(region.buffer == buffer)) continue;
       for (size_t d = 0; d < indices.size(); ++d)
-        region.ranges[d] = depends_on_memory(indices[d])
+        region.ranges[d] = reads_memory(indices[d])
                                ? Range{int_imm(0), buffer->shape[d]}
                                : hull_of(region.ranges[d], {indices[d], int_imm(1)}, buffer->shape[d], analyzer);
       return;
     }
-    Region fresh{buffer, {}};
-    for (size_t d = 0; d < indices.size(); ++d) {
-      // What memory holds may be any index.
-      if (depends_on_memory(indices[d]))
-        fresh.ranges.push_back({int_imm(0), buffer->shape[d]});
-      else
-        fresh.ranges.push_back({analyzer.simplify(indices[d]), int_imm(1)});
-    }
-    regions.push_back(std::move(fresh));
+    regions.push_back(point_region(buffer, indices));
+    for (Range& range : regions.back().ranges) range.min = analyzer.simplify(range.min);
   }
 };
 
@@ -213,30 +183,14 @@ std::vector<Region> in_order_of(const std::vector<Region>& before, std::vector<R
 
 void infer_regions(BlockNode& block, Analyzer& analyzer) {
   Accesses reads, writes;
-  const auto scan = [&](const Stmt& s, bool count_reads) {
-    walk(
-        s,
-        [&](const Stmt& x) {
-          if (const auto* access = x.as<StoreNode>()) writes.add(access->buffer, access->indices, analyzer);
-          return true;
-        },
-        [&](const Expr& e) {
-          const auto* access = e.as<LoadNode>();
-          if (access && count_reads) reads.add(access->buffer, access->indices, analyzer);
-          return true;
-        });
-  };
-  scan(block.init, true);
-  scan(block.body, true);
+  for (const Stmt& s : {block.init, block.body}) {
+    each_node<StoreNode>(s, [&](const StoreNode& n) { writes.add(n.buffer, n.indices, analyzer); });
+    each_node<LoadNode>(s, [&](const LoadNode& n) { reads.add(n.buffer, n.indices, analyzer); });
+  }
   std::erase_if(reads.regions, [&](const Region& region) {
     if (read_region(block, region.buffer.get())) return false;
     const Region* written = region_of(writes.regions, region.buffer.get());
-    if (!written) return false;
-    for (size_t d = 0; d < region.ranges.size(); ++d)
-      if (!structural_equal(region.ranges[d].min, written->ranges[d].min) ||
-          !structural_equal(region.ranges[d].extent, written->ranges[d].extent))
-        return false;
-    return true;
+    return written && same_ranges(region, *written);
   });
   block.reads = in_order_of(block.reads, std::move(reads.regions));
   block.writes = in_order_of(block.writes, std::move(writes.regions));
@@ -248,16 +202,10 @@ bool is_in_init(const BlockNode& scope, const BlockNode* block) {
 
 void drop_unread(BlockNode& block) {
   std::erase_if(block.reads, [&](const Region& region) {
-    bool read = false;
-    for (const Stmt& s : {block.init, block.body})
-      if (s)
-        walk(s, nullptr, [&](const Expr& e) {
-          const auto* load = e.as<LoadNode>();
-          const auto* address = e.as<AddressNode>();
-          read |= (load && load->buffer == region.buffer) || (address && address->buffer == region.buffer);
-          return !read;
-        });
-    return !read;
+    const auto is_of = [&](const auto& access) { return access.buffer == region.buffer; };
+    return std::ranges::none_of(std::initializer_list<Stmt>{block.init, block.body}, [&](const Stmt& s) {
+      return find_node<LoadNode>(s, is_of) || find_node<AddressNode>(s, is_of);
+    });
   });
 }
 
@@ -268,13 +216,8 @@ void init_regions(BlockNode& init, const BlockNode& block, const VarMap& iters) 
     infer_regions(init, analyzer);
     return;
   }
-  const auto moved = [&](std::vector<Region> regions) {
-    for (Region& region : regions)
-      for (Range& range : region.ranges) range = {substitute(range.min, iters), substitute(range.extent, iters)};
-    return regions;
-  };
-  init.writes = moved(block.writes);
-  init.reads = moved(block.reads);
+  init.writes = substitute(block.writes, iters);
+  init.reads = substitute(block.reads, iters);
   drop_unread(init);
   init.body = rename_bound(init.body);
 }
@@ -343,7 +286,7 @@ std::vector<const ForNode*> loops_between(const Stmt& top, const StmtNode* node)
 Result<> check_scope(const Schedule& schedule, const std::string& memory_scope, const BlockNode* block) {
   if (memory_scope == kScopeGlobal || memory_scope == kScopeRegister) return {};
   if (schedule.target() && schedule.target()->find_scope(memory_scope)) return {};
-  return fail_at(ErrorCode::E219, schedule.func(), block, fmt::format("scope \"{}\"", memory_scope), {});
+  return refused(ErrorCode::E219, schedule.func(), block, "scope \"{}\"", memory_scope);
 }
 
 std::vector<Expr> conjuncts(const Expr& condition) {

@@ -1,5 +1,5 @@
 #pragma once
-// Who writes and who reads a buffer, what a block touches, and where a statement may be put so that writers stay
+// Finds who writes and who reads a buffer, what a block touches, and where a statement may go so that writers stay
 // before readers.
 
 #include <string>
@@ -61,8 +61,8 @@ bool is_in_init(const BlockNode& scope, const BlockNode* block);
 /// Takes away the regions of buffers that the block reads no more: loads that were simplified away, or moved.
 void drop_unread(BlockNode& block);
 
-/// Makes `init` do what the init of `block` does, its iterators replaced as `iters` say, with the regions of that: of a
-/// tile that blockize made, whose init has blocks of its own, what the block states.
+/// Makes `init` do what the init of `block` does. Its iterators are replaced as `iters` say, and its regions follow.
+/// Where blockize made the block, whose init has blocks of its own, the regions are those that the block states.
 void init_regions(BlockNode& init, const BlockNode& block, const VarMap& iters);
 
 /// A block under `s` that writes what the init of `block` reads, or null: the init may not leave `s`, upwards.

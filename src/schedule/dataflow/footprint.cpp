@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/small_vector.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 
@@ -17,23 +17,13 @@ Footprint::Footprint(const Func& func, std::vector<const ForNode*> outer, std::v
   bind_loops(analyzer_, inner_);
 }
 
-bool Footprint::uses(const Expr& e, const std::vector<const ForNode*>& loops) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    if (x.kind() == ExprKind::kVar)
-      found |= std::ranges::any_of(loops, [&](const ForNode* loop) { return loop->var.get() == x.get(); });
-    return !found;
-  });
-  return found;
-}
-
 std::optional<Range> Footprint::of(const Expr& e) { return of_form(analyzer_.linear(e)); }
 
 std::optional<Range> Footprint::of(const Range& range) {
   auto at_min = of(range.min);
   if (!at_min) return {};
   Expr extra = range.extent;
-  if (uses(extra, outer_) || uses(extra, inner_)) {
+  if (uses_any(extra, outer_) || uses_any(extra, inner_)) {
     const Interval bounds = analyzer_.int_bounds(extra);
     if (bounds.max == Interval::kPosInf) return {};
     extra = int_imm(bounds.max);
@@ -48,10 +38,10 @@ std::optional<Range> Footprint::of_form(const LinearForm& form) {
   int64_t steps = 0;  // of constant loops
   for (const LinearTerm& term : form.terms) {
     if (term.expr.kind() == ExprKind::kVar) {
-      const auto at = std::ranges::find_if(inner_, [&](const ForNode* l) { return l->var.get() == term.expr.get(); });
-      const int64_t* first = at != inner_.end() ? as_int((*at)->min) : nullptr;
-      const int64_t* count = first ? as_int((*at)->extent) : nullptr;
-      if (at == inner_.end()) {
+      const ForNode* loop = loop_of(inner_, term.expr.get());
+      const int64_t* first = loop ? as_int(loop->min) : nullptr;
+      const int64_t* count = first ? as_int(loop->extent) : nullptr;
+      if (!loop) {
         min.add_term(term.expr, term.coeff);
         continue;
       }
@@ -80,9 +70,9 @@ std::optional<Range> Footprint::of_form(const LinearForm& form) {
 
 std::optional<Range> Footprint::of_term(const Expr& term) {
   if (const auto* var = term.as<VarNode>()) {
-    const auto loop = std::ranges::find_if(inner_, [&](const ForNode* l) { return l->var.get() == var; });
-    FETTLE_CHECK(loop != inner_.end());
-    return of(Range{(*loop)->min, (*loop)->extent});
+    const ForNode* loop = loop_of(inner_, var);
+    FETTLE_CHECK(loop);
+    return of(Range{loop->min, loop->extent});
   }
   const Interval bounds = analyzer_.int_bounds(term);
   const auto by_bounds = [&]() -> std::optional<Range> {
@@ -140,10 +130,10 @@ std::optional<Footprint::Split> Footprint::split(const Expr& e) {
       result.outer.add_term(term.expr, term.coeff);
       continue;
     }
-    const auto loop = std::ranges::find_if(inner_, [&](const ForNode* l) { return l->var.get() == term.expr.get(); });
-    if (loop == inner_.end()) return {};
-    const int64_t* min = as_int((*loop)->min);
-    const int64_t* extent = as_int((*loop)->extent);
+    const ForNode* loop = loop_of(inner_, term.expr.get());
+    if (!loop) return {};
+    const int64_t* min = as_int(loop->min);
+    const int64_t* extent = as_int(loop->extent);
     if (!min || !extent || term.coeff <= 0) return {};
     result.inner.add_term(term.expr, term.coeff);
     result.inner_min += *min * term.coeff;
@@ -184,10 +174,8 @@ LoopsUsed loops_used(const BlockNode& block, const std::vector<const ForNode*>& 
   for (size_t i = 0; i < loops.size(); ++i) used.push_back(false);
   for (const IterVar& iter : block.iters) {
     if ((iter.kind == IterKind::kSpatial) != spatial) continue;
-    walk(iter.binding, [&](const Expr& e) {
-      for (size_t i = 0; i < loops.size() && e.kind() == ExprKind::kVar; ++i)
-        if (loops[i]->var.get() == e.get()) used[i] = true;
-      return true;
+    each_node<VarNode>(iter.binding, [&](const VarNode& var) {
+      for (size_t i = 0; i < loops.size(); ++i) used[i] = used[i] || loops[i]->var.get() == &var;
     });
   }
   return used;
@@ -197,11 +185,9 @@ LoopsUsed loops_used(const BlockNode& block, const std::vector<const ForNode*>& 
 
 Asked asked_by(const Expr& condition, const BlockNode& block) {
   Asked asked;
-  walk(condition, [&](const Expr& e) {
-    if (const auto* var = e.as<VarNode>())
-      for (const IterVar& iter : block.iters)
-        if (uses_var(iter.binding, var)) (iter.kind == IterKind::kSpatial ? asked.places : asked.steps) = true;
-    return true;
+  each_node<VarNode>(condition, [&](const VarNode& var) {
+    for (const IterVar& iter : block.iters)
+      if (uses_var(iter.binding, &var)) (iter.kind == IterKind::kSpatial ? asked.places : asked.steps) = true;
   });
   return asked;
 }
@@ -224,11 +210,10 @@ std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vec
   return carried;
 }
 
-bool predicate_only_bounds(const Func& func, const BlockNode& block) {
+bool predicate_only_bounds(const Func& func, const BlockNode& block, const Expr& given) {
   if (is_true(block.predicate)) return true;
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, loops_around(func, &block));
+  Analyzer analyzer = analyzer_over(func, loops_around(func, &block));
+  analyzer.add_assumption(given);
   for (const IterVar& iter : block.iters)
     analyzer.add_assumption(logical_and(ge(iter.binding, int_imm(0)), lt(iter.binding, iter.extent)));
   return std::ranges::all_of(conjuncts(block.predicate), [&](const Expr& c) { return analyzer.can_prove(c); });
@@ -330,9 +315,7 @@ std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprin
     tile.bindings.push_back(simple ? sum : analyzer.simplify(sum));
   }
   for (const Expr& conjunct : conjuncts(block.predicate)) {
-    const bool on_carried =
-        std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(conjunct, loop->var.get()); });
-    if (on_carried) continue;
+    if (uses_any(conjunct, carried)) continue;
     const Expr condition = without_idle(conjunct, idle);
     Expr translated = translate(condition, footprint, splits, vars);
     if (!translated) return {};
@@ -360,14 +343,13 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
         std::ranges::any_of(tile.iters, [&](const IterVar* iter) { return uses_var(iter->binding, loop->var.get()); });
     if (!used) continue;
     Var fresh = make_var(loop->var->name);
-    tile.loops.push_back({fresh, {substitute(loop->min, renamed), substitute(loop->extent, renamed)}});
+    tile.loops.push_back({fresh, substitute(Range{loop->min, loop->extent}, renamed)});
     renamed[loop->var.get()] = fresh;
   }
   for (const IterVar* iter : tile.iters) tile.bindings.push_back(substitute(iter->binding, renamed));
   for (const Expr& condition : conjuncts(block.predicate)) {
-    const bool on_carried =
-        std::ranges::any_of(carried, [&](const ForNode* loop) { return uses_var(condition, loop->var.get()); });
-    if (!on_carried) tile.predicate = logical_and(tile.predicate, substitute(without_idle(condition, idle), renamed));
+    if (!uses_any(condition, carried))
+      tile.predicate = logical_and(tile.predicate, substitute(without_idle(condition, idle), renamed));
   }
   return tile;
 }

@@ -1,12 +1,11 @@
 #pragma once
-// What part of an index space is touched while the loops below a point run: the arithmetic behind compute_at,
-// caching and decomposition.
+// Computes the part of an index space that the loops below a point touch. compute_at, caching and decomposition use it.
 
 #include <optional>
 #include <vector>
 
 #include "ir/func.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 
@@ -19,7 +18,7 @@ class Footprint {
   Footprint(const Func& func, std::vector<const ForNode*> outer, std::vector<const ForNode*> inner);
 
   Analyzer& analyzer() { return analyzer_; }
-  bool is_inner(const Expr& e) const { return uses(e, inner_); }
+  bool is_inner(const Expr& e) const { return uses_any(e, inner_); }
 
   /// The values of `e`: nothing where no bound of that form is known.
   std::optional<Range> of(const Expr& e);
@@ -36,7 +35,6 @@ class Footprint {
   std::optional<Split> split(const Expr& e);
 
  private:
-  static bool uses(const Expr& e, const std::vector<const ForNode*>& loops);
   std::optional<Range> of_form(const LinearForm& form);
   std::optional<Range> of_term(const Expr& term);
 
@@ -44,8 +42,8 @@ class Footprint {
   std::vector<const ForNode*> outer_, inner_;
 };
 
-/// The instances of a block that run below a loop, as a nest of its own: `loops` (serial, new variables, outermost
-/// first) around instances with these `bindings`, one for each spatial iterator of the block in order, where
+/// The instances of a block that run below a loop, as a nest of its own. `loops` (serial, new variables, outermost
+/// first) stand around instances with these `bindings`, one for each spatial iterator of the block in order, where
 /// `predicate` holds. Reduction loops are left out, and so are the conditions on them.
 struct Tile {
   std::vector<const IterVar*> iters;
@@ -55,8 +53,8 @@ struct Tile {
   bool rectangular = false;  // one loop for each iterator, in their order
 };
 
-/// Where each binding is an outer part plus a dense range of its own, the tile has one loop for each spatial iterator,
-/// of constant extent; otherwise (a fused loop that crosses rows, say) it repeats the loops that the block has.
+/// Where each binding is an outer part plus a dense range of its own, the tile has one loop of constant extent for each
+/// spatial iterator. Otherwise (a fused loop that crosses rows, say) it repeats the loops of the block.
 Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
              const std::vector<const ForNode*>& inner);
 
@@ -66,12 +64,14 @@ struct Asked {
 };
 Asked asked_by(const Expr& condition, const BlockNode& block);
 
-/// Loops of `loops` that take the block from step to step: the bindings of its reduce, scan or opaque iterators depend on
-/// them, or a condition on the steps alone does (where k = k0*8 + k1 < 1 became k = k1, k0 tells whether there is a step).
+/// Those of `loops` that take the block from step to step. The bindings of its reduce, scan or opaque iterators depend
+/// on them, or a condition on the steps alone does. (Where k = k0*8 + k1 < 1 became k = k1, k0 tells whether there is a
+/// step.)
 std::vector<const ForNode*> carried_loops(const BlockNode& block, const std::vector<const ForNode*>& loops);
 
-/// True if the predicate of `block` says no more than that its iterators stay inside their extents.
-bool predicate_only_bounds(const Func& func, const BlockNode& block);
+/// True if the predicate of `block` says no more than that its iterators stay inside their extents, where `given` holds
+/// (null: always).
+bool predicate_only_bounds(const Func& func, const BlockNode& block, const Expr& given = nullptr);
 
 /// The nest `loops` around `body`.
 Stmt wrap_loops(const std::vector<std::pair<Var, Range>>& loops, Stmt body);

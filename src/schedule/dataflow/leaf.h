@@ -1,5 +1,5 @@
 #pragma once
-// Blocks that are a single store: what they access follows from their regions, without a walk.
+// Blocks that are a single store. Their regions tell what they access, without a walk.
 
 #include "ir/stmt.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Buffers that several blocks write: what one of them leaves out holds what another one made.
+// Buffers that several blocks write. Where one block leaves elements out, they hold what another one wrote.
 
 #include "schedule/dataflow/dataflow.h"
 

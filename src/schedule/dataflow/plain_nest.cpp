@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "ir/compare.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 
 Result<PlainNest> plain_nest(const Func& func, const BlockNode& block) {
   const auto refuse = [&](std::string why) {
-    return fail_at(ErrorCode::E207, func, &block, fmt::format("block {}: {}", block.name, why), {});
+    return refused(ErrorCode::E207, func, &block, "block {}: {}", block.name, why);
   };
   const std::vector<const ForNode*> around = loops_around(func, &block);
   if (block.predicate) return refuse("it has a predicate");
@@ -25,11 +24,11 @@ Result<PlainNest> plain_nest(const Func& func, const BlockNode& block) {
   PlainNest nest;
   nest.top = around.front();
   for (const IterVar& iter : block.iters) {
-    const auto at = std::ranges::find_if(around, [&](const ForNode* l) { return l->var.get() == iter.binding.get(); });
-    if (at == around.end() || !is_zero((*at)->min) || !structural_equal((*at)->extent, iter.extent) ||
-        std::ranges::find(nest.loops, *at) != nest.loops.end())
+    const ForNode* loop = loop_of(around, iter.binding.get());
+    if (!loop || !is_zero(loop->min) || !structural_equal(loop->extent, iter.extent) ||
+        std::ranges::find(nest.loops, loop) != nest.loops.end())
       return refuse(fmt::format("iterator {} has no loop of its own", iter.var->name));
-    nest.loops.push_back(*at);
+    nest.loops.push_back(loop);
   }
   return nest;
 }
@@ -66,7 +65,7 @@ Stmt fresh_nest(Ref<BlockNode> block) {
 Region point_region(const Buffer& buffer, const std::vector<Expr>& indices) {
   Region region{buffer, {}};
   for (size_t d = 0; d < indices.size(); ++d)
-    region.ranges.push_back(depends_on_memory(indices[d]) ? Range{0, buffer->shape[d]} : Range{indices[d], 1});
+    region.ranges.push_back(reads_memory(indices[d]) ? Range{0, buffer->shape[d]} : Range{indices[d], 1});
   return region;
 }
 

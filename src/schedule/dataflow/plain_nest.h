@@ -1,6 +1,6 @@
 #pragma once
-// Nests as they come from a tensor expression: every loop serial, from 0, bound to one iterator of the one block
-// inside.
+// Nests as they come from a tensor expression. Each loop is serial, begins at 0, and is bound to one iterator of the
+// one block inside.
 
 #include <vector>
 

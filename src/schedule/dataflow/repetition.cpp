@@ -2,18 +2,15 @@
 
 #include <algorithm>
 
+#include "analysis/sites.h"
 #include "arith/affine_map.h"
 #include "arith/plain_map.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
-
-bool uses_any(const Expr& e, const std::vector<const ForNode*>& loops) {
-  return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
-}
 
 // What is left of a sum without what `loops` do not change: a value of it tells one of `e`, and the other way round.
 Expr changing_part(const Expr& e, const std::vector<const ForNode*>& loops) {
@@ -55,8 +52,8 @@ bool tells(const Expr& e, const std::vector<const ForNode*>& loops, std::vector<
     last = sum->b.get();
     const auto* tiles = sum->a.as<BinaryNode>();
     const int64_t* size = tiles && tiles->op == BinaryOp::kMul ? as_int(tiles->b) : nullptr;
-    const auto loop = std::ranges::find_if(loops, [&](const ForNode* l) { return l->var.get() == last; });
-    const int64_t* extent = loop != loops.end() && is_zero((*loop)->min) ? as_int((*loop)->extent) : nullptr;
+    const ForNode* loop = loop_of(loops, last);
+    const int64_t* extent = loop && is_zero(loop->min) ? as_int(loop->extent) : nullptr;
     if (!size || !extent || *extent > *size || !tells(tiles->a, loops, told)) return false;
   } else if (e.kind() != ExprKind::kVar) {
     return false;
@@ -74,24 +71,17 @@ bool runs_once(const Func& func, const BlockNode& block, const std::vector<const
         return is_one(l->extent) || std::ranges::find(told, l->var.get()) != told.end();
       }))
     return true;
-  std::vector<Expr> bindings, extents;
-  for (const IterVar& iter : block.iters) {
-    bindings.push_back(iter.binding);
-    extents.push_back(iter.extent);
-  }
+  const auto [bindings, extents] = iter_lists(block);
   PlainLoops plain_loops;
-  const bool plain = std::ranges::all_of(loops, [&](const ForNode* loop) {
-    return add_plain_loop(plain_loops, loop->var.get(), loop->min, loop->extent);
-  });
-  if (const auto map = plain ? plain_map(bindings, plain_loops, block.predicate) : std::nullopt; map && map->injective)
+  if (const auto map =
+          add_plain_loops(plain_loops, loops) ? plain_map(bindings, plain_loops, block.predicate) : std::nullopt;
+      map && map->injective)
     return true;
   std::vector<VarDomain> domains;
   for (const ForNode* loop : untold(loops, bindings))
     if (!is_one(loop->extent)) domains.push_back({loop->var, {loop->min, loop->extent}});
   if (domains.empty()) return true;
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, loops_around(func, &block));
+  Analyzer analyzer = analyzer_over(func, loops_around(func, &block));
   return detect_affine_map(bindings, extents, domains, block.predicate, analyzer).injective;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Instances that come again: a loop that no iterator uses runs the same ones each time.
+// Finds loops that no iterator uses. Their iterations repeat the same instances.
 
 #include <vector>
 
@@ -13,9 +13,9 @@ namespace fettle {
 /// that is not known.
 bool runs_once(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& loops);
 
-/// Whether elements of `buffer` take other values in later iterations of `loop`: blocks below it make them anew, of what
-/// changes itself, or go on with a sum or a scan. What reads them there belongs into the same iteration. Not so where
-/// each iteration has elements of its own, or makes the same again.
+/// Whether elements of `buffer` take other values in later iterations of `loop`. They do where blocks below it compute
+/// them anew from values that change, or go on with a sum or a scan. What reads them there belongs into the same
+/// iteration. Not so where each iteration has elements of its own, or makes the same again.
 bool changes_with(const Func& func, const BufferNode* buffer, const ForNode* loop);
 
 /// A loop around `block` but not around `place` with whose iterations something changes that the block reads, so that

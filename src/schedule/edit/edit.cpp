@@ -1,11 +1,8 @@
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/edit/edit_in_place.h"
 
 namespace fettle {
@@ -32,6 +29,27 @@ const BlockNode* enclosing_block(const Func& func, const StmtNode* node) {
 
 void bind_loops(Analyzer& analyzer, const std::vector<const ForNode*>& loops) {
   for (const ForNode* loop : loops) analyzer.bind(loop->var, loop->min, loop->extent);
+}
+
+Analyzer analyzer_over(const Func& func, const std::vector<const ForNode*>& loops) {
+  Analyzer analyzer;
+  analyzer.bind_params(func);
+  bind_loops(analyzer, loops);
+  return analyzer;
+}
+
+const ForNode* loop_of(std::span<const ForNode* const> loops, const ExprNode* var) {
+  const auto at = std::ranges::find_if(loops, [&](const ForNode* loop) { return loop->var.get() == var; });
+  return at == loops.end() ? nullptr : *at;
+}
+
+bool uses_any(const Expr& e, std::span<const ForNode* const> loops) {
+  return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
+}
+
+bool moves_with(const BlockNode& block, IterKind kind, const ForNode& loop) {
+  return std::ranges::any_of(
+      block.iters, [&](const IterVar& iter) { return iter.kind == kind && uses_var(iter.binding, loop.var.get()); });
 }
 
 Func replace_in(const Func& func, const StmtNode* target, const Stmt& replacement) {
@@ -88,13 +106,7 @@ class LoopSubstituter : public Mutator {
       changed |= !(copy->predicate == block->predicate);
       if (is_true(copy->predicate)) copy->predicate = nullptr;
       // A nested block's bindings may still use them.
-      bool nested = false;
-      if (block->body.kind() != StmtKind::kStore)
-        walk(block->body, [&](const Stmt& inner) {
-          nested |= inner.kind() == StmtKind::kBlock;
-          return !nested;
-        });
-      if (nested) {
+      if (find_node<BlockNode>(block->body, [](const BlockNode&) { return true; })) {
         copy->body = rewrite(block->body);
         changed |= !(copy->body == block->body);
       }
@@ -128,16 +140,10 @@ std::string unique_block_name(const Func& func, std::string_view base) {
 std::string unique_buffer_name(const Func& func, std::string_view base) {
   std::vector<std::string_view> names;
   for (const Param& param : func->params) names.push_back(param.buffer->name);
-  walk(func->body, [&](const Stmt& s) {
-    if (const auto* block = s.as<BlockNode>())
-      for (const Buffer& buffer : block->allocations) names.push_back(buffer->name);
-    return true;
+  each_node<BlockNode>(func->body, [&](const BlockNode& block) {
+    for (const Buffer& buffer : block.allocations) names.push_back(buffer->name);
   });
-  return unique_name(base, [&](const std::string& name) {
-    for (std::string_view other : names)
-      if (other == name) return true;
-    return false;
-  });
+  return unique_name(base, [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); });
 }
 
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// What primitives share: finding one's way in the tree, and putting an edited part back.
+// Edits of the tree that primitives share. They find a place in it, and put an edited part back.
 
 #include <string>
 #include <string_view>

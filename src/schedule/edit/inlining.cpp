@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
 #include "base/checks.h"
 #include "ir/annotations.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/leaf.h"
 #include "schedule/edit/placement.h"
+#include "schedule/edit/steps.h"
 #include "schedule/primitives/rolling_buffer.h"
 
 namespace fettle {
@@ -33,7 +31,7 @@ std::string why_not_inlinable(const Func& func, const BlockNode& block, const Bl
 }
 
 tl::unexpected<Diagnostic> not_inlinable(const Func& func, const BlockNode* block, const std::string& why) {
-  return fail_at(ErrorCode::E214, func, block, fmt::format("block {}: {}", block->name, why), {});
+  return refused(ErrorCode::E214, func, block, "block {}: {}", block->name, why);
 }
 
 Result<> check_inlinable(const Func& func, const BlockNode* block, const BlockNode* scope) {
@@ -121,13 +119,6 @@ bool takes_address(const Stmt& s, const BufferNode* buffer) {
   return found;
 }
 
-Analyzer analyzer_in(const Func& func, const BlockNode& block) {
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  for (const IterVar& iter : block.iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
-  return analyzer;
-}
-
 bool one_to_one(const BlockNode& block, const BlockNode& producer, const VarMap& solved, Analyzer& analyzer) {
   Expr instances = int_imm(1), points = int_imm(1);
   for (const IterVar& iter : producer.iters)
@@ -157,10 +148,8 @@ Result<> check_others_ready(const Func& func, const BlockNode& scope, const Bloc
         if (std::ranges::find(around_producer, loop) != around_producer.end())
           ready &= std::ranges::find(around_block, loop) != around_block.end();
       if (!ready)
-        return fail_at(ErrorCode::E227, func, other,
-                       fmt::format("block {} writes {}, which is not ready where block {} runs", other->name,
-                                   read.buffer->name, producer->name),
-                       {});
+        return refused(ErrorCode::E227, func, other, "block {} writes {}, which is not ready where block {} runs",
+                       other->name, read.buffer->name, producer->name);
     }
   return {};
 }

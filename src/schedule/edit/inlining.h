@@ -1,11 +1,12 @@
 #pragma once
-// Values put in the place of loads: what compute_inline and reverse_compute_inline share.
+// Replaces loads by the values that were stored. compute_inline and reverse_compute_inline share it.
 
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "analysis/sites.h"
 #include "ir/func.h"
 #include "schedule/edit/edit.h"
 
@@ -42,7 +43,5 @@ Stmt replace_loads(const Stmt& s, const BufferNode* buffer, const LoadValue& val
 /// True where an address of `buffer` is taken in `s`.
 bool takes_address(const Stmt& s, const BufferNode* buffer);
 
-/// An analyzer that knows the integer parameters and the ranges of the block's iterators.
-Analyzer analyzer_in(const Func& func, const BlockNode& block);
 
 }  // namespace fettle

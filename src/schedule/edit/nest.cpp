@@ -5,9 +5,9 @@
 #include "analysis/parallel_check.h"
 #include "base/checks.h"
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit_in_place.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -15,12 +15,8 @@ namespace {
 // The block beneath `loop` none of whose spatial iterators depends on it: all iterations write the same elements. Null
 // if there is none.
 const BlockNode* find_repeated(const ForNode& loop) {
-  for (const BlockNode* block : blocks_under(loop.body)) {
-    const bool depends = std::ranges::any_of(block->iters, [&](const IterVar& iter) {
-      return iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop.var.get());
-    });
-    if (!depends) return block;
-  }
+  for (const BlockNode* block : blocks_under(loop.body))
+    if (!moves_with(*block, IterKind::kSpatial, loop)) return block;
   return nullptr;
 }
 
@@ -63,10 +59,10 @@ Analyzer analyzer_at(const Func& func, const StmtNode* node) {
 
 Result<> check_plain(const Func& func, const ForNode& loop) {
   if (loop.loop_kind != ForKind::kSerial)
-    return fail_at(ErrorCode::E201, func, &loop, "loop " + loop.var->name + " is not serial", {});
+    return refused(ErrorCode::E201, func, &loop, "loop {} is not serial", loop.var->name);
   if (!loop.annotations.entries.empty())
-    return fail_at(ErrorCode::E201, func, &loop,
-                   "loop " + loop.var->name + " is annotated with " + loop.annotations.entries.front().first, {});
+    return refused(ErrorCode::E201, func, &loop, "loop {} is annotated with {}", loop.var->name,
+                   loop.annotations.entries.front().first);
   return {};
 }
 
@@ -75,8 +71,7 @@ Result<std::vector<const ForNode*>> loop_chain(const Schedule& s, const std::vec
   for (const LoopRef& ref : loops) {
     FETTLE_TRY(Stmt loop, s.loop(ref));
     if (std::ranges::find(wanted, loop) != wanted.end())
-      return fail_at(ErrorCode::E207, s.func(), loop.get(), "loop " + loop.as<ForNode>()->var->name + " is given twice",
-                     {});
+      return refused(ErrorCode::E207, s.func(), loop.get(), "loop {} is given twice", loop.as<ForNode>()->var->name);
     wanted.push_back(std::move(loop));
   }
   if (wanted.empty()) return fail(ErrorCode::E207, "no loops are given");
@@ -91,27 +86,25 @@ Result<std::vector<const ForNode*>> loop_chain(const Schedule& s, const std::vec
       if (is_wanted && ++found == wanted.size()) return chain;
     }
   }
-  return fail_at(ErrorCode::E207, s.func(), wanted.front().get(),
-                 adjacent ? "the loops are not directly nested" : "the loops are not on one path without branches", {});
+  return refused(ErrorCode::E207, s.func(), wanted.front().get(), "the loops are not {}",
+                 adjacent ? "directly nested" : "on one path without branches");
 }
 
 Result<Applied> with_loop_kind(const Schedule& s, LoopRef ref, ForKind kind, bool constant, bool independent) {
   FETTLE_TRY(const Stmt stmt, s.loop(ref));
   const ForNode& loop = *stmt.as<ForNode>();
   if (loop.loop_kind != ForKind::kSerial)
-    return fail_at(ErrorCode::E201, s.func(), &loop, "loop " + loop.var->name + " is not serial", {});
+    return refused(ErrorCode::E201, s.func(), &loop, "loop {} is not serial", loop.var->name);
   if (constant && !as_int(loop.extent))
-    return fail_at(ErrorCode::E221, s.func(), &loop, "the extent of loop " + loop.var->name + " is not a constant", {});
+    return refused(ErrorCode::E221, s.func(), &loop, "the extent of loop {} is not a constant", loop.var->name);
   if (independent) {
     if (auto checked = check_parallel(s.func(), loop); !checked)
-      return fail_at(checked.error().code, s.func(), &loop, "loop " + loop.var->name + ": " + checked.error().message,
-                     {});
+      return refused(checked.error().code, s.func(), &loop, "loop {}: {}", loop.var->name, checked.error().message);
   }
   if (kind == ForKind::kVectorized) {
     if (const BlockNode* block = find_repeated(loop); block && checks("races"))
-      return fail_at(ErrorCode::E210, s.func(), block,
-                     "all lanes of loop " + loop.var->name + " would write the same elements of block " + block->name,
-                     {});
+      return refused(ErrorCode::E210, s.func(), block, "all lanes of loop {} would write the same elements of block {}",
+                     loop.var->name, block->name);
   }
   return Applied{replace_last(s, &loop, with(loop, [&](ForNode& f) { f.loop_kind = kind; })), {}};
 }

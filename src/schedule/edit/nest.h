@@ -17,8 +17,8 @@ Analyzer analyzer_at(const Func& func, const StmtNode* node);
 /// E201 unless `loop` is serial and has no annotations.
 Result<> check_plain(const Func& func, const ForNode& loop);
 
-/// The loops, outermost first as they are nested in the program; each is the whole body of the one before where
-/// `adjacent` is set, else other loops may stand between, which the chain then holds too. E207.
+/// The loops, outermost first as they are nested in the program. With `adjacent`, each is the whole body of the one
+/// before. Without it other loops may stand between, which the chain then holds too. E207.
 Result<std::vector<const ForNode*>> loop_chain(const Schedule& s, const std::vector<LoopRef>& loops, bool adjacent);
 
 /// The loop made parallel, vectorized or unrolled. E201; E221 where `constant` asks for a constant extent; E210 where

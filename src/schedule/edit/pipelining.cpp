@@ -1,11 +1,8 @@
 #include "schedule/edit/pipelining.h"
 
-#include <fmt/format.h>
-
 #include "analysis/dependence.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -28,7 +25,7 @@ Result<> check_pipeline(const Func& func, const ForNode& loop, const std::vector
                         const std::vector<int64_t>& order) {
   const std::vector<Stmt> parts = pipeline_parts(loop);
   if (auto apart = check_iterations_apart(func, loop); !apart)
-    return fail_at(ErrorCode::E227, func, &loop, apart.error().message, {});
+    return refused(ErrorCode::E227, func, &loop, "{}", apart.error().message);
   const std::vector<BlockSite> sites = block_sites(func);
   const std::vector<const BlockNode*> inside = blocks_under(loop.body);
   const BlockSite* first = inside.empty() ? nullptr : find_site(sites, inside.front()->name);
@@ -39,10 +36,8 @@ Result<> check_pipeline(const Func& func, const ForNode& loop, const std::vector
     if (a < 0 || b < 0 || a == b) continue;
     const auto x = static_cast<size_t>(a), y = static_cast<size_t>(b);
     if (stages[x] < stages[y] || (stages[x] == stages[y] && order[x] < order[y])) continue;
-    return fail_at(ErrorCode::E227, func, to,
-                   fmt::format("block {} would run before block {}, which makes or uses {} first", to->name, from->name,
-                               d.buffer->name),
-                   {});
+    return refused(ErrorCode::E227, func, to, "block {} would run before block {}, which makes or uses {} first",
+                   to->name, from->name, d.buffer->name);
   }
   return {};
 }

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/check.h"
 #include "base/checks.h"
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/repetition.h"
+#include "schedule/edit/steps.h"
 #include "schedule/primitives/rolling_buffer.h"
 
 namespace fettle {
@@ -30,29 +28,27 @@ Result<Move> plan_move(const Schedule& s, const BlockRef& block_ref, const LoopR
   move.loop = loop_stmt.as<ForNode>();
   move.scope = enclosing_block(func, move.block);
   if (move.loop->loop_kind == ForKind::kVectorized)
-    return fail_at(ErrorCode::E201, func, move.loop, fmt::format("loop {} is vectorized", move.loop->var->name), {});
+    return refused(ErrorCode::E201, func, move.loop, "loop {} is vectorized", move.loop->var->name);
   if (!move.scope || enclosing_block(func, move.loop) != move.scope)
-    return fail_at(ErrorCode::E207, func, move.loop,
-                   fmt::format("loop {} and block {} are in different blocks", move.loop->var->name, move.block->name),
-                   {});
+    return refused(ErrorCode::E207, func, move.loop, "loop {} and block {} are in different blocks",
+                   move.loop->var->name, move.block->name);
   move.order = blocks_of(*move.scope);
   move.inside = blocks_under(move.loop->body);
   if (move.is_inside(move.block))
-    return fail_at(ErrorCode::E207, func, move.loop,
-                   fmt::format("loop {} encloses block {} already", move.loop->var->name, move.block->name), {});
+    return refused(ErrorCode::E207, func, move.loop, "loop {} encloses block {} already", move.loop->var->name,
+                   move.block->name);
   FETTLE_TRY_VOID(check_not_rolling(func, *move.block));
   if (const std::string why = why_not_complete(*move.block, *move.scope, true); !why.empty())
-    return fail_at(ErrorCode::E211, func, move.block, fmt::format("block {}: {}", move.block->name, why), {});
+    return refused(ErrorCode::E211, func, move.block, "block {}: {}", move.block->name, why);
   if (!predicate_only_bounds(func, *move.block) && checks("move.predicate"))
-    return fail_at(ErrorCode::E211, func, move.block,
-                   fmt::format("the predicate of block {} does more than bound its iterators", move.block->name), {});
+    return refused(ErrorCode::E211, func, move.block, "the predicate of block {} does more than bound its iterators",
+                   move.block->name);
   const std::vector<const ForNode*> around = loops_around(func, move.block);
   move.alone = around.empty() || blocks_under(around.front()->body).size() == 1;
   const ForNode* loop = move.alone ? nullptr : must_stay_below(func, *move.block, move.loop);
   if (loop && checks("must_stay_below"))
-    return fail_at(
-        ErrorCode::E211, func, move.block,
-        fmt::format("block {} reads what each iteration of loop {} makes anew", move.block->name, loop->var->name), {});
+    return refused(ErrorCode::E211, func, move.block, "block {} reads what each iteration of loop {} makes anew",
+                   move.block->name, loop->var->name);
   return move;
 }
 
@@ -86,10 +82,9 @@ Result<> check_keeps_steps(const Schedule& s, const Move& move, const std::vecto
       const bool made_there = std::ranges::any_of(
           below, [&](const BlockNode* block) { return write_region(*block, read.buffer.get()) != nullptr; });
       if (made_there && checks("must_stay_below"))
-        return fail_at(ErrorCode::E211, func, move.block,
-                       fmt::format("block {} reads what each iteration of loop {} makes, and would run in others",
-                                   move.block->name, loop->var->name),
-                       {});
+        return refused(ErrorCode::E211, func, move.block,
+                       "block {} reads what each iteration of loop {} makes, and would run in others", move.block->name,
+                       loop->var->name);
     }
   }
   return {};
@@ -124,12 +119,7 @@ Stmt nest_around(const BlockNode& block, const LoopList& loops, const std::vecto
 }
 
 const ForNode* find_loop(const Stmt& s, const VarNode* var) {
-  const ForNode* found = nullptr;
-  walk(s, [&](const Stmt& x) {
-    if (const auto* loop = x.as<ForNode>(); loop && loop->var.get() == var) found = loop;
-    return !found;
-  });
-  return found;
+  return find_node<ForNode>(s, [&](const ForNode& loop) { return loop.var.get() == var; });
 }
 
 Func move_nest(const Func& func, const Move& move, const Stmt& nest, const BlockNode* before) {

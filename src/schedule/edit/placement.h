@@ -1,5 +1,5 @@
 #pragma once
-// Moving a block under a loop: what compute_at and reverse_compute_at share.
+// Moves a block under a loop. compute_at and reverse_compute_at share it.
 
 #include <vector>
 
@@ -27,9 +27,9 @@ struct Move {
 /// more than bound its iterators.
 Result<Move> plan_move(const Schedule& s, const BlockRef& block, const LoopRef& loop);
 
-/// Checks that each iteration of a loop around both places runs no instances of the block but those that it runs now,
-/// where it makes some of what the block reads: what others read may not be made yet, or be made anew. `ranges`: what
-/// the iterators run over where the block goes; E211.
+/// Checks a loop around both places that computes some of what the block reads. Each of its iterations must run the
+/// instances of the block that it runs now, and no others. What others read may not be computed yet, or be computed
+/// anew. `ranges`: what the iterators run over where the block goes; E211.
 Result<> check_keeps_steps(const Schedule& s, const Move& move, const std::vector<Range>& ranges);
 
 using LoopList = std::vector<std::pair<Var, Range>>;

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "analysis/dependence.h"
 #include "arith/affine_map.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/overwriting.h"
 #include "schedule/dataflow/plain_nest.h"
 #include "schedule/edit/inlining.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -38,7 +36,7 @@ class Redirector : public Mutator {
 // The one index tuple of all accesses, E214 where there are several.
 Result<std::vector<Expr>> only_access(const Func& func, const BlockNode& block, const Buffer& buffer) {
   const auto refuse = [&](std::string why) {
-    return fail_at(ErrorCode::E214, func, &block, fmt::format("block {}: {}", block.name, why), {});
+    return refused(ErrorCode::E214, func, &block, "block {}: {}", block.name, why);
   };
   std::vector<std::vector<Expr>> found;
   for (const Stmt& s : {block.init, block.body}) {
@@ -49,7 +47,7 @@ Result<std::vector<Expr>> only_access(const Func& func, const BlockNode& block, 
     if (takes_address(s, buffer.get())) return refuse(fmt::format("an address of {} is taken", buffer->name));
   }
   for (const auto& access : found)
-    if (!std::ranges::equal(access, found.front(), [](const Expr& a, const Expr& b) { return structural_equal(a, b); }))
+    if (!structural_equal(access, found.front()))
       return refuse(fmt::format("it accesses {} at different places", buffer->name));
   if (found.empty()) return refuse(fmt::format("it does not access {}", buffer->name));
   return found.front();
@@ -63,15 +61,14 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
   const BlockNode* scope = enclosing_block(func, &block);
   FETTLE_TRY_VOID(check_scope(s, what.scope, &block));
   if (!what.write && write_region(block, buffer.get()))
-    return fail_at(ErrorCode::E211, func, &block, fmt::format("block {} also writes {}", block.name, buffer->name), {});
+    return refused(ErrorCode::E211, func, &block, "block {} also writes {}", block.name, buffer->name);
   if (const std::string why = what.write ? why_not_complete(block, *scope, true) : ""; !why.empty())
-    return fail_at(ErrorCode::E211, func, &block, fmt::format("block {}: {}", block.name, why), {});
+    return refused(ErrorCode::E211, func, &block, "block {}: {}", block.name, why);
   if (const BlockNode* other = what.write ? other_writer(func, block, buffer.get()) : nullptr;
       other && !stores_always(block, buffer.get()))
-    return fail_at(ErrorCode::E211, func, &block,
-                   fmt::format("block {} may leave elements of {} as block {} made them, and the copy would not",
-                               block.name, buffer->name, other->name),
-                   {});
+    return refused(ErrorCode::E211, func, &block,
+                   "block {} may leave elements of {} as block {} made them, and the copy would not", block.name,
+                   buffer->name, other->name);
   FETTLE_TRY(const std::vector<Expr> indices, only_access(func, block, buffer));
 
   // The iterators that matter, and where each point of them lies in the new buffer.
@@ -82,7 +79,7 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
     used.push_back(i);
     extents.push_back(block.iters[i].extent);
   }
-  const auto no_bijection = [&](std::string why) { return fail_at(ErrorCode::E217, func, &block, std::move(why), {}); };
+  const auto no_bijection = [&](std::string why) { return refused(ErrorCode::E217, func, &block, "{}", why); };
   Analyzer analyzer = analyzer_in(func, block);
   IndexMap map;
   std::vector<Expr> shape = extents;
@@ -109,15 +106,13 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
 
   for (size_t d = 0; d < indices.size(); ++d)
     if (!analyzer.can_prove(ge(indices[d], 0)) || !analyzer.can_prove(lt(indices[d], buffer->shape[d])))
-      return fail_at(ErrorCode::E103, func, &block,
-                     fmt::format("block {} may reach outside of dimension {} of {}", block.name, d, buffer->name), {});
+      return refused(ErrorCode::E103, func, &block, "block {} may reach outside of dimension {} of {}", block.name, d,
+                     buffer->name);
   // Of what is read, more than that may be copied; not where a block around it says what it reads.
   if (what.write || scope != &func.root()) {
     const std::vector<BlockSite> sites = block_sites(func);
-    const BlockSite* site = find_site(sites, block.name);
-    if (!block_traits(func, sites, static_cast<int>(site - sites.data())).covers_domain)
-      return fail_at(ErrorCode::E216, func, &block,
-                     fmt::format("block {} does not reach all of its iterators' domain", block.name), {});
+    if (!covers_domain(func, sites, *find_site(sites, block.name)))
+      return refused(ErrorCode::E216, func, &block, "block {} does not reach all of its iterators' domain", block.name);
   }
   if (what.write) {
     std::vector<VarDomain> domains;
@@ -131,22 +126,18 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
   }
 
   if (is_in_init(*scope, &block))
-    return fail_at(ErrorCode::E215, func, &block, fmt::format("block {} is part of an init", block.name), {});
+    return refused(ErrorCode::E215, func, &block, "block {} is part of an init", block.name);
   // The copy stays on the same side of those who use the buffer, and of those who write what its indices are read from.
   std::vector<const BlockNode*> others =
       what.write ? consumers_of(*scope, buffer.get()) : producers_of(*scope, buffer.get());
   for (const Expr& index : indices)
-    walk(index, [&](const Expr& e) {
-      if (const auto* from = e.as<LoadNode>())
-        std::ranges::copy(producers_of(*scope, from->buffer.get()), std::back_inserter(others));
-      return true;
+    each_node<LoadNode>(index, [&](const LoadNode& from) {
+      std::ranges::copy(producers_of(*scope, from.buffer.get()), std::back_inserter(others));
     });
   const StmtNode* anchor = anchor_of(*scope, &block, others);
   if (!loops_around(func, anchor).empty())
-    return fail_at(ErrorCode::E215, func, &block,
-                   fmt::format("block {} shares a loop with the {} of {}, or of its indices", block.name,
-                               what.write ? "readers" : "writers", buffer->name),
-                   {});
+    return refused(ErrorCode::E215, func, &block, "block {} shares a loop with the {} of {}, or of its indices",
+                   block.name, what.write ? "readers" : "writers", buffer->name);
 
   const Buffer fresh = edited(buffer, [&](BufferNode& b) {
     b.name = unique_buffer_name(func, buffer->name + "_" + what.suffix);
@@ -175,12 +166,8 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
   copy->body = what.write ? store(buffer, outside, load(fresh, inside)) : store(fresh, inside, load(buffer, outside));
   // An index may come from memory, too.
   for (const Expr& index : outside)
-    walk(index, [&](const Expr& e) {
-      const auto* from = e.as<LoadNode>();
-      const auto known = [&](const Region& r) { return r.buffer == from->buffer; };
-      if (from && std::ranges::none_of(copy->reads, known))
-        copy->reads.push_back(point_region(from->buffer, from->indices));
-      return true;
+    each_node<LoadNode>(index, [&](const LoadNode& from) {
+      if (!read_region(*copy, from.buffer.get())) copy->reads.push_back(point_region(from.buffer, from.indices));
     });
   const std::string name = copy->name;
   const Stmt nest = fresh_nest(copy);

@@ -1,5 +1,5 @@
 #pragma once
-// Buffers seen by the iterators of a block: what reindex, reindex_cache_read and reindex_cache_write share.
+// Indexes buffers by the iterators of a block. reindex, reindex_cache_read and reindex_cache_write share it.
 
 #include <string>
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/visit.h"
+#include "analysis/sites.h"
 #include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
@@ -18,6 +18,19 @@ Buffer cache_buffer(const Func& func, const Buffer& buffer, const std::string& s
 
 Stmt with_buffer(const BlockNode& block, const Buffer& from, const Buffer& to) {
   return substitute_buffers(Stmt(Ref<const BlockNode>(&block)), {{from.get(), to}});
+}
+
+void add_reads(std::vector<Range>& hull, const BlockNode& reader, const Buffer& buffer, Analyzer& analyzer,
+               FunctionRef<Range(const Range& read, const Expr& whole)> reached) {
+  const VarMap bindings = binding_map(reader);
+  for (const Region& region : reader.reads)
+    for (size_t d = 0; region.buffer == buffer && d < region.ranges.size(); ++d) {
+      const Range range = reached(substitute(region.ranges[d], bindings), buffer->shape[d]);
+      if (d >= hull.size())
+        hull.push_back(range);
+      else
+        hull[d] = hull_of(hull[d], range, buffer->shape[d], analyzer);
+    }
 }
 
 Range clipped(const Range& range, const Expr& whole) {

@@ -1,5 +1,5 @@
 #pragma once
-// Copies between a buffer and a faster one: what cache_read, cache_write and cache_inplace share.
+// Makes copies between a buffer and a faster one. cache_read, cache_write and cache_inplace share it.
 
 #include <string>
 #include <vector>
@@ -21,6 +21,10 @@ Stmt with_buffer(const BlockNode& block, const Buffer& from, const Buffer& to);
 Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to, std::vector<Range> ranges,
                Analyzer& analyzer);
 
+/// Widens `hull`, a range for each dimension of `buffer` (empty: of nothing so far), by what the block reads of it:
+/// `reached` gives the values of a range in the loops' variables, in a dimension of extent `whole`.
+void add_reads(std::vector<Range>& hull, const BlockNode& reader, const Buffer& buffer, Analyzer& analyzer,
+               FunctionRef<Range(const Range& read, const Expr& whole)> reached);
 /// `range` cut to [0, whole) where the cut leaves a constant extent.
 Range clipped(const Range& range, const Expr& whole);
 

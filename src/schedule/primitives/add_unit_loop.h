@@ -15,6 +15,5 @@ struct AddUnitLoopArgs {
   static constexpr auto fields = std::tuple{field("target", &AddUnitLoopArgs::target)};
 };
 Result<LoopRef> add_unit_loop(Schedule& s, const AddUnitLoopArgs& args);
-extern const PrimitiveDef add_unit_loop_def;
 
 }  // namespace fettle

@@ -1,25 +1,22 @@
 #include "schedule/primitives/annotate.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
 
 Result<Applied> apply_annotate(const Schedule& s, const AnnotateArgs& args) {
   FETTLE_TRY(const Stmt stmt, resolve(s, args.target));
-  const auto note = [&](auto& node) { node.annotations.set(args.key, args.value); };
+  const auto set = [&](auto& node) { node.annotations.set(args.key, args.value); };
   const auto* loop = stmt.as<ForNode>();
-  const Stmt noted = loop ? with(*loop, note) : with(*stmt.as<BlockNode>(), note);
-  return Applied{replace_in(s.func(), stmt.get(), noted), {}};
+  const Stmt annotated = loop ? with(*loop, set) : with(*stmt.as<BlockNode>(), set);
+  return Applied{replace_in(s.func(), stmt.get(), annotated), {}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef annotate_def = define_primitive<AnnotateArgs, apply_annotate>("annotate", 1);
+extern constinit const PrimitiveDef annotate_def = define_primitive<AnnotateArgs, apply_annotate>("annotate", 1);
 
-Result<> annotate(Schedule& s, const AnnotateArgs& args) {
-  FETTLE_TRY_VOID(s.step(annotate_def, args));
-  return {};
-}
+Result<> annotate(Schedule& s, const AnnotateArgs& args) { return run<void>(s, annotate_def, args); }
 
 }  // namespace fettle

@@ -4,7 +4,7 @@
 
 namespace fettle {
 
-/// Notes `value` under `key` on a loop or a block; a note that is there already is replaced.
+/// Annotates a loop or a block with `value` under `key`; an annotation that is there already is replaced.
 ///   for i in e: S   →   for i in e (key = value): S
 /// What a key means is documented where it is read; meaning and order of the program do not change.
 /// Returns nothing.
@@ -17,6 +17,5 @@ struct AnnotateArgs {
                                             field("value", &AnnotateArgs::value)};
 };
 Result<> annotate(Schedule& s, const AnnotateArgs& args);
-extern const PrimitiveDef annotate_def;
 
 }  // namespace fettle

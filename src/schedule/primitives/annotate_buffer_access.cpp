@@ -1,11 +1,9 @@
 #include "schedule/primitives/annotate_buffer_access.h"
 
-#include <fmt/format.h>
-
 #include "ir/text.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/inlining.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -16,14 +14,13 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
   const auto& block = *stmt.as<BlockNode>();
   const bool write = args.buffer_index_type == "write";
   if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E241, func, &block, fmt::format("buffer_index_type \"{}\"", args.buffer_index_type), {});
+    return refused(ErrorCode::E241, func, &block, "buffer_index_type \"{}\"", args.buffer_index_type);
   FETTLE_TRY(const Buffer buffer,
              write ? write_buffer(block, args.buffer_index) : read_buffer(block, args.buffer_index));
   if (args.region.inputs.size() != block.iters.size() || args.region.outputs.size() != 2 * buffer->shape.size())
-    return fail_at(ErrorCode::E241, func, &block,
-                   fmt::format("the region must map {} iterators to a first index and an end for each of {} dimensions",
-                               block.iters.size(), buffer->shape.size()),
-                   {});
+    return refused(ErrorCode::E241, func, &block,
+                   "the region must map {} iterators to a first index and an end for each of {} dimensions",
+                   block.iters.size(), buffer->shape.size());
   Analyzer analyzer = analyzer_in(func, block);
   std::vector<Expr> iters;
   for (const IterVar& iter : block.iters) iters.push_back(iter.var);
@@ -35,31 +32,26 @@ Result<Applied> apply_annotate_buffer_access(const Schedule& s, const AnnotateBu
     const Expr first = analyzer.simplify(ends[2 * d]), end = analyzer.simplify(ends[2 * d + 1]);
     const Range& touched = known.ranges[d];
     if (!analyzer.can_prove(le(first, touched.min)) || !analyzer.can_prove(le(touched.min + touched.extent, end)))
-      return fail_at(
-          ErrorCode::E216, func, &block,
-          fmt::format("dimension {}: {} to {} may not hold all that block {} touches, {} +: {}", d, to_text(first),
-                      to_text(end), block.name, to_text(touched.min), to_text(touched.extent)),
-          {});
+      return refused(ErrorCode::E216, func, &block,
+                     "dimension {}: {} to {} may not hold all that block {} touches, {} +: {}", d, to_text(first),
+                     to_text(end), block.name, to_text(touched.min), to_text(touched.extent));
     if (write &&
         (!analyzer.can_prove_equal(first, touched.min) || !analyzer.can_prove_equal(end, touched.min + touched.extent)))
-      return fail_at(ErrorCode::E216, func, &block,
-                     fmt::format("dimension {}: block {} does not write all of {} to {}", d, block.name, to_text(first),
-                                 to_text(end)),
-                     {});
+      return refused(ErrorCode::E216, func, &block, "dimension {}: block {} does not write all of {} to {}", d,
+                     block.name, to_text(first), to_text(end));
     stated.ranges.push_back({first, analyzer.simplify(end - first)});
   }
-  const Stmt noted = with(block, [&](BlockNode& b) { (write ? b.writes : b.reads)[index] = stated; });
-  return Applied{replace_in(func, &block, noted), {}};
+  const Stmt annotated = with(block, [&](BlockNode& b) { (write ? b.writes : b.reads)[index] = stated; });
+  return Applied{replace_in(func, &block, annotated), {}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef annotate_buffer_access_def =
+extern constinit const PrimitiveDef annotate_buffer_access_def =
     define_primitive<AnnotateBufferAccessArgs, apply_annotate_buffer_access>("annotate_buffer_access", 1);
 
 Result<> annotate_buffer_access(Schedule& s, const AnnotateBufferAccessArgs& args) {
-  FETTLE_TRY_VOID(s.step(annotate_buffer_access_def, args));
-  return {};
+  return run<void>(s, annotate_buffer_access_def, args);
 }
 
 }  // namespace fettle

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/edit/nest.h"
 #include "schedule/edit/placement.h"
+#include "schedule/edit/steps.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
@@ -28,13 +28,9 @@ bool depends_on(const ForNode& inner, const ForNode& outer) {
 // share.
 bool can_be_shared(const ForNode& outer, const ForNode& inner) {
   if (depends_on(inner, outer)) return false;
-  bool for_all = true;
-  walk(inner.body, [&](const Stmt& s) {
-    const auto* target = s.as<StoreNode>();
-    for_all &= !target || (target->buffer->scope != kScopeRegister && target->buffer->scope != "local");
-    return for_all;
+  return !find_node<StoreNode>(inner.body, [](const StoreNode& target) {
+    return target.buffer->scope == kScopeRegister || target.buffer->scope == "local";
   });
-  return for_all;
 }
 
 // A loop on the way to `loop`, or beneath it, that is bound to the axis and cannot share its threads; null if there is
@@ -45,23 +41,21 @@ const ForNode* find_bound(const Func& func, const ForNode& loop, const std::stri
   for (const Stmt& s : path_to(func->body, &loop))
     if (const auto* outer = s.as<ForNode>(); outer && outer != &loop && outer->thread_axis == axis)
       if (!threads || !can_be_shared(*outer, loop)) found = outer;
-  walk(loop.body, [&](const Stmt& s) {
-    if (const auto* inner = s.as<ForNode>(); inner && inner->thread_axis == axis)
-      if (!threads || !can_be_shared(loop, *inner)) found = inner;
-    return !found;
+  if (found) return found;
+  return find_node<ForNode>(loop.body, [&](const ForNode& inner) {
+    return inner.thread_axis == axis && (!threads || !can_be_shared(loop, inner));
   });
-  return found;
 }
 
 Result<Applied> apply_bind(const Schedule& s, const BindArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.loop(args.loop));
   const ForNode& loop = *stmt.as<ForNode>();
   if (!is_thread_axis(args.thread_axis))
-    return fail_at(ErrorCode::E241, s.func(), &loop, "there is no thread axis \"" + args.thread_axis + "\"", {});
+    return refused(ErrorCode::E241, s.func(), &loop, "there is no thread axis \"{}\"", args.thread_axis);
   if (!is_virtual_thread(args.thread_axis))
     if (const ForNode* other = find_bound(s.func(), loop, args.thread_axis))
-      return fail_at(ErrorCode::E207, s.func(), other,
-                     "loop " + other->var->name + " is bound to " + args.thread_axis + " already", {});
+      return refused(ErrorCode::E207, s.func(), other, "loop {} is bound to {} already", other->var->name,
+                     args.thread_axis);
   FETTLE_TRY(Applied applied,
              with_loop_kind(s, args.loop, ForKind::kThreadBinding, /*constant=*/false, /*independent=*/true));
   const ForNode* bound = find_loop(applied.func->body, loop.var.get());
@@ -72,11 +66,8 @@ Result<Applied> apply_bind(const Schedule& s, const BindArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef bind_def = define_primitive<BindArgs, apply_bind>("bind", 1);
+extern constinit const PrimitiveDef bind_def = define_primitive<BindArgs, apply_bind>("bind", 1);
 
-Result<> bind(Schedule& s, const BindArgs& args) {
-  FETTLE_TRY_VOID(s.step(bind_def, args));
-  return {};
-}
+Result<> bind(Schedule& s, const BindArgs& args) { return run<void>(s, bind_def, args); }
 
 }  // namespace fettle

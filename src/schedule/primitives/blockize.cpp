@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "analysis/sites.h"
 #include "base/checks.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/repetition.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -32,8 +31,7 @@ Result<std::vector<Part>> divide(const Func& func, const BlockNode& block, const
   std::vector<const ExprNode*> used;  // inner loops, each part of one iterator
   for (const IterVar& iter : block.iters) {
     const auto refuse = [&](std::string_view why) {
-      return fail_at(ErrorCode::E209, func, &block,
-                     fmt::format("iterator {} of block {}: {}", iter.var->name, block.name, why), {});
+      return refused(ErrorCode::E209, func, &block, "iterator {} of block {}: {}", iter.var->name, block.name, why);
     };
     const auto split = footprint.split(iter.binding);
     if (!split) return refuse("its binding is no sum of whole tiles and dense inner loops");
@@ -67,7 +65,7 @@ Region tile_region(const Region& region, const VarMap& bindings, Footprint& foot
   Region tile{region.buffer, {}};
   for (size_t d = 0; d < region.ranges.size(); ++d) {
     const Range& r = region.ranges[d];
-    const auto found = footprint.of(Range{substitute(r.min, bindings), substitute(r.extent, bindings)});
+    const auto found = footprint.of(substitute(r, bindings));
     tile.ranges.push_back(found ? *found : Range{0, region.buffer->shape[d]});
   }
   return tile;
@@ -81,10 +79,7 @@ Stmt init_nest(const Func& func, const BlockNode& inside, const std::vector<cons
   auto init = make_ref<BlockNode>();
   init->name = unique_block_name(func, inside.name + "_init");
   for (const ForNode* loop : inner) {
-    const bool spatial = std::ranges::any_of(inside.iters, [&](const IterVar& iter) {
-      return iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop->var.get());
-    });
-    if (!spatial) continue;
+    if (!moves_with(inside, IterKind::kSpatial, *loop)) continue;
     repeated.push_back(loop);
     const Var fresh = make_var(loop->var->name);
     loops[loop->var.get()] = fresh;
@@ -113,22 +108,9 @@ Stmt init_nest(const Func& func, const BlockNode& inside, const std::vector<cons
 Expr condition_outside(const BlockNode& block, const std::vector<const ForNode*>& inner) {
   Expr outside;
   for (const Expr& condition : conjuncts(block.predicate)) {
-    const bool within = std::ranges::any_of(inner, [&](const ForNode* l) { return uses_var(condition, l->var.get()); });
-    if (!within) outside = logical_and(outside, condition);
+    if (!uses_any(condition, inner)) outside = logical_and(outside, condition);
   }
   return outside;
-}
-
-// The rest of it only keeps the iterators inside their extents.
-bool bounds_given(const Func& func, const BlockNode& block, const Expr& outside) {
-  if (!outside) return predicate_only_bounds(func, block);
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, loops_around(func, &block));
-  analyzer.add_assumption(outside);
-  for (const IterVar& iter : block.iters)
-    analyzer.add_assumption(logical_and(ge(iter.binding, int_imm(0)), lt(iter.binding, iter.extent)));
-  return std::ranges::all_of(conjuncts(block.predicate), [&](const Expr& c) { return analyzer.can_prove(c); });
 }
 
 Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
@@ -140,22 +122,19 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
   for (; at.as<ForNode>(); at = at.as<ForNode>()->body) inner.push_back(at.as<ForNode>());
   const auto* block = at.as<BlockNode>();
   if (!block)
-    return fail_at(ErrorCode::E207, func, loop,
-                   fmt::format("loop {} does not lead straight down to one block", loop->var->name), {});
+    return refused(ErrorCode::E207, func, loop, "loop {} does not lead straight down to one block", loop->var->name);
   const std::vector<const ForNode*> outer = loops_around(func, loop);
   const Expr outside = condition_outside(*block, inner);
-  if (!bounds_given(func, *block, outside))
-    return fail_at(ErrorCode::E209, func, block,
-                   fmt::format("the predicate of block {} does more than bound its iterators", block->name), {});
+  if (!predicate_only_bounds(func, *block, outside))
+    return refused(ErrorCode::E209, func, block, "the predicate of block {} does more than bound its iterators",
+                   block->name);
   FETTLE_TRY(const std::vector<Part> parts, divide(func, *block, outer, inner));
 
   auto unit = make_ref<BlockNode>();
   unit->name = unique_block_name(func, block->name + "_o");
   auto inside = make_ref<BlockNode>(*block);
   unit->predicate = outside;
-  Analyzer around;
-  around.bind_params(func);
-  bind_loops(around, outer);
+  Analyzer around = analyzer_over(func, outer);
   if (outside) around.add_assumption(outside);
   Analyzer within;
   within.bind_params(func);
@@ -185,19 +164,15 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
     if (is_true(inside->predicate)) inside->predicate = nullptr;
   }
   if (block->init && reduces_outside && !runs_once(func, *block, inner) && checks("blockize.once"))
-    return fail_at(ErrorCode::E227, func, loop,
-                   fmt::format("block {} may run twice for one point below loop {}", block->name, loop->var->name), {});
+    return refused(ErrorCode::E227, func, loop, "block {} may run twice for one point below loop {}", block->name,
+                   loop->var->name);
   if (block->init && reduces_outside) {
     unit->init = init_nest(func, *inside, inner, within);
     inside->init = nullptr;
     drop_unread(*inside);  // what the init alone read, a bias say
   }
   Footprint footprint(func, frame_loops, inner);
-  const VarMap bindings = [&] {
-    VarMap map;
-    for (const IterVar& iter : inside->iters) map[iter.var.get()] = iter.binding;
-    return map;
-  }();
+  const VarMap bindings = binding_map(*inside);
   for (const Region& read : block->reads) unit->reads.push_back(tile_region(read, bindings, footprint));
   for (const Region& write : block->writes) {
     unit->writes.push_back(tile_region(write, bindings, footprint));
@@ -213,11 +188,8 @@ Result<Applied> apply_blockize(const Schedule& s, const BlockizeArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef blockize_def = define_primitive<BlockizeArgs, apply_blockize>("blockize", 1);
+extern constinit const PrimitiveDef blockize_def = define_primitive<BlockizeArgs, apply_blockize>("blockize", 1);
 
-Result<BlockRef> blockize(Schedule& s, const BlockizeArgs& args) {
-  FETTLE_TRY(const int step, s.step(blockize_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> blockize(Schedule& s, const BlockizeArgs& args) { return run<BlockRef>(s, blockize_def, args); }
 
 }  // namespace fettle

@@ -23,6 +23,5 @@ struct BlockizeArgs {
   static constexpr auto fields = std::tuple{field("loop", &BlockizeArgs::loop)};
 };
 Result<BlockRef> blockize(Schedule& s, const BlockizeArgs& args);
-extern const PrimitiveDef blockize_def;
 
 }  // namespace fettle

@@ -2,23 +2,16 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
 
 bool divides(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) {
-    const auto* op = x.as<BinaryNode>();
-    found |= op && (op->op == BinaryOp::kFloorDiv || op->op == BinaryOp::kFloorMod);
-    return !found;
-  });
-  return found;
+  return find_node<BinaryNode>(
+      e, [](const BinaryNode& n) { return n.op == BinaryOp::kFloorDiv || n.op == BinaryOp::kFloorMod; });
 }
 
 // An index expression and the buffer that holds its values.
@@ -60,16 +53,12 @@ class IndexLoader : public Mutator {
 // The costly indices of the block's loads, each once.
 std::vector<Expr> costly_indices(const BlockNode& block) {
   std::vector<Expr> found;
-  const auto look = [&](const Expr& e) {
-    const auto* source = e.as<LoadNode>();
-    if (!source) return true;
-    for (const Expr& index : source->indices)
-      if (divides(index) && std::ranges::none_of(found, [&](const Expr& f) { return structural_equal(f, index); }))
-        found.push_back(index);
-    return true;
-  };
   for (const Stmt& s : {block.init, block.body})
-    if (s) walk(s, [](const Stmt&) { return true; }, look);
+    each_node<LoadNode>(s, [&](const LoadNode& source) {
+      for (const Expr& index : source.indices)
+        if (divides(index) && std::ranges::none_of(found, [&](const Expr& f) { return structural_equal(f, index); }))
+          found.push_back(index);
+    });
   std::erase_if(found, [&](const Expr& index) {
     bool only_iters = true;
     for (const Var& var : collect_vars(index))
@@ -86,11 +75,10 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
   const BlockNode* scope = enclosing_block(func, &block);
   FETTLE_TRY_VOID(check_scope(s, args.scope, &block));
   if (!scope || !blocks_under(block.body).empty())
-    return fail_at(ErrorCode::E214, func, &block, fmt::format("there are blocks inside block {}", block.name), {});
+    return refused(ErrorCode::E214, func, &block, "there are blocks inside block {}", block.name);
   const std::vector<Expr> indices = costly_indices(block);
   if (indices.empty())
-    return fail_at(ErrorCode::E220, func, &block,
-                   fmt::format("no load of block {} has an index with // or %", block.name), {});
+    return refused(ErrorCode::E220, func, &block, "no load of block {} has an index with // or %", block.name);
   Applied applied;
   std::vector<Cached> cached;
   std::vector<Stmt> nests;
@@ -123,7 +111,7 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
     nests.push_back(fresh_nest(fill));
   }
   if (is_in_init(*scope, &block))
-    return fail_at(ErrorCode::E214, func, &block, fmt::format("block {} is part of an init", block.name), {});
+    return refused(ErrorCode::E214, func, &block, "block {} is part of an init", block.name);
   // Indices may come from memory, too: what is there has to be written before the nests that read it.
   const StmtNode* anchor = anchor_of(*scope, &block, {});
   for (const Stmt& nest : nests)
@@ -131,10 +119,9 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
       for (const Region& read : fill->reads)
         for (const BlockNode* writer : blocks_of(*scope))
           if (write_region(*writer, read.buffer.get()) && anchor_of(*scope, writer, {}) == anchor)
-            return fail_at(ErrorCode::E215, func, writer,
-                           fmt::format("an index of block {} reads {}, which block {} writes in the same nest",
-                                       block.name, read.buffer->name, writer->name),
-                           {});
+            return refused(ErrorCode::E215, func, writer,
+                           "an index of block {} reads {}, which block {} writes in the same nest", block.name,
+                           read.buffer->name, writer->name);
   IndexLoader loader(block, cached);
   auto fresh = make_ref<BlockNode>(block);
   fresh->init = block.init ? loader.rewrite(block.init) : Stmt();
@@ -153,11 +140,11 @@ Result<Applied> apply_cache_index(const Schedule& s, const CacheIndexArgs& args)
 
 }  // namespace
 
-constinit const PrimitiveDef cache_index_def = define_primitive<CacheIndexArgs, apply_cache_index>("cache_index", 1);
+extern constinit const PrimitiveDef cache_index_def =
+    define_primitive<CacheIndexArgs, apply_cache_index>("cache_index", 1);
 
 Result<std::vector<BlockRef>> cache_index(Schedule& s, const CacheIndexArgs& args) {
-  FETTLE_TRY(const int step, s.step(cache_index_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, cache_index_def, args);
 }
 
 }  // namespace fettle

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/checks.h"
-#include "ir/visit.h"
 #include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/leaf.h"
 #include "schedule/dataflow/repetition.h"
 #include "schedule/edit/staging.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -25,7 +24,7 @@ Stmt transfer(const std::string& name, const Tile& plain, const std::vector<cons
   std::vector<std::pair<Var, Range>> loops;
   for (const auto& [var, range] : plain.loops) {
     Var fresh = make_var(var->name);
-    loops.push_back({fresh, {substitute(range.min, loop_vars), substitute(range.extent, loop_vars)}});
+    loops.push_back({fresh, substitute(range, loop_vars)});
     loop_vars[var.get()] = fresh;
   }
   for (size_t i = 0; i < plain.iters.size(); ++i) {
@@ -54,50 +53,39 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
   const ForNode* const loop = given.loop;
   FETTLE_TRY(const Buffer buffer, write_buffer(*block, args.write_index));
   FETTLE_TRY_VOID(check_scope(s, args.scope, block));
-  if (!block->init) return fail_at(ErrorCode::E212, func, block, fmt::format("block {} has no init", block->name), {});
+  if (!block->init) return refused(ErrorCode::E212, func, block, "block {} has no init", block->name);
   FETTLE_TRY_VOID(check_complete(ErrorCode::E212, func, *block, *scope, true));
   const auto* init = block->init.as<StoreNode>();
   const auto stores = stores_of(block->body, buffer.get());
-  const bool same_place = init && stores.size() == 1 && block->writes.size() == 1 &&
-                          std::ranges::equal(init->indices, stores.front(),
-                                             [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+  const bool same_place =
+      init && stores.size() == 1 && block->writes.size() == 1 && structural_equal(init->indices, stores.front());
   if (!same_place)
-    return fail_at(ErrorCode::E212, func, block,
-                   fmt::format("block {} does not clear and update one element", block->name), {});
+    return refused(ErrorCode::E212, func, block, "block {} does not clear and update one element", block->name);
 
   const std::vector<const ForNode*> around = loops_around(func, block);
   const auto at = std::ranges::find(around, loop);
   if (at == around.end())
-    return fail_at(ErrorCode::E207, func, loop,
-                   fmt::format("loop {} does not enclose block {}", loop->var->name, block->name), {});
+    return refused(ErrorCode::E207, func, loop, "loop {} does not enclose block {}", loop->var->name, block->name);
   const std::vector<const ForNode*> outer(around.begin(), at + 1), inner(at + 1, around.end());
   const std::vector<const ForNode*> carried = carried_loops(*block, outer);
   for (const ForNode* other : carried)
-    for (const IterVar& iter : block->iters)
-      if (iter.kind == IterKind::kSpatial && uses_var(iter.binding, other->var.get()) &&
-          checks("cache_inplace.carried"))
-        return fail_at(ErrorCode::E216, func, other,
-                       fmt::format("loop {} moves through the reduction and the output of block {} at once",
-                                   other->var->name, block->name),
-                       {});
+    if (moves_with(*block, IterKind::kSpatial, *other) && checks("cache_inplace.carried"))
+      return refused(ErrorCode::E216, func, other,
+                     "loop {} moves through the reduction and the output of block {} at once", other->var->name,
+                     block->name);
   if (!runs_once(func, *block, inner) && checks("cache_inplace.once"))
-    return fail_at(ErrorCode::E227, func, loop,
-                   fmt::format("block {} may run twice for one point below loop {}", block->name, loop->var->name), {});
+    return refused(ErrorCode::E227, func, loop, "block {} may run twice for one point below loop {}", block->name,
+                   loop->var->name);
   const std::vector<Stmt> path = path_to(loop->body, block);
   const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
   if (const BlockNode* maker = makes_for_init(part, *block); maker && checks("cache_inplace.reads"))
-    return fail_at(ErrorCode::E227, func, maker,
-                   fmt::format("block {} makes what the init of block {} reads, after the tile would begin with it",
-                               maker->name, block->name),
-                   {});
-  for (const BlockNode* other : blocks_under(part)) {
-    const auto touches = [&](const std::vector<Region>& regions) {
-      return std::ranges::any_of(regions, [&](const Region& r) { return r.buffer == buffer; });
-    };
-    if (checks("cache_inplace.users") && other != block && (touches(other->reads) || touches(other->writes)))
-      return fail_at(ErrorCode::E215, func, other,
-                     fmt::format("block {} uses {} before it would be stored", other->name, buffer->name), {});
-  }
+    return refused(ErrorCode::E227, func, maker,
+                   "block {} makes what the init of block {} reads, after the tile would begin with it", maker->name,
+                   block->name);
+  for (const BlockNode* other : blocks_under(part))
+    if (checks("cache_inplace.users") && other != block && names_buffer(*other, buffer.get()))
+      return refused(ErrorCode::E215, func, other, "block {} uses {} before it would be stored", other->name,
+                     buffer->name);
   const Tile tile = tile_of(func, *block, outer, inner);
 
   const Buffer cache = cache_buffer(func, buffer, args.scope);
@@ -129,12 +117,11 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef cache_inplace_def =
+extern constinit const PrimitiveDef cache_inplace_def =
     define_primitive<CacheInplaceArgs, apply_cache_inplace>("cache_inplace", 1);
 
 Result<std::vector<BlockRef>> cache_inplace(Schedule& s, const CacheInplaceArgs& args) {
-  FETTLE_TRY(const int step, s.step(cache_inplace_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, cache_inplace_def, args);
 }
 
 }  // namespace fettle

@@ -36,6 +36,5 @@ struct CacheInplaceArgs {
 };
 /// {load, store}
 Result<std::vector<BlockRef>> cache_inplace(Schedule& s, const CacheInplaceArgs& args);
-extern const PrimitiveDef cache_inplace_def;
 
 }  // namespace fettle

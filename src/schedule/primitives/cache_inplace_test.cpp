@@ -90,7 +90,8 @@ TEST(CacheInplace, WhatTheInitAloneReads) {
   EXPECT_SAME_RESULT(s);
 }
 
-// A loop that has no part in the sum's steps but that a guard asks for: the tile begins below it in one iteration alone.
+// A loop that has no part in the sum's steps but that a guard asks for: the tile begins below it in one iteration
+// alone.
 TEST(CacheInplace, AGuardChoosesTheStep) {
   auto s = schedule_from(testing::row_sum_program(3, 1));
   const auto outer = split(s, {s.loop("k"), {kInfer, 8}, Tail::kGuard});

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/checks.h"
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/staging.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -23,25 +21,10 @@ std::vector<Range> read_hull(const Func& func, const Buffer& buffer, const Stmt&
     // A reader outside of `top` is bounded as if nothing were known of its loops: all of the buffer.
     const bool below = !path_to(top, reader).empty();
     Footprint footprint(func, loops_around(func, top.get()), loops_between(top, reader));
-    VarMap bindings;
-    for (const IterVar& iter : reader->iters) bindings[iter.var.get()] = iter.binding;
-    for (const Region& region : reader->reads) {
-      if (!(region.buffer == buffer)) continue;
-      const bool first = hull.empty();
-      for (size_t d = 0; d < buffer->shape.size(); ++d) {
-        const Expr& whole = buffer->shape[d];
-        Range range{int_imm(0), whole};
-        if (below) {
-          const Range& read = region.ranges[d];
-          if (auto found = footprint.of(Range{substitute(read.min, bindings), substitute(read.extent, bindings)}))
-            range = clipped(*found, whole);
-        }
-        if (first)
-          hull.push_back(range);
-        else
-          hull[d] = clipped(hull_of(hull[d], range, whole, analyzer), whole);
-      }
-    }
+    add_reads(hull, *reader, buffer, analyzer, [&](const Range& read, const Expr& whole) {
+      const auto found = below ? footprint.of(read) : std::nullopt;
+      return found ? clipped(*found, whole) : Range{int_imm(0), whole};
+    });
   }
   return hull;
 }
@@ -53,11 +36,11 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
   FETTLE_TRY(const Buffer buffer, read_buffer(*block, args.read_index));
   FETTLE_TRY_VOID(check_scope(s, args.scope, block));
   if (write_region(*block, buffer.get()) && checks("cache_read.in_place"))
-    return fail_at(ErrorCode::E211, func, block, fmt::format("block {} also writes {}", block->name, buffer->name), {});
+    return refused(ErrorCode::E211, func, block, "block {} also writes {}", block->name, buffer->name);
   const BlockNode* scope = enclosing_block(func, block);
 
   if (is_in_init(*scope, block))
-    return fail_at(ErrorCode::E211, func, block, fmt::format("block {} is part of an init", block->name), {});
+    return refused(ErrorCode::E211, func, block, "block {} is part of an init", block->name);
   const std::vector<const BlockNode*> producers = producers_of(*scope, buffer.get());
   const StmtNode* anchor = anchor_of(*scope, block, producers);
   const Stmt top = path_to(scope->body, anchor).back();
@@ -70,25 +53,21 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
     const auto* reader = other.as<BlockNode>();
     if (reader == block) continue;
     if (!read_region(*reader, buffer.get()) || write_region(*reader, buffer.get()))
-      return fail_at(ErrorCode::E220, func, reader,
-                     fmt::format("block {} does not read {}, or also writes it", reader->name, buffer->name), {});
+      return refused(ErrorCode::E220, func, reader, "block {} does not read {}, or also writes it", reader->name,
+                     buffer->name);
     const auto at = std::ranges::find(order, reader);
     if (at == order.end() || at < std::ranges::find(order, first_below))
-      return fail_at(ErrorCode::E215, func, reader, fmt::format("block {} runs before the copy", reader->name), {});
+      return refused(ErrorCode::E215, func, reader, "block {} runs before the copy", reader->name);
     for (const BlockNode* writer : producers) {
       const auto written = std::ranges::find(order, writer);
       if (written >= std::ranges::find(order, first_below) && written < at && checks("cache_read.overwritten"))
-        return fail_at(ErrorCode::E215, func, writer,
-                       fmt::format("block {} overwrites {} between the copy and block {}", writer->name, buffer->name,
-                                   reader->name),
-                       {});
+        return refused(ErrorCode::E215, func, writer, "block {} overwrites {} between the copy and block {}",
+                       writer->name, buffer->name, reader->name);
     }
     readers.push_back(reader);
   }
 
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, loops_around(func, anchor));
+  Analyzer analyzer = analyzer_over(func, loops_around(func, anchor));
   const Buffer cache = cache_buffer(func, buffer, args.scope);
   const std::string name = unique_block_name(func, buffer->name + "_" + args.scope);
   const Stmt copy = copy_nest(name, buffer, cache, read_hull(func, buffer, top, readers), analyzer);
@@ -105,11 +84,8 @@ Result<Applied> apply_cache_read(const Schedule& s, const CacheReadArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef cache_read_def = define_primitive<CacheReadArgs, apply_cache_read>("cache_read", 1);
+extern constinit const PrimitiveDef cache_read_def = define_primitive<CacheReadArgs, apply_cache_read>("cache_read", 1);
 
-Result<BlockRef> cache_read(Schedule& s, const CacheReadArgs& args) {
-  FETTLE_TRY(const int step, s.step(cache_read_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> cache_read(Schedule& s, const CacheReadArgs& args) { return run<BlockRef>(s, cache_read_def, args); }
 
 }  // namespace fettle

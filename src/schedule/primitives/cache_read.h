@@ -10,8 +10,8 @@ namespace fettle {
 ///   for ax0, ax1: block A_S: A_S[v0, v1] = A[v0, v1]
 ///   block C: C[i, j] = f(A_S[i, j])
 /// The copy stands before the outermost loop around `block` that does not also enclose a writer of the buffer. It
-/// covers the hull of what is read below that point, with one loop a dimension (also of extent 1), of constant extent;
-/// where the hull may exceed the buffer, the copy has a predicate.
+/// covers the hull of what is read below that point. It has one loop a dimension, of constant extent (1 included).
+/// Where the hull may exceed the buffer, the copy has a predicate.
 ///
 /// block:           the reader
 /// read_index:      which of its reads
@@ -31,6 +31,5 @@ struct CacheReadArgs {
                  field("scope", &CacheReadArgs::scope), field("consumer_blocks", &CacheReadArgs::consumer_blocks)};
 };
 Result<BlockRef> cache_read(Schedule& s, const CacheReadArgs& args);
-extern const PrimitiveDef cache_read_def;
 
 }  // namespace fettle

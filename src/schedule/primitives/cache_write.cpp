@@ -1,11 +1,10 @@
 #include "schedule/primitives/cache_write.h"
 
-#include <fmt/format.h>
-
+#include "analysis/sites.h"
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/overwriting.h"
 #include "schedule/edit/staging.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -19,12 +18,11 @@ Stmt copy_back(const Func& func, const std::string& name, const BlockNode& block
   const Region& region = *write_region(block, buffer.get());
   if (outer.empty() && !buffer->layout && !exact) {
     Footprint footprint(func, outer, inner);
-    VarMap bindings;
-    for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+    const VarMap bindings = binding_map(block);
     std::vector<Range> ranges;
     for (size_t d = 0; d < buffer->shape.size(); ++d) {
       const Range& written = region.ranges[d];
-      const auto found = footprint.of(Range{substitute(written.min, bindings), substitute(written.extent, bindings)});
+      const auto found = footprint.of(substitute(written, bindings));
       ranges.push_back(found ? clipped(*found, buffer->shape[d]) : Range{int_imm(0), buffer->shape[d]});
     }
     return copy_nest(name, cache, buffer, std::move(ranges), footprint.analyzer());
@@ -68,16 +66,15 @@ Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args)
   FETTLE_TRY_VOID(check_scope(s, args.scope, block));
   const BlockNode* scope = enclosing_block(func, block);
   if (const std::string why = why_not_complete(*block, *scope, true); !why.empty())
-    return fail_at(ErrorCode::E211, func, block, fmt::format("block {}: {}", block->name, why), {});
+    return refused(ErrorCode::E211, func, block, "block {}: {}", block->name, why);
 
   if (is_in_init(*scope, block))
-    return fail_at(ErrorCode::E211, func, block, fmt::format("block {} is part of an init", block->name), {});
+    return refused(ErrorCode::E211, func, block, "block {} is part of an init", block->name);
   const BlockNode* other = other_writer(func, *block, buffer.get());
   if (other && !stores_always(*block, buffer.get()))
-    return fail_at(ErrorCode::E211, func, block,
-                   fmt::format("block {} may leave elements of {} as block {} made them, and the copy would not",
-                               block->name, buffer->name, other->name),
-                   {});
+    return refused(ErrorCode::E211, func, block,
+                   "block {} may leave elements of {} as block {} made them, and the copy would not", block->name,
+                   buffer->name, other->name);
   const StmtNode* anchor = anchor_of(*scope, block, consumers_of(*scope, buffer.get()));
   const Stmt top = path_to(scope->body, anchor).back();
   const Buffer cache = cache_buffer(func, buffer, args.scope);
@@ -90,11 +87,11 @@ Result<Applied> apply_cache_write(const Schedule& s, const CacheWriteArgs& args)
 
 }  // namespace
 
-constinit const PrimitiveDef cache_write_def = define_primitive<CacheWriteArgs, apply_cache_write>("cache_write", 2);
+extern constinit const PrimitiveDef cache_write_def =
+    define_primitive<CacheWriteArgs, apply_cache_write>("cache_write", 2);
 
 Result<BlockRef> cache_write(Schedule& s, const CacheWriteArgs& args) {
-  FETTLE_TRY(const int step, s.step(cache_write_def, args));
-  return s.blocks_of(step).front();
+  return run<BlockRef>(s, cache_write_def, args);
 }
 
 }  // namespace fettle

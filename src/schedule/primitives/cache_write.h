@@ -27,6 +27,5 @@ struct CacheWriteArgs {
                  field("scope", &CacheWriteArgs::scope)};
 };
 Result<BlockRef> cache_write(Schedule& s, const CacheWriteArgs& args);
-extern const PrimitiveDef cache_write_def;
 
 }  // namespace fettle

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/checks.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/placement.h"
 #include "schedule/edit/staging.h"
+#include "schedule/edit/steps.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
@@ -40,22 +38,9 @@ std::vector<Range> needed_of(const Func& func, const Move& move, const std::vect
     std::vector<const ForNode*> inner = loops_between(move.loop->body, reader);
     inner.insert(inner.begin(), sharing.begin(), sharing.end());
     Footprint footprint(func, outer, std::move(inner));
-    VarMap bindings;
-    for (const IterVar& iter : reader->iters) bindings[iter.var.get()] = iter.binding;
-    for (const Region& region : reader->reads) {
-      if (!(region.buffer == buffer)) continue;
-      const bool first = hull.empty();
-      for (size_t d = 0; d < buffer->shape.size(); ++d) {
-        const Range& read = region.ranges[d];
-        const Range whole{int_imm(0), buffer->shape[d]};
-        const auto found = footprint.of(Range{substitute(read.min, bindings), substitute(read.extent, bindings)});
-        const Range range = found ? *found : whole;
-        if (first)
-          hull.push_back(range);
-        else
-          hull[d] = hull_of(hull[d], range, buffer->shape[d], footprint.analyzer());
-      }
-    }
+    add_reads(hull, *reader, buffer, footprint.analyzer(), [&](const Range& read, const Expr& whole) {
+      return footprint.of(read).value_or(Range{int_imm(0), whole});
+    });
   }
   return hull;
 }
@@ -65,21 +50,16 @@ std::vector<Range> needed_of(const Func& func, const Move& move, const std::vect
 Range range_of_iter(const IterVar& iter, const std::vector<Expr>& written, const std::vector<Range>& needed,
                     Analyzer& analyzer) {
   const Range whole{int_imm(0), iter.extent};
-  for (size_t d = 0; d < written.size(); ++d) {
-    if (written[d].get() == iter.var.get()) {
-      const int64_t* extent = as_int(needed[d].extent);
-      const int64_t* limit = as_int(iter.extent);
-      return extent && limit && *extent >= *limit ? whole : clipped(needed[d], iter.extent);
-    }
-  }
+  const auto cut = [&](const Range& range) {
+    const int64_t *extent = as_int(range.extent), *limit = as_int(iter.extent);
+    return extent && limit && *extent >= *limit ? whole : clipped(range, iter.extent);
+  };
+  for (size_t d = 0; d < written.size(); ++d)
+    if (written[d].get() == iter.var.get()) return cut(needed[d]);
   for (size_t d = 0; d < written.size(); ++d) {
     const auto* op = written[d].as<BinaryNode>();
-    if (op && op->op == BinaryOp::kFloorDiv && op->a.get() == iter.var.get() && as_int(op->b)) {
-      const Range range{analyzer.simplify(needed[d].min * op->b), analyzer.simplify(needed[d].extent * op->b)};
-      const int64_t* extent = as_int(range.extent);
-      const int64_t* limit = as_int(iter.extent);
-      return extent && limit && *extent >= *limit ? whole : clipped(range, iter.extent);
-    }
+    if (op && op->op == BinaryOp::kFloorDiv && op->a.get() == iter.var.get() && as_int(op->b))
+      return cut({analyzer.simplify(needed[d].min * op->b), analyzer.simplify(needed[d].extent * op->b)});
   }
   return whole;
 }
@@ -90,19 +70,16 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
   const BlockNode* first_reader = nullptr;
   for (const Region& write : move.block->writes) {
     if (is_param(func, write.buffer.get()))
-      return fail_at(ErrorCode::E213, func, move.block, fmt::format("{} is an output", write.buffer->name), {});
+      return refused(ErrorCode::E213, func, move.block, "{} is an output", write.buffer->name);
     for (const BlockNode* reader : consumers_of(*move.scope, write.buffer.get())) {
       if (!move.is_inside(reader) && checks("compute_at.consumers"))
-        return fail_at(
-            ErrorCode::E215, func, reader,
-            fmt::format("block {} reads {} outside of loop {}", reader->name, write.buffer->name, move.loop->var->name),
-            {});
+        return refused(ErrorCode::E215, func, reader, "block {} reads {} outside of loop {}", reader->name,
+                       write.buffer->name, move.loop->var->name);
       if (!first_reader || move.index(reader) < move.index(first_reader)) first_reader = reader;
     }
   }
   if (!first_reader)
-    return fail_at(ErrorCode::E215, func, move.block,
-                   fmt::format("nothing reads what block {} writes", move.block->name), {});
+    return refused(ErrorCode::E215, func, move.block, "nothing reads what block {} writes", move.block->name);
   const std::vector<Stmt> path = path_to(move.loop->body, first_reader);
   const Stmt part = path.size() > 1 && path[0].kind() == StmtKind::kSeq ? path[1] : path[0];
   const BlockNode* first_in_part = blocks_under(part).front();
@@ -110,33 +87,25 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
     for (const BlockNode* producer : producers_of(*move.scope, read.buffer.get())) {
       if (move.index(producer) > move.index(move.block) && move.index(producer) < move.index(first_in_part) &&
           checks("compute_at.overwritten"))
-        return fail_at(ErrorCode::E215, func, producer,
-                       fmt::format("block {} overwrites what block {} reads, and would run before it", producer->name,
-                                   move.block->name),
-                       {});
+        return refused(ErrorCode::E215, func, producer,
+                       "block {} overwrites what block {} reads, and would run before it", producer->name,
+                       move.block->name);
       if (producer != move.block && move.index(producer) >= move.index(first_in_part) && checks("compute_at.producers"))
-        return fail_at(ErrorCode::E215, func, producer,
-                       fmt::format("block {} writes what block {} reads, and would run after it", producer->name,
-                                   move.block->name),
-                       {});
+        return refused(ErrorCode::E215, func, producer, "block {} writes what block {} reads, and would run after it",
+                       producer->name, move.block->name);
     }
 
   std::vector<const ForNode*> outer = loops_around(func, move.loop);
   outer.push_back(move.loop);
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, outer);
+  Analyzer analyzer = analyzer_over(func, outer);
   std::vector<Range> ranges(move.block->iters.size());
   for (const Region& write : move.block->writes) {
     const auto stores = stores_of(move.block->body, write.buffer.get());
-    const bool one_place = stores.size() == 1 || std::ranges::all_of(stores, [&](const std::vector<Expr>& indices) {
-                             return std::ranges::equal(indices, stores.front(), [](const Expr& a, const Expr& b) {
-                               return structural_equal(a, b);
-                             });
-                           });
+    const bool one_place = std::ranges::all_of(
+        stores, [&](const std::vector<Expr>& indices) { return structural_equal(indices, stores.front()); });
     if (!one_place || stores.empty())
-      return fail_at(ErrorCode::E216, func, move.block,
-                     fmt::format("block {} writes {} in several places", move.block->name, write.buffer->name), {});
+      return refused(ErrorCode::E216, func, move.block, "block {} writes {} in several places", move.block->name,
+                     write.buffer->name);
     const std::vector<Range> needed =
         needed_of(func, move, consumers_of(*move.scope, write.buffer.get()), write.buffer, s.target());
     for (size_t i = 0; i < ranges.size(); ++i) {
@@ -162,11 +131,8 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef compute_at_def = define_primitive<ComputeAtArgs, apply_compute_at>("compute_at", 1);
+extern constinit const PrimitiveDef compute_at_def = define_primitive<ComputeAtArgs, apply_compute_at>("compute_at", 1);
 
-Result<> compute_at(Schedule& s, const ComputeAtArgs& args) {
-  FETTLE_TRY_VOID(s.step(compute_at_def, args));
-  return {};
-}
+Result<> compute_at(Schedule& s, const ComputeAtArgs& args) { return run<void>(s, compute_at_def, args); }
 
 }  // namespace fettle

@@ -9,19 +9,18 @@ namespace fettle {
 ///   →
 ///   for y0: for ax0 in 10, ax1 in w: block P(vh = y0*8 + ax0, vw = ax1): …   where y0*8 + ax0 < h
 ///           for y1, x, r: block C(…): …
-/// The old loops of the block go; new ones, serial and of constant extent, cover the hull of what the consumers read in
-/// one iteration, one loop for each iterator; where the hull may leave the buffer, there is a condition. What several
-/// iterations need is made several times. Buffers keep their size: lowering shrinks them to what lives in one
-/// iteration. Where the loop is inside loops over the threads of a block, and the scope of what the block writes belongs to the
-/// whole block of threads, it makes what all of them need (bind its loops to share the work).
+/// The old loops of the block go. New ones, one for each iterator, cover the hull of what the consumers read in one
+/// iteration. They are serial and of constant extent. Where the hull may leave the buffer, there is a condition. What
+/// several iterations need is made several times. Buffers keep their size: lowering shrinks them to what lives in one
+/// iteration. Where the loop is inside loops over the threads of a block, and the scope of what the block writes
+/// belongs to all of them, it computes what all threads need (bind its loops to share the work).
 ///
 /// preserve_unit_loops: keep loops of extent 1, so that there is one for each iterator
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
-/// already
-///         E211 neither a complete nor a reduction block, or an iteration of a loop around would run other instances
-///         than now, of which it makes what they read · E213 the block writes an output of the program
-///         E215 a consumer is not under the loop, or a producer of what the block reads would run after it
-///         E216 what is needed cannot be told from how the block writes
+///         already · E211 neither a complete nor a reduction block, or an iteration of a loop around would run other
+///         instances than now, of which it makes what they read · E213 the block writes an output of the program · E215
+///         a consumer is not under the loop, or a producer of what the block reads would run after it · E216 what is
+///         needed cannot be told from how the block writes
 struct ComputeAtArgs {
   BlockRef block;
   LoopRef loop;
@@ -30,6 +29,5 @@ struct ComputeAtArgs {
                                             field("preserve_unit_loops", &ComputeAtArgs::preserve_unit_loops)};
 };
 Result<> compute_at(Schedule& s, const ComputeAtArgs& args);
-extern const PrimitiveDef compute_at_def;
 
 }  // namespace fettle

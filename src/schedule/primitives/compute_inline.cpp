@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/checks.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/repetition.h"
 #include "schedule/edit/inlining.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -21,8 +19,7 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
   FETTLE_TRY_VOID(check_inlinable(func, block, scope));
   const StoreNode* target = single_store(*block);
   const BufferNode* buffer = target->buffer.get();
-  if (is_param(func, buffer))
-    return fail_at(ErrorCode::E213, func, block, fmt::format("{} is an output", buffer->name), {});
+  if (is_param(func, buffer)) return refused(ErrorCode::E213, func, block, "{} is an output", buffer->name);
   if (takes_address(scope->body, buffer)) return not_inlinable(func, block, "an address of its output is taken");
 
   const std::vector<const BlockNode*> readers = consumers_of(*scope, buffer);
@@ -32,7 +29,7 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
   for (const Region& read : block->reads)
     for (const BlockNode* writer : producers_of(*scope, read.buffer.get()))
       if (std::ranges::find(order, writer) > own && checks("compute_inline.overwritten"))
-        return fail_at(ErrorCode::E227, func, writer, fmt::format("{} is overwritten", read.buffer->name), {});
+        return refused(ErrorCode::E227, func, writer, "{} is overwritten", read.buffer->name);
 
   Func result = func;
   for (const BlockNode* reader : readers) {
@@ -66,12 +63,9 @@ Result<Applied> apply_compute_inline(const Schedule& s, const ComputeInlineArgs&
 
 }  // namespace
 
-constinit const PrimitiveDef compute_inline_def =
+extern constinit const PrimitiveDef compute_inline_def =
     define_primitive<ComputeInlineArgs, apply_compute_inline>("compute_inline", 1);
 
-Result<> compute_inline(Schedule& s, const ComputeInlineArgs& args) {
-  FETTLE_TRY_VOID(s.step(compute_inline_def, args));
-  return {};
-}
+Result<> compute_inline(Schedule& s, const ComputeInlineArgs& args) { return run<void>(s, compute_inline_def, args); }
 
 }  // namespace fettle

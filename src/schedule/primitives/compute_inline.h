@@ -17,6 +17,5 @@ struct ComputeInlineArgs {
   static constexpr auto fields = std::tuple{field("block", &ComputeInlineArgs::block)};
 };
 Result<> compute_inline(Schedule& s, const ComputeInlineArgs& args);
-extern const PrimitiveDef compute_inline_def;
 
 }  // namespace fettle

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include <fmt/format.h>
-
-#include "ir/visit.h"
+#include "analysis/sites.h"
 #include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -71,20 +70,17 @@ Result<Applied> apply_decompose_padding(const Schedule& s, const DecomposePaddin
   FETTLE_TRY_VOID(check_complete(ErrorCode::E211, func, *block, *scope, false));
   const std::vector<const ForNode*> around = loops_around(func, block);
   if (std::ranges::find(around, loop) == around.end() || !is_perfect_nest(given.loop_stmt, block))
-    return fail_at(ErrorCode::E207, func, loop,
-                   fmt::format("loop {} does not enclose block {} alone", loop->var->name, block->name), {});
+    return refused(ErrorCode::E207, func, loop, "loop {} does not enclose block {} alone", loop->var->name,
+                   block->name);
   const StoreNode* target = single_store(*block);
   const auto* choice = target && !target->mask ? target->value.as<SelectNode>() : nullptr;
   const ExprKind other = choice ? choice->if_false.kind() : ExprKind::kLoad;
   if (!choice || (other != ExprKind::kFloatImm && other != ExprKind::kIntImm))
-    return fail_at(ErrorCode::E226, func, block, fmt::format("block {} does not select a constant", block->name), {});
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  for (const IterVar& iter : block->iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
+    return refused(ErrorCode::E226, func, block, "block {} does not select a constant", block->name);
+  Analyzer analyzer = analyzer_in(func, *block);
   const auto box = box_of(*block, choice->condition, analyzer);
   if (!box)
-    return fail_at(ErrorCode::E226, func, block,
-                   fmt::format("the condition of block {} is no box of constant bounds", block->name), {});
+    return refused(ErrorCode::E226, func, block, "the condition of block {} is no box of constant bounds", block->name);
 
   const std::string name = unique_block_name(func, block->name + "_fill");
   const Stmt fill_block = with(*block, [&](BlockNode& b) {
@@ -108,17 +104,13 @@ Result<Applied> apply_decompose_padding(const Schedule& s, const DecomposePaddin
     if (own != around.end() && std::ranges::find(around, loop) <= own) {
       cut[(*own)->var.get()] = iter.extent;
     } else {
-      Analyzer outside;
-      outside.bind_params(func);
-      bind_loops(outside, around);
+      Analyzer outside = analyzer_over(func, around);
       iter.binding = outside.simplify(iter.binding - bounds.low);
       inside->predicate = logical_and(inside->predicate, bounds_predicate(outside, iter.binding, iter.extent));
     }
   }
   if (is_true(inside->predicate)) inside->predicate = nullptr;
-  Analyzer within;
-  within.bind_params(func);
-  for (const IterVar& iter : inside->iters) within.bind(iter.var, int_imm(0), iter.extent);
+  Analyzer within = analyzer_in(func, *inside);
   std::vector<Expr> indices = target->indices;
   for (Expr& index : indices) index = within.simplify(substitute(index, shifted));
   inside->body = store(target->buffer, indices, within.simplify(substitute(choice->if_true, shifted)));
@@ -136,12 +128,11 @@ Result<Applied> apply_decompose_padding(const Schedule& s, const DecomposePaddin
 
 }  // namespace
 
-constinit const PrimitiveDef decompose_padding_def =
+extern constinit const PrimitiveDef decompose_padding_def =
     define_primitive<DecomposePaddingArgs, apply_decompose_padding>("decompose_padding", 1);
 
 Result<BlockRef> decompose_padding(Schedule& s, const DecomposePaddingArgs& args) {
-  FETTLE_TRY(const int step, s.step(decompose_padding_def, args));
-  return s.blocks_of(step).front();
+  return run<BlockRef>(s, decompose_padding_def, args);
 }
 
 }  // namespace fettle

@@ -23,6 +23,5 @@ struct DecomposePaddingArgs {
       std::tuple{field("block", &DecomposePaddingArgs::block), field("loop", &DecomposePaddingArgs::loop)};
 };
 Result<BlockRef> decompose_padding(Schedule& s, const DecomposePaddingArgs& args);
-extern const PrimitiveDef decompose_padding_def;
 
 }  // namespace fettle

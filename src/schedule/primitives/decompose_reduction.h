@@ -9,8 +9,8 @@ namespace fettle {
 ///   →
 ///   for i: block C_init(vi): C[vi] = 0
 ///          for k: block C(vi, vk): C[vi] += A[vi, vk]
-/// The new nest repeats those loops from `loop` inwards on which spatial iterators depend, with their kinds and
-/// annotations (so a tile that is unrolled and vectorized is cleared the same way), and the conditions on them.
+/// The new nest repeats those loops from `loop` inwards on which spatial iterators depend, and the conditions on them.
+/// The loops keep kinds and annotations, so a tile that is unrolled and vectorized is cleared the same way.
 ///
 /// loop: encloses the block and is not inside any of its reduction loops
 /// Returns the new block, named <block>_init. Costs one pass over the output; saves a test in every iteration.
@@ -24,6 +24,5 @@ struct DecomposeReductionArgs {
       std::tuple{field("block", &DecomposeReductionArgs::block), field("loop", &DecomposeReductionArgs::loop)};
 };
 Result<BlockRef> decompose_reduction(Schedule& s, const DecomposeReductionArgs& args);
-extern const PrimitiveDef decompose_reduction_def;
 
 }  // namespace fettle

@@ -1,8 +1,8 @@
 #include "schedule/primitives/fuse.h"
 
-#include "ir/visit.h"
 #include "schedule/edit/edit_in_place.h"
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -13,12 +13,11 @@ Result<Applied> apply_fuse(const Schedule& s, const FuseArgs& args) {
     const ForNode& loop = *chain[i];
     FETTLE_TRY_VOID(check_plain(s.func(), loop));
     FETTLE_TRY(const Var given, s.loop_var(args.loops[i]));
-    if (given != loop.var)
-      return fail_at(ErrorCode::E207, s.func(), &loop, "the loops are not given outermost first", {});
+    if (given != loop.var) return refused(ErrorCode::E207, s.func(), &loop, "the loops are not given outermost first");
     for (size_t outer = 0; outer < i; ++outer)
       if (uses_var(loop.min, chain[outer]->var.get()) || uses_var(loop.extent, chain[outer]->var.get()))
-        return fail_at(ErrorCode::E208, s.func(), &loop,
-                       "the bounds of loop " + loop.var->name + " depend on loop " + chain[outer]->var->name, {});
+        return refused(ErrorCode::E208, s.func(), &loop, "the bounds of loop {} depend on loop {}", loop.var->name,
+                       chain[outer]->var->name);
   }
   if (chain.size() == 1) return Applied{s.func(), {chain.front()->var}};
 
@@ -49,11 +48,8 @@ Result<Applied> apply_fuse(const Schedule& s, const FuseArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef fuse_def = define_primitive<FuseArgs, apply_fuse>("fuse", 1);
+extern constinit const PrimitiveDef fuse_def = define_primitive<FuseArgs, apply_fuse>("fuse", 1);
 
-Result<LoopRef> fuse(Schedule& s, const FuseArgs& args) {
-  FETTLE_TRY(const int step, s.step(fuse_def, args));
-  return s.loops_of(step).front();
-}
+Result<LoopRef> fuse(Schedule& s, const FuseArgs& args) { return run<LoopRef>(s, fuse_def, args); }
 
 }  // namespace fettle

@@ -7,7 +7,7 @@ namespace fettle {
 /// Makes one loop of directly nested ones.
 ///   for i in e0: for j in e1: S[i, j]   →   for i_j in e0*e1: S[i := i_j // e1, j := i_j % e1]
 /// loops: one or more, outermost first as they are nested, each the whole body of the one before; serial.
-/// The note on tails of the outermost loop that has one passes to the new loop.
+/// The tail of the outermost loop that has one passes to the new loop.
 /// Returns one loop; the others are consumed. Costs one pass over the body; the division and the remainder cost
 /// instructions at run time where they cannot be strength-reduced (in a parallel loop they are paid once an iteration).
 /// Errors: E201 annotated or not serial · E206 no such loop · E207 not directly nested, or not in that order
@@ -17,6 +17,5 @@ struct FuseArgs {
   static constexpr auto fields = std::tuple{field("loops", &FuseArgs::loops)};
 };
 Result<LoopRef> fuse(Schedule& s, const FuseArgs& args);
-extern const PrimitiveDef fuse_def;
 
 }  // namespace fettle

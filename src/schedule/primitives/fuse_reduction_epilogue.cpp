@@ -1,11 +1,9 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 
-#include <fmt/format.h>
-
-#include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/inlining.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -18,14 +16,14 @@ Result<Applied> apply_fuse_reduction_epilogue(const Schedule& s, const FuseReduc
   const auto& epilogue = *epilogue_stmt.as<BlockNode>();
   const BlockNode* scope = enclosing_block(func, &reduction);
   if (!scope || !is_reduction(reduction, *scope))
-    return fail_at(ErrorCode::E212, func, &reduction, fmt::format("block {}", reduction.name), {});
+    return refused(ErrorCode::E212, func, &reduction, "block {}", reduction.name);
   FETTLE_TRY(const Combiner combiner, match_combiner(func, reduction));
   const Buffer between = combiner.update->buffer;
   if (is_param(func, between.get()))
-    return fail_at(ErrorCode::E213, func, &reduction, fmt::format("{} is an output", between->name), {});
+    return refused(ErrorCode::E213, func, &reduction, "{} is an output", between->name);
 
   const auto refuse = [&](std::string why) {
-    return fail_at(ErrorCode::E214, func, &epilogue, fmt::format("block {}: {}", epilogue.name, why), {});
+    return refused(ErrorCode::E214, func, &epilogue, "block {}: {}", epilogue.name, why);
   };
   if (enclosing_block(func, &epilogue) != scope) return refuse("it is in another block");
   if (const std::string why = why_not_inlinable(func, epilogue, *scope, false); !why.empty()) return refuse(why);
@@ -62,12 +60,11 @@ Result<Applied> apply_fuse_reduction_epilogue(const Schedule& s, const FuseReduc
 
 }  // namespace
 
-constinit const PrimitiveDef fuse_reduction_epilogue_def =
+extern constinit const PrimitiveDef fuse_reduction_epilogue_def =
     define_primitive<FuseReductionEpilogueArgs, apply_fuse_reduction_epilogue>("fuse_reduction_epilogue", 1);
 
 Result<> fuse_reduction_epilogue(Schedule& s, const FuseReductionEpilogueArgs& args) {
-  FETTLE_TRY_VOID(s.step(fuse_reduction_epilogue_def, args));
-  return {};
+  return run<void>(s, fuse_reduction_epilogue_def, args);
 }
 
 }  // namespace fettle

@@ -22,6 +22,5 @@ struct FuseReductionEpilogueArgs {
                                             field("epilogue_block", &FuseReductionEpilogueArgs::epilogue_block)};
 };
 Result<> fuse_reduction_epilogue(Schedule& s, const FuseReductionEpilogueArgs& args);
-extern const PrimitiveDef fuse_reduction_epilogue_def;
 
 }  // namespace fettle

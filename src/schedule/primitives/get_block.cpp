@@ -1,6 +1,6 @@
 #include "schedule/primitives/get_block.h"
 
-#include "ir/visit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -14,9 +14,6 @@ Result<Applied> apply_get_block(const Schedule& s, const GetBlockArgs& args) {
 
 constinit const PrimitiveDef get_block_def = define_query<GetBlockArgs, apply_get_block>("get_block", 1);
 
-Result<BlockRef> get_block(Schedule& s, const GetBlockArgs& args) {
-  FETTLE_TRY(const int step, s.step(get_block_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> get_block(Schedule& s, const GetBlockArgs& args) { return run<BlockRef>(s, get_block_def, args); }
 
 }  // namespace fettle

@@ -1,6 +1,7 @@
 #include "schedule/primitives/get_child_blocks.h"
 
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -16,12 +17,11 @@ Result<Applied> apply_get_child_blocks(const Schedule& s, const GetChildBlocksAr
 
 }  // namespace
 
-constinit const PrimitiveDef get_child_blocks_def =
+extern constinit const PrimitiveDef get_child_blocks_def =
     define_query<GetChildBlocksArgs, apply_get_child_blocks>("get_child_blocks", 1);
 
 Result<std::vector<BlockRef>> get_child_blocks(Schedule& s, const GetChildBlocksArgs& args) {
-  FETTLE_TRY(const int step, s.step(get_child_blocks_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, get_child_blocks_def, args);
 }
 
 }  // namespace fettle

@@ -11,6 +11,5 @@ struct GetChildBlocksArgs {
   static constexpr auto fields = std::tuple{field("parent", &GetChildBlocksArgs::parent)};
 };
 Result<std::vector<BlockRef>> get_child_blocks(Schedule& s, const GetChildBlocksArgs& args);
-extern const PrimitiveDef get_child_blocks_def;
 
 }  // namespace fettle

@@ -4,6 +4,7 @@
 
 #include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -16,12 +17,11 @@ Result<Applied> apply_get_consumers(const Schedule& s, const GetConsumersArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef get_consumers_def =
+extern constinit const PrimitiveDef get_consumers_def =
     define_query<GetConsumersArgs, apply_get_consumers>("get_consumers", 1);
 
 Result<std::vector<BlockRef>> get_consumers(Schedule& s, const GetConsumersArgs& args) {
-  FETTLE_TRY(const int step, s.step(get_consumers_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, get_consumers_def, args);
 }
 
 }  // namespace fettle

@@ -11,6 +11,5 @@ struct GetConsumersArgs {
   static constexpr auto fields = std::tuple{field("block", &GetConsumersArgs::block)};
 };
 Result<std::vector<BlockRef>> get_consumers(Schedule& s, const GetConsumersArgs& args);
-extern const PrimitiveDef get_consumers_def;
 
 }  // namespace fettle

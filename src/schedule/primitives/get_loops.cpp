@@ -1,6 +1,6 @@
 #include "schedule/primitives/get_loops.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -16,11 +16,10 @@ Result<Applied> apply_get_loops(const Schedule& s, const GetLoopsArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef get_loops_def = define_query<GetLoopsArgs, apply_get_loops>("get_loops", 1);
+extern constinit const PrimitiveDef get_loops_def = define_query<GetLoopsArgs, apply_get_loops>("get_loops", 1);
 
 Result<std::vector<LoopRef>> get_loops(Schedule& s, const GetLoopsArgs& args) {
-  FETTLE_TRY(const int step, s.step(get_loops_def, args));
-  return s.loops_of(step);
+  return run<std::vector<LoopRef>>(s, get_loops_def, args);
 }
 
 }  // namespace fettle

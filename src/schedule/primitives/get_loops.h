@@ -11,6 +11,5 @@ struct GetLoopsArgs {
   static constexpr auto fields = std::tuple{field("block", &GetLoopsArgs::block)};
 };
 Result<std::vector<LoopRef>> get_loops(Schedule& s, const GetLoopsArgs& args);
-extern const PrimitiveDef get_loops_def;
 
 }  // namespace fettle

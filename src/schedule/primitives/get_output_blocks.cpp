@@ -1,6 +1,7 @@
 #include "schedule/primitives/get_output_blocks.h"
 
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -20,12 +21,11 @@ Result<Applied> apply_get_output_blocks(const Schedule& s, const GetOutputBlocks
 
 }  // namespace
 
-constinit const PrimitiveDef get_output_blocks_def =
+extern constinit const PrimitiveDef get_output_blocks_def =
     define_query<GetOutputBlocksArgs, apply_get_output_blocks>("get_output_blocks", 1);
 
 Result<std::vector<BlockRef>> get_output_blocks(Schedule& s, const GetOutputBlocksArgs& args) {
-  FETTLE_TRY(const int step, s.step(get_output_blocks_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, get_output_blocks_def, args);
 }
 
 }  // namespace fettle

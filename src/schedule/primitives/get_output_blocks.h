@@ -10,6 +10,5 @@ struct GetOutputBlocksArgs {
   static constexpr auto fields = std::tuple{};
 };
 Result<std::vector<BlockRef>> get_output_blocks(Schedule& s, const GetOutputBlocksArgs& args);
-extern const PrimitiveDef get_output_blocks_def;
 
 }  // namespace fettle

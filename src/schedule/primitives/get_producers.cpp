@@ -4,6 +4,7 @@
 
 #include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -16,12 +17,11 @@ Result<Applied> apply_get_producers(const Schedule& s, const GetProducersArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef get_producers_def =
+extern constinit const PrimitiveDef get_producers_def =
     define_query<GetProducersArgs, apply_get_producers>("get_producers", 1);
 
 Result<std::vector<BlockRef>> get_producers(Schedule& s, const GetProducersArgs& args) {
-  FETTLE_TRY(const int step, s.step(get_producers_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, get_producers_def, args);
 }
 
 }  // namespace fettle

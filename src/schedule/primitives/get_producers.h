@@ -11,6 +11,5 @@ struct GetProducersArgs {
   static constexpr auto fields = std::tuple{field("block", &GetProducersArgs::block)};
 };
 Result<std::vector<BlockRef>> get_producers(Schedule& s, const GetProducersArgs& args);
-extern const PrimitiveDef get_producers_def;
 
 }  // namespace fettle

@@ -3,37 +3,37 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
 
 Result<std::vector<int64_t>> part_sizes(const Schedule& s, const LoopPartitionArgs& args, const ForNode& loop) {
   const int64_t* extent = as_int(loop.extent);
-  if (!extent) return fail_at(ErrorCode::E221, s.func(), &loop, "of loop " + loop.var->name, {});
-  if (args.sizes.empty()) return fail_at(ErrorCode::E202, s.func(), &loop, "no sizes are given", {});
+  if (!extent) return refused(ErrorCode::E221, s.func(), &loop, "of loop {}", loop.var->name);
+  if (args.sizes.empty()) return refused(ErrorCode::E202, s.func(), &loop, "no sizes are given");
   std::vector<int64_t> sizes;
   int infer = -1;
   int64_t left = *extent;
   for (const IntRef& ref : args.sizes) {
     FETTLE_TRY(const int64_t size, s.value(ref));
     if (size == kInfer) {
-      if (infer >= 0) return fail_at(ErrorCode::E203, s.func(), &loop, {}, {});
+      if (infer >= 0) return refused(ErrorCode::E203, s.func(), &loop, "");
       infer = static_cast<int>(sizes.size());
     } else if (size < 1) {
-      return fail_at(ErrorCode::E202, s.func(), &loop, "size " + std::to_string(size), {});
+      return refused(ErrorCode::E202, s.func(), &loop, "size {}", std::to_string(size));
     } else if (size > left) {
-      return fail_at(ErrorCode::E233, s.func(), &loop, "they exceed the extent " + std::to_string(*extent), {});
+      return refused(ErrorCode::E233, s.func(), &loop, "they exceed the extent {}", std::to_string(*extent));
     } else {
       left -= size;
     }
     sizes.push_back(size);
   }
   if (infer >= 0 ? left < 1 : left != 0)
-    return fail_at(ErrorCode::E233, s.func(), &loop,
-                   std::to_string(left) + " of " + std::to_string(*extent) + " iterations are left", {});
+    return refused(ErrorCode::E233, s.func(), &loop, "{} of {} iterations are left", std::to_string(left),
+                   std::to_string(*extent));
   if (infer >= 0) sizes[static_cast<size_t>(infer)] = left;
   return sizes;
 }
@@ -95,10 +95,7 @@ Result<Applied> apply_loop_partition(const Schedule& s, const LoopPartitionArgs&
   if (sizes.size() == 1) return Applied{s.func(), {loop.var}};
 
   std::set<std::string> names;
-  walk(s.func()->body, [&](const Stmt& x) {
-    if (const auto* block = x.as<BlockNode>()) names.insert(block->name);
-    return true;
-  });
+  each_node<BlockNode>(s.func()->body, [&](const BlockNode& block) { names.insert(block.name); });
   const auto keeper = std::ranges::max_element(sizes) - sizes.begin();
   Analyzer analyzer = analyzer_at(s.func(), &loop);
   std::vector<Stmt> parts;
@@ -128,12 +125,11 @@ Result<Applied> apply_loop_partition(const Schedule& s, const LoopPartitionArgs&
 
 }  // namespace
 
-constinit const PrimitiveDef loop_partition_def =
+extern constinit const PrimitiveDef loop_partition_def =
     define_primitive<LoopPartitionArgs, apply_loop_partition>("loop_partition", 1);
 
 Result<std::vector<LoopRef>> loop_partition(Schedule& s, const LoopPartitionArgs& args) {
-  FETTLE_TRY(const int step, s.step(loop_partition_def, args));
-  return s.loops_of(step);
+  return run<std::vector<LoopRef>>(s, loop_partition_def, args);
 }
 
 }  // namespace fettle

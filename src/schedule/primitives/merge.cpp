@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "analysis/dependence.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/nest.h"
 #include "schedule/edit/placement.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -30,7 +28,7 @@ Result<Nests> find_nests(const Schedule& s, const std::vector<LoopRef>& refs) {
     paths.push_back(path_to(func->body, loop.get()));
   }
   const auto refuse = [&](std::string why) {
-    return fail_at(ErrorCode::E207, func, paths.front().back().get(), std::move(why), {});
+    return refused(ErrorCode::E207, func, paths.front().back().get(), "{}", why);
   };
   if (paths.size() < 2) return fail(ErrorCode::E207, "two or more loops are needed");
   size_t common = 0;
@@ -75,9 +73,8 @@ Result<Applied> apply_merge(const Schedule& s, const MergeArgs& args) {
     for (size_t d = 0; d < kept.size(); ++d) {
       if (!analyzer.can_prove_equal(kept[d]->min, substitute(chain[d]->min, values)) ||
           !analyzer.can_prove_equal(kept[d]->extent, substitute(chain[d]->extent, values)))
-        return fail_at(ErrorCode::E207, func, chain[d],
-                       fmt::format("loops {} and {} have different ranges", kept[d]->var->name, chain[d]->var->name),
-                       {});
+        return refused(ErrorCode::E207, func, chain[d], "loops {} and {} have different ranges", kept[d]->var->name,
+                       chain[d]->var->name);
       values[chain[d]->var.get()] = kept[d]->var;
     }
     bodies.push_back(substitute_loops(chain.back()->body, values, analyzer));
@@ -106,18 +103,15 @@ Result<Applied> apply_merge(const Schedule& s, const MergeArgs& args) {
                          ? check_made_in_iteration(result, *find_loop(result->body, kept.back()->var.get()), from->name,
                                                    to->name, d.buffer, /*in_order=*/true)
                          : fail(ErrorCode::E227, fmt::format("block {} overwrites {}", to->name, d.buffer->name));
-    if (!legal) return fail_at(ErrorCode::E227, func, to, legal.error().message, {});
+    if (!legal) return refused(ErrorCode::E227, func, to, "{}", legal.error().message);
   }
   return Applied{result, {kept.back()->var}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef merge_def = define_primitive<MergeArgs, apply_merge>("merge", 1);
+extern constinit const PrimitiveDef merge_def = define_primitive<MergeArgs, apply_merge>("merge", 1);
 
-Result<LoopRef> merge(Schedule& s, const MergeArgs& args) {
-  FETTLE_TRY(const int step, s.step(merge_def, args));
-  return s.loops_of(step).front();
-}
+Result<LoopRef> merge(Schedule& s, const MergeArgs& args) { return run<LoopRef>(s, merge_def, args); }
 
 }  // namespace fettle

@@ -11,8 +11,8 @@ namespace fettle {
 /// loops: two or more, one of each nest in program order, equally deep below the place where the nests follow one
 ///        another, of equal ranges level by level, serial; directly nested down to them
 /// Where a later nest needs what an earlier one makes, it must find it made in the same iteration.
-/// Returns the innermost joined loop. The first nest's loops stay; those of the others are consumed. Costs nothing; what
-/// the nests share stays in cache.
+/// Returns the innermost joined loop. The first nest's loops stay; those of the others are consumed. Costs nothing;
+/// what the nests share stays in cache.
 /// Errors: E201 annotated or not serial · E206 no such loop · E207 not equally deep, not next to one another, or of
 ///         different ranges · E227 an iteration needs what another one of the earlier nest makes, or would overwrite it
 struct MergeArgs {
@@ -20,6 +20,5 @@ struct MergeArgs {
   static constexpr auto fields = std::tuple{field("loops", &MergeArgs::loops)};
 };
 Result<LoopRef> merge(Schedule& s, const MergeArgs& args);
-extern const PrimitiveDef merge_def;
 
 }  // namespace fettle

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -18,36 +16,28 @@ Result<std::vector<std::pair<Buffer, std::vector<size_t>>>> plain_accesses(const
                                                                            const Combiner& combiner) {
   std::vector<std::pair<Buffer, std::vector<size_t>>> found;
   const auto refuse = [&](std::string why) {
-    return fail_at(ErrorCode::E214, func, &block, fmt::format("block {}: {}", block.name, why), {});
+    return refused(ErrorCode::E214, func, &block, "block {}: {}", block.name, why);
   };
-  const auto number = [&](const Expr& index) {
-    const auto at = std::ranges::find_if(block.iters, [&](const IterVar& i) { return i.var.get() == index.get(); });
-    return static_cast<size_t>(at - block.iters.begin());
+  const auto numbers_of = [&](const Buffer& buffer, const std::vector<Expr>& indices) -> Result<std::vector<size_t>> {
+    std::vector<size_t> numbers;
+    for (const Expr& index : indices) {
+      const auto at = std::ranges::find_if(block.iters, [&](const IterVar& i) { return i.var.get() == index.get(); });
+      if (at == block.iters.end()) return refuse(fmt::format("an index of {} is no iterator", buffer->name));
+      numbers.push_back(static_cast<size_t>(at - block.iters.begin()));
+    }
+    return numbers;
   };
   std::vector<const LoadNode*> loads;
-  walk(combiner.term, [&](const Expr& e) {
-    if (const auto* access = e.as<LoadNode>()) loads.push_back(access);
-    return true;
-  });
+  each_node<LoadNode>(combiner.term, [&](const LoadNode& access) { loads.push_back(&access); });
   for (const LoadNode* access : loads) {
-    std::vector<size_t> numbers;
-    for (const Expr& index : access->indices) {
-      numbers.push_back(number(index));
-      if (numbers.back() == block.iters.size())
-        return refuse(fmt::format("an index of {} is no iterator", access->buffer->name));
-    }
+    FETTLE_TRY(std::vector<size_t> numbers, numbers_of(access->buffer, access->indices));
     const auto known = std::ranges::find_if(found, [&](const auto& f) { return f.first == access->buffer; });
     if (known == found.end())
       found.emplace_back(access->buffer, std::move(numbers));
     else if (known->second != numbers)
       return refuse(fmt::format("it accesses {} at different places", access->buffer->name));
   }
-  std::vector<size_t> numbers;
-  for (const Expr& index : combiner.update->indices) {
-    numbers.push_back(number(index));
-    if (numbers.back() == block.iters.size())
-      return refuse(fmt::format("an index of {} is no iterator", combiner.update->buffer->name));
-  }
+  FETTLE_TRY(std::vector<size_t> numbers, numbers_of(combiner.update->buffer, combiner.update->indices));
   found.emplace_back(combiner.update->buffer, std::move(numbers));
   return found;
 }
@@ -85,29 +75,25 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
   const Func& func = s.func();
   const auto& block = *stmt.as<BlockNode>();
   const BlockNode* scope = enclosing_block(func, &block);
-  if (!scope || !is_reduction(block, *scope))
-    return fail_at(ErrorCode::E212, func, &block, fmt::format("block {}", block.name), {});
+  if (!scope || !is_reduction(block, *scope)) return refused(ErrorCode::E212, func, &block, "block {}", block.name);
   FETTLE_TRY(const Combiner combiner, match_combiner(func, block));
   FETTLE_TRY(const PlainNest nest, plain_nest(func, block));
   FETTLE_TRY(const auto accesses, plain_accesses(func, block, combiner));
   if (args.padding.size() != block.iters.size())
-    return fail_at(ErrorCode::E202, func, &block,
-                   fmt::format("{} factors for {} iterators", args.padding.size(), block.iters.size()), {});
+    return refused(ErrorCode::E202, func, &block, "{} factors for {} iterators", args.padding.size(),
+                   block.iters.size());
   std::vector<Expr> extents;
   std::vector<bool> padded;
   for (size_t i = 0; i < block.iters.size(); ++i) {
     const int64_t* extent = as_int(block.iters[i].extent);
-    if (args.padding[i] < 1)
-      return fail_at(ErrorCode::E202, func, &block, fmt::format("factor {}", args.padding[i]), {});
-    if (!extent)
-      return fail_at(ErrorCode::E221, func, &block, fmt::format("of iterator {}", block.iters[i].var->name), {});
+    if (args.padding[i] < 1) return refused(ErrorCode::E202, func, &block, "factor {}", args.padding[i]);
+    if (!extent) return refused(ErrorCode::E221, func, &block, "of iterator {}", block.iters[i].var->name);
     extents.push_back(Expr((*extent + args.padding[i] - 1) / args.padding[i] * args.padding[i]));
     padded.push_back(*as_int(extents.back()) != *extent);
     const auto& output = accesses.back().second;
     if (padded[i] && block.iters[i].kind == IterKind::kSpatial &&
         std::ranges::find(output, i) == output.end())  // more instances would update the same elements
-      return fail_at(ErrorCode::E214, func, &block,
-                     fmt::format("iterator {} is no index of the output", block.iters[i].var->name), {});
+      return refused(ErrorCode::E214, func, &block, "iterator {} is no index of the output", block.iters[i].var->name);
     if (!padded[i] || block.iters[i].kind != IterKind::kReduce) continue;
     // What is added for the surplus must be zero: zero times zero, for infinity times zero is not.
     const bool zero = combiner.op == BinaryOp::kAdd && is_product_of_loads(combiner.term) &&
@@ -115,10 +101,8 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
                         return std::ranges::find(access.second, i) != access.second.end();
                       });
     if (!zero)
-      return fail_at(ErrorCode::E212, func, &block,
-                     fmt::format("block {} does not sum products whose factors all depend on {}", block.name,
-                                 block.iters[i].var->name),
-                     {});
+      return refused(ErrorCode::E212, func, &block, "block {} does not sum products whose factors all depend on {}",
+                     block.name, block.iters[i].var->name);
   }
   if (std::ranges::find(padded, true) == padded.end()) return Applied{func, {}};
 
@@ -166,11 +150,10 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef pad_einsum_def = define_primitive<PadEinsumArgs, apply_pad_einsum>("pad_einsum", 1);
+extern constinit const PrimitiveDef pad_einsum_def = define_primitive<PadEinsumArgs, apply_pad_einsum>("pad_einsum", 1);
 
 Result<std::vector<BlockRef>> pad_einsum(Schedule& s, const PadEinsumArgs& args) {
-  FETTLE_TRY(const int step, s.step(pad_einsum_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, pad_einsum_def, args);
 }
 
 }  // namespace fettle

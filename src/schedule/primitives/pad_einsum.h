@@ -4,8 +4,8 @@
 
 namespace fettle {
 
-/// Raises a sum of products to extents that tiles and tensor intrinsics divide: copies of the inputs are filled up with
-/// zeros, and what is surplus of the output is dropped.
+/// Raises a sum of products to extents that tiles and tensor intrinsics divide. Copies of the inputs are filled up with
+/// zeros, and surplus elements of the output are dropped.
 ///   pad_einsum(C, [16, 16, 4]):   for i in 100, j in 32, k in 30: C[i, j] += A[i, k] * B[k, j]
 ///   →
 ///   A_pad[i, k] = select(i < 100 && k < 30, A[i, k], 0) over 112 x 32      B_pad[k, j] = … over 32 x 32
@@ -27,6 +27,5 @@ struct PadEinsumArgs {
       std::tuple{field("block", &PadEinsumArgs::block), field("padding", &PadEinsumArgs::padding)};
 };
 Result<std::vector<BlockRef>> pad_einsum(Schedule& s, const PadEinsumArgs& args);
-extern const PrimitiveDef pad_einsum_def;
 
 }  // namespace fettle

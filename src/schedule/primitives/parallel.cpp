@@ -1,6 +1,7 @@
 #include "schedule/primitives/parallel.h"
 
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -11,11 +12,8 @@ Result<Applied> apply_parallel(const Schedule& s, const ParallelArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef parallel_def = define_primitive<ParallelArgs, apply_parallel>("parallel", 1);
+extern constinit const PrimitiveDef parallel_def = define_primitive<ParallelArgs, apply_parallel>("parallel", 1);
 
-Result<> parallel(Schedule& s, const ParallelArgs& args) {
-  FETTLE_TRY_VOID(s.step(parallel_def, args));
-  return {};
-}
+Result<> parallel(Schedule& s, const ParallelArgs& args) { return run<void>(s, parallel_def, args); }
 
 }  // namespace fettle

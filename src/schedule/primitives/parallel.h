@@ -16,6 +16,5 @@ struct ParallelArgs {
   static constexpr auto fields = std::tuple{field("loop", &ParallelArgs::loop)};
 };
 Result<> parallel(Schedule& s, const ParallelArgs& args);
-extern const PrimitiveDef parallel_def;
 
 }  // namespace fettle

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ir/visit.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -66,20 +65,17 @@ class Unroller : public Mutator {
 Result<Applied> apply_pragma(const Schedule& s, const PragmaArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.loop(args.loop));
   if (args.name != "auto_unroll_max_step")
-    return fail_at(ErrorCode::E241, s.func(), stmt.get(), "there is no pragma \"" + args.name + "\"", {});
+    return refused(ErrorCode::E241, s.func(), stmt.get(), "there is no pragma \"{}\"", args.name);
   if (args.value < 0)
-    return fail_at(ErrorCode::E202, s.func(), stmt.get(), "the value is " + std::to_string(args.value), {});
+    return refused(ErrorCode::E202, s.func(), stmt.get(), "the value is {}", std::to_string(args.value));
   const Stmt unrolled = Unroller(args.value).rewrite(stmt);
   return Applied{unrolled == stmt ? s.func() : replace_in(s.func(), stmt.get(), unrolled), {}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef pragma_def = define_primitive<PragmaArgs, apply_pragma>("pragma", 1);
+extern constinit const PrimitiveDef pragma_def = define_primitive<PragmaArgs, apply_pragma>("pragma", 1);
 
-Result<> pragma(Schedule& s, const PragmaArgs& args) {
-  FETTLE_TRY_VOID(s.step(pragma_def, args));
-  return {};
-}
+Result<> pragma(Schedule& s, const PragmaArgs& args) { return run<void>(s, pragma_def, args); }
 
 }  // namespace fettle

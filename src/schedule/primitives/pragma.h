@@ -5,8 +5,8 @@
 namespace fettle {
 
 /// Does to all that is under a loop what a named pragma says.
-///   auto_unroll_max_step = n: each serial loop of constant extent, without notes, that makes at most n copies of what is
-///   innermost, counted with all that is inside it (lanes count as one), is unrolled:
+///   auto_unroll_max_step = n: each serial loop of constant extent, without annotations, that makes at most n copies of
+///   what is innermost, counted with all that is inside it (lanes count as one), is unrolled:
 ///   pragma(i, "auto_unroll_max_step", 16):  for i: for j in 8: for k in 4: for l in 4: S
 ///   →                                       for i: for j in 8: for k in 4 unrolled: for l in 4 unrolled: S
 /// Returns nothing; references stay good. Costs code size.
@@ -19,6 +19,5 @@ struct PragmaArgs {
                                             field("value", &PragmaArgs::value)};
 };
 Result<> pragma(Schedule& s, const PragmaArgs& args);
-extern const PrimitiveDef pragma_def;
 
 }  // namespace fettle

@@ -1,7 +1,7 @@
 #include "schedule/primitives/prefetch.h"
 
 #include "ir/annotations.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -10,21 +10,18 @@ Result<Applied> apply_prefetch(const Schedule& s, const PrefetchArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.loop(args.loop));
   const auto& loop = *stmt.as<ForNode>();
   if (loop.loop_kind != ForKind::kSerial && !(args.near && loop.loop_kind == ForKind::kUnrolled))
-    return fail_at(ErrorCode::E201, s.func(), &loop, "loop " + loop.var->name + " is not serial", {});
+    return refused(ErrorCode::E201, s.func(), &loop, "loop {} is not serial", loop.var->name);
   if (args.distance < 1)
-    return fail_at(ErrorCode::E202, s.func(), &loop, "the distance is " + std::to_string(args.distance), {});
-  const Stmt noted =
+    return refused(ErrorCode::E202, s.func(), &loop, "the distance is {}", std::to_string(args.distance));
+  const Stmt annotated =
       with(loop, [&](ForNode& f) { f.annotations.set(args.near ? kPrefetchNearKey : kPrefetchKey, args.distance); });
-  return Applied{replace_in(s.func(), &loop, noted), {}};
+  return Applied{replace_in(s.func(), &loop, annotated), {}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef prefetch_def = define_primitive<PrefetchArgs, apply_prefetch>("prefetch", 1);
+extern constinit const PrimitiveDef prefetch_def = define_primitive<PrefetchArgs, apply_prefetch>("prefetch", 1);
 
-Result<> prefetch(Schedule& s, const PrefetchArgs& args) {
-  FETTLE_TRY_VOID(s.step(prefetch_def, args));
-  return {};
-}
+Result<> prefetch(Schedule& s, const PrefetchArgs& args) { return run<void>(s, prefetch_def, args); }
 
 }  // namespace fettle

@@ -12,7 +12,7 @@ namespace fettle {
 /// near: into the first-level cache, not the second; for a loop over the steps of a register tile, which may be
 /// unrolled.
 ///   Worth it where vectors come from the second-level cache: some 100 cycles before their turn.
-/// Returns nothing; a note that is there already is replaced. Costs an instruction for each cache line.
+/// Returns nothing; an annotation that is there already is replaced. Costs an instruction for each cache line.
 /// Errors: E201 the loop is not serial, nor, for `near`, unrolled · E202 distance < 1 · E206 no such loop
 struct PrefetchArgs {
   LoopRef loop;
@@ -23,6 +23,5 @@ struct PrefetchArgs {
                  field("near", &PrefetchArgs::near)};
 };
 Result<> prefetch(Schedule& s, const PrefetchArgs& args);
-extern const PrimitiveDef prefetch_def;
 
 }  // namespace fettle

@@ -1,6 +1,6 @@
 #include "schedule/primitives/read_at.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
 
@@ -18,11 +18,8 @@ Result<Applied> apply_read_at(const Schedule& s, const ReadAtArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef read_at_def = define_primitive<ReadAtArgs, apply_read_at>("read_at", 1);
+extern constinit const PrimitiveDef read_at_def = define_primitive<ReadAtArgs, apply_read_at>("read_at", 1);
 
-Result<BlockRef> read_at(Schedule& s, const ReadAtArgs& args) {
-  FETTLE_TRY(const int step, s.step(read_at_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> read_at(Schedule& s, const ReadAtArgs& args) { return run<BlockRef>(s, read_at_def, args); }
 
 }  // namespace fettle

@@ -17,9 +17,8 @@ namespace fettle {
 /// scope:      memory scope of the copy
 /// Returns the copying block, named <buffer>_<scope>. Costs one copy.
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere · E211 another block
-/// writes
-///         the buffer · E215 a reader or writer would be on the wrong side of the copy · E216 what is copied cannot be
-///         told E219 unknown scope · E220 no such read
+///         writes the buffer · E215 a reader or writer would be on the wrong side of the copy · E216 what is copied
+///         cannot be told · E219 unknown scope · E220 no such read
 struct ReadAtArgs {
   LoopRef loop;
   BlockRef block;
@@ -30,6 +29,5 @@ struct ReadAtArgs {
                  field("read_index", &ReadAtArgs::read_index), field("scope", &ReadAtArgs::scope)};
 };
 Result<BlockRef> read_at(Schedule& s, const ReadAtArgs& args);
-extern const PrimitiveDef read_at_def;
 
 }  // namespace fettle

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/annotations.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 #include "schedule/reformulation.h"
 
 namespace fettle {
@@ -22,7 +22,7 @@ Result<Applied> apply_reformulate(const Schedule& s, const ReformulateArgs& args
     numbers.push_back(number);
   }
   auto done = kind->apply(s.func(), *block.as<BlockNode>(), numbers);
-  if (!done) return fail_at(done.error().code, s.func(), block.get(), args.kind + ": " + done.error().message, {});
+  if (!done) return refused(done.error().code, s.func(), block.get(), "{}: {}", args.kind, done.error().message);
 
   Applied applied;
   const Numerics numerics = std::max(numerics_of(s.func()), kind->numerics);
@@ -40,8 +40,7 @@ Result<Applied> apply_reformulate(const Schedule& s, const ReformulateArgs& args
 constinit const PrimitiveDef reformulate_def = define_primitive<ReformulateArgs, apply_reformulate>("reformulate", 1);
 
 Result<std::vector<BlockRef>> reformulate(Schedule& s, const ReformulateArgs& args) {
-  FETTLE_TRY(const int step, s.step(reformulate_def, args));
-  return s.blocks_of(step);
+  return run<std::vector<BlockRef>>(s, reformulate_def, args);
 }
 
 }  // namespace fettle

@@ -1,7 +1,8 @@
 #include "schedule/primitives/reindex.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/arguments.h"
 #include "schedule/edit/reindexing.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -9,21 +10,14 @@ namespace {
 Result<Applied> apply_reindex(const Schedule& s, const ReindexArgs& args) {
   FETTLE_TRY(const Stmt stmt, s.block(args.block));
   const auto& block = *stmt.as<BlockNode>();
-  const bool write = args.buffer_index_type == "write";
-  if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E241, s.func(), &block, "buffer_index_type \"" + args.buffer_index_type + "\"", {});
-  FETTLE_TRY(const Buffer buffer,
-             write ? write_buffer(block, args.buffer_index) : read_buffer(block, args.buffer_index));
-  return reindexed(s, block, {buffer, write, nullptr, buffer->scope, "reindex"});
+  FETTLE_TRY(const Buffer buffer, accessed_buffer(s.func(), block, args.buffer_index_type, args.buffer_index));
+  return reindexed(s, block, {buffer, args.buffer_index_type == "write", nullptr, buffer->scope, "reindex"});
 }
 
 }  // namespace
 
-constinit const PrimitiveDef reindex_def = define_primitive<ReindexArgs, apply_reindex>("reindex", 1);
+extern constinit const PrimitiveDef reindex_def = define_primitive<ReindexArgs, apply_reindex>("reindex", 1);
 
-Result<BlockRef> reindex(Schedule& s, const ReindexArgs& args) {
-  FETTLE_TRY(const int step, s.step(reindex_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> reindex(Schedule& s, const ReindexArgs& args) { return run<BlockRef>(s, reindex_def, args); }
 
 }  // namespace fettle

@@ -10,8 +10,8 @@ namespace fettle {
 ///   →
 ///   for h, w, r, q: block A_reindex: A_reindex[vh, vw, vr, vq] = A[vh*2 + vr, vw*2 + vq]
 ///   block C: C[h, w] += A_reindex[h, w, r, q] * …
-/// Then transform_layout and transform_block_layout can bring both into the same form: this is how a convolution becomes
-/// a matrix product (im2col).
+/// Then transform_layout and transform_block_layout can bring both into the same form: this is how a convolution
+/// becomes a matrix product (im2col).
 /// buffer_index, buffer_index_type: the buffer, as the block's "read" or "write" of that number
 /// Returns the copying block, named <buffer>_reindex. Costs a buffer of the size of the iterators that the access uses.
 /// Errors: E103 an access that only a condition keeps inside the buffer · E206 no such block
@@ -29,6 +29,5 @@ struct ReindexArgs {
                  field("buffer_index_type", &ReindexArgs::buffer_index_type)};
 };
 Result<BlockRef> reindex(Schedule& s, const ReindexArgs& args);
-extern const PrimitiveDef reindex_def;
 
 }  // namespace fettle

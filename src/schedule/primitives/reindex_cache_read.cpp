@@ -1,7 +1,7 @@
 #include "schedule/primitives/reindex_cache_read.h"
 
-#include "schedule/edit/edit.h"
 #include "schedule/edit/reindexing.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -15,12 +15,11 @@ Result<Applied> apply_reindex_cache_read(const Schedule& s, const ReindexCacheRe
 
 }  // namespace
 
-constinit const PrimitiveDef reindex_cache_read_def =
+extern constinit const PrimitiveDef reindex_cache_read_def =
     define_primitive<ReindexCacheReadArgs, apply_reindex_cache_read>("reindex_cache_read", 1);
 
 Result<BlockRef> reindex_cache_read(Schedule& s, const ReindexCacheReadArgs& args) {
-  FETTLE_TRY(const int step, s.step(reindex_cache_read_def, args));
-  return s.blocks_of(step).front();
+  return run<BlockRef>(s, reindex_cache_read_def, args);
 }
 
 }  // namespace fettle

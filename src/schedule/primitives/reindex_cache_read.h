@@ -15,10 +15,9 @@ namespace fettle {
 ///             access uses, which does not pad
 /// Returns the copying block, named <buffer>_<scope>. Costs one copy.
 /// Errors: E103 an access that only a condition keeps inside the buffer · E206 no such block · E211 the block also
-/// writes the buffer
-///         E214 several different accesses · E215 the nest shares a loop with the buffer's writers
-///         E216 inside another block, a block that does not reach all of its iterators' domain
-///         E217 the map is no such bijection · E219 unknown scope · E220 no such read
+///         writes the buffer · E214 several different accesses · E215 the nest shares a loop with the buffer's writers
+///         · E216 inside another block, a block that does not reach all of its iterators' domain · E217 the map is no
+///         such bijection · E219 unknown scope · E220 no such read
 struct ReindexCacheReadArgs {
   BlockRef block;
   int64_t read_index = 0;
@@ -29,6 +28,5 @@ struct ReindexCacheReadArgs {
                  field("scope", &ReindexCacheReadArgs::scope), field("index_map", &ReindexCacheReadArgs::index_map)};
 };
 Result<BlockRef> reindex_cache_read(Schedule& s, const ReindexCacheReadArgs& args);
-extern const PrimitiveDef reindex_cache_read_def;
 
 }  // namespace fettle

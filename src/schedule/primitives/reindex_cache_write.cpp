@@ -1,7 +1,7 @@
 #include "schedule/primitives/reindex_cache_write.h"
 
-#include "schedule/edit/edit.h"
 #include "schedule/edit/reindexing.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -15,12 +15,11 @@ Result<Applied> apply_reindex_cache_write(const Schedule& s, const ReindexCacheW
 
 }  // namespace
 
-constinit const PrimitiveDef reindex_cache_write_def =
+extern constinit const PrimitiveDef reindex_cache_write_def =
     define_primitive<ReindexCacheWriteArgs, apply_reindex_cache_write>("reindex_cache_write", 1);
 
 Result<BlockRef> reindex_cache_write(Schedule& s, const ReindexCacheWriteArgs& args) {
-  FETTLE_TRY(const int step, s.step(reindex_cache_write_def, args));
-  return s.blocks_of(step).front();
+  return run<BlockRef>(s, reindex_cache_write_def, args);
 }
 
 }  // namespace fettle

@@ -15,11 +15,9 @@ namespace fettle {
 ///             access uses, which does not pad
 /// Returns the copying block, named <buffer>_<scope>. Costs one copy.
 /// Errors: E103 an access that only a condition keeps inside the buffer · E206 no such block · E211 the block is
-/// neither complete nor a reduction
-///         E214 several different accesses · E215 the nest shares a loop with the buffer's readers
-///         E216 the block does not reach all of its iterators' domain
-///         E217 the map is no such bijection, or two instances write one element · E219 unknown scope · E220 no such
-///         write
+///         neither complete nor a reduction · E214 several different accesses · E215 the nest shares a loop with the
+///         buffer's readers · E216 the block does not reach all of its iterators' domain · E217 the map is no such
+///         bijection, or two instances write one element · E219 unknown scope · E220 no such write
 struct ReindexCacheWriteArgs {
   BlockRef block;
   int64_t write_index = 0;
@@ -30,6 +28,5 @@ struct ReindexCacheWriteArgs {
       field("scope", &ReindexCacheWriteArgs::scope), field("index_map", &ReindexCacheWriteArgs::index_map)};
 };
 Result<BlockRef> reindex_cache_write(Schedule& s, const ReindexCacheWriteArgs& args);
-extern const PrimitiveDef reindex_cache_write_def;
 
 }  // namespace fettle

@@ -7,20 +7,15 @@
 #include "base/checks.h"
 #include "base/small_vector.h"
 #include "ir/compare.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/repetition.h"
 #include "schedule/edit/edit_in_place.h"
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
-
-bool uses_any(const Expr& e, std::span<const ForNode* const> loops) {
-  if (as_int(e)) return false;
-  return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
-}
 
 // Whether `indices` are those of one value of `iter` alone: i, or i // c and i % c.
 bool determines(const std::vector<Expr>& indices, const IterVar& iter) {
@@ -60,31 +55,24 @@ class LoopUses {
     FETTLE_CHECK(loops.size() <= 64);
     for (const IterVar& iter : block.iters) {
       uint64_t used = 0;
-      walk(iter.binding, [&](const Expr& e) {
-        for (size_t i = 0; i < loops.size() && e.kind() == ExprKind::kVar; ++i)
-          if (loops[i]->var.get() == e.get()) used |= uint64_t{1} << i;
-        return true;
+      each_node<VarNode>(iter.binding, [&](const VarNode& var) {
+        for (size_t i = 0; i < loops.size(); ++i)
+          if (loops[i]->var.get() == &var) used |= uint64_t{1} << i;
       });
       used_.push_back(used);
     }
   }
-  // All that iterators of this kind use.
-  uint64_t of(IterKind kind) const {
+  // All that iterators of this kind use, or all others.
+  uint64_t of(IterKind kind, bool all_but = false) const {
     uint64_t all = 0;
     for (size_t k = 0; k < used_.size(); ++k)
-      if (block_.iters[k].kind == kind) all |= used_[k];
-    return all;
-  }
-  uint64_t of_all_but(IterKind kind) const {
-    uint64_t all = 0;
-    for (size_t k = 0; k < used_.size(); ++k)
-      if (block_.iters[k].kind != kind) all |= used_[k];
+      if ((block_.iters[k].kind == kind) != all_but) all |= used_[k];
     return all;
   }
   uint64_t of(size_t iter) const { return used_[iter]; }
   /// Those that take the block from step to step.
   uint64_t steps() const {
-    if (is_true(block_.predicate)) return of_all_but(IterKind::kSpatial);
+    if (is_true(block_.predicate)) return of(IterKind::kSpatial, /*all_but=*/true);
     uint64_t steps = 0;  // conditions may take steps, too
     for (const ForNode* loop : carried_loops(block_, {loops_.begin(), loops_.end()})) steps |= bit(loop);
     return steps;
@@ -181,27 +169,23 @@ const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<cons
           steps.push_back(loop);
     return steps;
   };
-  const BlockNode* found = nullptr;
-  walk(body, [&](const Stmt& x) {
-    if (const auto* block = x.as<BlockNode>(); block && block->init) {
-      const LoopUses uses(*block, before);
-      if (!in_same_order(entangled(*block, uses), after)) found = block;
-      if (!in_same_order(steps_and_repeats(uses), after) &&
-          !carried_loops(*block, {before.begin(), before.end()}).empty() &&
-          !runs_once(func, *block, {before.begin(), before.end()}))
-        found = block;
-      if (repeats_in_steps(func, *block, body, uses, before, after)) found = block;
+  const auto is_ordered = [&](const BlockNode& block) {
+    const std::vector<const ForNode*> loops(before.begin(), before.end());
+    if (block.init) {
+      const LoopUses uses(block, before);
+      if (!in_same_order(entangled(block, uses), after)) return true;
+      if (!in_same_order(steps_and_repeats(uses), after) && !carried_loops(block, loops).empty() &&
+          !runs_once(func, block, loops))
+        return true;
+      if (repeats_in_steps(func, block, body, uses, before, after)) return true;
     }
-    if (const auto* block = x.as<BlockNode>())
-      for (const IterVar& iter : block->iters) {
-        if (iter.kind == IterKind::kOpaque && uses_any(iter.binding, before)) found = block;
-        if (iter.kind == IterKind::kScan && uses_any(iter.binding, before) &&
-            (!points_apart(*block) || in_step(*block, before) != in_step(*block, after)))
-          found = block;
-      }
-    return !found;
-  });
-  return found;
+    return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
+      const bool scans = iter.kind == IterKind::kScan;
+      if ((!scans && iter.kind != IterKind::kOpaque) || !uses_any(iter.binding, before)) return false;
+      return !scans || !points_apart(block) || in_step(block, before) != in_step(block, after);
+    });
+  };
+  return find_node<BlockNode>(body, is_ordered);
 }
 
 Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
@@ -220,8 +204,8 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   for (size_t i = 0; i < order.size(); ++i) {
     const std::span<const ForNode* const> inside(order.data() + i, order.size() - i);
     if (uses_any(order[i]->min, inside) || uses_any(order[i]->extent, inside))
-      return fail_at(ErrorCode::E208, s.func(), order[i],
-                     "the bounds of loop " + order[i]->var->name + " depend on a loop that would be inside it", {});
+      return refused(ErrorCode::E208, s.func(), order[i],
+                     "the bounds of loop {} depend on a loop that would be inside it", order[i]->var->name);
   }
   size_t first = 0, end = order.size();  // what changes is in between
   while (order[first] == chain[first]) ++first;
@@ -229,14 +213,14 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   const std::span<const ForNode* const> moved(order.data() + first, end - first);
   const std::span<const ForNode* const> were(chain.data() + first, end - first);
   if (were.size() > 64)
-    return fail_at(ErrorCode::E207, s.func(), chain.front(), "more than 64 loops change their order", {});
+    return refused(ErrorCode::E207, s.func(), chain.front(), "more than 64 loops change their order");
   if (const BlockNode* block = find_ordered(s.func(), chain[end - 1]->body, were, moved);
       block && checks("reorder.ordered"))
-    return fail_at(ErrorCode::E210, s.func(), block, "the instances of block " + block->name + " are ordered", {});
+    return refused(ErrorCode::E210, s.func(), block, "the instances of block {} are ordered", block->name);
   // Several blocks under the loops that move must not need each other across iterations.
   if (blocks_under(chain.back()->body).size() > 1)
     if (auto apart = check_iterations_apart(s.func(), *chain[end - 1]); !apart)
-      return fail_at(ErrorCode::E210, s.func(), chain[end - 1], apart.error().message, {});
+      return refused(ErrorCode::E210, s.func(), chain[end - 1], "{}", apart.error().message);
 
   Stmt nest = end < chain.size() ? Stmt(Ref<const ForNode>(chain[end])) : chain.back()->body;
   for (size_t i = end; i-- > 0;) nest = with(*order[i], [&](ForNode& f) { f.body = nest; });
@@ -245,11 +229,8 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef reorder_def = define_primitive<ReorderArgs, apply_reorder>("reorder", 1);
+extern constinit const PrimitiveDef reorder_def = define_primitive<ReorderArgs, apply_reorder>("reorder", 1);
 
-Result<> reorder(Schedule& s, const ReorderArgs& args) {
-  FETTLE_TRY_VOID(s.step(reorder_def, args));
-  return {};
-}
+Result<> reorder(Schedule& s, const ReorderArgs& args) { return run<void>(s, reorder_def, args); }
 
 }  // namespace fettle

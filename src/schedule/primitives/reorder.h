@@ -8,12 +8,12 @@ namespace fettle {
 /// the nest stay where they are.
 ///   reorder([k, i]):  for i: for j: for k: S   →   for k: for j: for i: S
 /// loops: two or more, on one path on which every loop but the last is the whole body of the one before.
-/// The order of a scan's steps, and of blocks whose iterators are opaque, is kept: a loop that such an iterator uses
+/// The order of a scan's steps, and of blocks whose iterators are opaque, is kept. A loop that such an iterator uses
 /// does not change places with another, unless each point of the scan (its spatial iterators' values) reads and writes
-/// elements of its own: then loops over points go where they are wanted. So is that of loops from which the iterators
-/// of a reduction and of its output follow together (fused ones): it decides what comes first, beside the init; and so
-/// is that of a reduction's loops and of those that make it run anew, whole or for elements that neighbours share.
-/// Several blocks under the loops may change their iterations' order if each iteration makes what it needs itself.
+/// elements of its own. Then loops over points may go anywhere. The order of loops from which the iterators of a
+/// reduction and of its output follow together (fused ones) is kept, too, since it decides what comes first, beside the
+/// init. So is that of a reduction's loops and of those that make it run anew, whole or for elements that neighbours
+/// share.
 /// Costs a copy of the nest's loops, not of what is beneath. Returns nothing; the references stay good.
 /// Errors: E206 no such loop · E207 not on one path, or a loop given twice
 ///         E208 a loop's bounds depend on a loop that would move inside it
@@ -24,6 +24,5 @@ struct ReorderArgs {
   static constexpr auto fields = std::tuple{field("loops", &ReorderArgs::loops)};
 };
 Result<> reorder(Schedule& s, const ReorderArgs& args);
-extern const PrimitiveDef reorder_def;
 
 }  // namespace fettle

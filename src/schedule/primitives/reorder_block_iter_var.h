@@ -18,6 +18,5 @@ struct ReorderBlockIterVarArgs {
                                             field("new_order", &ReorderBlockIterVarArgs::new_order)};
 };
 Result<> reorder_block_iter_var(Schedule& s, const ReorderBlockIterVarArgs& args);
-extern const PrimitiveDef reorder_block_iter_var_def;
 
 }  // namespace fettle

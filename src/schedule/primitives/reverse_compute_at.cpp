@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "analysis/sites.h"
 #include "arith/affine_map.h"
 #include "base/checks.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/placement.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -22,10 +21,9 @@ struct Source {
 };
 
 tl::unexpected<Diagnostic> not_covered(const Schedule& s, const Move& move, const Buffer& buffer) {
-  return fail_at(ErrorCode::E216, s.func(), move.block,
-                 fmt::format("block {} needs more of {} than one iteration of loop {} produces", move.block->name,
-                             buffer->name, move.loop->var->name),
-                 {});
+  return refused(ErrorCode::E216, s.func(), move.block,
+                 "block {} needs more of {} than one iteration of loop {} produces", move.block->name, buffer->name,
+                 move.loop->var->name);
 }
 
 // The producers under the loop, in program order: the last one of each buffer. Solves how their points are read.
@@ -37,15 +35,12 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
       if (producer == move.block || !read_region(*move.block, write.buffer.get())) continue;
       if (move.index(producer) > move.index(move.block) && move.index(producer) <= move.index(move.inside.back()) &&
           checks("reverse_compute_at.overwritten"))
-        return fail_at(
-            ErrorCode::E215, func, producer,
-            fmt::format("block {} overwrites what block {} reads, before it would", producer->name, move.block->name),
-            {});
+        return refused(ErrorCode::E215, func, producer, "block {} overwrites what block {} reads, before it would",
+                       producer->name, move.block->name);
       if (!move.is_inside(producer)) {
         if (move.index(producer) > move.index(move.inside.back()))
-          return fail_at(
-              ErrorCode::E215, func, producer,
-              fmt::format("block {} writes what block {} reads, after the loop", producer->name, move.block->name), {});
+          return refused(ErrorCode::E215, func, producer, "block {} writes what block {} reads, after the loop",
+                         producer->name, move.block->name);
         continue;
       }
       std::erase_if(sources, [&](const Source& other) { return other.buffer == write.buffer; });
@@ -53,9 +48,8 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
     }
   }
   if (sources.empty())
-    return fail_at(ErrorCode::E215, func, move.loop,
-                   fmt::format("loop {} produces nothing that block {} reads", move.loop->var->name, move.block->name),
-                   {});
+    return refused(ErrorCode::E215, func, move.loop, "loop {} produces nothing that block {} reads",
+                   move.loop->var->name, move.block->name);
   const std::vector<const VarNode*> free = iter_vars(move.block->iters);
   for (Source& source : sources) {
     const std::vector<const ForNode*> around = loops_around(func, source.producer);
@@ -104,12 +98,7 @@ std::vector<const IterVar*> determined(const Move& move, const Source& lead) {
 // Whether the producer's loops take its spatial iterators through all of their domains. One that is alone in writing a
 // buffer has written all that anyone reads of it; of several (what loop_partition left, say) each may have its part.
 bool reaches_all(const Func& func, const BlockNode& producer) {
-  std::vector<Expr> bindings, extents;
-  for (const IterVar& iter : producer.iters) {
-    if (iter.kind != IterKind::kSpatial) continue;
-    bindings.push_back(iter.binding);
-    extents.push_back(iter.extent);
-  }
+  const auto [bindings, extents] = iter_lists(producer, true);
   std::vector<VarDomain> domains;
   for (const ForNode* loop : loops_around(func, &producer)) domains.push_back({loop->var, {loop->min, loop->extent}});
   Analyzer analyzer;
@@ -140,20 +129,14 @@ Result<> check_source(const Schedule& s, const Move& move, const Source& source,
   if (producers_of(*move.scope, source.buffer.get()).size() > 1 && !reaches_all(s.func(), *source.producer) &&
       checks("reverse_compute_at.parts"))
     return not_covered(s, move, source.buffer);
-  VarMap bindings;
-  for (const IterVar& iter : source.producer->iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(*source.producer);
   for (size_t i = 0; i < move.block->iters.size(); ++i) {
     const IterVar& iter = move.block->iters[i];
     const auto found = source.solved.find(iter.var.get());
     if (found == source.solved.end()) continue;
     if (!covers(*source.producer, found->second, iter.extent)) return not_covered(s, move, source.buffer);
     const auto written = known[i] ? known[i] : footprint.of(substitute(found->second, bindings));
-    if (written && structural_equal(written->min, needed[i].min) && structural_equal(written->extent, needed[i].extent))
-      continue;
-    Analyzer& analyzer = footprint.analyzer();
-    if (!written || !analyzer.can_prove(le(written->min, needed[i].min)) ||
-        !analyzer.can_prove(le(needed[i].min + needed[i].extent, written->min + written->extent)))
-      return not_covered(s, move, source.buffer);
+    if (!written || !covers(*written, needed[i], footprint.analyzer())) return not_covered(s, move, source.buffer);
   }
   return {};
 }
@@ -176,8 +159,7 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
   for (size_t i = 0; i < tile.iters.size(); ++i) tile_values[tile.iters[i]->var.get()] = tile.bindings[i];
 
   Footprint footprint(func, lead.outer, lead.inner);
-  VarMap lead_bindings;
-  for (const IterVar& iter : lead.producer->iters) lead_bindings[iter.var.get()] = iter.binding;
+  const VarMap lead_bindings = binding_map(*lead.producer);
   std::vector<IterPlace> places(move.block->iters.size());
   std::vector<Range> needed;
   std::vector<std::optional<Range>> of_lead(places.size());
@@ -234,15 +216,11 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
     for (const ForNode* loop : carried_loops(*source.producer, source.outer))
       if (std::ranges::find(carried, loop) == carried.end() && !is_below(move.block, loop)) {
         // A loop that moves through the output, too, has no step that is the last for all of it.
-        for (const IterVar& iter : source.producer->iters)
-          if (iter.kind == IterKind::kSpatial && uses_var(iter.binding, loop->var.get()) &&
-              checks("reverse_compute_at.carried"))
-            return not_covered(s, move, source.buffer);
+        if (moves_with(*source.producer, IterKind::kSpatial, *loop) && checks("reverse_compute_at.carried"))
+          return not_covered(s, move, source.buffer);
         carried.push_back(loop);
       }
-  Analyzer analyzer;
-  analyzer.bind_params(func);
-  bind_loops(analyzer, lead.outer);
+  Analyzer analyzer = analyzer_over(func, lead.outer);
   for (const ForNode* loop : carried)
     predicate = logical_and(predicate, analyzer.simplify(eq(loop->var, loop->min + loop->extent - 1)));
 
@@ -267,12 +245,11 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
 
 }  // namespace
 
-constinit const PrimitiveDef reverse_compute_at_def =
+extern constinit const PrimitiveDef reverse_compute_at_def =
     define_primitive<ReverseComputeAtArgs, apply_reverse_compute_at>("reverse_compute_at", 2);
 
 Result<> reverse_compute_at(Schedule& s, const ReverseComputeAtArgs& args) {
-  FETTLE_TRY_VOID(s.step(reverse_compute_at_def, args));
-  return {};
+  return run<void>(s, reverse_compute_at_def, args);
 }
 
 }  // namespace fettle

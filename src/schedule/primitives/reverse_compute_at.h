@@ -9,8 +9,8 @@ namespace fettle {
 ///   →
 ///   for i0: for i1, j: block C(…)
 ///           for ax0 in 14, ax1 in m: block D(vi = i0*14 + ax0, vj = ax1): …   where i0*14 + ax0 < n
-/// The old loops of the block go; new ones, serial and of constant extent, follow the producer's tile: one for each
-/// iterator, or, where a tile is no rectangle (a fused loop that crosses rows), the producer's loops repeated. A
+/// The old loops of the block go. New ones, serial and of constant extent, follow the producer's tile: one for each
+/// iterator. Where a tile is no rectangle (a fused loop that crosses rows), they repeat the producer's loops. A
 /// condition replaces what a partial tile lacks. Iterators that the producer does not determine (of a broadcast) get
 /// full loops. Under a loop outside of which, or in which, the producer's reduction goes on, the block runs in the last
 /// step only, unless it was below that loop already:
@@ -19,11 +19,10 @@ namespace fettle {
 ///
 /// preserve_unit_loops: keep loops of extent 1, so that there is one for each iterator
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere, or around the block
-/// already
-///         E211 neither a complete nor a reduction block, or an iteration of a loop around would run other instances
-///         than now, of which it makes what they read · E215 a producer would run after the block, or the loop
-///         produces nothing that it reads · E216 the block needs more than its own tile, or a loop
-///         moves through the producer's reduction and output at once
+///         already · E211 neither a complete nor a reduction block, or an iteration of a loop around would run other
+///         instances than now, of which it makes what they read · E215 a producer would run after the block, or the
+///         loop produces nothing that it reads · E216 the block needs more than its own tile, or a loop moves through
+///         the producer's reduction and output at once
 struct ReverseComputeAtArgs {
   BlockRef block;
   LoopRef loop;
@@ -33,6 +32,5 @@ struct ReverseComputeAtArgs {
                  field("preserve_unit_loops", &ReverseComputeAtArgs::preserve_unit_loops)};
 };
 Result<> reverse_compute_at(Schedule& s, const ReverseComputeAtArgs& args);
-extern const PrimitiveDef reverse_compute_at_def;
 
 }  // namespace fettle

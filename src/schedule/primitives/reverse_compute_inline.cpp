@@ -2,18 +2,16 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "analysis/block_checks.h"
 #include "base/checks.h"
 #include "ir/annotations.h"
 #include "ir/path.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/repetition.h"
 #include "schedule/edit/inlining.h"
 #include "schedule/edit/placement.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -43,11 +41,10 @@ bool takes_up(const Func& func, const BlockNode& scope, const BlockNode& reader,
     if (std::ranges::find(shared, step) == shared.end()) return false;
   const auto touched = [&](const BlockNode& block, const Region& region, const std::vector<const ForNode*>& loops) {
     Footprint footprint(func, shared, {loops.begin() + static_cast<std::ptrdiff_t>(shared.size()), loops.end()});
-    VarMap bindings;
-    for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+    const VarMap bindings = binding_map(block);
     std::vector<Range> ranges;
     for (const Range& range : region.ranges) {
-      const auto found = footprint.of(Range{substitute(range.min, bindings), substitute(range.extent, bindings)});
+      const auto found = footprint.of(substitute(range, bindings));
       if (!found) return std::vector<Range>();
       ranges.push_back(*found);
     }
@@ -55,9 +52,8 @@ bool takes_up(const Func& func, const BlockNode& scope, const BlockNode& reader,
   };
   const std::vector<Range> read = touched(reader, *read_region(reader, between), around_reader);
   const std::vector<Range> stored = touched(producer, *write_region(producer, between), around);
-  return !read.empty() && std::ranges::equal(read, stored, [](const Range& a, const Range& b) {
-    return structural_equal(a.min, b.min) && structural_equal(a.extent, b.extent);
-  });
+  return !read.empty() &&
+         std::ranges::equal(read, stored, [](const Range& a, const Range& b) { return structural_equal(a, b); });
 }
 
 Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseComputeInlineArgs& args) {
@@ -67,14 +63,13 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   const BlockNode* scope = enclosing_block(func, block);
   FETTLE_TRY_VOID(check_inlinable(func, block, scope));
   const BlockNode* producer = last_producer(blocks_of(*scope), block);
-  if (!producer) return fail_at(ErrorCode::E211, func, block, fmt::format("block {} has no producer", block->name), {});
+  if (!producer) return refused(ErrorCode::E211, func, block, "block {} has no producer", block->name);
   if (const std::string why = why_not_inlinable(func, *producer, *scope, true); !why.empty())
-    return fail_at(ErrorCode::E211, func, producer, fmt::format("block {}: {}", producer->name, why), {});
+    return refused(ErrorCode::E211, func, producer, "block {}: {}", producer->name, why);
   const StoreNode* target = single_store(*producer);
   const StoreNode* output = single_store(*block);
   const BufferNode* between = target->buffer.get();
-  if (is_param(func, between))
-    return fail_at(ErrorCode::E213, func, producer, fmt::format("{} is an output", between->name), {});
+  if (is_param(func, between)) return refused(ErrorCode::E213, func, producer, "{} is an output", between->name);
   if (takes_address(scope->body, between)) return not_inlinable(func, block, "an address of its input is taken");
   FETTLE_TRY_VOID(check_others_ready(func, *scope, block, producer));
 
@@ -88,7 +83,7 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
   const auto reads = loads_of(block->body, between);
   if (reads.empty()) return not_inlinable(func, block, fmt::format("it does not load from {}", between->name));
   for (const auto& read : reads)
-    if (!std::ranges::equal(read, reads.front(), [](const Expr& a, const Expr& b) { return structural_equal(a, b); }))
+    if (!structural_equal(read, reads.front()))
       return not_inlinable(func, block, fmt::format("it reads several elements of {}", between->name));
   const auto solved = solve(block->iters, reads.front(), target->indices, analyzer);
   if (!solved || (!one_to_one(*block, *producer, *solved, analyzer) && checks("reverse_compute_inline.all")))
@@ -150,12 +145,11 @@ Result<Applied> apply_reverse_compute_inline(const Schedule& s, const ReverseCom
 
 }  // namespace
 
-constinit const PrimitiveDef reverse_compute_inline_def =
+extern constinit const PrimitiveDef reverse_compute_inline_def =
     define_primitive<ReverseComputeInlineArgs, apply_reverse_compute_inline>("reverse_compute_inline", 1);
 
 Result<> reverse_compute_inline(Schedule& s, const ReverseComputeInlineArgs& args) {
-  FETTLE_TRY_VOID(s.step(reverse_compute_inline_def, args));
-  return {};
+  return run<void>(s, reverse_compute_inline_def, args);
 }
 
 }  // namespace fettle

@@ -23,6 +23,5 @@ struct ReverseComputeInlineArgs {
   static constexpr auto fields = std::tuple{field("block", &ReverseComputeInlineArgs::block)};
 };
 Result<> reverse_compute_inline(Schedule& s, const ReverseComputeInlineArgs& args);
-extern const PrimitiveDef reverse_compute_inline_def;
 
 }  // namespace fettle

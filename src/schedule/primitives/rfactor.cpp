@@ -2,25 +2,16 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/checks.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
+#include "schedule/dataflow/plain_nest.h"
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
-
-bool uses_loop(const Expr& e, const ForNode* loop) { return uses_var(e, loop->var.get()); }
-
-bool spatial_use(const BlockNode& block, const ForNode* loop) {
-  return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
-    return iter.kind == IterKind::kSpatial && uses_loop(iter.binding, loop);
-  });
-}
 
 // What the steps below share.
 struct Plan {
@@ -47,21 +38,18 @@ Result<Expr> spatial_conditions(const Plan& p) {
     VarMap first;  // every other reduction loop at its first iteration
     bool on_reduction = false;
     for (const ForNode* loop : p.carried) {
-      on_reduction |= uses_loop(condition, loop);
+      on_reduction |= uses_var(condition, loop->var.get());
       if (loop != p.factored) first[loop->var.get()] = loop->min;
     }
     if (!on_reduction) {
       kept = logical_and(kept, condition);
       continue;
     }
-    Analyzer analyzer;
-    analyzer.bind_params(p.func);
-    bind_loops(analyzer, loops_around(p.func, p.block));
+    Analyzer analyzer = analyzer_over(p.func, loops_around(p.func, p.block));
     if (!analyzer.can_prove(substitute(condition, first)) && checks("rfactor.init"))
-      return fail_at(ErrorCode::E227, p.func, p.block,
-                     fmt::format("a condition on the reduction of block {} may skip the first term of a partial result",
-                                 p.block->name),
-                     {});
+      return refused(ErrorCode::E227, p.func, p.block,
+                     "a condition on the reduction of block {} may skip the first term of a partial result",
+                     p.block->name);
   }
   return kept;
 }
@@ -91,14 +79,9 @@ Stmt partial_block(const Plan& p, const std::string& name) {
   fresh->init = store(p.partial, at, p.combiner.init->value);
   fresh->body = store(p.partial, at, binary(p.combiner.op, load(p.partial, at), substitute(p.combiner.term, iters)));
   fresh->reads.clear();
-  for (Region read : p.block->reads) {
-    if (read.buffer == p.combiner.update->buffer) continue;
-    for (Range& range : read.ranges) range = {substitute(range.min, iters), substitute(range.extent, iters)};
-    fresh->reads.push_back(std::move(read));
-  }
-  Region written{p.partial, {}};
-  for (const Expr& index : at) written.ranges.push_back({index, 1});
-  fresh->writes = {written};
+  for (const Region& read : substitute(p.block->reads, iters))
+    if (read.buffer != p.combiner.update->buffer) fresh->reads.push_back(read);
+  fresh->writes = {point_region(p.partial, at)};
   // Its reduction may be over already.
   const bool reduces = std::ranges::any_of(fresh->iters, [](const IterVar& i) { return i.kind == IterKind::kReduce; });
   if (!reduces) {
@@ -117,12 +100,12 @@ Stmt final_nest(const Plan& p, const Expr& predicate) {
   std::vector<std::pair<Var, Range>> list;
   Var factor_loop;
   for (const ForNode* loop : p.nest) {
-    if (loop != p.factored && !spatial_use(*p.block, loop)) {
+    if (loop != p.factored && !moves_with(*p.block, IterKind::kSpatial, *loop)) {
       loops[loop->var.get()] = loop->min;  // extent 1, or a reduction's
       continue;
     }
     const Var var = make_var(loop->var->name);
-    list.push_back({var, {substitute(loop->min, loops), substitute(loop->extent, loops)}});
+    list.push_back({var, substitute(Range{loop->min, loop->extent}, loops)});
     loops[loop->var.get()] = var;
     if (loop == p.factored) factor_loop = var;
   }
@@ -142,11 +125,8 @@ Stmt final_nest(const Plan& p, const Expr& predicate) {
   const std::vector<Expr> from = element(p, indices, factor);
   fresh->init = store(out, indices, p.combiner.init->value);
   fresh->body = store(out, indices, binary(p.combiner.op, load(out, indices), load(p.partial, from)));
-  Region read{p.partial, {}}, written{out, {}};
-  for (const Expr& index : from) read.ranges.push_back({index, 1});
-  for (const Expr& index : indices) written.ranges.push_back({index, 1});
-  fresh->reads = {read};
-  fresh->writes = {written};
+  fresh->reads = {point_region(p.partial, from)};
+  fresh->writes = {point_region(out, indices)};
   return wrap_loops(list, fresh);
 }
 
@@ -157,43 +137,40 @@ Result<Applied> apply_rfactor(const Schedule& s, const RfactorArgs& args) {
   Plan p{func, block_stmt.as<BlockNode>(), loop_stmt.as<ForNode>(), {}, {}, {}, 0, {}};
   const BlockNode& block = *p.block;
   const BlockNode* scope = enclosing_block(func, p.block);
-  if (!scope) return fail_at(ErrorCode::E212, func, p.block, "the root block is no reduction", {});
+  if (!scope) return refused(ErrorCode::E212, func, p.block, "the root block is no reduction");
   if (const std::string why = why_not_complete(block, *scope, true); !block.init || !why.empty())
-    return fail_at(ErrorCode::E212, func, p.block,
-                   fmt::format("block {}: {}", block.name, why.empty() ? "it has no init" : why), {});
+    return refused(ErrorCode::E212, func, p.block, "block {}: {}", block.name, why.empty() ? "it has no init" : why);
   FETTLE_TRY(p.combiner, match_combiner(func, block));
 
   const std::vector<const ForNode*> around = loops_around(func, p.block);
   const auto at = std::ranges::find(around, p.factored);
   if (at == around.end())
-    return fail_at(ErrorCode::E207, func, p.factored,
-                   fmt::format("loop {} does not enclose block {}", p.factored->var->name, block.name), {});
+    return refused(ErrorCode::E207, func, p.factored, "loop {} does not enclose block {}", p.factored->var->name,
+                   block.name);
   if (p.factored->loop_kind != ForKind::kSerial)
-    return fail_at(ErrorCode::E201, func, p.factored, fmt::format("loop {} is not serial", p.factored->var->name), {});
+    return refused(ErrorCode::E201, func, p.factored, "loop {} is not serial", p.factored->var->name);
   auto top = around.end();
   while (top != around.begin() && blocks_under((*(top - 1))->body).size() == 1) --top;
   p.nest.assign(top, around.end());
   p.carried = carried_loops(block, around);
   for (const ForNode* loop : p.carried) {
     if (std::ranges::find(p.nest, loop) == p.nest.end())
-      return fail_at(ErrorCode::E207, func, loop,
-                     fmt::format("reduction loop {} encloses other blocks, too", loop->var->name), {});
-    if (spatial_use(block, loop))
-      return fail_at(ErrorCode::E212, func, loop,
-                     fmt::format("loop {} is both of the reduction and of the output", loop->var->name), {});
+      return refused(ErrorCode::E207, func, loop, "reduction loop {} encloses other blocks, too", loop->var->name);
+    if (moves_with(block, IterKind::kSpatial, *loop))
+      return refused(ErrorCode::E212, func, loop, "loop {} is both of the reduction and of the output",
+                     loop->var->name);
   }
   if (std::ranges::find(p.carried, p.factored) == p.carried.end())
-    return fail_at(ErrorCode::E212, func, p.factored,
-                   fmt::format("loop {} is no reduction loop of block {}", p.factored->var->name, block.name), {});
+    return refused(ErrorCode::E212, func, p.factored, "loop {} is no reduction loop of block {}", p.factored->var->name,
+                   block.name);
   if (!as_int(p.factored->extent))
-    return fail_at(ErrorCode::E221, func, p.factored,
-                   fmt::format("the extent of loop {} is not a constant", p.factored->var->name), {});
+    return refused(ErrorCode::E221, func, p.factored, "the extent of loop {} is not a constant", p.factored->var->name);
   const Buffer& out = p.combiner.update->buffer;
   const auto rank = static_cast<int64_t>(out->shape.size());
   const int64_t axis = args.factor_axis < 0 ? args.factor_axis + rank + 1 : args.factor_axis;
   if (axis < 0 || axis > rank)
-    return fail_at(ErrorCode::E220, func, p.block,
-                   fmt::format("{} has {} dimensions, no place {} for another", out->name, rank, args.factor_axis), {});
+    return refused(ErrorCode::E220, func, p.block, "{} has {} dimensions, no place {} for another", out->name, rank,
+                   args.factor_axis);
   p.axis = static_cast<size_t>(axis);
   p.partial =
       make_buffer(unique_buffer_name(func, out->name + "_rf"), element(p, out->shape, p.factored->extent), out->dtype);
@@ -210,11 +187,8 @@ Result<Applied> apply_rfactor(const Schedule& s, const RfactorArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef rfactor_def = define_primitive<RfactorArgs, apply_rfactor>("rfactor", 1);
+extern constinit const PrimitiveDef rfactor_def = define_primitive<RfactorArgs, apply_rfactor>("rfactor", 1);
 
-Result<BlockRef> rfactor(Schedule& s, const RfactorArgs& args) {
-  FETTLE_TRY(const int step, s.step(rfactor_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> rfactor(Schedule& s, const RfactorArgs& args) { return run<BlockRef>(s, rfactor_def, args); }
 
 }  // namespace fettle

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "ir/annotations.h"
-#include "ir/visit.h"
 #include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/edit/inlining.h"
 #include "schedule/edit/nest.h"
+#include "schedule/edit/placement.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -25,21 +24,15 @@ struct Rolling {
   Expr inner;        // row within the iteration, from 0
 };
 
-VarMap bindings_of(const BlockNode& block) {
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
-  return bindings;
-}
-
 // All that `reader` loads of the dimension in one iteration is among the rows from `first` on.
 bool stays_within(const Func& func, const std::vector<const ForNode*>& outer, const BlockNode& reader,
                   const Buffer& buffer, const Rolling& rolling) {
   Footprint footprint(func, outer, loops_between(rolling.loop->body, &reader));
-  const VarMap bindings = bindings_of(reader);
+  const VarMap bindings = binding_map(reader);
   for (const Region& region : reader.reads) {
     if (!(region.buffer == buffer)) continue;
     const Range& read = region.ranges[rolling.dimension];
-    const auto needed = footprint.of(Range{substitute(read.min, bindings), substitute(read.extent, bindings)});
+    const auto needed = footprint.of(substitute(read, bindings));
     if (!needed) return false;
     Analyzer& analyzer = footprint.analyzer();
     if (!analyzer.can_prove(le(rolling.first, needed->min)) ||
@@ -56,7 +49,7 @@ std::optional<Rolling> rolling_along(const Func& func, const std::vector<const F
   const int64_t* whole = as_int(written.buffer->shape[dimension]);
   if (!whole || !is_one(written.ranges[dimension].extent) || !is_zero(loop->min)) return {};
   Footprint footprint(func, outer, loops_between(loop->body, &block));
-  const auto split = footprint.split(substitute(written.ranges[dimension].min, bindings_of(block)));
+  const auto split = footprint.split(substitute(written.ranges[dimension].min, binding_map(block)));
   if (!split) return {};
   Rolling rolling{loop, dimension, split->extent, 0, nullptr, nullptr};
   for (const LinearTerm& term : split->outer.terms) {
@@ -136,12 +129,8 @@ Func made_circular(const Func& func, const BlockNode& block, const Buffer& buffe
     b.predicate = logical_and(logical_or(lt(rolling.loop->var, 1), is_new), b.predicate);
   });
   Func result = replace_in(func, &block, guarded);
-  const StmtNode* loop = nullptr;
-  walk(result->body, [&](const Stmt& s) {
-    if (const auto* candidate = s.as<ForNode>(); candidate && candidate->var == rolling.loop->var) loop = candidate;
-    return !loop;
-  });
-  result = replace_in(result, loop, with(*static_cast<const ForNode*>(loop), [&](ForNode& f) {
+  const ForNode* loop = find_loop(result->body, rolling.loop->var.get());
+  result = replace_in(result, loop, with(*loop, [&](ForNode& f) {
                         const auto* names = f.annotations.find(kRollingBufferKey);
                         const auto* before = names ? std::get_if<std::string>(names) : nullptr;
                         f.annotations.set(kRollingBufferKey, (before ? *before + " " : std::string()) + buffer->name);
@@ -156,23 +145,23 @@ Result<Applied> apply_rolling_buffer(const Schedule& s, const RollingBufferArgs&
   const auto& block = *stmt.as<BlockNode>();
   FETTLE_TRY(const Buffer buffer, write_buffer(block, args.write_index));
   if (is_param(func, buffer.get()))
-    return fail_at(ErrorCode::E218, func, &block, fmt::format("buffer {} is a parameter", buffer->name), {});
+    return refused(ErrorCode::E218, func, &block, "buffer {} is a parameter", buffer->name);
   if (buffer->layout || !buffer->strides.empty() || takes_address(func->body, buffer.get()))
-    return fail_at(ErrorCode::E218, func, &block, fmt::format("buffer {} is laid out by hand", buffer->name), {});
+    return refused(ErrorCode::E218, func, &block, "buffer {} is laid out by hand", buffer->name);
   const BlockNode* scope = enclosing_block(func, &block);
   FETTLE_TRY_VOID(check_complete(ErrorCode::E211, func, block, *scope, false));
   if (!predicate_only_bounds(func, block))
-    return fail_at(ErrorCode::E211, func, &block,
-                   fmt::format("the predicate of block {} does more than bound its iterators", block.name), {});
+    return refused(ErrorCode::E211, func, &block, "the predicate of block {} does more than bound its iterators",
+                   block.name);
 
   const std::vector<const BlockNode*> readers = consumers_of(*scope, buffer.get());
   const std::vector<const ForNode*> shared = shared_loops(func, block, readers);
   if (readers.empty() || shared.empty())
-    return fail_at(ErrorCode::E207, func, &block,
-                   fmt::format("no loop encloses block {} and those who read {}", block.name, buffer->name), {});
+    return refused(ErrorCode::E207, func, &block, "no loop encloses block {} and those who read {}", block.name,
+                   buffer->name);
   for (const ForNode* loop : shared)
     if (loop->loop_kind != ForKind::kSerial)
-      return fail_at(ErrorCode::E201, func, loop, fmt::format("loop {} is not serial", loop->var->name), {});
+      return refused(ErrorCode::E201, func, loop, "loop {} is not serial", loop->var->name);
 
   const Region& written = *write_region(block, buffer.get());
   const BlockNode* outside = nullptr;  // a reader that needs other rows
@@ -189,12 +178,10 @@ Result<Applied> apply_rolling_buffer(const Schedule& s, const RollingBufferArgs&
     }
   }
   if (outside)
-    return fail_at(ErrorCode::E240, func, outside,
-                   fmt::format("block {} may need rows of {} that block {} does not make in the same iteration",
-                               outside->name, buffer->name, block.name),
-                   {});
-  return fail_at(ErrorCode::E240, func, &block,
-                 fmt::format("iterations of no loop share rows of {} with the next", buffer->name), {});
+    return refused(ErrorCode::E240, func, outside,
+                   "block {} may need rows of {} that block {} does not make in the same iteration", outside->name,
+                   buffer->name, block.name);
+  return refused(ErrorCode::E240, func, &block, "iterations of no loop share rows of {} with the next", buffer->name);
 }
 
 }  // namespace
@@ -211,20 +198,15 @@ Result<> check_not_rolling(const Func& func, const BlockNode& block) {
     for (const std::vector<Region>* regions : {&block.reads, &block.writes})
       for (const Region& region : *regions)
         if (rolls(*loop, *region.buffer))
-          return fail_at(ErrorCode::E227, func, &block,
-                         fmt::format("buffer {} rolls along loop {}, and block {} touches it", region.buffer->name,
-                                     loop->var->name, block.name),
-                         {});
+          return refused(ErrorCode::E227, func, &block, "buffer {} rolls along loop {}, and block {} touches it",
+                         region.buffer->name, loop->var->name, block.name);
   }
   return {};
 }
 
-constinit const PrimitiveDef rolling_buffer_def =
+extern constinit const PrimitiveDef rolling_buffer_def =
     define_primitive<RollingBufferArgs, apply_rolling_buffer>("rolling_buffer", 1);
 
-Result<> rolling_buffer(Schedule& s, const RollingBufferArgs& args) {
-  FETTLE_TRY_VOID(s.step(rolling_buffer_def, args));
-  return {};
-}
+Result<> rolling_buffer(Schedule& s, const RollingBufferArgs& args) { return run<void>(s, rolling_buffer_def, args); }
 
 }  // namespace fettle

@@ -13,7 +13,7 @@ namespace fettle {
 ///           for y1 in 8, x, r: block C(…): C[…] += P[(vy + vr) % 10, …]
 /// Made for what compute_at leaves. The loop is the outermost around the block and all readers along which a dimension
 /// of the buffer moves on by fewer rows than one iteration makes; readers must stay within these. It keeps the order of
-/// its iterations and is noted with the buffer's name (lowering then keeps the buffer outside of it), and blocks that
+/// its iterations and is annotated with the buffer's name, so that lowering keeps the buffer outside of it. Blocks that
 /// touch the buffer stay where they are: come here last.
 ///
 /// block:       makes the buffer, one element an instance, without a reduction
@@ -30,9 +30,8 @@ struct RollingBufferArgs {
       std::tuple{field("block", &RollingBufferArgs::block), field("write_index", &RollingBufferArgs::write_index)};
 };
 Result<> rolling_buffer(Schedule& s, const RollingBufferArgs& args);
-extern const PrimitiveDef rolling_buffer_def;
 
-/// True if the loop's note (kRollingBufferKey) names the buffer.
+/// True if the loop's annotation (kRollingBufferKey) names the buffer.
 bool rolls(const ForNode& loop, const BufferNode& buffer);
 /// E227 where the block touches a buffer that rolls along a loop around it, so that it must stay where it is.
 Result<> check_not_rolling(const Func& func, const BlockNode& block);

@@ -11,8 +11,8 @@ namespace fettle {
 /// candidates: integers, or names of values, which whoever asks knows the meaning of; no two are the same.
 /// probabilities: weights >= 0, one for each candidate; they need not add up to 1.
 /// name: the last part of the decision's address. The decision is the value, by its name, wherever it stands.
-/// A list of one integer is a decision of before it was so: the candidate's place. A trace with it is replayed as it was
-/// meant, and records the value; in a decision map it is no choice.
+/// A list of one integer is a decision of before it was so: the candidate's place. A trace with it is replayed as it
+/// was meant, and records the value; in a decision map it is no choice.
 /// Returns one integer; nothing where candidates are names.
 /// Errors: E222 lists of different length or empty, a candidate twice, a name with blanks, quotes or '#', or weights
 ///              that are negative or all zero

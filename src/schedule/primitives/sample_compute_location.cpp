@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/get_block.h"
@@ -48,12 +49,11 @@ Result<Applied> apply_sample_compute_location(const Schedule& s, const SampleCom
 
 }  // namespace
 
-constinit const PrimitiveDef sample_compute_location_def =
+extern constinit const PrimitiveDef sample_compute_location_def =
     define_sampling<SampleComputeLocationArgs, apply_sample_compute_location>("sample_compute_location", 1);
 
 Result<ValueRef> sample_compute_location(Schedule& s, const SampleComputeLocationArgs& args) {
-  FETTLE_TRY(const int step, s.step(sample_compute_location_def, args));
-  return s.values_of(step).front();
+  return run<ValueRef>(s, sample_compute_location_def, args);
 }
 
 }  // namespace fettle

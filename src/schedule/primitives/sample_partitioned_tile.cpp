@@ -1,6 +1,6 @@
 #include "schedule/primitives/sample_partitioned_tile.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 #include "schedule/sampling.h"
 
 namespace fettle {
@@ -11,11 +11,11 @@ Result<Applied> apply_sample_partitioned_tile(const Schedule& s, const SamplePar
   FETTLE_TRY(const Stmt loop, s.loop(args.loop));
   if (args.n < 1 || args.n > kMaxParts || args.partition_pos < 0 || args.partition_pos > args.n ||
       args.innerpart_factor < 1)
-    return fail_at(ErrorCode::E202, s.func(), loop.get(),
-                   "n must be 1 to 16, partition_pos 0 to n, and innerpart_factor at least 1", {});
+    return refused(ErrorCode::E202, s.func(), loop.get(),
+                   "n must be 1 to 16, partition_pos 0 to n, and innerpart_factor at least 1");
   const int64_t* constant = as_int(loop.as<ForNode>()->extent);
   if (!constant || *constant < 1 || *constant > kMaxExtent)
-    return fail_at(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from", {});
+    return refused(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from");
   const int64_t extent = *constant, inner = args.innerpart_factor;
   const auto n = static_cast<size_t>(args.n), at = static_cast<size_t>(args.partition_pos);
   // Without an inner part, or where the constraint cannot be met, all is outside.
@@ -50,12 +50,11 @@ Result<Applied> apply_sample_partitioned_tile(const Schedule& s, const SamplePar
 
 }  // namespace
 
-constinit const PrimitiveDef sample_partitioned_tile_def =
+extern constinit const PrimitiveDef sample_partitioned_tile_def =
     define_sampling<SamplePartitionedTileArgs, apply_sample_partitioned_tile>("sample_partitioned_tile", 1);
 
 Result<std::vector<ValueRef>> sample_partitioned_tile(Schedule& s, const SamplePartitionedTileArgs& args) {
-  FETTLE_TRY(const int step, s.step(sample_partitioned_tile_def, args));
-  return s.values_of(step);
+  return run<std::vector<ValueRef>>(s, sample_partitioned_tile_def, args);
 }
 
 }  // namespace fettle

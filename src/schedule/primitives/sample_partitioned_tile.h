@@ -4,13 +4,13 @@
 
 namespace fettle {
 
-/// Chooses n factors whose product is exactly the extent of a loop, those from partition_pos on with a product that is a
-/// multiple of innerpart_factor.
+/// Chooses n factors whose product is exactly the extent of a loop, those from partition_pos on with a product that is
+/// a multiple of innerpart_factor.
 ///   v0, v1, v2 = sample_partitioned_tile(loop=l, n=3, partition_pos=1, innerpart_factor=16, name="i")
 ///   with l of 256: 4, 2, 32 or 16, 1, 16 or …
-/// So the inner part holds whole tensor intrinsics, or vectors. Where partition_pos is n, or innerpart_factor does not divide
-/// the extent, it is sample_perfect_tile without a limit. Each prime factor is placed at random, the same for all places
-/// that are open to it. The decision is the list of factors, outermost first.
+/// So the inner part holds whole tensor intrinsics, or vectors. Where partition_pos is n, or innerpart_factor does not
+/// divide the extent, it is sample_perfect_tile without a limit. Each prime factor is placed at random, the same for
+/// all places that are open to it. The decision is the list of factors, outermost first.
 /// Returns n integers, outermost first.
 /// Errors: E202 n not in 1 … 16, partition_pos not in 0 … n, or innerpart_factor < 1 · E206 no such loop
 ///         E221 the extent is not a constant in 1 … 2^40 · E223 the factors of a replayed decision do not fit
@@ -27,6 +27,5 @@ struct SamplePartitionedTileArgs {
                  field("name", &SamplePartitionedTileArgs::name)};
 };
 Result<std::vector<ValueRef>> sample_partitioned_tile(Schedule& s, const SamplePartitionedTileArgs& args);
-extern const PrimitiveDef sample_partitioned_tile_def;
 
 }  // namespace fettle

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "base/small_vector.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 #include "schedule/sampling.h"
 
 namespace fettle {
@@ -103,7 +103,7 @@ Result<Applied> apply_sample_perfect_tile(const Schedule& s, const SamplePerfect
   if (args.max_innermost < 0) return fail(ErrorCode::E202, "max_innermost is negative");
   const int64_t* constant = as_int(loop.as<ForNode>()->extent);
   if (!constant || *constant < 1 || *constant > kMaxExtent)
-    return fail_at(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from", {});
+    return refused(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from");
   const Choices choices(*constant, args.n, args.max_innermost);
   const auto valid = [&](const Decision& d) { return choices.contain(d); };
   const auto draw = [&](RandomStream& stream) { return choices.draw(stream); };
@@ -131,8 +131,7 @@ constinit const PrimitiveDef sample_perfect_tile_def =
     define_sampling<SamplePerfectTileArgs, apply_sample_perfect_tile>("sample_perfect_tile", 1);
 
 Result<std::vector<ValueRef>> sample_perfect_tile(Schedule& s, const SamplePerfectTileArgs& args) {
-  FETTLE_TRY(const int step, s.step(sample_perfect_tile_def, args));
-  return s.values_of(step);
+  return run<std::vector<ValueRef>>(s, sample_perfect_tile_def, args);
 }
 
 }  // namespace fettle

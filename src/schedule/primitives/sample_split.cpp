@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 #include "schedule/sampling.h"
 
 namespace fettle {
@@ -79,11 +79,11 @@ Result<std::vector<Decision::List>> choices_for(int64_t extent, const SampleSpli
 Result<int64_t> checked_extent(const Schedule& s, const SampleSplitArgs& args) {
   FETTLE_TRY(const Stmt loop, s.loop(args.loop));
   if (args.n < 1 || args.n > kMaxParts)
-    return fail_at(ErrorCode::E202, s.func(), loop.get(), "n is " + std::to_string(args.n) + ", not 1 to 8", {});
-  if (args.max_factor < 0) return fail_at(ErrorCode::E202, s.func(), loop.get(), "max_factor is negative", {});
+    return refused(ErrorCode::E202, s.func(), loop.get(), "n is {}, not 1 to 8", std::to_string(args.n));
+  if (args.max_factor < 0) return refused(ErrorCode::E202, s.func(), loop.get(), "max_factor is negative");
   const int64_t* extent = as_int(loop.as<ForNode>()->extent);
   if (!extent || *extent < 1 || *extent > kMaxExtent)
-    return fail_at(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from", {});
+    return refused(ErrorCode::E221, s.func(), loop.get(), "the extent has no factors to choose from");
   return *extent;
 }
 
@@ -105,8 +105,7 @@ Result<std::vector<Decision::List>> split_choices(const Schedule& s, const Sampl
 constinit const PrimitiveDef sample_split_def = define_sampling<SampleSplitArgs, apply_sample_split>("sample_split", 1);
 
 Result<std::vector<ValueRef>> sample_split(Schedule& s, const SampleSplitArgs& args) {
-  FETTLE_TRY(const int step, s.step(sample_split_def, args));
-  return s.values_of(step);
+  return run<std::vector<ValueRef>>(s, sample_split_def, args);
 }
 
 }  // namespace fettle

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -16,7 +16,7 @@ Result<Applied> apply_sample_tile(const Schedule& s, const SampleTileArgs& args)
   if (args.element_bytes < 1) return fail(ErrorCode::E202, "element_bytes is less than 1");
   const int64_t* extent = as_int(loop.as<ForNode>()->extent);
   if (!extent || *extent < 1)
-    return fail_at(ErrorCode::E221, s.func(), loop.get(), "there are no tiles to choose from", {});
+    return refused(ErrorCode::E221, s.func(), loop.get(), "there are no tiles to choose from");
   const auto n = static_cast<size_t>(args.n);
   const auto candidates = [&](size_t k, int64_t left) {
     return tile_candidates(left, s.target(), k == n - 1 ? args.innermost : TilePosition::kOuter, args.element_bytes);
@@ -49,11 +49,11 @@ Result<Applied> apply_sample_tile(const Schedule& s, const SampleTileArgs& args)
 
 }  // namespace
 
-constinit const PrimitiveDef sample_tile_def = define_sampling<SampleTileArgs, apply_sample_tile>("sample_tile", 1);
+extern constinit const PrimitiveDef sample_tile_def =
+    define_sampling<SampleTileArgs, apply_sample_tile>("sample_tile", 1);
 
 Result<std::vector<ValueRef>> sample_tile(Schedule& s, const SampleTileArgs& args) {
-  FETTLE_TRY(const int step, s.step(sample_tile_def, args));
-  return s.values_of(step);
+  return run<std::vector<ValueRef>>(s, sample_tile_def, args);
 }
 
 }  // namespace fettle

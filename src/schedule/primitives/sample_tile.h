@@ -28,6 +28,5 @@ struct SampleTileArgs {
                  field("name", &SampleTileArgs::name)};
 };
 Result<std::vector<ValueRef>> sample_tile(Schedule& s, const SampleTileArgs& args);
-extern const PrimitiveDef sample_tile_def;
 
 }  // namespace fettle

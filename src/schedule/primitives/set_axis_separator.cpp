@@ -2,8 +2,9 @@
 
 #include "analysis/sites.h"
 #include "ir/annotations.h"
-#include "ir/visit.h"
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -12,18 +13,12 @@ Result<Applied> apply_set_axis_separator(const Schedule& s, const SetAxisSeparat
   FETTLE_TRY(const Stmt stmt, s.block(args.block));
   const Func& func = s.func();
   const auto& block = *stmt.as<BlockNode>();
-  const bool write = args.buffer_index_type == "write";
-  if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E241, func, &block, "buffer_index_type \"" + args.buffer_index_type + "\"", {});
-  FETTLE_TRY(const Buffer buffer,
-             write ? write_buffer(block, args.buffer_index) : read_buffer(block, args.buffer_index));
+  FETTLE_TRY(const Buffer buffer, accessed_buffer(s.func(), block, args.buffer_index_type, args.buffer_index));
   int64_t before = 0;
   for (const int64_t separator : args.axis_separators) {
     if (separator <= before || separator >= static_cast<int64_t>(buffer->shape.size()))
-      return fail_at(ErrorCode::E241, func, &block,
-                     "separators must rise from 1 to less than the " + std::to_string(buffer->shape.size()) +
-                         " dimensions of " + buffer->name,
-                     {});
+      return refused(ErrorCode::E241, func, &block, "separators must rise from 1 to less than the {} dimensions of {}",
+                     std::to_string(buffer->shape.size()), buffer->name);
     before = separator;
   }
   // Every block that touches the buffer says the same.
@@ -42,12 +37,11 @@ Result<Applied> apply_set_axis_separator(const Schedule& s, const SetAxisSeparat
 
 }  // namespace
 
-constinit const PrimitiveDef set_axis_separator_def =
+extern constinit const PrimitiveDef set_axis_separator_def =
     define_primitive<SetAxisSeparatorArgs, apply_set_axis_separator>("set_axis_separator", 1);
 
 Result<> set_axis_separator(Schedule& s, const SetAxisSeparatorArgs& args) {
-  FETTLE_TRY_VOID(s.step(set_axis_separator_def, args));
-  return {};
+  return run<void>(s, set_axis_separator_def, args);
 }
 
 }  // namespace fettle

@@ -1,8 +1,8 @@
 #include "schedule/primitives/set_dtype.h"
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/inlining.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -39,13 +39,13 @@ Result<Applied> apply_set_dtype(const Schedule& s, const SetDtypeArgs& args) {
   FETTLE_TRY(const Buffer buffer, write_buffer(block, args.buffer_index));
   const auto dtype = parse_dtype(args.dtype);
   if (!dtype || dtype->is_vector() || !(dtype->is_int() || dtype->is_float()))
-    return fail_at(ErrorCode::E241, func, &block, "\"" + args.dtype + "\" is no type of numbers", {});
+    return refused(ErrorCode::E241, func, &block, "\"{}\" is no type of numbers", args.dtype);
   if (is_param(func, buffer.get()))
-    return fail_at(ErrorCode::E218, func, &block, "buffer " + buffer->name + " is a parameter", {});
+    return refused(ErrorCode::E218, func, &block, "buffer {} is a parameter", buffer->name);
   if (!(buffer->dtype.is_int() || buffer->dtype.is_float()))
-    return fail_at(ErrorCode::E241, func, &block, buffer->name + " does not hold numbers", {});
+    return refused(ErrorCode::E241, func, &block, "{} does not hold numbers", buffer->name);
   if (takes_address(func->body, buffer.get()))
-    return fail_at(ErrorCode::E242, func, &block, "an address of " + buffer->name + " is taken", {});
+    return refused(ErrorCode::E242, func, &block, "an address of {} is taken", buffer->name);
   if (*dtype == buffer->dtype) return Applied{func, {}};
   const Buffer converted = edited(buffer, [&](BufferNode& b) { b.dtype = *dtype; });
   return Applied{with_body(func, Converter(buffer, converted).rewrite(func->body)), {}};
@@ -53,11 +53,8 @@ Result<Applied> apply_set_dtype(const Schedule& s, const SetDtypeArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef set_dtype_def = define_primitive<SetDtypeArgs, apply_set_dtype>("set_dtype", 1);
+extern constinit const PrimitiveDef set_dtype_def = define_primitive<SetDtypeArgs, apply_set_dtype>("set_dtype", 1);
 
-Result<> set_dtype(Schedule& s, const SetDtypeArgs& args) {
-  FETTLE_TRY_VOID(s.step(set_dtype_def, args));
-  return {};
-}
+Result<> set_dtype(Schedule& s, const SetDtypeArgs& args) { return run<void>(s, set_dtype_def, args); }
 
 }  // namespace fettle

@@ -4,8 +4,8 @@
 
 namespace fettle {
 
-/// Stores an internal buffer in another type. Unsafe: values are rounded or wrapped as they are stored, so that results may
-/// differ as far as the type is narrower; nothing checks that this is meant.
+/// Stores an internal buffer in another type. Unsafe: values are rounded or wrapped as they are stored, so that results
+/// may differ as far as the type is narrower; nothing checks that this is meant.
 ///   set_dtype(T, 0, "f16"):   T[vi] = x;  y = T[vi]   →   T[vi] = f16(x);  y = f32(T[vi])
 /// buffer_index: which of the block's writes
 /// dtype:        "f32", "bf16", "i8", …
@@ -21,6 +21,5 @@ struct SetDtypeArgs {
                  field("dtype", &SetDtypeArgs::dtype)};
 };
 Result<> set_dtype(Schedule& s, const SetDtypeArgs& args);
-extern const PrimitiveDef set_dtype_def;
 
 }  // namespace fettle

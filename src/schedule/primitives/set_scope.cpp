@@ -1,7 +1,7 @@
 #include "schedule/primitives/set_scope.h"
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -12,7 +12,7 @@ Result<Applied> apply_set_scope(const Schedule& s, const SetScopeArgs& args) {
   FETTLE_TRY(const Buffer buffer, write_buffer(block, args.index));
   FETTLE_TRY_VOID(check_scope(s, args.scope, &block));
   if (is_param(s.func(), buffer.get()))
-    return fail_at(ErrorCode::E218, s.func(), &block, "buffer " + buffer->name + " is a parameter", {});
+    return refused(ErrorCode::E218, s.func(), &block, "buffer {} is a parameter", buffer->name);
   if (buffer->scope == args.scope) return Applied{s.func(), {}};
   const Buffer moved = edited(buffer, [&](BufferNode& b) { b.scope = args.scope; });
   return Applied{with_body(s.func(), substitute_buffers(s.func()->body, {{buffer.get(), moved}})), {}};
@@ -20,11 +20,8 @@ Result<Applied> apply_set_scope(const Schedule& s, const SetScopeArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef set_scope_def = define_primitive<SetScopeArgs, apply_set_scope>("set_scope", 1);
+extern constinit const PrimitiveDef set_scope_def = define_primitive<SetScopeArgs, apply_set_scope>("set_scope", 1);
 
-Result<> set_scope(Schedule& s, const SetScopeArgs& args) {
-  FETTLE_TRY_VOID(s.step(set_scope_def, args));
-  return {};
-}
+Result<> set_scope(Schedule& s, const SetScopeArgs& args) { return run<void>(s, set_scope_def, args); }
 
 }  // namespace fettle

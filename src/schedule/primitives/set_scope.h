@@ -18,6 +18,5 @@ struct SetScopeArgs {
                                             field("scope", &SetScopeArgs::scope)};
 };
 Result<> set_scope(Schedule& s, const SetScopeArgs& args);
-extern const PrimitiveDef set_scope_def;
 
 }  // namespace fettle

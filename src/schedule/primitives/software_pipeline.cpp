@@ -1,11 +1,9 @@
 #include "schedule/primitives/software_pipeline.h"
 
-#include <fmt/format.h>
-
 #include "ir/annotations.h"
-#include "schedule/edit/edit.h"
 #include "schedule/edit/nest.h"
 #include "schedule/edit/pipelining.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -16,7 +14,7 @@ Result<Applied> apply_software_pipeline(const Schedule& s, const SoftwarePipelin
   const auto& loop = *stmt.as<ForNode>();
   FETTLE_TRY_VOID(check_plain(func, loop));
   const std::vector<Stmt> parts = pipeline_parts(loop);
-  const auto wrong = [&](std::string why) { return fail_at(ErrorCode::E241, func, &loop, std::move(why), {}); };
+  const auto wrong = [&](std::string why) { return refused(ErrorCode::E241, func, &loop, "{}", why); };
   if (args.stages.size() != parts.size() || args.order.size() != parts.size())
     return wrong(fmt::format("the body has {} parts; {} stages and {} places are given", parts.size(),
                              args.stages.size(), args.order.size()));
@@ -31,21 +29,20 @@ Result<Applied> apply_software_pipeline(const Schedule& s, const SoftwarePipelin
       return wrong(fmt::format("a stage is not in 0 to {}", kMaxPipelineStage));
 
   FETTLE_TRY_VOID(check_pipeline(func, loop, args.stages, args.order));
-  const Stmt noted = with(loop, [&](ForNode& f) {
+  const Stmt annotated = with(loop, [&](ForNode& f) {
     f.annotations.set(kPipelineStagesKey, args.stages);
     f.annotations.set(kPipelineOrderKey, args.order);
   });
-  return Applied{replace_in(func, &loop, noted), {}};
+  return Applied{replace_in(func, &loop, annotated), {}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef software_pipeline_def =
+extern constinit const PrimitiveDef software_pipeline_def =
     define_primitive<SoftwarePipelineArgs, apply_software_pipeline>("software_pipeline", 1);
 
 Result<> software_pipeline(Schedule& s, const SoftwarePipelineArgs& args) {
-  FETTLE_TRY_VOID(s.step(software_pipeline_def, args));
-  return {};
+  return run<void>(s, software_pipeline_def, args);
 }
 
 }  // namespace fettle

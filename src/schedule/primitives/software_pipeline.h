@@ -10,10 +10,10 @@ namespace fettle {
 ///   run as:  copy A(0); copy B(0); for k in 1 …: copy A(k); copy B(k); multiply(k - 1);   multiply(last)
 /// stages: for each part of the loop's body, in order, how many iterations later it runs
 /// order:  for each part its place among those that run in the same turn
-/// Checked is that this keeps the meaning, given as many versions of a buffer as the stages of writer and reader lie apart:
-/// iterations meet only within themselves, and a part that needs another one runs later. Run in order it means the
-/// same, and so the interpreter does. Lowering makes versions, prologue, steady state and epilogue (lower/passes/pipeline_loops.cpp);
-/// it runs the loop in order where a buffer of scope `register` would need versions.
+/// Checked is that this keeps the meaning, given as many versions of a buffer as the stages of writer and reader lie
+/// apart: iterations meet only within themselves, and a part that needs another one runs later. Run in order it means
+/// the same, and so the interpreter does. Lowering makes versions, prologue, steady state and epilogue
+/// (lower/passes/pipeline_loops.cpp); it runs the loop in order where a buffer of scope `register` would need versions.
 /// Returns nothing. Costs the versions of the buffers.
 /// Errors: E201 annotated or not serial · E206 no such loop · E241 not one stage in 0 to 15 and one place for each part
 ///         E227 a part needs what another iteration makes, or would run before what it needs
@@ -26,7 +26,6 @@ struct SoftwarePipelineArgs {
                  field("order", &SoftwarePipelineArgs::order)};
 };
 Result<> software_pipeline(Schedule& s, const SoftwarePipelineArgs& args);
-extern const PrimitiveDef software_pipeline_def;
 
 inline constexpr int64_t kMaxPipelineStage = 15;
 

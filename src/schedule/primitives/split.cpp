@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "analysis/touched_regions.h"
 #include "base/ceil_div.h"
 #include "base/checks.h"
-#include "ir/visit.h"
 #include "schedule/edit/edit_in_place.h"
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -23,7 +24,7 @@ struct Plan {
 // The factors with their values; the one to be inferred, if any, is 0 and at `infer`.
 Result<std::vector<int64_t>> factor_values(const Schedule& s, const SplitArgs& args, const ForNode& loop, int* infer,
                                            int64_t* product) {
-  if (args.factors.empty()) return fail_at(ErrorCode::E202, s.func(), &loop, "no factors are given", {});
+  if (args.factors.empty()) return refused(ErrorCode::E202, s.func(), &loop, "no factors are given");
   std::vector<int64_t> factors;
   factors.reserve(args.factors.size());
   *infer = -1;
@@ -31,13 +32,13 @@ Result<std::vector<int64_t>> factor_values(const Schedule& s, const SplitArgs& a
   for (const IntRef& ref : args.factors) {
     FETTLE_TRY(const int64_t factor, s.value(ref));
     if (factor == kInfer) {
-      if (*infer >= 0) return fail_at(ErrorCode::E203, s.func(), &loop, {}, {});
+      if (*infer >= 0) return refused(ErrorCode::E203, s.func(), &loop, "");
       *infer = static_cast<int>(factors.size());
       factors.push_back(0);
       continue;
     }
     if (factor < 1 || __builtin_mul_overflow(*product, factor, product))
-      return fail_at(ErrorCode::E202, s.func(), &loop, "factor " + std::to_string(factor), {});
+      return refused(ErrorCode::E202, s.func(), &loop, "factor {}", std::to_string(factor));
     factors.push_back(factor);
   }
   return factors;
@@ -55,24 +56,16 @@ Expr index_within(const Plan& plan, size_t first) {
 
 // Why a block beneath must not run an instance twice, or null.
 const BlockNode* find_accumulating(const Stmt& s) {
-  const BlockNode* found = nullptr;
-  walk(s, [&](const Stmt& x) {
-    const auto* block = x.as<BlockNode>();
-    if (!block || found) return !found;
-    for (const IterVar& iter : block->iters)
-      if (iter.kind != IterKind::kSpatial) found = block;
-    for (const Region& write : block->writes)
-      for (const Region& read : block->reads)
-        if (read.buffer == write.buffer) found = block;
-    return !found;
+  return find_node<BlockNode>(s, [](const BlockNode& block) {
+    return reads_own_output(block) ||
+           std::ranges::any_of(block.iters, [](const IterVar& iter) { return iter.kind != IterKind::kSpatial; });
   });
-  return found;
 }
 
 Result<> plan_balance(const Schedule& s, const ForNode& loop, int64_t extent, const std::vector<int64_t>& factors,
                       Plan& plan) {
   if (factors.size() != 2)
-    return fail_at(ErrorCode::E231, s.func(), &loop, "balance takes two factors: tiles and their size", {});
+    return refused(ErrorCode::E231, s.func(), &loop, "balance takes two factors: tiles and their size");
   const int64_t tiles = std::max<int64_t>(factors[0], 1);
   const int64_t size = extent / tiles, longer = extent % tiles;
   const Expr outer = plan.vars[0], inner = plan.vars[1];
@@ -86,10 +79,10 @@ Result<> plan_balance(const Schedule& s, const ForNode& loop, int64_t extent, co
 
 Result<> plan_shift(const Schedule& s, const ForNode& loop, int64_t extent, int64_t tile, Plan& plan) {
   if (tile > extent)
-    return fail_at(ErrorCode::E231, s.func(), &loop,
-                   "a tile of " + std::to_string(tile) + " is larger than the extent " + std::to_string(extent), {});
+    return refused(ErrorCode::E231, s.func(), &loop, "a tile of {} is larger than the extent {}", std::to_string(tile),
+                   std::to_string(extent));
   if (const BlockNode* block = find_accumulating(loop.body); block && checks("split.shift"))
-    return fail_at(ErrorCode::E231, s.func(), block, "block " + block->name + " accumulates and cannot run twice", {});
+    return refused(ErrorCode::E231, s.func(), block, "block {} accumulates and cannot run twice", block->name);
   plan.index = min(Expr(plan.vars[0]) * tile, Expr(extent - tile)) + index_within(plan, 1);
   plan.tail = Tail::kShift;
   return {};
@@ -100,16 +93,16 @@ Result<> plan_constant(const Schedule& s, const SplitArgs& args, const ForNode& 
   if (infer >= 0) {
     factors[static_cast<size_t>(infer)] = std::max<int64_t>(ceil_div(extent, product), 1);
     if (__builtin_mul_overflow(product, factors[static_cast<size_t>(infer)], &product))
-      return fail_at(ErrorCode::E202, s.func(), &loop, "the product of the factors does not fit into 64 bits", {});
+      return refused(ErrorCode::E202, s.func(), &loop, "the product of the factors does not fit into 64 bits");
   }
   if (product < extent)
-    return fail_at(ErrorCode::E204, s.func(), &loop,
-                   std::to_string(product) + " < " + std::to_string(extent) + " of loop " + loop.var->name, {});
+    return refused(ErrorCode::E204, s.func(), &loop, "{} < {} of loop {}", std::to_string(product),
+                   std::to_string(extent), loop.var->name);
   const int64_t tile = product / factors[0];
   if (product != extent) {
     if (args.tail == Tail::kExact)
-      return fail_at(ErrorCode::E205, s.func(), &loop,
-                     std::to_string(product) + " > " + std::to_string(extent) + " of loop " + loop.var->name, {});
+      return refused(ErrorCode::E205, s.func(), &loop, "{} > {} of loop {}", std::to_string(product),
+                     std::to_string(extent), loop.var->name);
     if (args.tail == Tail::kBalance) return plan_balance(s, loop, extent, factors, plan);
     factors[0] = ceil_div(extent, tile);
   }
@@ -127,7 +120,7 @@ Result<> plan_symbolic(const Schedule& s, const SplitArgs& args, const ForNode& 
                        Plan& plan) {
   const Expr& extent = loop.extent;
   if (args.tail == Tail::kBalance || args.tail == Tail::kShift)
-    return fail_at(ErrorCode::E231, s.func(), &loop, "the extent of loop " + loop.var->name + " is not a constant", {});
+    return refused(ErrorCode::E231, s.func(), &loop, "the extent of loop {} is not a constant", loop.var->name);
   for (int64_t factor : factors) plan.extents.push_back(factor);
   bool divides;
   if (infer >= 0) {
@@ -135,12 +128,12 @@ Result<> plan_symbolic(const Schedule& s, const SplitArgs& args, const ForNode& 
     divides = analyzer.can_prove(eq(floormod(extent, product), 0));
   } else {
     if (!analyzer.can_prove(le(extent, product)))
-      return fail_at(ErrorCode::E204, s.func(), &loop,
-                     std::to_string(product) + " may be less than the extent of loop " + loop.var->name, {});
+      return refused(ErrorCode::E204, s.func(), &loop, "{} may be less than the extent of loop {}",
+                     std::to_string(product), loop.var->name);
     divides = analyzer.can_prove_equal(extent, product);
   }
   if (!divides && args.tail == Tail::kExact)
-    return fail_at(ErrorCode::E205, s.func(), &loop, "the extent of loop " + loop.var->name + " is not a constant", {});
+    return refused(ErrorCode::E205, s.func(), &loop, "the extent of loop {} is not a constant", loop.var->name);
   plan.index = index_within(plan, 0);
   if (divides) return {};
   plan.predicate = lt(plan.index, extent);
@@ -184,8 +177,7 @@ Result<Applied> apply_split(const Schedule& s, const SplitArgs& args) {
 constinit const PrimitiveDef split_def = define_primitive<SplitArgs, apply_split>("split", 1);
 
 Result<std::vector<LoopRef>> split(Schedule& s, const SplitArgs& args) {
-  FETTLE_TRY(const int step, s.step(split_def, args));
-  return s.loops_of(step);
+  return run<std::vector<LoopRef>>(s, split_def, args);
 }
 
 }  // namespace fettle

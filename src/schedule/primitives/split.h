@@ -7,7 +7,7 @@ namespace fettle {
 /// Replaces a loop of extent e by n = factors.size() nested loops.
 ///   for i in e: S   →   for i_0 in f0: for i_1 in f1: S[i := i_0*f1 + i_1] where i_0*f1 + i_1 < e
 /// The result is one nest: where the factors do not divide e, the condition joins the predicates of the blocks
-/// beneath, and the outermost new loop carries `tail` as a note for lowering.
+/// beneath, and the outermost new loop carries `tail` for lowering.
 ///
 /// factors: iterations, outermost first, each >= 1; at most one is kInfer = ceil(e / others). The outermost is
 ///          trimmed to ceil(e / others), so that no iteration is wholly surplus.

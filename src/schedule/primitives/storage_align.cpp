@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -14,13 +14,13 @@ Result<Applied> apply_storage_align(const Schedule& s, const StorageAlignArgs& a
   const auto& block = *stmt.as<BlockNode>();
   FETTLE_TRY(const Buffer buffer, write_buffer(block, args.buffer_index));
   if (is_param(func, buffer.get()))
-    return fail_at(ErrorCode::E218, func, &block, "buffer " + buffer->name + " is a parameter", {});
+    return refused(ErrorCode::E218, func, &block, "buffer {} is a parameter", buffer->name);
   const auto rank = static_cast<int64_t>(buffer->shape.size());
   const int64_t axis = args.axis < 0 ? args.axis + rank : args.axis;
   if (axis < 0 || axis >= rank)
-    return fail_at(ErrorCode::E220, func, &block, buffer->name + " has no dimension " + std::to_string(args.axis), {});
+    return refused(ErrorCode::E220, func, &block, "{} has no dimension {}", buffer->name, std::to_string(args.axis));
   if (args.factor < 1 || args.offset < 0 || args.offset >= args.factor)
-    return fail_at(ErrorCode::E202, func, &block, "factor must be at least 1, and offset in 0 to factor - 1", {});
+    return refused(ErrorCode::E202, func, &block, "factor must be at least 1, and offset in 0 to factor - 1");
   std::vector<Expr> strides(buffer->shape.size());
   int64_t stride = 1;
   for (int64_t d = rank - 1; d >= 0; --d) {
@@ -30,9 +30,9 @@ Result<Applied> apply_storage_align(const Schedule& s, const StorageAlignArgs& a
     if (d == axis) stride += floormod_int(args.offset - stride, args.factor);
     strides[at] = int_imm(stride);
     const int64_t* extent = as_int(buffer->shape[at]);
-    if (!extent) return fail_at(ErrorCode::E221, func, &block, "of " + buffer->name, {});
+    if (!extent) return refused(ErrorCode::E221, func, &block, "of {}", buffer->name);
     if (__builtin_mul_overflow(stride, *extent, &stride))
-      return fail_at(ErrorCode::E202, func, &block, "the size of " + buffer->name + " overflows", {});
+      return refused(ErrorCode::E202, func, &block, "the size of {} overflows", buffer->name);
   }
   const Buffer aligned = edited(buffer, [&](BufferNode& b) { b.strides = std::move(strides); });
   return Applied{with_body(func, substitute_buffers(func->body, {{buffer.get(), aligned}})), {}};
@@ -40,12 +40,9 @@ Result<Applied> apply_storage_align(const Schedule& s, const StorageAlignArgs& a
 
 }  // namespace
 
-constinit const PrimitiveDef storage_align_def =
+extern constinit const PrimitiveDef storage_align_def =
     define_primitive<StorageAlignArgs, apply_storage_align>("storage_align", 1);
 
-Result<> storage_align(Schedule& s, const StorageAlignArgs& args) {
-  FETTLE_TRY_VOID(s.step(storage_align_def, args));
-  return {};
-}
+Result<> storage_align(Schedule& s, const StorageAlignArgs& args) { return run<void>(s, storage_align_def, args); }
 
 }  // namespace fettle

@@ -26,6 +26,5 @@ struct StorageAlignArgs {
                  field("offset", &StorageAlignArgs::offset)};
 };
 Result<> storage_align(Schedule& s, const StorageAlignArgs& args);
-extern const PrimitiveDef storage_align_def;
 
 }  // namespace fettle

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include <fmt/format.h>
-
 #include "ir/annotations.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
+#include "schedule/edit/steps.h"
 #include "schedule/primitives/blockize.h"
 #include "target/match_statement.h"
 #include "target/tensor_intrinsic.h"
@@ -92,7 +90,7 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
   const Func& func = work.func();
   const auto* unit = stmt.as<BlockNode>();
   const auto refuse = [&](std::string why) {
-    return fail_at(ErrorCode::E230, func, unit, fmt::format("{} does not fit: {}", args.intrinsic, why), {});
+    return refused(ErrorCode::E230, func, unit, "{} does not fit: {}", args.intrinsic, why);
   };
   if (s.target() && !intrinsic->available(*s.target())) return refuse("the target does not have it");
   const TileNest tile = tile_nest(unit->body);
@@ -128,17 +126,14 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
   if (!match_store(*meaning.store, *tile.store, found, access) || found.vars.size() != pattern.size() ||
       accesses.n_inside() != pattern.size())
     return refuse("the tile computes something else, or has another size");
-  const Stmt noted = with(*unit, [&](BlockNode& b) { b.annotations.set(kTensorizeKey, args.intrinsic); });
-  return Applied{replace_in(func, unit, noted), {unit->name}};
+  const Stmt annotated = with(*unit, [&](BlockNode& b) { b.annotations.set(kTensorizeKey, args.intrinsic); });
+  return Applied{replace_in(func, unit, annotated), {unit->name}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef tensorize_def = define_primitive<TensorizeArgs, apply_tensorize>("tensorize", 1);
+extern constinit const PrimitiveDef tensorize_def = define_primitive<TensorizeArgs, apply_tensorize>("tensorize", 1);
 
-Result<BlockRef> tensorize(Schedule& s, const TensorizeArgs& args) {
-  FETTLE_TRY(const int step, s.step(tensorize_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> tensorize(Schedule& s, const TensorizeArgs& args) { return run<BlockRef>(s, tensorize_def, args); }
 
 }  // namespace fettle

@@ -1,6 +1,6 @@
 #include "schedule/primitives/tile.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 
@@ -30,11 +30,10 @@ Result<Applied> apply_tile(const Schedule& s, const TileArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef tile_def = define_primitive<TileArgs, apply_tile>("tile", 1);
+extern constinit const PrimitiveDef tile_def = define_primitive<TileArgs, apply_tile>("tile", 1);
 
 Result<std::vector<LoopRef>> tile(Schedule& s, const TileArgs& args) {
-  FETTLE_TRY(const int step, s.step(tile_def, args));
-  return s.loops_of(step);
+  return run<std::vector<LoopRef>>(s, tile_def, args);
 }
 
 }  // namespace fettle

@@ -23,6 +23,5 @@ struct TileArgs {
                                             field("tail", &TileArgs::tail)};
 };
 Result<std::vector<LoopRef>> tile(Schedule& s, const TileArgs& args);
-extern const PrimitiveDef tile_def;
 
 }  // namespace fettle

@@ -1,11 +1,9 @@
 #include "schedule/primitives/transform_block_layout.h"
 
-#include <fmt/format.h>
-
 #include "arith/affine_map.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/plain_nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -26,7 +24,7 @@ Result<Applied> apply_transform_block_layout(const Schedule& s, const TransformB
   const Func& func = s.func();
   const auto& block = *stmt.as<BlockNode>();
   FETTLE_TRY(const PlainNest nest, plain_nest(func, block));
-  const auto refuse = [&](std::string why) { return fail_at(ErrorCode::E217, func, &block, std::move(why), {}); };
+  const auto refuse = [&](std::string why) { return refused(ErrorCode::E217, func, &block, "{}", why); };
   const IndexMap& map = args.index_map;
   if (map.inputs.size() != block.iters.size())
     return refuse(
@@ -74,12 +72,11 @@ Result<Applied> apply_transform_block_layout(const Schedule& s, const TransformB
 
 }  // namespace
 
-constinit const PrimitiveDef transform_block_layout_def =
+extern constinit const PrimitiveDef transform_block_layout_def =
     define_primitive<TransformBlockLayoutArgs, apply_transform_block_layout>("transform_block_layout", 1);
 
 Result<> transform_block_layout(Schedule& s, const TransformBlockLayoutArgs& args) {
-  FETTLE_TRY_VOID(s.step(transform_block_layout_def, args));
-  return {};
+  return run<void>(s, transform_block_layout_def, args);
 }
 
 }  // namespace fettle

@@ -23,6 +23,5 @@ struct TransformBlockLayoutArgs {
                                             field("index_map", &TransformBlockLayoutArgs::index_map)};
 };
 Result<> transform_block_layout(Schedule& s, const TransformBlockLayoutArgs& args);
-extern const PrimitiveDef transform_block_layout_def;
 
 }  // namespace fettle

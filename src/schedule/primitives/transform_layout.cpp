@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "analysis/block_checks.h"
 #include "arith/affine_map.h"
 #include "ir/annotations.h"
-#include "ir/visit.h"
+#include "schedule/arguments.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
 #include "schedule/dataflow/leaf.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -63,8 +62,8 @@ class LayoutRewriter : public Mutator {
  private:
   // A binding may depend on memory that a block around reads.
   bool names_in_bindings(const BlockNode& block) const {
-    return std::ranges::any_of(block.iters, [](const IterVar& iter) { return depends_on_memory(iter.binding); }) ||
-           (block.predicate && depends_on_memory(block.predicate));
+    return std::ranges::any_of(block.iters, [](const IterVar& iter) { return reads_memory(iter.binding); }) ||
+           (block.predicate && reads_memory(block.predicate));
   }
 
   std::vector<Expr> mapped(const std::vector<Expr>& indices) {
@@ -219,11 +218,9 @@ Result<IndexMapInverse> invert_rounded(const IndexMap& map, std::vector<Expr> sh
     const int64_t* extent = as_int(shape[i]);
     int64_t block = 1;
     for (const Expr& output : map.outputs)
-      walk(output, [&](const Expr& e) {
-        const auto* op = e.as<BinaryNode>();
-        const int64_t* by = op && op->op == BinaryOp::kFloorDiv ? as_int(op->b) : nullptr;
-        if (by && op->a.get() == map.inputs[i].get()) block = std::max(block, *by);
-        return true;
+      each_node<BinaryNode>(output, [&](const BinaryNode& n) {
+        const int64_t* by = n.op == BinaryOp::kFloorDiv ? as_int(n.b) : nullptr;
+        if (by && n.a.get() == map.inputs[i].get()) block = std::max(block, *by);
       });
     if (!extent || *extent % block == 0) continue;
     shape[i] = int_imm((*extent + block - 1) / block * block);
@@ -255,29 +252,22 @@ Result<Applied> apply_transform_layout(const Schedule& s, const TransformLayoutA
   FETTLE_TRY(const Stmt stmt, s.block(args.block));
   const Func& func = s.func();
   const auto* block = stmt.as<BlockNode>();
-  const bool write = args.buffer_index_type == "write";
-  if (!write && args.buffer_index_type != "read")
-    return fail_at(ErrorCode::E241, func, block, fmt::format("buffer_index_type \"{}\"", args.buffer_index_type), {});
-  FETTLE_TRY(const Buffer buffer,
-             write ? write_buffer(*block, args.buffer_index) : read_buffer(*block, args.buffer_index));
+  FETTLE_TRY(const Buffer buffer, accessed_buffer(func, *block, args.buffer_index_type, args.buffer_index));
   const Param* param = func.find_param(buffer.get());
   if (param && param->kind != ParamKind::kConstant && !param->free_layout)
-    return fail_at(ErrorCode::E218, func, block, fmt::format("parameter {}", buffer->name), {});
-  if (!buffer->strides.empty())
-    return fail_at(ErrorCode::E218, func, block, fmt::format("{} has strides of its own", buffer->name), {});
+    return refused(ErrorCode::E218, func, block, "parameter {}", buffer->name);
+  if (!buffer->strides.empty()) return refused(ErrorCode::E218, func, block, "{} has strides of its own", buffer->name);
 
   Analyzer analyzer;
   analyzer.bind_params(func);
   if (args.index_map.inputs.size() != buffer->shape.size())
-    return fail_at(ErrorCode::E217, func, block,
-                   fmt::format("{} has {} dimensions, the map takes {}", buffer->name, buffer->shape.size(),
-                               args.index_map.inputs.size()),
-                   {});
+    return refused(ErrorCode::E217, func, block, "{} has {} dimensions, the map takes {}", buffer->name,
+                   buffer->shape.size(), args.index_map.inputs.size());
   auto inverse = invert_rounded(args.index_map, buffer->shape, analyzer);
-  if (!inverse) return fail_at(inverse.error().code, func, block, inverse.error().message, {});
+  if (!inverse) return refused(inverse.error().code, func, block, "{}", inverse.error().message);
   const bool pads = !is_true(inverse->valid);
   if (pads && !args.pad)
-    return fail_at(ErrorCode::E217, func, block, fmt::format("the map pads {}, and pad is false", buffer->name), {});
+    return refused(ErrorCode::E217, func, block, "the map pads {}, and pad is false", buffer->name);
 
   const Buffer fresh = edited(buffer, [&](BufferNode& b) {
     b.shape = inverse->physical_shape;
@@ -303,12 +293,11 @@ Result<Applied> apply_transform_layout(const Schedule& s, const TransformLayoutA
 
 }  // namespace
 
-constinit const PrimitiveDef transform_layout_def =
+extern constinit const PrimitiveDef transform_layout_def =
     define_primitive<TransformLayoutArgs, apply_transform_layout>("transform_layout", 1);
 
 Result<> transform_layout(Schedule& s, const TransformLayoutArgs& args) {
-  FETTLE_TRY_VOID(s.step(transform_layout_def, args));
-  return {};
+  return run<void>(s, transform_layout_def, args);
 }
 
 }  // namespace fettle

@@ -1,6 +1,6 @@
 #include "schedule/primitives/unannotate.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -11,17 +11,15 @@ Result<Applied> apply_unannotate(const Schedule& s, const UnannotateArgs& args) 
   const auto remove = [&](auto& node) { erased = node.annotations.erase(args.key); };
   const auto* loop = stmt.as<ForNode>();
   const Stmt plain = loop ? with(*loop, remove) : with(*stmt.as<BlockNode>(), remove);
-  if (!erased) return fail_at(ErrorCode::E232, s.func(), stmt.get(), "no note named " + args.key, {});
+  if (!erased) return refused(ErrorCode::E232, s.func(), stmt.get(), "no annotation named {}", args.key);
   return Applied{replace_in(s.func(), stmt.get(), plain), {}};
 }
 
 }  // namespace
 
-constinit const PrimitiveDef unannotate_def = define_primitive<UnannotateArgs, apply_unannotate>("unannotate", 1);
+extern constinit const PrimitiveDef unannotate_def =
+    define_primitive<UnannotateArgs, apply_unannotate>("unannotate", 1);
 
-Result<> unannotate(Schedule& s, const UnannotateArgs& args) {
-  FETTLE_TRY_VOID(s.step(unannotate_def, args));
-  return {};
-}
+Result<> unannotate(Schedule& s, const UnannotateArgs& args) { return run<void>(s, unannotate_def, args); }
 
 }  // namespace fettle

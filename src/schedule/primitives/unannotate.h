@@ -4,9 +4,9 @@
 
 namespace fettle {
 
-/// Removes the note under `key` from a loop or a block: the inverse of annotate.
+/// Removes the annotation under `key` from a loop or a block: the inverse of annotate.
 /// Returns nothing.
-/// Errors: E206 no such loop or block · E225 `target` is neither · E232 there is no such note
+/// Errors: E206 no such loop or block · E225 `target` is neither · E232 there is no such annotation
 struct UnannotateArgs {
   StepRef target;  // a LoopRef or a BlockRef
   std::string key;
@@ -14,6 +14,5 @@ struct UnannotateArgs {
       std::tuple{field("target", &UnannotateArgs::target), field("key", &UnannotateArgs::key)};
 };
 Result<> unannotate(Schedule& s, const UnannotateArgs& args);
-extern const PrimitiveDef unannotate_def;
 
 }  // namespace fettle

@@ -1,6 +1,7 @@
 #include "schedule/primitives/unroll.h"
 
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -11,11 +12,8 @@ Result<Applied> apply_unroll(const Schedule& s, const UnrollArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef unroll_def = define_primitive<UnrollArgs, apply_unroll>("unroll", 1);
+extern constinit const PrimitiveDef unroll_def = define_primitive<UnrollArgs, apply_unroll>("unroll", 1);
 
-Result<> unroll(Schedule& s, const UnrollArgs& args) {
-  FETTLE_TRY_VOID(s.step(unroll_def, args));
-  return {};
-}
+Result<> unroll(Schedule& s, const UnrollArgs& args) { return run<void>(s, unroll_def, args); }
 
 }  // namespace fettle

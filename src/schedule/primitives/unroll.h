@@ -15,6 +15,5 @@ struct UnrollArgs {
   static constexpr auto fields = std::tuple{field("loop", &UnrollArgs::loop)};
 };
 Result<> unroll(Schedule& s, const UnrollArgs& args);
-extern const PrimitiveDef unroll_def;
 
 }  // namespace fettle

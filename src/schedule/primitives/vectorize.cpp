@@ -1,6 +1,7 @@
 #include "schedule/primitives/vectorize.h"
 
 #include "schedule/edit/nest.h"
+#include "schedule/edit/steps.h"
 
 namespace fettle {
 namespace {
@@ -11,11 +12,8 @@ Result<Applied> apply_vectorize(const Schedule& s, const VectorizeArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef vectorize_def = define_primitive<VectorizeArgs, apply_vectorize>("vectorize", 1);
+extern constinit const PrimitiveDef vectorize_def = define_primitive<VectorizeArgs, apply_vectorize>("vectorize", 1);
 
-Result<> vectorize(Schedule& s, const VectorizeArgs& args) {
-  FETTLE_TRY_VOID(s.step(vectorize_def, args));
-  return {};
-}
+Result<> vectorize(Schedule& s, const VectorizeArgs& args) { return run<void>(s, vectorize_def, args); }
 
 }  // namespace fettle

@@ -16,6 +16,5 @@ struct VectorizeArgs {
   static constexpr auto fields = std::tuple{field("loop", &VectorizeArgs::loop)};
 };
 Result<> vectorize(Schedule& s, const VectorizeArgs& args);
-extern const PrimitiveDef vectorize_def;
 
 }  // namespace fettle

@@ -1,6 +1,6 @@
 #include "schedule/primitives/write_at.h"
 
-#include "schedule/edit/edit.h"
+#include "schedule/edit/steps.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/reverse_compute_at.h"
 
@@ -18,11 +18,8 @@ Result<Applied> apply_write_at(const Schedule& s, const WriteAtArgs& args) {
 
 }  // namespace
 
-constinit const PrimitiveDef write_at_def = define_primitive<WriteAtArgs, apply_write_at>("write_at", 1);
+extern constinit const PrimitiveDef write_at_def = define_primitive<WriteAtArgs, apply_write_at>("write_at", 1);
 
-Result<BlockRef> write_at(Schedule& s, const WriteAtArgs& args) {
-  FETTLE_TRY(const int step, s.step(write_at_def, args));
-  return s.blocks_of(step).front();
-}
+Result<BlockRef> write_at(Schedule& s, const WriteAtArgs& args) { return run<BlockRef>(s, write_at_def, args); }
 
 }  // namespace fettle

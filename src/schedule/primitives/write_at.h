@@ -17,9 +17,8 @@ namespace fettle {
 /// scope:       memory scope of what is written first
 /// Returns the copying block, named <buffer>_<scope>. Costs one copy.
 /// Errors: E201 the loop is vectorized · E206 no such loop or block · E207 the loop is elsewhere · E211 another block
-/// writes
-///         the buffer · E215 a reader or writer would be on the wrong side of the copy · E216 what is copied cannot be
-///         told E219 unknown scope · E220 no such write
+///         writes the buffer · E215 a reader or writer would be on the wrong side of the copy · E216 what is copied
+///         cannot be told · E219 unknown scope · E220 no such write
 struct WriteAtArgs {
   LoopRef loop;
   BlockRef block;
@@ -30,6 +29,5 @@ struct WriteAtArgs {
                  field("write_index", &WriteAtArgs::write_index), field("scope", &WriteAtArgs::scope)};
 };
 Result<BlockRef> write_at(Schedule& s, const WriteAtArgs& args);
-extern const PrimitiveDef write_at_def;
 
 }  // namespace fettle

@@ -1,5 +1,5 @@
 #pragma once
-// Softmax, and what it weighs, block by block of the reduction: the second form of
+// Computes softmax, and the sum that it weighs, block by block of the reduction: the second form of
 // schedule/reformulate/online_reduction.h.
 
 #include <string>

@@ -88,16 +88,11 @@ Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode&
     for (const IterVar& iter : step->iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
     infer_regions(*step, analyzer);
     names.push_back(step->name);
-    std::vector<size_t> order(step->iters.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    nests.push_back(fresh_nest(step, order));
+    nests.push_back(fresh_nest(step));
   }
-  Stmt body = replace_stmt(func->body, m.loops.front(), seq(std::move(nests)));
-  const BlockNode* new_scope = find_block(body, scope->name);
-  body = replace_stmt(body, new_scope, with(*new_scope, [&](BlockNode& b) {
-                        b.allocations.insert(b.allocations.end(), buffers.begin(), buffers.end());
-                      }));
-  return Reformulated{with_body(func, body), std::move(names), 0};
+  const Func result = edit_scope(
+      func, scope->name, {.anchor = m.loops.front(), .replacement = seq(std::move(nests)), .allocate = buffers});
+  return Reformulated{result, std::move(names), 0};
 }
 
 }  // namespace

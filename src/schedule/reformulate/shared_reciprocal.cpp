@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include "ir/compare.h"
-#include "ir/visit.h"
+#include "ir/query.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
@@ -21,17 +21,10 @@ namespace {
 
 // The outermost division whose divisor does not depend on all of the iterators, and is not constant; or null.
 const BinaryNode* find_division(const Expr& value, const std::vector<IterVar>& iters) {
-  const BinaryNode* found = nullptr;
-  walk(value, [&](const Expr& e) {
-    if (found) return false;
-    const auto* division = e.as<BinaryNode>();
-    if (!division || division->op != BinaryOp::kDiv || !e.dtype().is_float()) return true;
-    const auto used = std::count_if(iters.begin(), iters.end(),
-                                    [&](const IterVar& iter) { return uses_var(division->b, iter.var.get()); });
-    if (used < static_cast<std::ptrdiff_t>(iters.size()) && !collect_vars(division->b).empty()) found = division;
-    return !found;
+  return find_node<BinaryNode>(value, [&](const BinaryNode& n) {
+    if (n.op != BinaryOp::kDiv || !n.dtype.is_float() || collect_vars(n.b).empty()) return false;
+    return std::ranges::any_of(iters, [&](const IterVar& iter) { return !uses_var(n.b, iter.var.get()); });
   });
-  return found;
 }
 
 class Replacer : public Mutator {
@@ -97,17 +90,15 @@ Result<Reformulated> apply_shared_reciprocal(const Func& func, const BlockNode& 
     for (const IterVar& iter : made->iters) analyzer.bind(iter.var, int_imm(0), iter.extent);
     infer_regions(*made, analyzer);
   }
-  std::vector<size_t> order(first->iters.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const std::vector<std::string> names = {first->name, second->name};
-  const Stmt first_nest = fresh_nest(first, order);
+  const Stmt first_nest = fresh_nest(first);
   const Stmt second_nest =
       replace_stmt(Stmt(Ref<const StmtNode>(loops.front())), &block, Stmt(Ref<const StmtNode>(second.get())));
   const BlockNode* scope = enclosing_block(func, &block);
-  Stmt body = replace_stmt(func->body, loops.front(), seq({first_nest, second_nest}));
-  const BlockNode* new_scope = find_block(body, scope->name);
-  body = replace_stmt(body, new_scope, with(*new_scope, [&](BlockNode& b) { b.allocations.push_back(inverse); }));
-  return Reformulated{with_body(func, body), names, 1.5};
+  const Stmt both = seq({first_nest, second_nest});
+  const Func result =
+      edit_scope(func, scope->name, {.anchor = loops.front(), .replacement = both, .allocate = {inverse}});
+  return Reformulated{result, names, 1.5};
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 //        for i: for p in P:             C[i] (+)= C_partial[i, p]
 // Of several reduce iterators the last one is k; the others stay where they are, in the parts:
 //   for i: for j: for k: C[i] (+)= f(i, j, k)   →   for i: for p: for j: for r: C_partial[i, p] (+)= …
-// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; the reduction's
-// extent constant; an init, and an update C[…] = C[…] op f with op one of + * min max, whose init is op's neutral
-// element.
+// Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; the
+// reduction's extent constant; an init, and an update C[…] = C[…] op f with op one of + * min max, whose init is op's
+// neutral element.
 // Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
 
-#include "ir/visit.h"
+#include "ir/query.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
@@ -67,8 +67,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   first->iters.insert(first->iters.end(), reduced.begin(), reduced.end());
   first->iters.push_back({within, size, IterKind::kReduce, nullptr});
   std::erase_if(first->reads, [&](const Region& read) { return read.buffer == m.update->buffer; });
-  for (Region& read : first->reads)
-    for (Range& range : read.ranges) range = {substitute(range.min, values), substitute(range.extent, values)};
+  first->reads = substitute(std::move(first->reads), values);
   first->writes = {point_region(partial, at)};
   first->init = store(partial, at, m.init->value);
   Expr term = substitute(m.term, values);
@@ -76,9 +75,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   if (surplus && interleaved) term = select(call("likely", {lt(term_index, total)}, kBool), term, m.init->value);
   first->body = store(partial, at, binary(m.combine->op, load(partial, at), term));
   const auto first_ref = first.get();
-  std::vector<size_t> order(first->iters.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  Stmt first_nest = fresh_nest(first, order);
+  Stmt first_nest = fresh_nest(first);
   if (surplus && !interleaved)
     first_nest = replace_stmt(first_nest, first_ref, with(*first_ref, [&](BlockNode& b) {
                                 b.predicate = lt(b.iters.front().binding * Expr(size) + b.iters.back().binding, total);
@@ -89,7 +86,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   second->iters[m.reduce] = {over, parts, IterKind::kReduce, nullptr};
   std::erase_if(second->iters,
                 [&](const IterVar& iter) { return iter.kind == IterKind::kReduce && iter.var.get() != over.get(); });
-  order.clear();
+  std::vector<size_t> order;
   size_t last = 0;
   for (size_t i = 0; i < second->iters.size(); ++i)
     if (second->iters[i].kind == IterKind::kReduce)
@@ -104,10 +101,9 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
 
   const BlockNode* scope = enclosing_block(func, &block);
   const Stmt both = seq({first_nest, second_nest});
-  Stmt body = replace_stmt(func->body, m.loops.front(), both);
-  const BlockNode* new_scope = find_block(body, scope->name);
-  body = replace_stmt(body, new_scope, with(*new_scope, [&](BlockNode& b) { b.allocations.push_back(partial); }));
-  return Reformulated{with_body(func, body), {first->name, second->name}, 0};
+  const Func result =
+      edit_scope(func, scope->name, {.anchor = m.loops.front(), .replacement = both, .allocate = {partial}});
+  return Reformulated{result, {first->name, second->name}, 0};
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 // numbers: m, the outputs of a tile in each direction: at least 2; m + r at most 11.
 // Pattern: a sum in a plain nest of two factors; two output dimensions h, w and two of the reduction kh, kw, of one
 // constant extent r >= 2, such that the input depends on h + kh and w + kw. Any layout, batch and padding; h and w
-// need not be multiples of m: what a tile has beyond is computed from zeros. The first five blocks are noted by their roles
-// (schedule/reformulation.h). Refused: groups (an output dimension that
+// need not be multiples of m: what a tile has beyond is computed from zeros. The first five blocks are annotated with
+// their roles (schedule/reformulation.h). Refused: groups (an output dimension that
 // both factors depend on), strides, dilation. Returns the blocks in the order above; the last has the old one's name.
 // Class: approximate. The bound is
 //   (4a + 2(r + 1) + C + 1) K² / r²

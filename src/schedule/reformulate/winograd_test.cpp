@@ -75,7 +75,7 @@ TEST(Winograd, TilesOfFourAndSix) {
   expect_within_bound(kConv, 6, 18);
 }
 
-// Rules obey the notes, and need not know where the blocks come from.
+// Rules obey the annotations, and need not know where the blocks come from.
 TEST(Winograd, BlocksAreNotedByTheirRoles) {
   auto s = schedule_from(kConv);
   const auto blocks = reformulate(s, {s.block("C"), "winograd", {2}});

@@ -72,8 +72,7 @@ std::optional<Diagnostic> refusal(const Schedule& start, const ParsedTrace& trac
   Schedule s = start;
   for (*at = 0; *at < trace.steps.size(); ++*at) {
     const ParsedStep& step = trace.steps[*at];
-    auto done = step.def->samples ? s.step_recorded(*step.def, step.args, step.address, step.decision)
-                                  : s.step_erased(*step.def, step.args);
+    auto done = s.step_recorded(*step.def, step.args, step.address, step.decision);
     if (!done) return std::move(done).error();
   }
   return std::nullopt;
@@ -131,8 +130,7 @@ TraceExplanation explain_trace(const Schedule& start, const ParsedTrace& trace) 
   Schedule s = start;
   Func before = s.func();
   for (const ParsedStep& step : trace.steps) {
-    auto done = step.def->samples ? s.step_recorded(*step.def, step.args, step.address, step.decision)
-                                  : s.step_erased(*step.def, step.args);
+    auto done = s.step_recorded(*step.def, step.args, step.address, step.decision);
     if (!done) {
       result.refused = std::move(done).error();
       const ParsedTrace smallest = smallest_refused(start, trace);
@@ -140,8 +138,7 @@ TraceExplanation explain_trace(const Schedule& start, const ParsedTrace& trace) 
       Schedule again = start;
       for (size_t i = 0; i + 1 < smallest.steps.size(); ++i) {
         const ParsedStep& kept = smallest.steps[i];
-        auto ran = kept.def->samples ? again.step_recorded(*kept.def, kept.args, kept.address, kept.decision)
-                                     : again.step_erased(*kept.def, kept.args);
+        auto ran = again.step_recorded(*kept.def, kept.args, kept.address, kept.decision);
         FETTLE_CHECK(ran.has_value());
       }
       if (!smallest.steps.empty())

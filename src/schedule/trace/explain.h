@@ -1,5 +1,5 @@
 #pragma once
-// Traces for people: the program after each step, and the smallest trace that shows why a step is refused.
+// Shows traces to people: the program after each step, and the smallest trace in which a step is refused.
 
 #include <optional>
 #include <string>

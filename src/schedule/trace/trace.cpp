@@ -65,8 +65,7 @@ Result<> replay(Schedule& schedule, const ParsedTrace& trace) {
       if (!shifted) return at_step(number, step, std::move(shifted).error());
       args = std::move(*shifted);
     }
-    auto done = step.def->samples ? work.step_recorded(*step.def, std::move(args), step.address, step.decision)
-                                  : work.step_erased(*step.def, std::move(args));
+    auto done = work.step_recorded(*step.def, std::move(args), step.address, step.decision);
     if (!done) return at_step(number, step, std::move(done).error());
     if (step.output_kinds.empty()) continue;
     const auto& outputs = work.trace().steps.back()->outputs;

@@ -7,6 +7,7 @@
 #include "schedule/reformulation.h"
 #include "tune/parts/inline.h"
 #include "tune/parts/loops.h"
+#include "tune/parts/preferences.h"
 #include "tune/parts/tensor_product.h"
 #include "tune/parts/tiling.h"
 #include "tune/parts/transposing.h"
@@ -46,7 +47,6 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
 // And it is where the copy turns the image, so that the reader's lanes need not gather: `transposes`.
 bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const BlockNode*>& readers,
                   const BufferNode* buffer, bool transposes) {
-  constexpr int64_t kManyTaps = 5, kMostUnrolled = 7;
   bool free_layout = false;
   walk(
       copied, [](const Stmt&) { return true; },
@@ -80,7 +80,8 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
         else
           channels *= structure->extents[i];
       }
-      if (taps >= kManyTaps && (channels > kPictureChannels || taps > kMostUnrolled)) return true;
+      if (taps >= preferences::kManyTaps && (channels > kPictureChannels || taps > preferences::kMostPictureTaps))
+        return true;
     }
   }
   return false;
@@ -132,8 +133,8 @@ Result<> auto_inline(Schedule& s, const Target& target, Decider& decider) {
           std::ranges::any_of(readers,
                               [&](const BlockNode* reader) { return is_for_intrinsics(func, target, *reader); }) ||
           prefers_copy(func, Stmt(Ref<const StmtNode>(store)), readers, store->buffer.get(), transposes);
-      FETTLE_TRY(const int64_t keep,
-                 decider.pick(s, {"keep", {0, 1}, copy ? 1u : 0u, {copy ? 0.3 : 0.8, copy ? 0.7 : 0.2}}));
+      const auto& odds = copy ? preferences::kStays : preferences::kIsInlined;
+      FETTLE_TRY(const int64_t keep, decider.pick(s, {"keep", {0, 1}, copy ? 1u : 0u, {odds[0], odds[1]}}));
       if (keep) continue;
     }
     try_inline(s, name);

@@ -1,5 +1,5 @@
 #pragma once
-// Before all rules: blocks that only move values, or are cheap and read once, join those that read them.
+// Inlines blocks before all rules: those that only move values, or that are cheap and read once.
 
 #include "target/target.h"
 #include "tune/parts/decider.h"

@@ -2,12 +2,7 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/extent.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/structure.h"
@@ -16,8 +11,8 @@
 namespace fettle {
 namespace {
 
-// Of the loops `own`, with these variables and extents, the one whose steps lie side by side in what the block writes; or
-// none, their number.
+// Of the loops `own`, with these variables and extents, the one whose steps lie side by side in what the block writes;
+// or none, their number.
 size_t vector_loop(const BlockNode& block, const std::vector<Var>& vars, const std::vector<Extent>& extents,
                    int64_t lanes) {
   size_t vector = vars.size();

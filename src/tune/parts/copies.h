@@ -1,5 +1,5 @@
 #pragma once
-// Copies of tiles and of whole buffers, in vectors.
+// Schedules copies of tiles and of whole buffers, in vectors.
 
 #include "schedule/schedule.h"
 

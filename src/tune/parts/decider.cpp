@@ -12,12 +12,12 @@ namespace {
 Result<size_t> decided(Schedule& s, Choice choice, const Decision& decision) {
   if (choice.weights.empty()) choice.weights.assign(choice.candidates.size(), 1.0);
   const std::string address = s.next_address(choice.name);
-  FETTLE_TRY_VOID(s.step_recorded(sample_categorical_def,
-                                  std::make_shared<const SampleCategoricalArgs>(
-                                      SampleCategoricalArgs{.candidates = std::move(choice.candidates),
-                                                            .probabilities = std::move(choice.weights),
-                                                            .name = std::move(choice.name)}),
-                                  address, decision));
+  FETTLE_TRY_VOID(s.step_recorded(
+      sample_categorical_def,
+      std::make_shared<const SampleCategoricalArgs>(SampleCategoricalArgs{.candidates = std::move(choice.candidates),
+                                                                          .probabilities = std::move(choice.weights),
+                                                                          .name = std::move(choice.name)}),
+      address, decision));
   return chosen_place(*s.trace().steps.back());
 }
 

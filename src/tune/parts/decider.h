@@ -1,6 +1,7 @@
 #pragma once
-// Who decides what a part of a schedule leaves open. A part (tune/parts/) names each choice, its candidates and the one
-// that its own model prefers; a search space samples, a template asks a knob, the constructed default prefers.
+// A decider fills in what a part of a schedule leaves open. A part (tune/parts/) names each choice, its candidates and
+// the one that its own model prefers. A search space samples, a template asks a knob, and the constructed default takes
+// what is preferred.
 
 #include <map>
 #include <string>

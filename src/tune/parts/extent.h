@@ -1,5 +1,5 @@
 #pragma once
-// Extents as choices see them.
+// Extents as the parts use them. One that is open comes with a usual value, by which choices are made.
 
 #include "ir/expr.h"
 

@@ -1,10 +1,7 @@
 #include "tune/parts/inline.h"
 
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_consumers.h"
-#include "schedule/primitives/reverse_compute_inline.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

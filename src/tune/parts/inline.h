@@ -1,5 +1,5 @@
 #pragma once
-// Blocks that become part of what reads them, or of what they read.
+// Inlines blocks into those that read them, or into those that they read.
 
 #include <string>
 

@@ -4,9 +4,9 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/reformulate.h"
+#include "schedule/primitives.h"
 #include "tune/parts/loops.h"
+#include "tune/parts/preferences.h"
 #include "tune/parts/structure.h"
 
 namespace fettle {
@@ -71,10 +71,10 @@ Result<> split_into_lanes(Schedule& s, const Target& target, Decider& decider, c
   for (int64_t k : {2, 4})
     if (k * lanes * 2 <= total) {
       vectors.push_back(k);
-      if (rows * k <= 8 || 2 * k * k * lanes <= total) preferred = vectors.size() - 1;
+      if (rows * k <= preferences::kFewSums || 2 * k * k * lanes <= total) preferred = vectors.size() - 1;
     }
   // One chain of additions over a long row is slower than several in any case.
-  if (preferred == 2 && rows > 8) {
+  if (preferred == 2 && rows > preferences::kFewSums) {
     vectors.erase(vectors.begin());
     --preferred;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Before everything else: reductions along contiguous memory get lanes to work in.
+// Gives reductions along contiguous memory lanes to work in, before all rules.
 
 #include <string>
 
@@ -18,8 +18,8 @@ Result<> lane_reductions(Schedule& s, const Target& target, Decider& decider);
 /// One reduction in so many parts: reformulate "split_reduction" with [parts, 1], and "pairwise_reduction".
 Result<> reduce_in_lanes(Schedule& s, BlockRef block, int64_t parts);
 
-/// What the block divides by, where its elements share it, becomes a reciprocal: reformulate "shared_reciprocal". False:
-/// they do not, and nothing has changed.
+/// What the block divides by, where its elements share it, becomes a reciprocal: reformulate "shared_reciprocal".
+/// False: they do not, and nothing has changed.
 bool try_shared_reciprocal(Schedule& s, const std::string& block);
 
 }  // namespace fettle

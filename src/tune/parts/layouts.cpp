@@ -1,10 +1,7 @@
 #include "tune/parts/layouts.h"
 
-#include <algorithm>
-
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/preferences.h"
 

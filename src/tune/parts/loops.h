@@ -1,13 +1,17 @@
 #pragma once
-// What every part asks of a block and its loops.
+// Questions that every part asks of a block and its loops.
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "schedule/schedule.h"
 #include "target/target.h"
 
 namespace fettle {
+
+/// Blocks that need nothing more of whoever schedules them, by name.
+using Finished = std::vector<std::string>;
 
 /// As long as the schedule's program is.
 Result<const BlockNode*> block_node(const Schedule& s, BlockRef block);

@@ -4,14 +4,7 @@
 #include <set>
 
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/decompose_reduction.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/loop_partition.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/straight_runs.h"
@@ -32,7 +25,7 @@ struct Making {
   const Target& target;
   Decider& decider;
   int threads = 1;
-  std::vector<std::string> finished = {};
+  Finished finished = {};
 
   int64_t lanes(DType dtype) const { return lanes_of(target, dtype); }
   Result<int64_t> pick(const char* name, const std::vector<int64_t>& candidates, size_t preferred = 0) const {
@@ -117,8 +110,8 @@ Result<Loops> cut_into_whole(Schedule& s, LoopRef loop, int64_t extent, int64_t 
 }
 
 // Whole vectors suit it better than masks: lanes that do not lie side by side are read together only where it is known
-// which of them count, and nothing is lost where no load could lie where the store does (what is computed twice cannot be
-// written over what it reads).
+// which of them count, and nothing is lost where no load could lie where the store does (what is computed twice cannot
+// be written over what it reads).
 bool suits_whole_vectors(const BlockStructure& block, size_t vector) {
   const auto apart = [&](const AccessPattern& load) { return load.strides[vector] != 0 && load.strides[vector] != 1; };
   const auto alike = [&](const AccessPattern& load) { return load.strides == block.store.strides; };
@@ -198,7 +191,7 @@ Result<> in_straight_runs(Making& m, const BlockStructure& block, const std::vec
 
 Result<> without_structure(Making& m, BlockRef ref, const BlockNode& block, const Loops& loops) {
   const Schedule start = m.s;
-  const std::vector<std::string> finished = m.finished;
+  const Finished finished = m.finished;
   const bool has_states = block.init && !single_store(block);
   if (has_states ? in_lanes_of_states(m, ref, block, loops) : in_lanes_of_last(m, block, loops)) return {};
   m.s = start;
@@ -302,11 +295,11 @@ Result<> make(Making& m, BlockRef block) {
 
 }  // namespace
 
-Result<Nest> loop_nest(Schedule& s, const Target& target, Decider& decider, BlockRef block,
-                       const NestOptions& options) {
+Result<Finished> loop_nest(Schedule& s, const Target& target, Decider& decider, BlockRef block,
+                           const NestOptions& options) {
   Making making{.s = s, .target = target, .decider = decider, .threads = options.threads};
   FETTLE_TRY_VOID(make(making, block));
-  return Nest{std::move(making.finished)};
+  return std::move(making.finished);
 }
 
 }  // namespace fettle

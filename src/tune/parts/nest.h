@@ -11,19 +11,17 @@
 #include "schedule/schedule.h"
 #include "target/target.h"
 #include "tune/parts/decider.h"
+#include "tune/parts/loops.h"
 
 namespace fettle {
 
 struct NestOptions {
   int threads = 1;
 };
-struct Nest {
-  std::vector<std::string> finished;  // blocks that need nothing more, by name
-};
-
-/// Vectorizes the block's loops and deals them out to threads. What transposes goes through tiles, what bends is cut where
-/// it does (straight_runs.h). Decides under the address prefix that is set. Errors: those of the steps that come first
-Result<Nest> loop_nest(Schedule& s, const Target& target, Decider& decider, BlockRef block,
-                       const NestOptions& options = {});
+/// Vectorizes the block's loops and deals them out to threads. What transposes goes through tiles, what bends is cut
+/// where it does (straight_runs.h). Decides under the address prefix that is set. Errors: those of the steps that come
+/// first
+Result<Finished> loop_nest(Schedule& s, const Target& target, Decider& decider, BlockRef block,
+                           const NestOptions& options = {});
 
 }  // namespace fettle

@@ -21,7 +21,7 @@ TEST(Nest, IsInLanesAndInParallel) {
   PreferringDecider decider;
   const auto made = loop_nest(s, avx512(), decider, s.block("B"), {.threads = 2});
   ASSERT_OK(made);
-  EXPECT_EQ(made->finished, std::vector<std::string>{"B"});
+  EXPECT_EQ(*made, Finished{"B"});
   const std::string text = to_text(s.trace());
   EXPECT_NE(text.find("vectorize("), std::string::npos);
   EXPECT_NE(text.find("parallel("), std::string::npos);

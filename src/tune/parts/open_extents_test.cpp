@@ -1,6 +1,8 @@
 // Every part on a program whose extents are parameters: it makes a schedule that works, or says by name why not.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lower/lower.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/testing.h"
 #include "tune/parts/copies.h"
@@ -48,19 +50,22 @@ func long_copy(A: f32[4, n], C: f32[4, n] output, n: i64 in 1..100):
 )");
 }
 
-TestSchedule product() {
-  return schedule_from(R"(
-func product(A: f32[n, 16], B: f32[16, 32] constant, C: f32[n, 32] output, n: i64 in 1..100):
-  for i in n:
-    for j in 32:
-      for k in 16:
-        block C(vi: spatial[n] = i, vj: spatial[32] = j, vk: reduce[16] = k):
+// A product of matrices, one of whose extents is n.
+TestSchedule product(const char* rows = "n", const char* columns = "32", const char* terms = "16",
+                     const char* weights = "constant") {
+  return schedule_from(fmt::format(R"(
+func product(A: f32[{0}, {2}], B: f32[{2}, {1}] {3}, C: f32[{0}, {1}] output, n: i64 in 1..100):
+  for i in {0}:
+    for j in {1}:
+      for k in {2}:
+        block C(vi: spatial[{0}] = i, vj: spatial[{1}] = j, vk: reduce[{2}] = k):
           reads A[vi, vk], B[vk, vj]
           writes C[vi, vj]
           init:
             C[vi, vj] = 0.0
           C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-)");
+)",
+                                   rows, columns, terms, weights));
 }
 
 const Target& avx512() {
@@ -115,10 +120,43 @@ TEST(OpenExtents, Layouts) {
   EXPECT_SAME_RESULT(s);
 }
 
+// As scheduled, and as lowered, for one value of n.
+void expect_same(const TestSchedule& s, int64_t n) {
+  EXPECT_TRUE(testing::same_result(s.original, s.func(), {n})) << n << to_text(s.func());
+  const auto lowered = lower(s.func(), avx512(), {.prologue = false});
+  ASSERT_OK(lowered);
+  if (lowered->kernel_params.size() != s.func()->params.size()) return;  // panels that a prologue packs
+  const auto run = [&](std::span<const BufferArg> args, std::span<const int64_t> ints) {
+    return interpret(lowered->kernel, args, ints);
+  };
+  EXPECT_TRUE(testing::same_result(s.original, s.func(), {n}, run)) << n << to_text(lowered->kernel);
+}
+
 TEST(OpenExtents, RegisterTile) {
-  auto s = product();
   PreferringDecider decider;
+  for (const char* weights : {"constant", ""}) {
+    auto s = product("n", "32", "16", weights);
+    EXPECT_TRUE(fits_register_tile(s.func(), *blocks_of(s.func().root()).front()));
+    ASSERT_OK(register_tile(s, avx512(), decider, s.block("C"), {.threads = 2}));
+    EXPECT_NE(to_text(s.func()).find("tail(partition)"), std::string::npos) << to_text(s.func());
+    EXPECT_REPLAYS(s);
+    for (const int64_t n : {1, 13, 14, 100}) expect_same(s, n);
+  }
+
+  // Tiles of any height, and sums of an open number of steps.
+  for (const size_t rank : {0, 5, 11}) {
+    PreferringDecider other({.ranks = {{"tile", rank}, {"rows_outside", 1}}});
+    auto sums = product("20", "32", "n", "");
+    ASSERT_OK(register_tile(sums, avx512(), other, sums.block("C")));
+    for (const int64_t n : {1, 7, 64}) expect_same(sums, n);
+  }
+}
+
+// Lanes are cut when the program is made.
+TEST(OpenExtents, RegisterTileOfOpenColumns) {
+  auto s = product("8", "n", "16", "");
   EXPECT_FALSE(fits_register_tile(s.func(), *blocks_of(s.func().root()).front()));
+  PreferringDecider decider;
   const auto made = register_tile(s, avx512(), decider, s.block("C"));
   ASSERT_TRUE(testing::fails_with(made, ErrorCode::E230));
   EXPECT_TRUE(names_block(made.error()));

@@ -1,5 +1,5 @@
 #pragma once
-// Layouts of what register tiles read and write.
+// Chooses the layouts of what register tiles read and write.
 
 #include "ir/buffer.h"
 #include "tune/parts/tiling.h"

@@ -1,9 +1,7 @@
 #include "tune/parts/phases.h"
 
 #include "ir/visit.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/transform_block_layout.h"
+#include "schedule/primitives.h"
 #include "tune/parts/loops.h"
 
 namespace fettle {

@@ -1,7 +1,7 @@
 #pragma once
-// Numbers found by measuring: what the parts prefer, and no program depends on for being right. Each says what it is, and
-// in which unit. Where the measurement is on record, it is named; of the others the histories of the rules say only what
-// they are for. Whoever changes one compares with bench-search and bench-model (docs/benchmarks.md).
+// Numbers found by measuring, which the parts prefer. Correctness does not depend on them. Each says what it is, and in
+// which unit. Where the measurement is on record, it is named. Whoever changes one compares with bench-search and
+// bench-model (docs/benchmarks.md).
 
 #include <cstddef>
 #include <cstdint>
@@ -75,21 +75,46 @@ inline constexpr double kOfFirstLevel = 0.75, kOfSecondLevel = 0.55;
 inline constexpr double kVectorsFromSecondLevel = 0.75, kBytesFromBeyond = 12, kBytesFromBeyondOfFew = 20;
 /// Of the traffic, what is not hidden behind work: of panels, and of rows.
 inline constexpr double kPanelsNotHidden = 0.15, kRowsNotHidden = 0.3;
-/// Times as long: rows in the same cache sets, many and few; lines that lie side by side but are read apart; pixels in
-/// short runs; neighbours that wait without registers.
+/// Factors of time: for rows in the same cache sets, many and few; for lines that lie side by side but are read apart;
+/// for pixels in short runs; for neighbours that wait without registers.
 inline constexpr double kSameSets = 1.35, kSomeSameSets = 1.06, kLinesApart = 1.1, kShortRuns = 1.2,
                         kNoRegisterToWait = 1.35;
 /// Bytes of a run of pixels that pooling reads well.
 inline constexpr int64_t kRunBytes = 128;
-/// Times as long, of windows over several image rows: of fewer taps than kMostTaps and of others (of depthwise 7 x 7 the
-/// compiler spilled what such tiles held, which cost up to 1.6x untuned), several vectors, more sums than
-/// registers, tiles of two heights or widths.
+/// Factors of time for windows over several image rows: of fewer taps than kMostTaps and of others, of several vectors,
+/// of more sums than registers, of tiles of two heights or widths. (Of depthwise 7 x 7 the compiler spilled what such
+/// tiles held, which cost up to 1.6x untuned.)
 inline constexpr double kSeveralImageRows = 0.6, kLargeWindows = 1.2, kSeveralVectors = 1.1, kTooManySums = 1.4,
                         kTwoSizes = 1.08;
 /// Of a tile: clearing, writing back and the call, and for each vector of sums, cycles.
 inline constexpr double kTileCycles = 20, kSumCycles = 1.5;
 /// Rows that a tile has at most, and rows below which it takes several image rows.
 inline constexpr int64_t kMostRows = 30, kFewRows = 12;
+
+// --- rows that several blocks work on (tune/space/rules/row_fusion.cpp; bench-search: softmax, layer norm, attention)
+
+/// Vectors, at most, that are written out one by one: of a row, and of all rows worked on at once that are unrolled.
+inline constexpr int64_t kMostOfRow = 16, kMostOfRows = 128;
+/// Rows that are worked on at once where there are several: it hides what each waits for, and leaves enough registers.
+inline constexpr int64_t kUsualRows = 2;
+/// Vectors of a row, at most, of which twice as many are: they wait for most of their time.
+inline constexpr int64_t kFewVectors = 7;
+/// Vectors of a row, at most, whose passes may be unrolled as a whole.
+inline constexpr int64_t kUnrolledRow = 64;
+/// Elements of a run that take a few microseconds: with calls for each, and without.
+inline constexpr int64_t kRunWithCalls = 4096, kRunWithoutCalls = 16384;
+
+// --- paddings that stay copies (tune/parts/auto_inline.h; bench-search: conv, depthwise)
+
+/// Taps of a row from which on a padding stays; more than the second, also of a picture.
+inline constexpr int64_t kManyTaps = 5, kMostPictureTaps = 7;
+/// How likely a padding is inlined, and stays, where it is drawn: of one that had better stay, and of others.
+inline constexpr double kStays[] = {0.3, 0.7}, kIsInlined[] = {0.8, 0.2};
+
+// --- sums in lanes (tune/parts/lane_reductions.h; bench-search: softmax, layer norm)
+
+/// Rows, at most, whose few sums want several vectors each.
+inline constexpr int64_t kFewSums = 8;
 
 // --- the constructed default (tune/space/rule_space.cpp)
 

@@ -5,14 +5,7 @@
 #include <optional>
 
 #include "ir/annotations.h"
-#include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_inplace.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
+#include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
@@ -48,7 +41,7 @@ struct Tiling {
   const RegisterTileOptions& options;
   BlockRef block;
   std::string name;
-  RegisterTile made = {};
+  Finished made = {};
   Func func;  // as it was analysed
   BlockStructure structure;
   TilingRoles roles;
@@ -166,7 +159,7 @@ TileProblem tile_problem(const Tiling& t) {
 
 Result<> Tiling::finish(BlockRef copy) {
   FETTLE_TRY(const BlockNode* node, block_node(s, copy));
-  made.finished.push_back(node->name);
+  made.push_back(node->name);
   return {};
 }
 
@@ -180,7 +173,7 @@ Result<> Tiling::decide() {
   if (choice.flat) std::erase_if(tiles, [&](const Tile& tile) { return tile.rows > extent(*roles.row); });
   FETTLE_TRY(choice.tile, pick_tile(s, decider, std::move(tiles), name));
 
-  if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads &&
+  if (roles.reduce.size() == 1 && roles.row && structure.multiplies_two_loads && !structure.open[roles.reduce[0]] &&
       extent(roles.reduce[0]) >= preferences::kLeastBlocked) {
     const int64_t steps = extent(roles.reduce[0]);
     std::vector<int64_t> depths = {0};
@@ -230,8 +223,8 @@ bool Tiling::ends_in_channels() const {
          !is_unrolled(roles.reduce.back());
 }
 
-// A loop over few channels ends often, and where is hard to foresee. With the unrolled taps inside of it, it is one loop
-// of longer steps, instead of one for each tap. The channels of a picture are unrolled with them.
+// A loop over few channels ends often, and where is hard to foresee. With the unrolled taps inside of it, it is one
+// loop of longer steps, instead of one for each tap. The channels of a picture are unrolled with them.
 Result<> Tiling::order_taps() {
   enum : int64_t { kTapsOutside, kTapsInside, kAllUnrolled };
   if (!ends_in_channels()) return {};
@@ -254,9 +247,9 @@ Result<> Tiling::order_taps() {
   return {};
 }
 
-// Panels of short rows that are dealt out to threads: both write into the same cache lines, or what one of them prefetches
-// for writing is the other's. Long rows of products have other work to do, and a small output whose panels are whole
-// lines stays in the caches that it is in.
+// Panels of short rows that are dealt out to threads: both write into the same cache lines, or what one of them
+// prefetches for writing is the other's. Long rows of products have other work to do, and a small output whose panels
+// are whole lines stays in the caches that it is in.
 bool Tiling::threads_share_rows() const {
   if (options.threads <= 1 || options.shared > 0 || !roles.row) return false;
   int64_t work = extent(roles.vector), bytes = structure.store.buffer->dtype.element_bytes();
@@ -271,9 +264,9 @@ bool Tiling::threads_share_rows() const {
   return !whole_lines || own_vectors || 8 * bytes > cache(1);
 }
 
-// Whether what windows share stays in the first-level cache from tile to tile of one panel, but not where all panels pass
-// between. Then every vector comes from the second-level cache, and as two lines where pixels are no whole lines: more
-// than it delivers. (Of pixels of whole lines it delivers enough.)
+// Whether what windows share stays in the first-level cache from tile to tile of one panel, but not where all panels
+// pass between. Then every vector comes from the second-level cache, and as two lines where pixels are no whole lines:
+// more than it delivers. (Of pixels of whole lines it delivers enough.)
 bool Tiling::panels_keep_windows() const {
   if (!roles.row) return false;
   const auto crosses_lines = [&](size_t l) {
@@ -346,7 +339,7 @@ Result<bool> Tiling::pack() {
                                                           layouts.blocked_reduce, lanes)));
   if (roles.panel_is_constant) {  // runs once, when the program is compiled
     FETTLE_TRY(const BlockNode* copy, block_node(s, panels));
-    made.finished.insert(made.finished.end(), {copy->name, copy->name + "_pad"});
+    made.insert(made.end(), {copy->name, copy->name + "_pad"});
   }
   return roles.vector_loads.size() == 1;
 }
@@ -471,7 +464,7 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
     FETTLE_TRY_VOID(finish(back));
     FETTLE_TRY_VOID(begin_sums(s, block, reduce.front()));
   }
-  made.finished.insert(made.finished.end(), {name, name + "_init"});
+  made.insert(made.end(), {name, name + "_init"});
   if (options.shared == 0) {
     // Without rows each vector is read from the second-level cache for one multiply-add.
     const double ns = alone_ns(target, structure) * (roles.row ? 1 : 2);
@@ -481,20 +474,20 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   Loops turning;
   for (const LoopRef& loop : reduce) {
     FETTLE_TRY(const int64_t turns, loop_extent(s, loop));
-    if (turns > 1 || loop == reduce.back()) turning.push_back(loop);
+    if (turns != 1 || loop == reduce.back()) turning.push_back(loop);
   }
   return ask_ahead(columns[0], rows_outer.empty() ? LoopRef() : rows_outer.back(), turning);
 }
 
-// The next rows of a panel come from the second-level cache, and are asked for. Steps that are not taken several at once
-// ask one by one: worth it where each reads several lines.
+// The next rows of a panel come from the second-level cache, and are asked for. Steps that are not taken several at
+// once ask one by one: worth it where each reads several lines.
 bool Tiling::asks_near(size_t reduce_loops) const {
   const int64_t bytes = choice.tile.vectors * lanes * structure.store.buffer->dtype.element_bytes();
   return streams_panels() && (reduce_loops == 1 || bytes > kLineBytes);
 }
 
-// A few steps make one iteration: fewer instructions that only count, which take the place of multiply-adds. The innermost
-// of the reduction's loops, afterwards.
+// A few steps make one iteration: fewer instructions that only count, which take the place of multiply-adds. The
+// innermost of the reduction's loops, afterwards.
 Result<LoopRef> Tiling::several_at_once(const Loops& reduce) {
   constexpr int64_t kStepsAtOnce = preferences::kStepsAtOnce;
   LoopRef step = reduce.back();
@@ -574,14 +567,15 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
 
 bool fits_register_tile(const Func& func, const BlockNode& block) {
   if (!block.init) return false;
-  const auto structure = block_structure(func, block);
+  const auto structure = block_structure(func, block, Extents::kOpen);
   if (!structure || structure->loads.empty()) return false;
   if (std::ranges::none_of(structure->reduce, [](bool r) { return r; })) return false;
-  return layout_vector(func, *structure).has_value() || tiling_roles(func, *structure).has_value();
+  const auto roles = tiling_roles(func, *structure, layout_vector(func, *structure));
+  return roles && !structure->open[roles->vector];
 }
 
-Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
-                                   const RegisterTileOptions& options) {
+Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
+                               const RegisterTileOptions& options) {
   FETTLE_TRY(const BlockNode* before, block_node(s, block));
   Tiling tiling{.s = s, .target = target, .decider = decider, .options = options, .block = block, .name = before->name};
   if (options.shared == 0) {
@@ -592,11 +586,14 @@ Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& d
 
   tiling.func = s.func();
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const auto structure = block_structure(tiling.func, *node);
-  if (!structure) return fail(ErrorCode::E230, "no plain nest of constant extents around " + tiling.name);
+  const auto structure = block_structure(tiling.func, *node, Extents::kOpen);
+  if (!structure) return fail(ErrorCode::E230, "no plain nest around " + tiling.name);
   tiling.structure = *structure;
   const auto roles = tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
+  // Panels and lanes are cut when the program is made; rows, and steps of the reduction, when it runs.
+  if (structure->open[roles->vector])
+    return fail(ErrorCode::E230, "what fills the vectors of " + tiling.name + " has no constant extent");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);
   while (tiling.lanes > kFewestLanes && tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;

@@ -17,22 +17,20 @@
 #include "schedule/schedule.h"
 #include "target/target.h"
 #include "tune/parts/decider.h"
+#include "tune/parts/loops.h"
 
 namespace fettle {
 
 struct RegisterTileOptions {
   int threads = 1;
-  size_t shared = 0;      // outermost loops that enclose other blocks, too: they stay as they are, serial
+  size_t shared = 0;  // outermost loops that enclose other blocks, too: they stay as they are, serial
 };
 
-struct RegisterTile {
-  std::vector<std::string> finished;  // blocks that need nothing more, by name
-};
-
-/// Tiles `block` in registers, and decides under the address prefix that is set. Errors: E230 its extents are no
-/// constants, or no iterator fills vectors, or no tile fits · those of the steps
-Result<RegisterTile> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
-                                   const RegisterTileOptions& options = {});
+/// Tiles `block` in registers, and decides under the address prefix that is set. Rows and reductions may have open
+/// extents: tiles are those of a usual number, and the rows that are left over are told when the program runs.
+/// Errors: E230 no iterator of a constant extent fills vectors, or no tile fits · those of the steps
+Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
+                               const RegisterTileOptions& options = {});
 
 /// Whether it is a reduction that register_tile could take, as far as its accesses say.
 bool fits_register_tile(const Func& func, const BlockNode& block);

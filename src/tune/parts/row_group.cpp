@@ -1,9 +1,7 @@
 #include "tune/parts/row_group.h"
 
 #include <algorithm>
-#include <unordered_map>
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tune/parts/structure.h"
 

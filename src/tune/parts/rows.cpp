@@ -4,16 +4,7 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/decompose_reduction.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/merge.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/set_scope.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/structure.h"
 

@@ -12,8 +12,9 @@
 //   for runs of rows: for i0: for i in 2: M[i] max= X[i0 * 2 + i, k] …
 //                             for i in 2: …
 //
-// Where the rows themselves are contiguous in memory (softmax over channels of an image), vectors hold rows side by side.
-// fuse_rows brings the blocks together, and a pass is what each of them does in there. Which of it is chosen, the user says.
+// Where the rows themselves are contiguous in memory (softmax over channels of an image), vectors hold rows side by
+// side. fuse_rows brings the blocks together; a pass is the work of one of them on a row. The caller says which of this
+// is done.
 
 #include <optional>
 #include <string>
@@ -46,8 +47,8 @@ struct FuseRowsOptions {
   int64_t runs = 1;          // in so many runs, the last of which may be shorter
   int64_t side_by_side = 0;  // contiguous rows that vectors hold at a time; 0: all
 };
-/// The last block's loops over rows around all blocks. Sets `depth` of the parts. Returns the loops around the rows that are
-/// worked on at once, outermost first. E230 there are no rows, and what the primitives refuse
+/// The last block's loops over rows around all blocks. Sets `depth` of the parts. Returns the loops around the rows
+/// that are worked on at once, outermost first. E230 there are no rows, and what the primitives refuse
 Result<std::vector<LoopRef>> fuse_rows(Schedule& s, const RowGroup& group, std::vector<RowPart>& parts,
                                        const FuseRowsOptions& options);
 
@@ -90,8 +91,8 @@ struct RowPassOptions {
   bool cut_one_vector = false;  // a row of one vector is cut like others
   Tail tail = Tail::kMask;      // of a short row
 };
-/// Schedules the pass. The block that begins the sums, where it reduces. E230 there is no loop to reduce over, and what the
-/// primitives refuse
+/// Schedules the pass. The block that begins the sums, where it reduces. E230 there is no loop to reduce over, and what
+/// the primitives refuse
 Result<std::optional<BlockRef>> schedule_row_pass(Schedule& s, const RowPass& pass, const RowPassOptions& options);
 
 /// Both blocks in one pass over a long row. E230 they do not walk alike, and what the primitives refuse

@@ -8,6 +8,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
+#include "tune/parts/extent.h"
 
 namespace fettle {
 namespace {
@@ -132,18 +133,20 @@ bool only_moves(const Expr& value) {
   return value.as<LoadNode>() || value.as<IntImmNode>() || value.as<FloatImmNode>();
 }
 
-std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block) {
+std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block, Extents extents) {
   BlockStructure structure;
   const StoreNode* store = single_store(block);
   if (!store || block.predicate) return std::nullopt;
 
   Analyzer analyzer;
   for (const ForNode* loop : loops_around(func, &block)) {
-    const int64_t* extent = as_int(loop->extent);
-    if (!extent || *extent < 1 || !is_zero(loop->min)) return std::nullopt;
+    const Extent extent = extent_of(loop->extent);
+    if ((!extent.constant && extents == Extents::kConstant) || extent.value < 1 || !is_zero(loop->min))
+      return std::nullopt;
     if (loop->loop_kind != ForKind::kSerial || !loop->annotations.entries.empty()) return std::nullopt;
     structure.vars.push_back(loop->var);
-    structure.extents.push_back(*extent);
+    structure.extents.push_back(extent.value);
+    structure.open.push_back(!extent.constant);
     analyzer.bind(loop->var, loop->min, loop->extent);
   }
   structure.reduce.assign(structure.vars.size(), false);

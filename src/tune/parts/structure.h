@@ -1,5 +1,5 @@
 #pragma once
-// What a block does to memory, iterator by iterator: the raw material of all rules.
+// Reads what a block does to memory, iterator by iterator. All rules decide by it.
 
 #include <cstdint>
 #include <optional>
@@ -31,6 +31,7 @@ struct AccessPattern {
 struct BlockStructure {
   std::vector<Var> vars;             // of the loops, outermost first
   std::vector<int64_t> extents;      // of the iterators
+  std::vector<bool> open;            // an extent that is no constant, but what it is likely to be (extent.h)
   std::vector<bool> reduce;          // an iterator of the reduction
   std::vector<AccessPattern> loads;  // distinct; what the block itself writes is left out
   AccessPattern store;
@@ -41,9 +42,13 @@ struct BlockStructure {
   int64_t points() const;
 };
 
-/// Nothing where the block is no single store of constant shape, whose iterators are spatial or reduce and bound to
-/// loops of their own.
-std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block);
+/// Whether extents may be open: what depends on them for being right has to look at BlockStructure::open.
+enum class Extents : uint8_t { kConstant, kOpen };
+
+/// Nothing where the block is no single store of such a shape, whose iterators are spatial or reduce and bound to loops
+/// of their own.
+std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block,
+                                              Extents extents = Extents::kConstant);
 
 /// A parameter that is known when the program is compiled.
 bool is_constant(const Func& func, const Buffer& buffer);
@@ -69,8 +74,8 @@ bool combines_itself(const BlockNode& block);
 /// True if the expression moves values only: loads, selections, constants, casts.
 bool only_moves(const Expr& value);
 
-/// A sum of products of two factors, each of which moves along an output dimension that the other does not: a product of
-/// matrices, or as many as there are dimensions that both move along.
+/// A sum of products of two factors, each of which moves along an output dimension that the other does not. It is a
+/// product of matrices, batched over the dimensions that both move along.
 bool is_matrix_product(const BlockStructure& block);
 
 }  // namespace fettle

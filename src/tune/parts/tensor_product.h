@@ -1,5 +1,5 @@
 #pragma once
-// Products that a tensor intrinsic of the target can compute: which intrinsic, and which iterator plays which part.
+// Finds products that a tensor intrinsic of the target can compute: which intrinsic, and the part of each iterator.
 
 #include <optional>
 

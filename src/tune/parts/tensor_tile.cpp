@@ -4,16 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/cache_read.h"
-#include "schedule/primitives/cache_write.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/pad_einsum.h"
-#include "schedule/primitives/reindex.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/tensorize.h"
-#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/inline.h"
 #include "tune/parts/loops.h"
@@ -33,7 +24,7 @@ struct TensorTiling {
   int threads;
   BlockRef block;
   std::string name;
-  TensorTile made = {};
+  Finished made = {};
   BlockStructure structure;
   TensorProduct product;
   std::optional<size_t> row;           // iterator of the rows of a tile
@@ -92,7 +83,7 @@ Result<> TensorTiling::look() {
 
 Result<> TensorTiling::finish(BlockRef of) {
   FETTLE_TRY(const BlockNode* node, block_node(s, of));
-  made.finished.push_back(node->name);
+  made.push_back(node->name);
   return {};
 }
 
@@ -122,7 +113,7 @@ Result<> TensorTiling::fit() {
   FETTLE_TRY(const std::vector<BlockRef> copies, pad_einsum(s, {.block = block, .padding = padding}));
   for (const BlockRef copy : copies) {
     FETTLE_TRY(const BlockNode* padded, block_node(s, copy));
-    if (constant && padded->reads.front().buffer == panel) made.finished.push_back(padded->name);
+    if (constant && padded->reads.front().buffer == panel) made.push_back(padded->name);
   }
   if (output) unpad = copies.back();
   return look();
@@ -227,7 +218,7 @@ Result<> TensorTiling::pack() {
   FETTLE_TRY(const BlockRef copy, pack_panels(s, block, panel, map));
   if (is_constant(s.func(), panel)) {
     FETTLE_TRY(const BlockNode* node, block_node(s, copy));
-    made.finished.insert(made.finished.end(), {node->name, node->name + "_pad"});
+    made.insert(made.end(), {node->name, node->name + "_pad"});
   }
   return {};
 }
@@ -265,7 +256,7 @@ Result<> TensorTiling::tile_loops() {
   FETTLE_TRY(const BlockRef unit,
              tensorize(s, {.target = columns[2], .intrinsic = std::string(product.intrinsic->name)}));
   FETTLE_TRY_VOID(finish(unit));
-  made.finished.insert(made.finished.end(), {name, name + "_init"});
+  made.insert(made.end(), {name, name + "_init"});
   const int64_t instructions = structure.points() / (product.lanes * product.steps);
   FETTLE_TRY(const bool dealt_out,
              worth_threads(s, decider, threads, preferences::kMultiplyAddNs * static_cast<double>(instructions)));
@@ -285,7 +276,7 @@ Result<> TensorTiling::tile_loops() {
 
 }  // namespace
 
-Result<TensorTile> tensor_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block, int threads) {
+Result<Finished> tensor_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block, int threads) {
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
   TensorTiling tiling{
       .s = s, .target = target, .decider = decider, .threads = threads, .block = block, .name = node->name};

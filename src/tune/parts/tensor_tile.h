@@ -20,15 +20,12 @@
 #include "schedule/schedule.h"
 #include "target/target.h"
 #include "tune/parts/decider.h"
+#include "tune/parts/loops.h"
 
 namespace fettle {
 
-struct TensorTile {
-  std::vector<std::string> finished;  // blocks that need nothing more, by name
-};
-
 /// Tiles `block` so, and decides under the address prefix that is set. Errors: E230 no tensor intrinsic of the target
 /// computes it, or its extents are no constants · those of the steps
-Result<TensorTile> tensor_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block, int threads = 1);
+Result<Finished> tensor_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block, int threads = 1);
 
 }  // namespace fettle

@@ -1,9 +1,7 @@
 #include "tune/parts/threads.h"
 
 #include "ir/visit.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/split.h"
+#include "schedule/primitives.h"
 #include "tune/parts/extent.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/preferences.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Work that several threads share: a fork and a join cost some hundred nanoseconds.
+// Shares work among threads where it is worth it: a fork and a join cost some hundred nanoseconds.
 
 #include "target/target.h"
 #include "tune/parts/decider.h"

@@ -1,16 +1,7 @@
 #include "tune/parts/tile_steps.h"
 
 #include "ir/annotations.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_read.h"
-#include "schedule/primitives/cache_write.h"
-#include "schedule/primitives/decompose_reduction.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/reverse_compute_at.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/transform_layout.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
 #include "tune/parts/loops.h"
@@ -59,7 +50,9 @@ Result<LoopRef> whole_rows(Schedule& s, const Loops& loops, const TilingRoles& r
 }
 
 Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, bool flat) {
-  return split(s, {.loop = rows, .factors = {kInfer, height}, .tail = flat ? Tail::kPartition : Tail::kBalance});
+  FETTLE_TRY(const int64_t extent, loop_extent(s, rows));
+  const Tail tail = flat || extent == 0 ? Tail::kPartition : Tail::kBalance;
+  return split(s, {.loop = rows, .factors = {kInfer, height}, .tail = tail});
 }
 
 Result<Loops> cut_columns(Schedule& s, LoopRef columns, int64_t vectors, int64_t lanes, bool padded) {

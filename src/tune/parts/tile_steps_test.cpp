@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives.h"
 #include "schedule/testing.h"
 
 namespace fettle {

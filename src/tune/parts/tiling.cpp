@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/reformulation.h"
 #include "target/caches.h"
@@ -45,7 +44,7 @@ bool fuses(const BlockStructure& block, size_t a, size_t b) {
     if (access.strides[a] == AccessPattern::kIrregular || access.strides[b] == AccessPattern::kIrregular) return false;
     return access.strides[a] == access.strides[b] * block.extents[b] && !access.guarded;
   };
-  if (!fits(block.store)) return false;
+  if (block.open[a] || block.open[b] || !fits(block.store)) return false;
   return std::all_of(block.loads.begin(), block.loads.end(), fits);
 }
 
@@ -133,8 +132,8 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   if (p.kept_rows > 0 &&
       10 * (rows * tile.vectors + tile.vectors + rows * p.kept_rows) > int64_t{11} * target.vector_registers)
     cost *= pref::kNoRegisterToWait;
-  // All taps unrolled: no loop of a few turns, and image rows are read once for several; but of 7 x 7 the compiler finds
-  // no order that registers hold. Tiles of two heights or widths are so many more kernels.
+  // All taps unrolled: no loop of a few turns, and image rows are read once for several; but of 7 x 7 the compiler
+  // finds no order that registers hold. Tiles of two heights or widths are so many more kernels.
   if (!p.shared_vectors && p.second_taps > 1 && tile.second_rows > 1) {
     cost *= p.second_taps < pref::kMostTaps ? pref::kSeveralImageRows : pref::kLargeWindows;
     if (tile.vectors > 1) cost *= pref::kSeveralVectors;
@@ -224,7 +223,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
                        });
   if (roles.row && (block.extents[*roles.row] < pref::kFewRows || windows))
     for (size_t i : roles.outside)
-      if (block.extents[i] > 1 && block.store.strides[i] != AccessPattern::kIrregular &&
+      if (block.extents[i] > 1 && !block.open[i] && block.store.strides[i] != AccessPattern::kIrregular &&
           (!roles.second_row || block.store.strides[i] < block.store.strides[*roles.second_row]))
         roles.second_row = i;
 
@@ -264,8 +263,8 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
       tiles.push_back({.rows = rows, .vectors = vectors});
     }
     if (apart) {
-      // Image rows that a tile has in common with itself: the longest rows whose vectors find registers, those for which
-      // what the next image row of the window reads, too, does as well, and the longest of which all are as long.
+      // Image rows that a tile has in common with itself: the longest rows whose vectors find registers, those for
+      // which what the next image row of the window reads, too, does as well, and the longest of which all are as long.
       // Tiles of two pixels a row are for windows alone: channels to sum up over want more rows to a load.
       const bool narrow = p.steps == p.taps * p.second_taps;
       for (int64_t second : {2, 3, 4}) {

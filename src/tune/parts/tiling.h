@@ -1,5 +1,6 @@
 #pragma once
-// Register tiles of a reduction: which iterators make them up, which tiles there are, and what each is likely to cost.
+// Register tiles of a reduction. They say which iterators make a tile, which tiles there are, and what each is likely
+// to cost.
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// Copies whose lanes would gather: what is written lies side by side, what is read does not.
+// Schedules copies whose lanes would gather, because they read along another dimension than they write.
 
 #include <optional>
 #include <vector>

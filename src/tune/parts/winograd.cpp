@@ -5,15 +5,7 @@
 
 #include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reformulate.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/set_scope.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "schedule/reformulation.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/structure.h"
@@ -227,8 +219,8 @@ std::optional<WinogradParts> winograd_parts(const Func& func, std::string_view c
     if (role == kWeightsRole) parts.weights = block->name;
     if (role == kDataRole) (parts.rows.empty() ? parts.rows : parts.tiles) = block->name;
     if (role == kProductRole) parts.product = block->name;
-    const Attribute* note = block->annotations.find(kTilesKey);
-    const auto* tiles = note ? std::get_if<std::vector<int64_t>>(note) : nullptr;
+    const Attribute* annotation = block->annotations.find(kTilesKey);
+    const auto* tiles = annotation ? std::get_if<std::vector<int64_t>>(annotation) : nullptr;
     if (role != kOutputsRole || !tiles || tiles->size() != 3) continue;
     parts.columns = block->name;
     parts.height = static_cast<size_t>(tiles->at(0));

@@ -1,5 +1,5 @@
 #pragma once
-// What decisions do to a program's time beyond what was predicted, learned from a handful of measurements.
+// Learns, from a handful of measurements, how each decision changes a program's time beyond the prediction.
 
 #include <cstdint>
 #include <span>
@@ -32,8 +32,8 @@ class DecisionEffects {
   explicit DecisionEffects(const DecisionEffectsOptions& options = {}) : options_(options) {}
 
   /// n of `pool` (all, where there are fewer), one after the other: each time the one that may be the fastest, its
-  /// expected time less `optimism` deviations. What was chosen counts as measured, with the time expected of it: what is
-  /// like it is uncertain no more, so that a batch is diverse. Nothing measured: by the prediction, and diverse.
+  /// expected time less `optimism` deviations. What was chosen counts as measured, with the time expected of it: what
+  /// is like it is uncertain no more, so that a batch is diverse. Nothing measured: by the prediction, and diverse.
   /// (Srinivas et al., Gaussian Process Optimization in the Bandit Setting, ICML 2010; batches: Desautels et al., JMLR
   /// 2014, section 3.)
   std::vector<const Candidate*> choose(std::span<const Observation> measured, std::span<const Candidate* const> pool,

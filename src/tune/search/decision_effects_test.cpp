@@ -62,7 +62,8 @@ TEST(DecisionEffects, WhatADecisionDidCountsForAllThatShareIt) {
     }
   }
   // Of the first batch one in six; of the third, most.
-  EXPECT_GE(std::ranges::count_if(batch, [](const Candidate* c) { return c->decisions.at("order").list()[0] == 4; }), 6);
+  EXPECT_GE(std::ranges::count_if(batch, [](const Candidate* c) { return c->decisions.at("order").list()[0] == 4; }),
+            6);
 }
 
 TEST(DecisionEffects, LooksAlikeCountsWhereDecisionsSayNothing) {

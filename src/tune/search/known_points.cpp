@@ -1,7 +1,6 @@
 #include "tune/search/known_points.h"
 
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/sample_perfect_tile.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// KnownPoints: which decision of a space comes after which, so that a point that was made before is found without being
-// made again.
+// KnownPoints remembers which decision of a space follows which. A point that was made before is then found without
+// being made again.
 
 #include <map>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// Steps through a space that several strategies make: from decisions to others near them.
+// Moves from decisions to others near them. Several strategies share them.
 
 #include <set>
 #include <span>
@@ -19,7 +19,7 @@ DecisionMap mutated(const Workbench& bench, DecisionMap decisions, RandomStream&
 DecisionMap crossed(const DecisionMap& mother, const DecisionMap& father, RandomStream& stream);
 
 /// All maps that differ from `decisions` at one address, by its next smaller or next larger known choice (the order of
-/// Decision); of choices without order, such as layouts, these are just two others.
+/// Decision). Of choices without order, such as layouts, these are just two others.
 std::vector<DecisionMap> next_along_each_axis(const Workbench& bench, const DecisionMap& decisions);
 
 /// The numbers of observed candidates join `known`; of those that ran, the observations join `measured`, fastest first.

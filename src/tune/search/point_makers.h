@@ -1,5 +1,5 @@
 #pragma once
-// PointMakers: threads that make points of a space, each with trees of its own; what they hand over is plain data.
+// PointMakers: threads that make points of a space, each with trees of its own. What they return is plain data.
 
 #include <condition_variable>
 #include <cstdint>

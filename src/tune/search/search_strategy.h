@@ -49,12 +49,12 @@ struct EvolutionOptions {
   double random_share = 0.05;  // of a batch: drawn whatever is predicted
   size_t pool = 512;  // made and not measured: of more than twice as many, the worst by prediction are forgotten
 };
-/// The default, made for few trials. First: random points, all of them predicted. Most of each batch is what may be
-/// the fastest by the prediction and by what decisions did to the candidates measured so far, and diverse; the rest is
-/// what the cost model likes best, and a few at random. What they are chosen from grows by neighbours of the best
-/// measured (one decision changed: coordinate descent), by random points and by evolution of the best measured
-/// (mutation: one decision is changed or drawn again; crossover: decisions by rule of either parent; selection by
-/// predicted time).
+/// The default, made for few trials. First: random points, all of them predicted. Most of a batch are the candidates
+/// with the best predicted time, corrected by the measured effect of each decision, and chosen to differ from each
+/// other. The rest are those that the cost model ranks highest, and a few at random. They are chosen among random
+/// points, neighbours of the best measured (one decision changed: coordinate descent) and its evolution. Mutation
+/// changes one decision or draws it again. Crossover takes decisions by rule from either parent. Selection is by
+/// predicted time.
 std::unique_ptr<SearchStrategy> make_evolutionary_search(Workbench& bench, const EvolutionOptions& options = {});
 
 /// One strategy as a user names it.

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tune/search/search_strategy.h"
-#include "tune/search/toy_search.h"
+#include "tune/search/test_search.h"
 
 namespace fettle {
 namespace {

@@ -1,7 +1,5 @@
 #include "tune/search/workbench.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "ir/canonical.h"
 

@@ -20,8 +20,8 @@ namespace fettle {
 /// A scheduled program as the cost model sees it.
 struct Description {
   CandidateFeatures features;
-  /// The lowered entry, with loops still to be unrolled and micro-kernels by their names: what runs and is timed. Programs that
-  /// differ in their prologue alone are one candidate.
+  /// The lowered entry, with loops still to be unrolled and micro-kernels by their names: what runs and is timed.
+  /// Programs that differ in their prologue alone are one candidate.
   Func timed;
 };
 class Workbench {

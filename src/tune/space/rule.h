@@ -1,5 +1,6 @@
 #pragma once
-// Rules: how a block of a program becomes fast, derived from what it does to memory, never from an operator's name.
+// Rules make a block of a program fast. They derive its schedule from what it does to memory, never from an operator's
+// name.
 
 #include <limits>
 #include <memory>
@@ -34,8 +35,10 @@ struct RuleContext {
 };
 
 /// What ctx.decider picks.
-Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
-                       size_t preferred = 0, std::vector<double> weights = {});
+inline Result<int64_t> choose(RuleContext& ctx, const std::string& name, const std::vector<int64_t>& candidates,
+                              size_t preferred = 0, std::vector<double> weights = {}) {
+  return ctx.decider->pick(ctx.schedule, {name, candidates, preferred, std::move(weights)});
+}
 
 /// What is done to the whole program, before its blocks go to the rules.
 struct Stage {
@@ -51,19 +54,13 @@ struct Rule {
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that applies
-/// and succeeds has it.
+/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that
+/// applies and succeeds has it.
 std::span<const Stage> space_stages();
 std::span<const Rule* const> space_rules();
 
 /// The space of these rules instead, after the same stages. `rules` must live as long.
 std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules,
                                        double max_error_bound = std::numeric_limits<double>::infinity());
-
-// --- what rules share -------------------------------------------------------------------------------------------
-
-Result<std::vector<LoopRef>> loops_of_block(RuleContext& ctx, BlockRef block);
-Result<const BlockNode*> block_node(const RuleContext& ctx, BlockRef block);
-Result<int64_t> loop_extent(const RuleContext& ctx, LoopRef loop);
 
 }  // namespace fettle

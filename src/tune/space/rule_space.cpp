@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "analysis/verify.h"
@@ -9,11 +10,12 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/reformulation.h"
+#include "tables/tune_rules.h"
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/winograd.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rules/winograd.h"
 #include "tune/space/space.h"
 
 namespace fettle {
@@ -33,6 +35,7 @@ constexpr const Rule* kRules[] = {
     &register_tiling_def,                 // a reduction
     &loop_nest_def,                       // anything
 };
+static_assert(std::size(kRules) == tune_rules::kDefined, "each rule in rules/ has its place in this list");
 
 // The block that no rule has dealt with and that does most, or null.
 const BlockNode* next_block(const RuleContext& ctx) {

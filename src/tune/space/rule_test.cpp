@@ -19,13 +19,13 @@ std::shared_ptr<const Target> avx512() {
 bool always(const RuleContext&, const BlockNode&) { return true; }
 
 Result<> note(RuleContext& ctx, BlockRef block) {
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  FETTLE_TRY(const BlockNode* node, block_node(ctx.schedule, block));
   ctx.done.insert(node->name);
   return {};
 }
 Result<> outermost_parallel(RuleContext& ctx, BlockRef block) {
   FETTLE_TRY_VOID(note(ctx, block));
-  FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_block(ctx, block));
+  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(ctx.schedule, {.block = block}));
   return parallel(ctx.schedule, {.loop = loops.front()});
 }
 Result<> nothing(RuleContext&, BlockRef) { return {}; }

@@ -1,6 +1,6 @@
 #pragma once
-// Space: what a workload may become. It yields schedules whose sampled decisions have stable addresses, so that a
-// search can edit the map address → decision and have the space re-run.
+// Space: the programs that a workload may become. It yields schedules whose sampled decisions have stable addresses, so
+// that a search can edit the map address → decision and have the space re-run.
 
 #include <functional>
 #include <limits>
@@ -23,8 +23,8 @@ class Space {
   /// Whether each decision that is drawn comes from the stream of `seed` and its address, and what is decided next
   /// depends on the decisions so far alone. Points that were made before are then known without being made again.
   virtual bool draws_by_address() const { return false; }
-  /// The seed of the streams from which the point of `seed` is drawn at first, where it is as draws_by_address says but
-  /// for points that are drawn anew because the first was not legal; nothing where it is not.
+  /// The seed of the streams from which the point of `seed` is drawn at first. Points that are drawn anew, because the
+  /// first was not legal, do not count. Nothing where points are not drawn as draws_by_address says.
   virtual std::optional<uint64_t> seed_of_first_drawing(uint64_t seed) const {
     return draws_by_address() ? std::optional(seed) : std::nullopt;
   }
@@ -37,14 +37,14 @@ class Space {
 /// epilogues for contractions; vectorized and parallel loops for everything else.
 const Space& rule_space();
 
-/// `space`, without programs whose error bound (schedule/reformulation.h) is more than this, in units of epsilon: a
-/// search that shall choose no algorithm that rounds much more than the program as it is written. What exceeds it is drawn
-/// anew, unless decisions ask for it: E230. `space` must live as long.
+/// `space` without programs whose error bound (schedule/reformulation.h) is more than this, in units of epsilon. A
+/// search of it chooses no algorithm that rounds much more than the program as it is written. What exceeds it is
+/// drawn anew, unless decisions ask for it: E230. `space` must live as long.
 std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound);
 
-/// The constructed default: the point of rule_space() whose decisions the analytic model (with `micro_kernels`: the micro-kernel table)
-/// likes best, of those whose error bound is at most this; 0: as the program is written. Nothing is measured. Takes
-/// milliseconds.
+/// The constructed default: the point of rule_space() whose decisions the analytic model (with `micro_kernels`: the
+/// micro-kernel table) likes best, of those whose error bound is at most this; 0: as the program is written. Nothing is
+/// measured. Takes milliseconds.
 class MicroKernelTable;
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const MicroKernelTable* micro_kernels = nullptr,

@@ -253,19 +253,26 @@ inline Func attention_workload(int64_t heads, int64_t n, int64_t d) {
   return te::create_func("attention", {q, k, v}, {y});
 }
 
+/// Rows less their mean, and the mean of what that is squared.
+struct Deviations {
+  te::Tensor d, v;
+  double scale;
+
+  Deviations(const te::Tensor& x, int64_t rows, int64_t n) : scale(1.0 / static_cast<double>(n)) {
+    te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
+    te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
+    d = te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
+    v = te::compute({rows}, [&](const Indices& i) { return te::sum(d(i[0], q) * d(i[0], q), {q}); }, "V");
+  }
+  Expr variance(const Expr& row) const { return v(row) * float_imm(scale) + float_imm(1e-5); }
+};
+
 /// (x - mean) / sqrt(mean((x - mean)²) + epsilon), as exporters write it out.
 inline Func decomposed_norm_workload(int64_t rows, int64_t n) {
   te::Tensor x = te::placeholder({rows, n}, kF32, "X");
-  te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
-  const double scale = 1.0 / static_cast<double>(n);
-  te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
-  te::Tensor d =
-      te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
-  te::Tensor v = te::compute({rows}, [&](const Indices& i) { return te::sum(d(i[0], q) * d(i[0], q), {q}); }, "V");
+  const Deviations of(x, rows, n);
   te::Tensor y = te::compute(
-      {rows, n},
-      [&](const Indices& i) { return d(i[0], i[1]) / math("sqrt", {v(i[0]) * float_imm(scale) + float_imm(1e-5)}); },
-      "Y");
+      {rows, n}, [&](const Indices& i) { return of.d(i[0], i[1]) / math("sqrt", {of.variance(i[0])}); }, "Y");
   return te::create_func("decomposed_norm", {x}, {y});
 }
 
@@ -282,18 +289,10 @@ inline Func row_means_workload(int64_t rows, int64_t n) {
 inline Func layer_norm_workload(int64_t rows, int64_t n) {
   te::Tensor x = te::placeholder({rows, n}, kF32, "X"), g = te::placeholder({n}, kF32, "G"),
              b = te::placeholder({n}, kF32, "B");
-  te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
-  const double scale = 1.0 / static_cast<double>(n);
-  te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(x(i[0], r), {r}); }, "S");
-  te::Tensor d =
-      te::compute({rows, n}, [&](const Indices& i) { return x(i[0], i[1]) - s(i[0]) * float_imm(scale); }, "D");
-  te::Tensor v = te::compute({rows}, [&](const Indices& i) { return te::sum(d(i[0], q) * d(i[0], q), {q}); }, "V");
+  const Deviations of(x, rows, n);
   te::Tensor y = te::compute(
       {rows, n},
-      [&](const Indices& i) {
-        return d(i[0], i[1]) * math("rsqrt", {v(i[0]) * float_imm(scale) + float_imm(1e-5)}) * g(i[1]) + b(i[1]);
-      },
-      "Y");
+      [&](const Indices& i) { return of.d(i[0], i[1]) * math("rsqrt", {of.variance(i[0])}) * g(i[1]) + b(i[1]); }, "Y");
   return te::create_func("layer_norm", {x, g, b}, {y},
                          {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
 }

@@ -1,11 +1,12 @@
 #pragma once
-// How the points of a space are checked: what they compute, interpreted as scheduled and as lowered.
+// Checks the points of a space: their results as scheduled and as lowered, by the interpreter.
 
 #include <gtest/gtest.h>
 
 #include "analysis/verify.h"
 #include "lower/lower.h"
 #include "schedule/testing.h"
+#include "tune/space/space.h"
 
 namespace fettle::testing {
 
@@ -135,6 +136,23 @@ inline std::string choices(const Schedule& schedule) {
   std::string text;
   for (const auto& [address, decision] : schedule.decisions()) text += address + ": " + to_text(decision) + "\n";
   return text;
+}
+
+// Of the default that computes as written.
+inline Decision decision_of(const Func& func, int threads, const std::string& name, const auto& target) {
+  const auto s = default_schedule(func, target, threads, nullptr, 0);
+  EXPECT_TRUE(s.has_value());
+  for (const auto& step : s->trace().steps)
+    if (step->address.ends_with("/" + name)) return step->decision;
+  return {};
+}
+
+inline int64_t decided(const Func& func, int threads, const std::string& name, const auto& target) {
+  return decision_of(func, threads, name, target).integer().value_or(-1);
+}
+
+inline int64_t decided(const Func& func, int threads, const std::string& name) {
+  return decided(func, threads, name, avx512());
 }
 
 }  // namespace fettle::testing

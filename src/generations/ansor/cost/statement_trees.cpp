@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 
 #include <fmt/format.h>
 
-#include "base/check.h"
-#include "cost/learned/checked_file.h"
-#include "cost/learned/xgboost_handles.h"
+#include "cost/learned/boosting.h"
+#include "cost/learned/measured_rows.h"
 #include "generations/ansor/cost/statement_trees.h"
 #include "generations/ansor/cost/store_features.h"
+#include "lower/lower.h"
 
 namespace fettle {
 namespace {
@@ -20,28 +19,19 @@ namespace {
 constexpr size_t kLeastPrograms = 8;  // with fewer, nothing is learned
 constexpr size_t kMostPrograms = 4096;
 constexpr int kRounds = 100;
-constexpr double kLeastScore = 0.01;  // 100 times slower than the best
-constexpr double kMostPrior = 1.5;    // what is predicted to be faster than anything measured
+constexpr double kMostPrior = 1.5;  // what is predicted to be faster than anything measured
 
-std::string title() { return fmt::format("fettle statement trees 2, {} features", kStoreFeatures); }
+std::string title() { return fmt::format("fettle statement trees 3, {} features", kStoreFeatures); }
 
 class StatementTrees : public CostModel {
  public:
   StatementTrees(uint64_t seed, ScoreStart start) : seed_(seed), start_(start) {}
+
   std::string name() const override { return "statement trees"; }
 
   Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) override {
-    FETTLE_CHECK(candidates.size() == seconds.size());
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const CandidateFeatures& c = candidates[i];
-      if (c.rows.empty()) continue;
-      const double time = seconds[i] > 0 ? seconds[i] : std::numeric_limits<double>::infinity();
-      const bool predicted = std::isfinite(c.predicted_seconds) && c.predicted_seconds > 0;
-      programs_.push_back({c.workload, c.rows, time, predicted ? c.predicted_seconds : 0});
-      note_best(programs_.back());
-    }
-    if (programs_.size() > kMostPrograms)
-      programs_.erase(programs_.begin(), programs_.end() - static_cast<ptrdiff_t>(kMostPrograms));
+    append_measured(programs_, candidates, seconds, kMostPrograms);
+    best_s_.note(programs_);
     train();
     return {};
   }
@@ -57,77 +47,27 @@ class StatementTrees : public CostModel {
       rows.push_back(&c.rows);
     }
     if (!booster_) return result;
-    std::vector<double> scores = scores_of(rows);
+    const std::vector<double> scores = sums_of_scores(rows);
     for (size_t i = 0; i < result.size(); ++i) {
       if (rows[i]->empty()) continue;
-      const auto best = best_s_.find(candidates[i].workload);
-      scores[i] += prior(candidates[i].predicted_seconds, candidates[i].workload);
-      result[i] = (best == best_s_.end() ? 1.0 : best->second) / std::max(scores[i], kLeastScore);
-      // Those that all count as hopeless keep an order.
-      if (scores[i] < kLeastScore) result[i] *= 1 + kLeastScore - scores[i];
+      const double score = scores[i] + prior(candidates[i].predicted_seconds, candidates[i].workload);
+      result[i] = best_s_.of(candidates[i].workload) * slowness_of(score);
     }
     return result;
   }
 
-  Result<> save(const std::string& path) const override {
-    std::vector<double> numbers = {static_cast<double>(programs_.size())};
-    for (const Program& program : programs_) {
-      numbers.push_back(static_cast<double>(program.workload >> 32));
-      numbers.push_back(static_cast<double>(program.workload & 0xffffffff));
-      numbers.push_back(std::isfinite(program.seconds) ? program.seconds : 0);
-      numbers.push_back(program.predicted);
-      numbers.push_back(static_cast<double>(program.stores.size() / kStoreFeatures));
-      numbers.insert(numbers.end(), program.stores.begin(), program.stores.end());
-    }
-    return write_checked(path, title(), numbers);
-  }
+  Result<> save(const std::string& path) const override { return write_measured(path, title(), programs_); }
 
   Result<> load(const std::string& path) override {
-    FETTLE_TRY(const std::vector<double> numbers, read_checked(path, title()));
-    const auto damaged = [&] { return fail(ErrorCode::E503, path + " is no model of " + name()); };
-    for (const double number : numbers)
-      if (!std::isfinite(number)) return damaged();
-    std::vector<Program> programs;
-    size_t at = 1;
-    while (at + 5 <= numbers.size()) {
-      const double high = numbers[at], low = numbers[at + 1], seconds = numbers[at + 2], predicted = numbers[at + 3],
-                   rows = numbers[at + 4];
-      const bool sane = high >= 0 && high < 0x1p32 && low >= 0 && low < 0x1p32 && seconds >= 0 && predicted >= 0 &&
-                        rows > 0 && rows * kStoreFeatures <= static_cast<double>(numbers.size() - at - 5);
-      if (!sane) return damaged();
-      at += 5;
-      const auto count = static_cast<size_t>(rows) * kStoreFeatures;
-      Program program{static_cast<uint64_t>(high) << 32 | static_cast<uint64_t>(low),
-                      {},
-                      seconds > 0 ? seconds : std::numeric_limits<double>::infinity(),
-                      predicted};
-      program.stores.assign(numbers.begin() + static_cast<ptrdiff_t>(at),
-                            numbers.begin() + static_cast<ptrdiff_t>(at + count));
-      at += count;
-      programs.push_back(std::move(program));
-    }
-    if (numbers.empty() || at != numbers.size() || numbers[0] != static_cast<double>(programs.size())) return damaged();
-    programs_ = std::move(programs);
+    const auto fits = [](const std::vector<float>& values) { return values.size() % kStoreFeatures == 0; };
+    FETTLE_TRY(programs_, read_measured(path, title(), fits));
     best_s_.clear();
-    for (const Program& program : programs_) note_best(program);
+    best_s_.note(programs_);
     train();
     return {};
   }
 
  private:
-  struct Program {
-    uint64_t workload = 0;
-    std::vector<float> stores;
-    double seconds = 0;    // infinity: it failed
-    double predicted = 0;  // 0: not known
-  };
-
-  void note_best(const Program& program) {
-    if (!std::isfinite(program.seconds)) return;
-    const auto [best, fresh] = best_s_.emplace(program.workload, program.seconds);
-    if (!fresh) best->second = std::min(best->second, program.seconds);
-  }
-
   // Where the boosting of a score begins: what the prediction makes of it, on the scale of the workload's measurements.
   double prior(double predicted_s, uint64_t workload) const {
     const auto scale = scale_.find(workload);
@@ -139,10 +79,9 @@ class StatementTrees : public CostModel {
     scale_.clear();
     if (start_ == ScoreStart::kZero) return;
     std::map<uint64_t, std::pair<double, double>> sums;
-    for (const Program& program : programs_) {
-      const auto best = best_s_.find(program.workload);
-      if (program.predicted <= 0 || !std::isfinite(program.seconds) || best == best_s_.end()) continue;
-      const double y = best->second / program.seconds, x = 1 / program.predicted;
+    for (const MeasuredRows& program : programs_) {
+      if (program.predicted_s <= 0 || !std::isfinite(program.seconds)) continue;
+      const double y = best_s_.share(program), x = 1 / program.predicted_s;
       sums[program.workload].first += y * x * y;
       sums[program.workload].second += y * x * x;
     }
@@ -153,20 +92,12 @@ class StatementTrees : public CostModel {
     return make_matrix(values, values.size() / kStoreFeatures, kStoreFeatures);
   }
 
-  // One a row.
-  std::vector<float> margins(const Matrix& matrix) const {
-    bst_ulong n = 0;
-    const float* scores = nullptr;
-    check_xgboost(XGBoosterPredict(booster_.get(), matrix.get(), 1, 0, 0, &n, &scores));
-    return {scores, scores + n};
-  }
-
-  std::vector<double> scores_of(const std::vector<const std::vector<float>*>& programs) const {
+  std::vector<double> sums_of_scores(const std::vector<const std::vector<float>*>& programs) const {
     std::vector<float> values;
     for (const auto* rows : programs) values.insert(values.end(), rows->begin(), rows->end());
     std::vector<double> result(programs.size(), 0.0);
     if (values.empty()) return result;
-    const std::vector<float> scores = margins(matrix_of(values));
+    const std::vector<float> scores = scores_of(booster_, matrix_of(values));
     size_t row = 0;
     for (size_t i = 0; i < programs.size(); ++i)
       for (size_t r = 0; r < programs[i]->size() / kStoreFeatures; ++r) result[i] += static_cast<double>(scores[row++]);
@@ -181,33 +112,24 @@ class StatementTrees : public CostModel {
     if (programs_.size() < kLeastPrograms) return;
     std::vector<float> values;
     std::vector<size_t> program_of_row;
-    std::vector<double> targets, rows_of_program;
-    for (size_t i = 0; i < programs_.size(); ++i) {
-      const Program& program = programs_[i];
-      values.insert(values.end(), program.stores.begin(), program.stores.end());
-      program_of_row.resize(values.size() / kStoreFeatures, i);
-      rows_of_program.push_back(static_cast<double>(program.stores.size() / kStoreFeatures));
-      const auto best = best_s_.find(program.workload);
-      targets.push_back(std::isfinite(program.seconds) && best != best_s_.end() ? best->second / program.seconds : 0);
-    }
     note_scales();
-    std::vector<double> priors;
-    for (const Program& program : programs_) priors.push_back(prior(program.predicted, program.workload));
+    std::vector<double> targets, priors, rows_of_program;
+    for (size_t i = 0; i < programs_.size(); ++i) {
+      const MeasuredRows& program = programs_[i];
+      values.insert(values.end(), program.values.begin(), program.values.end());
+      program_of_row.resize(values.size() / kStoreFeatures, i);
+      rows_of_program.push_back(static_cast<double>(program.values.size() / kStoreFeatures));
+      targets.push_back(best_s_.share(program));
+      priors.push_back(prior(program.predicted_s, program.workload));
+    }
     const Matrix matrix = matrix_of(values);
-    const std::vector<std::pair<const char*, std::string>> params = {
-        {"tree_method", "hist"}, {"max_depth", "6"},        {"eta", "0.2"},
-        {"lambda", "1"},         {"min_child_weight", "0"}, {"base_score", "0"},
-        {"nthread", "1"},        {"verbosity", "0"},        {"seed", fmt::format("{}", seed_ & 0x7fffffff)}};
-    BoosterHandle handle = nullptr;
-    const DMatrixHandle cached[] = {matrix.get()};
-    check_xgboost(XGBoosterCreate(cached, 1, &handle));
-    booster_.reset(handle);
-    for (const auto& [name, value] : params) check_xgboost(XGBoosterSetParam(booster_.get(), name, value.c_str()));
+    booster_ = make_booster(matrix, seed_,
+                            {{"max_depth", "6"}, {"eta", "0.2"}, {"min_child_weight", "0"}, {"base_score", "0"}});
     std::vector<float> gradient(program_of_row.size(), 0), curvature(program_of_row.size(), 0);
     for (int round = 0; round < kRounds; ++round) {
       std::vector<double> sums = priors;
       if (round > 0) {
-        const std::vector<float> scores = margins(matrix);
+        const std::vector<float> scores = scores_of(booster_, matrix);
         for (size_t r = 0; r < scores.size(); ++r) sums[program_of_row[r]] += static_cast<double>(scores[r]);
       }
       for (size_t r = 0; r < program_of_row.size(); ++r) {
@@ -223,12 +145,25 @@ class StatementTrees : public CostModel {
 
   const uint64_t seed_;
   const ScoreStart start_;
-  std::vector<Program> programs_;
-  std::map<uint64_t, double> best_s_, scale_;  // by workload
+  std::vector<MeasuredRows> programs_;
+  BestTimes best_s_;
+  std::map<uint64_t, double> scale_;  // by workload
   Booster booster_;
 };
 
+void read_stores(const Schedule&, const LoweredKernel& kernel, CandidateFeatures& features) {
+  features.rows = store_features(kernel.whole);
+}
+
 }  // namespace
+
+DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_rows(std::move(target), threads, micro_kernels, true, true, read_stores);
+}
+
+DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return describe_rows(std::move(target), threads, micro_kernels, true, false, read_stores);
+}
 
 std::unique_ptr<CostModel> make_statement_trees(uint64_t seed, ScoreStart start) {
   return std::make_unique<StatementTrees>(seed, start);

@@ -103,7 +103,8 @@ TEST(StatementTrees, WhatFailedIsPredictedSlow) {
   EXPECT_LT(predicted[0], predicted[1]);
 }
 
-// What no statement tells apart is ranked by its prediction, if the scores begin there, and in a model that was kept, too.
+// What no statement tells apart is ranked by its prediction, if the scores begin there, and in a model that was kept,
+// too.
 TEST(StatementTrees, ScoresMayBeginAtThePrediction) {
   const auto zero = make_statement_trees(1), ours = make_statement_trees(1, ScoreStart::kPrediction),
              again = make_statement_trees(1, ScoreStart::kPrediction);

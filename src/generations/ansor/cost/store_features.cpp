@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
 
@@ -30,14 +31,21 @@ enum class Position : uint8_t {
   kMixed
 };
 
+/// Of arithmetic, in the order of their columns.
+enum Kind : uint8_t { kMad, kAddSub, kMul, kDivMod, kCompare, kMath, kOther, kKinds };
+constexpr const char* kKindNames[kKinds] = {"mad", "addsub", "mul", "divmod", "cmp", "math", "other"};
+
 struct Operations {
-  double float_mad = 0, float_addsub = 0, float_mul = 0, float_divmod = 0, float_cmp = 0, float_math = 0,
-         float_other = 0;
-  double int_mad = 0, int_addsub = 0, int_mul = 0, int_divmod = 0, int_cmp = 0, int_math = 0, int_other = 0;
+  std::array<double, kKinds> floats{}, ints{};
   double booleans = 0, selects = 0;
+
+  void count(bool is_float, Kind kind, double times) { (is_float ? floats : ints)[kind] += times; }
+
   double all() const {
-    return 2 * float_mad + float_addsub + float_mul + float_divmod + float_cmp + float_math + float_other +
-           2 * int_mad + int_addsub + int_mul + int_divmod + int_cmp + int_math + int_other + booleans + selects;
+    double sum = 0;
+    for (const auto* kinds : {&floats, &ints})
+      sum = std::accumulate(kinds->begin(), kinds->end(), sum + (*kinds)[kMad]);
+    return sum + booleans + selects;
   }
 };
 
@@ -132,20 +140,8 @@ void write_buffer(Row& row, std::string_view name, const BufferUse* used) {
 
 void write(Row row, const Statement& s) {
   const Operations& o = s.operations;
-  row.log("float_mad", o.float_mad);
-  row.log("float_addsub", o.float_addsub);
-  row.log("float_mul", o.float_mul);
-  row.log("float_divmod", o.float_divmod);
-  row.log("float_cmp", o.float_cmp);
-  row.log("float_math", o.float_math);
-  row.log("float_other", o.float_other);
-  row.log("int_mad", o.int_mad);
-  row.log("int_addsub", o.int_addsub);
-  row.log("int_mul", o.int_mul);
-  row.log("int_divmod", o.int_divmod);
-  row.log("int_cmp", o.int_cmp);
-  row.log("int_math", o.int_math);
-  row.log("int_other", o.int_other);
+  for (size_t i = 0; i < kKinds; ++i) row.log("float_", kKindNames[i], o.floats[i]);
+  for (size_t i = 0; i < kKinds; ++i) row.log("int_", kKindNames[i], o.ints[i]);
   row.log("bool_op", o.booleans);
   row.log("select_op", o.selects);
   write_notes(row, "vectorize", s.vectors);
@@ -217,24 +213,24 @@ class StatementReader : public NestWalk {
             return product && product->op == BinaryOp::kMul;
           };
           if (is_product(n->a) || is_product(n->b)) {
-            (floats ? o.float_mad : o.int_mad) += times;
+            o.count(floats, kMad, times);
             const bool right = is_product(n->b);
             count(right ? n->a : n->b, o, times);
             const auto* product = (right ? n->b : n->a).as<BinaryNode>();
             count(product->a, o, times);
             return count(product->b, o, times);
           }
-          (floats ? o.float_addsub : o.int_addsub) += times;
+          o.count(floats, kAddSub, times);
         } else if (n->op == BinaryOp::kMul) {
-          (floats ? o.float_mul : o.int_mul) += times;
+          o.count(floats, kMul, times);
         } else if (n->op == BinaryOp::kDiv || n->op == BinaryOp::kFloorDiv || n->op == BinaryOp::kFloorMod) {
-          (floats ? o.float_divmod : o.int_divmod) += times;
+          o.count(floats, kDivMod, times);
         } else if (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr) {
           o.booleans += times;
         } else if (e.dtype().is_bool() || n->op == BinaryOp::kMin || n->op == BinaryOp::kMax) {
-          (floats ? o.float_cmp : o.int_cmp) += times;
+          o.count(floats, kCompare, times);
         } else {
-          (floats ? o.float_other : o.int_other) += times;
+          o.count(floats, kOther, times);
         }
         count(n->a, o, times);
         return count(n->b, o, times);
@@ -256,9 +252,9 @@ class StatementReader : public NestWalk {
         const bool floats = e.dtype().is_float();
         const bool pure_math = !n->name.starts_with("llvm.") && n->name != "prefetch" && n->name != "likely";
         if (pure_math)
-          (floats ? o.float_math : o.int_math) += times;
+          o.count(floats, kMath, times);
         else if (n->name != "likely")
-          (floats ? o.float_other : o.int_other) += times;
+          o.count(floats, kOther, times);
         for (const Expr& arg : n->args) count(arg, o, times);
         return;
       }

@@ -11,8 +11,8 @@ namespace fettle {
 
 inline constexpr size_t kStoreFeatures = 164;
 
-/// One row of kStoreFeatures for each store of a kernel that was lowered with neither micro-kernels outlined nor loops expanded
-/// (Pipeline::kUnexpandedWhole), in program order. In this order:
+/// One row of kStoreFeatures for each store of a kernel that was lowered with neither micro-kernels outlined nor loops
+/// expanded (Pipeline::kUnexpandedWhole), in program order. In this order:
 ///   operations      float and integer ones by kind, booleans, selects: how often all in all                         16
 ///   lanes, copies,  of vectorized, unrolled and parallel loops: how many loops, their product, the extent of
 ///   threads         the innermost, and where it is among the statement's loops (one of 8)                       3 x 11

@@ -1,6 +1,6 @@
 #pragma once
-// Mutations of a point by what its decisions are about, told by their addresses: "RULE/BLOCK/…" or "KIND/BLOCK". Of
-// Ansor (OSDI 2020, section 5.1) and MetaSchedule alike.
+// Mutations of a point. The address of a decision ("RULE/BLOCK/…" or "KIND/BLOCK") tells what the decision is about.
+// Ansor (OSDI 2020, section 5.1) and MetaSchedule share them.
 
 #include <optional>
 #include <span>

@@ -1,5 +1,5 @@
 #pragma once
-// The conditions of the derivation rules: what a node of the graph of blocks is, from how it reads and writes.
+// The conditions of the derivation rules. They tell what a node of the graph of blocks is from how it reads and writes.
 // (Zheng et al.: Ansor, OSDI 2020, section 4.1 and table 1.)
 
 #include "ir/func.h"
@@ -7,8 +7,8 @@
 
 namespace fettle {
 
-/// A simple elementwise operator that can always be computed where it is read: one store, spatial iterators only, no
-/// selection, no costly function, and every load at indices that are its iterators, perhaps shifted, in their order.
+/// A simple elementwise operator that can always be computed where it is read. It has one store, spatial iterators
+/// only, no selection and no costly function. Every load has the iterators as indices, perhaps shifted, in their order.
 ///   relu, add, bias add: yes      padding (selects), transpose (another order), exp (costly), matmul (reduces): no
 bool is_strict_inlinable(const Func& func, const BlockNode& block);
 
@@ -16,8 +16,8 @@ bool is_strict_inlinable(const Func& func, const BlockNode& block);
 ///   P[i, j] = select(2 <= i && i < 29 && …, X[i - 2, j - 2], 0)
 bool is_padding(const BlockNode& block);
 
-/// Elements that are read are used again in other places of the output: two of the loads each lack a spatial iterator
-/// of extent > 1 (of matmul, A lacks j and B lacks i), or one load of a reduction does (a depthwise convolution's
+/// Elements that are read are used again in other places of the output. Two of the loads each lack a spatial iterator
+/// of extent > 1 (of matmul, A lacks j and B lacks i). Or one load of a reduction does (a depthwise convolution's
 /// weights lack its pixels).
 bool has_data_reuse(const Func& func, const BlockNode& block);
 
@@ -34,8 +34,8 @@ bool is_always_inlined(const Func& func, const BlockNode& block, const Target* t
 const BlockNode* fusible_consumer(const Func& func, const BlockNode& block);
 inline bool has_fusible_consumer(const Func& func, const BlockNode& block) { return fusible_consumer(func, block); }
 
-/// There is little to do at once in the spatial dimensions and much in the reduction: fewer points of the output than
-/// terms of each, and than 16 a core; where nothing is used again, more terms than cores.
+/// There is little to do at once in the spatial dimensions and much in the reduction. The output has fewer points than
+/// each has terms, and fewer than 16 a core. Where nothing is used again, there are more terms than cores.
 bool has_more_reduction_parallel(const Func& func, const BlockNode& block, int cores);
 
 }  // namespace fettle

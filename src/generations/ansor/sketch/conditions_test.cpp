@@ -106,7 +106,8 @@ TEST(SketchConditions, StrictlyInlinableIsElementwiseInOrderWithoutChoices) {
   EXPECT_FALSE(answer([&](const auto& v) { return row(floordiv(v[0] * 8 + v[1], 8)); }));        // a gather
 }
 
-// Operands of a product are not inlined by rule: what is arithmetic, but not what only moves values, nor what a sum reads.
+// Operands of a product are not inlined by rule: what is arithmetic, but not what only moves values, nor what a sum
+// reads.
 TEST(SketchConditions, OperandsOfProductsAreNotAlwaysInlined) {
   const Tensor a = te::placeholder({32, 64}, kF32, "A"), b = te::placeholder({64, 48}, kF32, "B");
   const Tensor scaled = te::compute({32, 64}, [&](const auto& v) { return a(v) * float_imm(2); }, "S");

@@ -9,10 +9,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives.h"
 #include "tune/parts/structure.h"
 #include "tune/parts/tile_steps.h"
 #include "tune/parts/transposing.h"
@@ -97,8 +94,7 @@ std::optional<size_t> gathered_read(const Func& func, const BlockNode& block) {
   }
   for (size_t r = 0; r < block.reads.size(); ++r) {
     const Buffer& buffer = block.reads[r].buffer;
-    const Param* param = func.find_param(buffer.get());
-    if (write_region(block, buffer.get()) || (param && param->kind == ParamKind::kConstant)) continue;
+    if (write_region(block, buffer.get()) || is_constant(func, buffer)) continue;
     const auto loads = loads_of(block.body, buffer.get());
     if (loads.size() != 1) continue;
     std::vector<Expr> placed;
@@ -145,18 +141,15 @@ namespace {
 
 // Constant parameters, and what is worked out from such alone.
 std::vector<Buffer> constants_of(const Func& func) {
-  const auto is_constant = [&](const Region& read) {
-    const Param* param = func.find_param(read.buffer.get());
-    return param && param->kind == ParamKind::kConstant;
-  };
   std::vector<Buffer> result;
   for (const Param& param : func->params)
     if (param.kind == ParamKind::kConstant) result.push_back(param.buffer);
   for (const BlockNode* block : blocks_of(func.root())) {
     if (block->writes.size() != 1 || func.find_param(block->writes[0].buffer.get()) || block->reads.empty()) continue;
     const Buffer& written = block->writes[0].buffer;
-    if (std::ranges::all_of(
-            block->reads, [&](const Region& read) { return read.buffer.get() == written.get() || is_constant(read); }))
+    if (std::ranges::all_of(block->reads, [&](const Region& read) {
+          return read.buffer.get() == written.get() || is_constant(func, read.buffer);
+        }))
       result.push_back(written);
   }
   return result;

@@ -1,6 +1,7 @@
 #pragma once
-// What becomes of the loops of a tiled nest: the outermost in parallel, the innermost in lanes, reductions cleared by
-// nests of their own. What Ansor's annotation (section 4.2) and MetaSchedule's post-processors share.
+// Decides what becomes of the loops of a tiled nest. The outermost run in parallel, the innermost become lanes, and
+// reductions are cleared by nests of their own. Ansor's annotation (section 4.2) and MetaSchedule's post-processors
+// share it.
 
 #include <string>
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace fettle {
 
-/// The nests below the root block, in program order: of each the block with most loops around it, by name; of several the
-/// one that reduces, since what copies its operands may have been moved further in.
+/// The nests below the root block, in program order: of each the block with most loops around it, by name; of several
+/// the one that reduces, since what copies its operands may have been moved further in.
 std::vector<std::string> nest_blocks(const Func& func);
 
 /// The outermost loops of the block's nest that can run in parallel: each is serial, right inside the one before, and
@@ -20,8 +21,8 @@ Result<std::vector<LoopRef>> outer_spatial_loops(Schedule& s, BlockRef block);
 /// but what is spatial; outermost first.
 Result<std::vector<LoopRef>> inner_spatial_loops(Schedule& s, BlockRef block);
 
-/// The block reduces, no loop of the reduction's output is inside the reduction, and the innermost of them walks through
-/// all memory in steps of one: lanes along it are worth having.
+/// The block reduces, no loop of the reduction's output is inside the reduction, and the innermost of them walks
+/// through all memory in steps of one: lanes along it are worth having.
 bool wants_lanes_inside(const Func& func, const BlockNode& block);
 /// Brings a part of the innermost spatial loop into the reduction, at most `most` iterations:
 ///   for i: for j: for k: C   →   for i: for j_0: for k: for j_1: C

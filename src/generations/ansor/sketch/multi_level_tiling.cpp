@@ -7,12 +7,7 @@
 #include "generations/ansor/sketch/scheduled.h"
 #include "ir/visit.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/bind.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/sample_perfect_tile.h"
-#include "schedule/primitives/split.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

@@ -12,14 +12,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/cache_inplace.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reverse_compute_at.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/copies.h"
 
 namespace fettle {
@@ -53,7 +46,8 @@ Result<std::vector<Level>> levels_of(Schedule& s, BlockRef block) {
   return levels;
 }
 
-/// The place of the outermost loop of the reduction from which on its sums fit `registers`; nothing where there is none.
+/// The place of the outermost loop of the reduction from which on its sums fit `registers`; nothing where there is
+/// none.
 std::optional<size_t> first_level_in_registers(const std::vector<Level>& levels, int64_t registers, int64_t lanes) {
   for (size_t first = 0; first < levels.size(); ++first) {
     if (!levels[first].reduces || !levels[first].counts()) continue;
@@ -104,9 +98,10 @@ Result<> unroll_guarded_taps(Schedule& s, BlockRef block, const std::vector<Leve
   return {};
 }
 
-/// The only reader of what `store` writes, as far as it stands in the same nest, is moved to where a tile is done: between
-/// the two there are loops over what is spatial alone.
-///   for c: O_register = …; O = O_register;  for ax: Y = max(O, 0)   →   for c: O_register = …; O = O_register; Y = max(O, 0)
+/// The only reader of what `store` writes, as far as it stands in the same nest, is moved to where a tile is done:
+/// between the two there are loops over what is spatial alone.
+///   for c: O_register = …; O = O_register;  for ax: Y = max(O, 0)
+///   →   for c: O_register = …; O = O_register; Y = max(O, 0)
 Result<> bring_reader(Schedule& s, BlockRef store, const std::vector<Level>& levels, size_t first, int64_t lanes) {
   FETTLE_TRY(const Stmt stmt, s.block(store));
   const auto& node = *stmt.as<BlockNode>();

@@ -1,7 +1,7 @@
 #pragma once
-// What a compiler with a pass for it would do behind a schedule: sums live in vector registers while they are
-// accumulated (scalar promotion), lanes are whole registers. Here both are steps of the trace. Shared by Ansor's and
-// MetaSchedule's spaces on CPUs.
+// Holds sums in vector registers while they are accumulated (scalar promotion), and makes lanes whole registers. Other
+// compilers have passes for this behind the schedule; here both are steps of the trace. Ansor's and MetaSchedule's
+// spaces share it on CPUs.
 
 #include <string>
 
@@ -22,12 +22,12 @@ Result<> vectorize_in_registers(Schedule& s, LoopRef loop, int64_t lanes);
 Result<> vectorize_companions(Schedule& s, BlockRef block);
 
 /// Below the root, each reduction whose innermost tile of sums fits the target's vector registers accumulates there
-/// (cache_inplace), from the outermost loop of the reduction on for which it fits and below which the tile's loops are
-/// inside all loops of the reduction. The tile's loops are unrolled.
+/// (cache_inplace). It does so from the outermost loop of the reduction on for which the tile fits, and below which the
+/// tile's loops are inside all loops of the reduction. The tile's loops are unrolled.
 ///   for k_0: for i in 4: for j in 32 vectorized: C[i, j] += …
 ///   →  C_register[i, j] = 0;  for k_0: for i in 4 unrolled: … C_register[i, j] += …;  C[i, j] = C_register[i, j]
-/// Taps whose guards are known once they and the tile are unrolled are unrolled, too (guarded_taps.h). A consumer that was
-/// moved to where the tile is done reads the registers, and what is in between is not written:
+/// Taps whose guards are known once they and the tile are unrolled are unrolled, too (guarded_taps.h). A consumer that
+/// was moved to where the tile is done reads the registers, and what is in between is not written:
 ///   C[i, j] = C_register[i, j];  D[i, j] = max(C[i, j], 0)   →   D[i, j] = max(C_register[i, j], 0)
 /// Reductions for which that is refused stay as they are.
 Result<> accumulate_in_registers(Schedule& s, const Target& target);

@@ -10,12 +10,7 @@
 #include "generations/ansor/sketch/unrolled_size.h"
 #include "lower/lower.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/reverse_compute_at.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 
@@ -234,8 +229,8 @@ TEST(UnrolledSize, CodeHasALimitAndGuardedCodeASmallerOne) {
   EXPECT_ERROR(verify_unrolled_size(unrolled(257, "select(v < 5, A[v], 0.0)")), E230);
 }
 
-// Of a product with a constant: sums in registers, the constant in the order of the tiles, nothing guarded or selected in
-// the innermost loop.
+// Of a product with a constant: sums in registers, the constant in the order of the tiles, nothing guarded or selected
+// in the innermost loop.
 TEST(SketchSpace, PointsOfAProductHoldTheirSumsInRegisters) {
   const Func func = testing::matmul_workload(64, 64, 48, false, false, true, false);
   const auto space = make_sketch_space();

@@ -5,21 +5,20 @@
 
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "generations/ansor/sketch/register_sums.h"
+#include "generations/ansor/sketch/scheduled.h"
+#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
+#include "schedule/primitives.h"
 #include "tune/parts/lane_reductions.h"
+#include "tune/parts/loops.h"
 #include "tune/parts/rows.h"
 
 namespace fettle {
 namespace {
 
 const std::string* total_of(const BlockNode& block) {
-  const Attribute* note = block.annotations.find(kRowLanes);
-  return note ? std::get_if<std::string>(note) : nullptr;
+  const Attribute* annotation = block.annotations.find(kRowLanes);
+  return annotation ? std::get_if<std::string>(annotation) : nullptr;
 }
 
 std::vector<std::string> parts_of(const Func& func, const std::string& total) {
@@ -56,7 +55,7 @@ Result<> split_rows_into_lanes(Schedule& s) {
   SamplingDecider decider;
   FETTLE_TRY_VOID(lane_reductions(s, *s.target(), decider));
   std::vector<std::string> made, inverses;
-  std::vector<std::pair<std::string, std::string>> noted;  // block, total
+  std::vector<std::pair<std::string, std::string>> annotated;  // block, total
   for (const BlockNode* block : blocks_of(s.func().root())) {
     if (!before.contains(block->name)) {
       made.push_back(block->name);
@@ -66,18 +65,18 @@ Result<> split_rows_into_lanes(Schedule& s) {
     const bool total = !made.empty() && made.front().ends_with("_partial");
     for (const std::string& part : made) {
       if (total)
-        noted.emplace_back(part, block->name);
+        annotated.emplace_back(part, block->name);
       else
         inverses.push_back(part);
     }
-    if (total) noted.emplace_back(block->name, block->name);
+    if (total) annotated.emplace_back(block->name, block->name);
     made.clear();
   }
   for (const std::string& name : inverses) {
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
     FETTLE_TRY_VOID(compute_inline(s, {.block = block}));
   }
-  for (const auto& [name, total] : noted) {
+  for (const auto& [name, total] : annotated) {
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
     FETTLE_TRY_VOID(annotate(s, {.target = block, .key = kRowLanes, .value = total}));
   }
@@ -102,6 +101,35 @@ Result<> attach_row_lanes(Schedule& s, const std::string& total) {
     }
   for (const std::string& part : parts) FETTLE_TRY_VOID(hold_part(s, part, loops.size()));
   return {};
+}
+
+bool may_move(const Func& func, const BlockNode& block) {
+  if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
+  if (is_scheduled(block) || block.writes.size() != 1) return false;
+  if (is_in_row_lanes(block) && !is_row_total(block)) return false;  // it goes where its total goes
+  const BufferNode* buffer = block.writes[0].buffer.get();
+  if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;
+  const auto loops = loops_around(func, &block);
+  return !loops.empty() && blocks_under(Stmt(Ref<const StmtNode>(loops.front()))).size() == 1;
+}
+
+Result<> move_to(Schedule& s, BlockRef block, int64_t place) {
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
+  const std::string name = node->name;
+  const bool total = is_row_total(*node);
+  if (place == kInline) {
+    if (total) return fail(ErrorCode::E235, "a total is not inlined", "move_to");
+    return compute_inline(s, {.block = block});
+  }
+  if (place != kStay) {
+    const auto readers = consumers_of(s.func().root(), node->writes[0].buffer.get());
+    FETTLE_TRY(const BlockRef reader, get_block(s, {.name = std::string(readers.front()->name)}));
+    FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {reader}));
+    if (static_cast<size_t>(place) >= loops.size()) return fail(ErrorCode::E235, "no such loop", "move_to");
+    FETTLE_TRY_VOID(
+        compute_at(s, {.block = block, .loop = loops[static_cast<size_t>(place)], .preserve_unit_loops = !total}));
+  }
+  return total ? attach_row_lanes(s, name) : Result<>();
 }
 
 }  // namespace fettle

@@ -1,7 +1,7 @@
 #pragma once
-// What a compiler that may reassociate would do behind a schedule: the sum or maximum of a row is worked out in the
-// lanes of vectors, which are then combined by halves. Here these are steps of the trace. Shared by Ansor's and
-// MetaSchedule's spaces on CPUs.
+// Computes the sum or maximum of a row in the lanes of vectors, which are then combined by halves. A compiler that may
+// reassociate would do so behind the schedule; here these are steps of the trace. Ansor's and MetaSchedule's spaces
+// share it on CPUs.
 
 #include <string>
 
@@ -9,11 +9,12 @@
 
 namespace fettle {
 
-/// The note on a block that works out a part of a row's reduction, and on the one that has the total: the total's name.
+/// The annotation of a block that works out a part of a row's reduction, and of the one that has the total: the total's
+/// name.
 inline constexpr const char* kRowLanes = "row_lanes";
 
 /// Begins a schedule: reductions along contiguous memory are split into lanes (lane_reductions: how many vectors is a
-/// decision), what divides by their totals multiplies by a reciprocal. The blocks get the note.
+/// decision), what divides by their totals multiplies by a reciprocal. The blocks get the annotation.
 ///   S[i] += E[i, l]   →   S_partial[i, p] += E[i, l*16 + p];   S_8[i, p] = S_partial[i, p] + S_partial[i, p + 8]; …
 Result<> split_rows_into_lanes(Schedule& s);
 
@@ -26,5 +27,13 @@ bool is_row_total(const BlockNode& block);
 ///   for i: S   →   for i: for l: for p in lanes: S_partial;   for p in lanes: S_8;   …   S
 /// Errors: those of compute_at, where the total is not one number there
 Result<> attach_row_lanes(Schedule& s, const std::string& total);
+
+/// Whether the block may be computed elsewhere: alone in its nest, neither scheduled to the end nor a part of a total,
+/// and read by others.
+bool may_move(const Func& func, const BlockNode& block);
+/// Computes it at a place: kStay, kInline, or under the loop of that number of its first reader. A total takes its parts
+/// along.
+/// Errors: E235 a total is not inlined; no such loop · those of the steps
+Result<> move_to(Schedule& s, BlockRef block, int64_t place);
 
 }  // namespace fettle

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/primitives/get_block.h"
 
 namespace fettle {
 namespace {
@@ -63,6 +64,8 @@ const BlockNode* SketchState::block() const {
   FETTLE_CHECK(working >= 1 && working <= nodes.size());
   return find_block(schedule.func()->body, nodes[working - 1]);
 }
+
+Result<BlockRef> SketchState::working_block() { return get_block(schedule, {.name = nodes[working - 1]}); }
 
 bool SketchState::has_cache_stage() const { return !derivation.empty() && derivation.back() == "add_cache_stage"; }
 

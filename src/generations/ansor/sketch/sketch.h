@@ -47,6 +47,8 @@ struct SketchState {
 
   /// The working node's block; null where it is an input.
   const BlockNode* block() const;
+  /// It, for steps.
+  Result<BlockRef> working_block();
   /// Whether the last rule gave the working node a cache stage: then it is tiled with that, or not at all.
   bool has_cache_stage() const;
 };

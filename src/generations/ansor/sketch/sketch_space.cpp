@@ -19,19 +19,8 @@
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/pragma.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/sample_compute_location.h"
-#include "schedule/primitives/sample_perfect_tile.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
+#include "tune/parts/decider.h"
 
 namespace fettle {
 namespace {
@@ -57,10 +46,7 @@ struct Derived {
 
 Result<int64_t> choose(Schedule& s, const std::string& name, const std::vector<int64_t>& candidates,
                        std::vector<double> weights = {}) {
-  if (weights.empty()) weights.assign(candidates.size(), 1.0);
-  FETTLE_TRY(const ValueRef value,
-             sample_categorical(s, {.candidates = candidates, .probabilities = std::move(weights), .name = name}));
-  return s.value(IntRef(value));
+  return sampling_decider().pick(s, {name, candidates, 0, std::move(weights)});
 }
 
 std::vector<int64_t> from_to(int64_t first, size_t last) {
@@ -84,8 +70,8 @@ double choices_of(const Step& step) {
   return 1;
 }
 
-/// Pads what a tiled block reads, or is its consumer: what it takes is little beside the tiles, and how many lanes it has
-/// and whether it is unrolled would make most points of a space, all but alike. Both are given.
+/// Pads what a tiled block reads, or is its consumer: what it takes is little beside the tiles, and how many lanes it
+/// has and whether it is unrolled would make most points of a space, all but alike. Both are given.
 bool is_beside_tiles(const Func& func, const BlockNode& block) {
   if (block.init || block.writes.size() != 1 || !single_store(block)) return false;
   const auto is_tiled = [&](const BlockNode* other) { return other->init && has_data_reuse(func, *other); };
@@ -282,23 +268,12 @@ class SketchSpace : public Space {
     return {};
   }
 
-  // What may be computed elsewhere: alone in its nest, without reuse of data (which is tiled), and read by others.
-  static bool is_movable(const Func& func, const BlockNode& block) {
-    if (!is_complete(block, func.root()) && !is_reduction(block, func.root())) return false;
-    if (is_scheduled(block)) return false;
-    if (is_in_row_lanes(block) && !is_row_total(block)) return false;  // it goes where its total goes
-    if (block.writes.size() != 1 || has_data_reuse(func, block)) return false;
-    const BufferNode* buffer = block.writes[0].buffer.get();
-    if (is_param(func, buffer) || consumers_of(func.root(), buffer).empty()) return false;
-    const auto loops = loops_around(func, &block);
-    return !loops.empty() && blocks_under(Stmt(Ref<const StmtNode>(loops.front()))).size() == 1;
-  }
-
   // From the output backwards, so that what a moved block reads can follow it.
   static std::optional<std::string> next_movable(const Func& func, const std::set<std::string>& placed) {
     const std::vector<const BlockNode*> blocks = blocks_of(func.root());
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block)
-      if (!placed.contains((*block)->name) && is_movable(func, **block)) return (*block)->name;
+      if (!placed.contains((*block)->name) && may_move(func, **block) && !has_data_reuse(func, **block))
+        return (*block)->name;
     return std::nullopt;
   }
 
@@ -349,20 +324,8 @@ class SketchSpace : public Space {
   }
 
   static Result<> move(Schedule& s, const std::string& name, int64_t place) {
-    const bool total = is_row_total(*find_block(s.func()->body, name));
-    if (place == kInline && total) return fail(ErrorCode::E235, "a total is not inlined", "sketch_space");
     FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
-    if (place == kInline) return compute_inline(s, {.block = block});
-    if (place != kStay) {
-      const BlockNode* node = find_block(s.func()->body, name);
-      const auto readers = consumers_of(s.func().root(), node->writes[0].buffer.get());
-      FETTLE_TRY(const BlockRef reader, get_block(s, {.name = std::string(readers.front()->name)}));
-      FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {reader}));
-      if (static_cast<size_t>(place) >= loops.size()) return fail(ErrorCode::E235, "no such loop", "sketch_space");
-      FETTLE_TRY_VOID(
-          compute_at(s, {.block = block, .loop = loops[static_cast<size_t>(place)], .preserve_unit_loops = !total}));
-    }
-    return total ? attach_row_lanes(s, name) : Result<>();
+    return move_to(s, block, place);
   }
 
   // `decide_only`: nothing is done; the choices are those of a point all the same.

@@ -44,7 +44,8 @@ TEST(SketchSpace, PointsComputeTheSame) {
       }
 }
 
-// The totals of a softmax's rows are made in lanes, where they are needed; in some points each row goes through all of it.
+// The totals of a softmax's rows are made in lanes, where they are needed; in some points each row goes through all of
+// it.
 TEST(SketchSpace, RowsAreReducedInLanes) {
   const auto target = avx512();
   const auto space = make_sketch_space();
@@ -198,8 +199,8 @@ TEST(SketchSpace, OperandsOfProductsHaveThreeKindsOfPlaces) {
   EXPECT_GT(kDraws - inlined - alone, kDraws / 6);
 }
 
-// Normalised rows that a product reads may be a block of their own, which the paper's rule 2 inlines; with their totals they
-// may be one nest, however long the rows are.
+// Normalised rows that a product reads may be a block of their own, which the paper's rule 2 inlines; with their totals
+// they may be one nest, however long the rows are.
 TEST(SketchSpace, NormalisedRowsMayStayBeforeTheirProduct) {
   const te::Tensor x = te::placeholder({16, 96}, kF32, "X"), v = te::placeholder({96, 32}, kF32, "V");
   const te::ReduceAxis j = te::reduce_axis(96, "j"), k = te::reduce_axis(96, "k");

@@ -4,8 +4,7 @@
 
 #include "generations/ansor/sketch/conditions.h"
 #include "generations/ansor/sketch/test_programs.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/pragma.h"
+#include "schedule/primitives.h"
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 

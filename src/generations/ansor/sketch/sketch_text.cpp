@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -7,7 +6,6 @@
 #include "generations/ansor/sketch/sketch.h"
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {

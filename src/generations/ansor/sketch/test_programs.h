@@ -44,8 +44,8 @@ inline Func matmul(int64_t m, int64_t n, int64_t k) {
   return te::create_func("matmul", {a, b}, {matmul_of(a, b, "C")});
 }
 
-/// As same_result, for f32 and up to 1e-5 of each number: where what was reassociated are no integers, and divisions are
-/// by reciprocals.
+/// As same_result, for f32 and up to 1e-5 of each number: where what was reassociated are no integers, and divisions
+/// are by reciprocals.
 inline ::testing::AssertionResult near_result(const Func& before, const Func& after) {
   const Func funcs[2] = {before, after};
   std::vector<TestTensor> tensors[2];

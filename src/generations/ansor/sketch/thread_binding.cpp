@@ -1,20 +1,11 @@
 #include "generations/ansor/sketch/thread_binding.h"
 
-#include <algorithm>
-
 #include "analysis/verify.h"
 #include "generations/ansor/sketch/loop_annotation.h"
 #include "ir/visit.h"
 #include "lower/device/device.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/bind.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/rfactor.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/split.h"
-#include "target/thread_axes.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 
@@ -50,9 +41,8 @@ Result<> bind_outer_loops(Schedule& s, BlockRef block, const IntRef& threads) {
 }
 
 Result<ValueRef> draw_threads(Schedule& s, const std::vector<int64_t>& extents) {
-  return sample_categorical(s, {.candidates = extents,
-                                .probabilities = std::vector<double>(extents.size(), 1.0),
-                                .name = "thread_binding"});
+  return sample_categorical(
+      s, {.candidates = extents, .probabilities = std::vector<double>(extents.size(), 1.0), .name = "thread_binding"});
 }
 
 Result<> share_among_threads(Schedule& s, BlockRef copy) {

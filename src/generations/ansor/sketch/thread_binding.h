@@ -1,5 +1,5 @@
 #pragma once
-// Blocks on the threads of a GPU: what Ansor's rules and MetaSchedule's rules and post-processors share.
+// Puts blocks on the threads of a GPU. Ansor's rules, and MetaSchedule's rules and post-processors, share it.
 
 #include "schedule/schedule.h"
 #include "target/target.h"

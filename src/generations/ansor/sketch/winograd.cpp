@@ -1,11 +1,7 @@
 #include "generations/ansor/sketch/winograd.h"
 
 #include "generations/ansor/sketch/scheduled.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reformulate.h"
-#include "schedule/primitives/sample_perfect_tile.h"
+#include "schedule/primitives.h"
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/threads.h"
 #include "tune/parts/winograd.h"

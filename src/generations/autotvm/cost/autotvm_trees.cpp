@@ -1,10 +1,8 @@
-// AutoTVM's cost model: boosted trees on one row a candidate; a global model of what was loaded, and a local one of what
-// it misses. By XGBoost's C interface.
+// AutoTVM's cost model: boosted trees on one row a candidate; a global model of what was loaded, and a local one of
+// what it misses. By XGBoost's C interface.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,10 +12,12 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "cost/learned/checked_file.h"
-#include "cost/learned/xgboost_handles.h"
+#include "cost/learned/boosting.h"
+#include "cost/learned/measured_rows.h"
 #include "generations/autotvm/cost/autotvm_trees.h"
+#include "generations/autotvm/cost/knob_features.h"
 #include "generations/autotvm/cost/loop_features.h"
+#include "lower/lower.h"
 
 namespace fettle {
 namespace {
@@ -27,12 +27,6 @@ constexpr size_t kMostRows = 4096;
 constexpr int kRounds = 80;
 constexpr double kLeastScore = 0.01;  // 100 times slower than the best
 constexpr size_t kWidest = 1 << 16;
-
-struct Row {
-  uint64_t workload = 0, columns = 0;
-  double seconds = 0;  // infinity: it failed
-  std::vector<float> values;
-};
 
 /// Trees of rows that have the same columns.
 struct Trees {
@@ -67,15 +61,11 @@ Matrix matrix_of(const std::vector<const std::vector<float>*>& rows) {
 
 /// What the trees give the rows, all in all; none: nothing.
 std::vector<float> scores_of(const Trees* trees, const std::vector<const std::vector<float>*>& rows) {
-  std::vector<float> result(rows.size(), 0.0f);
-  if (!trees || rows.empty()) return result;
+  const std::vector<float> none(rows.size(), 0.0f);
+  if (!trees || rows.empty()) return none;
   const Matrix matrix = matrix_of(rows);
-  check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", result.data(), result.size()));
-  bst_ulong n = 0;
-  const float* scores = nullptr;
-  check_xgboost(XGBoosterPredict(trees->booster.get(), matrix.get(), 1, 0, 0, &n, &scores));
-  FETTLE_CHECK(n == rows.size());
-  return {scores, scores + n};
+  set_info(matrix, "base_margin", none);
+  return scores_of(trees->booster, matrix);
 }
 
 class AutotvmTrees : public CostModel {
@@ -87,19 +77,12 @@ class AutotvmTrees : public CostModel {
   }
 
   Result<> update(std::span<const CandidateFeatures> candidates, std::span<const double> seconds) override {
-    FETTLE_CHECK(candidates.size() == seconds.size());
     FETTLE_TRY_VOID(check_rows(candidates));
+    append_measured(local_rows_, candidates, seconds, kMostRows);
+    best_s_.note(local_rows_);
     std::set<uint64_t> touched;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const CandidateFeatures& c = candidates[i];
-      if (c.rows.empty()) continue;
-      const bool ran = seconds[i] > 0 && std::isfinite(seconds[i]);
-      local_rows_.push_back({c.workload, c.columns, ran ? seconds[i] : std::numeric_limits<double>::infinity(), c.rows});
-      note_best(local_rows_.back());
-      touched.insert(local_key(c.workload, c.columns));
-    }
-    if (local_rows_.size() > kMostRows)
-      local_rows_.erase(local_rows_.begin(), local_rows_.end() - static_cast<ptrdiff_t>(kMostRows));
+    for (const CandidateFeatures& c : candidates)
+      if (!c.rows.empty()) touched.insert(local_key(c.workload, c.columns));
     for (const uint64_t key : touched) train_local(key);
     return {};
   }
@@ -124,7 +107,7 @@ class AutotvmTrees : public CostModel {
       const Trees& last = local ? *local : *global;
       for (size_t r = 0; r < members.size(); ++r)
         result[members[r]] =
-            best_of(candidates[members[r]].workload) * slowness(last, static_cast<double>(scores[r] + more[r]));
+            best_s_.of(candidates[members[r]].workload) * slowness(last, static_cast<double>(scores[r] + more[r]));
     }
     return result;
   }
@@ -133,72 +116,30 @@ class AutotvmTrees : public CostModel {
   bool asks_prediction() const override { return kind_ == FeatureKind::kKnob || (local_.empty() && global_.empty()); }
 
   Result<> save(const std::string& path) const override {
-    std::vector<double> numbers = {static_cast<double>(global_rows_.size() + local_rows_.size())};
-    const auto push_hash = [&](uint64_t hash) {
-      numbers.push_back(static_cast<double>(hash >> 32));
-      numbers.push_back(static_cast<double>(hash & 0xffffffff));
-    };
-    for (const auto* rows : {&global_rows_, &local_rows_})
-      for (const Row& row : *rows) {
-        push_hash(row.workload);
-        push_hash(row.columns);
-        numbers.push_back(std::isfinite(row.seconds) ? row.seconds : 0);
-        numbers.push_back(static_cast<double>(row.values.size()));
-        numbers.insert(numbers.end(), row.values.begin(), row.values.end());
-      }
-    return write_checked(path, title(), numbers);
+    std::vector<MeasuredRows> all = global_rows_;
+    all.insert(all.end(), local_rows_.begin(), local_rows_.end());
+    return write_measured(path, title(), all);
   }
 
   Result<> load(const std::string& path) override {
-    FETTLE_TRY(const std::vector<double> numbers, read_checked(path, title()));
-    const auto damaged = [&] { return fail(ErrorCode::E503, path + " is no model of " + name()); };
-    size_t at = 0;
-    const auto left = [&] { return numbers.size() - at; };
-    const auto count_at = [&](double most) {  // a number that is a count, or -1
-      const double n = numbers[at++];
-      return std::isfinite(n) && n >= 0 && n <= most && n == std::floor(n) ? n : -1.0;
-    };
-    if (left() == 0) return damaged();
-    const double count = count_at(1e9);
-    std::vector<Row> rows;
-    for (double i = 0; i < count; ++i) {
-      if (left() < 6) return damaged();
-      std::array<uint64_t, 4> halves{};
-      for (uint64_t& half : halves) {
-        const double n = count_at(4294967295.0);
-        if (n < 0) return damaged();
-        half = static_cast<uint64_t>(n);
-      }
-      const double seconds = numbers[at++];
-      const double width = count_at(static_cast<double>(kWidest));
-      if (!std::isfinite(seconds) || seconds < 0 || width < 1 || width > static_cast<double>(left())) return damaged();
-      Row row{halves[0] << 32 | halves[1],
-              halves[2] << 32 | halves[3],
-              seconds > 0 ? seconds : std::numeric_limits<double>::infinity(),
-              {}};
-      for (double f = 0; f < width; ++f) {
-        if (!std::isfinite(numbers[at])) return damaged();
-        row.values.push_back(static_cast<float>(numbers[at++]));
-      }
-      if (!fits(row.values)) return damaged();
-      rows.push_back(std::move(row));
-    }
-    if (count < 0 || left() != 0) return damaged();
+    std::vector<MeasuredRows> rows;
+    FETTLE_TRY(rows, read_measured(path, title(), [this](const std::vector<float>& values) { return fits(values); }));
     if (rows.size() > kMostRows) rows.erase(rows.begin(), rows.end() - static_cast<ptrdiff_t>(kMostRows));
     std::map<uint64_t, size_t> widths;
-    for (const Row& row : rows)
-      if (widths.emplace(row.columns, row.values.size()).first->second != row.values.size()) return damaged();
+    for (const MeasuredRows& row : rows)
+      if (widths.emplace(row.columns, row.values.size()).first->second != row.values.size())
+        return fail(ErrorCode::E503, path + " is no model of " + name());
     global_rows_ = std::move(rows);
     local_rows_.clear();
     best_s_.clear();
     global_.clear();
     local_.clear();
-    for (const Row& row : global_rows_) note_best(row);
+    best_s_.note(global_rows_);
     std::set<uint64_t> keys;
-    for (const Row& row : global_rows_) keys.insert(global_key(row.columns));
+    for (const MeasuredRows& row : global_rows_) keys.insert(global_key(row.columns));
     for (const uint64_t key : keys) {
-      std::vector<const Row*> of_key;
-      for (const Row& row : global_rows_)
+      std::vector<const MeasuredRows*> of_key;
+      for (const MeasuredRows& row : global_rows_)
         if (global_key(row.columns) == key) of_key.push_back(&row);
       train(global_, key, of_key, nullptr);
     }
@@ -206,7 +147,7 @@ class AutotvmTrees : public CostModel {
   }
 
  private:
-  std::string title() const { return fmt::format("fettle autotvm trees 1, {}, {}", name_of(kind_), width_of(kind_)); }
+  std::string title() const { return fmt::format("fettle autotvm trees 2, {}, {}", name_of(kind_), width_of(kind_)); }
 
   bool fits(const std::vector<float>& row) const {
     const size_t width = width_of(kind_);
@@ -222,7 +163,7 @@ class AutotvmTrees : public CostModel {
   Result<> check_rows(std::span<const CandidateFeatures> candidates) const {
     std::map<uint64_t, size_t> widths;
     for (const auto* rows : {&global_rows_, &local_rows_})
-      for (const Row& row : *rows) widths.emplace(row.columns, row.values.size());
+      for (const MeasuredRows& row : *rows) widths.emplace(row.columns, row.values.size());
     for (const CandidateFeatures& c : candidates) {
       if (c.rows.empty()) continue;
       const size_t width =
@@ -238,7 +179,7 @@ class AutotvmTrees : public CostModel {
   /// of the template, as the default schedule is.
   Result<> check_knobs(std::span<const CandidateFeatures> candidates) const {
     std::map<uint64_t, size_t> loaded;  // the widths by columns
-    for (const Row& row : global_rows_) loaded.emplace(row.columns, row.values.size());
+    for (const MeasuredRows& row : global_rows_) loaded.emplace(row.columns, row.values.size());
     struct Seen {
       size_t rows = 0, width = 0;
       bool known = false;
@@ -250,7 +191,7 @@ class AutotvmTrees : public CostModel {
       of.width = width;
       of.known |= loaded.contains(columns);
     };
-    for (const Row& row : local_rows_) note(row.workload, row.columns, row.values.size());
+    for (const MeasuredRows& row : local_rows_) note(row.workload, row.columns, row.values.size());
     for (const CandidateFeatures& c : candidates)
       if (!c.rows.empty()) note(c.workload, c.columns, c.rows.size());
     for (const auto& [workload, of] : seen) {
@@ -266,16 +207,6 @@ class AutotvmTrees : public CostModel {
     return {};
   }
 
-  void note_best(const Row& row) {
-    if (!std::isfinite(row.seconds)) return;
-    const auto [best, fresh] = best_s_.emplace(row.workload, row.seconds);
-    if (!fresh) best->second = std::min(best->second, row.seconds);
-  }
-  double best_of(uint64_t workload) const {
-    const auto best = best_s_.find(workload);
-    return best == best_s_.end() ? 1.0 : best->second;
-  }
-
   static const Trees* find(const std::map<uint64_t, Trees>& all, uint64_t key) {
     const auto found = all.find(key);
     return found == all.end() ? nullptr : &found->second;
@@ -284,54 +215,46 @@ class AutotvmTrees : public CostModel {
   /// Seconds by those of the best, by a score.
   double slowness(const Trees& trees, double score) const {
     if (loss_ == Loss::kRank) return std::exp(std::clamp(trees.offset + trees.slope * score, -20.0, 20.0));
-    if (score >= kLeastScore) return 1 / score;
-    return (1 + kLeastScore - score) / kLeastScore;  // those that all count as hopeless keep an order
+    return slowness_of(score);
   }
 
   void train_local(uint64_t key) {
-    std::vector<const Row*> rows;
-    for (const Row& row : local_rows_)
+    std::vector<const MeasuredRows*> rows;
+    for (const MeasuredRows& row : local_rows_)
       if (local_key(row.workload, row.columns) == key) rows.push_back(&row);
     if (rows.empty()) return;
     train(local_, key, rows, find(global_, global_key(rows.front()->columns)));
   }
 
   /// On what `before` leaves, if there is any.
-  void train(std::map<uint64_t, Trees>& all, uint64_t key, std::vector<const Row*> rows, const Trees* before) {
+  void train(std::map<uint64_t, Trees>& all, uint64_t key, std::vector<const MeasuredRows*> rows, const Trees* before) {
     all.erase(key);
     if (rows.size() < kLeastRows) return;
     // Those of a workload side by side: they are what ranks compare.
-    std::ranges::stable_sort(rows, [](const Row* a, const Row* b) { return a->workload < b->workload; });
+    std::ranges::stable_sort(rows,
+                             [](const MeasuredRows* a, const MeasuredRows* b) { return a->workload < b->workload; });
     std::vector<const std::vector<float>*> values;
     std::vector<float> throughput;
     std::vector<unsigned> groups;
     for (size_t i = 0; i < rows.size(); ++i) {
       values.push_back(&rows[i]->values);
-      const double share = std::isfinite(rows[i]->seconds) ? best_of(rows[i]->workload) / rows[i]->seconds : 0;
-      throughput.push_back(static_cast<float>(share));
+      throughput.push_back(static_cast<float>(best_s_.share(*rows[i])));
       if (i == 0 || rows[i]->workload != rows[i - 1]->workload) groups.push_back(0);
       ++groups.back();
     }
     const Matrix matrix = matrix_of(values);
     const std::vector<float> margins = scores_of(before, values);
-    check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "base_margin", margins.data(), margins.size()));
-    check_xgboost(XGDMatrixSetFloatInfo(matrix.get(), "label", throughput.data(), throughput.size()));
+    set_info(matrix, "base_margin", margins);
+    set_info(matrix, "label", throughput);
     const bool ranks = loss_ == Loss::kRank;
-    if (ranks) check_xgboost(XGDMatrixSetUIntInfo(matrix.get(), "group", groups.data(), groups.size()));
-    const std::vector<std::pair<const char*, std::string>> params = {
-        {"tree_method", "hist"}, {"objective", ranks ? "rank:pairwise" : "reg:squarederror"},
-        {"max_depth", "4"},      {"eta", "0.2"},
-        {"lambda", "1"},         {"min_child_weight", ranks ? "0.1" : "1"},
-        {"base_score", "0"},     {"nthread", "1"},
-        {"verbosity", "0"},      {"seed", fmt::format("{}", seed_ & 0x7fffffff)}};
-    Trees made;
-    BoosterHandle handle = nullptr;
-    const DMatrixHandle cached[] = {matrix.get()};
-    check_xgboost(XGBoosterCreate(cached, 1, &handle));
-    made.booster.reset(handle);
-    for (const auto& [name, value] : params) check_xgboost(XGBoosterSetParam(made.booster.get(), name, value.c_str()));
-    for (int round = 0; round < kRounds; ++round)
-      check_xgboost(XGBoosterUpdateOneIter(made.booster.get(), round, matrix.get()));
+    if (ranks) set_info(matrix, "group", groups);
+    Trees made{.booster = make_booster(matrix, seed_,
+                                       {{"objective", ranks ? "rank:pairwise" : "reg:squarederror"},
+                                        {"max_depth", "4"},
+                                        {"eta", "0.2"},
+                                        {"min_child_weight", ranks ? "0.1" : "1"},
+                                        {"base_score", "0"}})};
+    grow(made.booster, matrix, kRounds);
     if (ranks) {
       std::vector<float> scores = scores_of(&made, values);
       for (size_t i = 0; i < scores.size(); ++i) scores[i] += margins[i];
@@ -356,12 +279,36 @@ class AutotvmTrees : public CostModel {
   const uint64_t seed_;
   const FeatureKind kind_;
   const Loss loss_;
-  std::vector<Row> global_rows_, local_rows_;  // loaded; measured since
-  std::map<uint64_t, double> best_s_;          // by workload
-  std::map<uint64_t, Trees> global_, local_;   // by their keys
+  std::vector<MeasuredRows> global_rows_, local_rows_;  // loaded; measured since
+  BestTimes best_s_;
+  std::map<uint64_t, Trees> global_, local_;  // by their keys
 };
 
+DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels,
+               bool always_predict) {
+  return describe_rows(std::move(target), threads, micro_kernels, kind != FeatureKind::kKnob, always_predict,
+                       [kind](const Schedule& schedule, const LoweredKernel& kernel, CandidateFeatures& features) {
+                         if (kind == FeatureKind::kKnob) {
+                           KnobFeatures knobs = knob_features(schedule.decisions());
+                           features.rows = std::move(knobs.values);
+                           features.columns = knobs.columns;
+                         } else {
+                           features.rows =
+                               kind == FeatureKind::kLoop ? loop_features(kernel.whole) : curve_features(kernel.whole);
+                         }
+                       });
+}
+
 }  // namespace
+
+DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+  return row(kind, std::move(target), threads, micro_kernels, true);
+}
+
+DescribeFn describe_only_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+                             const MicroKernelTable* micro_kernels) {
+  return row(kind, std::move(target), threads, micro_kernels, false);
+}
 
 std::string_view name_of(FeatureKind kind) {
   switch (kind) {

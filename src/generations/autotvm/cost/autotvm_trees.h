@@ -10,15 +10,15 @@
 
 namespace fettle {
 
-/// What AutoTVM's models learn from (section 3.1 and the supplement of "Learning to Optimize Tensor Programs"): the
-/// values of a candidate's knobs; its loops with what they touch; or relations between these, which know neither of
-/// how many loops there are nor of their order. In TVM: knob, itervar, curve.
+/// The descriptions that AutoTVM's models learn from (section 3.1 and the supplement of "Learning to Optimize Tensor
+/// Programs"). They are the values of a candidate's knobs, its loops with what they touch, or relations between these.
+/// Relations depend neither on the number of loops nor on their order. In TVM: knob, itervar, curve.
 enum class FeatureKind : uint8_t { kKnob, kLoop, kCurve };
 std::string_view name_of(FeatureKind kind);
 
-/// AutoTVM's model (NeurIPS 2018, section 3.2): boosted trees give each candidate, by its row of this kind, a score that
-/// is to be its throughput relative to the best known of its workload (kRegression), or higher for the faster one of
-/// two of a workload (kRank). What was loaded is the global model of section 4; what is measured after that trains a
+/// AutoTVM's model (NeurIPS 2018, section 3.2): boosted trees give each candidate, by its row of this kind, a score
+/// that is to be its throughput relative to the best known of its workload (kRegression), or higher for the faster one
+/// of two of a workload (kRank). What was loaded is the global model of section 4; what is measured after that trains a
 /// local one, whose score is added. Loops and curves carry over to other workloads. Knobs do not: each workload has
 /// trees of its own, and a loaded model serves those whose knobs have the same names and sizes. What has no row, or
 /// none that the model knows, is predicted as predicted_seconds. Predictions are times of a workload whose best is

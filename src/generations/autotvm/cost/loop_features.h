@@ -29,9 +29,9 @@ inline constexpr size_t kCurveFeatures = (1 + kCurveBuffers) * kCurves * kCurveS
 std::vector<float> loop_features(const Func& kernel);
 const std::vector<std::string>& loop_feature_names();
 
-/// Relations between the levels of that kernel's loops. The levels of a buffer are: the program, each loop, one
-/// iteration of its body, each statement; at each the buffer has a number of distinct bytes touched in one run of it, a
-/// reuse (accesses for each distinct element) and a top-down product (runs of the level). A curve shows
+/// Relations between the levels of that kernel's loops. The levels of a buffer are the program, each loop, one
+/// iteration of its body, and each statement. At each the buffer has a number of distinct bytes touched in one run of
+/// it, a reuse (accesses for each distinct element) and a top-down product (runs of the level). A curve shows
 ///   R(t) = the largest x over the levels whose y is below 2^(1.5 t), for t in 1 … 20; 0 where there is none
 /// of the pairs (x, y) = (bytes, reuse), (reuse, bytes), (top-down product, bytes), (bytes, top-down product): of all
 /// buffers together, then of the five that are accessed most. Last, for each kind of loop, the largest product of

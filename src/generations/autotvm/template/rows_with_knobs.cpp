@@ -5,8 +5,7 @@
 #include "generations/autotvm/template/tiling_knobs.h"
 #include "generations/autotvm/template/workload_kind.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/set_scope.h"
+#include "schedule/primitives.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/rows.h"
 #include "tune/parts/structure.h"
@@ -44,8 +43,8 @@ struct Passes {
   bool interleaved = false;  // a few vectors of each of several rows in turn
 };
 
-// What one block does with one row, or with several at a time. How many vectors of it may be kept in registers: reductions
-// and short rows; 0: none.
+// What one block does with one row, or with several at a time. How many vectors of it may be kept in registers:
+// reductions and short rows; 0: none.
 Result<int64_t> with_rows(Schedule& s, const RowPart& part, int64_t at_once, const Passes& passes) {
   constexpr int64_t kFewSteps = 16;
   const int64_t lanes = lanes_of(s);
@@ -189,7 +188,7 @@ Result<> rows_with_knobs(TemplateContext& t) {
   FETTLE_TRY(const Loops rows, fuse_rows_with_knobs(t, names));
   FETTLE_TRY_VOID(t.define_annotate("parallel", {rows.front()}, {.policy = AnnotateOptions::Policy::kTryParallel}));
   t.constrain("runs are for threads", [](const ConfigView& v) {
-    return v["runs"][0] == 0 || v["parallel"][0] == static_cast<int64_t>(LoopNote::kParallel);
+    return v["runs"][0] == 0 || v["parallel"][0] == static_cast<int64_t>(LoopAnnotation::kParallel);
   });
   return {};
 }

@@ -8,13 +8,7 @@
 
 #include "generations/autotvm/template/draw.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/sample_categorical.h"
-#include "schedule/primitives/sample_split.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {
@@ -81,11 +75,11 @@ Result<std::vector<Decision::List>> orders_of(size_t n, const ReorderOptions& op
   return orders;
 }
 
-Result<std::vector<Decision::List>> notes_of(size_t n, const AnnotateOptions& options, const std::string& name) {
+Result<std::vector<Decision::List>> annotations_of(size_t n, const AnnotateOptions& options, const std::string& name) {
   using Policy = AnnotateOptions::Policy;
-  const auto number = [](LoopNote note) { return static_cast<int64_t>(note); };
-  const int64_t none = number(LoopNote::kNone), unroll = number(LoopNote::kUnroll),
-                vectorize = number(LoopNote::kVectorize), parallel = number(LoopNote::kParallel);
+  const auto number = [](LoopAnnotation annotation) { return static_cast<int64_t>(annotation); };
+  const int64_t none = number(LoopAnnotation::kNone), unroll = number(LoopAnnotation::kUnroll),
+                vectorize = number(LoopAnnotation::kVectorize), parallel = number(LoopAnnotation::kParallel);
   std::vector<std::vector<int64_t>> each(n, {none});  // what each loop may become
   if (n == 0) return fail(ErrorCode::E237, fmt::format("knob {} has no loops", name));
   switch (options.policy) {
@@ -110,29 +104,30 @@ Result<std::vector<Decision::List>> notes_of(size_t n, const AnnotateOptions& op
       break;
     case Policy::kCandidates: {
       std::vector<Decision::List> given;
-      for (const std::vector<LoopNote>& notes : options.candidates) {
-        if (notes.size() != n) return fail(ErrorCode::E237, fmt::format("knob {}: one note for each loop", name));
+      for (const std::vector<LoopAnnotation>& annotations : options.candidates) {
+        if (annotations.size() != n)
+          return fail(ErrorCode::E237, fmt::format("knob {}: one annotation for each loop", name));
         Decision::List& decision = given.emplace_back();
-        for (LoopNote note : notes) decision.push_back(number(note));
+        for (LoopAnnotation annotation : annotations) decision.push_back(number(annotation));
       }
       return given;
     }
   }
   if (n > 12) return fail(ErrorCode::E237, fmt::format("knob {}: more than 12 loops", name));
   std::vector<Decision::List> all = {{}};
-  for (const std::vector<int64_t>& notes : each) {
+  for (const std::vector<int64_t>& annotations : each) {
     std::vector<Decision::List> longer;
     for (const Decision::List& start : all)
-      for (int64_t note : notes) {
+      for (int64_t annotation : annotations) {
         longer.push_back(start);
-        longer.back().push_back(note);
+        longer.back().push_back(annotation);
       }
     all = std::move(longer);
   }
   return all;
 }
 
-constexpr const char* kNotes[] = {"none", "unroll", "vectorize", "parallel"};
+constexpr const char* kLoopAnnotations[] = {"none", "unroll", "vectorize", "parallel"};
 
 // "2,0,1": what a decision records of an order.
 std::vector<std::string> names_of(const std::vector<Decision::List>& lists) {
@@ -142,11 +137,12 @@ std::vector<std::string> names_of(const std::vector<Decision::List>& lists) {
 }
 
 // "none,unroll,vectorize"
-std::vector<std::string> names_of_notes(const std::vector<Decision::List>& lists) {
+std::vector<std::string> names_of_annotations(const std::vector<Decision::List>& lists) {
   std::vector<std::string> names;
-  for (const Decision::List& notes : lists) {
+  for (const Decision::List& annotations : lists) {
     std::string& name = names.emplace_back();
-    for (const int64_t note : notes) name.append(name.empty() ? "" : ",").append(kNotes[note]);
+    for (const int64_t annotation : annotations)
+      name.append(name.empty() ? "" : ",").append(kLoopAnnotations[annotation]);
   }
   return names;
 }
@@ -201,7 +197,8 @@ Result<std::vector<LoopRef>> TemplateContext::define_reorder(const std::string& 
                                                              const ReorderOptions& options) {
   FETTLE_TRY(const std::vector<Decision::List> orders, orders_of(loops.size(), options, name));
   if (!options.names.empty() && options.names.size() != orders.size())
-    return fail(ErrorCode::E237, fmt::format("knob {}: {} orders, {} names", name, orders.size(), options.names.size()));
+    return fail(ErrorCode::E237,
+                fmt::format("knob {}: {} orders, {} names", name, orders.size(), options.names.size()));
   FETTLE_TRY(const size_t chosen, choose(name, orders, options.names.empty() ? names_of(orders) : options.names));
   std::vector<LoopRef> order;
   for (int64_t number : orders[chosen]) order.push_back(loops[static_cast<size_t>(number)]);
@@ -209,20 +206,20 @@ Result<std::vector<LoopRef>> TemplateContext::define_reorder(const std::string& 
   return order;
 }
 
-Result<std::vector<LoopNote>> TemplateContext::define_annotate(const std::string& name,
-                                                               const std::vector<LoopRef>& loops,
-                                                               const AnnotateOptions& options) {
-  FETTLE_TRY(const std::vector<Decision::List> notes, notes_of(loops.size(), options, name));
-  FETTLE_TRY(const size_t chosen, choose(name, notes, names_of_notes(notes)));
-  std::vector<LoopNote> result;
+Result<std::vector<LoopAnnotation>> TemplateContext::define_annotate(const std::string& name,
+                                                                     const std::vector<LoopRef>& loops,
+                                                                     const AnnotateOptions& options) {
+  FETTLE_TRY(const std::vector<Decision::List> annotations, annotations_of(loops.size(), options, name));
+  FETTLE_TRY(const size_t chosen, choose(name, annotations, names_of_annotations(annotations)));
+  std::vector<LoopAnnotation> result;
   for (size_t i = 0; i < loops.size(); ++i) {
-    const auto note = static_cast<LoopNote>(notes[chosen][i]);
-    result.push_back(note);
+    const auto annotation = static_cast<LoopAnnotation>(annotations[chosen][i]);
+    result.push_back(annotation);
     FETTLE_TRY(const Stmt stmt, schedule_.loop(loops[i]));
     if (is_one(stmt.as<ForNode>()->extent)) continue;
-    if (note == LoopNote::kUnroll) FETTLE_TRY_VOID(unroll(schedule_, {.loop = loops[i]}));
-    if (note == LoopNote::kVectorize) FETTLE_TRY_VOID(vectorize(schedule_, {.loop = loops[i]}));
-    if (note == LoopNote::kParallel) FETTLE_TRY_VOID(parallel(schedule_, {.loop = loops[i]}));
+    if (annotation == LoopAnnotation::kUnroll) FETTLE_TRY_VOID(unroll(schedule_, {.loop = loops[i]}));
+    if (annotation == LoopAnnotation::kVectorize) FETTLE_TRY_VOID(vectorize(schedule_, {.loop = loops[i]}));
+    if (annotation == LoopAnnotation::kParallel) FETTLE_TRY_VOID(parallel(schedule_, {.loop = loops[i]}));
   }
   return result;
 }

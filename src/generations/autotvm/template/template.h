@@ -55,8 +55,8 @@ struct ReorderOptions {
   std::vector<std::string> names = {};
 };
 
-enum class LoopNote : uint8_t { kNone, kUnroll, kVectorize, kParallel };
-/// What becomes of loops, one note each.
+enum class LoopAnnotation : uint8_t { kNone, kUnroll, kVectorize, kParallel };
+/// What becomes of loops, one annotation each.
 struct AnnotateOptions {
   enum class Policy : uint8_t {
     kUnroll,              // all unrolled
@@ -68,7 +68,7 @@ struct AnnotateOptions {
     kCandidates,
   };
   Policy policy = Policy::kTryUnroll;
-  std::vector<std::vector<LoopNote>> candidates = {};
+  std::vector<std::vector<LoopAnnotation>> candidates = {};
 };
 
 /// What a template's body gets: the schedule, and ways to define knobs. Each definition is applied at once.
@@ -84,9 +84,10 @@ class TemplateContext {
   /// Reorders the loops as the knob says; returns them in the new order. Errors: as above, and those of reorder
   Result<std::vector<LoopRef>> define_reorder(const std::string& name, const std::vector<LoopRef>& loops,
                                               const ReorderOptions& options = {});
-  /// Unrolls, vectorizes or makes parallel, as the knob says; returns the notes. Loops of one iteration are left alone.
-  Result<std::vector<LoopNote>> define_annotate(const std::string& name, const std::vector<LoopRef>& loops,
-                                                const AnnotateOptions& options = {});
+  /// Unrolls, vectorizes or makes parallel, as the knob says; returns the annotations. Loops of one iteration are left
+  /// alone.
+  Result<std::vector<LoopAnnotation>> define_annotate(const std::string& name, const std::vector<LoopRef>& loops,
+                                                      const AnnotateOptions& options = {});
   /// One of the values.
   Result<int64_t> define_knob(const std::string& name, const std::vector<int64_t>& values);
   /// One of the candidates: its place. A constraint sees an integer as it is, and of a named value its place.

@@ -29,16 +29,16 @@ const TemplateDef* find_template(std::string_view name);
 std::vector<const TemplateDef*> templates_for(const Func& workload);
 inline Template as_template(const TemplateDef& def) { return {std::string(def.name), def.body}; }
 
-/// The spaces of all templates that match a program, as one: which of them is a decision like any other, under the
-/// address "algorithm" (the first in the order of addresses, so that a search by grid walks through one after the
-/// other). Errors of generate: E238 no template matches
+/// The spaces of all templates that match a program, as one. The template is a decision like any other, under the
+/// address "algorithm". That is the first in the order of addresses, so a search by grid walks through one template
+/// after the other. Errors of generate: E238 no template matches
 const Space& templates_space();
 
 /// Values of knobs, as constraints see them, by the knobs' names.
 using PreferredValues = std::map<std::string, std::vector<int64_t>>;
-/// A configuration to start from where nothing was measured: for each knob that `preferred` names, the choice nearest
-/// to it (numbers are compared by their logarithms, part by part); for the others the first; of those, what meets the
-/// constraints and is nearest. E238 no configuration meets them. (AutoTVM's fallback)
+/// A configuration to start from where nothing was measured. For each knob that `preferred` names it is the choice
+/// nearest to it (numbers are compared by their logarithms, part by part), for the others the first. The nearest one
+/// that meets the constraints is taken. E238 no configuration meets them. (AutoTVM's fallback)
 Result<Config> fallback_config(const ConfigSpace& space, const PreferredValues& preferred = {});
 
 }  // namespace fettle

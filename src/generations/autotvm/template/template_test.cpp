@@ -1,5 +1,5 @@
-#include "generations/autotvm/template/draw.h"
 #include "generations/autotvm/template/template.h"
+#include "generations/autotvm/template/draw.h"
 
 #include <set>
 
@@ -189,8 +189,10 @@ TEST(Template, AnnotationsOfAllPolicies) {
   EXPECT_EQ(count({.policy = Policy::kTryVectorize}), 2);
   EXPECT_EQ(count({.policy = Policy::kTryUnrollVectorize}), 6);
   EXPECT_EQ(count({.policy = Policy::kTryParallel}), 2);
-  EXPECT_EQ(count({.policy = Policy::kCandidates, .candidates = {{LoopNote::kParallel, LoopNote::kVectorize}}}), 1);
-  EXPECT_EQ(count({.policy = Policy::kCandidates, .candidates = {{LoopNote::kParallel}}}), -1);
+  EXPECT_EQ(
+      count({.policy = Policy::kCandidates, .candidates = {{LoopAnnotation::kParallel, LoopAnnotation::kVectorize}}}),
+      1);
+  EXPECT_EQ(count({.policy = Policy::kCandidates, .candidates = {{LoopAnnotation::kParallel}}}), -1);
 }
 
 TEST(Template, KnobsThatCannotBe) {
@@ -209,12 +211,13 @@ TEST(Template, KnobsThatCannotBe) {
                  return {};
                }),
                E239);
-  EXPECT_ERROR(with([](TemplateContext& t) -> Result<> {
-                 FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_c(t));
-                 FETTLE_TRY_VOID(t.define_split("y", loops[0], {.filter = [](const Decision::List&) { return false; }}));
-                 return {};
-               }),
-               E237);
+  EXPECT_ERROR(
+      with([](TemplateContext& t) -> Result<> {
+        FETTLE_TRY(const std::vector<LoopRef> loops, loops_of_c(t));
+        FETTLE_TRY_VOID(t.define_split("y", loops[0], {.filter = [](const Decision::List&) { return false; }}));
+        return {};
+      }),
+      E237);
 }
 
 TEST(Template, IsASpaceToSearch) {

@@ -8,14 +8,7 @@
 #include "generations/autotvm/template/knob_decider.h"
 #include "generations/autotvm/template/workload_kind.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/panels.h"
@@ -173,7 +166,7 @@ Result<> Tiling::unroll_windows(const Loops& loops) {
     for (const std::string& rows : {row, second})
       if (!rows.empty()) sums *= v[rows].back();
     for (const auto& [name, taps] : knobs)
-      if (v[name][0] == static_cast<int64_t>(LoopNote::kUnroll)) sums *= taps;
+      if (v[name][0] == static_cast<int64_t>(LoopAnnotation::kUnroll)) sums *= taps;
     return sums <= kMostUnrolled;
   });
   return {};
@@ -336,8 +329,7 @@ Result<> nests_of_others(TemplateContext& t, const std::vector<std::string>& but
   const Func func = t.schedule().func();
   for (const BlockNode* block : blocks_of(func.root())) {
     const bool constant = !block->reads.empty() && std::ranges::all_of(block->reads, [&](const Region& read) {
-      const Param* param = func.find_param(read.buffer.get());
-      return param && param->kind == ParamKind::kConstant;
+      return is_constant(func, read.buffer);
     });
     if (!constant && std::ranges::find(but, block->name) == but.end()) names.push_back(block->name);
   }

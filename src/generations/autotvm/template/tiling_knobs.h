@@ -20,8 +20,8 @@ struct TileKnobs {
   int64_t max_rows = 16;
   std::string suffix;     // of the knobs' names, where a program has several tiles
   int most_parallel = 2;  // a knob "parallel": so many of the outermost loops, together; 0: no knob, none
-  // A knob "prefetch": the next panel is asked for early; where panels of constants are larger than the second-level cache,
-  // if nothing is said.
+  // A knob "prefetch": the next panel is asked for early; where panels of constants are larger than the second-level
+  // cache, if nothing is said.
   std::optional<bool> prefetch;
   std::vector<int64_t> rows;  // choices of a knob "rows" that stands for "tile_…", where the extent is a choice, too
   size_t shared = 0;          // so many of the outermost loops enclose other blocks, too, and stay as they are
@@ -31,16 +31,16 @@ struct TileKnobs {
 /// pooling.
 ///   for outer…: for reduce…: for rows: for vectors, lanes: C_register += …      then the tile is stored, with what is
 ///   done to it element by element
-/// Knobs: "vectors" of a row of the tile, "tile_LOOP" for the loop of its rows, and for a second one where rows are few or
-/// windows share what they read; "order" of the loops around it, "parallel" for the first of these, or the first two, and those
-/// of `which`. Rows that lie one behind the other in memory are those of one loop (a 1x1 convolution is a product of
-/// matrices). Panels that are no constants are filled in vectors, by all threads. Constraints: the tile fits the registers,
-/// unrolled windows are not too much code. Which loop is what follows from the block's accesses
+/// Knobs: "vectors" of a row of the tile, "tile_LOOP" for the loop of its rows, and for a second one where rows are few
+/// or windows share what they read; "order" of the loops around it, "parallel" for the first of these, or the first
+/// two, and those of `which`. Rows that lie one behind the other in memory are those of one loop (a 1x1 convolution is
+/// a product of matrices). Panels that are no constants are filled in vectors, by all threads. Constraints: the tile
+/// fits the registers, unrolled windows are not too much code. Which loop is what follows from the block's accesses
 /// (tiling_roles). Errors: E230 no loop fills vectors · those of the steps
 Result<> tile_with_knobs(TemplateContext& t, const std::string& block, const TileKnobs& which = {});
 
-/// Cuts [tiles, rows] of a loop into tiles of at most `most` rows whose heights differ by one: of each number of tiles the
-/// lowest.
+/// Cuts [tiles, rows] of a loop into tiles of at most `most` rows whose heights differ by one: of each number of tiles
+/// the lowest.
 ///   19, 16   →   19x1, 10x2, 7x3, 5x4, 4x5, 3x7, 2x10
 std::vector<std::vector<int64_t>> row_cuts(int64_t extent, int64_t most);
 

@@ -22,11 +22,6 @@ bool is_divided(const BlockStructure& s, size_t iter) {
 
 }  // namespace
 
-bool ReductionKind::reads_alone(size_t iter) const {
-  const auto n = std::ranges::count_if(structure.loads, [&](const AccessPattern& load) { return load.touches(iter); });
-  return n == 1;
-}
-
 bool has_matrix_product(const Func& func) {
   return std::ranges::any_of(blocks_of(func.root()), [&](const BlockNode* block) {
     const auto structure = block->init ? block_structure(func, *block) : std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// What a program computes, as far as templates ask: read from how its blocks access memory.
+// Tells what a program computes, as far as templates ask. It is read from how the blocks access memory.
 
 #include <optional>
 #include <string>
@@ -20,9 +20,6 @@ struct ReductionKind {
   std::vector<size_t> grouped;   // spatial, of which a factor uses the quotient by a constant
   std::vector<size_t> phased;    // spatial, which are read as quotient and remainder alone: transposed convolution
   bool product = false;          // a sum of products of two factors
-
-  /// Iterators that only one of the factors depends on.
-  bool reads_alone(size_t iter) const;
 };
 
 /// Nothing where the program has no reduction or several, or one that is no plain nest.

@@ -5,12 +5,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/pragma.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/unannotate.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {
@@ -57,14 +52,14 @@ Result<> make_lanes(Schedule& s, LoopRef loop, int64_t most, int64_t register_la
 
 Postprocessor rewrite_parallel_vectorize_unroll() {
   return {"rewrite_parallel_vectorize_unroll", [](const TuneContext&, Schedule& s) -> Result<> {
-            const Annotations noted = s.func().root().annotations;
-            if (!noted.find(notes::kVectorize)) return {};
-            const int64_t most_parallel = noted.get_int(notes::kParallel, 0);
-            const int64_t most_lanes = noted.get_int(notes::kVectorize, 0);
-            const int64_t unroll = noted.get_int(notes::kUnroll, 0);
+            const Annotations annotations = s.func().root().annotations;
+            if (!annotations.find(keys::kVectorize)) return {};
+            const int64_t most_parallel = annotations.get_int(keys::kParallel, 0);
+            const int64_t most_lanes = annotations.get_int(keys::kVectorize, 0);
+            const int64_t unroll = annotations.get_int(keys::kUnroll, 0);
             FETTLE_TRY(const BlockRef root, get_block(s, {.name = s.func().root().name}));
-            for (const char* key : {notes::kParallel, notes::kVectorize, notes::kUnroll})
-              if (noted.find(key)) FETTLE_TRY_VOID(unannotate(s, {.target = root, .key = key}));
+            for (const char* key : {keys::kParallel, keys::kVectorize, keys::kUnroll})
+              if (annotations.find(key)) FETTLE_TRY_VOID(unannotate(s, {.target = root, .key = key}));
             for (const std::string& name : nest_blocks(s.func())) {
               if (is_scheduled(*find_block(s.func()->body, name))) continue;
               FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));

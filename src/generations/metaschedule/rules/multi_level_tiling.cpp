@@ -4,12 +4,7 @@
 #include "generations/ansor/sketch/scheduled.h"
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_read.h"
-#include "schedule/primitives/cache_write.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {
@@ -30,7 +25,7 @@ Result<> copy_reads(Schedule& s, BlockRef block, const Levels& levels, const Reu
       FETTLE_TRY(const BlockRef copy,
                  cache_read(s, {.block = block, .read_index = static_cast<int64_t>(read), .scope = reuse.scope}));
       FETTLE_TRY_VOID(compute_at(s, {.block = copy, .loop = levels[at].back()}));
-      FETTLE_TRY_VOID(annotate(s, {.target = copy, .key = notes::kFetch, .value = int64_t{1}}));
+      FETTLE_TRY_VOID(annotate(s, {.target = copy, .key = keys::kFetch, .value = int64_t{1}}));
     }
   }
   return {};
@@ -92,7 +87,7 @@ ScheduleRule multi_level_tiling(MultiLevelTilingOptions options) {
 bool is_tiled(const Func& func, const std::string& name) {
   const BlockNode* node = find_block(func->body, name);
   return loops_around(func, node).size() - first_own_loop(func, *node) != node->iters.size() ||
-         node->annotations.find(notes::kTensorize);
+         node->annotations.find(keys::kTensorize);
 }
 
 }  // namespace fettle

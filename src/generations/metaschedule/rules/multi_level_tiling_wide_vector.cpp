@@ -4,12 +4,7 @@
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/blockize.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

@@ -3,15 +3,9 @@
 #include "generations/ansor/sketch/conditions.h"
 #include "generations/metaschedule/rules/tile_block.h"
 #include "ir/visit.h"
-#include "schedule/primitives/annotate.h"
-#include "schedule/primitives/blockize.h"
-#include "schedule/primitives/decompose_reduction.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
-#include "schedule/primitives/tensorize.h"
+#include "schedule/primitives.h"
 #include "target/tensor_intrinsic.h"
+#include "tune/parts/loops.h"
 
 namespace fettle {
 namespace {
@@ -20,33 +14,27 @@ namespace {
 // innermost.
 Result<BlockRef> tile_of_intrinsic(Schedule& s, const std::string& name, const TensorIntrinsicDef& intrinsic) {
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
-  FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {block}));
-  const Stmt held = *s.block(block);
-  const auto& node = *held.as<BlockNode>();
-  const auto is_reduce = [](const BlockNode& of, const VarNode* var) {
-    return std::ranges::any_of(
-        of.iters, [&](const IterVar& iter) { return iter.kind == IterKind::kReduce && uses_var(iter.binding, var); });
-  };
-  std::vector<LoopRef> spatial, reduction;
-  for (const LoopRef& loop : loops) {
-    FETTLE_TRY(const Var var, s.loop_var(loop));
-    (is_reduce(node, var.get()) ? reduction : spatial).push_back(loop);
-  }
+  FETTLE_TRY(const LoopsByKind loops, loops_by_kind(s, block));
+  const auto& [spatial, reduction] = loops;
   const Func meaning = meaning_of(intrinsic);
   const TileNest nest = tile_nest(meaning.root().body);
+  const auto reduces = [&](const ForNode* loop) {
+    return std::ranges::any_of(nest.block->iters, [&](const IterVar& iter) {
+      return iter.kind == IterKind::kReduce && uses_var(iter.binding, loop->var.get());
+    });
+  };
   std::vector<LoopRef> outer, inner;
   size_t n_spatial = 0, n_reduce = 0;
-  for (const ForNode* loop : nest.loops) ++(is_reduce(*nest.block, loop->var.get()) ? n_reduce : n_spatial);
+  for (const ForNode* loop : nest.loops) ++(reduces(loop) ? n_reduce : n_spatial);
   if (n_spatial > spatial.size() || n_reduce > reduction.size())
     return fail(ErrorCode::E230, "too few loops", "multi_level_tiling_with_intrin");
   size_t next_spatial = spatial.size() - n_spatial, next_reduce = reduction.size() - n_reduce;
   std::vector<LoopRef> outer_reduce(reduction.begin(), reduction.begin() + static_cast<std::ptrdiff_t>(next_reduce));
   outer.assign(spatial.begin(), spatial.begin() + static_cast<std::ptrdiff_t>(next_spatial));
   for (const ForNode* loop : nest.loops) {
-    const bool reduces = is_reduce(*nest.block, loop->var.get());
-    const LoopRef own = reduces ? reduction[next_reduce++] : spatial[next_spatial++];
+    const LoopRef own = reduces(loop) ? reduction[next_reduce++] : spatial[next_spatial++];
     FETTLE_TRY(const auto parts, split(s, {.loop = own, .factors = {kInfer, *as_int(loop->extent)}}));
-    (reduces ? outer_reduce : outer).push_back(parts[0]);
+    (reduces(loop) ? outer_reduce : outer).push_back(parts[0]);
     inner.push_back(parts[1]);
   }
   std::vector<LoopRef> order = outer;
@@ -74,7 +62,7 @@ ScheduleRule multi_level_tiling_with_intrin(std::string intrinsic, MultiLevelTil
             Schedule tile = s;
             const auto outer = tile_of_intrinsic(tile, name, *def);
             if (!outer) return std::vector{s};  // another extent, statement or type
-            FETTLE_TRY_VOID(annotate(tile, {.target = *outer, .key = notes::kTensorize, .value = intrinsic}));
+            FETTLE_TRY_VOID(annotate(tile, {.target = *outer, .key = keys::kTensorize, .value = intrinsic}));
             FETTLE_TRY(const Stmt block, tile.block(*outer));
             return tile_block(tile, "multi_level_tiling_with_intrin/" + name, block.as<BlockNode>()->name, options);
           }};

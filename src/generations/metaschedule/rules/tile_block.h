@@ -1,5 +1,5 @@
 #pragma once
-// What the rules of multi-level tiling share.
+// The part that the rules of multi-level tiling share.
 
 #include <string>
 #include <vector>

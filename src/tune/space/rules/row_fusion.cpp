@@ -1,25 +1,22 @@
-// Programs that work row by row (parts/rows.h): how many rows are worked on at once, in which runs they are dealt out, and
-// what of a row is unrolled, kept in registers, or taken along in one pass.
+// Programs that work row by row (parts/rows.h): how many rows are worked on at once, in which runs they are dealt out,
+// and what of a row is unrolled, kept in registers, or taken along in one pass.
 
 #include <algorithm>
 
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives/get_block.h"
 #include "target/caches.h"
+#include "tune/parts/preferences.h"
 #include "tune/parts/rows.h"
 #include "tune/parts/threads.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
 
 using Loops = std::vector<LoopRef>;
 
-/// Up to this many vectors are written out one by one.
-constexpr int64_t kMostUnrolled = 16;
-
-/// The same of all the rows that are worked on at once, where these are unrolled as a whole.
-constexpr int64_t kMostOfRows = 128;
+using preferences::kMostOfRow, preferences::kUsualRows;
 
 int64_t lanes_of_output(const RuleContext& ctx, const std::string& block) {
   return ctx.lanes(single_store(*find_block(ctx.schedule.func()->body, block))->buffer->dtype);
@@ -30,7 +27,7 @@ Result<> schedule_part(RuleContext& ctx, const RowPart& part, bool whole) {
   FETTLE_TRY(const RowPass pass, row_pass(ctx.schedule, part, lanes_of_output(ctx, part.name)));
   ctx.schedule.set_address_prefix("row_fusion/" + part.name);
   const size_t n_loops = pass.reduce.size() + pass.others.size() + (pass.vector ? 1 : 0);
-  const bool few = pass.vectors <= kMostUnrolled;
+  const bool few = pass.vectors <= kMostOfRow;
   RowPassOptions options;
   if (pass.vector && pass.vector->extent > pass.width && !part.reduces && !few) {
     FETTLE_TRY(options.at_once, choose(ctx, "vectors", {1, 2, 4}, 1));
@@ -38,11 +35,11 @@ Result<> schedule_part(RuleContext& ctx, const RowPart& part, bool whole) {
     if (part.last) options.rows = RowsAt::kInsideBlocks;  // all are written side by side
   }
   options.unroll_turns = whole;
-  options.unroll_steps = n_loops == 2 && (whole || pass.steps * pass.vectors <= kMostUnrolled);
+  options.unroll_steps = n_loops == 2 && (whole || pass.steps * pass.vectors <= kMostOfRow);
   options.unroll_others = part.reduces || (few && !part.last);
   const bool few_loops = part.reduces ? n_loops - pass.reduce.size() <= 1 : n_loops <= 2;
   options.in_registers =
-      !part.last && pass.vectors * pass.n_rows() <= (part.reduces ? kMostUnrolled : kMostKeptOfRow) && few_loops;
+      !part.last && pass.vectors * pass.n_rows() <= (part.reduces ? kMostOfRow : kMostKeptOfRow) && few_loops;
   FETTLE_TRY_VOID(schedule_row_pass(ctx.schedule, pass, options));
   ctx.done.insert(part.name);
   ctx.done.insert(part.name + "_init");
@@ -60,7 +57,7 @@ Result<bool> sums_in_passing(RuleContext& ctx, const RowPart& made, const RowPar
   const int64_t lanes = ctx.lanes(row->dtype);
   int64_t elements = 1;
   for (size_t i = made.depth; i < structure->n_iters(); ++i) elements *= structure->extents[i];
-  if (elements <= kMostUnrolled * lanes) return false;
+  if (elements <= kMostOfRow * lanes) return false;
   if (Schedule trial = ctx.schedule; !in_one_pass(trial, made, sum, lanes)) return false;
   ctx.schedule.set_address_prefix("row_fusion/" + sum.name);
   FETTLE_TRY(const int64_t passing, choose(ctx, "in_passing", {0, 1}, 1));
@@ -95,11 +92,6 @@ RowWork row_work(const RuleContext& ctx, const RowGroup& group) {
   return work;
 }
 
-// Rows that are worked on at once where there are several: it hides what each waits for, and leaves enough registers.
-// Twice as many of rows of a few vectors, which wait for most of their time.
-constexpr int64_t kUsualRows = 2;
-constexpr int64_t kFewVectors = 7;
-
 bool has_several_rows(const Func& func, const RowGroup& group) {
   if (group.rows_are_contiguous || group.rows.empty()) return false;
   return block_structure(func, *find_block(func->body, group.blocks.back()))->extents[group.rows.back()] >=
@@ -109,9 +101,8 @@ bool has_several_rows(const Func& func, const RowGroup& group) {
 // Whether the passes over a short row are unrolled: a loop of a dozen turns ends often, and each end is guessed wrong.
 // Several rows at once wait less for that, and an exponential takes longer, and much code.
 Result<bool> unrolls_rows(RuleContext& ctx, const RowGroup& group, const RowWork& work) {
-  constexpr int64_t kShortRow = 64;  // vectors
   const int64_t vectors = work.row / ctx.lanes(kF32);
-  if (vectors <= kMostUnrolled || vectors > kShortRow) return false;
+  if (vectors <= kMostOfRow || vectors > preferences::kUnrolledRow) return false;
   FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_rows", {0, 1},
                                          work.has_calls || has_several_rows(ctx.schedule.func(), group) ? 0 : 1));
   return whole != 0;
@@ -128,9 +119,9 @@ Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowW
   std::vector<int64_t> candidates = {1};
   size_t preferred = 0;
   for (const int64_t n : {kUsualRows, 2 * kUsualRows}) {
-    if (rows < 2 * n || (whole && n * work.row > kMostOfRows * ctx.lanes(kF32))) break;
+    if (rows < 2 * n || (whole && n * work.row > preferences::kMostOfRows * ctx.lanes(kF32))) break;
     const int64_t bytes = n * work.row * (work.keeps_rows ? 2 : 1) * last->store.buffer->dtype.element_bytes();
-    const bool usual = n == kUsualRows || work.row <= kFewVectors * ctx.lanes(kF32);
+    const bool usual = n == kUsualRows || work.row <= preferences::kFewVectors * ctx.lanes(kF32);
     if (usual && 4 * bytes <= 3 * l1) preferred = candidates.size();
     candidates.push_back(n);
   }
@@ -146,7 +137,7 @@ Result<int64_t> runs_of(RuleContext& ctx, const RowWork& work, int64_t pieces) {
   std::vector<int64_t> candidates = {least};
   for (const int64_t runs : {8 * ctx.threads, 32 * ctx.threads})
     if (2 * runs <= pieces) candidates.push_back(runs);
-  const int64_t run = work.has_calls ? 4096 : 16384;  // elements that take a few microseconds
+  const int64_t run = work.has_calls ? preferences::kRunWithCalls : preferences::kRunWithoutCalls;
   const auto per_run = [&](int64_t runs) { return (pieces + runs - 1) / runs; };
   const auto whole_runs = [&](int64_t runs) { return (pieces + per_run(runs) - 1) / per_run(runs); };
   // Of the thread that has most to do.
@@ -184,7 +175,7 @@ bool applies(const RuleContext& ctx, const BlockNode& block) {
 
 Result<> apply(RuleContext& ctx, BlockRef any) {
   Schedule& s = ctx.schedule;
-  FETTLE_TRY(const BlockNode* around, block_node(ctx, any));
+  FETTLE_TRY(const BlockNode* around, block_node(s, any));
   const auto group = row_group(s.func(), rows_around(ctx, *around));
   if (!group) return fail(ErrorCode::E230, "the blocks have no rows in common");
   const std::string& last = group->blocks.back();
@@ -222,6 +213,6 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
 
 }  // namespace
 
-constinit const Rule row_fusion_def = {"row_fusion", applies, apply};
+extern constinit const Rule row_fusion_def = {"row_fusion", applies, apply};
 
 }  // namespace fettle

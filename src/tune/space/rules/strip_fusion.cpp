@@ -14,15 +14,13 @@
 #include <algorithm>
 
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/split.h"
+#include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/threads.h"
 #include "tune/parts/tiling.h"
 #include "tune/space/rules/register_tiling.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rule.h"
 
 namespace fettle {
 namespace {
@@ -113,7 +111,7 @@ Result<> apply(RuleContext& ctx, BlockRef) {
   const auto [heights, preferred] = strip_heights(ctx, *chain);
   FETTLE_TRY(const int64_t height, choose(ctx, "height", heights, preferred));
   FETTLE_TRY(const BlockRef block, get_block(s, {.name = last}));
-  FETTLE_TRY(const Loops loops, loops_of_block(ctx, block));
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
   FETTLE_TRY(const Loops strips, split(s, {.loop = loops[chain->row], .factors = {kInfer, height}}));
   Loops shared(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(chain->row));
   shared.push_back(strips[0]);
@@ -131,7 +129,7 @@ Result<> apply(RuleContext& ctx, BlockRef) {
     if (!ctx.is_done(*node)) left.push_back(node->name);
   for (const std::string& name : left) {
     FETTLE_TRY(const BlockRef part, get_block(s, {.name = name}));
-    FETTLE_TRY(const BlockNode* node, block_node(ctx, part));
+    FETTLE_TRY(const BlockNode* node, block_node(s, part));
     const StoreNode* store = single_store(*node);
     if (!store || node->init) return fail(ErrorCode::E230, name + " cannot join the strips");
     FETTLE_TRY_VOID(vectorize_copy(s, part, shared.size(), ctx.lanes(store->buffer->dtype), false));
@@ -142,6 +140,6 @@ Result<> apply(RuleContext& ctx, BlockRef) {
 
 }  // namespace
 
-constinit const Rule strip_fusion_def = {"strip_fusion", applies, apply};
+extern constinit const Rule strip_fusion_def = {"strip_fusion", applies, apply};
 
 }  // namespace fettle

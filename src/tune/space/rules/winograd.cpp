@@ -1,5 +1,5 @@
-// The convolution of a program by Winograd (parts/winograd.h): a decision, the first of a point, before anything else is
-// done to the program; then one rule for all the blocks that stand for it.
+// The convolution of a program by Winograd (parts/winograd.h): a decision, the first of a point, before anything else
+// is done to the program; then one rule for all the blocks that stand for it.
 
 #include <optional>
 
@@ -8,7 +8,7 @@
 #include "tune/parts/threads.h"
 #include "tune/parts/winograd.h"
 #include "tune/space/rules/register_tiling.h"
-#include "tune/space/rules/rules.h"
+#include "tune/space/rules/winograd.h"
 
 namespace fettle {
 namespace {
@@ -20,7 +20,7 @@ bool applies(const RuleContext& ctx, const BlockNode& block) {
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
   Schedule& s = ctx.schedule;
-  FETTLE_TRY(const BlockNode* node, block_node(ctx, block));
+  FETTLE_TRY(const BlockNode* node, block_node(s, block));
   const auto parts = winograd_parts(s.func(), part_of(*node));
   if (!parts) return fail(ErrorCode::E230, std::string(node->name) + " is no part of a convolution");
   std::vector<int64_t> heights = winograd_strips(s.func(), *parts);
@@ -79,6 +79,6 @@ std::vector<PreferringDecider::Instead> winograd_points(const Func& workload) {
   return points;
 }
 
-constinit const Rule winograd_rule_def = {"winograd", applies, apply};
+extern constinit const Rule winograd_rule_def = {"winograd", applies, apply};
 
 }  // namespace fettle

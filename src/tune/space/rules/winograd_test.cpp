@@ -24,16 +24,17 @@ Func residual_convolution(int64_t h, int64_t w, int64_t ic, int64_t oc) {
         return te::sum(padded(i[0], i[1] + kh, i[2] + kw, c) * weights(kh, kw, c, i[3]), {kh, kw, c});
       },
       "O");
-  const te::Tensor added = te::compute(
-      o.shape(), [&](const std::vector<Var>& i) { return o(i) + bias(i[3]) + shortcut(i); }, "added");
-  const te::Tensor y = te::compute(
-      o.shape(), [&](const std::vector<Var>& i) { return max(added(i), float_imm(0)); }, "Y");
+  const te::Tensor added =
+      te::compute(o.shape(), [&](const std::vector<Var>& i) { return o(i) + bias(i[3]) + shortcut(i); }, "added");
+  const te::Tensor y =
+      te::compute(o.shape(), [&](const std::vector<Var>& i) { return max(added(i), float_imm(0)); }, "Y");
   return te::create_func("conv_add_relu", {x, weights, bias, shortcut}, {y},
                          {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
 }
 
 Result<Schedule> by_winograd(const Func& workload, int64_t outputs, int64_t strip, int threads, uint64_t seed) {
-  DecisionMap decisions = {{"winograd/O/outputs", std::to_string(outputs)}, {"winograd/O/strip", std::to_string(strip)}};
+  DecisionMap decisions = {{"winograd/O/outputs", std::to_string(outputs)},
+                           {"winograd/O/strip", std::to_string(strip)}};
   return rule_space().generate(workload, avx512(), threads, seed, std::make_shared<const DecisionMap>(decisions));
 }
 

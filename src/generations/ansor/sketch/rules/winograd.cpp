@@ -1,6 +1,6 @@
-// Number 9: simplify compute with constant tensor, and special compute location. At the first node of a program whose only
-// reduction is a 3x3 convolution of stride 1 with constant weights, where steps know their target: the program by Winograd's
-// F(2x2) or F(4x4), over the whole image or in strips (sketch/winograd.h). The product remains to be tiled.
+// Number 9: simplify compute with constant tensor, and special compute location. At the first node of a program whose
+// only reduction is a 3x3 convolution of stride 1 with constant weights, where steps know their target: the program by
+// Winograd's F(2x2) or F(4x4), over the whole image or in strips (sketch/winograd.h). The product remains to be tiled.
 // Each is a computation of its own (SketchState::computation).
 
 #include "generations/ansor/sketch/winograd.h"

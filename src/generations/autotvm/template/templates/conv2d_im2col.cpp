@@ -6,8 +6,7 @@
 #include "generations/autotvm/template/tiling_knobs.h"
 #include "generations/autotvm/template/workload_kind.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/reformulate.h"
+#include "schedule/primitives.h"
 
 namespace fettle {
 namespace {

@@ -8,9 +8,7 @@
 #include "generations/autotvm/template/tiling_knobs.h"
 #include "generations/autotvm/template/workload_kind.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/reformulate.h"
+#include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/winograd.h"
@@ -65,9 +63,7 @@ struct Choices {
   static Choices of(int64_t height, int64_t width);
   void constrain(TemplateContext& t) const;
   // Those of F(4x4), beyond the second-level cache.
-  bool weights_are_far(const Schedule& s) const {
-    return 36 * 4 * channels > cache_bytes(*target_or_usual(s), 1);
-  }
+  bool weights_are_far(const Schedule& s) const { return 36 * 4 * channels > cache_bytes(*target_or_usual(s), 1); }
 };
 
 Choices Choices::of(int64_t height, int64_t width) {
@@ -96,8 +92,8 @@ void Choices::constrain(TemplateContext& t) const {
   });
 }
 
-// Strips of tiles go through all parts one after the other, so that what lies between them stays in the second-level cache;
-// or each part through the whole image.
+// Strips of tiles go through all parts one after the other, so that what lies between them stays in the second-level
+// cache; or each part through the whole image.
 Result<> in_strips(TemplateContext& t, const std::string& convolution, const Choices& choices) {
   Schedule& s = t.schedule();
   FETTLE_TRY(const int64_t outputs, t.define_knob("outputs", {4, 2}));

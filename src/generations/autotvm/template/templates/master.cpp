@@ -9,13 +9,7 @@
 #include "generations/autotvm/template/template_def.h"
 #include "generations/autotvm/template/tiling_knobs.h"
 #include "schedule/dataflow/dataflow.h"
-#include "schedule/primitives/fuse.h"
-#include "schedule/primitives/get_block.h"
-#include "schedule/primitives/get_loops.h"
-#include "schedule/primitives/parallel.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
+#include "schedule/primitives.h"
 #include "tune/parts/structure.h"
 
 namespace fettle {

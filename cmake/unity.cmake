@@ -1,0 +1,75 @@
+# Groups of source files that are compiled together, in release builds: what files of a group include, and the templates
+# that they share, are compiled once. Debug builds and sanitizers compile each file alone: it includes all that it uses,
+# which `make lint` asks of each.
+
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT FETTLE_SANITIZE)
+  set(unity ON)
+else()
+  set(unity OFF)
+endif()
+option(FETTLE_UNITY "Compile source files in groups" ${unity})
+
+# Groups are chosen anew whenever CMake runs: where files come or go. Where names of one group have come to clash since,
+# the compiler says that one is defined twice, and `cmake build` parts them.
+function(fettle_unite_sources)
+  if(NOT FETTLE_UNITY)
+    return()
+  endif()
+  set(groups ${CMAKE_BINARY_DIR}/generated/unity_groups.cmake)
+  execute_process(COMMAND ${FETTLE_PYTHON} ${CMAKE_SOURCE_DIR}/cmake/unity_groups.py OUTPUT_FILE ${groups}
+    COMMAND_ERROR_IS_FATAL ANY)
+  include(${groups})
+  fettle_unite_folder(${CMAKE_SOURCE_DIR})
+endfunction()
+
+# The targets of a folder, and of the folders in it.
+function(fettle_unite_folder folder)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(sources ${target} SOURCES)
+    if(sources)
+      fettle_unite_target(${target} ${folder} "${sources}")
+    endif()
+  endforeach()
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(subfolder IN LISTS folders)
+    fettle_unite_folder(${subfolder})
+  endforeach()
+endfunction()
+
+# Files of a group give way to one that includes them. It names them from the root of the tree, so that ccache finds it
+# in other checkouts, too: CMake's own UNITY_BUILD writes whole paths.
+function(fettle_unite_target target folder sources)
+  set(kept)
+  set(numbers)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE name)
+    get_source_file_property(own ${path} DIRECTORY ${folder} COMPILE_DEFINITIONS)
+    if(DEFINED "fettle_group_${name}" AND NOT own)
+      list(APPEND numbers ${fettle_group_${name}})
+      list(APPEND group_${fettle_group_${name}} ${name})
+    else()
+      list(APPEND kept ${source})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES numbers)
+  foreach(number IN LISTS numbers)
+    list(LENGTH group_${number} length)
+    if(length EQUAL 1)
+      list(APPEND kept ${CMAKE_SOURCE_DIR}/${group_${number}})
+      continue()
+    endif()
+    list(TRANSFORM group_${number} REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE includes)
+    list(JOIN includes "" includes)
+    set(united ${CMAKE_BINARY_DIR}/generated/unity/${target}_${number}.cpp)
+    file(CONFIGURE OUTPUT ${united} CONTENT "${includes}" @ONLY)
+    list(APPEND kept ${united})
+  endforeach()
+  if(NOT numbers STREQUAL "")
+    set_target_properties(${target} PROPERTIES SOURCES "${kept}")
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+    # GCC takes what a group includes for headers, whose types must not hold what one file keeps to itself.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()

@@ -1,0 +1,44 @@
+#include "tune/parts/tiling.h"
+
+#include <gtest/gtest.h>
+
+#include "tune/space/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::avx512;
+
+TEST(RankedTiles, OfWindowsHoldWhatTheyShareInRegisters) {
+  for (const auto& [taps, step] : {std::pair{int64_t{3}, int64_t{1}}, {5, 1}, {7, 1}, {3, 2}}) {
+    TileProblem p{.row_extent = 112,
+                  .second_row_extent = 112,
+                  .vector_extent = 96,
+                  .steps = taps * taps,
+                  .shared_vectors = false};
+    p.taps = p.second_taps = taps;
+    p.row_step = p.second_step = step;
+    const std::vector<Tile> tiles = ranked_tiles(p, *avx512());
+    ASSERT_FALSE(tiles.empty());
+    for (const Tile& tile : tiles) {
+      const int64_t read = (tile.rows - 1) * step + taps;
+      const int64_t registers = (tile.rows * tile.second_rows + (tile.second_rows > 1 ? 2 : 1) * read) * tile.vectors;
+      EXPECT_LE(registers, 32) << tile.name();
+    }
+  }
+}
+
+// The best tile has several image rows, and keeps what their windows share from one tap to the next.
+TEST(RankedTiles, OfWindowsTakeSeveralImageRows) {
+  for (const int64_t size : {27, 28, 56, 112}) {
+    TileProblem p{
+        .row_extent = size, .second_row_extent = size, .vector_extent = 96, .steps = 9, .shared_vectors = false};
+    p.taps = p.second_taps = 3;
+    const Tile best = ranked_tiles(p, *avx512()).front();
+    EXPECT_GT(best.second_rows, 1) << size;
+    EXPECT_LE((best.rows + best.rows + 2) * best.second_rows * best.vectors, 32) << best.name();
+  }
+}
+
+}  // namespace
+}  // namespace fettle

@@ -1,0 +1,215 @@
+// Register tiles, as the default chooses them.
+#include <gtest/gtest.h>
+
+#include "lower/lower.h"
+#include "schedule/testing.h"
+#include "tune/space/space.h"
+#include "tune/space/test_workloads.h"
+#include "tune/space/testing.h"
+
+namespace fettle {
+namespace {
+
+using testing::avx512;
+using testing::choices;
+using testing::decided;
+using testing::decision_of;
+using testing::expect_same;
+using testing::NamedWorkload;
+using testing::small_workloads;
+
+TEST(DefaultSchedule, OfAMatmul) {
+  const auto s = default_schedule(testing::matmul_workload(197, 768, 768, false, false, true, true), avx512(), 2);
+  ASSERT_OK(s);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+}
+
+TEST(DefaultSchedule, OfAConvolution) {
+  const auto s = default_schedule(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 120, .epilogue = true}),
+                                  avx512(), 2, nullptr, 0);
+  ASSERT_OK(s);
+  EXPECT_GOLDEN(to_text(s->trace()) + "\n" + to_text(s->func()));
+}
+
+// The channels of a group read the same ones: no sum is spread over lanes for that.
+TEST(DefaultSchedule, GroupsAreTilesOfTheirOwn) {
+  const te::Tensor x = te::placeholder({12, 64}, kF32, "X"), w = te::placeholder({3, 32, 64}, kF32, "W");
+  const te::ReduceAxis k = te::reduce_axis(3, "k"), c = te::reduce_axis(32, "c");
+  const te::Tensor y = te::compute(
+      {10, 64},
+      [&](const std::vector<Var>& i) -> te::Body {
+        return te::sum(x(i[0] + k, floordiv(Expr(i[1]), Expr(32)) * Expr(32) + Expr(c)) * w(k, c, i[1]), {k, c});
+      },
+      "Y", {"i", "j"});
+  const Func func = te::create_func("groups", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_EQ(to_text(s->trace()).find("split_reduction"), std::string::npos);
+  expect_same(func, *s);
+}
+
+// Threads that took panels of 72 channels would write into the same cache lines.
+TEST(DefaultSchedule, DealsOutRowsWhereThreadsWouldShareLines) {
+  const auto conv = [](int64_t channels) {
+    return testing::conv_workload({.h = 12, .w = 12, .ic = 20, .oc = channels, .kernel = 1, .padding = 0});
+  };
+  EXPECT_EQ(decided(conv(72), 2, "rows_outside"), 1);
+  EXPECT_EQ(decided(conv(72), 1, "rows_outside"), 0);
+  EXPECT_EQ(decided(conv(64), 2, "rows_outside"), 0);
+}
+
+// The few channels of a picture have all taps of a row inside of them, in a tile that leaves room for what its windows
+// share.
+TEST(DefaultSchedule, OfAPicture) {
+  const auto conv = [](int64_t channels) {
+    return testing::conv_workload({.h = 96, .w = 96, .ic = channels, .oc = 32, .stride = 2});
+  };
+  EXPECT_EQ(decided(conv(3), 2, "taps_inside"), 1);
+  const std::string tile = decision_of(conv(3), 2, "tile", avx512()).value();
+  int rows = 0, vectors = 0;
+  ASSERT_EQ(std::sscanf(tile.c_str(), "%dx%d", &rows, &vectors), 2) << tile;
+  EXPECT_LE(rows * vectors, 22);
+  EXPECT_EQ(decided(conv(16), 2, "taps_inside"), 0);
+}
+
+// The taps of many channels are no loop of few channels, wherever they stand: tiles are as large as registers allow. Of
+// short vectors, blocks of channels would make loops as short.
+TEST(DefaultSchedule, OfAConvolutionWhoseLayoutIsFree) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const Func func =
+      testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64, .channels_last = false, .free_layout = true});
+  EXPECT_EQ(decided(func, 1, "layout"), 1);
+  EXPECT_EQ(decision_of(func, 1, "tile", avx512()), "14x2");
+  EXPECT_EQ(decided(func, 1, "layout", avx2), 0);
+  EXPECT_EQ(decision_of(func, 1, "tile", avx2), "6x2");
+}
+
+// Weights from beyond L2 are asked for a step early, where a step takes long enough for that.
+TEST(DefaultSchedule, OfASmallImage) {
+  constexpr int64_t kNextStep = 2;
+  Target small = parse_target("x86-64-avx2").value();
+  small.caches = {{32 << 10, 8}, {512 << 10, 8}, {32 << 20, 16}};
+  const auto avx2 = std::make_shared<const Target>(small);
+  const Func func = testing::conv_workload({.h = 7, .w = 7, .ic = 512, .oc = 512, .free_layout = true});
+  EXPECT_EQ(decided(func, 1, "prefetch"), kNextStep);
+  EXPECT_NE(decided(func, 1, "prefetch", avx2), kNextStep);
+  // Tiles of three vectors, although their panels come from beyond L2.
+  EXPECT_TRUE(decision_of(func, 1, "tile", avx2).value().ends_with("x3"));
+}
+
+// Panel by panel, where the windows of all panels are more than the first-level cache holds, and vectors are no whole lines.
+TEST(DefaultSchedule, OfDepthwiseWindows) {
+  Target target = *avx512();
+  target.caches = {{32 << 10, 8}, {1 << 20, 8}, {32 << 20, 16}};
+  const auto shared = std::make_shared<const Target>(target);
+  const auto order = [&](int64_t size, int64_t channels, int64_t kernel) {
+    return decided(testing::conv_workload({.h = size,
+                                           .w = size,
+                                           .ic = channels,
+                                           .oc = channels,
+                                           .kernel = kernel,
+                                           .padding = kernel / 2,
+                                           .groups = channels}),
+                   2, "rows_outside", shared);
+  };
+  EXPECT_EQ(order(27, 120, 5), 0);
+  EXPECT_EQ(order(56, 128, 5), 1);   // whole lines, of an image that fills the second-level cache
+  EXPECT_EQ(order(112, 24, 3), 1);   // fits
+  EXPECT_EQ(order(109, 139, 5), 1);  // one panel's windows do not fit either
+}
+
+// Groups that are no whole vectors become loops: all lanes of a group multiply one element. The padding is inlined.
+TEST(DefaultSchedule, OfGroupsOfChannels) {
+  for (const auto& [channels, split] : {std::pair{64, 0}, {24, 1}, {12, 1}, {8, 1}, {4, 1}, {2, -1}}) {
+    const Func func =
+        testing::conv_workload({.h = 7, .w = 9, .ic = 4 * channels, .oc = 4 * channels, .groups = 4, .epilogue = true});
+    EXPECT_EQ(decided(func, 1, "groups"), split) << channels;
+    EXPECT_EQ(decided(func, 1, "keep"), 0) << channels;
+    const auto s = default_schedule(func, avx512(), 2);
+    ASSERT_OK(s);
+    expect_same(func, *s);
+  }
+}
+
+// Several steps at once, but where sums of single vectors take almost all registers.
+TEST(DefaultSchedule, OfStepsOfOneVector) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const auto product = [](int64_t rows) { return testing::matmul_workload(rows, 8, 300, false, false, true, false); };
+  EXPECT_EQ(decided(product(8), 1, "steps", avx2), 4);
+  EXPECT_EQ(decided(product(14), 1, "steps", avx2), 1);
+}
+
+// Several steps at once where panels come from a second-level cache that is far, and one by one from a near one.
+TEST(DefaultSchedule, OfStepsThatWait) {
+  const auto with_l2 = [](int64_t bytes) {
+    Target target = *avx512();
+    target.caches = {{48 << 10, 12}, {bytes, 16}, {32 << 20, 16}};
+    return std::make_shared<const Target>(target);
+  };
+  const Func product = testing::matmul_workload(512, 512, 512, false, false, true, false);
+  EXPECT_EQ(decided(product, 1, "steps", with_l2(1 << 20)), 1);
+  EXPECT_EQ(decided(product, 1, "steps", with_l2(2 << 20)), 4);
+}
+
+// Taps and channels that lie in one run of the weights stay two loops where windows of an image are what fills vectors.
+TEST(DefaultSchedule, OfAConvolutionWithChannelsFirst) {
+  const Func func = [] {
+    te::Tensor x = te::placeholder({64, 501}, kF32, "X"), w = te::placeholder({96, 64, 9}, kF32, "W");
+    te::ReduceAxis c = te::reduce_axis(64, "c"), k = te::reduce_axis(9, "k");
+    te::Tensor p = te::compute(
+        {64, 509},
+        [&](const std::vector<Var>& i) {
+          return select(logical_and(le(Expr(4), i[1]), lt(i[1], Expr(505))), x(i[0], i[1] - Expr(4)), float_imm(0));
+        },
+        "P");
+    te::Tensor y = te::compute(
+        {96, 501}, [&](const std::vector<Var>& i) { return te::sum(p(c, i[1] + k) * w(i[0], c, k), {c, k}); }, "Y");
+    return te::create_func("conv", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+  }();
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_EQ(to_text(s->trace()).find("fuse("), std::string::npos);
+  const auto lowered = lower(s->func(), *avx512());
+  ASSERT_OK(lowered);
+  // Weights are read as one element for all lanes, masked nowhere.
+  const std::string text = to_text(lowered->kernel);
+  for (size_t at = text.find("[broadcast("); at != std::string::npos; at = text.find("[broadcast(", at + 1))
+    EXPECT_EQ(text.substr(at, text.find(']', at) - at).find(" if "), std::string::npos);
+}
+
+// Rows have vectors of their own here, which windows share: tile and shared vectors fit the registers, and no padded
+// copy is made. An image that does not fit the second-level cache is walked once, not once for each vector of channels.
+TEST(DefaultSchedule, OfDepthwiseConvolutions) {
+  for (const auto& [extent, channels, kernel, outside] :
+       {std::tuple{112, 96, 3, 1}, {14, 384, 3, 0}, {28, 64, 5, 0}, {33, 40, 7, 0}}) {
+    const int padding = kernel / 2;
+    const auto s = default_schedule(testing::conv_workload({.h = extent,
+                                                            .w = extent,
+                                                            .ic = channels,
+                                                            .oc = channels,
+                                                            .kernel = kernel,
+                                                            .padding = padding,
+                                                            .groups = channels}),
+                                    avx512(), 1);
+    ASSERT_OK(s);
+    const std::string chosen = choices(*s);
+    EXPECT_NE(chosen.find("keep: 0"), std::string::npos) << chosen;
+    EXPECT_NE(chosen.find("rows_outside: " + std::to_string(outside)), std::string::npos) << extent << "\n" << chosen;
+  }
+}
+
+TEST(DefaultSchedule, IsTiledForEveryReductionWithAVectorIterator) {
+  for (const NamedWorkload& workload : small_workloads()) {
+    if (workload.name.starts_with("softmax") || workload.name.starts_with("relu") ||
+        workload.name.starts_with("transpose") || workload.name.ends_with("_norm") || workload.name == "elementwise" ||
+        workload.name == "matmul_three_columns" || workload.name == "matmul_one_column" ||
+        workload.name == "row_means" || workload.name == "reduction_last")
+      continue;
+    const auto s = default_schedule(workload.func, avx512(), 1);
+    ASSERT_OK(s);
+    EXPECT_NE(choices(*s).find("register_tiling/"), std::string::npos) << workload.name << "\n" << to_text(s->func());
+  }
+}
+
+}  // namespace
+}  // namespace fettle
