@@ -2,10 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "graph/evaluate.h"
 #include "graph/op.h"
