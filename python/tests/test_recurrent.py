@@ -158,7 +158,7 @@ class Recurrent(unittest.TestCase):
             variant = Variant(seed)
             with self.subTest(seed=seed, op=variant.op, inputs=sorted(variant.values), **variant.attributes):
                 expected = reference(variant)
-                if any(abs(value).max() > 100 for value in expected.values()):
+                if not all(abs(value).max() <= 100 for value in expected.values()):
                     continue  # states that grow from step to step make errors grow, too
                 with tempfile.TemporaryDirectory() as folder:
                     path = os.path.join(folder, "model.onnx")
