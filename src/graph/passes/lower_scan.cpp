@@ -26,7 +26,9 @@ Result<std::vector<int64_t>> numbers_of(const Node& node, std::string_view name,
 class ScanLowering {
  public:
   ScanLowering(Graph& graph, Node* scan)
-      : graph_(graph), scan_(*scan), n_state_(static_cast<size_t>(scan->attrs.get_int("carried", 0))),
+      : graph_(graph),
+        scan_(*scan),
+        n_state_(static_cast<size_t>(scan->attrs.get_int("carried", 0))),
         n_scanned_(static_cast<size_t>(scan->attrs.get_int("num_scan_inputs", 0))),
         n_results_(scan->bodies[0]->outputs().size() - std::min(n_state_, scan->bodies[0]->outputs().size())) {}
 
@@ -52,15 +54,13 @@ class ScanLowering {
   }
 
  private:
-  Dim length(size_t i) const {
-    return scan_.inputs[n_state_ + i]->shape()[static_cast<size_t>(in_axes_[i])];
-  }
+  Dim length(size_t i) const { return scan_.inputs[n_state_ + i]->shape()[static_cast<size_t>(in_axes_[i])]; }
 
   Result<> check_lengths() const {
     for (size_t i = 1; i < n_scanned_; ++i)
       if (!may_equal(length(i), length(0)))
-        return ops::bad_types(scan_, fmt::format("it scans {} and {} slices", length(0).to_string(),
-                                                 length(i).to_string()));
+        return ops::bad_types(scan_,
+                              fmt::format("it scans {} and {} slices", length(0).to_string(), length(i).to_string()));
     return {};
   }
 
@@ -78,8 +78,7 @@ class ScanLowering {
 
   void add_loop() {
     Node* shape = add("Shape", "shape", {scan_.inputs[n_state_]});
-    Value* limit =
-        add("Gather", "length", {shape->output(), number(graph_, name("axis"), in_axes_[0])})->output();
+    Value* limit = add("Gather", "length", {shape->output(), number(graph_, name("axis"), in_axes_[0])})->output();
     std::vector<Value*> inputs = {limit, nullptr};
     inputs.insert(inputs.end(), scan_.inputs.begin(), scan_.inputs.end());
 
@@ -87,7 +86,8 @@ class ScanLowering {
     Value* iteration = body->add_input("i");
     Value* condition = body->add_input("condition");
     std::vector<Value*> given;
-    for (size_t i = 0; i < scan_.inputs.size(); ++i) given.push_back(body->add_input(scan_.bodies[0]->inputs()[i]->name));
+    for (size_t i = 0; i < scan_.inputs.size(); ++i)
+      given.push_back(body->add_input(scan_.bodies[0]->inputs()[i]->name));
     Value* backwards = nullptr;
     for (size_t i = 0; i < n_scanned_; ++i) {
       Value* at = iteration;
