@@ -5,6 +5,7 @@
 #include "graph/control.h"
 #include "graph/op.h"
 #include "graph/passes/fold_node.h"
+#include "graph/passes/lower_recurrent.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/passes.h"
 
@@ -93,6 +94,12 @@ void type_inputs(const Node& node) {
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context);
 
+Result<> infer_nodes(Graph& graph, const std::vector<Node*>& nodes, const PassContext& context) {
+  for (Node* node : nodes)
+    if (!node->erased) FETTLE_TRY_VOID(infer_node(graph, node, context));
+  return {};
+}
+
 // An If whose condition is known becomes the body that it takes.
 Result<bool> take_branch(Graph& graph, Node* node, const PassContext& context) {
   const Value* condition = node->inputs[0];
@@ -105,18 +112,20 @@ Result<bool> take_branch(Graph& graph, Node* node, const PassContext& context) {
   const std::vector<Value*> results = inline_body(graph, taken, arguments, node->provenance, &added);
   for (size_t i = 0; i < node->outputs.size(); ++i) graph.replace_uses(node->outputs[i], results[i]);
   graph.erase(node);
-  for (Node* made : added) FETTLE_TRY_VOID(infer_node(graph, made, context));
+  FETTLE_TRY_VOID(infer_nodes(graph, added, context));
   return true;
 }
 
 Result<> infer_graph(Graph& graph, const PassContext& context) {
-  for (Node* node : std::vector<Node*>(graph.nodes()))
-    if (!node->erased) FETTLE_TRY_VOID(infer_node(graph, node, context));
-  return {};
+  return infer_nodes(graph, std::vector<Node*>(graph.nodes()), context);
 }
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   constexpr int64_t kSmallBytes = 4096;
+  if (is_recurrent(*node)) {
+    FETTLE_TRY(const std::vector<Node*> added, lower_recurrent(graph, node));
+    return infer_nodes(graph, added, context);
+  }
   if (!node->bodies.empty()) {
     if (is_branch(*node)) {
       FETTLE_TRY(const bool taken, take_branch(graph, node, context));
@@ -127,8 +136,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       FETTLE_TRY_VOID(infer_graph(*node->bodies[0], context));
       node->bodies[0]->sort();
       FETTLE_TRY(const std::vector<Node*> added, lower_scan(graph, node));
-      for (Node* made : added) FETTLE_TRY_VOID(infer_node(graph, made, context));
-      return {};
+      return infer_nodes(graph, added, context);
     }
     settle_captured(graph, node);
     type_inputs(*node);

@@ -8,6 +8,7 @@
 #include "graph/control.h"
 #include "graph/op.h"
 #include "graph/op_util.h"
+#include "graph/passes/node_builder.h"
 
 namespace fettle::passes {
 namespace {
@@ -28,6 +29,7 @@ class ScanLowering {
   ScanLowering(Graph& graph, Node* scan)
       : graph_(graph),
         scan_(*scan),
+        nodes_(graph, scan->name + ".", scan->provenance),
         n_state_(static_cast<size_t>(scan->attrs.get_int("carried", 0))),
         n_scanned_(static_cast<size_t>(scan->attrs.get_int("num_scan_inputs", 0))),
         n_results_(scan->bodies[0]->outputs().size() - std::min(n_state_, scan->bodies[0]->outputs().size())) {}
@@ -50,7 +52,7 @@ class ScanLowering {
       graph_.replace_uses(scan_.outputs[i], result);
     }
     graph_.erase(&scan_);
-    return std::move(added_);
+    return nodes_.added();
   }
 
  private:
@@ -64,71 +66,30 @@ class ScanLowering {
     return {};
   }
 
-  static Value* number(Graph& graph, const std::string& name, int64_t value) {
-    return graph.add_constant(name, reshaped(int_list(std::vector<int64_t>{value}), {}));
-  }
-  std::string name(std::string_view what) const { return fmt::format("{}.{}", scan_.name, what); }
-
-  Node* add(std::string_view op, std::string_view what, std::vector<Value*> inputs, Attrs attrs = {}) {
-    Node* node = graph_.add_node(find_op(op), name(what), std::move(inputs), std::move(attrs));
-    node->provenance = scan_.provenance;
-    added_.push_back(node);
-    return node;
-  }
-
   void add_loop() {
-    Node* shape = add("Shape", "shape", {scan_.inputs[n_state_]});
-    Value* limit = add("Gather", "length", {shape->output(), number(graph_, name("axis"), in_axes_[0])})->output();
-    std::vector<Value*> inputs = {limit, nullptr};
-    inputs.insert(inputs.end(), scan_.inputs.begin(), scan_.inputs.end());
-
-    auto body = std::make_shared<Graph>("body");
-    Value* iteration = body->add_input("i");
-    Value* condition = body->add_input("condition");
+    LoopBuilder loop(nodes_, nodes_.extent(scan_.inputs[n_state_], in_axes_[0]));
     std::vector<Value*> given;
-    for (size_t i = 0; i < scan_.inputs.size(); ++i)
-      given.push_back(body->add_input(scan_.bodies[0]->inputs()[i]->name));
-    Value* backwards = nullptr;
-    for (size_t i = 0; i < n_scanned_; ++i) {
-      Value* at = iteration;
-      if (in_directions_[i] != 0) {
-        if (!backwards) {
-          inputs.push_back(add("Sub", "last", {limit, number(graph_, name("one"), 1)})->output());
-          Value* last = body->add_input("last");
-          backwards = body->add_node(find_op("Sub"), "backwards", {last, iteration})->output();
-        }
-        at = backwards;
-      }
-      Attrs attrs;
-      attrs.set("axis", in_axes_[i]);
-      Value*& slice = given[n_state_ + i];
-      slice = body->add_node(find_op("Gather"), slice->name, {slice, at}, std::move(attrs))->output();
+    for (size_t i = 0; i < scan_.inputs.size(); ++i) {
+      const std::string& name = scan_.bodies[0]->inputs()[i]->name;
+      given.push_back(i < n_state_ ? loop.carry(name, scan_.inputs[i]) : loop.capture(name, scan_.inputs[i]));
     }
-    const std::vector<Value*> results = inline_body(*body, *scan_.bodies[0], given, {});
-    body->add_output("condition", condition);
-    for (size_t i = 0; i < results.size(); ++i) body->add_output(scan_.bodies[0]->outputs()[i].name, results[i]);
-    body->sort();
-
-    Attrs attrs;
-    attrs.set("carried", static_cast<int64_t>(n_state_));
+    for (size_t i = 0; i < n_scanned_; ++i) {
+      Value* at = in_directions_[i] != 0 ? loop.backwards() : loop.iteration();
+      Value*& slice = given[n_state_ + i];
+      slice = loop.body().pick(slice->name, slice, at, in_axes_[i]);
+    }
+    const std::vector<Value*> values = inline_body(loop.body().graph(), *scan_.bodies[0], given, {});
+    std::vector<LoopBuilder::Result> results, rows;
+    for (size_t i = 0; i < values.size(); ++i)
+      (i < n_state_ ? results : rows).push_back({scan_.bodies[0]->outputs()[i].name, values[i]});
     std::vector<std::string> outputs;
     for (const Value* output : scan_.outputs) outputs.push_back(output->name);
-    loop_ = graph_.add_node(find_op("Loop"), scan_.name, std::move(inputs), std::move(attrs), std::move(outputs));
-    loop_->bodies.push_back(std::move(body));
-    loop_->provenance = scan_.provenance;
-    added_.push_back(loop_);
+    loop_ = loop.finish(scan_.name, results, rows, std::move(outputs));
   }
 
   // What the loop stacks along the first axis, in the order and along the axis that the scan has it.
   Result<Value*> placed(Value* rows, size_t i) {
-    if (out_directions_[i] != 0) {
-      Attrs attrs;
-      attrs.set("starts", std::vector<int64_t>{-1});
-      attrs.set("ends", std::vector<int64_t>{INT64_MIN});
-      attrs.set("axes", std::vector<int64_t>{0});
-      attrs.set("steps", std::vector<int64_t>{-1});
-      rows = add("Slice", "reversed", {rows}, std::move(attrs))->output();
-    }
+    if (out_directions_[i] != 0) rows = nodes_.reversed(rows);
     if (out_axes_[i] == 0) return rows;
     // The body's types are known once the loop's are inferred; its ranks are the model's.
     const std::optional<int> rank = row_rank(i);
@@ -137,9 +98,7 @@ class ScanLowering {
     std::vector<int64_t> order(static_cast<size_t>(*rank));
     std::iota(order.begin(), order.end(), 1);
     order.insert(order.begin() + axis, 0);
-    Attrs attrs;
-    attrs.set("perm", std::move(order));
-    return add("Transpose", "transposed", {rows}, std::move(attrs))->output();
+    return nodes_.transposed(rows, std::move(order));
   }
 
   std::optional<int> row_rank(size_t i) const {
@@ -149,9 +108,9 @@ class ScanLowering {
 
   Graph& graph_;
   Node& scan_;
+  NodeBuilder nodes_;
   size_t n_state_, n_scanned_, n_results_;
   std::vector<int64_t> in_axes_, in_directions_, out_axes_, out_directions_;
-  std::vector<Node*> added_;
   Node* loop_ = nullptr;
 };
 
