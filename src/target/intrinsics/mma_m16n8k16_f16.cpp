@@ -78,15 +78,15 @@ lowered func mma_m16n8k16_f16_fill(C: f32[128] output, sc: i64 in 8..):
 )",
                                                                                     1);
 
-// D[16, 16] = A[16, 16]: the left factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope "fragment"). From
-// rows in shared memory that begin at multiples of 16 bytes by `ldmatrix` (PTX ISA).
+// D[16, 16] = A[16, 16]: the left factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope
+// "fragment"). From rows in shared memory that begin at multiples of 16 bytes by `ldmatrix` (PTX ISA).
 constexpr Copy load_a{"mma_m16n8k16_f16_load_a", "f16", "A", "a", 16, 16};
 constexpr auto load_a_meaning = load_a.meaning(), load_a_code = load_a.code();
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_a_intrinsic =
     by_warp(load_a.name, load_a_meaning, load_a_code, 1);
 
-// D[16, 8] = B[16, 8]: the right factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope "fragment"). From
-// rows in shared memory that begin at multiples of 16 bytes by `ldmatrix.trans` (PTX ISA).
+// D[16, 8] = B[16, 8]: the right factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope
+// "fragment"). From rows in shared memory that begin at multiples of 16 bytes by `ldmatrix.trans` (PTX ISA).
 constexpr Copy load_b{"mma_m16n8k16_f16_load_b", "f16", "B", "b", 16, 8};
 constexpr auto load_b_meaning = load_b.meaning(), load_b_code = load_b.code();
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_b_intrinsic =
