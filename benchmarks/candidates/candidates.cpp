@@ -94,7 +94,8 @@ DescribeFn describe_in_parts(const std::shared_ptr<const Target>& target, Parts&
     auto start = Clock::now();
     FETTLE_TRY_VOID(verify(scheduled, *target, kLeftToVerify));
     parts.verify += seconds_since(std::exchange(start, Clock::now()));
-    FETTLE_TRY(const LoweredKernel kernel, lower(scheduled, *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
+    FETTLE_TRY(const LoweredKernel kernel,
+               lower(scheduled, *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false}));
     parts.lower += seconds_since(std::exchange(start, Clock::now()));
     Description description{extract_features(kernel, *target, kThreads, nullptr),
                             kernel.kernel.funcs.at(kernel.kernel.entry)};
@@ -168,8 +169,7 @@ using ListFn = std::function<void(const Candidate&)>;
 std::string line_of(const Candidate& candidate) {
   std::string line = fmt::format("{} {} {} {:a} {}", candidate.number, candidate.steps, candidate.program.hex(),
                                  candidate.features.predicted_seconds, candidate.decisions.size());
-  for (const auto& [address, decision] : candidate.decisions)
-    line += fmt::format(" {}={}", address, to_text(decision));
+  for (const auto& [address, decision] : candidate.decisions) line += fmt::format(" {}={}", address, to_text(decision));
   for (const float value : candidate.features.values) line += fmt::format(" {:a}", value);
   return line + "\n";
 }

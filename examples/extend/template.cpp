@@ -1,7 +1,7 @@
 // A template of one's own: a schedule by hand with named knobs, searched by a genetic algorithm.
 
-#include "database/database.h"
 #include "generations/autotvm/template/template.h"
+#include "database/database.h"
 #include "generations/registry.h"
 #include "matmul.h"
 #include "measure/local_measurer.h"

@@ -239,7 +239,8 @@ void bind_sketches(nb::module_& m) {
       },
       nb::arg("rules") = nb::none(), nb::arg("tiling") = "SSRSRS", nb::arg("max_innermost") = 64,
       nb::arg("max_states") = 10000,
-      "Ansor's space, as fettle.space(\"ansor\"), with these rules of derivation: names of built-in ones, or objects of "
+      "Ansor's space, as fettle.space(\"ansor\"), with these rules of derivation: names of built-in ones, or objects "
+      "of "
       "one's own.");
   m.def("sketch_rules", [] {
     std::vector<std::string> names;

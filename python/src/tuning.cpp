@@ -90,15 +90,16 @@ PyReport tune(const PyFunc& func, nb::handle target_value, int threads, const st
               double max_error, nb::list callbacks, nb::object progress) {
   on_owner_thread();
   if (threads < 1 || threads > 1024) raise(ErrorCode::E709, "threads are 1 … 1024");
-  if (trials < 1 || batch < -1 || batch == 0 || !(seconds > 0)) raise(ErrorCode::E709, "trials, batch and seconds are positive");
+  if (trials < 1 || batch < -1 || batch == 0 || !(seconds > 0))
+    raise(ErrorCode::E709, "trials, batch and seconds are positive");
   const TargetPtr target = to_target(target_value);
   const std::string space_name = name_of(space_value), strategy_name = name_of(strategy),
                     model_name = name_of(model_value);
   const SearchSetup setup = take(resolve_search(
       {.generation = generation, .space = space_name, .strategy = strategy_name, .cost_model = model_name}, *target));
   const std::shared_ptr<const Space> space = setup.space ? setup.space->make() : to_space(space_value);
-  const PyCostModel learner = setup.cost_model ? PyCostModel{setup.cost_model->make(seed), setup.cost_model}
-                                               : to_cost_model(model_value, seed);
+  const PyCostModel learner =
+      setup.cost_model ? PyCostModel{setup.cost_model->make(seed), setup.cost_model} : to_cost_model(model_value, seed);
   const std::shared_ptr<Runner> runner = to_runner(runner_value);
   TuneOptions options{.seed = seed, .max_seconds = seconds, .max_trials = trials, .check_all = check_all};
   if (setup.generation) {
@@ -140,8 +141,8 @@ void bind_tuning(nb::module_& m) {
           [](PyDatabase* self, const std::string& path, bool read_only, const std::string& workload_equality) {
             const auto equality = find_workload_equality(workload_equality);
             if (!equality)
-              raise(ErrorCode::E709, fmt::format("'{}' is none of {}", workload_equality,
-                                                 fmt::join(workload_equality_names(), ", ")));
+              raise(ErrorCode::E709,
+                    fmt::format("'{}' is none of {}", workload_equality, fmt::join(workload_equality_names(), ", ")));
             std::shared_ptr<Database> opened =
                 path.empty() ? make_memory_database() : take(open_sqlite_database(path, {.read_only = read_only}));
             if (*equality != WorkloadEquality::kStructural)
@@ -222,10 +223,9 @@ void bind_tuning(nb::module_& m) {
         "A callback that deletes compiled objects from a folder, the oldest first, where there are more than `most`.");
 
   m.def("_tune", &tune, nb::arg("func"), nb::arg("target").none(), nb::arg("threads"), nb::arg("generation"),
-        nb::arg("space").none(),
-        nb::arg("strategy").none(), nb::arg("cost_model").none(), nb::arg("runner"), nb::arg("database"),
-        nb::arg("trials"), nb::arg("seconds"), nb::arg("seed"), nb::arg("batch"), nb::arg("check_all"),
-        nb::arg("max_error"), nb::arg("callbacks"), nb::arg("progress").none());
+        nb::arg("space").none(), nb::arg("strategy").none(), nb::arg("cost_model").none(), nb::arg("runner"),
+        nb::arg("database"), nb::arg("trials"), nb::arg("seconds"), nb::arg("seed"), nb::arg("batch"),
+        nb::arg("check_all"), nb::arg("max_error"), nb::arg("callbacks"), nb::arg("progress").none());
 }
 
 }  // namespace fettle::python

@@ -144,7 +144,8 @@ Result<> ParallelCheck::check(const ForNode& loop) {
                           " in another iteration");
         }
         const Region* v = j > i ? region_of(other.block->writes, w.buffer.get()) : nullptr;
-        if (!v || writer.block->annotations.find(kClearsPadLanesKey) || other.block->annotations.find(kClearsPadLanesKey))
+        if (!v || writer.block->annotations.find(kClearsPadLanesKey) ||
+            other.block->annotations.find(kClearsPadLanesKey))
           continue;
         const size_t of_writer = plainly(i, w), of_other = plainly(j, *v);
         if (plainly_holds(met[of_writer].touched, met[of_other].touched) &&

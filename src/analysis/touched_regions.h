@@ -14,7 +14,8 @@ namespace fettle {
 const Region* region_of(const std::vector<Region>& regions, const BufferNode* buffer);
 bool reads_own_output(const BlockNode& block);
 bool same_ranges(const Region& a, const Region& b);
-/// Whether `outer` certainly holds what `inner`, both parts of `buffer`, has inside the buffer: outside nothing is touched.
+/// Whether `outer` certainly holds what `inner`, both parts of `buffer`, has inside the buffer: outside nothing is
+/// touched.
 bool covers_in(const std::vector<Range>& outer, const std::vector<Range>& inner, const BufferNode& buffer,
                Analyzer& analyzer);
 

@@ -277,7 +277,8 @@ bool MixedRadix::take_balance(LinearForm& form, DigitSum& sum) {
   auto x_sum = parse_form(found->x), w_sum = parse_form(found->w);
   if (!x_sum || !w_sum) return false;
   const auto x_range = dense_range(*x_sum), w_range = dense_range(*w_sum);
-  if (!x_range || !w_range || !a_.can_prove(le(found->q + 1, w_range->extent)) || !a_.can_prove(le(found->r, x_range->extent)) ||
+  if (!x_range || !w_range || !a_.can_prove(le(found->q + 1, w_range->extent)) ||
+      !a_.can_prove(le(found->r, x_range->extent)) ||
       (without_min && !a_.can_prove_equal(x_range->extent, found->r + 1)))
     return false;
   // The condition makes a source of its own: the key must differ from that of the same sum without it.
@@ -330,7 +331,8 @@ bool MixedRadix::collapse(DigitSum& sum, RadixCondition& condition) {
     const auto scaled = [&](const SumTerm& x, const SumTerm& y) {
       return x.scale * k == y.scale && same_digit(x.digit, y.digit);
     };
-    if (!std::equal(wanted.begin(), wanted.end(), sum.terms.begin() + static_cast<std::ptrdiff_t>(at), scaled)) continue;
+    if (!std::equal(wanted.begin(), wanted.end(), sum.terms.begin() + static_cast<std::ptrdiff_t>(at), scaled))
+      continue;
     DigitSum run;
     LinearForm key_form;
     for (const SumTerm& t : wanted) {

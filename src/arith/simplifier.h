@@ -69,8 +69,8 @@ class Simplifier {
   std::vector<Remembered> memo_;  // divisions, min, max of shared nodes
 };
 
-/// The negation of a comparison, and, or or, with none at the top; null for other conditions, and for < and <= of floats,
-/// where !(a < b) is not b <= a.
+/// The negation of a comparison, and, or or, with none at the top; null for other conditions, and for < and <= of
+/// floats, where !(a < b) is not b <= a.
 Expr negation_of(const BinaryNode& condition);
 /// A deterministic order of terms: variables by rank, then by name; other expressions by shape.
 int compare_terms(const Analyzer& analyzer, const Expr& a, const Expr& b);

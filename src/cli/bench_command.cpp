@@ -94,7 +94,7 @@ Result<Report> bench_model(const Options& options) {
 Command add_bench_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "bench", "Time a model, alone or interleaved with other engines",
-                                  "fettle bench model.onnx --against onnxruntime,openvino --profile", &options->json);
+                             "fettle bench model.onnx --against onnxruntime,openvino --profile", &options->json);
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()
       ->type_name("MODEL.onnx|OUT.so");

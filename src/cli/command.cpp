@@ -29,7 +29,7 @@ bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
 }  // namespace
 
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
-                         bool* json) {
+                    bool* json) {
   App* made = app.add_subcommand(name, what);
   made->footer("Example:\n  " + example);
   made->add_flag("--json", *json, "one JSON object on standard output; progress goes to standard error");

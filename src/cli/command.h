@@ -54,8 +54,7 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
                              uint64_t run_id, const std::string& out);
 
 /// A new subcommand with --json and an example beneath its help.
-App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
-                         bool* json);
+App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example, bool* json);
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
 void add_shapes(App* app, InputShapes* shapes);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.

@@ -65,7 +65,7 @@ Result<Report> compile(const Options& options) {
 Command add_compile_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "compile", "Compile a model into a shared library and a C header",
-                                  "fettle compile model.onnx -o model.so --shape x=1,3,48,320", &options->json);
+                             "fettle compile model.onnx -o model.so --shape x=1,3,48,320", &options->json);
   made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
   made->add_option("-o,--output", options->out, "the library; the header lies beside it")
       ->required()

@@ -220,7 +220,7 @@ Result<Report> inspect(const Options& options) {
 Command add_inspect_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
-                                  "fettle inspect model.onnx --task 3 --asm", &options->json);
+                             "fettle inspect model.onnx --task 3 --asm", &options->json);
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()
       ->type_name("MODEL.onnx|OUT.so");

@@ -138,9 +138,8 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
 
 Command add_report_command(App& app) {
   auto options = std::make_shared<Options>();
-  App* made =
-      add_subcommand(app, "report", "Write what a tuning did as one HTML page that opens without a network",
-                     "fettle report records.db model.onnx -o report.html", &options->json);
+  App* made = add_subcommand(app, "report", "Write what a tuning did as one HTML page that opens without a network",
+                             "fettle report records.db model.onnx -o report.html", &options->json);
   made->add_option("database", options->database, "records of tuning")->required()->type_name("DB");
   made->add_option("model", options->model, "the ONNX file: also times its kernels inside the model")
       ->type_name("MODEL.onnx");

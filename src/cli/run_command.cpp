@@ -57,7 +57,7 @@ Result<Report> run_model(const Options& options) {
 Command add_run_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "run", "Run a model once on inputs from .npy files",
-                                  "fettle run model.so --input x=x.npy --output-dir out", &options->json);
+                             "fettle run model.so --input x=x.npy --output-dir out", &options->json);
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()
       ->type_name("MODEL.onnx|OUT.so");

@@ -13,8 +13,8 @@ int64_t constant_count(const BufferNode& buffer);
 int64_t constant_bytes(const BufferNode& buffer);
 /// Buffers up to 16 KiB live on the stack, larger ones in scratch blocks.
 bool on_stack(const BufferNode& buffer);
-/// The Funcs with parallel loops, unless these are run serially, with scratch blocks or calls of kernels, and those that
-/// call such.
+/// The Funcs with parallel loops, unless these are run serially, with scratch blocks or calls of kernels, and those
+/// that call such.
 std::set<std::string> context_users(const IrModule& module, bool parallel = true);
 
 }  // namespace fettle

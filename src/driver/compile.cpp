@@ -71,7 +71,8 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
   };
   std::vector<HostStep> made;
   for (const PlanStep& step : steps) {
-    if (step.kind == PlanStep::Kind::kCall && copies_to_itself(plan, plan.calls[static_cast<size_t>(step.call)])) continue;
+    if (step.kind == PlanStep::Kind::kCall && copies_to_itself(plan, plan.calls[static_cast<size_t>(step.call)]))
+      continue;
     HostStep host;
     switch (step.kind) {
       case PlanStep::Kind::kCall:
@@ -103,8 +104,7 @@ std::string one_a_line(const Provenance& provenance) {
   std::string lines;
   for (const Origin& origin : provenance) {
     std::string line = origin.to_string();
-    std::replace_if(
-        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
+    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
     lines += (lines.empty() ? "" : "\n") + line;
   }
   return lines;

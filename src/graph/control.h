@@ -22,8 +22,8 @@ struct LoopParts {
   const Node& node;
   int n_carried, n_scans;
 
-  Value* limit() const { return node.inputs[0]; }              // null: none
-  Value* first_condition() const { return node.inputs[1]; }    // null: true
+  Value* limit() const { return node.inputs[0]; }            // null: none
+  Value* first_condition() const { return node.inputs[1]; }  // null: true
   Value* initial(int i) const { return node.inputs[static_cast<size_t>(2 + i)]; }
   Value* iteration() const { return body().inputs()[0]; }
   Value* condition_in() const { return body().inputs()[1]; }

@@ -39,8 +39,8 @@ Graph loop_graph(std::optional<int64_t> limit, bool with_condition) {
   all.set("keepdims", int64_t{0});
   Value* row = add(*body, "Add", {next, add(*body, "Cast", {i}, to_float)->output()})->output();
   Value* sum = add(*body, "ReduceSum", {next}, all)->output();
-  Value* goes_on = with_condition ? add(*body, "Less", {sum, body->add_constant("most", scalar(100))})->output()
-                                  : condition;
+  Value* goes_on =
+      with_condition ? add(*body, "Less", {sum, body->add_constant("most", scalar(100))})->output() : condition;
   body->add_output("goes_on", goes_on);
   body->add_output("next", next);
   if (limit) body->add_output("row", row);
@@ -151,7 +151,7 @@ TEST(Control, WhatIterationsLeaveToEachOtherKeepsItsPlace) {
     for (const PlanStep& inner : step.body) {
       const PlannedCall& call = plan.calls[static_cast<size_t>(inner.call)];
       const Storage& written = plan.storages[static_cast<size_t>(call.operands.back().storage)];
-      if (written.kind != Storage::Kind::kArena || written.in_place_of >= 0) continue;
+      if (copies_to_itself(plan, call) || written.kind != Storage::Kind::kArena || written.in_place_of >= 0) continue;
       for (int carried : step.kept) {
         const Storage& place = plan.storages[static_cast<size_t>(carried)];
         if (place.kind != Storage::Kind::kArena) continue;

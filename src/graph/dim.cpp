@@ -136,11 +136,16 @@ Dim combine(const Dim& a, const Dim& b, int64_t b_times) {
 
 Dim rebuilt(const Factor& factor, const Dim& a, const Dim& b) {
   switch (factor.kind) {
-    case Factor::Kind::kFloorDiv: return b == Dim(0) ? b : floordiv(a, b);  // no meaning
-    case Factor::Kind::kMax: return max(a, b);
-    case Factor::Kind::kMin: return min(a, b);
-    case Factor::Kind::kProduct: return a * b;
-    case Factor::Kind::kSymbol: break;
+    case Factor::Kind::kFloorDiv:
+      return b == Dim(0) ? b : floordiv(a, b);  // no meaning
+    case Factor::Kind::kMax:
+      return max(a, b);
+    case Factor::Kind::kMin:
+      return min(a, b);
+    case Factor::Kind::kProduct:
+      return a * b;
+    case Factor::Kind::kSymbol:
+      break;
   }
   FETTLE_CHECK_MSG(false, "a symbol has no operands");
   return 0;

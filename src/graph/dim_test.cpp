@@ -99,15 +99,25 @@ TEST(Dim, ComputesWhatItsOperationsSay) {
       if (std::abs(x) > 10000 || std::abs(y) > 10000) continue;
       std::pair<Dim, int64_t> made;
       switch (below(6)) {
-        case 0: made = {a + b, x + y}; break;
-        case 1: made = {a - b, x - y}; break;
-        case 2: made = {a * b, x * y}; break;
+        case 0:
+          made = {a + b, x + y};
+          break;
+        case 1:
+          made = {a - b, x - y};
+          break;
+        case 2:
+          made = {a * b, x * y};
+          break;
         case 3:
           if (y <= 0) continue;
           made = {floordiv(a, b), x >= 0 ? x / y : -((-x + y - 1) / y)};
           break;
-        case 4: made = {max(a, b), std::max(x, y)}; break;
-        default: made = {min(a, b), std::min(x, y)}; break;
+        case 4:
+          made = {max(a, b), std::max(x, y)};
+          break;
+        default:
+          made = {min(a, b), std::min(x, y)};
+          break;
       }
       known.push_back(made);
       const auto& [d, value] = known.back();

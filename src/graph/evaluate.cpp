@@ -105,8 +105,7 @@ Result<std::vector<ConstantTensor>> evaluate_graph(const Graph& graph, const std
   };
   for (const Node* node : graph.nodes()) {
     std::vector<std::optional<ConstantTensor>> arguments;
-    for (const Value* input : node->inputs)
-      arguments.push_back(input ? std::optional(content(input)) : std::nullopt);
+    for (const Value* input : node->inputs) arguments.push_back(input ? std::optional(content(input)) : std::nullopt);
     Result<std::vector<ConstantTensor>> results;
     if (node->bodies.empty()) {
       std::vector<ConstantTensor> given;

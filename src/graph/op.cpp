@@ -63,8 +63,7 @@ class ComputedNode {
 te::Tensor rounded(const te::Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return t;
   if (t.stored_dtype() == dtype) return t.read_as(dtype);
-  return te::compute(
-      t.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, t(i))); }, "rounded");
+  return te::compute(t.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, t(i))); }, "rounded");
 }
 
 Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const te::Tensor> inputs) {

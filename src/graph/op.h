@@ -86,6 +86,7 @@ struct OpDef {
   Result<std::vector<TensorType>> (*infer)(const Node& node) = nullptr;
   /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
   /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
+  /// Null: of control flow, which the planner runs (graph/control.h).
   Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs) = nullptr;
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.

@@ -62,9 +62,8 @@ uint64_t structural_hash(const Expr& e) {
   uint64_t h = hash_combine(static_cast<uint64_t>(e.kind()) + 2,
                             static_cast<uint64_t>(t.code) << 32 | static_cast<uint64_t>(t.bits) << 16 | t.lanes);
   if (e.kind() == ExprKind::kVar) h = hash_combine(h, reinterpret_cast<uintptr_t>(e.get()));
-  with_node(e, [&]<class Node>(const Node& node) {
-    each_field<Node>([&](auto member) { h = hash(h, node.*member); });
-  });
+  with_node(e,
+            [&]<class Node>(const Node& node) { each_field<Node>([&](auto member) { h = hash(h, node.*member); }); });
   if (h == 0) h = 1;
   e->cached_hash = h;
   return h;

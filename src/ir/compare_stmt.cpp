@@ -21,8 +21,8 @@ class Equality {
       return x.min == y.min && x.max == y.max && x.multiple_of == y.multiple_of && bind(x.var, y.var);
     });
     const bool buffers = ints && all_equal(a->params, b->params, [&](const Param& x, const Param& y) {
-      return x.kind == y.kind && x.free_layout == y.free_layout && bind(x.buffer, y.buffer);
-    });
+                           return x.kind == y.kind && x.free_layout == y.free_layout && bind(x.buffer, y.buffer);
+                         });
     return buffers && equal(a->body, b->body);
   }
 
@@ -254,9 +254,8 @@ class Canonical {
   }
   template <class Tree>
   void put_node(const Tree& tree) {
-    with_node(tree, [&]<class Node>(const Node& node) {
-      each_field<Node>([&](auto member) { put_field(member, node); });
-    });
+    with_node(tree,
+              [&]<class Node>(const Node& node) { each_field<Node>([&](auto member) { put_field(member, node); }); });
   }
 
   std::string bytes_;

@@ -17,8 +17,8 @@ inline int64_t wrapped_int(uint64_t value, DType type) {
                                      : static_cast<int64_t>(value << unused >> unused);
 }
 
-/// a `op` b, of integers or bools of `type`, as the language defines it: sums and products wrap. Divisors are not 0, and
-/// `op` is not kDiv.
+/// a `op` b, of integers or bools of `type`, as the language defines it: sums and products wrap. Divisors are not 0,
+/// and `op` is not kDiv.
 inline int64_t binary_int(BinaryOp op, int64_t a, int64_t b, DType type = kI64) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   switch (op) {

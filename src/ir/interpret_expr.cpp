@@ -50,8 +50,7 @@ struct MapCode : ExprCode {
         return fn(f, first, others[static_cast<int>(k) * step]...);
       else
         return fn(first, others[static_cast<int>(k) * step]...);
-    }
-    (std::make_index_sequence<n - 1>());
+    }(std::make_index_sequence<n - 1>());
   }
 };
 template <class Fn, class... Args>

@@ -38,10 +38,11 @@ bool find_path(const Stmt& from, const StmtNode* target, Path& path) {
   if (s->get() == target) return true;
   bool found = false;
   if (*s)
-    each_child(*s, Overloaded{[](const Expr&) {}, [&](const Stmt& child) {
-                              const bool leads = child && (child.get() == target || has_children(child.kind()));
-                              found = found || (leads && find_path(child, target, path));
-                            }});
+    each_child(*s, Overloaded{[](const Expr&) {},
+                              [&](const Stmt& child) {
+                                const bool leads = child && (child.get() == target || has_children(child.kind()));
+                                found = found || (leads && find_path(child, target, path));
+                              }});
   if (!found) path.shrink_to(before);
   return found;
 }

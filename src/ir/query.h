@@ -41,8 +41,7 @@ const T* find_node(const Tree& tree, Match matches) {
   else if constexpr (std::is_base_of_v<StmtNode, T>)
     walk(tree, [&](const Stmt& x) { return visit(x); });
   else
-    walk(
-        tree, [&](const Stmt&) { return !found; }, [&](const Expr& x) { return visit(x); });
+    walk(tree, [&](const Stmt&) { return !found; }, [&](const Expr& x) { return visit(x); });
   return found;
 }
 /// Whether there is one.

@@ -132,8 +132,10 @@ template <class Tree>
 bool uses(const Tree& tree, const ExprNode* target) {
   if (!tree) return false;
   if (static_cast<const RefCounted*>(tree.get()) == target) return true;
-  if constexpr (std::is_same_v<Tree, Expr>)
+  if constexpr (std::is_same_v<Tree, Expr>) {
     if (const auto* n = tree.template as<BinaryNode>()) return uses(n->a, target) || uses(n->b, target);
+    if (tree.kind() == ExprKind::kVar || tree.kind() == ExprKind::kIntImm) return false;
+  }
   bool found = false;
   each_child(tree, [&](const auto& child) { found = found || uses(child, target); });
   return found;

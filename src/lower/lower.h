@@ -37,8 +37,8 @@ enum class Pipeline {
   kUnexpandedWhole,  // the same without micro-kernels
   kScalar,           // for printers of source text: vectorized loops are serial, unrolled loops stay loops, register
                      // buffers arrays; nothing is outlined or prefetched
-  kPlain,            // the reference: no annotation of the schedule is obeyed, nothing is packed or outlined; serial loops
-  kDecoupled,        // tasks for the units of an accelerator (decoupled.h)
+  kPlain,      // the reference: no annotation of the schedule is obeyed, nothing is packed or outlined; serial loops
+  kDecoupled,  // tasks for the units of an accelerator (decoupled.h)
 };
 
 struct LowerOptions {

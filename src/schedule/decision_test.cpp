@@ -25,7 +25,7 @@ TEST(Decision, IsAListOrAValue) {
 }
 
 TEST(Decision, OrderIsByNumbers) {
-  const std::vector<Decision> ordered = {Decision(), {1, 64}, {2, 8},  "-2",   "-1",   "2",     "10",
+  const std::vector<Decision> ordered = {Decision(), {1, 64}, {2, 8}, "-2",    "-1",   "2",     "10",
                                          "6x1",      "6x2",   "14x2", "14x10", "none", "unroll"};
   std::vector<Decision> sorted = ordered;
   std::ranges::reverse(sorted);

@@ -15,13 +15,17 @@ namespace {
 // Pre-order, without walk(): steps look up a loop or a block each, and most of a trace's time would go into it.
 template <class Match>
 const Stmt* find_stmt(const Stmt& s, const Match& match) {
-  if (!s) return nullptr;
-  if (match(s)) return &s;
+  const Stmt* at = &s;
+  for (; *at; at = &at->as<ForNode>()->body) {
+    if (match(*at)) return at;
+    if (at->kind() != StmtKind::kFor) break;
+  }
+  if (!*at || at->kind() == StmtKind::kStore) return nullptr;
   const Stmt* found = nullptr;
-  each_child(s, Overloaded{[](const Expr&) {},
-                           [&](const Stmt& child) {
-                             if (!found) found = find_stmt(child, match);
-                           }});
+  each_child(*at, Overloaded{[](const Expr&) {},
+                             [&](const Stmt& child) {
+                               if (!found) found = find_stmt(child, match);
+                             }});
   return found;
 }
 

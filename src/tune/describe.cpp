@@ -32,8 +32,8 @@ DescribeFn describe_corrected(std::shared_ptr<const Target> target, int threads,
   };
 }
 
-DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels, bool whole,
-                         bool always_predict, ReadRows read) {
+DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels,
+                         bool whole, bool always_predict, ReadRows read) {
   return [=](const Schedule& schedule) -> Result<Description> {
     FETTLE_TRY(const LoweredKernel kernel,
                lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false, .whole = whole}));

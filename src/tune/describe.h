@@ -29,8 +29,8 @@ using ReadRows =
 /// As describe_by_lowering, with rows and the workload's digest. `whole`: `read` wants LoweredKernel::whole.
 /// `always_predict`: else what has rows is not predicted, for what is ranked by a trained model alone
 /// (CostModel::asks_prediction).
-DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels, bool whole,
-                         bool always_predict, ReadRows read);
+DescribeFn describe_rows(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels,
+                         bool whole, bool always_predict, ReadRows read);
 
 /// Tells workloads apart by their names and parameters, of which schedules change nothing but the layouts of constants.
 uint64_t workload_digest(const Func& scheduled);

@@ -85,8 +85,7 @@ Result<> write_point(const Result<Schedule>& made, const Target& target, const s
 
 std::filesystem::path folder_of(const std::string& space, const std::string& target, const std::string& subject) {
   std::string name = subject;
-  std::ranges::replace_if(
-      name, [](char c) { return c == ' ' || c == '/' || c == ':'; }, '_');
+  std::ranges::replace_if(name, [](char c) { return c == ' ' || c == '/' || c == ':'; }, '_');
   return std::filesystem::path(space) / target / name;
 }
 

@@ -81,8 +81,10 @@ TEST_F(Tune, WhatHasNoMeaningTogetherIsRefused) {
   };
   refused({"--generation", "ansor", "--strategy", "random"}, "ansor has strategy ansor, not random");
   refused({"--generation", "autotvm", "--space", "rules"}, "autotvm has space autotvm, not rules");
-  refused({"--generation", "metaschedule", "--cost-model", "trees"}, "metaschedule has cost-model statements, not trees");
-  refused({"--generation", "metaschedule", "--scheduler", "ansor"}, "metaschedule has scheduler metaschedule, not ansor");
+  refused({"--generation", "metaschedule", "--cost-model", "trees"},
+          "metaschedule has cost-model statements, not trees");
+  refused({"--generation", "metaschedule", "--scheduler", "ansor"},
+          "metaschedule has scheduler metaschedule, not ansor");
   refused({"--objective", "speedup"}, "the scheduler gradient has one objective only");
   refused({"--generation", "halide"}, "halide");
   refused({"--workload-equality", "anchor-block"}, "anchor-block");

@@ -267,8 +267,8 @@ class Importer {
       std::vector<Value*> order;
       for (const auto& [name, value] : captured) {
         const auto it = body.values.find(name);
-        const bool reads = std::find(body.captured.begin(), body.captured.end(), std::pair(name, value)) !=
-                           body.captured.end();
+        const bool reads =
+            std::find(body.captured.begin(), body.captured.end(), std::pair(name, value)) != body.captured.end();
         order.push_back(reads ? it->second : body.graph.add_input(name));
       }
       body.graph.order_last_inputs(order);
@@ -323,7 +323,8 @@ class Importer {
     Attrs attrs;
     attrs.set("carried", int64_t{n_carried});
     std::vector<std::string> outputs(node.output().begin(), node.output().end());
-    if (outputs.size() > bodies[0].graph.outputs().size() - 1) return fail(ErrorCode::E605, "Loop has too many outputs");
+    if (outputs.size() > bodies[0].graph.outputs().size() - 1)
+      return fail(ErrorCode::E605, "Loop has too many outputs");
     outputs.resize(bodies[0].graph.outputs().size() - 1);
     return finish(node,
                   add_control(find_op("Loop"), node, std::move(inputs), std::move(attrs), bodies, std::move(outputs)));

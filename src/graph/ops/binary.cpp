@@ -134,7 +134,7 @@ Expr bit_shift(const Node& node, const Expr& a, const Expr& b) {
 
 Tensors mean(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) {
-    const Expr sum = over_inputs < plain < operator+>>(node, in, i);
+    const Expr sum = over_inputs<plain<operator+ >>(node, in, i);
     return in.size() == 1 ? sum : sum / constant(static_cast<double>(in.size()), sum.dtype());
   }));
 }
@@ -189,15 +189,15 @@ constexpr OpDef many(std::string_view name, Compute compute) {
 }
 
 constexpr OpDef defs[] = {
-    commutative(pair < plain < operator+>>("Add", arithmetic_type, content < operator+>)),
+    commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<operator+ >)),
     pair<subtract>("Sub", arithmetic_type, content<difference>),
-    commutative(pair < plain < operator*>>("Mul", arithmetic_type, content < operator*>)),
+    commutative(pair<plain<operator*>>("Mul", arithmetic_type, content<operator*>)),
     pair<quotient>("Div", arithmetic_type, quotient_content),
     pair<modulo>("Mod", arithmetic_type),
     pair<power>("Pow", pow_type),
     many("Min", pairwise<plain<min>>),
     many("Max", pairwise<plain<max>>),
-    many("Sum", pairwise < plain < operator+>>),
+    many("Sum", pairwise<plain<operator+ >>),
     many("Mean", mean),
     commutative(pair<plain<eq>>("Equal", comparison_type)),
     pair<plain<lt>>("Less", comparison_type),

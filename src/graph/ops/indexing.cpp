@@ -132,8 +132,8 @@ Tensors split(const Node& node, std::span<const te::Tensor> in) {
   std::vector<te::Tensor> parts;
   int64_t start = 0;
   for (size_t k = 0; k < node.outputs.size(); ++k) {
-    parts.push_back(map_output(
-        node, [&](const Indices& i) { return in[0](with_replaced(i, axis, i[a] + Expr(start))); }, k));
+    parts.push_back(
+        map_output(node, [&](const Indices& i) { return in[0](with_replaced(i, axis, i[a] + Expr(start))); }, k));
     start += output_shape(node, k)[a].value();
   }
   return parts;

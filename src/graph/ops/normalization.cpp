@@ -30,8 +30,7 @@ Moments moments(const te::Tensor& x, const std::vector<Expr>& kept, const std::v
   Moments m;
   if (centred) {
     const te::Tensor sum = sum_of([](const Indices&, const Expr& v) { return v; }, "sum");
-    m.mean = te::compute(
-        kept, [&](const std::vector<Var>& i) { return sum(i) * scale; }, "mean");
+    m.mean = te::compute(kept, [&](const std::vector<Var>& i) { return sum(i) * scale; }, "mean");
   }
   const te::Tensor squares = sum_of(
       [&](const Indices& i, const Expr& v) {
@@ -99,11 +98,9 @@ Tensors layer_normalization(const Node& node, std::span<const te::Tensor> in) {
     return value;
   })};
   if (node.outputs.size() > 1)
-    outputs.push_back(map_output(
-        node, [&](const Indices& i) { return m.mean(row_of(i)); }, 1));
+    outputs.push_back(map_output(node, [&](const Indices& i) { return m.mean(row_of(i)); }, 1));
   if (node.outputs.size() > 2)
-    outputs.push_back(map_output(
-        node, [&](const Indices& i) { return m.rstd(row_of(i)); }, 2));
+    outputs.push_back(map_output(node, [&](const Indices& i) { return m.rstd(row_of(i)); }, 2));
   return outputs;
 }
 

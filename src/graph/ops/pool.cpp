@@ -84,10 +84,7 @@ std::vector<Expr> pixels(const te::Tensor& x) { return {x.shape().begin() + 2, x
 te::Tensor over_all(const Node& node, const te::Tensor& x, Reduce reduce) {
   return reduce_over(
       reduce, shape_exprs(output_shape(node)), reduce_axes(pixels(x)),
-      [&](const Indices& i, const Indices& k) {
-        return x(joined({i[0], i[1]}, k));
-      },
-      tensor_name(node));
+      [&](const Indices& i, const Indices& k) { return x(joined({i[0], i[1]}, k)); }, tensor_name(node));
 }
 
 Tensors global_max(const Node& node, std::span<const te::Tensor> in) { return one(over_all(node, in[0], te::max)); }

@@ -99,8 +99,8 @@ constexpr Kind kLogSum{unchanged, te::sum, log_of};
 // log Σ e^x = m + log Σ e^(x-m), m the maximum, so that nothing overflows.
 Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto axes, reduced_axes(node));
-  const te::Tensor greatest = over_axes(
-      node, in[0], axes, te::max, [&](const Indices& at, const Indices&) { return in[0](at); }, "greatest");
+  const te::Tensor greatest =
+      over_axes(node, in[0], axes, te::max, [&](const Indices& at, const Indices&) { return in[0](at); }, "greatest");
   const te::Tensor sum = over_axes(
       node, in[0], axes, te::sum,
       [&](const Indices& at, const Indices& i) { return math("exp", {in[0](at) - greatest(i)}); }, tensor_name(node));

@@ -126,8 +126,7 @@ Tensors identity(const Node& node, std::span<const te::Tensor> in) {
 Types dropout_type(const Node& node) { return std::vector<TensorType>{type_of(node, 0), {kBool, shape_of(node, 0)}}; }
 Tensors dropout(const Node& node, std::span<const te::Tensor> in) {
   std::vector<te::Tensor> out{map_output(node, [&](const Indices& i) { return in[0](i); })};
-  out.push_back(te::compute(
-      in[0].shape(), [](const std::vector<Var>&) { return bool_imm(true); }, "mask"));
+  out.push_back(te::compute(in[0].shape(), [](const std::vector<Var>&) { return bool_imm(true); }, "mask"));
   return out;
 }
 

@@ -37,8 +37,8 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
         },
         name);
   };
-  const te::Tensor greatest = over_row(
-      te::max, [&](const Indices& at, const Indices&) { return x(at); }, "softmax_max");
+  const te::Tensor greatest =
+      over_row(te::max, [&](const Indices& at, const Indices&) { return x(at); }, "softmax_max");
   const auto shifted_exp = [&](const Indices& at, const Indices& row) { return math("exp", {x(at) - greatest(row)}); };
   if (Log) {
     const te::Tensor total = over_row(te::sum, shifted_exp, "softmax_sum");
@@ -49,8 +49,8 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor exps = te::compute(
       x.shape(), [&](const std::vector<Var>& i) { return shifted_exp(to_indices(i), outer(to_indices(i))); },
       "softmax_exp");
-  const te::Tensor total = over_row(
-      te::sum, [&](const Indices& at, const Indices&) { return exps(at); }, "softmax_sum");
+  const te::Tensor total =
+      over_row(te::sum, [&](const Indices& at, const Indices&) { return exps(at); }, "softmax_sum");
   return one(map_output(node, [&](const Indices& i) { return exps(i) / total(outer(i)); }));
 }
 

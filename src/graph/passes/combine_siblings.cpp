@@ -72,7 +72,7 @@ bool is_used_by_epilogue(const Graph& graph, const Sibling& s) {
 }
 
 // What siblings have side by side along a dim, the channels': their weights, or their biases, zero where there is none.
-Result<ConstantTensor> stacked(const std::vector<Sibling>& siblings, const Value* Sibling::*part, DType dtype,
+Result<ConstantTensor> stacked(const std::vector<Sibling>& siblings, const Value* Sibling::* part, DType dtype,
                                std::vector<int64_t> shape, size_t dim) {
   const size_t outer = dim == 0 ? 1 : static_cast<size_t>(shape[0]);
   const int64_t channels = shape[dim];

@@ -18,7 +18,8 @@ uint64_t hash_of(const Node& node) {
 }
 
 bool same(const Node& a, const Node& b) {
-  return a.bodies.empty() && b.bodies.empty() && a.op == b.op && a.inputs == b.inputs && a.attrs == b.attrs && a.outputs.size() == b.outputs.size();
+  return a.bodies.empty() && b.bodies.empty() && a.op == b.op && a.inputs == b.inputs && a.attrs == b.attrs &&
+         a.outputs.size() == b.outputs.size();
 }
 
 uint64_t hash_of(const ConstantTensor& data) {

@@ -56,8 +56,7 @@ void settle_condition(Graph& graph, Node* node) {
   Graph& body = *node->bodies[0];
   const ConstantTensor yes = scalar(1, kBool);
   if (loop.is_counted()) {
-    if (body.use_count(loop.condition_in()) > 0)
-      body.replace_uses(loop.condition_in(), body.add_constant("true", yes));
+    if (body.use_count(loop.condition_in()) > 0) body.replace_uses(loop.condition_in(), body.add_constant("true", yes));
   } else if (!loop.first_condition()) {
     graph.set_input(node, 1, graph.add_constant("true", yes));
   }

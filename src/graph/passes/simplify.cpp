@@ -178,9 +178,7 @@ const std::vector<Rewrite>& rewrites() {
       {"x / 1", node("Div", {x, exactly(1)}), nullptr, becomes_x},
       {"x ^ 1", node("Pow", {x, exactly(1)}), nullptr, becomes_x},
       {"x ^ 2 → x * x", node("Pow", {x, exactly(2)}), is_power,
-       [](Graph& g, const Match& m) {
-         return becomes_node(g, m, "Mul", {m["x"], m["x"]});
-       }},
+       [](Graph& g, const Match& m) { return becomes_node(g, m, "Mul", {m["x"], m["x"]}); }},
       {"x ^ 0.5 → sqrt(x)", node("Pow", {x, exactly(0.5)}), is_real_power,
        [](Graph& g, const Match& m) { return becomes_node(g, m, "Sqrt", {m["x"]}); }},
       {"x ^ -1 → 1 / x", node("Pow", {x, exactly(-1)}), is_real_power,

@@ -743,7 +743,8 @@ class Carries {
         if (writer || call.operands.back().offset_bytes != 0) return;
         writer = &call;
       } else if (writer) {
-        is_read_after = is_read_after || std::ranges::any_of(call.operands, [&](const Operand& o) { return is(o, kept); });
+        is_read_after =
+            is_read_after || std::ranges::any_of(call.operands, [&](const Operand& o) { return is(o, kept); });
       }
     }
     if (!writer || is_read_after) return;

@@ -30,8 +30,7 @@ class PlanRunner {
   std::map<std::string, ConstantTensor> run() {
     run(plan_.steps);
     std::map<std::string, ConstantTensor> results;
-    for (size_t i = 0; i < outputs_.size(); ++i)
-      results[graph_.outputs()[i].name] = std::move(outputs_[i]).finish();
+    for (size_t i = 0; i < outputs_.size(); ++i) results[graph_.outputs()[i].name] = std::move(outputs_[i]).finish();
     return results;
   }
 

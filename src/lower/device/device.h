@@ -25,7 +25,7 @@ struct DeviceKernel {
   std::array<Expr, 3> grid = {1, 1, 1};      // blocks along x, y, z: constants, or expressions in func's integers
   std::array<int64_t, 3> block = {1, 1, 1};  // threads along x, y, z
   int64_t shared_bytes = 0;                  // of one block
-  int64_t min_blocks = 0;  // kMinBlocksKey, of which CUDA's compiler alone is told; 0: not said
+  int64_t min_blocks = 0;                    // kMinBlocksKey, of which CUDA's compiler alone is told; 0: not said
 };
 
 /// `host` has the parameters of the scheduled program, in order. Its body is made of loops, ifs over integers,

@@ -19,8 +19,7 @@ Func lowered(const std::string& text) {
 // What `func` makes of `inputs`, each an array; the last parameter is the result.
 std::vector<float> result_of(const Func& func, std::vector<std::vector<float>> arrays) {
   std::vector<BufferArg> args;
-  for (auto& array : arrays)
-    args.push_back({array.data(), static_cast<int64_t>(array.size() * sizeof(float))});
+  for (auto& array : arrays) args.push_back({array.data(), static_cast<int64_t>(array.size() * sizeof(float))});
   const Result<> done = interpret(func, args);
   EXPECT_TRUE(done) << (done ? "" : done.error().to_string());
   return arrays.back();
@@ -138,9 +137,9 @@ TEST(CascadeSums, ComputesTheSame) {
 TEST(CascadeSums, NoAccumulatorTakesManyTerms) {
   for (const int64_t n : {65, 1000, 25600, 307200, 1 << 20}) {
     const std::string size = std::to_string(n);
-    const Func cut = cascade_sums(
-        lowered("lowered func f(A: f32[" + size + "], C: f32[1] output):\n  C[0] = 0.0\n  for k in " + size +
-                ":\n    C[0] = C[0] + A[k]\n"));
+    const Func cut =
+        cascade_sums(lowered("lowered func f(A: f32[" + size + "], C: f32[1] output):\n  C[0] = 0.0\n  for k in " +
+                             size + ":\n    C[0] = C[0] + A[k]\n"));
     std::vector<float> terms(static_cast<size_t>(n));
     double exact = 0;
     for (size_t i = 0; i < terms.size(); ++i) {
@@ -153,10 +152,9 @@ TEST(CascadeSums, NoAccumulatorTakesManyTerms) {
 }
 
 TEST(CascadeSums, LeavesProductsAndShortSums) {
-  for (const char* body :
-       {"for k in 4000: C[0] = C[0] + A[k] * B[k]", "for k in 64: C[0] = C[0] + A[k]",
-        "for k in 4000: C[0] = max(C[0], A[k])", "for k in 4000: C[k] = C[k] + A[k]",
-        "for k in 4000: C[0] = C[0] + select(k < 30, A[k], 0.0) * B[k]"}) {
+  for (const char* body : {"for k in 4000: C[0] = C[0] + A[k] * B[k]", "for k in 64: C[0] = C[0] + A[k]",
+                           "for k in 4000: C[0] = max(C[0], A[k])", "for k in 4000: C[k] = C[k] + A[k]",
+                           "for k in 4000: C[0] = C[0] + select(k < 30, A[k], 0.0) * B[k]"}) {
     std::string text = "lowered func f(A: f32[4000], B: f32[4000], C: f32[4000] output):\n  ";
     const std::string line = body;
     const size_t colon = line.find(": ");
@@ -169,10 +167,10 @@ TEST(CascadeSums, LeavesProductsAndShortSums) {
 // What the loop also reads, or sets anew in each turn, is no sum over the loop.
 TEST(CascadeSums, LeavesWhatIsReadInBetween) {
   for (const char* rest : {"    D[k] = C[0]\n", "    if k < 10:\n      D[k] = C[0] * 2.0\n"}) {
-    const Func func = lowered(
-        std::string("lowered func f(A: f32[1000], C: f32[1], D: f32[1000] output):\n  for k in 1000:\n"
-                    "    C[0] = C[0] + A[k]\n") +
-        rest);
+    const Func func =
+        lowered(std::string("lowered func f(A: f32[1000], C: f32[1], D: f32[1000] output):\n  for k in 1000:\n"
+                            "    C[0] = C[0] + A[k]\n") +
+                rest);
     EXPECT_EQ(to_text(cascade_sums(func)), to_text(func));
   }
 }

@@ -10,8 +10,8 @@ namespace {
 /// Shorter loops gain nothing.
 constexpr int64_t kFewestTurns = 4;
 
-// Guards below a loop that hold wherever the analyzer knows the variables to be. Those that `var` has no part in are none
-// of its tail.
+// Guards below a loop that hold wherever the analyzer knows the variables to be. Those that `var` has no part in are
+// none of its tail.
 class Resolver : public RangeMutator {
  public:
   Resolver(Analyzer& analyzer, const VarNode* var) : RangeMutator(analyzer), var_(var) {}

@@ -109,7 +109,8 @@ TEST(PipelineLoops, DoubleBufferFetchesTheNextIterations) {
   Staged s;
   ASSERT_OK(double_buffer(s, {s.copy, 0}));
   EXPECT_TRUE(same_lowered(s));
-  const std::string text = to_text(lower(s.func(), *parse_target("x86-64-avx512"), {.pipeline = Pipeline::kScalar})->kernel);
+  const std::string text =
+      to_text(lower(s.func(), *parse_target("x86-64-avx512"), {.pipeline = Pipeline::kScalar})->kernel);
   EXPECT_NE(text.find("A_global: f32[8]"), std::string::npos) << text;
 }
 

@@ -58,8 +58,8 @@ bool is_leaf(const BlockNode& block) {
 
 std::vector<const BlockNode*> producers_of(const BlockNode& scope, const BufferNode* buffer) {
   std::vector<const BlockNode*> found = blocks_of(scope);
-  std::erase_if(found,
-                [&](const BlockNode* b) { return !write_region(*b, buffer) || b->annotations.find(kClearsPadLanesKey); });
+  std::erase_if(
+      found, [&](const BlockNode* b) { return !write_region(*b, buffer) || b->annotations.find(kClearsPadLanesKey); });
   return found;
 }
 

@@ -44,7 +44,8 @@ const ForNode* loop_of(std::span<const ForNode* const> loops, const ExprNode* va
 }
 
 bool uses_any(const Expr& e, std::span<const ForNode* const> loops) {
-  return std::ranges::any_of(loops, [&](const ForNode* loop) { return uses_var(e, loop->var.get()); });
+  if (!e || e.kind() == ExprKind::kIntImm) return false;
+  return find_node<VarNode>(e, [&](const VarNode& var) { return loop_of(loops, &var) != nullptr; }) != nullptr;
 }
 
 bool moves_with(const BlockNode& block, IterKind kind, const ForNode& loop) {

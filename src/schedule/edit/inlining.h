@@ -43,5 +43,4 @@ Stmt replace_loads(const Stmt& s, const BufferNode* buffer, const LoadValue& val
 /// True where an address of `buffer` is taken in `s`.
 bool takes_address(const Stmt& s, const BufferNode* buffer);
 
-
 }  // namespace fettle

@@ -14,8 +14,12 @@ namespace fettle {
 
 namespace detail {
 inline std::vector<LoopRef> results_of(const Schedule& s, int step, std::vector<LoopRef>) { return s.loops_of(step); }
-inline std::vector<BlockRef> results_of(const Schedule& s, int step, std::vector<BlockRef>) { return s.blocks_of(step); }
-inline std::vector<ValueRef> results_of(const Schedule& s, int step, std::vector<ValueRef>) { return s.values_of(step); }
+inline std::vector<BlockRef> results_of(const Schedule& s, int step, std::vector<BlockRef>) {
+  return s.blocks_of(step);
+}
+inline std::vector<ValueRef> results_of(const Schedule& s, int step, std::vector<ValueRef>) {
+  return s.values_of(step);
+}
 template <class Ref>
 Ref results_of(const Schedule& s, int step, Ref) {
   return results_of(s, step, std::vector<Ref>()).front();

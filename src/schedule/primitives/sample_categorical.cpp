@@ -40,8 +40,7 @@ Result<Applied> apply_sample_categorical(const Schedule& s, const SampleCategori
     return args.candidates.name(static_cast<size_t>(last));
   };
   FETTLE_TRY(Drawn drawn, decide(s, args.name, valid, draw));
-  if (is_place(drawn.decision))
-    drawn.decision = args.candidates.name(static_cast<size_t>(drawn.decision.list()[0]));
+  if (is_place(drawn.decision)) drawn.decision = args.candidates.name(static_cast<size_t>(drawn.decision.list()[0]));
   Applied applied{nullptr, {}, drawn.decision, std::move(drawn.address)};
   if (const auto integer = args.candidates.integer(*args.candidates.find(drawn.decision.value())))
     applied.outputs.emplace_back(*integer);

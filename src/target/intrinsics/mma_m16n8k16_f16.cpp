@@ -10,9 +10,7 @@ namespace fettle {
 namespace {
 
 // The lanes' code is codegen/cuda's.
-bool has_mma(const Target& target) {
-  return target.kind == "cuda" && (target.cpu == "sm_80" || target.cpu == "sm_90");
-}
+bool has_mma(const Target& target) { return target.kind == "cuda" && (target.cpu == "sm_80" || target.cpu == "sm_90"); }
 
 consteval TensorIntrinsicDef by_warp(std::string_view name, std::string_view meaning, std::string_view implementation,
                                      unsigned in_fragments) {
@@ -58,10 +56,12 @@ func mma_m16n8k16_f16(A: f16[16, 16], B: f16[16, 8], C: f32[16, 8] output):
           reads A[vi, vk], B[vk, vj]
           writes C[vi, vj]
           C[vi, vj] = C[vi, vj] + f32(A[vi, vk]) * f32(B[vk, vj])
-)", R"(
+)",
+                                                                               R"(
 lowered func mma_m16n8k16_f16(A: f16[256], B: f16[128], C: f32[128] output, sa: i64 in 16.., sb: i64 in 8.., sc: i64 in 8..):
   mma_m16n8k16_f16.i32(&A[0], sa, &B[0], sb, &C[0], sc)
-)", 0);
+)",
+                                                                               0);
 
 // C[16, 8] = 0: sums of mma_m16n8k16_f16 in the registers of a warp (C: scope "fragment") before the first product.
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_fill_intrinsic = by_warp("mma_m16n8k16_f16_fill", R"(
@@ -71,20 +71,22 @@ func mma_m16n8k16_f16_fill(C: f32[16, 8] output):
       block C(vi: spatial[16] = i, vj: spatial[8] = j):
         writes C[vi, vj]
         C[vi, vj] = 0.0
-)", R"(
+)",
+                                                                                    R"(
 lowered func mma_m16n8k16_f16_fill(C: f32[128] output, sc: i64 in 8..):
   mma_m16n8k16_f16_fill.i32(&C[0], sc)
-)", 1);
+)",
+                                                                                    1);
 
-// D[16, 16] = A[16, 16]: the left factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope "fragment"). From
-// rows in shared memory that begin at multiples of 16 bytes by `ldmatrix` (PTX ISA).
+// D[16, 16] = A[16, 16]: the left factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope
+// "fragment"). From rows in shared memory that begin at multiples of 16 bytes by `ldmatrix` (PTX ISA).
 constexpr Copy load_a{"mma_m16n8k16_f16_load_a", "f16", "A", "a", 16, 16};
 constexpr auto load_a_meaning = load_a.meaning(), load_a_code = load_a.code();
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_a_intrinsic =
     by_warp(load_a.name, load_a_meaning, load_a_code, 1);
 
-// D[16, 8] = B[16, 8]: the right factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope "fragment"). From
-// rows in shared memory that begin at multiples of 16 bytes by `ldmatrix.trans` (PTX ISA).
+// D[16, 8] = B[16, 8]: the right factor of mma_m16n8k16_f16 from memory to the registers of a warp (D: scope
+// "fragment"). From rows in shared memory that begin at multiples of 16 bytes by `ldmatrix.trans` (PTX ISA).
 constexpr Copy load_b{"mma_m16n8k16_f16_load_b", "f16", "B", "b", 16, 8};
 constexpr auto load_b_meaning = load_b.meaning(), load_b_code = load_b.code();
 extern constinit const TensorIntrinsicDef mma_m16n8k16_f16_load_b_intrinsic =

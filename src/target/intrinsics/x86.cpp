@@ -26,7 +26,8 @@ constexpr auto vpdpbusd_512_meaning = dot_product("vpdpbusd_512", "u8", "i8", "i
 extern constinit const TensorIntrinsicDef vpdpbusd_512_intrinsic = {"vpdpbusd_512", vpdpbusd_512_meaning, R"(
 lowered func vpdpbusd_512(A: u8[4], B: i8[64], C: i32[16] output, sb: i64 in 4..4):
   C[ramp(0, 1, 16)] = `llvm.x86.avx512.vpdpbusd.512`.i32x16(C[ramp(0, 1, 16)], broadcast(bitcast.i32(A[ramp(0, 1, 4)]), 16), B[ramp(0, 1, 64)])
-)", has_vnni_512};
+)",
+                                                                    has_vnni_512};
 
 // C[16] += A[4] · B[16, 4], i8 times i8 in i32, on a machine whose dot product takes unsigned times signed bytes
 // (AVX-512 VNNI):
@@ -38,7 +39,8 @@ extern constinit const TensorIntrinsicDef vpdpbusd_s8_512_intrinsic = {"vpdpbusd
 lowered func vpdpbusd_s8_512(A: i8[4], B: i8[64], C: i32[16] output, sb: i64 in 4..4):
   let shift = `llvm.x86.avx512.vpdpbusd.512`.i32x16(broadcast(0i32, 16), broadcast(-2139062144i32, 16), B[ramp(0, 1, 64)])
   C[ramp(0, 1, 16)] = `llvm.x86.avx512.vpdpbusd.512`.i32x16(C[ramp(0, 1, 16)], broadcast(bitcast.i32(A[ramp(0, 1, 4)]) ^ -2139062144i32, 16), B[ramp(0, 1, 64)]) - shift
-)", has_vnni_512, 2};
+)",
+                                                                       has_vnni_512, 2};
 
 // C[8] += A[4] · B[8, 4], u8 times i8 in i32, by one vpdpbusd on 256 bits: AVX-VNNI, or AVX-512 VNNI with VL. As
 // vpdpbusd_512.
@@ -46,7 +48,8 @@ constexpr auto vpdpbusd_256_meaning = dot_product("vpdpbusd_256", "u8", "i8", "i
 extern constinit const TensorIntrinsicDef vpdpbusd_256_intrinsic = {"vpdpbusd_256", vpdpbusd_256_meaning, R"(
 lowered func vpdpbusd_256(A: u8[4], B: i8[32], C: i32[8] output, sb: i64 in 4..4):
   C[ramp(0, 1, 8)] = `llvm.x86.avx512.vpdpbusd.256`.i32x8(C[ramp(0, 1, 8)], broadcast(bitcast.i32(A[ramp(0, 1, 4)]), 8), B[ramp(0, 1, 32)])
-)", has_vnni_256};
+)",
+                                                                    has_vnni_256};
 
 // C[8] += A[4] · B[8, 4], u8 times i8 in i32, for machines with AVX2 and no dot product of bytes. vpmaddubsw would do
 // in one step what this does in two, but saturates at 16 bits (255·127·2 does not fit). So bytes become 16-bit
@@ -60,7 +63,8 @@ lowered func vpmaddwd_256(A: u8[4], B: i8[32], C: i32[8] output, sb: i64 in 4..4
   let even = `llvm.x86.avx2.pmadd.wd`.i32x8((a & broadcast(255i16, 16)), (b << broadcast(8i16, 16)) >> broadcast(8i16, 16))
   let odd = `llvm.x86.avx2.pmadd.wd`.i32x8(bitcast.i16x16(bitcast.u16x16(a) >> broadcast(8u16, 16)), b >> broadcast(8i16, 16))
   C[ramp(0, 1, 8)] = C[ramp(0, 1, 8)] + even + odd
-)", has_avx2, 4};
+)",
+                                                                    has_avx2, 4};
 
 // C[8] += A[4] · B[8, 4], i8 times i8 in i32, with AVX2. As vpmaddwd_256; both operands are sign-extended.
 constexpr auto vpmaddwd_s8_256_meaning = dot_product("vpmaddwd_s8_256", "i8", "i8", "i32", 8, 4);
@@ -71,7 +75,8 @@ lowered func vpmaddwd_s8_256(A: i8[4], B: i8[32], C: i32[8] output, sb: i64 in 4
   let even = `llvm.x86.avx2.pmadd.wd`.i32x8(((a << broadcast(8i16, 16)) >> broadcast(8i16, 16)), (b << broadcast(8i16, 16)) >> broadcast(8i16, 16))
   let odd = `llvm.x86.avx2.pmadd.wd`.i32x8((a >> broadcast(8i16, 16)), b >> broadcast(8i16, 16))
   C[ramp(0, 1, 8)] = C[ramp(0, 1, 8)] + even + odd
-)", has_avx2, 4};
+)",
+                                                                       has_avx2, 4};
 
 // C[16] += A[2] · B[16, 2], bf16 times bf16 in f32, by one vdpbf16ps on 512 bits (AVX-512 BF16). Products are exact;
 // the instruction adds that of k = 1 first, then that of k = 0, each sum rounded to the nearest f32 (half to even). It
@@ -81,6 +86,7 @@ constexpr auto vdpbf16ps_512_meaning = dot_product("vdpbf16ps_512", "bf16", "bf1
 extern constinit const TensorIntrinsicDef vdpbf16ps_512_intrinsic = {"vdpbf16ps_512", vdpbf16ps_512_meaning, R"(
 lowered func vdpbf16ps_512(A: bf16[2], B: bf16[32], C: f32[16] output, sb: i64 in 2..2):
   C[ramp(0, 1, 16)] = `llvm.x86.avx512bf16.dpbf16ps.512`.f32x16(C[ramp(0, 1, 16)], broadcast(bitcast.i32(A[ramp(0, 1, 2)]), 16), B[ramp(0, 1, 32)])
-)", has_bf16_512};
+)",
+                                                                     has_bf16_512};
 
 }  // namespace fettle

@@ -157,11 +157,13 @@ void read_stores(const Schedule&, const LoweredKernel& kernel, CandidateFeatures
 
 }  // namespace
 
-DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+DescribeFn describe_statements(std::shared_ptr<const Target> target, int threads,
+                               const MicroKernelTable* micro_kernels) {
   return describe_rows(std::move(target), threads, micro_kernels, true, true, read_stores);
 }
 
-DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+DescribeFn describe_only_statements(std::shared_ptr<const Target> target, int threads,
+                                    const MicroKernelTable* micro_kernels) {
   return describe_rows(std::move(target), threads, micro_kernels, true, false, read_stores);
 }
 

@@ -31,8 +31,8 @@ Result<> attach_row_lanes(Schedule& s, const std::string& total);
 /// Whether the block may be computed elsewhere: alone in its nest, neither scheduled to the end nor a part of a total,
 /// and read by others.
 bool may_move(const Func& func, const BlockNode& block);
-/// Computes it at a place: kStay, kInline, or under the loop of that number of its first reader. A total takes its parts
-/// along.
+/// Computes it at a place: kStay, kInline, or under the loop of that number of its first reader. A total takes its
+/// parts along.
 /// Errors: E235 a total is not inlined; no such loop · those of the steps
 Result<> move_to(Schedule& s, BlockRef block, int64_t place);
 

@@ -284,8 +284,8 @@ class AutotvmTrees : public CostModel {
   std::map<uint64_t, Trees> global_, local_;  // by their keys
 };
 
-DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels,
-               bool always_predict) {
+DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+               const MicroKernelTable* micro_kernels, bool always_predict) {
   return describe_rows(std::move(target), threads, micro_kernels, kind != FeatureKind::kKnob, always_predict,
                        [kind](const Schedule& schedule, const LoweredKernel& kernel, CandidateFeatures& features) {
                          if (kind == FeatureKind::kKnob) {
@@ -301,7 +301,8 @@ DescribeFn row(FeatureKind kind, std::shared_ptr<const Target> target, int threa
 
 }  // namespace
 
-DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads, const MicroKernelTable* micro_kernels) {
+DescribeFn describe_row(FeatureKind kind, std::shared_ptr<const Target> target, int threads,
+                        const MicroKernelTable* micro_kernels) {
   return row(kind, std::move(target), threads, micro_kernels, true);
 }
 

@@ -46,11 +46,11 @@ Result<> tile_in_registers(RuleContext& ctx, BlockRef block, size_t shared) {
 
 // Everything that no other rule takes.
 extern constinit const Rule loop_nest_def = {"loop_nest", [](const RuleContext&, const BlockNode&) { return true; },
-                                      [](RuleContext& ctx, BlockRef block) {
-                                        return by_part(ctx, block, "loop_nest", [&] {
-                                          return loop_nest(ctx.schedule, *ctx.target, *ctx.decider, block,
-                                                           {.threads = ctx.threads});
-                                        });
-                                      }};
+                                             [](RuleContext& ctx, BlockRef block) {
+                                               return by_part(ctx, block, "loop_nest", [&] {
+                                                 return loop_nest(ctx.schedule, *ctx.target, *ctx.decider, block,
+                                                                  {.threads = ctx.threads});
+                                               });
+                                             }};
 
 }  // namespace fettle

@@ -123,8 +123,8 @@ TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
   EXPECT_NE(text.find("in 16 vectorized"), std::string::npos) << text;
 }
 
-// A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded copy
-// that turns it.
+// A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded
+// copy that turns it.
 TEST(DefaultSchedule, PicturesAreMadeOfTransposedCopies) {
   const auto func = parse_func(R"(func conv(X: f32[12, 20, 32], W: f32[3, 32, 3, 3] constant, Y: f32[3, 12, 20] output):
   alloc P: f32[32, 14, 22]

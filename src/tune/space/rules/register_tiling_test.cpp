@@ -97,7 +97,8 @@ TEST(DefaultSchedule, OfASmallImage) {
   EXPECT_TRUE(decision_of(func, 1, "tile", avx2).value().ends_with("x3"));
 }
 
-// Panel by panel, where the windows of all panels are more than the first-level cache holds, and vectors are no whole lines.
+// Panel by panel, where the windows of all panels are more than the first-level cache holds, and vectors are no
+// whole lines.
 TEST(DefaultSchedule, OfDepthwiseWindows) {
   Target target = *avx512();
   target.caches = {{32 << 10, 8}, {1 << 20, 8}, {32 << 20, 16}};

@@ -98,7 +98,8 @@ TEST(DefaultSchedule, UnrollsPassesOverShortRowsOfSums) {
   EXPECT_EQ(unrolls(testing::layer_norm_workload(128, 4096)), -1);  // not offered
 }
 
-// Short rows go through the passes several at once, all of which the first-level cache keeps, and to threads in few runs.
+// Short rows go through the passes several at once, all of which the first-level cache keeps, and to threads in few
+// runs.
 TEST(DefaultSchedule, TakesRowsTogether) {
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "rows"), 2);
   EXPECT_EQ(decided(testing::layer_norm_workload(128, 768), 1, "runs"), -1);

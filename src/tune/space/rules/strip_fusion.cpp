@@ -19,8 +19,8 @@
 #include "tune/parts/copies.h"
 #include "tune/parts/threads.h"
 #include "tune/parts/tiling.h"
-#include "tune/space/rules/register_tiling.h"
 #include "tune/space/rule.h"
+#include "tune/space/rules/register_tiling.h"
 
 namespace fettle {
 namespace {

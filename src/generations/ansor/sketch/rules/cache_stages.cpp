@@ -1,6 +1,6 @@
 // Copies of what a node writes or is. It stays the working one.
-//   rule 5: a node with data reuse and without a fusible consumer gets one: it writes to a cache, which a node of its own
-//           copies back.  (S, i) → (AddCacheWrite(S, i), i)
+//   rule 5: a node with data reuse and without a fusible consumer gets one: it writes to a cache, which a node of
+//           its own copies back.  (S, i) → (AddCacheWrite(S, i), i)
 //   rule 7, where tiles are bound to threads: what a tiled node alone reads is copied to memory that the threads of a
 //           block share, below the first level of the reduction.  (S, i) → (AddCacheRead(S, i), i)
 

@@ -1,6 +1,6 @@
 // Where the reduction holds more parallelism than the output.
-//   rule 6: a part of it becomes a dimension. Its loops are made one, cut in two, and factored along the inner part (the
-//           first next state) or the outer one.  (S, i) → (AddRfactor(S, i), i - 1)
+//   rule 6: a part of it becomes a dimension. Its loops are made one, cut in two, and factored along the inner part
+//           (the first next state) or the outer one.  (S, i) → (AddRfactor(S, i), i - 1)
 //   rule 8, where tiles are bound to threads: its terms are shared among the threads of a block.
 //           (S, i) → (CrossThreadReduction(S, i), i - 1)
 
