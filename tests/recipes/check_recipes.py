@@ -182,8 +182,12 @@ def reusable(build, original, files, rewritten):
         local = {os.path.relpath(dep, ROOT) for dep in seen if dep.startswith(str(ROOT) + "/")} | {key}
         if local & avoided or any("/generated/tables/" in dep and dep.endswith(".h") for dep in seen):
             continue
-        text = original.get(key, b"").decode(errors="replace")
-        if any(f'#include "{path.removeprefix("src/")}"' in text for path in included):
+        # A group of sources that are compiled together is as good as each of them.
+        sources = {path for path in local if path.endswith(".cpp")}
+        texts = [original.get(path, b"").decode(errors="replace") for path in sources]
+        if sources & changed or any(
+            f'#include "{path.removeprefix("src/")}"' in text for path in included for text in texts
+        ):
             continue
         found.append((target, key, build / made))
     return found
