@@ -72,7 +72,7 @@ int64_t count_elems(const std::vector<int64_t>& shape) {
 struct BodyPlaces {
   std::string name;
   std::vector<View> inputs;
-  std::vector<int> outputs;  // storages of dense values
+  std::vector<int> outputs;  // storages of dense values; -1: nobody reads it
 };
 
 class Planner {
@@ -229,7 +229,10 @@ class Planner {
   int add_storage(const Value& value) {
     const auto output = output_index_.find(&value);
     if (output == output_index_.end()) return add_storage(Storage::Kind::kArena, value);
-    if (places_) return places_->outputs[static_cast<size_t>(output->second)];
+    if (places_) {
+      const int place = places_->outputs[static_cast<size_t>(output->second)];
+      return place >= 0 ? place : add_storage(Storage::Kind::kArena, value);
+    }
     const int storage = add_storage(Storage::Kind::kOutput, value);
     plan_.storages.back().index = output->second;
     return storage;
@@ -310,7 +313,7 @@ class Planner {
     };
     if (loop.is_counted()) {
       places.inputs.push_back({});  // nobody reads it
-      places.outputs.push_back(add_storage(Storage::Kind::kArena, *loop.condition_out()));
+      places.outputs.push_back(-1);
     } else {
       const int place = add_storage(Storage::Kind::kArena, *loop.condition_out());
       carry(loop.first_condition(), loop.condition_out(), place);
@@ -459,7 +462,7 @@ class Planner {
     const View view = value.is_constant() ? dense : views_.at(&value);
     if (places_) {
       const int place = places_->outputs[static_cast<size_t>(index)];
-      if (view.storage == place) return;
+      if (place < 0 || view.storage == place) return;
       const bool is_own = view.storage >= static_cast<int>(first_storage_);
       if (is_own && is_all_of_arena(value, view)) {  // make it there in the first place
         Storage& storage = plan_.storages[static_cast<size_t>(view.storage)];
