@@ -110,8 +110,8 @@ std::string lower_case(std::string_view text) {
 /// Gives each activation that takes one its value of activation_alpha or activation_beta.
 /// Some models state one for every activation; that is read where it means the same.
 Result<> give_values(const Node& node, std::string_view attribute, std::vector<Activation>& activations,
-                     bool ActivationKind::*takes, std::optional<double> ActivationKind::*otherwise,
-                     double Activation::*value) {
+                     bool ActivationKind::* takes, std::optional<double> ActivationKind::* otherwise,
+                     double Activation::* value) {
   std::vector<double> given;
   if (const AttrValue* found = node.attrs.find(attribute)) given = std::get<std::vector<double>>(*found);
   size_t next = 0;
