@@ -81,17 +81,9 @@ std::vector<Value*> inline_body(Graph& graph, const Graph& body, const std::vect
     if (node->erased) continue;
     std::vector<Value*> inputs;
     for (const Value* input : node->inputs) inputs.push_back(of(input));
-    std::vector<std::string> names;
-    for (const Value* output : node->outputs) names.push_back(output->name);
-    Node* made = graph.add_node(node->op, node->name, std::move(inputs), node->attrs, std::move(names));
-    for (const auto& inner : node->bodies) made->bodies.push_back(std::make_shared<Graph>(inner->clone()));
-    made->provenance = node->provenance;
+    Node* made = graph.add_copy(*node, std::move(inputs));
     merge_provenance(made->provenance, provenance);
-    for (size_t i = 0; i < node->outputs.size(); ++i) {
-      made->outputs[i]->type = node->outputs[i]->type;
-      made->outputs[i]->content = node->outputs[i]->content;
-      values[node->outputs[i]] = made->outputs[i];
-    }
+    for (size_t i = 0; i < node->outputs.size(); ++i) values[node->outputs[i]] = made->outputs[i];
     if (added) added->push_back(made);
   }
   std::vector<Value*> results;

@@ -380,24 +380,29 @@ Dim floordiv(const Dim& a, const Dim& b) {
 
 Dim ceildiv(const Dim& a, const Dim& b) { return floordiv(a + (b - 1), b); }
 
+namespace {
+
+// The larger or the smaller of two that may be either.
+Dim extreme(Factor::Kind kind, std::string_view name, const Dim& a, const Dim& b, Bounds bounds) {
+  const bool ordered = a.to_string() <= b.to_string();
+  return SizeForm::make(
+      make_factor(kind, name, ordered ? a : b, ordered ? b : a, bounds, std::gcd(a.divisor(), b.divisor())));
+}
+
+}  // namespace
+
 Dim max(const Dim& a, const Dim& b) {
   const Dim difference = a - b;
   if (difference.min() >= 0) return a;
   if (difference.max() <= 0) return b;
-  const bool ordered = a.to_string() <= b.to_string();
-  return SizeForm::make(make_factor(Factor::Kind::kMax, "max", ordered ? a : b, ordered ? b : a,
-                                    {std::max(a.min(), b.min()), std::max(a.max(), b.max())},
-                                    std::gcd(a.divisor(), b.divisor())));
+  return extreme(Factor::Kind::kMax, "max", a, b, {std::max(a.min(), b.min()), std::max(a.max(), b.max())});
 }
 
 Dim min(const Dim& a, const Dim& b) {
   const Dim difference = a - b;
   if (difference.max() <= 0) return a;
   if (difference.min() >= 0) return b;
-  const bool ordered = a.to_string() <= b.to_string();
-  return SizeForm::make(make_factor(Factor::Kind::kMin, "min", ordered ? a : b, ordered ? b : a,
-                                    {std::min(a.min(), b.min()), std::min(a.max(), b.max())},
-                                    std::gcd(a.divisor(), b.divisor())));
+  return extreme(Factor::Kind::kMin, "min", a, b, {std::min(a.min(), b.min()), std::min(a.max(), b.max())});
 }
 
 bool may_equal(const Dim& a, const Dim& b) {

@@ -95,6 +95,20 @@ Node* Graph::add_node(const OpDef* op, std::string name, std::vector<Value*> inp
   return nodes_.back();
 }
 
+Node* Graph::add_copy(const Node& node, std::vector<Value*> inputs) {
+  std::vector<std::string> names;
+  for (const Value* output : node.outputs) names.push_back(output->name);
+  Node* made = add_node(node.op, node.name, std::move(inputs), node.attrs, std::move(names));
+  made->provenance = node.provenance;
+  for (const auto& body : node.bodies) made->bodies.push_back(std::make_shared<Graph>(body->clone()));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    made->outputs[i]->type = node.outputs[i]->type;
+    made->outputs[i]->constant = node.outputs[i]->constant;
+    made->outputs[i]->content = node.outputs[i]->content;
+  }
+  return made;
+}
+
 void Graph::add_output(std::string name, Value* value) { outputs_.push_back({std::move(name), value}); }
 
 namespace {
@@ -230,17 +244,8 @@ Graph Graph::clone() const {
     if (node->erased) continue;
     std::vector<Value*> inputs;
     for (const Value* input : node->inputs) inputs.push_back(of(input));
-    std::vector<std::string> names;
-    for (const Value* output : node->outputs) names.push_back(output->name);
-    Node* made = copy.add_node(node->op, node->name, std::move(inputs), node->attrs, std::move(names));
-    made->provenance = node->provenance;
-    for (const auto& body : node->bodies) made->bodies.push_back(std::make_shared<Graph>(body->clone()));
-    for (size_t i = 0; i < node->outputs.size(); ++i) {
-      made->outputs[i]->type = node->outputs[i]->type;
-      made->outputs[i]->constant = node->outputs[i]->constant;
-      made->outputs[i]->content = node->outputs[i]->content;
-      values[node->outputs[i]] = made->outputs[i];
-    }
+    const Node* made = copy.add_copy(*node, std::move(inputs));
+    for (size_t i = 0; i < node->outputs.size(); ++i) values[node->outputs[i]] = made->outputs[i];
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   return copy;

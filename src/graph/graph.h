@@ -134,6 +134,8 @@ class Graph {
   /// The outputs are named after the node ("conv1", "split.1") unless names are given; their types are unknown.
   Node* add_node(const OpDef* op, std::string name, std::vector<Value*> inputs, Attrs attrs = {},
                  std::vector<std::string> output_names = {}, size_t n_outputs = 1);
+  /// A copy of a node of any graph, with bodies of its own, over `inputs`.
+  Node* add_copy(const Node& node, std::vector<Value*> inputs);
   void add_output(std::string name, Value* value);
 
   void set_input(Node* node, size_t i, Value* value);

@@ -8,8 +8,7 @@
 namespace fettle::passes {
 namespace {
 
-// Moves what a loop's body computes from captured values alone before the loop. What only enlarges stays: reading what
-// it is made of is cheaper.
+// Moves what a loop's body computes from captured values alone before the loop.
 void hoist(Graph& graph, Node* loop) {
   Graph& body = *loop->bodies[0];
   const size_t first = LoopParts(*loop).first_captured();
@@ -24,18 +23,13 @@ void hoist(Graph& graph, Node* loop) {
     }
     if (!invariant || !reads_captured) continue;
     std::vector<Value*> inputs;
-    std::vector<std::string> names;
     for (Value* input : node->inputs)
       inputs.push_back(!input                 ? nullptr
                        : input->is_constant() ? graph.add_constant(input->name, *input->constant)
                                               : outside.at(input));
-    for (const Value* output : node->outputs) names.push_back(output->name);
-    Node* made = graph.add_node(node->op, node->name, std::move(inputs), node->attrs, std::move(names));
-    made->provenance = node->provenance;
+    const Node* made = graph.add_copy(*node, std::move(inputs));
     for (size_t i = 0; i < node->outputs.size(); ++i) {
       Value* output = node->outputs[i];
-      made->outputs[i]->type = output->type;
-      made->outputs[i]->content = output->content;
       Value* taken = body.add_input(output->name, *output->type);
       taken->content = output->content;
       graph.set_input(loop, loop->inputs.size(), made->outputs[i]);
@@ -45,10 +39,6 @@ void hoist(Graph& graph, Node* loop) {
     body.erase(node);
   }
 }
-
-}  // namespace
-
-namespace {
 
 // A condition that is always true is one in the body; one that isn't has a beginning.
 void settle_condition(Graph& graph, Node* node) {
