@@ -248,7 +248,15 @@ Graph Graph::clone() const {
     for (size_t i = 0; i < node->outputs.size(); ++i) values[node->outputs[i]] = made->outputs[i];
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
+  copy.size_checks_ = size_checks_;
   return copy;
+}
+
+void Graph::add_size_check(SizeCheck check) {
+  const bool known = std::ranges::any_of(size_checks_, [&](const SizeCheck& other) {
+    return other.is_zero == check.is_zero && other.value == check.value;
+  });
+  if (!known) size_checks_.push_back(std::move(check));
 }
 
 void merge_provenance(Provenance& to, const Provenance& from) {

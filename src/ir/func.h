@@ -23,12 +23,14 @@ struct Param {
   bool free_layout = false;
 };
 
-/// An integer parameter with what may be assumed of it: min <= var <= max, var % multiple_of == 0.
+/// An integer parameter with what may be assumed of it: min <= var <= max, var % multiple_of == 0. `typical` is a value
+/// that it often has (0: nobody said), for estimates alone: programs that differ in it are equal.
 struct IntParam {
   Var var;
   int64_t min = 0;
   int64_t max = INT64_MAX;
   int64_t multiple_of = 1;
+  int64_t typical = 0;
 };
 
 /// A loop program. Before lowering `body` is a BlockNode without iterators, named "root"; after it, plain
