@@ -14,6 +14,7 @@ std::span<const GraphPass> graph_passes() {
   using namespace passes;
   static constexpr GraphPass list[] = {
       {"infer_shapes", infer_shapes, /*runs_on_bodies=*/true},
+      {"unify_sizes", unify_sizes, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
       {"fold_constants", fold_constants},
       {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
