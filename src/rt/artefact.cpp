@@ -7,14 +7,8 @@ extern "C" {
 
 extern const FettleModelInfo fettle_artefact;
 
-FettleModel* fettle_artefact_create_with(const FettleOptions* options) {
-  return fettle_rt_model_create(&fettle_artefact, options);
-}
-
-FettleModel* fettle_artefact_create(int32_t threads) {
-  FettleOptions options{};
-  options.threads = threads;
-  return fettle_rt_model_create(&fettle_artefact, &options);
+FettleModel* fettle_artefact_create(const FettleOptions* options) {
+  return fettle_rt_create(&fettle_artefact, options);
 }
 
 const FettleModelInfo* fettle_artefact_info(void) { return &fettle_artefact; }
