@@ -86,7 +86,8 @@ Result<ModelTimes> bench(const Options& options, const TableModel& model, int th
   }
   FETTLE_TRY(const Model loaded, Model::load(libraries.untuned));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, table_inputs(model, loaded, 1));
-  FETTLE_TRY(const std::vector<NamedTensor> outputs, loaded.make_outputs());
+  FETTLE_TRY(ModelContext context, loaded.make_context());
+  FETTLE_TRY(const std::vector<NamedTensor> outputs, context.make_outputs(inputs));
 
   if (options.wants("memory")) {
     FETTLE_TRY(const PeakMemory peak, measure_peak_memory(libraries.tuned.empty() ? libraries.untuned : libraries.tuned,

@@ -7,8 +7,8 @@ extern "C" {
 
 extern const FettleModelInfo fettle_artefact;
 
-FettleModel* fettle_artefact_create(const FettleOptions* options) {
-  return fettle_rt_create(&fettle_artefact, options);
+FettleModel* fettle_artefact_open(uint32_t abi_version, const FettleOptions* options) {
+  return fettle_rt_open(&fettle_artefact, abi_version, options);
 }
 
 const FettleModelInfo* fettle_artefact_info(void) { return &fettle_artefact; }

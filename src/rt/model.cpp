@@ -227,9 +227,14 @@ using namespace fettle::rt;
 
 extern "C" {
 
-FettleModel* fettle_rt_create(const FettleModelInfo* info, const FettleOptions* given) {
+FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, const FettleOptions* given) {
   Text text;
-  text << "cannot make a model of '" << info->name << "': ";
+  text << "cannot open '" << info->name << "': ";
+  if (abi_version != FETTLE_ABI_VERSION) {
+    return creation_failed(text << "the program was compiled for version " << int64_t{abi_version}
+                                << " of its interface, and it has version " << int64_t{FETTLE_ABI_VERSION}
+                                << ": compile the program again with the header that lies beside the model");
+  }
   FettleOptions options{};
   if (given != nullptr && !take_struct(given, options)) {
     return creation_failed(text << "struct_bytes of the options is " << int64_t{given->struct_bytes}
@@ -264,7 +269,7 @@ FettleModel* fettle_rt_create(const FettleModelInfo* info, const FettleOptions* 
   return model;
 }
 
-void fettle_rt_destroy(FettleModel* model) {
+void fettle_rt_close(FettleModel* model) {
   if (model != nullptr) release(model);
 }
 
@@ -406,8 +411,8 @@ const char* fettle_rt_error(const FettleContext* context) {
 const FettleFunctions fettle_rt_functions = {
     sizeof(FettleFunctions),
     0,
-    fettle_rt_create,
-    fettle_rt_destroy,
+    fettle_rt_open,
+    fettle_rt_close,
     fettle_rt_create_context,
     fettle_rt_destroy_context,
     fettle_rt_run,

@@ -7,9 +7,10 @@
 extern "C" {
 #endif
 
-/* Makes a model: checks the processor and starts threads. options null: all defaults.
+/* Makes a model: checks the processor and starts threads. abi_version: FETTLE_ABI_VERSION, as the program was compiled
+ * with; another one is refused. options null: all defaults.
  * Null on failure; then fettle_rt_error(null) has the reason. */
-FettleModel* fettle_rt_create(const FettleModelInfo* info, const FettleOptions* options);
+FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, const FettleOptions* options);
 
 #include "rt/model_functions.h"
 

@@ -122,8 +122,8 @@ typedef struct FettleState {
 typedef struct FettleFunctions {
   uint32_t struct_bytes;
   int32_t reserved;
-  FettleModel* (*create)(const FettleModelInfo* info, const FettleOptions* options);
-  void (*destroy)(FettleModel* model);
+  FettleModel* (*open)(const FettleModelInfo* info, uint32_t abi_version, const FettleOptions* options);
+  void (*close)(FettleModel* model);
   FettleContext* (*create_context)(FettleModel* model);
   void (*destroy_context)(FettleContext* context);
   int32_t (*run)(FettleContext* context, const FettleTensor* inputs, FettleTensor* outputs);

@@ -1,5 +1,5 @@
 /* Ends what the model was made of, once the last of its contexts is destroyed, too. Null is fine. */
-void fettle_rt_destroy(FettleModel* model);
+void fettle_rt_close(FettleModel* model);
 
 /* Makes a context of the model. Null on failure; then fettle_rt_error(NULL) says why. */
 FettleContext* fettle_rt_create_context(FettleModel* model);
