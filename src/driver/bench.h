@@ -14,9 +14,9 @@
 
 namespace fettle {
 
-/// Tensors of the model's input types: floats uniform in [-1, 1), integers 0, bools false. `shapes` are of inputs that have
-/// open extents; others may be among them. Errors: E604 an extent is not given · E704 there is no such input · E705 a
-/// shape does not fit.
+/// Tensors of the model's input types: floats uniform in [-1, 1), integers 0, bools false. `shapes` are of inputs that
+/// have open extents; others may be among them. Errors: E604 an extent is not given · E704 there is no such input ·
+/// E705 a shape does not fit.
 Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed, const InputShapes& shapes = {});
 
 struct Latency {

@@ -274,9 +274,9 @@ void fettle_rt_close(FettleModel* model) {
 }
 
 FettleContext* fettle_rt_create_context(FettleModel* model) {
-  Text text;
-  if (model == nullptr) return creation_failed(text << "cannot make a context: the model is a null pointer");
+  if (model == nullptr) return nullptr;  // fettle_rt_open has said why
   const FettleModelInfo& info = *model->info;
+  Text text;
   text << "cannot make a context of '" << info.name << "': memory ran out";
   ModelContext counted;
   Parts parts{nullptr};

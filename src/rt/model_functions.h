@@ -1,7 +1,8 @@
 /* Ends what the model was made of, once the last of its contexts is destroyed, too. Null is fine. */
 void fettle_rt_close(FettleModel* model);
 
-/* Makes a context of the model. Null on failure; then fettle_rt_error(NULL) says why. */
+/* Makes a context of the model. Null on failure; then fettle_rt_error(NULL) says why. For a null pointer, null: what
+ * fettle_rt_open has said stays. */
 FettleContext* fettle_rt_create_context(FettleModel* model);
 
 /* Cancels and awaits what was begun, and frees the context's memory. Null is fine. */

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rt/cpu.h"
-#include "rt/model_testing.h"
+#include "rt/testing.h"
 
 namespace fettle::rt {
 namespace {
@@ -213,6 +213,8 @@ TEST(Model, RefusesAProgramOfAnotherVersion) {
       std::string(fettle_rt_error(nullptr)),
       "cannot open 'adder': the program was compiled for version 2 of its interface, and it has version 3: compile "
       "the program again with the header that lies beside the model");
+  EXPECT_EQ(fettle_rt_create_context(nullptr), nullptr);
+  EXPECT_NE(std::string(fettle_rt_error(nullptr)).find("version 2"), std::string::npos) << "it still says so";
 }
 
 TEST(Model, RefusesBadOptionsAndArenas) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rt/model_testing.h"
+#include "rt/testing.h"
 
 namespace fettle::rt {
 namespace {

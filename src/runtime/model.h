@@ -32,8 +32,8 @@ class Model {
   /// What calls work with: memory, sizes, state. Errors: E710.
   Result<ModelContext> make_context() const;
 
-  /// Calls `work` with a context that no other such call has, whose states are as in the beginning; it is kept for later
-  /// ones. Any number of threads may. Errors: those of make_context and of `work`.
+  /// Calls `work` with a context that no other such call has, whose states are as in the beginning. Contexts are kept
+  /// for later calls. Any number of threads may. Errors: those of make_context and of `work`.
   Result<> in_context(const std::function<Result<>(ModelContext&)>& work) const;
   /// Runs in such a context. Errors: those of ModelContext::run.
   Result<std::vector<NamedTensor>> run(std::span<const NamedTensor> inputs) const;

@@ -60,8 +60,8 @@ struct Artefact {
 ///   "+avx2,+clzero,-avx512f,+fma"  →  "avx2,fma"
 std::string needed_features(std::string_view llvm_features);
 
-/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), rt knows all features, and
-/// what is said of sizes and states fits together. E303.
+/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), rt knows all features,
+/// and what is said of sizes and states fits together. E303.
 Result<> check_artefact(const Artefact& artefact);
 
 /// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_open, _info and a function for
