@@ -30,7 +30,7 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
   std::vector<ArtefactTensor> tensors;
   for (const auto& [name, value] : values) {
     FETTLE_TRY(const FettleDtype dtype, to_fettle_dtype(value->dtype()));
-    tensors.push_back({name, dtype, value->extents()});
+    tensors.push_back({name, dtype, value->extents(), {}});
   }
   return tensors;
 }
@@ -129,6 +129,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   artefact.default_threads = planned.options.threads;
   artefact.entry = "fettle_host";
   artefact.arena_bytes = planned.arena_bytes();
+  // All sizes of a plan are fixed. One with open sizes says here how large their table is (n_sizes), which function of
+  // the host program fills it (resize), and what sizes can have wrong with them (size_errors).
   std::vector<std::pair<std::string, const Value*>> inputs, outputs;
   for (const Value* value : graph.inputs()) inputs.emplace_back(value->name, value);
   for (const GraphOutput& output : graph.outputs()) outputs.emplace_back(output.name, output.value);
@@ -136,8 +138,9 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   FETTLE_TRY(artefact.outputs, describe_tensors(outputs));
   state->constants = built.constants;
   for (const ConstantBytes& constant : state->constants)
-    artefact.constants.push_back({{fmt::format("constant{}", artefact.constants.size()), FETTLE_U8, {constant.size}},
-                                  {constant.bytes.get(), static_cast<size_t>(constant.size)}});
+    artefact.constants.push_back(
+        {{fmt::format("constant{}", artefact.constants.size()), FETTLE_U8, {constant.size}, {}},
+         {constant.bytes.get(), static_cast<size_t>(constant.size)}});
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
   state->plan_text = to_text(plan);
@@ -210,55 +213,95 @@ int64_t CompiledModel::constant_bytes() const {
 
 int64_t CompiledModel::weight_bytes() const { return state_->weight_bytes; }
 
+namespace {
+
+/// A description in memory, which owns all that it points to.
+struct LoadedModel {
+  std::shared_ptr<CompiledModel::State> state;
+  std::optional<JitModule> code;
+  std::vector<FettleTensor> inputs, outputs, constants, state_tensors;
+  std::vector<FettleState> states;
+  std::vector<std::vector<const char*>> axis_names;
+  std::vector<const char*> kernel_names, kernel_origins, size_errors;
+  FettleModelInfo info{};
+
+  FettleTensor describe(const ArtefactTensor& tensor, const std::byte* data = nullptr) {
+    FettleTensor made{};
+    made.struct_bytes = sizeof made;
+    made.dtype = tensor.dtype;
+    made.rank = static_cast<int32_t>(tensor.shape.size());
+    made.device = FETTLE_CPU;
+    made.name = tensor.name.c_str();
+    made.data = const_cast<std::byte*>(data);
+    made.shape = tensor.shape.data();
+    if (!tensor.axis_names.empty()) {
+      std::vector<const char*>& names = axis_names.emplace_back();
+      for (const std::string& name : tensor.axis_names) names.push_back(name.empty() ? nullptr : name.c_str());
+      made.axis_names = names.data();
+    }
+    return made;
+  }
+};
+
+std::vector<const char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<const char*> made;
+  for (const std::string& text : strings) made.push_back(text.c_str());
+  return made;
+}
+
+template <class T>
+int32_t count(const std::vector<T>& list) {
+  return static_cast<int32_t>(list.size());
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
-  /// Owns all that the description points to.
-  struct Loaded {
-    std::shared_ptr<State> state;
-    std::optional<JitModule> code;
-    std::vector<FettleTensor> inputs, outputs, constants;
-    std::vector<const char*> kernel_names, kernel_origins;
-    FettleModelInfo info{};
-  };
-  auto loaded = std::make_shared<Loaded>();
+  auto loaded = std::make_shared<LoadedModel>();
   loaded->state = state_;
   const Artefact& artefact = state_->artefact;
   FETTLE_TRY(loaded->code, JitModule::load(artefact.objects));
-  const auto describe = [](const ArtefactTensor& tensor, const char* name, const std::byte* data) {
-    return FettleTensor{name, const_cast<std::byte*>(data), tensor.shape.data(),
-                        static_cast<int32_t>(tensor.shape.size()), static_cast<int32_t>(tensor.dtype)};
-  };
-  for (const ArtefactTensor& tensor : artefact.inputs)
-    loaded->inputs.push_back(describe(tensor, tensor.name.c_str(), nullptr));
-  for (const ArtefactTensor& tensor : artefact.outputs)
-    loaded->outputs.push_back(describe(tensor, tensor.name.c_str(), nullptr));
+  for (const ArtefactTensor& tensor : artefact.inputs) loaded->inputs.push_back(loaded->describe(tensor));
+  for (const ArtefactTensor& tensor : artefact.outputs) loaded->outputs.push_back(loaded->describe(tensor));
   for (const ArtefactConstant& constant : artefact.constants)
-    loaded->constants.push_back(describe(constant.tensor, "", constant.bytes.data()));
-  for (const std::string& name : artefact.kernel_names) loaded->kernel_names.push_back(name.c_str());
-  for (const std::string& origins : artefact.kernel_origins) loaded->kernel_origins.push_back(origins.c_str());
+    loaded->constants.push_back(loaded->describe(constant.tensor, constant.bytes.data()));
+  for (const ArtefactState& state : artefact.states) loaded->state_tensors.push_back(loaded->describe(state.tensor));
+  for (size_t i = 0; i < artefact.states.size(); ++i) {
+    const ArtefactState& state = artefact.states[i];
+    loaded->states.push_back(
+        {sizeof(FettleState), state.input, state.output, state.length_axis, &loaded->state_tensors[i]});
+  }
+  loaded->kernel_names = pointers(artefact.kernel_names);
+  loaded->kernel_origins = pointers(artefact.kernel_origins);
+  loaded->size_errors = pointers(artefact.size_errors);
   FettleModelInfo& info = loaded->info;
   info.magic = FETTLE_MAGIC;
   info.abi_version = FETTLE_ABI_VERSION;
+  info.struct_bytes = sizeof info;
+  info.default_threads = artefact.default_threads;
   info.name = artefact.name.c_str();
   info.compiler = artefact.compiler.c_str();
   info.target_cpu = artefact.target_cpu.c_str();
   info.target_features = artefact.target_features.c_str();
   info.inputs = loaded->inputs.data();
   info.outputs = loaded->outputs.data();
+  info.states = loaded->states.data();
   info.kernel_names = loaded->kernel_names.data();
   info.kernel_origins = loaded->kernel_origins.data();
   info.constants = loaded->constants.data();
-  info.n_inputs = static_cast<int32_t>(loaded->inputs.size());
-  info.n_outputs = static_cast<int32_t>(loaded->outputs.size());
-  info.n_kernels = static_cast<int32_t>(loaded->kernel_names.size());
-  info.n_constants = static_cast<int32_t>(loaded->constants.size());
-  info.default_threads = artefact.default_threads;
+  info.size_errors = loaded->size_errors.data();
+  info.n_inputs = count(loaded->inputs);
+  info.n_outputs = count(loaded->outputs);
+  info.n_states = count(loaded->states);
+  info.n_kernels = count(loaded->kernel_names);
+  info.n_constants = count(loaded->constants);
+  info.n_size_errors = count(loaded->size_errors);
+  info.n_sizes = artefact.n_sizes;
   info.arena_bytes = artefact.arena_bytes;
   info.entry = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.entry));
-  info.run = fettle_rt_model_run;
-  info.profile = fettle_rt_model_profile;
-  info.destroy = fettle_rt_model_destroy;
-  info.error = fettle_rt_model_error;
-  if (!info.entry) return fail(ErrorCode::E303, "the host program is missing");
+  if (!artefact.resize.empty()) info.resize = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.resize));
+  info.functions = &fettle_rt_functions;
+  if (!info.entry || (info.n_sizes > 0 && !info.resize)) return fail(ErrorCode::E303, "the host program is missing");
   return std::shared_ptr<const FettleModelInfo>(loaded, &loaded->info);
 }
 

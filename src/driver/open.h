@@ -41,7 +41,7 @@ Result<PlannedModel> plan_file(const std::string& path, const OpenOptions& optio
 /// Compiles what plan_file plans. Errors also: those of build_model and package_model.
 Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned = false);
 
-/// An instance of the model at `path`, of either kind. Errors: those of compile_file, or of Model::load.
+/// The model at `path`, of either kind. Errors: those of compile_file, or of Model::load.
 Result<Model> open_model(const std::string& path, const OpenOptions& options);
 
 }  // namespace fettle

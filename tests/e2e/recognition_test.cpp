@@ -101,10 +101,11 @@ TEST_F(Recognition, TakesNoMemoryBeyondItsPlan) {
   auto first = Model::load(path("model.so"));  // whatever loading touches for the first time
   ASSERT_TRUE(first.has_value()) << first.error().to_string();
   const auto inputs = random_inputs(*first, 2);
-  auto outputs = first->make_outputs();
+  auto outputs = first->make_context()->make_outputs(*inputs);
   const int64_t before = anonymous_bytes();
   auto model = Model::load(path("model.so"));
-  ASSERT_TRUE(model->run_into(*inputs, *outputs).has_value());
+  auto context = model->make_context();
+  ASSERT_TRUE(context->run_into(*inputs, *outputs).has_value());
   EXPECT_LE(anonymous_bytes() - before, arena + (8 << 20));
 }
 
