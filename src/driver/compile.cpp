@@ -145,10 +145,11 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   std::vector<HostCall> calls;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}};
+    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}, {}};
     const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].info.params;
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
+    made.sizes = call.sizes;
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
@@ -164,7 +165,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const ConstantBytes& constant : state->constants) interface.constant_bytes.push_back(constant.size);
   IrModule host;
   host.entry = "host";
-  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls));
+  SizeTable table(graph, plan);
+  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls), table);
   FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, target, {.entry_name = artefact.entry}));
   artefact.objects.push_back(std::move(host_object));
   std::unordered_set<std::string> linked;

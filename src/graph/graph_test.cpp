@@ -95,12 +95,18 @@ TEST(Op, FusionKindDependsOnShapes) {
   EXPECT_EQ(fusion_kind(*wide), FusionKind::kBroadcast);
 }
 
-TEST(Op, MeaningNeedsStaticShapes) {
+TEST(Op, OpenSizesBecomeParameters) {
   Graph g("g");
-  Value* x = g.add_input("x", f32({Dim::symbol("N")}));
+  Value* x = g.add_input("x", f32({Dim::symbol("N", 1, 64, 2, 8)}));
   Node* relu = g.add_node(find_op("Relu"), "relu", {x});
+  EXPECT_EQ(node_func(*relu).error().code, ErrorCode::E604);  // without types
   relu->outputs[0]->type = x->type;
-  EXPECT_EQ(node_func(*relu).error().code, ErrorCode::E604);
+  const auto func = node_func(*relu);
+  ASSERT_TRUE(func);
+  ASSERT_EQ((*func)->int_params.size(), 1u);
+  const IntParam& n = (*func)->int_params[0];
+  EXPECT_EQ((*func)->params[0].buffer->shape[0].get(), n.var.get());
+  EXPECT_EQ((std::vector{n.min, n.max, n.multiple_of, n.typical}), (std::vector<int64_t>{1, 64, 2, 8}));
 }
 
 TEST(Op, EveryOperatorHasItsRuleAndMeaning) {

@@ -267,21 +267,25 @@ void CPrinter::print_call(const CallFuncNode& call) {
   line("}");
 }
 
-///   call k(&x[0], &arena[4096], 7)   →   fettle_call_kernel(context, 7, k, buffers, NULL), as codegen/llvm does
+///   call k(&x[0], &arena[4096], 7, n)   →   fettle_call_kernel(context, 7, k, buffers, ints), as codegen/llvm does
 void CPrinter::print_kernel_call(const CallFuncNode& call) {
-  const int64_t* number = call.args.empty() ? nullptr : as_int(call.args.back());
+  size_t n_buffers = 0;
+  while (n_buffers < call.args.size() && call.args[n_buffers].as<AddressNode>()) ++n_buffers;
+  const int64_t* number = n_buffers < call.args.size() ? as_int(call.args[n_buffers]) : nullptr;
   if (!number) return fail_with("call of kernel " + call.name + " has no number");
   const std::string signature = "(FettleContext *context, void **buffers, const int64_t *ints)";
   declare("fettle_call_kernel", "int32_t fettle_call_kernel(FettleContext *, int32_t index, int32_t (*kernel)" +
                                     signature + ", void **buffers, const int64_t *ints)");
   if (!is_entry(call.name)) declare(call.name, "int32_t " + identifier(call.name) + signature);
-  std::vector<std::string> pointers;
-  for (size_t i = 0; i + 1 < call.args.size(); ++i) pointers.push_back("(void *)" + expr(call.args[i], kUnary));
+  std::vector<std::string> pointers, ints;
+  for (size_t i = 0; i < n_buffers; ++i) pointers.push_back("(void *)" + expr(call.args[i], kUnary));
+  for (size_t i = n_buffers + 1; i < call.args.size(); ++i) ints.push_back(expr(call.args[i]).text);
   line("{");
   line(fmt::format("  void *arguments[] = {{{}}};",
                    pointers.empty() ? "NULL" : fmt::format("{}", fmt::join(pointers, ", "))));
-  line(fmt::format("  const int32_t result_of_call = fettle_call_kernel(context, {}, {}, arguments, NULL);", *number,
-                   identifier(call.name)));
+  if (!ints.empty()) line(fmt::format("  const int64_t sizes[] = {{{}}};", fmt::join(ints, ", ")));
+  line(fmt::format("  const int32_t result_of_call = fettle_call_kernel(context, {}, {}, arguments, {});", *number,
+                   identifier(call.name), ints.empty() ? "NULL" : "sizes"));
   line("  if (*status == 0) *status = result_of_call;");
   line("}");
 }

@@ -80,7 +80,7 @@ Tensors conv(const Node& node, std::span<const te::Tensor> in) {
   std::vector<te::ReduceAxis> axes = kernel_axes(window);
   if (in_per_group > 1) axes.insert(axes.begin(), te::reduce_axis(Expr(in_per_group), "ic"));
   const te::Tensor sum = reduce_over(
-      te::sum, shape_exprs(output_shape(node)), axes,
+      te::sum, size_exprs(output_shape(node)), axes,
       [&](const Indices& i, const Indices& reduced) {
         const Indices k(reduced.end() - static_cast<std::ptrdiff_t>(window.n_dims()), reduced.end());
         const Expr ic = in_per_group > 1 ? reduced[0] : Expr(0);
@@ -214,7 +214,7 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor x = pads_x ? te::pad(in[0], before_x, after_x, zero, "conv_pad") : in[0];
   const te::Tensor w = turns_w ? weights_by_phase(in[1], t, dims) : in[1];
   const te::Tensor sum = te::compute(
-      shape_exprs(output_shape(node)),
+      size_exprs(output_shape(node)),
       [&](const std::vector<Var>& i) -> te::Body {
         std::vector<te::ReduceAxis> axes{te::reduce_axis(Expr(in_per_group), "ic")};
         const Expr g = group == 1 ? Expr(0) : floordiv(Expr(i[1]), Expr(out_per_group));

@@ -84,7 +84,7 @@ Types one_hot_type(const Node& node) {
 }
 Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, -1, std::ssize(output_shape(node))));
-  const Expr depth = output_shape(node)[static_cast<size_t>(axis)].value();
+  const Expr depth = size_expr(output_shape(node)[static_cast<size_t>(axis)]);
   return one(map_output(node, [&](const Indices& i) {
     const Expr index = cast(kI64, in[0](without(i, axis)));
     const Expr wrapped = select(lt(index, Expr(0)), index + depth, index);

@@ -75,13 +75,13 @@ Tensors concat(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   return one(map_output(node, [&](const Indices& i) {
     const auto a = static_cast<size_t>(axis);
-    std::vector<int64_t> starts{0};
-    for (const te::Tensor& t : in) starts.push_back(starts.back() + *as_int(t.shape()[a]));
+    std::vector<Dim> starts{0};
+    for (size_t k = 0; k < in.size(); ++k) starts.push_back(starts.back() + shape_of(node, k)[a]);
     Expr value;
     for (size_t k = in.size(); k-- > 0;) {
       if (starts[k] == starts[k + 1]) continue;  // empty
-      const Expr part = in[k](with_replaced(i, axis, i[a] - Expr(starts[k])));
-      value = value ? select(lt(i[a], Expr(starts[k + 1])), part, value) : part;
+      const Expr part = in[k](with_replaced(i, axis, i[a] - size_expr(starts[k])));
+      value = value ? select(lt(i[a], size_expr(starts[k + 1])), part, value) : part;
     }
     return value ? value : constant(0, output_dtype(node));
   }));
@@ -130,11 +130,11 @@ Tensors split(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   const auto a = static_cast<size_t>(axis);
   std::vector<te::Tensor> parts;
-  int64_t start = 0;
+  Dim start = 0;
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     parts.push_back(
-        map_output(node, [&](const Indices& i) { return in[0](with_replaced(i, axis, i[a] + Expr(start))); }, k));
-    start += output_shape(node, k)[a].value();
+        map_output(node, [&](const Indices& i) { return in[0](with_replaced(i, axis, i[a] + size_expr(start))); }, k));
+    start = start + output_shape(node, k)[a];
   }
   return parts;
 }
@@ -146,7 +146,8 @@ std::optional<std::vector<View>> split_outputs(const Node& node, const View& inp
   View view = input;
   for (const Value* output : node.outputs) {
     views.push_back(view);
-    view.offset_elems += output->extent(static_cast<int>(*axis)) * input.strides[static_cast<size_t>(*axis)];
+    const auto a = static_cast<size_t>(*axis);
+    view.offset_elems = view.offset_elems + output->shape()[a] * input.strides[a];
   }
   return views;
 }
@@ -226,7 +227,7 @@ std::optional<std::vector<View>> slice_outputs(const Node& node, const View& inp
   View view = input;
   for (size_t d = 0; d < dims->size(); ++d) {
     if ((*dims)[d].step < 1) return {};
-    view.offset_elems += (*dims)[d].start * input.strides[d];
+    view.offset_elems = view.offset_elems + (*dims)[d].start * input.strides[d];
     view.strides[d] = input.strides[d] * (*dims)[d].step;
   }
   return {{view}};
@@ -335,7 +336,7 @@ Tensors tile(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) {
     Indices at;
     for (size_t d = 0; d < i.size(); ++d)
-      at.push_back(is_int(in[0].shape()[d], output_shape(node)[d].value()) ? i[d] : floormod(i[d], in[0].shape()[d]));
+      at.push_back(shape_of(node, 0)[d] == output_shape(node)[d] ? i[d] : floormod(i[d], in[0].shape()[d]));
     return in[0](at);
   }));
 }
@@ -419,7 +420,7 @@ Tensors depth_to_space(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t block, block_size(node));
   const bool columns_first = node.attrs.get_string("mode", "DCR") == "CRD";
   return one(map_output(node, [&](const Indices& i) {
-    const Expr b = block, channels = output_shape(node)[1].value();
+    const Expr b = block, channels = size_expr(output_shape(node)[1]);
     const Expr place = floormod(i[2], b) * b + floormod(i[3], b);
     const Expr c = columns_first ? i[1] * Expr(block * block) + place : place * channels + i[1];
     return in[0](i[0], c, floordiv(i[2], b), floordiv(i[3], b));

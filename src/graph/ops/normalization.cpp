@@ -21,7 +21,7 @@ using Place = std::function<Indices(const Indices& kept, const Indices& reduced)
 Moments moments(const te::Tensor& x, const std::vector<Expr>& kept, const std::vector<Expr>& reduced, const Place& at,
                 double epsilon, bool centred = true) {
   const DType dtype = x.dtype();
-  const Expr scale = constant(1 / static_cast<double>(count_of(reduced)), dtype);
+  const Expr scale = inverse_count(reduced, dtype);
   const auto sum_of = [&](const std::function<Expr(const Indices& kept, const Expr& value)>& term, const char* name) {
     return reduce_over(
         te::sum, kept, reduce_axes(reduced),

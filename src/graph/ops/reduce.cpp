@@ -41,7 +41,7 @@ te::Tensor over_axes(const Node& node, const te::Tensor& x, const std::vector<in
   std::vector<Expr> extents;
   for (const int64_t axis : axes) extents.push_back(x.dim(static_cast<int>(axis)));
   return reduce_over(
-      reduce, shape_exprs(output_shape(node)), reduce_axes(extents),
+      reduce, size_exprs(output_shape(node)), reduce_axes(extents),
       [&](const Indices& i, const Indices& reduced) {
         Indices at = i;
         for (size_t k = 0; k < axes.size(); ++k)
@@ -55,7 +55,7 @@ te::Tensor over_axes(const Node& node, const te::Tensor& x, const std::vector<in
 struct Kind {
   Expr (*source)(const Expr& x);
   Reduce reduce;
-  Expr (*finish)(const Expr& sum, int64_t count) = nullptr;  // a second step
+  Expr (*finish)(const Expr& sum, const Dim& count) = nullptr;  // a second step
 };
 
 Tensors reduce_as(const Kind& kind, const Node& node, std::span<const te::Tensor> in) {
@@ -64,8 +64,8 @@ Tensors reduce_as(const Kind& kind, const Node& node, std::span<const te::Tensor
       node, in[0], axes, kind.reduce, [&](const Indices& at, const Indices&) { return kind.source(in[0](at)); },
       tensor_name(node));
   if (!kind.finish) return one(result);
-  int64_t count = 1;
-  for (const int64_t axis : axes) count *= *as_int(in[0].dim(static_cast<int>(axis)));
+  Dim count = 1;
+  for (const int64_t axis : axes) count = count * shape_of(node, 0)[static_cast<size_t>(axis)];
   return one(map_output(node, [&](const Indices& i) { return kind.finish(result(i), count); }));
 }
 template <const Kind& K>
@@ -75,13 +75,14 @@ Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
 
 Expr absolute(const Expr& x) { return x.dtype().is_float() ? math("abs", {x}) : max(x, constant(0, x.dtype()) - x); }
 Expr square(const Expr& x) { return x * x; }
-Expr over_count(const Expr& sum, int64_t count) {
-  return divide(sum, constant(static_cast<double>(count), sum.dtype()));
+Expr over_count(const Expr& sum, const Dim& count) {
+  if (!count.is_number()) return divide(sum, cast(sum.dtype(), size_expr(count)));
+  return divide(sum, constant(static_cast<double>(count.value()), sum.dtype()));
 }
-Expr root(const Expr& sum, int64_t) {
+Expr root(const Expr& sum, const Dim&) {
   return sum.dtype().is_float() ? math("sqrt", {sum}) : cast(sum.dtype(), math("sqrt", {cast(kF64, sum)}));
 }
-Expr log_of(const Expr& sum, int64_t) { return math("log", {sum}); }
+Expr log_of(const Expr& sum, const Dim&) { return math("log", {sum}); }
 
 Expr unchanged(const Expr& x) { return x; }
 

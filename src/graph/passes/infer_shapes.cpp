@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/control.h"
-#include "graph/op.h"
+#include "graph/op_util.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/lower_recurrent.h"
 #include "graph/passes/lower_scan.h"
@@ -64,8 +64,12 @@ void settle_params(Graph& graph, Node* node) {
   for (const ParamInput& param : node->op->params) {
     const auto i = static_cast<size_t>(param.index);
     const Value* input = node->input(i);
-    if (!input || !input->is_constant()) continue;
-    auto value = as_attribute(*input->constant, param.kind);
+    if (!input) continue;
+    std::optional<AttrValue> value;
+    if (input->is_constant())
+      value = as_attribute(*input->constant, param.kind);
+    else if (input->content && (param.kind == ParamInput::Kind::kInts || param.kind == ParamInput::Kind::kInt))
+      value = dims_attr(*input->content);
     if (!value) continue;
     node->attrs.set(std::string(param.attr), std::move(*value));
     graph.set_input(node, i, nullptr);
@@ -157,6 +161,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       }
     }
     node->outputs[i]->type = std::move(types[i]);
+    for (const Dim& dim : node->outputs[i]->shape()) ops::note_not_negative(*node, dim, "an extent");
   }
   if (auto content = known_content(*node)) {
     Value* output = node->outputs[0];
@@ -183,6 +188,9 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
 
 }  // namespace
 
-Result<> infer_shapes(Graph& graph, const PassContext& context) { return infer_graph(graph, context); }
+Result<> infer_shapes(Graph& graph, const PassContext& context) {
+  const ops::SizeCheckScope checks(graph);
+  return infer_graph(graph, context);
+}
 
 }  // namespace fettle::passes
