@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "codegen/llvm/jit_module.h"
-#include "ir/annotations.h"
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "rt/abi.h"
