@@ -7,6 +7,7 @@
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/check.h"
 #include "graph/op.h"
@@ -250,6 +251,14 @@ Graph Graph::clone() const {
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   copy.size_checks_ = size_checks_;
   return copy;
+}
+
+void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
+  for (SizeCheck& check : std::exchange(size_checks_, {})) {
+    check.value = replaced(check.value);
+    const bool holds = check.is_zero ? check.value == Dim(0) : check.value.min() >= 0;
+    if (!holds) add_size_check(std::move(check));
+  }
 }
 
 void Graph::add_size_check(SizeCheck check) {

@@ -2,6 +2,7 @@
 // The model as a graph in SSA form: values made once, by a node, as an input or as a constant.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,6 +133,8 @@ class Graph {
   const std::vector<SizeCheck>& size_checks() const { return size_checks_; }
   /// Of equal values one is kept.
   void add_size_check(SizeCheck check);
+  /// Rules over other sizes; those that hold for all sizes go.
+  void replace_sizes(const std::function<Dim(const Dim&)>& replaced);
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   /// In topological order after sort(); until then what was added last is last, erased nodes included.

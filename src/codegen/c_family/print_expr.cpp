@@ -64,6 +64,7 @@ constexpr Operator kOperators[] = {
     {BinaryOp::kShr, ">>", SourcePrinter::kShift, "shr"},
     {BinaryOp::kMin, "", SourcePrinter::kPrimary, "min"},
     {BinaryOp::kMax, "", SourcePrinter::kPrimary, "max"},
+    {BinaryOp::kOrderedMax, "", SourcePrinter::kPrimary, "ordered_max"},
     {BinaryOp::kFloorDiv, "/", SourcePrinter::kProduct, "floordiv"},
     {BinaryOp::kFloorMod, "%", SourcePrinter::kProduct, "floormod"},
 };
@@ -242,10 +243,11 @@ SourcePrinter::Text SourcePrinter::float_binary(const BinaryNode& node, DType ty
       const Text text = infix(node);
       return is_small(type) ? use_helper("round_" + type.to_string(), {text.text}) : text;
     }
+    case BinaryOp::kOrderedMax:
     case BinaryOp::kMin:
     case BinaryOp::kMax: {
       // The first operand is asked whether it is NaN, which of a constant is known.
-      const bool swaps = node.b.as<FloatImmNode>();
+      const bool swaps = node.op != BinaryOp::kOrderedMax && node.b.as<FloatImmNode>();
       return use_helper(fmt::format("{}_{}", operator_of(node.op).helper, computed(type).to_string()),
                         {value(swaps ? node.b : node.a), value(swaps ? node.a : node.b)});
     }
@@ -289,6 +291,7 @@ SourcePrinter::Text SourcePrinter::int_binary(const BinaryNode& node, DType type
       native = false;
       break;
     case BinaryOp::kDiv:
+    case BinaryOp::kOrderedMax:
       fail_with("a float operation on integers");
       return {"0"};
     default:

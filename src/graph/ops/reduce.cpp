@@ -110,11 +110,11 @@ constexpr Kind kSumSquare{square, te::sum};
 constexpr Kind kMeanSquare{square, te::sum, over_count};
 constexpr Kind kLogSum{unchanged, te::sum, log_of};
 
-// log Σ e^x = m + log Σ e^(x-m), m the maximum, so that nothing overflows.
+// log Σ e^x = m + log Σ e^(x-m), m the maximum, so that nothing overflows; NaN comes through in the sum.
 Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto axes, reduced_axes(node));
-  const te::Tensor greatest =
-      over_axes(node, in[0], axes, te::max, [&](const Indices& at, const Indices&) { return in[0](at); }, "greatest");
+  const te::Tensor greatest = over_axes(
+      node, in[0], axes, te::ordered_max, [&](const Indices& at, const Indices&) { return in[0](at); }, "greatest");
   const te::Tensor sum = over_axes(
       node, in[0], axes, te::sum,
       [&](const Indices& at, const Indices& i) { return math("exp", {in[0](at) - greatest(i)}); }, tensor_name(node));
