@@ -368,14 +368,13 @@ Dim floordiv(const Dim& a, const Dim& b) {
   if (a == Dim(0)) return 0;
   if (const std::optional<Dim> exact = exact_quotient(a, b)) return *exact;
   if (b.is_number() && b.value() > 0) return floordiv_by_number(a, b.value());
+  if (b.min() == 0) return floordiv(a, max(b, 1));
   Bounds range{-kMaxDim, kMaxDim};
   if (b.min() > 0) {
     const int64_t corners[] = {floordiv_int(a.min(), b.min()), floordiv_int(a.min(), b.max()),
                                floordiv_int(a.max(), b.min()), floordiv_int(a.max(), b.max())};
     const auto [low, high] = std::minmax_element(std::begin(corners), std::end(corners));
     range = {*low, *high};
-  } else if (b.min() >= 0 && a.min() >= 0) {
-    range = {0, a.max()};
   }
   if (range.min == range.max) return range.min;
   return SizeForm::make(make_factor(Factor::Kind::kFloorDiv, "//", a, b, range, 1));

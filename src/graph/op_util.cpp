@@ -42,6 +42,8 @@ Result<> check_same_dtype(const Node& node, size_t first, size_t last) {
 
 namespace {
 thread_local Graph* checked = nullptr;
+// 0 where the body whose rules are noted is known to run no iteration, else 1.
+thread_local Dim runs = 1;
 }
 
 SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) {}
@@ -49,7 +51,7 @@ SizeCheckScope::~SizeCheckScope() { checked = before_; }
 
 void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!checked || a == b) return;
-  checked->add_size_check({a - b, true,
+  checked->add_size_check({(a - b) * runs, true,
                            fmt::format("{} \"{}\": {}: {} and {} must be equal", node.op->name, node.name, what,
                                        a.to_string(), b.to_string())});
 }
@@ -57,8 +59,11 @@ void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view w
 void note_not_negative(const Node& node, const Dim& a, std::string_view what) {
   if (!checked || a.min() >= 0) return;
   checked->add_size_check(
-      {a, false, fmt::format("{} \"{}\": {}: {} must not be negative", node.op->name, node.name, what, a.to_string())});
+      {a * runs, false, fmt::format("{} \"{}\": {}: {} must not be negative", node.op->name, node.name, what, a.to_string())});
 }
+
+LoopCheckScope::LoopCheckScope(const Dim& iterations) : before_(std::exchange(runs, runs * min(iterations, 1))) {}
+LoopCheckScope::~LoopCheckScope() { runs = before_; }
 
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!may_equal(a, b))
@@ -114,7 +119,8 @@ Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t
 std::optional<std::vector<Dim>> content_of(const Value& value) {
   if (!value.is_constant()) return value.content;
   constexpr int64_t kMaxContent = 4096;
-  if (!value.constant->dtype.is_int() || value.constant->shape.size() > 1 || value.constant->n_elems() > kMaxContent)
+  const DType dtype = value.constant->dtype;
+  if (!(dtype.is_int() || dtype.is_bool()) || value.constant->shape.size() > 1 || value.constant->n_elems() > kMaxContent)
     return std::nullopt;
   const auto numbers = to_ints(*value.constant);
   return std::vector<Dim>(numbers.begin(), numbers.end());
@@ -252,8 +258,8 @@ Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indic
       const bool outermost = std::all_of(from.begin() + static_cast<std::ptrdiff_t>(group.from),
                                          from.begin() + static_cast<std::ptrdiff_t>(d),
                                          [](const Dim& dim) { return dim == Dim(1); });
-      const Expr quotient = floordiv(flat, size_expr(inner));
-      result[d] = outermost ? quotient : floormod(quotient, size_expr(from[d]));
+      const Expr quotient = floordiv(flat, divisor_expr(inner));
+      result[d] = outermost ? quotient : floormod(quotient, divisor_expr(from[d]));
       inner = inner * from[d];
     }
   }

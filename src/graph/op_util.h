@@ -102,6 +102,21 @@ class SizeCheckScope {
 /// a == b cannot be told to hold for all sizes, and must; or a >= 0.
 void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what);
 void note_not_negative(const Node& node, const Dim& a, std::string_view what);
+/// n, a number, divides a.
+inline void note_divides(const Node& node, int64_t n, const Dim& a, std::string_view what) {
+  note_equal(node, floordiv(a, n) * n, a, what);
+}
+/// While it lives, rules are those of a loop's body: they need not hold where it has no iteration.
+class LoopCheckScope {
+ public:
+  explicit LoopCheckScope(const Dim& iterations);
+  LoopCheckScope(const LoopCheckScope&) = delete;
+  LoopCheckScope& operator=(const LoopCheckScope&) = delete;
+  ~LoopCheckScope();
+
+ private:
+  Dim before_;
+};
 
 /// The elements of a small integer tensor, where they are known; symbols among them.
 std::optional<std::vector<Dim>> content_of(const Value& value);
@@ -128,6 +143,8 @@ inline Indices to_indices(const std::vector<Var>& vars) { return {vars.begin(), 
 te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output = 0);
 /// C's division, towards zero, for integers; a / b for floats.
 Expr divide(const Expr& a, const Expr& b);
+/// As size_expr, of what something is divided by: 1 instead of 0, where nothing of the quotient is used.
+inline Expr divisor_expr(const Dim& dim) { return size_expr(dim.is_number() ? dim : max(dim, 1)); }
 /// The one element of a tensor, whatever its rank.
 inline Expr scalar_of(const te::Tensor& t) { return t(Indices(t.shape().size(), Expr(0))); }
 inline Expr number(double value, const Expr& like) { return constant(value, like.dtype()); }

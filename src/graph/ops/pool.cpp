@@ -46,11 +46,11 @@ Tensors max_pool(const Node& node, std::span<const te::Tensor> in) {
 // Elements that the window at `o` averages in dim d: those inside of the input, or with count_include_pad inside of
 // the stated padding.
 Expr taps(const Window& window, size_t d, const Expr& o, bool include_pad) {
-  const int64_t low = include_pad ? -window.before[d] : 0;
+  const Expr low = size_expr(include_pad ? 0 - window.before[d] : 0);
   const Expr high = size_expr(window.input[d] + (include_pad ? window.stated_after[d] : 0));
-  const Expr start = o * Expr(window.strides[d]) - Expr(window.before[d]);
+  const Expr start = o * Expr(window.strides[d]) - size_expr(window.before[d]);
   const Expr step = window.dilations[d];
-  const Expr first = max(floordiv(Expr(low) - start + step - Expr(1), step), Expr(0));
+  const Expr first = max(floordiv(low - start + step - Expr(1), step), Expr(0));
   const Expr last = min(floordiv(high - Expr(1) - start, step), Expr(window.kernel[d] - 1));
   return last - first + Expr(1);
 }
@@ -65,8 +65,8 @@ Tensors average_pool(const Node& node, std::span<const te::Tensor> in) {
     int64_t fixed = 1;
     Expr varying;
     for (size_t d = 0; d < window.n_dims(); ++d) {
-      const bool inside =
-          window.after[d] <= (include_pad ? window.stated_after[d] : 0) && (include_pad || window.before[d] == 0);
+      const Dim counted = include_pad ? window.stated_after[d] : 0;
+      const bool inside = (counted - window.after[d]).min() >= 0 && (include_pad || window.before[d] == Dim(0));
       if (inside) {
         fixed *= window.kernel[d];
       } else {

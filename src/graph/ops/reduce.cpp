@@ -73,10 +73,23 @@ Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
   return reduce_as(K, node, in);
 }
 
+// Of all elements of a small tensor.
+template <Dim (*F)(const Dim&, const Dim&)>
+std::optional<std::vector<Dim>> content(const Node& node) {
+  const auto all = content_of(*node.inputs[0]);
+  const auto axes = reduced_axes(node);
+  if (!all || all->empty() || !axes) return std::nullopt;
+  if (axes->size() != shape_of(node, 0).size()) return all;
+  Dim result = all->front();
+  for (size_t i = 1; i < all->size(); ++i) result = F(result, (*all)[i]);
+  return std::vector<Dim>{result};
+}
+
 Expr absolute(const Expr& x) { return x.dtype().is_float() ? math("abs", {x}) : max(x, constant(0, x.dtype()) - x); }
 Expr square(const Expr& x) { return x * x; }
 Expr over_count(const Expr& sum, const Dim& count) {
-  if (!count.is_number()) return divide(sum, cast(sum.dtype(), size_expr(count)));
+  if (!count.is_number())
+    return divide(sum, cast(sum.dtype(), sum.dtype().is_int() ? divisor_expr(count) : size_expr(count)));
   return divide(sum, constant(static_cast<double>(count.value()), sum.dtype()));
 }
 Expr root(const Expr& sum, const Dim&) {
@@ -160,16 +173,16 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
-constexpr OpDef reducer(std::string_view name, Compute compute) {
-  return define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param});
+constexpr OpDef reducer(std::string_view name, Compute compute, Content content = nullptr) {
+  return define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param, .content = content});
 }
 
 constexpr OpDef defs[] = {
-    reducer("ReduceSum", reduction<kSum>),
+    reducer("ReduceSum", reduction<kSum>, content<operator+>),
     reducer("ReduceMean", reduction<kMean>),
-    reducer("ReduceMax", reduction<kMax>),
-    reducer("ReduceMin", reduction<kMin>),
-    reducer("ReduceProd", reduction<kProd>),
+    reducer("ReduceMax", reduction<kMax>, content<fettle::max>),
+    reducer("ReduceMin", reduction<kMin>, content<fettle::min>),
+    reducer("ReduceProd", reduction<kProd>, content<operator*>),
     reducer("ReduceL1", reduction<kL1>),
     reducer("ReduceL2", reduction<kL2>),
     reducer("ReduceSumSquare", reduction<kSumSquare>),

@@ -79,8 +79,11 @@ Types squeeze_type(const Node& node) {
     FETTLE_TRY(axes, positive_axes(node, *given, rank_of(node, 0)));
   } else {
     for (size_t d = 0; d < in.size(); ++d) {
-      if (!in[d].is_number()) return not_known(node, "Squeeze of all dims of extent 1 needs them to be known");
-      if (in[d] == Dim(1)) axes.push_back(static_cast<int64_t>(d));
+      if (in[d] == Dim(1))
+        axes.push_back(static_cast<int64_t>(d));
+      else if (may_equal(in[d], 1))
+        return not_known(node, fmt::format("Squeeze without axes: dim {} of {} must be fixed, or never 1", d,
+                                           to_string(in)));
     }
   }
   Shape shape;
@@ -89,6 +92,8 @@ Types squeeze_type(const Node& node) {
       shape.push_back(in[d]);
     else if (!may_equal(in[d], 1))
       return bad_types(node, fmt::format("dim {} of {} is not 1", d, to_string(in)));
+    else
+      note_equal(node, in[d], 1, "an extent that is squeezed");
   }
   return same_dtype(node, std::move(shape));
 }

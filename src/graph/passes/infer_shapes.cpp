@@ -15,13 +15,14 @@ namespace {
 // Contents beyond this are no shape arithmetic.
 constexpr size_t kMaxContent = 64;
 
-// A small integer output that is known from the operator's rule alone.
+// A small integer output that is known from the operator's rule alone; truth values only where all are.
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
   if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.rank() > 1) return std::nullopt;
-  if (!output.dtype().is_int() || output.dtype().bits < 32) return std::nullopt;
+  const bool is_truth = output.dtype().is_bool();
+  if (!is_truth && (!output.dtype().is_int() || output.dtype().bits < 32)) return std::nullopt;
   auto content = node.op->content(node);
-  if (!content || content->size() > kMaxContent) return std::nullopt;
+  if (!content || content->size() > kMaxContent || (is_truth && !is_static(*content))) return std::nullopt;
   const Dim count = element_count(output.shape());
   if (static_cast<int64_t>(content->size()) != count.value()) return std::nullopt;
   for (const Dim& d : *content)  // dims saturate: what large numbers become is not known
@@ -32,7 +33,9 @@ std::optional<std::vector<Dim>> known_content(const Node& node) {
 Result<ConstantTensor> to_constant(const Value& value, const std::vector<int64_t>& numbers) {
   FETTLE_TRY(TensorBuilder tensor, make_tensor(value.dtype(), value.extents()));
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (value.dtype().bits == 64)
+    if (value.dtype().is_bool())
+      tensor.elems<uint8_t>()[i] = numbers[i] != 0;
+    else if (value.dtype().bits == 64)
       tensor.elems<int64_t>()[i] = numbers[i];
     else
       tensor.elems<int32_t>()[i] = static_cast<int32_t>(numbers[i]);
@@ -96,6 +99,13 @@ void type_inputs(const Node& node) {
   }
 }
 
+// How often a body runs at least, as far as sizes tell.
+Dim least_iterations(const Node& node) {
+  const Value* limit = is_loop(node) ? LoopParts(node).limit() : nullptr;
+  const auto content = limit ? ops::content_of(*limit) : std::nullopt;
+  return content && content->size() == 1 ? max(content->front(), 0) : Dim(1);
+}
+
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context);
 
 Result<> infer_nodes(Graph& graph, const std::vector<Node*>& nodes, const PassContext& context) {
@@ -144,6 +154,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     }
     settle_captured(graph, node);
     type_inputs(*node);
+    const ops::LoopCheckScope checks(least_iterations(*node));
     for (const auto& body : node->bodies) {
       FETTLE_TRY_VOID(infer_graph(*body, context));
       body->sort();

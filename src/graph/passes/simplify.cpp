@@ -93,7 +93,9 @@ bool becomes_reshape(Graph& graph, const Match& m) {
 bool has_starts(const Match& m) { return m.root()->attrs.has("starts"); }
 bool slice_before_transpose(Graph& graph, const Match& m) {
   const auto perm = permutation(m.node("before"));
-  auto axes = m.root()->attrs.get_ints("axes", ops::first_numbers(m.root()->attrs.get_ints("starts").size()));
+  const auto starts = ops::dims_param(*m.root(), 1, "starts");
+  if (!starts || !*starts) return false;
+  auto axes = m.root()->attrs.get_ints("axes", ops::first_numbers((*starts)->size()));
   for (int64_t& axis : axes)
     axis = perm[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(perm.size()) : axis)];
   Attrs sliced = m.root()->attrs;
