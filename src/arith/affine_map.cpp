@@ -262,8 +262,9 @@ std::optional<InputPart> part_of_input(const Expr& output, const std::vector<Var
   return part;
 }
 
-// Where every output is such a part, and the parts make up constant extents exactly: what invert gives in general.
-std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vector<Expr>& shape) {
+// Where every output is such a part, and the parts make up the extents exactly, the first perhaps an open one: what
+// invert gives in general.
+std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vector<Expr>& shape, Analyzer& analyzer) {
   SmallVector<InputPart, 8> parts;
   for (size_t k = 0; k < map.outputs.size(); ++k) {
     auto part = part_of_input(map.outputs[k], map.inputs);
@@ -278,15 +279,24 @@ std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vect
   result.physical_shape.resize(parts.size());
   for (size_t k = 0; k < parts.size(); ++k) result.inverse.inputs.push_back(make_var("p" + std::to_string(k)));
   size_t next = 0;
+  const bool open = std::ranges::any_of(shape, [](const Expr& extent) { return !as_int(extent); });
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t* extent = as_int(shape[i]);
-    if (!extent || *extent <= 1) return std::nullopt;
+    if (extent && *extent <= 1 && !open) return std::nullopt;
     LinearForm value;
-    int64_t above = *extent;  // parts so far make up input / above
+    int64_t above = extent ? *extent : 0;  // parts so far make up input / above
+    if (!extent || *extent == 1) {
+      if (next == parts.size() || parts[next].input != i || !parts[next].top) return std::nullopt;
+      InputPart& part = parts[next++];
+      if (!analyzer.modular(shape[i]).divisible_by(part.lower)) return std::nullopt;
+      result.physical_shape[part.output] = analyzer.simplify(floordiv(shape[i], Expr(part.lower)));
+      value.terms.push_back({result.inverse.inputs[part.output], part.lower});
+      above = part.lower;
+    }
     for (; next < parts.size() && parts[next].input == i; ++next) {
       InputPart& part = parts[next];
       if (above % part.lower != 0 || above == part.lower) return std::nullopt;
-      if (part.top ? above != *extent : part.extent != above / part.lower || (above == *extent && part.lower == 1))
+      if (part.top ? !extent || above != *extent : part.extent != above / part.lower || (extent && above == *extent && part.lower == 1))
         return std::nullopt;
       result.physical_shape[part.output] = int_imm(above / part.lower);
       value.terms.push_back({result.inverse.inputs[part.output], part.lower});
@@ -302,7 +312,7 @@ std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vect
 
 Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& shape, Analyzer& analyzer) {
   FETTLE_CHECK(map.inputs.size() == shape.size());
-  if (auto parts = invert_parts(map, shape)) return std::move(*parts);
+  if (auto parts = invert_parts(map, shape, analyzer)) return std::move(*parts);
   const auto scope = analyzer.enter();
   std::vector<VarDomain> domains;
   for (size_t i = 0; i < shape.size(); ++i) {
