@@ -30,7 +30,10 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
   std::vector<ArtefactTensor> tensors;
   for (const auto& [name, value] : values) {
     FETTLE_TRY(const FettleDtype dtype, to_fettle_dtype(value->dtype()));
-    tensors.push_back({name, dtype, value->extents(), {}});
+    ArtefactTensor& tensor = tensors.emplace_back(ArtefactTensor{name, dtype, {}, {}});
+    for (const Dim& dim : value->shape()) tensor.shape.push_back(dim.is_number() ? dim.value() : -1);
+    if (value->is_static()) continue;
+    for (const Dim& dim : value->shape()) tensor.axis_names.push_back(dim.is_number() ? "" : dim.to_string());
   }
   return tensors;
 }
