@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-schedule bench-search bench-tasks bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-schedule bench-search bench-sizes bench-tasks bench-threads docs fuzz format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -67,6 +67,9 @@ bench-search: build ## Ways to search compared over 25 tasks (hours; goes on whe
 
 bench-learning: build ## What tuning some programs teaches about others: make bench-learning ARGS="a.jsonl b.jsonl" (docs/search.md)
 	@$(BUILD)/bin/bench-learning $(ARGS)
+
+bench-sizes: build ## Kernels whose sizes are open beside those that were made for one size
+	@$(BUILD)/bin/bench-sizes
 
 bench-tasks: build models ## Three models tuned for five minutes each: which tasks improve, how far others are from the machine's limits
 	@$(BUILD)/bin/bench-tasks --fresh

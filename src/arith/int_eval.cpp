@@ -7,6 +7,13 @@
 #include "ir/visit.h"
 
 namespace fettle {
+
+IntEnv typical_values(const Func& func) {
+  IntEnv values;
+  for (const IntParam& param : func->int_params) values.push(param.var.get(), typical_of(param));
+  return values;
+}
+
 namespace {
 
 // What has no value gives `unknown`, and the first reason is kept: who wants no estimate looks at it in the end.

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "ir/expr.h"
+#include "ir/func.h"
 #include "ir/int_arithmetic.h"
 
 namespace fettle {
@@ -53,6 +54,9 @@ enum class IntProblem : uint8_t {
 IntProblem evaluate_int(const Expr& e, const IntEnv& values, int64_t& value);
 /// As above. E301 unbound or no integers · E709 division by zero
 Result<int64_t> evaluate_int(const Expr& e, const IntEnv& values = {});
+
+/// Integer parameters with the values that choices take them for (typical_of).
+IntEnv typical_values(const Func& func);
 
 /// Always a value, for estimates: unbound variables count as 0, parts that have no value as `unknown`, a condition of a
 /// select that has none as true, a null expression as `unknown`.

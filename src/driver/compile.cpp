@@ -30,10 +30,12 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
   std::vector<ArtefactTensor> tensors;
   for (const auto& [name, value] : values) {
     FETTLE_TRY(const FettleDtype dtype, to_fettle_dtype(value->dtype()));
-    ArtefactTensor& tensor = tensors.emplace_back(ArtefactTensor{name, dtype, {}, {}});
-    for (const Dim& dim : value->shape()) tensor.shape.push_back(dim.is_number() ? dim.value() : -1);
-    if (value->is_static()) continue;
-    for (const Dim& dim : value->shape()) tensor.axis_names.push_back(dim.is_number() ? "" : dim.to_string());
+    ArtefactTensor tensor{name, dtype, {}, {}};
+    for (const Dim& dim : value->shape()) {
+      tensor.shape.push_back(dim.is_number() ? dim.value() : -1);
+      tensor.axis_names.push_back(dim.is_number() ? "" : dim.to_string());
+    }
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
@@ -132,8 +134,6 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   artefact.default_threads = planned.options.threads;
   artefact.entry = "fettle_host";
   artefact.arena_bytes = planned.arena_bytes();
-  // All sizes of a plan are fixed. One with open sizes says here how large their table is (n_sizes), which function of
-  // the host program fills it (resize), and what sizes can have wrong with them (size_errors).
   std::vector<std::pair<std::string, const Value*>> inputs, outputs;
   for (const Value* value : graph.inputs()) inputs.emplace_back(value->name, value);
   for (const GraphOutput& output : graph.outputs()) outputs.emplace_back(output.name, output.value);
@@ -151,28 +151,38 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   std::vector<HostCall> calls;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}};
+    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}, {}};
     const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].info.params;
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
+    made.sizes = call.sizes;
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
   }
   HostInterface interface;
-  interface.arena_bytes = artefact.arena_bytes;
+  interface.arena_bytes = max(plan.arena_bytes, 64);
   interface.n_loops = plan.n_loops;
   for (const auto& [values, list] : {std::pair{&inputs, &interface.input_bytes}, {&outputs, &interface.output_bytes}})
-    for (const auto& [name, value] : *values) {
-      FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
-      list->push_back(bytes);
-    }
+    for (const auto& [name, value] : *values)
+      list->push_back(element_count(value->shape()) * value->dtype().element_bytes());
   for (const ConstantBytes& constant : state->constants) interface.constant_bytes.push_back(constant.size);
   IrModule host;
   host.entry = "host";
-  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls));
+  SizeTable table(graph, plan);
+  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls), table);
   FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, target, {.entry_name = artefact.entry}));
   artefact.objects.push_back(std::move(host_object));
+  if (!table.empty()) {
+    IrModule sizes;
+    sizes.entry = "sizes";
+    sizes.funcs["sizes"] = table.program("sizes");
+    artefact.resize = "fettle_sizes";
+    artefact.n_sizes = static_cast<int32_t>(table.entries().size());
+    artefact.size_errors = table.errors();
+    FETTLE_TRY(std::vector<uint8_t> object, compile_object(sizes, target, {.entry_name = artefact.resize}));
+    artefact.objects.push_back(std::move(object));
+  }
   std::unordered_set<std::string> linked;
   for (const BuiltKernel& kernel : built.kernels)
     for (const CodePart& object : kernel.image)

@@ -8,7 +8,7 @@ Result<Graph> load_model(const std::string& path, const InputShapes& shapes, con
   FETTLE_TRY(Graph graph, import_onnx(path));
   FETTLE_TRY_VOID(bind_shapes(graph, shapes));
   FETTLE_TRY_VOID(optimize(graph, {.after = after}));
-  FETTLE_TRY_VOID(require_static(graph));
+  FETTLE_TRY_VOID(require_sizes(graph));
   return graph;
 }
 

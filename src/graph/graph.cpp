@@ -7,6 +7,7 @@
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/check.h"
 #include "graph/op.h"
@@ -248,7 +249,23 @@ Graph Graph::clone() const {
     for (size_t i = 0; i < node->outputs.size(); ++i) values[node->outputs[i]] = made->outputs[i];
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
+  copy.size_checks_ = size_checks_;
   return copy;
+}
+
+void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
+  for (SizeCheck& check : std::exchange(size_checks_, {})) {
+    check.value = replaced(check.value);
+    const bool holds = check.is_zero ? check.value == Dim(0) : check.value.min() >= 0;
+    if (!holds) add_size_check(std::move(check));
+  }
+}
+
+void Graph::add_size_check(SizeCheck check) {
+  const bool known = std::ranges::any_of(size_checks_, [&](const SizeCheck& other) {
+    return other.is_zero == check.is_zero && other.value == check.value;
+  });
+  if (!known) size_checks_.push_back(std::move(check));
 }
 
 void merge_provenance(Provenance& to, const Provenance& from) {

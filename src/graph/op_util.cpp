@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "graph/op_registry.h"
 #include "graph/view.h"
@@ -39,9 +40,35 @@ Result<> check_same_dtype(const Node& node, size_t first, size_t last) {
   return {};
 }
 
+namespace {
+thread_local Graph* checked = nullptr;
+// 0 where the body whose rules are noted is known to run no iteration, else 1.
+thread_local Dim runs = 1;
+}
+
+SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) {}
+SizeCheckScope::~SizeCheckScope() { checked = before_; }
+
+void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
+  if (!checked || a == b) return;
+  checked->add_size_check({(a - b) * runs, true,
+                           fmt::format("{} \"{}\": {}: {} and {} must be equal", node.op->name, node.name, what,
+                                       a.to_string(), b.to_string())});
+}
+
+void note_not_negative(const Node& node, const Dim& a, std::string_view what) {
+  if (!checked || a.min() >= 0) return;
+  checked->add_size_check(
+      {a * runs, false, fmt::format("{} \"{}\": {}: {} must not be negative", node.op->name, node.name, what, a.to_string())});
+}
+
+LoopCheckScope::LoopCheckScope(const Dim& iterations) : before_(std::exchange(runs, runs * min(iterations, 1))) {}
+LoopCheckScope::~LoopCheckScope() { runs = before_; }
+
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!may_equal(a, b))
     return bad_types(node, fmt::format("{}: {} and {} are not equal", what, a.to_string(), b.to_string()));
+  note_equal(node, a, b, what);
   return a.is_number() ? a : b;
 }
 
@@ -55,11 +82,10 @@ Result<Shape> broadcast(const Node& node, const Shape& a, const Shape& b) {
       out[d] = x;
     else if (x == Dim(1))
       out[d] = y;
-    else if (!x.is_number())
+    else if (may_equal(x, y)) {  // open sizes are not taken for 1
+      note_equal(node, x, y, "broadcast");
       out[d] = y.is_number() ? y : x;
-    else if (!y.is_number())
-      out[d] = x;
-    else
+    } else
       return bad_types(node, fmt::format("shapes {} and {} do not broadcast", to_string(a), to_string(b)));
   }
   return out;
@@ -93,7 +119,8 @@ Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t
 std::optional<std::vector<Dim>> content_of(const Value& value) {
   if (!value.is_constant()) return value.content;
   constexpr int64_t kMaxContent = 4096;
-  if (!value.constant->dtype.is_int() || value.constant->shape.size() > 1 || value.constant->n_elems() > kMaxContent)
+  const DType dtype = value.constant->dtype;
+  if (!(dtype.is_int() || dtype.is_bool()) || value.constant->shape.size() > 1 || value.constant->n_elems() > kMaxContent)
     return std::nullopt;
   const auto numbers = to_ints(*value.constant);
   return std::vector<Dim>(numbers.begin(), numbers.end());
@@ -110,6 +137,7 @@ Result<std::optional<std::vector<Dim>>> dims_param(const Node& node, size_t inpu
   if (const AttrValue* value = node.attrs.find(attr)) {
     if (const auto* list = std::get_if<std::vector<int64_t>>(value))
       return std::vector<Dim>(list->begin(), list->end());
+    if (const auto* dims = std::get_if<std::vector<Dim>>(value)) return *dims;
     if (const auto* number = std::get_if<int64_t>(value)) return std::vector<Dim>{*number};
     return bad_attribute(node, fmt::format("attribute {} is no list of integers", attr));
   }
@@ -145,12 +173,6 @@ Result<std::optional<std::vector<double>>> floats_param(const Node& node, size_t
   return to_doubles(*node.inputs[input]->constant);
 }
 
-std::vector<Expr> shape_exprs(const Shape& shape) {
-  std::vector<Expr> exprs;
-  for (const Dim& d : shape) exprs.push_back(Expr(d.value()));
-  return exprs;
-}
-
 std::string tensor_name(const Node& node) {
   std::string text;
   for (const char c : short_name(*node.op)) {
@@ -172,14 +194,21 @@ Expr read_broadcast(const te::Tensor& t, const Indices& indices) {
 
 te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output) {
   return te::compute(
-      shape_exprs(output_shape(node, output)), [&](const std::vector<Var>& i) { return element(to_indices(i)); },
+      size_exprs(output_shape(node, output)), [&](const std::vector<Var>& i) { return element(to_indices(i)); },
       tensor_name(node));
 }
 
-int64_t count_of(const std::vector<Expr>& extents) {
-  int64_t count = 1;
-  for (const Expr& extent : extents) count *= *as_int(extent);
-  return count;
+Expr inverse_count(const std::vector<Expr>& extents, DType dtype) {
+  int64_t known = 1;
+  Expr open;
+  for (const Expr& extent : extents) {
+    if (const int64_t* number = as_int(extent))
+      known *= *number;
+    else
+      open = open ? open * extent : extent;
+  }
+  const Expr share = constant(1 / static_cast<double>(known), dtype);
+  return open ? share / cast(dtype, open) : share;
 }
 
 std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents) {
@@ -213,25 +242,25 @@ Expr divide(const Expr& a, const Expr& b) {
   return floordiv(a, b) + select(logical_and(inexact, signs_differ), int_imm(1, a.dtype()), zero);
 }
 
-Indices reshape_indices(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const Indices& indices) {
+Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indices) {
   Indices result(from.size(), Expr(0));
-  if (std::find(from.begin(), from.end(), 0) != from.end()) return result;  // no element is ever asked for
-  const auto groups = equal_groups(from, to);
-  FETTLE_CHECK(groups);
+  if (std::find(from.begin(), from.end(), Dim(0)) != from.end()) return result;  // no element is ever asked for
+  auto groups = equal_groups(from, to);
+  // Of open sizes that cannot be told to be equal: all dims together.
+  if (!groups) groups = {{0, from.size(), 0, to.size()}};
   for (const DimGroup& group : *groups) {
     Expr flat = 0;
-    int64_t inner = 1;
-    for (size_t d = group.to; d < group.to_end; ++d) {
-      inner *= to[d];
-      if (to[d] != 1) flat = flat * Expr(to[d]) + indices[d];
-    }
-    bool outermost = true;
-    for (size_t d = group.from; d < group.from_end; ++d) {
-      if (from[d] == 1) continue;
-      inner /= from[d];
-      const Expr quotient = floordiv(flat, Expr(inner));
-      result[d] = outermost ? quotient : floormod(quotient, Expr(from[d]));
-      outermost = false;
+    for (size_t d = group.to; d < group.to_end; ++d)
+      if (!(to[d] == Dim(1))) flat = flat * size_expr(to[d]) + indices[d];
+    Dim inner = 1;
+    for (size_t d = group.from_end; d-- > group.from;) {
+      if (from[d] == Dim(1)) continue;
+      const bool outermost = std::all_of(from.begin() + static_cast<std::ptrdiff_t>(group.from),
+                                         from.begin() + static_cast<std::ptrdiff_t>(d),
+                                         [](const Dim& dim) { return dim == Dim(1); });
+      const Expr quotient = floordiv(flat, divisor_expr(inner));
+      result[d] = outermost ? quotient : floormod(quotient, divisor_expr(from[d]));
+      inner = inner * from[d];
     }
   }
   return result;

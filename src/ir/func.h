@@ -23,13 +23,19 @@ struct Param {
   bool free_layout = false;
 };
 
-/// An integer parameter with what may be assumed of it: min <= var <= max, var % multiple_of == 0.
+/// An integer parameter with what may be assumed of it: min <= var <= max, var % multiple_of == 0. What is `typical` is
+/// no assumption: choices are made for it, and programs that differ in it alone are equal.
 struct IntParam {
   Var var;
   int64_t min = 0;
   int64_t max = INT64_MAX;
   int64_t multiple_of = 1;
+  int64_t typical = 0;  // 0: nobody said
 };
+/// What choices take the parameter for: what is typical, else kUsualValue; the nearest value below that it may have, or
+/// its least one.
+int64_t typical_of(const IntParam& param);
+inline constexpr int64_t kUsualValue = 128;
 
 /// A loop program. Before lowering `body` is a BlockNode without iterators, named "root"; after it, plain
 /// statements with flat accesses. Params are passed in order: buffers, then integers.

@@ -66,7 +66,7 @@ Result<Ref<const Layout>> Parser::layout() {
   return Ref<const Layout>(result);
 }
 
-// After "name:": i64 in 1..64 % 4
+// After "name:": i64 in 1..64 % 4 typically 16
 Result<IntParam> Parser::int_param(std::string param_name) {
   IntParam param;
   FETTLE_TRY(const DType type, dtype());
@@ -82,6 +82,10 @@ Result<IntParam> Parser::int_param(std::string param_name) {
   if (take_symbol("%")) {
     FETTLE_TRY(param.multiple_of, integer());
     if (param.multiple_of < 1) return ill_formed("a number of which another is a multiple is at least 1");
+  }
+  if (take_word("typically")) {
+    FETTLE_TRY(param.typical, integer());
+    if (param.typical < 1) return ill_formed("what an integer parameter typically is is at least 1");
   }
   if (param.min > param.max) return ill_formed("the range of an integer parameter is empty");
   return param;

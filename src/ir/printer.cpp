@@ -341,6 +341,7 @@ std::string int_param_text(const IntParam& param) {
   if (param.min != 0 || bounded_above) text += fmt::format(" in {}..", param.min);
   if (bounded_above) text += fmt::format("{}", param.max);
   if (param.multiple_of != 1) text += fmt::format(" % {}", param.multiple_of);
+  if (param.typical != 0) text += fmt::format(" typically {}", param.typical);
   return text;
 }
 

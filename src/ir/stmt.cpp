@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "ir/func.h"
+#include "ir/int_arithmetic.h"
 
 namespace fettle {
 
@@ -77,6 +78,16 @@ const BlockNode& Func::root() const {
   const auto* block = get()->body.as<BlockNode>();
   FETTLE_CHECK_MSG(block, "the function is lowered: it has no root block");
   return *block;
+}
+
+int64_t typical_of(const IntParam& param) {
+  const int64_t wanted = std::clamp(param.typical > 0 ? param.typical : kUsualValue, param.min, param.max);
+  const int64_t below = floordiv_int(wanted, param.multiple_of) * param.multiple_of;
+  if (below >= std::max<int64_t>(param.min, 1)) return below;
+  // The least that it may have, above nothing.
+  const int64_t least = std::max<int64_t>(param.min, 1);
+  const int64_t above = -floordiv_int(-least, param.multiple_of) * param.multiple_of;
+  return above <= param.max ? above : below;
 }
 
 const Param* Func::find_param(const BufferNode* buffer) const {

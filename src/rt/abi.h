@@ -34,8 +34,8 @@ struct FettleContext {
  *
  * The table of sizes has n_sizes entries: bytes of the arena, the extents of all outputs one after the other, then what
  * the host program keeps for itself. `resize` fills it: buffers[0] = the table; ints = the extents of all inputs, one
- * after the other. It returns FETTLE_OK, or FETTLE_WRONG_SHAPE with table[0] = the index of what is wrong in
- * size_errors. It is called where extents differ from those of the call before. The extents of outputs are upper bounds
+ * after the other. Where sizes break rule number i, table[0] = -1 - i, and size_errors[i] says which. It is
+ * called where extents differ from those of the call before. The extents of outputs are upper bounds
  * before `entry` runs; where their size depends on data, it writes what they came to. The outputs are then dense in
  * these extents. */
 typedef int32_t (*FettleKernel)(FettleContext* context, void** buffers, const int64_t* ints);

@@ -161,13 +161,12 @@ int32_t compute_sizes(ModelContext& context) {
   context.sized = false;
   void* buffers[] = {context.table};
   const int32_t status = info.resize(&context, buffers, context.given);
-  if (status != FETTLE_OK) {
-    const int64_t wrong = context.table[0];
-    if (status == FETTLE_WRONG_SHAPE && wrong >= 0 && wrong < info.n_size_errors)
-      return refuse(context, status, Text{} << info.size_errors[wrong]);
+  if (status != FETTLE_OK)
     return refuse(context, status,
                   Text{} << "the sizes of '" << info.name << "' cannot be computed: " << status_text(status));
-  }
+  if (const int64_t wrong = -1 - context.table[0]; wrong >= 0)
+    return refuse(context, FETTLE_WRONG_SHAPE,
+                  Text{} << (wrong < info.n_size_errors ? info.size_errors[wrong] : "a size does not fit"));
   memcpy(context.input_extents, context.given, input_bytes);
   memcpy(context.bounds, context.output_extents, static_cast<size_t>(context.output_bytes));
   context.sized = true;

@@ -17,12 +17,12 @@ int32_t open_resize(FettleContext*, void** buffers, const int64_t* ints) {
   ++resizes;
   auto* table = static_cast<int64_t*>(buffers[0]);
   if (ints[0] != ints[2]) {
-    table[0] = 0;
-    return FETTLE_WRONG_SHAPE;
+    table[0] = -1;
+    return FETTLE_OK;
   }
   if (ints[0] > 1000000) {
-    table[0] = 1;
-    return FETTLE_WRONG_SHAPE;
+    table[0] = -2;
+    return FETTLE_OK;
   }
   const int64_t count = 2 * ints[0];
   table[0] = count * 4;

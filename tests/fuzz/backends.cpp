@@ -15,7 +15,7 @@
 #include "codegen/cuda/run.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "codegen/opencl/opencl_codegen.h"
-#include "codegen/opencl/run.h"
+#include "codegen/opencl/testing.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "rt/context.h"

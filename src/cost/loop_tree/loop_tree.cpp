@@ -107,8 +107,7 @@ class TreeBuilder {
     FETTLE_CHECK(entry != module_.funcs.end());
     const Func& func = entry->second;
     for (const IntParam& param : func->int_params) {
-      const int64_t value =
-          std::max(param.min, std::min<int64_t>(param.max, 1024) / param.multiple_of * param.multiple_of);
+      const int64_t value = typical_of(param);
       path_.push_let(param.var.get(), Expr(value));
       middle_.push(param.var.get(), value);
     }

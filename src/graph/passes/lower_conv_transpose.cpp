@@ -11,7 +11,7 @@ constexpr int64_t kFewChannels = 8;
 
 /// The side of the square windows, where they lie side by side and each covers a block of the output; else 0.
 int64_t block_side(const Node* node) {
-  if (!is(node, "ConvTranspose") || !node->output()->is_static() || node->output()->rank() != 4) return 0;
+  if (!is(node, "ConvTranspose") || node->output()->rank() != 4) return 0;
   const Value *x = node->input(0), *w = node->input(1), *y = node->output();
   if (!w->is_constant() || (node->input(2) && !node->input(2)->is_constant())) return 0;
   const int64_t side = w->extent(2);
@@ -19,7 +19,7 @@ int64_t block_side(const Node* node) {
   for (size_t d = 0; d < 2; ++d) {
     if (node->attrs.get_ints("strides", {1, 1})[d] != side || node->attrs.get_ints("dilations", {1, 1})[d] != 1)
       return 0;
-    if (y->extent(static_cast<int>(d) + 2) != x->extent(static_cast<int>(d) + 2) * side) return 0;
+    if (!(y->shape()[d + 2] == x->shape()[d + 2] * side)) return 0;
   }
   for (const char* name : {"pads", "output_padding", "output_shape"})
     for (int64_t value : node->attrs.get_ints(name, {}))

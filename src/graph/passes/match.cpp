@@ -20,8 +20,8 @@ std::vector<int64_t> permutation(const Node* node) {
   return node->attrs.get_ints("perm", perm);
 }
 
-Value* reshaped_value(Graph& graph, const Node* near, Value* value, const std::vector<int64_t>& shape) {
-  if (value->extents() == shape) return value;
+Value* reshaped_value(Graph& graph, const Node* near, Value* value, const Shape& shape) {
+  if (value->shape() == shape) return value;
   const Node* made = insert(graph, near, "Reshape", {value}, reshape_attrs(shape));
   return made ? made->output() : nullptr;
 }

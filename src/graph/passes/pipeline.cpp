@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/passes/passes.h"
 
@@ -13,6 +14,7 @@ std::span<const GraphPass> graph_passes() {
   using namespace passes;
   static constexpr GraphPass list[] = {
       {"infer_shapes", infer_shapes, /*runs_on_bodies=*/true},
+      {"unify_sizes", unify_sizes, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
       {"fold_constants", fold_constants},
       {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
@@ -91,19 +93,27 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
   return {};
 }
 
-Result<> require_static(const Graph& graph) {
-  std::string unknown;
+Result<> require_sizes(const Graph& graph) {
+  std::set<std::string, std::less<>> given;
   for (const Value* input : graph.inputs())
-    if (!input->is_static())
-      unknown += fmt::format("{}{} is {}", unknown.empty() ? "" : "; ", input->name, input->type->to_string());
-  if (!unknown.empty()) return fail(ErrorCode::E604, unknown);
-  for (const Node* node : graph.nodes())
-    for (const Value* output : node->outputs)
-      if (!output->is_static())
-        return fail(ErrorCode::E604,
-                    fmt::format("\"{}\" is {}", output->name, output->type ? output->type->to_string() : "not typed"),
-                    node->name);
-  return {};
+    for (const Dim& dim : input->shape())
+      if (!dim.symbol_name().empty()) given.emplace(dim.symbol_name());
+  Result<> known;
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node* node : g.nodes())
+      for (const Value* output : node->outputs) {
+        bool of_inputs = output->type.has_value();
+        if (of_inputs)
+          for (const Dim& dim : output->shape())
+            dim.for_each_symbol([&](const Dim& size) { of_inputs = of_inputs && given.contains(size.symbol_name()); });
+        if (known && !of_inputs)
+          known = fail(ErrorCode::E604,
+                       fmt::format("\"{}\" is {}, which the inputs' sizes do not tell", output->name,
+                                   output->type ? output->type->to_string() : "not typed"),
+                       node->name);
+      }
+  });
+  return known;
 }
 
 }  // namespace fettle

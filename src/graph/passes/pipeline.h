@@ -40,10 +40,10 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
 std::span<const GraphPass> graph_passes();
 
 /// Runs them all; after each, sorts and validates the graph. Afterwards every value is typed, and every input of a
-/// node is data for a kernel. Symbols may be left where inputs have them; see require_static.
+/// node is data for a kernel. Sizes that inputs leave open are left open; see require_sizes.
 Result<> optimize(Graph& graph, const PassContext& context = {});
 
-/// E604 with the inputs' unknown dims, where a shape is not static.
-Result<> require_static(const Graph& graph);
+/// E604 where a shape has a size in it that no input has.
+Result<> require_sizes(const Graph& graph);
 
 }  // namespace fettle

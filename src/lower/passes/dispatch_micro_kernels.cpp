@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kMaxDepth = 8;
 constexpr int kMaxCopies = 16;
+/// Heights, at most, of tiles that are told apart when the program runs, each by a copy of its own.
+constexpr int64_t kMostHeights = 16;
 
 // Variables bound inside a micro-kernel, by the kind of loop.
 struct InnerVars {
@@ -137,6 +139,7 @@ class Dispatcher : public RangeMutator {
     Expr predicate;   // in outer variables only
     Expr substitute;  // where it fails, this outer expression …
     Expr value;       // … has this one value (may be null)
+    bool of_heights = false;  // one of a row of questions that ends by itself
   };
 
   // A predicate over the outer variables that decides `comparison` in one of its cases; of guards on lanes only where
@@ -179,6 +182,7 @@ class Dispatcher : public RangeMutator {
     LinearForm highest = outer;
     highest.add_constant(inside_bounds.max);
     Expr all_true = analyzer_.simplify(lt(to_expr(highest), 0));
+    if (auto question = height(comparison, inner, outer, inside_bounds, all_true)) return question;
     // The only value of a single outer term for which it fails, if there is only one.
     Question question{all_true, nullptr, nullptr};
     if (outer.terms.size() == 1) {
@@ -211,6 +215,24 @@ class Dispatcher : public RangeMutator {
     return question;
   }
 
+  // Of rows that are unrolled, as many as an outer expression says: each number of them is a copy.
+  //   for i in 4 unrolled: if i < h: S   →   if 3 < h: 4 times S; else if h < 3: (if h < 2: …); else: 3 times S
+  std::optional<Question> height(const Expr& comparison, const InnerVars& inner, const LinearForm& outer,
+                                 Interval inside, const Expr& all_true) {
+    if (outer.terms.size() != 1 || outer.terms.front().coeff != -1 || outer.terms.front().expr.as<VarNode>()) return {};
+    for (const Var& var : collect_vars(comparison)) {
+      const auto found = inner.kinds.find(var.get());
+      if (found != inner.kinds.end() && found->second != ForKind::kUnrolled) return {};
+    }
+    const Expr& rows = outer.terms.front().expr;
+    const int64_t most = outer.constant + inside.max + 1, least = outer.constant + inside.min + 1;
+    const Interval range = analyzer_.int_bounds(rows);
+    if (most - least > kMostHeights || range.max < least) return {};
+    if (!is_zero(all_true) && range.max >= most) return Question{all_true, nullptr, nullptr, true};
+    const int64_t value = std::min(range.max, most - 1);
+    return Question{lt(rows, Expr(value)), rows, Expr(value), true};
+  }
+
   Stmt specialise(const Stmt& kernel, int depth) {
     Stmt simple;
     {
@@ -218,10 +240,14 @@ class Dispatcher : public RangeMutator {
       simple = GuardSimplifier(analyzer_).rewrite(kernel);
     }
     if (!simple) return nullptr;
-    if (depth >= kMaxDepth || copies_ >= kMaxCopies) return simple;
     const std::optional<Question> question = first_question(simple);
     if (!question) return simple;
-    ++copies_;
+    if (question->of_heights)
+      --depth;
+    else if (depth >= kMaxDepth || copies_ >= kMaxCopies)
+      return simple;
+    else
+      ++copies_;
     Stmt when_true, when_false;
     {
       auto assumed = analyzer_.assume(question->predicate);

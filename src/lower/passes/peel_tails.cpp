@@ -68,6 +68,7 @@ bool may_be_doubled(const Stmt& body) {
 
 class Peeler : public RangeMutator {
  public:
+  explicit Peeler(const Func& func) : RangeMutator(func) {}
   using Mutator::rewrite;
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
@@ -75,19 +76,24 @@ class Peeler : public RangeMutator {
     const int64_t* turns = as_int(loop->extent);
     Stmt inner = loop->body;
     while (const auto* allocate = inner.as<AllocateNode>()) inner = allocate->body;
-    if (loop->loop_kind != ForKind::kSerial || !turns || *turns < kFewestTurns || !is_zero(loop->min) ||
-        !may_be_doubled(inner))
+    const bool in_pieces = loop->loop_kind == ForKind::kParallel && !turns;
+    if ((loop->loop_kind != ForKind::kSerial && !in_pieces) || (turns && *turns < kFewestTurns) ||
+        !is_zero(loop->min) || !may_be_doubled(inner))
       return RangeMutator::rewrite(s);
-    if (holds_for(*loop, inner, *turns)) return s;  // nothing needs a turn of its own
-    const Stmt body = holds_for(*loop, inner, *turns - 1);
+    if (holds_for(*loop, inner, loop->extent)) return s;  // nothing needs a turn of its own
+    const Expr last = turns ? Expr(*turns - 1) : analyzer_.simplify(loop->extent - 1);
+    const Stmt body = holds_for(*loop, inner, last);
     if (!body) return s;
-    const Stmt rest = substitute(inner, {{loop->var.get(), Expr(*turns - 1)}});
+    if (in_pieces)  // the turns are dealt out
+      return with_body(*loop, around(loop->body, if_then(lt(Expr(loop->var), last), body, inner)));
+    const bool runs = turns || analyzer_.can_prove(le(Expr(0), last));
+    const Stmt rest = substitute(inner, {{loop->var.get(), last}});
     return around(loop->body, seq({with(*loop,
                                         [&](ForNode& f) {
-                                          f.extent = Expr(*turns - 1);
+                                          f.extent = runs ? last : max(last, Expr(0));
                                           f.body = body;
                                         }),
-                                   rest}));
+                                   runs ? rest : if_then(le(Expr(0), last), rest)}));
   }
 
  private:
@@ -99,9 +105,9 @@ class Peeler : public RangeMutator {
   }
 
   // `body` without its guards, if they hold in the first `turns` iterations; else null.
-  Stmt holds_for(const ForNode& loop, const Stmt& body, int64_t turns) {
+  Stmt holds_for(const ForNode& loop, const Stmt& body, const Expr& turns) {
     auto scope = analyzer_.enter();
-    analyzer_.bind(loop.var, Expr(0), Expr(turns));
+    analyzer_.bind(loop.var, Expr(0), turns);
     Resolver resolver(analyzer_, loop.var.get());
     Stmt resolved = resolver.rewrite(body);
     return resolver.all_hold ? resolved : Stmt();
@@ -112,7 +118,7 @@ class Peeler : public RangeMutator {
 
 Func peel_tails(const Func& func) {
   if (!has_guards(func->body)) return func;
-  return with_body(func, Peeler().rewrite(func->body));
+  return with_body(func, Peeler(func).rewrite(func->body));
 }
 
 }  // namespace fettle

@@ -222,8 +222,8 @@ Result<IndexMapInverse> invert_rounded(const IndexMap& map, std::vector<Expr> sh
         const int64_t* by = n.op == BinaryOp::kFloorDiv ? as_int(n.b) : nullptr;
         if (by && n.a.get() == map.inputs[i].get()) block = std::max(block, *by);
       });
-    if (!extent || *extent % block == 0) continue;
-    shape[i] = int_imm((*extent + block - 1) / block * block);
+    if (extent ? *extent % block == 0 : analyzer.can_prove(eq(floormod(shape[i], block), 0))) continue;
+    shape[i] = analyzer.simplify(floordiv(shape[i] + Expr(block - 1), block) * block);
     rounded.push_back(i);
   }
   FETTLE_TRY(IndexMapInverse result, invert(map, shape, analyzer));

@@ -6,7 +6,7 @@ namespace fettle {
 
 tl::unexpected<Diagnostic> pattern_differs(std::string why) { return fail(ErrorCode::E228, std::move(why)); }
 
-Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block, bool several) {
+Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block, bool several, bool open) {
   ReductionPattern m;
   m.loops = loops_around(func, &block);
   if (auto nest = plain_nest(func, block); !nest) return pattern_differs(nest.error().message);
@@ -20,7 +20,7 @@ Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& bloc
     }
   }
   if (reductions == 0 || (reductions > 1 && !several)) return pattern_differs("it takes one reduce iterator");
-  if (!as_int(block.iters[m.reduce].extent)) return pattern_differs("the reduction's extent is not a constant");
+  if (!open && !as_int(block.iters[m.reduce].extent)) return pattern_differs("the reduction's extent is not a constant");
   auto combiner = match_combiner(func, block);
   if (!combiner) return pattern_differs(combiner.error().message);
   m.init = combiner->init;

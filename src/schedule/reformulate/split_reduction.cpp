@@ -9,8 +9,8 @@
 // Of several reduce iterators the last one is k; the others stay where they are, in the parts:
 //   for i: for j: for k: C[i] (+)= f(i, j, k)   →   for i: for p: for j: for r: C_partial[i, p] (+)= …
 // Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; the
-// reduction's extent constant; an init, and an update C[…] = C[…] op f with op one of + * min max, whose init is op's
-// neutral element.
+// reduction's extent constant, but for interleaved parts; an init, and an update C[…] = C[…] op f with op one of + *
+// min max ordered_max, whose init is op's neutral element.
 // Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
 
 #include "ir/query.h"
@@ -25,12 +25,16 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   const bool interleaved = numbers.size() == 2 && numbers[1] == 1;
   if ((numbers.size() != 1 && !interleaved) || numbers[0] < 1)
     return pattern_differs("it takes the number of parts, at least 1, and perhaps 1 for interleaved ones");
-  FETTLE_TRY(const ReductionPattern m, match_reduction(func, block, true));
+  FETTLE_TRY(const ReductionPattern m, match_reduction(func, block, true, true));
   const IterVar& reduce = block.iters[m.reduce];
-  const int64_t total = *as_int(reduce.extent);
-  if (interleaved && numbers[0] > total) return pattern_differs("there are more parts than terms");
-  const int64_t size = -floordiv_int(-total, numbers[0]);  // of a part
-  const int64_t parts = interleaved ? numbers[0] : -floordiv_int(-total, size);
+  const Expr& total = reduce.extent;
+  const int64_t* known = as_int(total);
+  if (!known && !interleaved) return pattern_differs("the reduction's extent is not a constant");
+  if (known && interleaved && numbers[0] > *known) return pattern_differs("there are more parts than terms");
+  Analyzer params;
+  params.bind_params(func);
+  const Expr size = params.simplify(floordiv(total + (numbers[0] - 1), Expr(numbers[0])));  // of a part
+  const int64_t parts = interleaved ? numbers[0] : -floordiv_int(-*known, *as_int(size));
 
   // The partial results have the spatial iterators as their indices, and the part: first, or last where interleaved.
   const Var part = make_var("vp"), within = make_var("vr"), over = make_var("vp");
@@ -71,14 +75,14 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   first->writes = {point_region(partial, at)};
   first->init = store(partial, at, m.init->value);
   Expr term = substitute(m.term, values);
-  const bool surplus = parts * size != total;
+  const bool surplus = !params.can_prove_equal(size * parts, total);
   if (surplus && interleaved) term = select(call("likely", {lt(term_index, total)}, kBool), term, m.init->value);
-  first->body = store(partial, at, binary(m.combine->op, load(partial, at), term));
+  first->body = store(partial, at, accumulated(m.combine->op, load(partial, at), term));
   const auto first_ref = first.get();
   Stmt first_nest = fresh_nest(first);
   if (surplus && !interleaved)
     first_nest = replace_stmt(first_nest, first_ref, with(*first_ref, [&](BlockNode& b) {
-                                b.predicate = lt(b.iters.front().binding * Expr(size) + b.iters.back().binding, total);
+                                b.predicate = lt(b.iters.front().binding * size + b.iters.back().binding, total);
                               }));
 
   // C[i] (+)= C_partial[…]
@@ -96,7 +100,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   order.push_back(last);
   second->reads = {point_region(partial, from)};
   second->body = store(m.update->buffer, m.update->indices,
-                       binary(m.combine->op, load(m.update->buffer, m.update->indices), load(partial, from)));
+                       accumulated(m.combine->op, load(m.update->buffer, m.update->indices), load(partial, from)));
   const Stmt second_nest = fresh_nest(second, order);
 
   const BlockNode* scope = enclosing_block(func, &block);

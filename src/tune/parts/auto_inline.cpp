@@ -33,9 +33,9 @@ bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
     if (e.dtype().is_float() && (e.as<BinaryNode>() || e.as<CallNode>())) ++operations;
     return true;
   });
-  const auto own = block_structure(func, block);
+  const auto own = block_structure(func, block, Extents::kOpen);
   return operations > 1 && own && std::any_of(readers.begin(), readers.end(), [&](const BlockNode* reader) {
-           const auto wider = block_structure(func, *reader);
+           const auto wider = block_structure(func, *reader, Extents::kOpen);
            return wider && wider->points() > own->points();
          });
 }
@@ -58,7 +58,7 @@ bool prefers_copy(const Func& func, const Stmt& copied, const std::vector<const 
       });
   if (free_layout) return false;
   for (const BlockNode* reader : readers) {
-    const auto structure = block_structure(func, *reader);
+    const auto structure = block_structure(func, *reader, Extents::kOpen);
     if (!structure || !structure->multiplies_two_loads) continue;
     // What fills lanes moves it: element by element, or in any way (each group of a convolution reads other channels).
     const auto moves_with_lanes = [&](const AccessPattern& load, bool by_elements) {
@@ -127,7 +127,7 @@ Result<> auto_inline(Schedule& s, const Target& target, Decider& decider) {
 
     s.set_address_prefix("auto_inline/" + name);
     if (into_reduction && pads) {
-      const auto own = block_structure(func, *block);
+      const auto own = block_structure(func, *block, Extents::kOpen);
       const bool transposes = own && transposed_tile(*own, lanes_of(target, store->buffer->dtype));
       const bool copy =
           std::ranges::any_of(readers,

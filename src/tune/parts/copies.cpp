@@ -14,7 +14,7 @@ namespace {
 // Of the loops `own`, with these variables and extents, the one whose steps lie side by side in what the block writes;
 // or none, their number.
 size_t vector_loop(const BlockNode& block, const std::vector<Var>& vars, const std::vector<Extent>& extents,
-                   int64_t lanes) {
+                   int64_t lanes, const IntEnv& typical) {
   size_t vector = vars.size();
   const StoreNode* store = single_store(block);
   if (!store) return vector;
@@ -22,11 +22,11 @@ size_t vector_loop(const BlockNode& block, const std::vector<Var>& vars, const s
   for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
   std::vector<Expr> indices;
   for (const Expr& index : store->indices) indices.push_back(substitute(index, bindings));
-  const std::vector<int64_t> strides = access_strides(*store->buffer, indices, vars);
+  const std::vector<int64_t> strides = access_strides(*store->buffer, indices, vars, typical);
   for (size_t i = 0; i < vars.size(); ++i) {
     if (strides[i] == 1 && extents[i].value > 1) vector = i;
     // Channels in blocks of one vector: contiguous within a block.
-    if (strides[i] == AccessPattern::kIrregular && extents[i].value % lanes == 0 &&
+    if (strides[i] == AccessPattern::kIrregular && extents[i].constant && extents[i].value % lanes == 0 &&
         uses_var(indices.back(), vars[i].get()) && vector == vars.size())
       vector = i;
   }
@@ -41,13 +41,14 @@ Result<> vectorize_copy(Schedule& s, BlockRef block, size_t first, int64_t lanes
   if (own.empty()) return {};
   std::vector<Var> vars;
   std::vector<Extent> extents;
+  const IntEnv typical = typical_values(s.func());
   for (const LoopRef& loop : own) {
     FETTLE_TRY(const Stmt stmt, s.loop(loop));
     vars.push_back(stmt.as<ForNode>()->var);
-    extents.push_back(extent_of(stmt.as<ForNode>()->extent));
+    extents.push_back(extent_of(stmt.as<ForNode>()->extent, typical));
   }
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const size_t vector = vector_loop(*node, vars, extents, lanes);
+  const size_t vector = vector_loop(*node, vars, extents, lanes, typical);
   std::vector<LoopRef> rows;
   const auto add_row = [&](size_t i) {
     if (extents[i].constant) rows.push_back(own[i]);

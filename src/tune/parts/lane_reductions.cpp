@@ -51,7 +51,7 @@ bool shares_divisor(const Func& func, const BlockNode& block) {
 
 Result<> split_into_lanes(Schedule& s, const Target& target, Decider& decider, const std::string& name) {
   const Func func = s.func();
-  const auto structure = block_structure(func, *find_block(func->body, name));
+  const auto structure = block_structure(func, *find_block(func->body, name), Extents::kOpen);
   const auto reduced = structure ? reduced_along_memory(func, *structure) : std::nullopt;
   if (!reduced) return {};
   int64_t lanes = lanes_of(target, structure->store.buffer->dtype);
@@ -63,7 +63,7 @@ Result<> split_into_lanes(Schedule& s, const Target& target, Decider& decider, c
   const bool weighs = std::any_of(structure->loads.begin(), structure->loads.end(),
                                   [&](const AccessPattern& load) { return is_constant(func, load.buffer); });
   if (weighs && total < 2 * lanes) return {};
-  while (lanes > total) lanes /= 2;
+  while (!structure->open[*reduced] && lanes > total) lanes /= 2;
   if (lanes < 4) return {};
   // Rows hide the latency of adding; where there are few, or long ones, more parts do.
   std::vector<int64_t> vectors = {1};

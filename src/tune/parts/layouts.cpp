@@ -58,7 +58,7 @@ int64_t read_index(const BlockNode& block, const BufferNode* buffer) {
 std::optional<size_t> channels_of(const BlockStructure& block, const AccessPattern& data) {
   std::optional<size_t> channels;
   for (size_t i = 0; i < block.n_iters(); ++i) {
-    if (!block.reduce[i] || block.extents[i] == 1) continue;
+    if (!block.reduce[i] || block.is(i, 1)) continue;
     const int d = data.dimension_of(block.vars[i]);
     if (d < 0) continue;
     if (channels) return std::nullopt;
@@ -120,7 +120,7 @@ Result<ChosenLayouts> choose_layouts(Schedule& s, const Target& target, Decider&
   ChosenLayouts chosen;
   const Func func = s.func();
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const auto structure = block_structure(func, *node);
+  const auto structure = block_structure(func, *node, Extents::kOpen);
   if (!structure) return chosen;
   const AccessPattern* data = data_load(func, *structure);
   if (!data) return chosen;
@@ -138,7 +138,7 @@ Result<ChosenLayouts> choose_layouts(Schedule& s, const Target& target, Decider&
 
   int64_t blocks = 0;
   if (vector) {
-    const bool may_block = contracts && structure->extents[*channels] % lanes == 0 && data_free;
+    const bool may_block = contracts && !structure->open[*channels] && structure->extents[*channels] % lanes == 0 && data_free;
     // A block holds as many channels as a vector has lanes. Where these are few, the innermost loop ends too soon.
     const size_t preferred = lanes < preferences::kLongBlock ? 1 : 0;
     FETTLE_TRY(const int64_t blocked, may_block ? decider.pick(s, {"layout", {1, 0}, preferred}) : Result<int64_t>(0));
@@ -153,7 +153,7 @@ Result<ChosenLayouts> choose_layouts(Schedule& s, const Target& target, Decider&
   if (data_free) {
     FETTLE_TRY_VOID(transform_read(s, block, data->buffer.get(), innermost(rank, dim, blocks)));
     if (blocks > 0) chosen.blocked_reduce = channels;
-  } else if (is_copy && structure->extents[*channels] <= 8 && dim + 1 != rank) {
+  } else if (is_copy && !structure->open[*channels] && structure->extents[*channels] <= 8 && dim + 1 != rank) {
     FETTLE_TRY_VOID(lay_out_copy(s, block, *makers.front(), data->buffer.get(), dim));
   }
   return chosen;

@@ -24,6 +24,11 @@ Result<LoopsByKind> loops_by_kind(Schedule& s, BlockRef block) {
   return kinds;
 }
 
+Result<Extent> extent_of_loop(const Schedule& s, LoopRef loop) {
+  FETTLE_TRY(const Stmt stmt, s.loop(loop));
+  return extent_of(stmt.as<ForNode>()->extent, typical_values(s.func()));
+}
+
 Result<int64_t> loop_extent(const Schedule& s, LoopRef loop) {
   FETTLE_TRY(const Stmt stmt, s.loop(loop));
   const int64_t* extent = as_int(stmt.as<ForNode>()->extent);

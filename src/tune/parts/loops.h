@@ -7,6 +7,7 @@
 
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tune/parts/extent.h"
 
 namespace fettle {
 
@@ -20,6 +21,7 @@ struct LoopsByKind {
   std::vector<LoopRef> spatial, reduction;
 };
 Result<LoopsByKind> loops_by_kind(Schedule& s, BlockRef block);
+Result<Extent> extent_of_loop(const Schedule& s, LoopRef loop);
 /// 0 where it is no constant.
 Result<int64_t> loop_extent(const Schedule& s, LoopRef loop);
 /// Of a vector of the target; 1 where it has none.

@@ -31,13 +31,13 @@ struct Making {
   Result<int64_t> pick(const char* name, const std::vector<int64_t>& candidates, size_t preferred = 0) const {
     return decider.pick(s, {name, candidates, preferred});
   }
-  Result<> in_parallel(const Loops& outer, bool a_piece_each = false) const {
-    return parallelize(s, outer, {.threads = threads, .a_piece_each = a_piece_each});
+  Result<> in_parallel(const Loops& outer, bool a_piece_each = false, double alone_ns = 0) const {
+    return parallelize(s, outer, {.threads = threads, .a_piece_each = a_piece_each, .alone_ns = alone_ns});
   }
   // Where what takes so long is worth it: in a piece for each thread, where it takes little.
   Result<> share(const Loops& outer, double ns) const {
     FETTLE_TRY(const bool shared, worth_threads(s, decider, threads, ns));
-    return shared ? in_parallel(outer, ns < preferences::kPieceEachNs) : Result<>();
+    return shared ? in_parallel(outer, ns < preferences::kPieceEachNs, ns) : Result<>();
   }
 };
 
@@ -63,7 +63,7 @@ Result<> in_transposed_tiles(Making& m, const BlockStructure& block, const Trans
   FETTLE_TRY(const int64_t read_on, m.pick("read_on", {0, 1}));
   FETTLE_TRY(const Loops around, cut_into_transposed_tiles(m.s, block, tile, loops, read_on != 0));
   FETTLE_TRY(const bool shared, worth_threads(m.s, m.decider, m.threads, around.empty() ? 0 : ns));
-  return shared ? m.in_parallel(around) : Result<>();
+  return shared ? m.in_parallel(around, false, ns) : Result<>();
 }
 
 // A reduction of several states at once (the greatest and where it is): lanes along its last spatial loop, each with
@@ -103,7 +103,7 @@ Result<> in_lanes_of_last(Making& m, const BlockNode& block, const Loops& loops)
   return m.in_parallel({loops.front()});
 }
 
-// Whole vectors alone, of a loop that is no shorter: the last overlaps.
+// Whole vectors alone, of a loop of constant extent that is no shorter: the last overlaps.
 Result<Loops> cut_into_whole(Schedule& s, LoopRef loop, int64_t extent, int64_t width) {
   const Tail tail = extent % width == 0 ? Tail::kExact : Tail::kShift;
   return split(s, {.loop = loop, .factors = {kInfer, width}, .tail = tail});
@@ -124,13 +124,13 @@ constexpr int64_t kLongestPeriod = 8;
 // Lanes of one step along a loop that is read as quotient or remainder of a constant: as many periods as are whole
 // vectors, so that all steps read alike. Others: as many as a vector has.
 //   A[w // 3]: 48 lanes that read 16 elements, each thrice
-int64_t lanes_of_step(const BlockStructure& block, size_t vector, int64_t extent, int64_t lanes) {
+int64_t lanes_of_step(const BlockStructure& block, size_t vector, const Extent& extent, int64_t lanes) {
   for (const Phase& phase : phases_of(block)) {
     if (phase.loop != vector || lanes % phase.factor == 0 || phase.factor > kLongestPeriod) continue;
-    while (lanes > 1 && lanes * phase.factor > extent) lanes /= 2;
+    while (lanes > 1 && lanes * phase.factor > extent.value) lanes /= 2;
     return lanes * phase.factor;
   }
-  while (lanes / 2 >= extent) lanes /= 2;
+  while (extent.constant && lanes / 2 >= extent.value) lanes /= 2;
   return lanes;
 }
 
@@ -139,6 +139,7 @@ bool writes_on(const BlockStructure& block, int64_t lanes) {
   const size_t n = block.n_iters();
   if (n < 2 || block.reduce[n - 1] || block.reduce[n - 2] || block.store.strides[n - 1] != 1) return false;
   const int64_t few = block.extents[n - 1];
+  if (block.open[n - 1] || block.open[n - 2]) return false;
   if (few < 2 || few >= kFewestLanes || block.store.strides[n - 2] != few || block.extents[n - 2] < lanes) return false;
   return std::ranges::all_of(block.loads, [&](const AccessPattern& load) {
     return load.strides[n - 2] != AccessPattern::kIrregular && load.strides[n - 1] != AccessPattern::kIrregular;
@@ -206,7 +207,7 @@ Result<> make(Making& m, BlockRef block) {
   m.finished.push_back(node->name);
   FETTLE_TRY(Loops loops, get_loops(s, {.block = block}));
   if (loops.empty()) return {};
-  const auto structure = block_structure(func, *node);
+  const auto structure = block_structure(func, *node, Extents::kOpen);
   if (!structure) return without_structure(m, block, *node, loops);
 
   const DType dtype = structure->store.buffer->dtype;
@@ -229,7 +230,7 @@ Result<> make(Making& m, BlockRef block) {
     if (in_lanes_of_two_loops(m, *structure, loops, ns)) return {};
     s = std::move(before);
   }
-  if (vector + 1 == structure->n_iters()) {
+  if (vector + 1 == structure->n_iters() && !structure->open[vector]) {
     const std::vector<int64_t> runs = straight_runs(*structure, vector);
     if (!runs.empty() && std::ranges::max(runs) >= kFewestLanes) {
       FETTLE_TRY(const int64_t cut, m.pick("straight_runs", {0, 1}, 1));
@@ -240,7 +241,7 @@ Result<> make(Making& m, BlockRef block) {
   }
 
   LoopRef inner;
-  int64_t extent = 0;
+  Extent extent = {.value = 0};
   Loops outer(loops);
   if (vector + 1 == structure->n_iters() && tail > 1 && structure->extents[vector] < 8 * lanes) {
     Schedule trial = s;
@@ -249,27 +250,27 @@ Result<> make(Making& m, BlockRef block) {
       s = std::move(trial);
       outer.resize(outer.size() - tail);
       inner = *fused;
-      FETTLE_TRY(extent, loop_extent(s, inner));
+      FETTLE_TRY(extent, extent_of_loop(s, inner));
     }
   }
-  if (extent == 0 && vector < structure->n_iters()) {
+  if (extent.value == 0 && vector < structure->n_iters()) {
     inner = loops[vector];
-    extent = structure->extents[vector];
+    extent = {.value = structure->extents[vector], .constant = !structure->open[vector]};
     outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(vector));
   }
-  if (extent >= kFewestLanes) {
+  if (extent.value >= kFewestLanes) {
     FETTLE_TRY(const int64_t vectors, m.pick("vectors", {1, 2, 4}));
     const int64_t width = lanes_of_step(*structure, vector, extent, lanes);
     // A long loop without others gets one to be dealt out to threads.
     Loops order;
     LoopRef lane = inner, unrolled;
     bool has_unrolled = false;
-    if (extent > width) {
-      const bool several = vectors > 1 && extent >= 2 * vectors * width;
+    if (!extent.constant || extent.value > width) {
+      const bool several = vectors > 1 && extent.value >= 2 * vectors * width;
       SplitArgs args{.loop = inner, .factors = {kInfer, width}, .tail = several ? Tail::kPartition : Tail::kMask};
       if (several) args.factors = {kInfer, vectors, width};
-      auto cut = vector < structure->n_iters() && !several && suits_whole_vectors(*structure, vector)
-                     ? cut_into_whole(s, inner, extent, width)
+      auto cut = vector < structure->n_iters() && !several && extent.constant && suits_whole_vectors(*structure, vector)
+                     ? cut_into_whole(s, inner, extent.value, width)
                      : split(s, args);
       FETTLE_TRY(const Loops parts, cut ? std::move(cut) : split(s, args));
       outer.push_back(parts[0]);

@@ -42,7 +42,7 @@ IndexMap parts_of(size_t n, size_t iter, int64_t size) {
 
 Result<> split_phases(Schedule& s, BlockRef block) {
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const auto structure = block_structure(s.func(), *node);
+  const auto structure = block_structure(s.func(), *node, Extents::kOpen);
   if (!structure) return {};
   const std::vector<Phase> phases = phases_of(*structure);
   FETTLE_TRY(const std::vector<LoopRef> loops, get_loops(s, {.block = block}));
@@ -56,7 +56,7 @@ Result<> split_phases(Schedule& s, BlockRef block) {
 
 Result<> split_groups(Schedule& s, const Target& target, Decider& decider, BlockRef block) {
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const auto structure = block_structure(s.func(), *node);
+  const auto structure = block_structure(s.func(), *node, Extents::kOpen);
   if (!structure || !structure->multiplies_two_loads) return {};
   const int64_t lanes = lanes_of(target, structure->store.buffer->dtype);
   for (size_t i = 0; i < structure->n_iters(); ++i) {
@@ -69,7 +69,7 @@ Result<> split_groups(Schedule& s, const Target& target, Decider& decider, Block
       const bool packed = group == 0 && load.touches(i) && is_constant(s.func(), load.buffer);
       fills_vectors |= load.strides[i] == 1 || packed;
     }
-    if (!fills_vectors || size < kLeastGroup || structure->extents[i] % size != 0) continue;
+    if (!fills_vectors || size < kLeastGroup || structure->open[i] || structure->extents[i] % size != 0) continue;
     FETTLE_TRY(const int64_t groups, decider.pick(s, {"groups", {0, 1}, size % lanes == 0 ? size_t{0} : size_t{1}}));
     if (groups == 0) return {};
     return transform_block_layout(s, {.block = block, .index_map = parts_of(structure->n_iters(), i, size)});

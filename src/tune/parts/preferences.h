@@ -25,6 +25,8 @@ inline constexpr double kUsuallySharedNs = 500;  // from here on: preferred
 inline constexpr double kAlwaysSharedNs = 2000;  // from here on: no choice
 /// Below: a piece for each thread, since asking for one takes as long as working it out.
 inline constexpr double kPieceEachNs = 20000;
+/// What a piece of an open number of iterations takes.
+inline constexpr double kOpenPieceNs = 1000;
 /// Of a fused loop, whose index is divided, and of a fork for each iteration of a serial loop around, as shares of the
 /// threads' time.
 inline constexpr double kFusedLoopCost = 0.02, kForkCost = 0.04;
@@ -90,6 +92,8 @@ inline constexpr double kSeveralImageRows = 0.6, kLargeWindows = 1.2, kSeveralVe
 inline constexpr double kTileCycles = 20, kSumCycles = 1.5;
 /// Rows that a tile has at most, and rows below which it takes several image rows.
 inline constexpr int64_t kMostRows = 30, kFewRows = 12;
+/// Rows that a tile has at most where their number is open.
+inline constexpr int64_t kMostOpenRows = 14;
 
 // --- rows that several blocks work on (tune/space/rules/row_fusion.cpp; bench-search: softmax, layer norm, attention)
 

@@ -43,6 +43,7 @@ struct Tiling {
   std::string name;
   Finished made = {};
   Func func;  // as it was analysed
+  IntEnv typical = {};
   BlockStructure structure;
   TilingRoles roles;
   ChosenLayouts layouts;
@@ -58,10 +59,11 @@ struct Tiling {
   int64_t cache(size_t level) const { return cache_bytes(target, level); }
   const Var& var(size_t iter) const { return structure.vars[iter]; }
   int64_t extent(size_t iter) const { return structure.extents[iter]; }
+  bool is_open(size_t iter) const { return structure.open[iter]; }
   bool merged(size_t iter) const { return choice.flat && iter < *roles.row && iter + roles.flat >= *roles.row; }
   // A tap of the windows along `row` that rows with vectors of their own read: O[w, c] += I[w + kw, c] * …
   bool is_tap(size_t iter, size_t row) const {
-    return extent(iter) > 1 && extent(iter) <= preferences::kMostTaps &&
+    return !is_open(iter) && extent(iter) > 1 && extent(iter) <= preferences::kMostTaps &&
            std::ranges::any_of(roles.vector_loads,
                                [&](size_t l) { return structure.loads[l].shares_dimension(var(iter), var(row)); });
   }
@@ -93,8 +95,7 @@ bool fills_l2(const Tiling& t) {
   return t.roles.row && std::ranges::any_of(t.structure.loads, [&](const AccessPattern& load) {
            if (!load.touches(*t.roles.row) || load.strides[t.roles.vector] != 1) return false;
            int64_t bytes = load.buffer->dtype.element_bytes();
-           for (const Expr& extent : load.buffer->shape)
-             if (const int64_t* constant = as_int(extent)) bytes *= *constant;
+           for (const Expr& extent : load.buffer->shape) bytes *= extent_of(extent, t.typical).value;
            return 4 * bytes > 3 * l2;
          });
 }
@@ -116,6 +117,7 @@ TileProblem tile_problem(const Tiling& t) {
   p.streamed = fills_l2(t);
   if (!t.roles.row) return p;
   p.row_extent = t.extent(*t.roles.row);
+  p.open_rows = t.is_open(*t.roles.row);
   for (size_t i : t.roles.outside)
     if (t.merged(i)) p.row_extent *= t.extent(i);
   if (t.roles.second_row && !t.choice.flat)
@@ -211,7 +213,7 @@ bool Tiling::guards_lanes(size_t iter) const {
 
 bool Tiling::is_unrolled(size_t iter) const {
   if (iter == unrolled_channels) return true;
-  if (extent(iter) <= 1 || extent(iter) > preferences::kMostTaps) return false;
+  if (is_open(iter) || extent(iter) <= 1 || extent(iter) > preferences::kMostTaps) return false;
   const bool shares_rows = (roles.row && is_tap(iter, *roles.row)) ||
                            (roles.second_row && choice.tile.second_rows > 1 && is_tap(iter, *roles.second_row));
   return guards_rows(iter) || shares_rows || guards_lanes(iter);
@@ -229,7 +231,7 @@ Result<> Tiling::order_taps() {
   enum : int64_t { kTapsOutside, kTapsInside, kAllUnrolled };
   if (!ends_in_channels()) return {};
   const size_t inner = roles.reduce.back();
-  if (extent(inner) > preferences::kFewChannels || extent(inner) < 2) return {};
+  if (is_open(inner) || extent(inner) > preferences::kFewChannels || extent(inner) < 2) return {};
   int64_t steps = extent(inner);
   for (size_t i : roles.reduce)
     if (is_unrolled(i)) steps *= extent(i);
@@ -350,6 +352,7 @@ Result<bool> Tiling::unrolls_windows() {
   int64_t taps = 1;
   bool loops_left = false;
   for (size_t i : roles.reduce) {
+    if (is_open(i)) return false;
     taps *= extent(i);
     loops_left |= extent(i) > 1 && !is_unrolled(i);
   }
@@ -437,7 +440,7 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   // Taps and channels of one row that lie in one run: one loop.
   if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
     const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
-    const bool one_run = !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
+    const bool one_run = !is_open(a) && !is_open(b) && !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
                          !roles.row_loads.empty() &&
                          std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
                            const bool packed = roles.panel && &load == &structure.loads[*roles.panel];
@@ -571,7 +574,7 @@ bool fits_register_tile(const Func& func, const BlockNode& block) {
   if (!structure || structure->loads.empty()) return false;
   if (std::ranges::none_of(structure->reduce, [](bool r) { return r; })) return false;
   const auto roles = tiling_roles(func, *structure, layout_vector(func, *structure));
-  return roles && !structure->open[roles->vector];
+  return roles.has_value();
 }
 
 Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
@@ -585,18 +588,16 @@ Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decid
   }
 
   tiling.func = s.func();
+  tiling.typical = typical_values(tiling.func);
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
   const auto structure = block_structure(tiling.func, *node, Extents::kOpen);
   if (!structure) return fail(ErrorCode::E230, "no plain nest around " + tiling.name);
   tiling.structure = *structure;
   const auto roles = tiling_roles(tiling.func, *structure, tiling.layouts.vector, options.shared);
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
-  // Panels and lanes are cut when the program is made; rows, and steps of the reduction, when it runs.
-  if (structure->open[roles->vector])
-    return fail(ErrorCode::E230, "what fills the vectors of " + tiling.name + " has no constant extent");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);
-  while (tiling.lanes > kFewestLanes && tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;
+  while (!structure->open[roles->vector] && tiling.lanes > kFewestLanes && tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;
 
   FETTLE_TRY_VOID(tiling.decide());
   FETTLE_TRY(const bool padded, tiling.pack());

@@ -26,9 +26,9 @@ struct RegisterTileOptions {
   size_t shared = 0;  // outermost loops that enclose other blocks, too: they stay as they are, serial
 };
 
-/// Tiles `block` in registers, and decides under the address prefix that is set. Rows and reductions may have open
-/// extents: tiles are those of a usual number, and the rows that are left over are told when the program runs.
-/// Errors: E230 no iterator of a constant extent fills vectors, or no tile fits · those of the steps
+/// Tiles `block` in registers, and decides under the address prefix that is set. All extents may be open: tiles are
+/// those of typical ones, rows are balanced and lanes masked when the program runs.
+/// Errors: E230 no iterator fills vectors, or no tile fits · those of the steps
 Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
                                const RegisterTileOptions& options = {});
 

@@ -47,7 +47,7 @@ std::optional<RowGroup> row_group(const Func& func, const std::vector<const Bloc
     return {};
   std::vector<BlockStructure> structures;
   for (size_t b = 0; b < blocks.size(); ++b) {
-    auto structure = block_structure(func, *blocks[b]);
+    auto structure = block_structure(func, *blocks[b], Extents::kOpen);
     if (!structure) return {};
     const bool last = b + 1 == blocks.size();
     const BufferNode* buffer = structure->store.buffer.get();
@@ -98,7 +98,7 @@ std::optional<RowGroup> row_group(const Func& func, const std::vector<const Bloc
   // Where something else walks along memory, rows do not, though what is written may be one element a row.
   for (size_t b = 0; b < blocks.size(); ++b)
     for (size_t i = 0; i < structures[b].n_iters(); ++i) {
-      if (is_row(b, i) || structures[b].extents[i] == 1) continue;
+      if (is_row(b, i) || structures[b].is(i, 1)) continue;
       for (const AccessPattern& load : structures[b].loads)
         if (load.strides[i] == 1) group.rows_are_contiguous = false;
     }

@@ -31,7 +31,9 @@ Result<std::vector<RowLoop>> own_loops(Schedule& s, const RowPart& part, BlockRe
   std::vector<Var> vars;
   for (size_t i = part.depth; i < all.size(); ++i) {
     RowLoop own{.loop = all[i]};
-    FETTLE_TRY(own.extent, loop_extent(s, all[i]));
+    FETTLE_TRY(const Extent extent, extent_of_loop(s, all[i]));
+    own.extent = extent.value;
+    own.open = !extent.constant;
     FETTLE_TRY(const Var var, s.loop_var(all[i]));
     for (size_t n = 0; n < node->iters.size(); ++n) {
       if (!uses_var(node->iters[n].binding, var.get())) continue;
@@ -41,7 +43,7 @@ Result<std::vector<RowLoop>> own_loops(Schedule& s, const RowPart& part, BlockRe
     vars.push_back(var);
     loops.push_back(own);
   }
-  const std::vector<int64_t> strides = access_strides(*store->buffer, indices, vars);
+  const std::vector<int64_t> strides = access_strides(*store->buffer, indices, vars, typical_values(s.func()));
   for (size_t i = 0; i < loops.size(); ++i) loops[i].stride = strides[i];
   return loops;
 }
@@ -56,7 +58,7 @@ Result<std::vector<RowPart>> row_parts(const Func& func, const RowGroup& group, 
     part.reduces = static_cast<bool>(block->init);
     part.last = b + 1 == group.blocks.size();
     const StoreNode* store = single_store(*block);
-    const auto structure = block_structure(func, *block);
+    const auto structure = block_structure(func, *block, Extents::kOpen);
     if (!store || !structure) return fail(ErrorCode::E230, part.name + " is not one store");
     int64_t elements = 1;
     for (size_t i = 0; i < structure->n_iters(); ++i) {
@@ -84,7 +86,7 @@ Result<Loops> fuse_rows(Schedule& s, const RowGroup& group, std::vector<RowPart>
   std::optional<LoopRef> together, side_by_side;
   for (size_t r = 0; r < group.rows.size(); ++r) {
     LoopRef loop = loops[group.rows[r]];
-    FETTLE_TRY(const int64_t extent, loop_extent(s, loop));
+    FETTLE_TRY(const Extent extent, extent_of_loop(s, loop));
     const bool innermost = r + 1 == group.rows.size();
     if (innermost && group.rows_are_contiguous) {
       side_by_side = loop;
@@ -97,15 +99,18 @@ Result<Loops> fuse_rows(Schedule& s, const RowGroup& group, std::vector<RowPart>
     }
     const int64_t own = innermost ? options.at_once : 1;
     if (own > 1) {
-      const Tail tail = extent % own == 0 ? Tail::kExact : Tail::kPartition;
+      const Tail tail = extent.constant && extent.value % own == 0 ? Tail::kExact : Tail::kPartition;
       FETTLE_TRY(const Loops cut, split(s, {.loop = loop, .factors = {kInfer, own}, .tail = tail}));
       loop = cut[0];
       together = cut[1];
     }
     if (r == options.run_row && options.runs > 1) {
-      const int64_t pieces = (extent + own - 1) / own, per_run = (pieces + options.runs - 1) / options.runs;
-      const Tail tail = options.runs * per_run == pieces ? Tail::kExact : Tail::kGuard;
-      FETTLE_TRY(const Loops cut, split(s, {.loop = loop, .factors = {options.runs, per_run}, .tail = tail}));
+      const int64_t pieces = (extent.value + own - 1) / own, per_run = (pieces + options.runs - 1) / options.runs;
+      const bool exact = extent.constant && options.runs * per_run == pieces;
+      const IntRef runs = extent.constant ? options.runs : kInfer;
+      FETTLE_TRY(const Loops cut, split(s, {.loop = loop,
+                                            .factors = {runs, per_run},
+                                            .tail = exact ? Tail::kExact : Tail::kGuard}));
       rows.push_back(cut[0]);
       loop = cut[1];
     }
@@ -152,6 +157,7 @@ Result<RowPass> row_pass(Schedule& s, const RowPart& part, int64_t lanes) {
       continue;
     }
     (loop.reduces ? pass.steps : pass.elements) *= loop.extent;
+    pass.open |= loop.open && !loop.reduces;
     if (loop.reduces)
       pass.reduce.push_back(loop);
     else if (!pass.vector && loop.stride == 1 && loop.extent > 1)
@@ -161,7 +167,7 @@ Result<RowPass> row_pass(Schedule& s, const RowPart& part, int64_t lanes) {
   }
   pass.vectors = (pass.elements + lanes - 1) / lanes;
   pass.width = lanes;
-  while (pass.vector && pass.width / 2 >= pass.vector->extent) pass.width /= 2;
+  while (pass.vector && !pass.vector->open && pass.width / 2 >= pass.vector->extent) pass.width /= 2;
   return pass;
 }
 
@@ -181,7 +187,7 @@ Result<std::optional<BlockRef>> schedule_row_pass(Schedule& s, const RowPass& pa
   add_rows(RowsAt::kInsideSteps);
   if (pass.vector) {
     Loops lane = {pass.vector->loop};
-    if (pass.vector->extent != pass.width || options.cut_one_vector) {
+    if (pass.vector->open || pass.vector->extent != pass.width || options.cut_one_vector) {
       SplitArgs cut{.loop = lane[0], .factors = {kInfer, pass.width}, .tail = options.tail};
       if (options.at_once > 0) cut.factors.insert(cut.factors.begin() + 1, options.at_once);
       FETTLE_TRY(lane, split(s, cut));
@@ -210,7 +216,7 @@ Result<> in_one_pass(Schedule& s, const RowPart& made, const RowPart& sum, int64
   FETTLE_TRY(std::vector<RowLoop> summed, own_loops(s, sum, sum_block));
   std::ranges::stable_sort(summed, {}, &RowLoop::reduces);
   if (written.size() != 1 || summed.size() != 2 || summed[0].reduces || !summed[1].reduces ||
-      summed[0].extent % lanes != 0)
+      summed[0].open || summed[0].extent % lanes != 0)
     return fail(ErrorCode::E230, made.name + " and " + sum.name + " do not walk alike");
   FETTLE_TRY(
       const Loops own,

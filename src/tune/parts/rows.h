@@ -34,7 +34,7 @@ struct RowPart {
   std::string name;
   std::vector<size_t> row_iters;  // its iterators that are rows, outermost first
   size_t head = 0;      // the number of the block that it is a step towards: one that adds up in pairs; else its own
-  int64_t vectors = 1;  // of a row of what it writes
+  int64_t vectors = 1;  // of a row of what it writes (typically)
   bool reduces = false, last = false;
   size_t depth = 0;  // loops around what it does with a row, or with several: fuse_rows says
 };
@@ -44,7 +44,8 @@ Result<std::vector<RowPart>> row_parts(const Func& func, const RowGroup& group, 
 struct FuseRowsOptions {
   int64_t at_once = 1;       // of the innermost rows
   size_t run_row = 0;        // the number of those rows that are dealt out
-  int64_t runs = 1;          // in so many runs, the last of which may be shorter
+  int64_t runs = 1;          // in so many runs, the last of which may be shorter; of an open number of rows: in runs as
+                             // long as so many typically are
   int64_t side_by_side = 0;  // contiguous rows that vectors hold at a time; 0: all
 };
 /// The last block's loops over rows around all blocks. Sets `depth` of the parts. Returns the loops around the rows
@@ -55,7 +56,8 @@ Result<std::vector<LoopRef>> fuse_rows(Schedule& s, const RowGroup& group, std::
 /// A loop of what a block does with a row, or with several.
 struct RowLoop {
   LoopRef loop;
-  int64_t extent = 0;
+  int64_t extent = 0;  // what it typically is where it is open
+  bool open = false;
   int64_t stride = 0;  // in what the block writes
   bool reduces = false;
   bool rows = false;  // that are worked on at once
@@ -70,6 +72,7 @@ struct RowPass {
   int64_t elements = 1;                       // of a row of what the block writes
   int64_t vectors = 1;                        // the same in whole vectors
   int64_t steps = 1;                          // of the reduction for each element
+  bool open = false;                          // `elements` are no constant
 
   int64_t n_rows() const;
 };

@@ -13,21 +13,40 @@
 namespace fettle {
 namespace {
 
-std::vector<int64_t> dimension_strides(const BufferNode& buffer) {
+// The value of what is no constant: never taken for that of neighbours, or of what stands still.
+std::optional<int64_t> typical_stride(const Expr& e, const IntEnv& typical) {
+  if (const int64_t* constant = as_int(e)) return *constant;
+  int64_t value = 0;
+  if (evaluate_int(e, typical, value) != IntProblem::kNone) return std::nullopt;
+  return std::max<int64_t>(2, value);
+}
+
+std::vector<int64_t> dimension_strides(const BufferNode& buffer, const IntEnv& typical) {
   std::vector<int64_t> strides(buffer.shape.size(), AccessPattern::kIrregular);
   if (!buffer.strides.empty()) {
     for (size_t d = 0; d < strides.size(); ++d)
-      if (const int64_t* value = as_int(buffer.strides[d])) strides[d] = *value;
+      strides[d] = typical_stride(buffer.strides[d], typical).value_or(AccessPattern::kIrregular);
     return strides;
   }
   int64_t step = 1;
+  bool open = false;
   for (size_t d = strides.size(); d-- > 0;) {
-    strides[d] = step;
-    const int64_t* extent = as_int(buffer.shape[d]);
-    if (!extent) break;
-    step *= *extent;
+    strides[d] = open ? std::max<int64_t>(2, step) : step;
+    open |= !as_int(buffer.shape[d]);
+    int64_t extent = 0;
+    if (evaluate_int(buffer.shape[d], typical, extent) != IntProblem::kNone) break;
+    step *= extent;
   }
   return strides;
+}
+
+// What a term is multiplied with, where that is made of integer parameters: of i * n the value of n.
+std::optional<int64_t> typical_factor(const Expr& term, const VarNode* var, const IntEnv& typical) {
+  const auto* product = term.as<BinaryNode>();
+  if (!product || product->op != BinaryOp::kMul) return std::nullopt;
+  if (product->a.get() == var && !uses_var(product->b, var)) return typical_stride(product->b, typical);
+  if (product->b.get() == var && !uses_var(product->a, var)) return typical_stride(product->a, typical);
+  return std::nullopt;
 }
 
 // Adds the loads below `e`; `guarded` under a selection.
@@ -77,8 +96,8 @@ bool is_constant(const Func& func, const Buffer& buffer) {
 }
 
 std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<Expr>& indices,
-                                    const std::vector<Var>& vars) {
-  const std::vector<int64_t> dims = dimension_strides(buffer);
+                                    const std::vector<Var>& vars, const IntEnv& typical) {
+  const std::vector<int64_t> dims = dimension_strides(buffer, typical);
   std::vector<int64_t> strides(vars.size(), 0);
   for (size_t d = 0; d < indices.size(); ++d) {
     for (const LinearTerm& term : linear_form(indices[d]).terms) {
@@ -88,7 +107,10 @@ std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<
           strides[i] =
               dims[d] == AccessPattern::kIrregular ? AccessPattern::kIrregular : strides[i] + term.coeff * dims[d];
         } else if (!term.expr.as<VarNode>() && uses_var(term.expr, vars[i].get())) {
-          strides[i] = AccessPattern::kIrregular;
+          const auto factor = typical_factor(term.expr, vars[i].get(), typical);
+          const bool known =
+              factor && strides[i] != AccessPattern::kIrregular && dims[d] != AccessPattern::kIrregular;
+          strides[i] = known ? strides[i] + term.coeff * *factor * dims[d] : AccessPattern::kIrregular;
         }
       }
     }
@@ -114,7 +136,7 @@ std::vector<Phase> phases_of(const BlockStructure& block) {
           factor = *divisor;
           return false;
         });
-    if (fits && factor > 1 && block.extents[i] % factor == 0) phases.push_back({i, factor});
+    if (fits && factor > 1 && !block.open[i] && block.extents[i] % factor == 0) phases.push_back({i, factor});
   }
   return phases;
 }
@@ -138,9 +160,11 @@ std::optional<BlockStructure> block_structure(const Func& func, const BlockNode&
   const StoreNode* store = single_store(block);
   if (!store || block.predicate) return std::nullopt;
 
+  const IntEnv typical = typical_values(func);
   Analyzer analyzer;
+  analyzer.bind_params(func);
   for (const ForNode* loop : loops_around(func, &block)) {
-    const Extent extent = extent_of(loop->extent);
+    const Extent extent = extent_of(loop->extent, typical);
     if ((!extent.constant && extents == Extents::kConstant) || extent.value < 1 || !is_zero(loop->min))
       return std::nullopt;
     if (loop->loop_kind != ForKind::kSerial || !loop->annotations.entries.empty()) return std::nullopt;
@@ -168,7 +192,7 @@ std::optional<BlockStructure> block_structure(const Func& func, const BlockNode&
   };
 
   structure.store = {store->buffer, in_loops(store->indices), {}, false};
-  structure.store.strides = access_strides(*store->buffer, structure.store.indices, structure.vars);
+  structure.store.strides = access_strides(*store->buffer, structure.store.indices, structure.vars, typical);
   std::vector<std::pair<const LoadNode*, bool>> loads;
   collect_loads(store->value, false, loads);
   for (const auto& [load, guarded] : loads) {
@@ -183,7 +207,7 @@ std::optional<BlockStructure> block_structure(const Func& func, const BlockNode&
       same->guarded |= guarded;
       continue;
     }
-    access.strides = access_strides(*access.buffer, access.indices, structure.vars);
+    access.strides = access_strides(*access.buffer, access.indices, structure.vars, typical);
     structure.loads.push_back(std::move(access));
   }
   if (const auto* sum = store->value.as<BinaryNode>(); sum && sum->op == BinaryOp::kAdd)

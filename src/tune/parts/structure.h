@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arith/int_eval.h"
 #include "ir/func.h"
 
 namespace fettle {
@@ -18,6 +19,7 @@ struct AccessPattern {
   Buffer buffer;
   std::vector<Expr> indices;     // in the loops' variables, simplified
   std::vector<int64_t> strides;  // elements, one an iterator; 0: does not depend on it; kIrregular: not a constant
+                                 // (of integer parameters: what it typically is, at least 2)
   bool guarded = false;          // under a selection
 
   bool touches(size_t iter) const { return strides[iter] != 0; }
@@ -31,13 +33,15 @@ struct AccessPattern {
 struct BlockStructure {
   std::vector<Var> vars;             // of the loops, outermost first
   std::vector<int64_t> extents;      // of the iterators
-  std::vector<bool> open;            // an extent that is no constant, but what it is likely to be (extent.h)
+  std::vector<bool> open;            // an extent that is no constant, but what it typically is (extent.h)
   std::vector<bool> reduce;          // an iterator of the reduction
   std::vector<AccessPattern> loads;  // distinct; what the block itself writes is left out
   AccessPattern store;
   bool multiplies_two_loads = false;  // out = out + a * b
 
   size_t n_iters() const { return extents.size(); }
+  /// The extent is this constant.
+  bool is(size_t iter, int64_t extent) const { return !open[iter] && extents[iter] == extent; }
   /// Product of the extents.
   int64_t points() const;
 };
@@ -53,9 +57,10 @@ std::optional<BlockStructure> block_structure(const Func& func, const BlockNode&
 /// A parameter that is known when the program is compiled.
 bool is_constant(const Func& func, const Buffer& buffer);
 
-/// Steps in memory (elements) with each of `vars`, for an access of constant shape.
+/// Steps in memory (elements) with each of `vars`, as AccessPattern::strides has them. `typical`: typical_values of the
+/// program.
 std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<Expr>& indices,
-                                    const std::vector<Var>& vars);
+                                    const std::vector<Var>& vars, const IntEnv& typical = {});
 
 /// A spatial loop that the loads see only as quotient and remainder of one constant: its number and the constant. Split
 /// by it, the two parts are iterators like any other.

@@ -18,11 +18,12 @@ struct Outer {
 // The first of the loops, as far as they are serial.
 Result<std::vector<Outer>> serial_loops(const Schedule& s, const std::vector<LoopRef>& loops) {
   std::vector<Outer> serial;
+  const IntEnv typical = typical_values(s.func());
   for (const LoopRef& loop : loops) {
     FETTLE_TRY(const Stmt stmt, s.loop(loop));
     const auto* node = stmt.as<ForNode>();
     if (node->loop_kind != ForKind::kSerial) break;
-    serial.push_back({loop, extent_of(node->extent), node->tail != Tail::kExact});
+    serial.push_back({loop, extent_of(node->extent, typical), node->tail != Tail::kExact});
   }
   return serial;
 }
@@ -104,7 +105,17 @@ Result<> parallelize(Schedule& s, const std::vector<LoopRef>& loops, const Paral
       trial = s;
   }
   FETTLE_TRY(const Stmt chosen, trial.loop(loop));
-  if (const int64_t* n = as_int(chosen.as<ForNode>()->extent); options.a_piece_each && n && *n > threads) {
+  const Expr& extent = chosen.as<ForNode>()->extent;
+  const int64_t* n = as_int(extent);
+  if (!n && options.alone_ns > 0) {
+    const double each_ns =
+        options.alone_ns / static_cast<double>(extent_of(extent, typical_values(trial.func())).value);
+    const auto piece = static_cast<int64_t>(preferences::kOpenPieceNs / each_ns);
+    if (piece > 1) {
+      FETTLE_TRY(const auto pieces, split(trial, {.loop = loop, .factors = {kInfer, piece}, .tail = Tail::kGuard}));
+      loop = pieces[0];
+    }
+  } else if (options.a_piece_each && n && *n > threads) {
     const Tail tail = *n % threads == 0 ? Tail::kExact : Tail::kGuard;
     FETTLE_TRY(const auto pieces, split(trial, {.loop = loop, .factors = {threads, kInfer}, .tail = tail}));
     loop = pieces[0];

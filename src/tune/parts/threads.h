@@ -22,6 +22,9 @@ struct ParallelOptions {
   /// As many pieces as threads, since each further one has to be asked for; what is long is better dealt out bit by
   /// bit.
   bool a_piece_each = false;
+  /// What all takes one thread for typical sizes, ns. An open number of short iterations is dealt out in pieces that
+  /// are worth it: where it makes one piece, no thread is asked.
+  double alone_ns = 0;
 };
 /// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of
 /// them, or the first few fused. Does nothing for one thread, or where no loop has independent iterations.

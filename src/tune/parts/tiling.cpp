@@ -189,7 +189,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     return block.store.strides[i] < block.store.strides[than];
   };
   for (size_t i = shared; i < block.n_iters(); ++i) {
-    if (block.reduce[i] || i == *vector || block.extents[i] == 1) continue;
+    if (block.reduce[i] || i == *vector || block.is(i, 1)) continue;
     if (block.store.strides[i] == AccessPattern::kIrregular) continue;
     if (!roles.row || better_row(i, *roles.row)) roles.row = i;
   }
@@ -210,7 +210,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     std::stable_sort(roles.reduce.begin(), roles.reduce.end(), [&](size_t a, size_t b) {
       const auto& strides = block.loads[order_load].strides;
       const auto key = [&](size_t i) {
-        if (block.extents[i] == 1) return INT64_MAX;  // no loop
+        if (block.is(i, 1)) return INT64_MAX;  // no loop
         return strides[i] == AccessPattern::kIrregular ? INT64_MAX - 1 : std::abs(strides[i]);
       };
       return key(a) > key(b);
@@ -230,7 +230,7 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
   if (roles.row && shared == 0) {
     for (size_t step = *roles.row; step-- > 0;) {
       const bool is_outside = std::find(roles.outside.begin(), roles.outside.end(), step) != roles.outside.end();
-      if (block.extents[step] == 1 && is_outside) continue;
+      if (block.is(step, 1) && is_outside) continue;
       // Further ones would have to fit the fused extent.
       if (is_outside && fuses(block, step, *roles.row)) roles.flat = *roles.row - step;
       break;
@@ -252,7 +252,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
   for (int64_t vectors : {1, 2, 3, 4, 6, 8}) {
     if (vectors > columns && vectors > 1) break;
     int64_t last_tiles = -1;
-    for (int64_t rows = 1; rows <= std::min(p.row_extent, pref::kMostRows); ++rows) {
+    for (int64_t rows = 1; rows <= std::min(p.row_extent, p.open_rows ? pref::kMostOpenRows : pref::kMostRows); ++rows) {
       // What windows share is loaded once and kept; a tap's weights may come from memory.
       const int64_t needed = apart ? rows * vectors + window(rows, p.taps, p.row_step) * vectors
                                    : rows * vectors + vectors + (p.shared_vectors ? 1 : 2);

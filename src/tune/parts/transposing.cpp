@@ -16,7 +16,7 @@ std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64
   for (size_t lane = 0; lane < block.n_iters(); ++lane) {
     if (block.reduce[lane] || block.store.strides[lane] != 1 || block.extents[lane] < kFewestTransposed) continue;
     int64_t width = lanes;
-    while (width / 2 >= std::max(narrowest, block.extents[lane])) width /= 2;
+    while (!block.open[lane] && width / 2 >= std::max(narrowest, block.extents[lane])) width /= 2;
     for (const AccessPattern& load : block.loads) {
       const int64_t stride = load.strides[lane];
       if (stride == 0 || stride == 1 || stride == AccessPattern::kIrregular) continue;
@@ -36,10 +36,10 @@ Result<std::vector<LoopRef>> cut_into_transposed_tiles(Schedule& s, const BlockS
   for (size_t i = 0; i < loops.size(); ++i)
     if (i != tile.lane && i != tile.column) around.push_back(loops[i]);
   std::vector<LoopRef> columns = {loops[tile.column]}, lanes = {loops[tile.lane]};
-  if (block.extents[tile.column] > tile.width) {
+  if (block.open[tile.column] || block.extents[tile.column] > tile.width) {
     FETTLE_TRY(columns, split(s, {.loop = columns[0], .factors = {kInfer, tile.width}, .tail = Tail::kPartition}));
   }
-  if (block.extents[tile.lane] != tile.width) {
+  if (!block.is(tile.lane, tile.width)) {
     FETTLE_TRY(lanes, split(s, {.loop = lanes[0], .factors = {kInfer, tile.width}, .tail = Tail::kMask}));
   }
   for (const auto* parts : read_on ? std::array{&lanes, &columns} : std::array{&columns, &lanes})
@@ -55,7 +55,7 @@ Result<std::vector<LoopRef>> cut_into_transposed_tiles(Schedule& s, const BlockS
 
 Result<bool> copy_in_transposed_tiles(Schedule& s, BlockRef copy, int64_t lanes, bool in_parallel) {
   FETTLE_TRY(const Stmt stmt, s.block(copy));
-  const auto block = block_structure(s.func(), *stmt.as<BlockNode>());
+  const auto block = block_structure(s.func(), *stmt.as<BlockNode>(), Extents::kOpen);
   const auto tile = block ? transposed_tile(*block, lanes) : std::nullopt;
   if (!tile) return false;
   Schedule trial = s;

@@ -43,7 +43,7 @@ const BlockNode* next_block(const RuleContext& ctx) {
   int64_t best_points = -1;
   for (const BlockNode* block : blocks_of(ctx.schedule.func().root())) {
     if (ctx.is_done(*block)) continue;
-    const auto structure = block_structure(ctx.schedule.func(), *block);
+    const auto structure = block_structure(ctx.schedule.func(), *block, Extents::kOpen);
     const int64_t points = structure ? structure->points() + (block->init ? INT64_MAX / 2 : 0) : 0;
     if (points > best_points) {
       best_points = points;

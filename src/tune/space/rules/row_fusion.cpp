@@ -27,19 +27,22 @@ Result<> schedule_part(RuleContext& ctx, const RowPart& part, bool whole) {
   FETTLE_TRY(const RowPass pass, row_pass(ctx.schedule, part, lanes_of_output(ctx, part.name)));
   ctx.schedule.set_address_prefix("row_fusion/" + part.name);
   const size_t n_loops = pass.reduce.size() + pass.others.size() + (pass.vector ? 1 : 0);
-  const bool few = pass.vectors <= kMostOfRow;
+  const bool few = pass.vectors <= kMostOfRow && !pass.open;
   RowPassOptions options;
-  if (pass.vector && pass.vector->extent > pass.width && !part.reduces && !few) {
+  const bool one_vector = pass.vector && !pass.vector->open && pass.vector->extent <= pass.width;
+  if (pass.vector && !one_vector && !part.reduces && !few) {
     FETTLE_TRY(options.at_once, choose(ctx, "vectors", {1, 2, 4}, 1));
     options.tail = Tail::kPartition;
     if (part.last) options.rows = RowsAt::kInsideBlocks;  // all are written side by side
   }
   options.unroll_turns = whole;
-  options.unroll_steps = n_loops == 2 && (whole || pass.steps * pass.vectors <= kMostOfRow);
-  options.unroll_others = part.reduces || (few && !part.last);
+  const bool known_steps = std::ranges::none_of(pass.reduce, &RowLoop::open) && !pass.open;
+  options.unroll_steps = n_loops == 2 && known_steps && (whole || pass.steps * pass.vectors <= kMostOfRow);
+  options.unroll_others =
+      std::ranges::none_of(pass.others, &RowLoop::open) && (part.reduces || (few && !part.last));
   const bool few_loops = part.reduces ? n_loops - pass.reduce.size() <= 1 : n_loops <= 2;
   options.in_registers =
-      !part.last && pass.vectors * pass.n_rows() <= (part.reduces ? kMostOfRow : kMostKeptOfRow) && few_loops;
+      !part.last && !pass.open && pass.vectors * pass.n_rows() <= (part.reduces ? kMostOfRow : kMostKeptOfRow) && few_loops;
   FETTLE_TRY_VOID(schedule_row_pass(ctx.schedule, pass, options));
   ctx.done.insert(part.name);
   ctx.done.insert(part.name + "_init");
@@ -51,7 +54,7 @@ Result<bool> sums_in_passing(RuleContext& ctx, const RowPart& made, const RowPar
   const Func& func = ctx.schedule.func();
   const BlockNode *made_node = find_block(func->body, made.name), *sum_node = find_block(func->body, sum.name);
   const Buffer row = single_store(*made_node)->buffer;
-  const auto structure = block_structure(func, *made_node);
+  const auto structure = block_structure(func, *made_node, Extents::kOpen);
   if (!structure || made.reduces || !sum.reduces) return false;
   if (std::ranges::find(sum_node->reads, row, &Region::buffer) == sum_node->reads.end()) return false;
   const int64_t lanes = ctx.lanes(row->dtype);
@@ -73,19 +76,23 @@ struct RowWork {
   double alone_ns = 0;        // of one thread, all passes
   bool has_calls = false;     // for each element
   bool keeps_rows = false;    // of what later passes read
+  bool open = false;          // elements of a row are no constant
 };
 
 RowWork row_work(const RuleContext& ctx, const RowGroup& group) {
   const Func& func = ctx.schedule.func();
   RowWork work;
-  const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
+  const auto last = block_structure(func, *find_block(func->body, group.blocks.back()), Extents::kOpen);
   for (const size_t row : group.rows) work.rows *= last->extents[row];
-  for (const std::string& name : group.blocks) {
+  for (size_t b = 0; b < group.blocks.size(); ++b) {
+    const std::string& name = group.blocks[b];
     const BlockNode& block = *find_block(func->body, name);
-    const auto structure = block_structure(func, block);
+    const auto structure = block_structure(func, block, Extents::kOpen);
     const int64_t points = structure->points(), calls = calls_of(block);
     work.alone_ns += alone_ns(*ctx.target, *structure, calls);
     work.row = std::max(work.row, points / work.rows);
+    for (size_t i = 0; i < structure->n_iters(); ++i)
+      work.open |= structure->open[i] && std::ranges::find(group.rows_of[b], i) == group.rows_of[b].end();
     work.has_calls |= points > work.rows && calls > 0;
     work.keeps_rows |= !block.init && points == work.rows * work.row && name != group.blocks.back();
   }
@@ -94,13 +101,14 @@ RowWork row_work(const RuleContext& ctx, const RowGroup& group) {
 
 bool has_several_rows(const Func& func, const RowGroup& group) {
   if (group.rows_are_contiguous || group.rows.empty()) return false;
-  return block_structure(func, *find_block(func->body, group.blocks.back()))->extents[group.rows.back()] >=
-         2 * kUsualRows;
+  const auto last = block_structure(func, *find_block(func->body, group.blocks.back()), Extents::kOpen);
+  return last->extents[group.rows.back()] >= 2 * kUsualRows;
 }
 
 // Whether the passes over a short row are unrolled: a loop of a dozen turns ends often, and each end is guessed wrong.
 // Several rows at once wait less for that, and an exponential takes longer, and much code.
 Result<bool> unrolls_rows(RuleContext& ctx, const RowGroup& group, const RowWork& work) {
+  if (work.open) return false;
   const int64_t vectors = work.row / ctx.lanes(kF32);
   if (vectors <= kMostOfRow || vectors > preferences::kUnrolledRow) return false;
   FETTLE_TRY(const int64_t whole, choose(ctx, "unroll_rows", {0, 1},
@@ -113,7 +121,7 @@ Result<bool> unrolls_rows(RuleContext& ctx, const RowGroup& group, const RowWork
 Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowWork& work, bool whole) {
   const Func& func = ctx.schedule.func();
   if (!has_several_rows(func, group)) return 1;
-  const auto last = block_structure(func, *find_block(func->body, group.blocks.back()));
+  const auto last = block_structure(func, *find_block(func->body, group.blocks.back()), Extents::kOpen);
   const int64_t rows = last->extents[group.rows.back()];
   const int64_t l1 = cache_bytes(*ctx.target, 0);
   std::vector<int64_t> candidates = {1};
@@ -157,7 +165,7 @@ std::vector<const BlockNode*> rows_around(const RuleContext& ctx, const BlockNod
   std::vector<const BlockNode*> run;
   bool met = false;
   for (const BlockNode* b : blocks_of(func.root())) {
-    const auto structure = block_structure(func, *b);
+    const auto structure = block_structure(func, *b, Extents::kOpen);
     if (ctx.is_done(*b) || !structure || is_matrix_product(*structure)) {
       if (met) break;
       run.clear();
@@ -181,7 +189,8 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
   const std::string& last = group->blocks.back();
   const int64_t lanes = lanes_of_output(ctx, last);
   FETTLE_TRY(std::vector<RowPart> parts, row_parts(s.func(), *group, lanes));
-  const std::vector<int64_t> extents = block_structure(s.func(), *find_block(s.func()->body, last))->extents;
+  const auto structure = block_structure(s.func(), *find_block(s.func()->body, last), Extents::kOpen);
+  const std::vector<int64_t>& extents = structure->extents;
   const RowWork work = row_work(ctx, *group);
   s.set_address_prefix("row_fusion/" + last);
   FETTLE_TRY(const bool shared, worth_threads(s, *ctx.decider, ctx.threads, work.alone_ns));
@@ -193,7 +202,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
     const int64_t own = n_rows == 1 ? options.at_once : 1;
     FETTLE_TRY(options.runs, runs_of(ctx, work, (extents[group->rows.front()] + own - 1) / own));
   }
-  if (group->rows_are_contiguous && extents[group->rows.back()] > lanes) {
+  if (group->rows_are_contiguous && (structure->open[group->rows.back()] || extents[group->rows.back()] > lanes)) {
     FETTLE_TRY(const int64_t vectors, choose(ctx, "vectors", {1, 2, 4}, 1));
     options.side_by_side = vectors * lanes;
   }
