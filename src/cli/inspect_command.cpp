@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "ir/text.h"
+#include "rt/tensor.h"
 #include "runtime/library.h"
 #include "runtime/origins.h"
 
@@ -31,14 +32,16 @@ Report describe_library(const FettleModelInfo& info) {
   const auto tensors = [](const FettleTensor* list, int32_t count) {
     nlohmann::json made = nlohmann::json::array();
     for (int32_t i = 0; i < count; ++i)
-      made.push_back({{"name", list[i].name}, {"type", tensor_type_to_string(list[i])}});
+      made.push_back({{"name", rt::nth(list, i)->name}, {"type", tensor_type_to_string(*rt::nth(list, i))}});
     return made;
   };
   int64_t constant_bytes = 0;
-  for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(&info.constants[i]);
+  for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(rt::nth(info.constants, i));
   nlohmann::json kernels = nlohmann::json::array();
   for (int32_t i = 0; i < info.n_kernels; ++i)
     kernels.push_back({{"name", info.kernel_names[i]}, {"nodes", origins_json(info.kernel_origins[i])}});
+  nlohmann::json states = nlohmann::json::array();
+  for (int32_t i = 0; i < info.n_states; ++i) states.push_back(tensors(rt::nth(info.states, i)->tensor, 1)[0]);
   report.json = {{"name", info.name},
                  {"compiler", info.compiler},
                  {"target", info.target_cpu},
@@ -48,13 +51,16 @@ Report describe_library(const FettleModelInfo& info) {
                  {"constant_bytes", constant_bytes},
                  {"inputs", tensors(info.inputs, info.n_inputs)},
                  {"outputs", tensors(info.outputs, info.n_outputs)},
+                 {"states", states},
                  {"kernels", kernels}};
   report.text = fmt::format("{}, compiled by {} for {} and {} threads\n", info.name, info.compiler, info.target_cpu,
                             info.default_threads);
-  for (int32_t i = 0; i < info.n_inputs; ++i)
-    report.text += fmt::format("input   {} {}\n", info.inputs[i].name, tensor_type_to_string(info.inputs[i]));
-  for (int32_t i = 0; i < info.n_outputs; ++i)
-    report.text += fmt::format("output  {} {}\n", info.outputs[i].name, tensor_type_to_string(info.outputs[i]));
+  const auto add = [&](const char* what, const FettleTensor& tensor) {
+    report.text += fmt::format("{:<7} {} {}\n", what, tensor.name, tensor_type_to_string(tensor));
+  };
+  for (int32_t i = 0; i < info.n_inputs; ++i) add("input", *rt::nth(info.inputs, i));
+  for (int32_t i = 0; i < info.n_outputs; ++i) add("output", *rt::nth(info.outputs, i));
+  for (int32_t i = 0; i < info.n_states; ++i) add("state", *rt::nth(info.states, i)->tensor);
   report.text += fmt::format("{} kernels, {:.1f} MB of constants, {:.1f} MB of working memory\n", info.n_kernels,
                              static_cast<double>(constant_bytes) * 1e-6, static_cast<double>(info.arena_bytes) * 1e-6);
   for (int32_t i = 0; i < info.n_kernels; ++i) {

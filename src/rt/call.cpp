@@ -89,6 +89,19 @@ int32_t check_extents(ModelContext& context, const char* what, const FettleTenso
 
 namespace {
 
+/// Whether a call may write there: what a call before gave may be an input of this one.
+bool is_ours(const ModelContext& context, const void* data) {
+  const FettleModelInfo& info = *context.model->info;
+  const auto holds = [&](const Block& block) {
+    return data >= block.data && data < static_cast<const char*>(block.data) + block.bytes;
+  };
+  for (int32_t i = 0; i < info.n_outputs; ++i)
+    if (holds(context.owned[i])) return true;
+  for (int32_t s = 0; s < info.n_states; ++s)
+    if (holds(context.states[s].block)) return true;
+  return false;
+}
+
 /// Where the elements of input i lie, densely; *at is what `entry` is given.
 int32_t place_input(ModelContext& context, int32_t i, const FettleTensor& expected, const FettleTensor& given,
                     void** at) {
@@ -97,15 +110,16 @@ int32_t place_input(ModelContext& context, int32_t i, const FettleTensor& expect
     return refuse(context, FETTLE_INVALID_ARGUMENT,
                   subject("input", expected.name) << " has no data: it is a null pointer");
   *at = bytes == 0 ? &context : given.data;
-  if (bytes == 0 || is_dense(given.shape, given.strides, given.rank)) return FETTLE_OK;
+  if (bytes == 0 || (is_dense(given.shape, given.strides, given.rank) && !is_ours(context, given.data)))
+    return FETTLE_OK;
   Block& staged = context.staged[i];
   if (given.rank > kMaxRank)
     return refuse(context, FETTLE_INVALID_ARGUMENT,
-                  subject("input", expected.name) << " has too many axes for strides");
+                  subject("input", expected.name) << " has too many axes to be copied");
   if (!staged.reserve(bytes)) {
     return refuse(context, FETTLE_OUT_OF_MEMORY,
                   subject("input", expected.name)
-                      << " has strides, and there is no memory for a dense copy of " << bytes << " bytes");
+                      << " needs a dense copy, for which there is no memory: " << bytes << " bytes");
   }
   copy_elements(staged.data, nullptr, given.data, given.strides, given.shape, given.rank, given.dtype);
   *at = staged.data;
@@ -227,13 +241,11 @@ int32_t check_states(ModelContext& context) {
 
 void describe_output(const ModelContext& context, int32_t i, FettleTensor& output) {
   const FettleModelInfo& info = *context.model->info;
-  const int64_t* extents = context.output_extents;
-  for (int32_t k = 0; k < i; ++k) extents += nth(info.outputs, k)->rank;
   const FettleTensor& described = *nth(info.outputs, i);
   output.name = described.name;
   output.dtype = described.dtype;
   output.rank = described.rank;
-  output.shape = extents;
+  output.shape = context.output_extents + context.output_at[i];
   output.strides = nullptr;
   output.device = FETTLE_CPU;
 }

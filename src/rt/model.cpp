@@ -84,6 +84,7 @@ void lay_out(Parts& parts, const FettleModelInfo& info, ModelContext& context) {
   context.given = parts.take<int64_t>(input_extents);
   context.input_extents = parts.take<int64_t>(input_extents);
   context.bounds = parts.take<int64_t>(output_extents);
+  context.output_at = parts.take<int64_t>(info.n_outputs);
   context.table = parts.take<int64_t>(info.n_sizes);
   context.staged = parts.take<Block>(info.n_inputs);
   context.owned = parts.take<Block>(info.n_outputs);
@@ -114,7 +115,10 @@ bool fill(ModelContext& context, const FettleModelInfo& info) {
     context.output_extents = context.table + 1;
   }
   for (int32_t i = 0; i < info.n_inputs; ++i) context.input_state[i] = -1;
-  for (int32_t i = 0; i < info.n_outputs; ++i) context.output_state[i] = -1;
+  for (int32_t i = 0; i < info.n_outputs; ++i) {
+    context.output_state[i] = -1;
+    context.output_at[i] = i == 0 ? 0 : context.output_at[i - 1] + nth(info.outputs, i - 1)->rank;
+  }
   void** at = context.buffers + info.n_inputs + info.n_outputs;
   for (int32_t s = 0; s < info.n_states; ++s) {
     const FettleState& state = *nth(info.states, s);

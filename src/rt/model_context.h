@@ -63,6 +63,7 @@ struct ModelContext : FettleContext {
   int64_t output_bytes = 0;           // of such extents
   int64_t* table = nullptr;           // null: all sizes are fixed
   int64_t* output_extents = nullptr;  // in the table, or bounds
+  int64_t* output_at = nullptr;       // of each output: where its extents begin there
   // Memory of tensors.
   Block* staged = nullptr;  // of each input: a dense copy of a strided one
   Block* owned = nullptr;   // of each output

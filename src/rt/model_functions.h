@@ -9,7 +9,8 @@ FettleContext* fettle_rt_create_context(FettleModel* model);
 void fettle_rt_destroy_context(FettleContext* context);
 
 /* Computes outputs[0], outputs[1], … from inputs[0], inputs[1], …, in the order of the info. Returns FETTLE_OK, or a
- * negative FettleStatus; then fettle_rt_error(context) says why.
+ * negative FettleStatus; then fettle_rt_error(context) says why. Memory that the caller gives to an output must not
+ * overlap any other.
  * An output whose data are null is put where allocate_with says, else into memory that is the context's until its next
  * call. Afterwards each output has its shape, in memory that is the context's until its next call, too. */
 int32_t fettle_rt_run(FettleContext* context, const FettleTensor* inputs, FettleTensor* outputs);

@@ -172,6 +172,23 @@ TEST(Model, StridedInputsAreCopied) {
   EXPECT_EQ(floats(y), (std::vector<float>{14, 24, 34, 44}));
 }
 
+int32_t reverse_program(FettleContext*, void** buffers, const int64_t*) {
+  for (int i = 0; i < 4; ++i) static_cast<float*>(buffers[1])[i] = static_cast<const float*>(buffers[0])[3 - i];
+  return FETTLE_OK;
+}
+
+TEST(Model, WhatACallGaveMayBeAnInputOfTheNext) {
+  FettleModelInfo info = make_info();
+  info.entry = reverse_program;
+  const Running running(info);
+  FettleTensor x = input, y = output;
+  x.data = const_cast<float*>(x1234);
+  ASSERT_EQ(fettle_rt_run(running.context, &x, &y), FETTLE_OK) << running.error();
+  FettleTensor again = y;
+  ASSERT_EQ(fettle_rt_run(running.context, &again, &y), FETTLE_OK) << running.error();
+  EXPECT_EQ(floats(y), (std::vector<float>{1, 2, 3, 4}));
+}
+
 TEST(Model, AsksForMemoryOfOutputs) {
   const FettleModelInfo info = make_info();
   const Running running(info);

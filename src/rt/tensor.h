@@ -8,7 +8,7 @@
 
 namespace fettle::rt {
 
-/// Element types that cross the interface.
+/// Element types that cross the interface, in the order of their numbers.
 struct ElementType {
   FettleDtype dtype;
   int32_t bytes;
@@ -22,9 +22,7 @@ constexpr ElementType kElementTypes[] = {
 };
 /// Null for a number that is no type.
 inline const ElementType* find_element_type(int32_t dtype) {
-  for (const ElementType& type : kElementTypes)
-    if (type.dtype == dtype) return &type;
-  return nullptr;
+  return dtype >= FETTLE_BOOL && dtype <= FETTLE_F64 ? &kElementTypes[dtype - FETTLE_BOOL] : nullptr;
 }
 
 /// Element i of an array of structs that begin with their size, which may be larger than this version's.
