@@ -57,6 +57,8 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example, bool* json);
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
 void add_shapes(App* app, InputShapes* shapes);
+/// --range and --tune-at: of the sizes that --shape leaves open.
+void add_sizes(App* app, OpenSizes* sizes);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
 void add_max_error(App* app, double* max_error);
 /// --workload-equality NAME, one of the first `modes` of workload_equality_names().

@@ -24,6 +24,7 @@ struct Options {
   double max_error = std::numeric_limits<double>::infinity();
   int threads = 0;
   InputShapes shapes;
+  OpenSizes sizes;
   bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
 };
 
@@ -171,12 +172,12 @@ Result<Report> inspect(const Options& options) {
   }
   Report report;
   if (!options.after.empty() && options.task.empty()) {
-    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes));
+    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes, options.sizes));
     report.json = {{"after", options.after}, {"graph", report.text}};
     return report;
   }
   if (options.graph) {
-    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
+    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes));
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
@@ -185,7 +186,8 @@ Result<Report> inspect(const Options& options) {
                                                                  .shapes = options.shapes,
                                                                  .database = database_to_read(options.database),
                                                                  .warn = progress,
-                                                                 .max_error_bound = options.max_error}));
+                                                                 .max_error_bound = options.max_error,
+                                                                 .sizes = options.sizes}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
@@ -253,6 +255,7 @@ Command add_inspect_command(App& app) {
   add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
   return {made, [options] { return inspect(*options); }, &options->json};
 }
 

@@ -16,6 +16,7 @@ struct Options {
   std::string database, model, out, against;
   int run = 0, against_run = 0;
   InputShapes shapes;
+  OpenSizes sizes;
   bool json = false;
 };
 
@@ -73,7 +74,11 @@ Result<Report> report(const Options& options) {
 
   std::optional<CompiledModel> compiled;
   if (!options.model.empty()) {
-    FETTLE_TRY(compiled, compile_file(options.model, {run.threads, options.shapes, options.database, progress}));
+    FETTLE_TRY(compiled, compile_file(options.model, {.threads = run.threads,
+                                                       .shapes = options.shapes,
+                                                       .database = options.database,
+                                                       .warn = progress,
+                                                       .sizes = options.sizes}));
     if (run.id == 0)
       take_tasks(run, *compiled);
     else
@@ -151,6 +156,7 @@ Command add_report_command(App& app) {
                    "which run is compared; without --against, one of the same records")
       ->between(1, 1 << 30);
   add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
   return {made, [options] { return report(*options); }, &options->json};
 }
 

@@ -28,6 +28,7 @@ struct Options {
   std::string generation, space, strategy, learner, cost_model, scheduler, objective;
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   InputShapes shapes;
+  OpenSizes sizes;
   std::string tracker, key;
   CredentialFiles credentials;
   bool json = false;
@@ -153,7 +154,7 @@ Result<Report> tune(const Options& options) {
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
-  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
+  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes));
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;
@@ -298,6 +299,7 @@ Command add_tune_command(App& app) {
   add_credentials(made, &options->credentials);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
   return {made, [options] { return tune(*options); }, &options->json};
 }
 
