@@ -128,14 +128,21 @@ Result<> require_sizes(const Graph& graph) {
   for (const Value* input : graph.inputs())
     for (const Dim& dim : input->shape())
       if (!dim.symbol_name().empty()) given.emplace(dim.symbol_name());
+  const auto is_given = [&](const Dim& dim) {
+    bool all = true;
+    dim.for_each_symbol([&](const Dim& size) { all = all && given.contains(size.symbol_name()); });
+    return all;
+  };
   Result<> known;
+  for (const SizeCheck& check : graph.size_checks())
+    if (known && !is_given(check.value))
+      known = fail(ErrorCode::E604, fmt::format("{}, which the inputs' sizes do not tell", check.message));
   for_each_graph(graph, [&](const Graph& g) {
     for (const Node* node : g.nodes())
       for (const Value* output : node->outputs) {
         bool of_inputs = output->type.has_value();
         if (of_inputs)
-          for (const Dim& dim : output->shape())
-            dim.for_each_symbol([&](const Dim& size) { of_inputs = of_inputs && given.contains(size.symbol_name()); });
+          for (const Dim& dim : output->shape()) of_inputs = of_inputs && is_given(dim);
         if (known && !of_inputs)
           known = fail(ErrorCode::E604,
                        fmt::format("\"{}\" is {}, which the inputs' sizes do not tell", output->name,
