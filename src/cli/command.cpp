@@ -156,17 +156,11 @@ bool parse_assignment(const std::string& text, std::string* name, std::string* v
   return true;
 }
 
-nlohmann::json provenance_json(const Provenance& provenance) {
-  nlohmann::json made = nlohmann::json::array();
-  for (const Origin& origin : provenance) made.push_back({{"op", origin.op}, {"name", origin.name}});
-  return made;
-}
-
-nlohmann::json origins_json(std::string_view lines) {
-  nlohmann::json made = nlohmann::json::array();
-  for (const KernelOrigin& origin : split_origins(lines)) made.push_back({{"op", origin.op}, {"name", origin.name}});
-  return made;
-}
+static constexpr auto origin_json = [](const auto& origin) -> nlohmann::json {
+  return {{"op", origin.op}, {"name", origin.name}};
+};
+nlohmann::json provenance_json(const Provenance& provenance) { return json_list(provenance, origin_json); }
+nlohmann::json origins_json(std::string_view lines) { return json_list(split_origins(lines), origin_json); }
 
 void progress(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 

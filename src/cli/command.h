@@ -2,7 +2,6 @@
 // What subcommands share: their options' spelling, where output goes, how they end.
 
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -73,6 +72,13 @@ bool parse_seconds(const std::string& text, double* seconds);
 /// "NAME=VALUE"; the name may hold ':' and '/'.
 bool parse_assignment(const std::string& text, std::string* name, std::string* value);
 
+/// What `describe` says of each.
+template <class Items, class Describe>
+nlohmann::json json_list(const Items& items, const Describe& describe) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& item : items) list.push_back(describe(item));
+  return list;
+}
 /// The model's nodes that a kernel does the work of: [{"op": "Conv", "name": "conv1"}, …].
 nlohmann::json provenance_json(const Provenance& provenance);
 /// The same of FettleModelInfo::kernel_origins.

@@ -108,8 +108,8 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
     }
     const Dim& dim = found->second;
     const int64_t divisor = std::max<int64_t>(1, facts.divisor.value_or(dim.divisor()));
-    const int64_t least = std::max(dim.min(), ceildiv(facts.min.value_or(dim.min()), divisor).value() * divisor);
-    const int64_t most = std::min(dim.max(), floordiv(facts.max.value_or(dim.max()), divisor).value() * divisor);
+    const int64_t least = std::max(dim.min(), ceildiv(Dim(facts.min.value_or(dim.min())), divisor).value() * divisor);
+    const int64_t most = std::min(dim.max(), floordiv(Dim(facts.max.value_or(dim.max())), divisor).value() * divisor);
     if (least > most)
       return fail(ErrorCode::E705, fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
                                                facts.max.value_or(dim.max()), divisor),
