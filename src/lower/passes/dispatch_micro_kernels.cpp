@@ -287,6 +287,8 @@ class Dispatcher : public RangeMutator {
       return simple;
     else
       ++copies_;
+    if (question->number && analyzer_.can_prove(logical_not(question->predicate)))
+      return specialise(NumberReplacer(analyzer_, *question->number, *as_int(question->value)).rewrite(simple), depth);
     Stmt when_true, when_false;
     {
       auto assumed = analyzer_.assume(question->predicate);
