@@ -47,6 +47,13 @@ FettleDtype type_of(const std::string& name) {
   raise(ErrorCode::E705, "models have no " + name);
 }
 
+ModelStates outputs_to_inputs(const std::map<std::string, std::string>& given) {
+  ModelStates states;
+  for (const auto& [past, present] : given)
+    if (!states.emplace(present, past).second) raise(ErrorCode::E704, "two states end in it", present);
+  return states;
+}
+
 OpenSizes open_sizes(const std::map<std::string, std::map<std::string, int64_t>>& given) {
   OpenSizes sizes;
   for (const auto& [name, facts] : given) {
@@ -242,16 +249,19 @@ void bind_models(nb::module_& m) {
   m.def(
       "_open_model",
       [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database,
-         const std::map<std::string, std::map<std::string, int64_t>>& sizes) {
+         const std::map<std::string, std::map<std::string, int64_t>>& sizes,
+         const std::map<std::string, std::string>& states) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
         return std::unique_ptr<PyModel>(
             new PyModel{take(open_model(path, {.threads = threads,
                                                .shapes = shapes,
                                                .database = database,
-                                               .sizes = open_sizes(sizes)}))});
+                                               .sizes = open_sizes(sizes),
+                                               .states = outputs_to_inputs(states)}))});
       },
-      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"));
+      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"),
+      nb::arg("states"));
 }
 
 }  // namespace fettle::python

@@ -100,6 +100,20 @@ void add_sizes(App* app, OpenSizes* sizes) {
       ->one_at_a_time();
 }
 
+void add_states(App* app, ModelStates* states) {
+  app->add_option_function(
+         "--state",
+         [states](const std::string& text) -> std::string {
+           std::string past, present;
+           if (!parse_assignment(text, &past, &present)) return "'" + text + "' is not of the form PAST=PRESENT";
+           if (!states->emplace(present, past).second) return "'" + present + "' is given twice";
+           return "";
+         },
+         "an input that is what the call before left in an output; may be repeated. Its room is the end of its --range")
+      ->type_name("PAST=PRESENT")
+      ->one_at_a_time();
+}
+
 void add_max_error(App* app, double* max_error) {
   app->add_option("--max-error", *max_error,
                   "no schedule whose algorithm may err by more, in the worst case, in units of the type's epsilon; 100 "

@@ -58,6 +58,8 @@ App* add_subcommand(App& app, const std::string& name, const std::string& what, 
 void add_shapes(App* app, InputShapes* shapes);
 /// --range and --tune-at: of the sizes that --shape leaves open.
 void add_sizes(App* app, OpenSizes* sizes);
+/// --state PAST=PRESENT.
+void add_states(App* app, ModelStates* states);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
 void add_max_error(App* app, double* max_error);
 /// --workload-equality NAME, one of the first `modes` of workload_equality_names().

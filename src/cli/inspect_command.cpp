@@ -25,6 +25,7 @@ struct Options {
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
+  ModelStates states;
   bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
 };
 
@@ -185,7 +186,8 @@ Result<Report> inspect(const Options& options) {
                                                                  .database = database_to_read(options.database),
                                                                  .warn = progress,
                                                                  .max_error_bound = options.max_error,
-                                                                 .sizes = options.sizes}));
+                                                                 .sizes = options.sizes,
+.states = options.states}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
@@ -254,6 +256,7 @@ Command add_inspect_command(App& app) {
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
+  add_states(made, &options->states);
   return {made, [options] { return inspect(*options); }, &options->json};
 }
 

@@ -123,6 +123,40 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
   return {};
 }
 
+Result<> declare_states(Graph& graph, const std::map<std::string, std::string>& inputs_of_outputs) {
+  for (const auto& [output_name, input_name] : inputs_of_outputs) {
+    GraphState state{.input = graph.find_input(input_name)};
+    const auto output = std::ranges::find(graph.outputs(), output_name, &GraphOutput::name);
+    if (!state.input || output == graph.outputs().end())
+      return fail(ErrorCode::E704, fmt::format("there is no {} \"{}\" to be a state", state.input ? "output" : "input",
+                                               state.input ? output_name : input_name));
+    for (const GraphState& other : graph.states())
+      if (other.input == state.input) return fail(ErrorCode::E704, "two states begin with it", input_name);
+    state.output = static_cast<int>(output - graph.outputs().begin());
+    const TensorType &before = *state.input->type, &after = *output->value->type;
+    bool fits = before.dtype == after.dtype && before.shape.size() == after.shape.size();
+    for (size_t d = 0; fits && d < before.shape.size(); ++d) {
+      if (before.shape[d] == after.shape[d]) continue;
+      fits = state.axis < 0;
+      state.axis = static_cast<int>(d);
+    }
+    if (!fits)
+      return fail(ErrorCode::E705,
+                  fmt::format("\"{}\" is {}, and \"{}\" is {}: a state has one type, and grows along one axis", input_name,
+                              before.to_string(), output_name, after.to_string()),
+                  input_name);
+    for (const Dim& dim : before.shape) {
+      if (dim.max() >= kMaxDim)
+        return fail(ErrorCode::E604,
+                    fmt::format("a state needs room for its largest size: give --range {}=0..MOST", dim.to_string()),
+                    input_name);
+      state.capacity.push_back(dim.max());
+    }
+    graph.add_state(std::move(state));
+  }
+  return {};
+}
+
 Result<> require_sizes(const Graph& graph) {
   std::set<std::string, std::less<>> given;
   for (const Value* input : graph.inputs())
