@@ -47,6 +47,25 @@ FettleDtype type_of(const std::string& name) {
   raise(ErrorCode::E705, "models have no " + name);
 }
 
+OpenSizes open_sizes(const std::map<std::string, std::map<std::string, int64_t>>& given) {
+  OpenSizes sizes;
+  for (const auto& [name, facts] : given) {
+    SizeFacts& made = sizes[name];
+    for (const auto& [fact, value] : facts) {
+      std::optional<int64_t>* place = fact == "min"        ? &made.min
+                                      : fact == "max"      ? &made.max
+                                      : fact == "multiple" ? &made.divisor
+                                      : fact == "tune_at"  ? &made.typical
+                                                           : nullptr;
+      if (!place)
+        raise(ErrorCode::E709, fmt::format("a size has min, max, multiple and tune_at, but no \"{}\"", fact), name);
+      if (value < (fact == "multiple" || fact == "tune_at")) raise(ErrorCode::E709, fact + " is too small", name);
+      *place = value;
+    }
+  }
+  return sizes;
+}
+
 nb::list describe(std::span<const FettleTensor> tensors) {
   nb::list list;
   for (const FettleTensor& t : tensors) {
@@ -222,13 +241,17 @@ void bind_models(nb::module_& m) {
       });
   m.def(
       "_open_model",
-      [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database) {
+      [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database,
+         const std::map<std::string, std::map<std::string, int64_t>>& sizes) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
         return std::unique_ptr<PyModel>(
-            new PyModel{take(open_model(path, {.threads = threads, .shapes = shapes, .database = database}))});
+            new PyModel{take(open_model(path, {.threads = threads,
+                                               .shapes = shapes,
+                                               .database = database,
+                                               .sizes = open_sizes(sizes)}))});
       },
-      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"));
+      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"));
 }
 
 }  // namespace fettle::python

@@ -168,6 +168,7 @@ void Graph::replace_node(Node* node, Value* by) {
     merge_provenance(by->producer, node);
   else
     for (Node* user : node->outputs[0]->users) merge_provenance(user, node);
+  if (!by->content) by->content = node->outputs[0]->content;
   replace_uses(node->outputs[0], by);
   for (const Value* output : node->outputs)
     if (use_count(output)) return;

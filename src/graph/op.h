@@ -111,6 +111,9 @@ struct OpDef {
   /// Whether each pixel of the output is one of input 0, which index arithmetic finds: what reads it pixel by pixel
   /// may then read the input instead. Null: never.
   bool (*maps_pixels)(const Node& node) = nullptr;
+  /// Whether this node must not run where nothing needs it: it divides integers, or reads what may not be there. Null:
+  /// it may always run.
+  bool (*is_partial)(const Node& node) = nullptr;
 };
 
 /// Operators of one kind: one file in graph/ops/.

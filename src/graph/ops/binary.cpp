@@ -179,21 +179,19 @@ std::optional<Dim> quotient_of_dims(const Dim& a, const Dim& b) {
 std::optional<Dim> rest_of_dims(const Dim& a, const Dim& b) {
   return divides_plainly(a, b) ? std::optional(a - floordiv(a, b) * b) : std::nullopt;
 }
+// Truth is 0 or 1.
 std::optional<Dim> are_equal(const Dim& a, const Dim& b) {
-  if (a == b) return 1;
-  return may_equal(a, b) ? std::nullopt : std::optional<Dim>(0);
+  return may_equal(a, b) ? 1 - min(max(a - b, b - a), 1) : Dim(0);
 }
 template <int Least>
 std::optional<Dim> exceeds(const Dim& a, const Dim& b) {  // b - a >= Least
-  const Dim by = b - a - Least;
-  if (by.min() >= 0) return 1;
-  return by.max() < 0 ? std::optional<Dim>(0) : std::nullopt;
+  return min(max(b - a - (Least - 1), 0), 1);
 }
 template <int Least>
 std::optional<Dim> is_exceeded(const Dim& a, const Dim& b) {
   return exceeds<Least>(b, a);
 }
-// Where each condition is known.
+std::optional<Dim> differ(const Dim& a, const Dim& b) { return 1 - *are_equal(a, b); }
 std::optional<std::vector<Dim>> where_content(const Node& node) {
   const auto conditions = content_of(*node.inputs[0]), yes = content_of(*node.inputs[1]),
              no = content_of(*node.inputs[2]);
@@ -203,11 +201,24 @@ std::optional<std::vector<Dim>> where_content(const Node& node) {
   for (size_t i = 0; i < count; ++i) {
     for (const auto* list : {&*conditions, &*yes, &*no})
       if (list->size() != 1 && list->size() != count) return std::nullopt;
-    const auto at = [&](const std::vector<Dim>& list) { return list[list.size() == 1 ? 0 : i]; };
-    if (!at(*conditions).is_number()) return std::nullopt;
-    result.push_back(at(*conditions) == Dim(0) ? at(*no) : at(*yes));
+    const auto at = [&](const std::vector<Dim>& list) -> const Dim& { return list[list.size() == 1 ? 0 : i]; };
+    const Dim &condition = at(*conditions), &otherwise = at(*no);
+    result.push_back(condition * (at(*yes) - otherwise) + otherwise);
   }
   return result;
+}
+
+// Of integers, by what may be zero.
+bool may_divide_by_zero(const Node& node) {
+  if (!dtype_of(node, 0).is_int()) return false;
+  const Value& divisor = *node.inputs[1];
+  if (!divisor.is_constant()) return true;
+  const auto numbers = to_ints(*divisor.constant);
+  return std::ranges::find(numbers, 0) != numbers.end();
+}
+constexpr OpDef partial(OpDef op) {
+  op.is_partial = may_divide_by_zero;
+  return op;
 }
 
 template <Element F>
@@ -227,8 +238,8 @@ constexpr OpDef defs[] = {
     commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<known<operator+>>)),
     pair<subtract>("Sub", arithmetic_type, content<difference>),
     commutative(pair<plain<operator*>>("Mul", arithmetic_type, content<known<operator*>>)),
-    pair<quotient>("Div", arithmetic_type, content<quotient_of_dims>),
-    pair<modulo>("Mod", arithmetic_type, content<rest_of_dims>),
+    partial(pair<quotient>("Div", arithmetic_type, content<quotient_of_dims>)),
+    partial(pair<modulo>("Mod", arithmetic_type, content<rest_of_dims>)),
     pair<power>("Pow", pow_type),
     many("Min", pairwise<plain<min>>, content<known<fettle::min>>),
     many("Max", pairwise<plain<max>>, content<known<fettle::max>>),
@@ -239,9 +250,9 @@ constexpr OpDef defs[] = {
     pair<plain<le>>("LessOrEqual", comparison_type, content<exceeds<0>>),
     pair<plain<gt>>("Greater", comparison_type, content<is_exceeded<1>>),
     pair<plain<ge>>("GreaterOrEqual", comparison_type, content<is_exceeded<0>>),
-    commutative(pair<plain<logical_and>>("And", logic_type)),
-    commutative(pair<plain<logical_or>>("Or", logic_type)),
-    commutative(pair<plain<ne>>("Xor", logic_type)),
+    commutative(pair<plain<logical_and>>("And", logic_type, content<known<fettle::min>>)),
+    commutative(pair<plain<logical_or>>("Or", logic_type, content<known<fettle::max>>)),
+    commutative(pair<plain<ne>>("Xor", logic_type, content<differ>)),
     commutative(pair<bits<BinaryOp::kBitAnd>>("BitwiseAnd", bits_type)),
     commutative(pair<bits<BinaryOp::kBitOr>>("BitwiseOr", bits_type)),
     commutative(pair<bits<BinaryOp::kBitXor>>("BitwiseXor", bits_type)),

@@ -377,6 +377,10 @@ void note_places(const Node& node, int64_t axis) {
   const Dim& places = shape_of(node, 0)[static_cast<size_t>(axis)];
   note_not_negative(node, places - min(element_count(shape_of(node, 1)), 1), "places to gather from");
 }
+bool may_have_no_places(const Node& node) {
+  const auto axis = axis_of(node, 0);
+  return !axis || shape_of(node, 0)[static_cast<size_t>(*axis)].min() < 1;
+}
 Types gather_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0));
   if (!dtype_of(node, 1).is_int()) return bad_types(node, "the indices are not integers");
@@ -578,8 +582,8 @@ constexpr OpDef defs[] = {
     moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies}),
     moves("Expand", {1, 2}, expand_type, expand, {.params = shape_params, .content = expand_content, .is_copy = always}),
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
-    moves("Gather", 2, gather_type, gather, {.content = gather_content}),
-    moves("GatherElements", 2, gather_elements_type, gather_elements),
+    moves("Gather", 2, gather_type, gather, {.content = gather_content, .is_partial = may_have_no_places}),
+    moves("GatherElements", 2, gather_elements_type, gather_elements, {.is_partial = may_have_no_places}),
     moves("DepthToSpace", 1, depth_to_space_type, depth_to_space, {.maps_pixels = always}),
     moves("SpaceToDepth", 1, space_to_depth_type, space_to_depth),
     moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),

@@ -15,14 +15,14 @@ namespace {
 // Contents beyond this are no shape arithmetic.
 constexpr size_t kMaxContent = 64;
 
-// A small integer output that is known from the operator's rule alone; truth values only where all are.
+// A small output, of integers or truth values, that is known from the operator's rule alone.
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
   if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.rank() > 1) return std::nullopt;
-  const bool is_truth = output.dtype().is_bool();
-  if (!is_truth && (!output.dtype().is_int() || output.dtype().bits < 32)) return std::nullopt;
+  const DType dtype = output.dtype();
+  if (!dtype.is_bool() && (!dtype.is_int() || dtype.bits < 32)) return std::nullopt;
   auto content = node.op->content(node);
-  if (!content || content->size() > kMaxContent || (is_truth && !is_static(*content))) return std::nullopt;
+  if (!content || content->size() > kMaxContent) return std::nullopt;
   const Dim count = element_count(output.shape());
   if (static_cast<int64_t>(content->size()) != count.value()) return std::nullopt;
   for (const Dim& d : *content)  // dims saturate: what large numbers become is not known

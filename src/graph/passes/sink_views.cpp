@@ -35,7 +35,10 @@ Value* before_reshape(Graph& graph, const Node* node, Value* operand, const Valu
   const auto shape = shape_through(operand->shape(), view->shape(), x->shape());
   if (!shape) return nullptr;
   if (*shape == operand->shape()) return operand;
-  if (operand->is_constant()) return graph.add_constant(operand->name, reshaped(*operand->constant, *static_shape(*shape)));
+  if (operand->is_constant()) {
+    auto extents = static_shape(*shape);
+    return extents ? graph.add_constant(operand->name, reshaped(*operand->constant, std::move(*extents))) : nullptr;
+  }
   return reshaped_value(graph, node, operand, *shape);
 }
 

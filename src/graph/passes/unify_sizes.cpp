@@ -62,8 +62,20 @@ std::optional<int64_t> limit_of(const Dim& size, const Dim& other) {
   return std::nullopt;
 }
 
+/// N - 3 = 0: then N is 3.
+std::optional<Replacement> only_value(const Dim& value) {
+  const std::vector<DimTerm> terms = value.terms();
+  if (terms.size() != 1 || terms[0].factors.size() != 1 || std::abs(terms[0].coefficient) != 1) return std::nullopt;
+  const Dim& size = terms[0].factors[0].whole;
+  const int64_t number = -value.constant() * terms[0].coefficient;
+  if (size.symbol_name().empty() || !may_equal(size, number)) return std::nullopt;
+  return Replacement{{std::string(size.symbol_name()), Dim(number)}};
+}
+
 /// What one rule says of sizes; nothing where it is not of a simple form.
 std::optional<Replacement> solution(const SizeCheck& check) {
+  if (check.is_zero)
+    if (auto number = only_value(check.value)) return number;
   const auto form = check.is_zero ? difference(check.value) : std::nullopt;
   if (!form) return std::nullopt;
   const bool is_plus = !form->plus.symbol_name().empty(), is_minus = !form->minus.symbol_name().empty();
