@@ -21,7 +21,7 @@ struct PyModel {
   Model model;
 };
 
-struct PyContext {
+struct PyModelContext {
   ModelContext context;
   std::atomic<bool> used{false};  // by another thread, which has let go of the interpreter
   // Of the call that was begun.
@@ -169,7 +169,7 @@ nb::list run_model(PyModel& self, nb::list arrays) {
 /// Keeps other threads from a context.
 class Use {
  public:
-  explicit Use(PyContext& context) : used_(context.used) {
+  explicit Use(PyModelContext& context) : used_(context.used) {
     if (used_.exchange(true)) raise(ErrorCode::E710, "the context is being used by another thread; make one for each");
   }
   Use(const Use&) = delete;
@@ -180,7 +180,7 @@ class Use {
   std::atomic<bool>& used_;
 };
 
-nb::list run_context(PyContext& self, nb::list arrays) {
+nb::list run_context(PyModelContext& self, nb::list arrays) {
   const Use use(self);
   const Given given(std::move(arrays));
   std::vector<FettleTensor> outputs = blank_outputs(self.context.model());
@@ -193,7 +193,7 @@ nb::list run_context(PyContext& self, nb::list arrays) {
   return copied(outputs);
 }
 
-void begin(PyContext& self, nb::list arrays) {
+void begin(PyModelContext& self, nb::list arrays) {
   const Use use(self);
   const Given given(arrays);
   std::vector<FettleTensor> outputs = blank_outputs(self.context.model());
@@ -202,7 +202,7 @@ void begin(PyContext& self, nb::list arrays) {
   self.given = std::move(arrays);
 }
 
-nb::list wait(PyContext& self) {
+nb::list wait(PyModelContext& self) {
   Result<> done;
   {
     const nb::gil_scoped_release released;
@@ -216,24 +216,24 @@ nb::list wait(PyContext& self) {
 }  // namespace
 
 void bind_models(nb::module_& m) {
-  nb::class_<PyContext>(m, "ContextBase")
+  nb::class_<PyModelContext>(m, "ContextBase")
       .def("_run", &run_context)
       .def("_begin", &begin)
       .def("_wait", &wait)
-      .def("_cancel", [](PyContext& c) { c.context.cancel(); })
+      .def("_cancel", [](PyModelContext& c) { c.context.cancel(); })
       .def("_state",
-           [](PyContext& c, const std::string& name) {
+           [](PyModelContext& c, const std::string& name) {
              const Use use(c);
              const Tensor tensor = take(c.context.state(name));
              return copied(view_of(name.c_str(), tensor));
            })
       .def("_set_state",
-           [](PyContext& c, const std::string& name, nb::list array) {
+           [](PyModelContext& c, const std::string& name, nb::list array) {
              const Use use(c);
              const Given given(std::move(array));
              take(c.context.set_state(name, given.tensors()[0]));
            })
-      .def("_reset_states", [](PyContext& c) {
+      .def("_reset_states", [](PyModelContext& c) {
         const Use use(c);
         take(c.context.reset_states());
       });
@@ -244,7 +244,7 @@ void bind_models(nb::module_& m) {
       .def_prop_ro("outputs", [](const PyModel& p) { return describe(p.model.outputs()); })
       .def("_run", &run_model)
       .def("_context", [](const PyModel& p) {
-        return std::unique_ptr<PyContext>(new PyContext{take(p.model.make_context()), {}, {}, {}});
+        return std::unique_ptr<PyModelContext>(new PyModelContext{take(p.model.make_context()), {}, {}, {}});
       });
   m.def(
       "_open_model",
