@@ -297,7 +297,8 @@ std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vect
     for (; next < parts.size() && parts[next].input == i; ++next) {
       InputPart& part = parts[next];
       if (above % part.lower != 0 || above == part.lower) return std::nullopt;
-      if (part.top ? !extent || above != *extent : part.extent != above / part.lower || (extent && above == *extent && part.lower == 1))
+      if (part.top ? !extent || above != *extent
+                   : part.extent != above / part.lower || (extent && above == *extent && part.lower == 1))
         return std::nullopt;
       result.physical_shape[part.output] = int_imm(above / part.lower);
       value.terms.push_back({result.inverse.inputs[part.output], part.lower});

@@ -38,11 +38,10 @@ Result<> schedule_part(RuleContext& ctx, const RowPart& part, bool whole) {
   options.unroll_turns = whole;
   const bool known_steps = std::ranges::none_of(pass.reduce, &RowLoop::open) && !pass.open;
   options.unroll_steps = n_loops == 2 && known_steps && (whole || pass.steps * pass.vectors <= kMostOfRow);
-  options.unroll_others =
-      std::ranges::none_of(pass.others, &RowLoop::open) && (part.reduces || (few && !part.last));
+  options.unroll_others = std::ranges::none_of(pass.others, &RowLoop::open) && (part.reduces || (few && !part.last));
   const bool few_loops = part.reduces ? n_loops - pass.reduce.size() <= 1 : n_loops <= 2;
-  options.in_registers =
-      !part.last && !pass.open && pass.vectors * pass.n_rows() <= (part.reduces ? kMostOfRow : kMostKeptOfRow) && few_loops;
+  options.in_registers = !part.last && !pass.open &&
+                         pass.vectors * pass.n_rows() <= (part.reduces ? kMostOfRow : kMostKeptOfRow) && few_loops;
   FETTLE_TRY_VOID(schedule_row_pass(ctx.schedule, pass, options));
   ctx.done.insert(part.name);
   ctx.done.insert(part.name + "_init");
