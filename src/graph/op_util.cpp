@@ -8,6 +8,7 @@
 
 #include "graph/op_registry.h"
 #include "graph/view.h"
+#include "ir/compare.h"
 
 namespace fettle::ops {
 
@@ -217,20 +218,48 @@ std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents) {
   return axes;
 }
 
-te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
-                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
-                       std::vector<std::string> axis_names) {
+namespace {
+
+te::Tensor reduced(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                   const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                   std::vector<std::string> axis_names, Expr& identity) {
   return te::compute(
       std::move(shape),
       [&](const std::vector<Var>& i) -> te::Body {
         Expr value = element(to_indices(i), {axes.begin(), axes.end()});
         if (axes.empty()) return value;
         te::Reduction reduction = reduce(std::move(value), axes);
+        identity = reduction.identity[0];
         if (std::ranges::any_of(axes, [](const te::ReduceAxis& axis) { return is_zero(axis.extent); }))
-          return reduction.identity[0];
+          return identity;
         return reduction;
       },
       std::move(name), std::move(axis_names));
+}
+
+}  // namespace
+
+te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                      const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                      std::vector<std::string> axis_names) {
+  Expr identity;
+  return reduced(reduce, std::move(shape), axes, element, std::move(name), std::move(axis_names), identity);
+}
+
+te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                       std::vector<std::string> axis_names) {
+  Expr identity, some;
+  // A loop that never runs begins no sum. Where the result has none, either, nothing is missing.
+  for (const te::ReduceAxis& axis : axes) {
+    const bool is_kept = std::ranges::any_of(shape, [&](const Expr& e) { return structural_equal(e, axis.extent); });
+    if (!is_positive_size(axis.extent) && !is_kept) some = logical_and(some, lt(Expr(0), axis.extent));
+  }
+  const te::Tensor result = reduced(reduce, shape, axes, element, name, std::move(axis_names), identity);
+  if (is_true(some) || !identity) return result;
+  return te::compute(
+      std::move(shape), [&](const std::vector<Var>& i) -> te::Body { return select(some, result(i), identity); },
+      name + "_of_some");
 }
 
 Expr divide(const Expr& a, const Expr& b) {

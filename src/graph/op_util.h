@@ -159,6 +159,10 @@ std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents);
 te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
                        const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
                        std::vector<std::string> axis_names = {});
+/// The same where nobody reads what goes over nothing: a row's sum is read beside the row's elements.
+te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                       std::vector<std::string> axis_names = {});
 inline Expr clamp(const Expr& x, const Expr& low, const Expr& high) { return min(max(x, low), high); }
 /// Indices of a tensor of shape `from` at the element with the same position as `indices` in shape `to`. Runs of dims
 /// of equal products are mapped on their own, so that what a reshape keeps is kept.

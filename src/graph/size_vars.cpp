@@ -264,6 +264,12 @@ std::vector<Expr> size_exprs(const Shape& shape) {
   return exprs;
 }
 
+bool is_positive_size(const Expr& extent) {
+  if (extent.kind() == ExprKind::kIntImm) return true;
+  const std::optional<Dim> dim = current ? current->dim_of(extent) : std::nullopt;
+  return dim && dim->min() >= 1;
+}
+
 IntParam int_param_for(Var var, const Dim& dim) {
   return {.var = std::move(var),
           .min = dim.min(),

@@ -10,12 +10,10 @@
 #include "graph/passes/passes.h"
 
 namespace fettle::passes {
-namespace {
 
 // Contents beyond this are no shape arithmetic.
 constexpr size_t kMaxContent = 64;
 
-// A small output, of integers or truth values, that is known from the operator's rule alone.
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
   if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.rank() > 1) return std::nullopt;
@@ -29,6 +27,8 @@ std::optional<std::vector<Dim>> known_content(const Node& node) {
     if (d.is_number() && std::abs(d.value()) >= kMaxDim) return std::nullopt;
   return content;
 }
+
+namespace {
 
 Result<ConstantTensor> to_constant(const Value& value, const std::vector<int64_t>& numbers) {
   FETTLE_TRY(TensorBuilder tensor, make_tensor(value.dtype(), value.extents()));
