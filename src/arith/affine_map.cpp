@@ -4,6 +4,7 @@
 #include "arith/plain_map.h"
 #include "base/check.h"
 #include "base/function_ref.h"
+#include "ir/query.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -262,8 +263,9 @@ std::optional<InputPart> part_of_input(const Expr& output, const std::vector<Var
   return part;
 }
 
-// Where every output is such a part, and the parts make up constant extents exactly: what invert gives in general.
-std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vector<Expr>& shape) {
+// Where every output is such a part, and the parts make up the extents exactly, the first perhaps an open one: what
+// invert gives in general.
+std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vector<Expr>& shape, Analyzer& analyzer) {
   SmallVector<InputPart, 8> parts;
   for (size_t k = 0; k < map.outputs.size(); ++k) {
     auto part = part_of_input(map.outputs[k], map.inputs);
@@ -278,15 +280,24 @@ std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vect
   result.physical_shape.resize(parts.size());
   for (size_t k = 0; k < parts.size(); ++k) result.inverse.inputs.push_back(make_var("p" + std::to_string(k)));
   size_t next = 0;
+  const bool open = std::ranges::any_of(shape, [](const Expr& extent) { return !as_int(extent); });
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t* extent = as_int(shape[i]);
-    if (!extent || *extent <= 1) return std::nullopt;
+    if (extent && *extent <= 1 && !open) return std::nullopt;
     LinearForm value;
-    int64_t above = *extent;  // parts so far make up input / above
+    int64_t above = extent ? *extent : 0;  // parts so far make up input / above
+    if (!extent || *extent == 1) {
+      if (next == parts.size() || parts[next].input != i || !parts[next].top) return std::nullopt;
+      InputPart& part = parts[next++];
+      if (!analyzer.modular(shape[i]).divisible_by(part.lower)) return std::nullopt;
+      result.physical_shape[part.output] = analyzer.simplify(floordiv(shape[i], Expr(part.lower)));
+      value.terms.push_back({result.inverse.inputs[part.output], part.lower});
+      above = part.lower;
+    }
     for (; next < parts.size() && parts[next].input == i; ++next) {
       InputPart& part = parts[next];
       if (above % part.lower != 0 || above == part.lower) return std::nullopt;
-      if (part.top ? above != *extent : part.extent != above / part.lower || (above == *extent && part.lower == 1))
+      if (part.top ? !extent || above != *extent : part.extent != above / part.lower || (extent && above == *extent && part.lower == 1))
         return std::nullopt;
       result.physical_shape[part.output] = int_imm(above / part.lower);
       value.terms.push_back({result.inverse.inputs[part.output], part.lower});
@@ -302,7 +313,7 @@ std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vect
 
 Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& shape, Analyzer& analyzer) {
   FETTLE_CHECK(map.inputs.size() == shape.size());
-  if (auto parts = invert_parts(map, shape)) return std::move(*parts);
+  if (auto parts = invert_parts(map, shape, analyzer)) return std::move(*parts);
   const auto scope = analyzer.enter();
   std::vector<VarDomain> domains;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -359,6 +370,26 @@ Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& sha
   for (size_t i = 0; i < domains.size(); ++i) result.inverse.outputs.push_back(values[i]);
   if (result.valid) result.valid = analyzer.simplify(result.valid);
   if (is_true(result.valid)) result.valid = nullptr;
+  return result;
+}
+
+Result<IndexMapInverse> invert_rounded(const IndexMap& map, std::vector<Expr> shape, Analyzer& analyzer) {
+  std::vector<size_t> rounded;
+  const std::vector<Expr> logical = shape;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t* extent = as_int(shape[i]);
+    int64_t block = 1;
+    for (const Expr& output : map.outputs)
+      each_node<BinaryNode>(output, [&](const BinaryNode& n) {
+        const int64_t* by = n.op == BinaryOp::kFloorDiv ? as_int(n.b) : nullptr;
+        if (by && n.a.get() == map.inputs[i].get()) block = std::max(block, *by);
+      });
+    if (extent ? *extent % block == 0 : analyzer.can_prove(eq(floormod(shape[i], block), 0))) continue;
+    shape[i] = analyzer.simplify(floordiv(shape[i] + Expr(block - 1), block) * block);
+    rounded.push_back(i);
+  }
+  FETTLE_TRY(IndexMapInverse result, invert(map, shape, analyzer));
+  for (size_t i : rounded) result.valid = logical_and(result.valid, lt(result.inverse.outputs[i], logical[i]));
   return result;
 }
 

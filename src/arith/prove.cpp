@@ -214,7 +214,7 @@ bool Simplifier::prove_by_bounds_of_variables(const LinearForm& form, int depth)
   return false;
 }
 
-// d floor(x / d) lies in [x - d + 1, x], and x % d is at most x where x >= 0.
+// d floor(x / d) lies in [x - d + 1, x], and x % d is at most x where x >= 0. Of integers, d * form > -d is enough.
 bool Simplifier::prove_by_division_bounds(const LinearForm& form, int depth) {
   for (const LinearTerm& t : form.terms) {
     const auto* n = t.expr.as<BinaryNode>();
@@ -227,6 +227,7 @@ bool Simplifier::prove_by_division_bounds(const LinearForm& form, int depth) {
       next.scale(*d);
       next.add(linear_form(n->a), t.coeff);
       if (t.coeff > 0) next.add_constant(1 - *d, t.coeff);
+      next.add_constant(*d - 1);
     } else if (n->op == BinaryOp::kFloorMod && t.coeff < 0 && a_.int_bounds(linear_form(n->a)).min >= 0) {
       next.add_term(t.expr, -t.coeff);
       next.add(linear_form(n->a), t.coeff);

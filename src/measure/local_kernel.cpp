@@ -7,7 +7,6 @@
 #include "measure/fill.h"
 #include "measure/loaded_kernel.h"
 #include "rt/memory.h"
-#include "rt/team.h"
 
 namespace fettle {
 namespace {

@@ -168,8 +168,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   const bool from_zero = is_zero(loop.min);
 
   // The call, with `first` and the fields in order.
-  line("{");
-  indent();
+  open();
   line(fmt::format("struct {} closure = {{", closure));
   std::string values = "    ";
   if (!from_zero) values += expr(loop.min).text + ", ";
@@ -178,8 +177,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   declare("fettle_parallel_for",
           "void fettle_parallel_for(FettleTeam *, int64_t n, void (*body)(void *closure, int64_t i), void *closure)");
   line(fmt::format("fettle_parallel_for(context->team, {}, {}, &closure);", expr(loop.extent).text, name));
-  outdent();
-  line("}");
+  close();
 
   // The body, a function before this one.
   std::string outer = std::exchange(out_, {});
@@ -189,8 +187,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   for (const auto& [field, type] : fields) line("  " + type + field + ";");
   line("};\n");
   const std::string index = names_.take("index");
-  line(fmt::format("static void {}(void *closure, int64_t {}) {{", name, index));
-  indent();
+  open(fmt::format("static void {}(void *closure, int64_t {})", name, index));
   line(fmt::format("const struct {0} *const c = (const struct {0} *)closure;", closure));
   for (const auto& [field, type] : fields)
     line(fmt::format("{}{}{} = c->{};", type.back() == '*' ? "" : "const ", type,
@@ -205,8 +202,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   print(loop.body);
   forget(loop.var.get());
   names_.release(index);
-  outdent();
-  line("}");
+  close();
   functions_.push_back(std::exchange(out_, std::move(outer)));
   depth_ = depth;
 }
@@ -221,12 +217,10 @@ void CPrinter::print_allocate(const AllocateNode& allocation) {
   line(fmt::format("{0}const {1} = ({0})fettle_scratch_acquire(context, {2});", type, name, bytes));
   line(fmt::format("if ({} == NULL) {{", name));
   line(fmt::format("  *status = {};", static_cast<int>(FETTLE_OUT_OF_MEMORY)));
-  line("} else {");
-  indent();
+  open("} else");
   print(allocation.body);
-  outdent();
-  line(fmt::format("  fettle_scratch_release(context, {});", name));
-  line("}");
+  line(fmt::format("fettle_scratch_release(context, {});", name));
+  close();
   forget(buffer.get());
 }
 

@@ -11,7 +11,6 @@
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "lower/lower.h"
 #include "rt/context.h"
 
 namespace fettle {

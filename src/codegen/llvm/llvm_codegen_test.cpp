@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "codegen/llvm/jit_module.h"
-#include "ir/annotations.h"
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "rt/abi.h"
@@ -675,7 +674,8 @@ TEST(Llvm, LackOfMemoryIsReported) {
   EXPECT_EQ(c[3], 5);
 }
 
-// f(A, B, C) over 64 elements, `lanes` at a time: minima, maxima and ordered ones of operands that may be NaN, and of constants.
+// f(A, B, C) over 64 elements, `lanes` at a time: minima, maxima and ordered ones of operands that may be NaN, and of
+// constants.
 std::string extremes_text(const std::string& type, int lanes) {
   const auto at = [&](int first) {
     return lanes == 1 ? fmt::format("i + {}", first) : fmt::format("ramp(i * {} + {}, 1, {})", lanes, first, lanes);

@@ -93,6 +93,36 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
   return {};
 }
 
+Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
+  std::map<std::string, Dim, std::less<>> open, refined;
+  for (const Value* input : graph.inputs())
+    for (const Dim& dim : input->shape())
+      if (!dim.symbol_name().empty()) open.emplace(dim.symbol_name(), dim);
+  for (const auto& [name, facts] : sizes) {
+    const auto found = open.find(name);
+    if (found == open.end()) {
+      std::string known;
+      for (const auto& [size, dim] : open) known += (known.empty() ? "" : ", ") + size;
+      return fail(ErrorCode::E704, fmt::format("there is no open size \"{}\"{}", name,
+                                               known.empty() ? "" : "; the open sizes are: " + known));
+    }
+    const Dim& dim = found->second;
+    const int64_t divisor = std::max<int64_t>(1, facts.divisor.value_or(dim.divisor()));
+    const int64_t least = std::max(dim.min(), ceildiv(Dim(facts.min.value_or(dim.min())), divisor).value() * divisor);
+    const int64_t most = std::min(dim.max(), floordiv(Dim(facts.max.value_or(dim.max())), divisor).value() * divisor);
+    if (least > most)
+      return fail(ErrorCode::E705, fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
+                                               facts.max.value_or(dim.max()), divisor),
+                  name);
+    const Dim narrow = Dim::symbol(name, least, most, divisor, facts.typical.value_or(dim.typical()));
+    refined.emplace(name, least == most ? Dim(least) : narrow);
+  }
+  for (Value* input : graph.inputs())
+    for (Dim& dim : input->type->shape)
+      if (const auto found = refined.find(dim.symbol_name()); found != refined.end()) dim = found->second;
+  return {};
+}
+
 Result<> require_sizes(const Graph& graph) {
   std::set<std::string, std::less<>> given;
   for (const Value* input : graph.inputs())

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,17 @@ std::span<const GraphPass> graph_passes();
 /// Runs them all; after each, sorts and validates the graph. Afterwards every value is typed, and every input of a
 /// node is data for a kernel. Sizes that inputs leave open are left open; see require_sizes.
 Result<> optimize(Graph& graph, const PassContext& context = {});
+
+/// What is known of a size that a model leaves open; what is not said stays as it is.
+struct SizeFacts {
+  std::optional<int64_t> min, max, divisor;
+  std::optional<int64_t> typical;  // for which kernels are made, and tuned
+};
+/// By the names of sizes: "batch", or "x.0" where the model has none for axis 0 of x.
+using OpenSizes = std::map<std::string, SizeFacts>;
+
+/// Narrows sizes that the inputs leave open. E704 no input has such a size · E705 a range is empty
+Result<> refine_sizes(Graph& graph, const OpenSizes& sizes);
 
 /// E604 where a shape has a size in it that no input has.
 Result<> require_sizes(const Graph& graph);

@@ -26,7 +26,9 @@ class HostWriter {
     func_->annotations.set(kHostKey, int64_t{1});
     Stmt body = all(steps);
     for (size_t i = counters_.size(); i-- > 0;) body = allocate(counters_[i], std::move(body));
-    for (size_t i = 0; i < table_.entries().size(); ++i) func_->int_params.push_back({.var = entry(static_cast<int>(i))});
+    const int64_t n_entries = std::ssize(table_.entries());
+    if (n_entries > 0) func_->params.push_back({make_buffer("table", {n_entries}, kI64), ParamKind::kOutput, false});
+    for (int i = 0; i < n_entries; ++i) func_->int_params.push_back({.var = entry(i)});
     func_->body = std::move(body);
     return Func(func_);
   }

@@ -50,7 +50,7 @@ struct HostInterface {
 /// A Func over byte buffers: inputs, outputs, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
 /// call's first integer is its number, by which a profiler knows it; the kernel's own follow.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
-/// What depends on the sizes of inputs is an integer parameter, an entry of `table`:
+/// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the last buffer, too:
 ///   call k_77ab(&x[0], &arena[t6], 1, t9)
 /// A loop counts in a local buffer of its own, of which kernels are given the address:
 ///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }

@@ -39,7 +39,7 @@ TEST(AnnihilateGuards, AllElseBecomesControl) {
   }
 }
 
-// What is neutral for an ordered maximum is so beside the old value in its place alone: elsewhere NaN would become -inf.
+// What is neutral for an ordered maximum is so beside the old value in its place alone: else NaN would become -inf.
 TEST(AnnihilateGuards, OfAnOrderedMaximum) {
   for (const bool in_place : {true, false}) {
     const std::string guarded = "select(1 <= i, A[i - 1], -inf)";

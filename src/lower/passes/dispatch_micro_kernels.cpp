@@ -48,6 +48,30 @@ class ExprReplacer : public Mutator {
   Expr from_, to_;
 };
 
+// Comparisons that speak of `number` speak of its value: with number = n - r*4 and 3 for it
+//   r*4 + i < n   →   i < 3
+class NumberReplacer : public Mutator {
+ public:
+  NumberReplacer(Analyzer& analyzer, const LinearForm& number, int64_t value)
+      : analyzer_(analyzer), number_(number), value_(value) {}
+  using Mutator::rewrite;
+  Expr rewrite(const Expr& e) override {
+    const auto* c = e.as<BinaryNode>();
+    if (!c || (c->op != BinaryOp::kLt && c->op != BinaryOp::kLe) || c->a.dtype() != kI64) return Mutator::rewrite(e);
+    LinearForm form = analyzer_.linear(c->a - c->b);
+    for (const LinearTerm& term : number_.terms)
+      if (form.coeff_of(term.expr) != -term.coeff) return Mutator::rewrite(e);
+    form.add(number_);
+    form.add_constant(-value_);
+    return binary(c->op, analyzer_.to_expr(form), Expr(0));
+  }
+
+ private:
+  Analyzer& analyzer_;
+  const LinearForm& number_;
+  const int64_t value_;
+};
+
 // Resolves the kernel's guards as far as the analyzer's facts allow.
 class GuardSimplifier : public RangeMutator {
  public:
@@ -79,7 +103,7 @@ class GuardSimplifier : public RangeMutator {
 
 class Dispatcher : public RangeMutator {
  public:
-  Dispatcher(const Func& func, bool lanes_too) : RangeMutator(func), lanes_too_(lanes_too) {}
+  Dispatcher(const Func& func, bool lanes_too) : RangeMutator(func), lanes_too_(lanes_too), func_(func) {}
   using Mutator::rewrite;
   Stmt rewrite(const Stmt& s) override {
     if (const auto* alloc = s.as<AllocateNode>(); alloc && alloc->buffer->scope == kScopeRegister) {
@@ -139,7 +163,8 @@ class Dispatcher : public RangeMutator {
     Expr predicate;   // in outer variables only
     Expr substitute;  // where it fails, this outer expression …
     Expr value;       // … has this one value (may be null)
-    bool of_heights = false;  // one of a row of questions that ends by itself
+    std::optional<LinearForm> number = std::nullopt;  // … or this sum of outer terms
+    bool of_heights = false;                          // one of a row of questions that ends by itself
   };
 
   // A predicate over the outer variables that decides `comparison` in one of its cases; of guards on lanes only where
@@ -215,22 +240,36 @@ class Dispatcher : public RangeMutator {
     return question;
   }
 
-  // Of rows that are unrolled, as many as an outer expression says: each number of them is a copy.
-  //   for i in 4 unrolled: if i < h: S   →   if 3 < h: 4 times S; else if h < 3: (if h < 2: …); else: 3 times S
+  // Of rows that are unrolled, as many as the program is told when it runs: each number of them is a copy.
+  //   for i in 4 unrolled: if r*4 + i < n: S
+  //   →  if r*4 + 3 < n: 4 times S; else if n - r*4 < 3: (if n - r*4 < 2: …); else: 3 times S
   std::optional<Question> height(const Expr& comparison, const InnerVars& inner, const LinearForm& outer,
                                  Interval inside, const Expr& all_true) {
-    if (outer.terms.size() != 1 || outer.terms.front().coeff != -1 || outer.terms.front().expr.as<VarNode>()) return {};
     for (const Var& var : collect_vars(comparison)) {
       const auto found = inner.kinds.find(var.get());
       if (found != inner.kinds.end() && found->second != ForKind::kUnrolled) return {};
     }
-    const Expr& rows = outer.terms.front().expr;
-    const int64_t most = outer.constant + inside.max + 1, least = outer.constant + inside.min + 1;
+    const auto is_open = [&](const LinearTerm& term) {
+      return std::ranges::any_of(func_->int_params, [&](const IntParam& p) { return uses_var(term.expr, p.var.get()); });
+    };
+    if (std::ranges::none_of(outer.terms, is_open)) return {};
+    // rows = -outer: as many values of what is inside lie below.
+    LinearForm rows = outer;
+    rows.scale(-1);
+    const int64_t most = inside.max + 1, least = inside.min + 1;
     const Interval range = analyzer_.int_bounds(rows);
+    if (range.is_bounded() && range.max - range.min < 4) return {};
     if (most - least > kMostHeights || range.max < least) return {};
-    if (!is_zero(all_true) && range.max >= most) return Question{all_true, nullptr, nullptr, true};
-    const int64_t value = std::min(range.max, most - 1);
-    return Question{lt(rows, Expr(value)), rows, Expr(value), true};
+    if (!analyzer_.can_prove(logical_not(all_true))) return Question{all_true, nullptr, nullptr, std::nullopt, true};
+    int64_t value = std::min(range.max, most - 1);
+    for (; value >= least; --value) {
+      LinearForm above = rows;
+      above.scale(-1);
+      above.add_constant(value - 1);
+      if (!analyzer_.can_prove_nonnegative(above)) break;  // not yet: rows < value
+    }
+    if (value < least) return {};
+    return Question{lt(to_expr(rows), Expr(value)), nullptr, Expr(value), rows, true};
   }
 
   Stmt specialise(const Stmt& kernel, int depth) {
@@ -248,6 +287,8 @@ class Dispatcher : public RangeMutator {
       return simple;
     else
       ++copies_;
+    if (question->number && analyzer_.can_prove(logical_not(question->predicate)))
+      return specialise(NumberReplacer(analyzer_, *question->number, *as_int(question->value)).rewrite(simple), depth);
     Stmt when_true, when_false;
     {
       auto assumed = analyzer_.assume(question->predicate);
@@ -256,7 +297,9 @@ class Dispatcher : public RangeMutator {
     {
       auto assumed = analyzer_.assume(logical_not(question->predicate));
       Stmt other = simple;
-      if (question->substitute) {
+      if (question->number) {
+        other = NumberReplacer(analyzer_, *question->number, *as_int(question->value)).rewrite(other);
+      } else if (question->substitute) {
         if (const auto* var = question->substitute.as<VarNode>())
           other = substitute(other, {{var, question->value}});
         else
@@ -293,6 +336,7 @@ class Dispatcher : public RangeMutator {
   std::vector<const ForNode*> outer_;
   bool lanes_too_;
   int copies_ = 0;
+  const Func& func_;
 };
 
 }  // namespace

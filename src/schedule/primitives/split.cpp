@@ -115,33 +115,11 @@ Result<> plan_constant(const Schedule& s, const SplitArgs& args, const ForNode& 
   return {};
 }
 
-// n = ceil(e / f) tiles of ceil(e / n) iterations, at most f, and a last one of what is left, at least one.
-Result<> plan_open_balance(const Schedule& s, const ForNode& loop, const std::vector<int64_t>& factors, int infer,
-                           Analyzer& analyzer, Plan& plan) {
-  if (factors.size() != 2 || infer != 0)
-    return refused(ErrorCode::E231, s.func(), &loop, "balance of an open extent takes kInfer and the size of a tile");
-  const Expr outer = plan.vars[0], inner = plan.vars[1];
-  const int64_t size = factors[1];
-  const Expr tiles = analyzer.simplify(floordiv(loop.extent + Expr(size - 1), size));
-  plan.extents = {tiles, size};
-  if (analyzer.can_prove(eq(floormod(loop.extent, size), 0))) {
-    plan.index = index_within(plan, 0);
-    return {};
-  }
-  const Expr some = analyzer.can_prove(le(1, tiles)) ? tiles : max(tiles, 1);  // nothing is divided by zero
-  const Expr tile = min(floordiv(loop.extent + some - 1, some), size);
-  plan.index = outer * tile + inner;
-  plan.predicate = lt(inner, min(tile, loop.extent - outer * tile));
-  plan.tail = Tail::kBalance;
-  return {};
-}
-
 Result<> plan_symbolic(const Schedule& s, const SplitArgs& args, const ForNode& loop,
                        const std::vector<int64_t>& factors, int infer, int64_t product, Analyzer& analyzer,
                        Plan& plan) {
   const Expr& extent = loop.extent;
-  if (args.tail == Tail::kBalance) return plan_open_balance(s, loop, factors, infer, analyzer, plan);
-  if (args.tail == Tail::kShift)
+  if (args.tail == Tail::kBalance || args.tail == Tail::kShift)
     return refused(ErrorCode::E231, s.func(), &loop, "the extent of loop {} is not a constant", loop.var->name);
   for (int64_t factor : factors) plan.extents.push_back(factor);
   bool divides;

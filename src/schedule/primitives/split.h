@@ -14,16 +14,15 @@ namespace fettle {
 /// tail:    how the last, partial tile is handled where f0*f1 != e:
 ///          exact      there is none, provably
 ///          guard, partition, mask, pad   as above
-///          balance    tiles of two extents that differ by one (factors {n or kInfer, f}); with q = e / n and r = e % n:
+///          balance    tiles of two extents that differ by one (factors {n or kInfer, f}, e constant); with
+///                     q = e / n and r = e % n:
 ///                     for i_0 in n: for i_1 in q+1: S[i := i_0*q + min(i_0, r) + i_1] where i_1 < q + (i_0 < r)
-///                     e no constant (factors {kInfer, f}): n = ceil(e / f) and q = ceil(e / n) at run time,
-///                     for i_0 in n: for i_1 in f: S[i := i_0*q + i_1] where i_1 < min(q, e - i_0*q)
 ///          shift      the last tile begins earlier and overlaps the one before, so all are whole:
 ///                     S[i := min(i_0*f1, e - f1) + i_1]; needs e >= f1 and blocks that may run twice
 /// Returns n loops, outermost first; `loop` is consumed. Costs one pass over the loop's body.
 /// Errors: E201 annotated or not serial · E202 no factor, or a factor < 1 · E203 two kInfer
 ///         E204 product < extent · E205 kExact unproven · E206 no such loop
-///         E231 balance without two factors, or with a number of tiles of an extent that is no constant; shift where a tile is larger than the extent, or
+///         E231 balance without two factors and a constant extent; shift where a tile is larger than the extent, or
 ///              a block beneath reduces, scans or updates in place
 struct SplitArgs {
   LoopRef loop;

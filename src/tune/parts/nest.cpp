@@ -46,7 +46,7 @@ size_t contiguous_tail(const BlockStructure& block) {
   const size_t n = block.n_iters();
   size_t count = 1;
   for (size_t i = n - 1; i-- > 0; ++count) {
-    if (block.reduce[i] || block.reduce[i + 1]) break;
+    if (block.reduce[i] || block.reduce[i + 1] || block.open[i + 1]) break;
     const auto fits = [&](const AccessPattern& access) {
       const int64_t a = access.strides[i], b = access.strides[i + 1];
       if (a == AccessPattern::kIrregular || b == AccessPattern::kIrregular || access.guarded) return false;

@@ -27,7 +27,7 @@ struct RegisterTileOptions {
 };
 
 /// Tiles `block` in registers, and decides under the address prefix that is set. All extents may be open: tiles are
-/// those of typical ones, rows are balanced and lanes masked when the program runs.
+/// those of typical ones, the rows and lanes of the last tile are told when the program runs.
 /// Errors: E230 no iterator fills vectors, or no tile fits · those of the steps
 Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decider, BlockRef block,
                                const RegisterTileOptions& options = {});

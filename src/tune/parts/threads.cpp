@@ -42,6 +42,8 @@ std::pair<size_t, size_t> best_group(const std::vector<Outer>& loops, int64_t th
     int64_t n = 1;
     int tails = 0;
     for (size_t j = i; j < loops.size(); ++j) {
+      // An index that is divided by an open number is hard to reason about, and each division takes long.
+      if (j > i && !loops[j].extent.constant) break;
       n *= loops[j].extent.value;
       tails += loops[j].tail ? 1 : 0;
       if (tails > 1) break;

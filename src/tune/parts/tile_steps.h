@@ -29,7 +29,7 @@ Result<BlockRef> accumulate_in_registers(Schedule& s, BlockRef block, const std:
 
 /// The loop over the rows, those of roles.flat fused with it where `flat`.
 Result<LoopRef> whole_rows(Schedule& s, const Loops& loops, const TilingRoles& roles, bool flat);
-/// [tiles, rows of a tile]. Tiles of flat rows are all as high, but for the last.
+/// [tiles, rows of a tile]. Tiles of flat rows, and of an open number of them, are all as high, but for the last.
 Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, bool flat);
 /// [panels, vectors of a tile, lanes]. `padded`: what is read has surplus lanes.
 Result<Loops> cut_columns(Schedule& s, LoopRef columns, int64_t vectors, int64_t lanes, bool padded);

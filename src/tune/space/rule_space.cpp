@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "analysis/verify.h"
+#include "arith/analyzer.h"
 #include "base/check.h"
 #include "cost/predict/predict.h"
 #include "ir/visit.h"
@@ -14,6 +15,7 @@
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
+#include "tune/parts/tile_steps.h"
 #include "tune/parts/winograd.h"
 #include "tune/space/rules/winograd.h"
 #include "tune/space/space.h"
@@ -61,6 +63,13 @@ bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
     RuleContext trial = ctx;
     trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
+    if (std::getenv("OPENK_DEBUG") && ref) {
+      RuleContext t2 = trial;
+      const auto r = rule.apply(t2, *ref);
+      const auto v = r ? verify(t2.schedule.func(), *ctx.target, {.races = false}) : Result<>();
+      std::fprintf(stderr, "rule %s on %s: %s; %s\n", std::string(rule.name).c_str(), block.c_str(),
+                   r ? "ok" : explain(r.error()).c_str(), v ? "ok" : explain(v.error()).c_str());
+    }
     if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
       FETTLE_CHECK_MSG(trial.done.contains(block) || !find_block(trial.schedule.func()->body, block),
                        "the rule " + std::string(rule.name) + " succeeded, but did not note " + block + " as done");
@@ -73,6 +82,28 @@ bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
   return false;
 }
 
+// What is reduced over a number of terms that may be none begins outside of its loops.
+Result<> begin_empty_sums(RuleContext& ctx) {
+  Schedule& s = ctx.schedule;
+  if (s.func()->int_params.empty()) return {};
+  Analyzer analyzer;
+  analyzer.bind_params(s.func());
+  std::vector<std::string> reductions;
+  for (const BlockNode* block : blocks_of(s.func().root()))
+    if (block->init) reductions.push_back(block->name);
+  for (const std::string& name : reductions) {
+    FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
+    FETTLE_TRY(const LoopsByKind loops, loops_by_kind(s, block));
+    bool may_be_empty = false;
+    for (const LoopRef& loop : loops.reduction) {
+      FETTLE_TRY(const Stmt stmt, s.loop(loop));
+      may_be_empty |= !analyzer.can_prove(lt(Expr(0), stmt.as<ForNode>()->extent));
+    }
+    if (may_be_empty) FETTLE_TRY_VOID(begin_sums(s, block, loops.reduction.front()));
+  }
+  return {};
+}
+
 Result<> run_rules(RuleContext& ctx, std::span<const Rule* const> rules) {
   for (const Stage& stage : kStages) FETTLE_TRY_VOID(stage.apply(ctx));
   while (const BlockNode* block = next_block(ctx)) {
@@ -83,7 +114,7 @@ Result<> run_rules(RuleContext& ctx, std::span<const Rule* const> rules) {
     });
     if (!taken) ctx.done.insert(name);  // stays the serial nest that it is
   }
-  return {};
+  return begin_empty_sums(ctx);
 }
 
 class RuleSpace : public Space {

@@ -178,13 +178,13 @@ std::vector<const BlockNode*> rows_around(const RuleContext& ctx, const BlockNod
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
-  return row_group(ctx.schedule.func(), rows_around(ctx, block)).has_value();
+  return row_group(ctx.schedule.func(), rows_around(ctx, block), Extents::kOpen).has_value();
 }
 
 Result<> apply(RuleContext& ctx, BlockRef any) {
   Schedule& s = ctx.schedule;
   FETTLE_TRY(const BlockNode* around, block_node(s, any));
-  const auto group = row_group(s.func(), rows_around(ctx, *around));
+  const auto group = row_group(s.func(), rows_around(ctx, *around), Extents::kOpen);
   if (!group) return fail(ErrorCode::E230, "the blocks have no rows in common");
   const std::string& last = group->blocks.back();
   const int64_t lanes = lanes_of_output(ctx, last);
