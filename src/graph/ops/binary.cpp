@@ -241,7 +241,7 @@ constexpr OpDef many(std::string_view name, Compute compute, Content content = n
 }
 
 constexpr OpDef defs[] = {
-    commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<known<operator+>>)),
+    commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<known<operator+ >>)),
     pair<subtract>("Sub", arithmetic_type, content<difference>),
     commutative(pair<plain<operator*>>("Mul", arithmetic_type, content<known<operator*>>)),
     partial(pair<quotient>("Div", arithmetic_type, content<quotient_of_dims>)),
@@ -249,7 +249,7 @@ constexpr OpDef defs[] = {
     pair<power>("Pow", pow_type),
     many("Min", pairwise<plain<min>>, content<known<fettle::min>>),
     many("Max", pairwise<plain<max>>, content<known<fettle::max>>),
-    many("Sum", pairwise<plain<operator+ >>, content<known<operator+>>),
+    many("Sum", pairwise<plain<operator+ >>, content<known<operator+ >>),
     many("Mean", mean),
     commutative(pair<plain<eq>>("Equal", comparison_type, content<are_equal>)),
     pair<plain<lt>>("Less", comparison_type, content<exceeds<1>>),

@@ -181,7 +181,7 @@ constexpr OpDef reducer(std::string_view name, Compute compute, Content content 
 }
 
 constexpr OpDef defs[] = {
-    reducer("ReduceSum", reduction<kSum>, content<operator+>),
+    reducer("ReduceSum", reduction<kSum>, content<operator+ >),
     reducer("ReduceMean", reduction<kMean>),
     reducer("ReduceMax", reduction<kMax>, content<fettle::max>),
     reducer("ReduceMin", reduction<kMin>, content<fettle::min>),

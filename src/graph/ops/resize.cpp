@@ -118,7 +118,8 @@ Result<Resized> resized_to_sizes(const Node& node, Resized r, const std::vector<
     const auto value = [](const Scale::Ratio& x) {
       return static_cast<double>(x.out.value()) / static_cast<double>(x.in.value());
     };
-    if (!std::ranges::all_of(scale.ratios, [](const auto& x) { return x.out.is_number() && x.in.is_number(); })) continue;
+    if (!std::ranges::all_of(scale.ratios, [](const auto& x) { return x.out.is_number() && x.in.is_number(); }))
+      continue;
     for (const Scale::Ratio& ratio : scale.ratios)
       scale.number = !scale.number ? value(ratio)
                      : is_least    ? std::min(*scale.number, value(ratio))
