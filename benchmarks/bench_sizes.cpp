@@ -33,7 +33,8 @@ struct Case {
 };
 
 OpenWorkload product(const std::string& name, Ints sizes, const std::function<OpenProduct(const Sizes&)>& of) {
-  return {name, std::move(sizes), [of](const Sizes& s, const Ints& ints) { return testing::open_product(of(s), ints); }};
+  return {name, std::move(sizes),
+          [of](const Sizes& s, const Ints& ints) { return testing::open_product(of(s), ints); }};
 }
 
 std::vector<Case> cases() {
@@ -57,47 +58,52 @@ std::vector<Case> cases() {
   dense(768, 3072);
   all.push_back({product("attention scores", {rows()},
                          [](const Sizes& s) {
-                           return OpenProduct{
-                               .batch = {12}, .m = s[0], .n = s[0], .k = 64, .scale = float_imm(0.125)};
+                           return OpenProduct{.batch = {12}, .m = s[0], .n = s[0], .k = 64, .scale = float_imm(0.125)};
                          }),
                  lengths});
   all.push_back({product("attention values", {rows()},
-                         [](const Sizes& s) {
-                           return OpenProduct{.batch = {12}, .m = s[0], .n = 64, .k = s[0]};
-                         }),
+                         [](const Sizes& s) { return OpenProduct{.batch = {12}, .m = s[0], .n = 64, .k = s[0]}; }),
                  lengths});
-  add("softmax", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_softmax({12, s[0], s[0]}, i); },
+  add(
+      "softmax", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_softmax({12, s[0], s[0]}, i); },
       lengths);
-  add("layer norm", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_layer_norm({s[0], 768}, i); },
+  add(
+      "layer norm", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_layer_norm({s[0], 768}, i); },
       lengths);
-  add("gelu", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_elementwise({s[0], 3072}, i, true); },
+  add(
+      "gelu", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_elementwise({s[0], 3072}, i, true); },
       lengths);
-  add("add", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_elementwise({s[0] * 768}, i); },
+  add(
+      "add", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_elementwise({s[0] * 768}, i); },
       lengths);
-  add("transpose heads", {rows()},
+  add(
+      "transpose heads", {rows()},
       [](const Sizes& s, const Ints& i) { return testing::open_transpose({1, s[0], 12, 64}, {0, 2, 1, 3}, i); },
       lengths);
-  add("transpose keys", {rows()},
+  add(
+      "transpose keys", {rows()},
       [](const Sizes& s, const Ints& i) { return testing::open_transpose({1, s[0], 12, 64}, {0, 2, 3, 1}, i); },
       lengths);
   const auto image = [] { return Ints{testing::size("h", 1, 256, 1, 56), testing::size("w", 1, 256, 1, 56)}; };
   const std::vector<std::vector<int64_t>> pictures = {{28, 28}, {56, 56}};
-  add("conv 3x3 64", image(),
-      [](const Sizes& s, const Ints& i) {
-        return testing::open_conv({.h = s[0], .w = s[1], .ic = 64, .oc = 64}, i);
-      },
+  add(
+      "conv 3x3 64", image(),
+      [](const Sizes& s, const Ints& i) { return testing::open_conv({.h = s[0], .w = s[1], .ic = 64, .oc = 64}, i); },
       pictures);
-  add("conv 1x1 64", image(),
+  add(
+      "conv 1x1 64", image(),
       [](const Sizes& s, const Ints& i) {
         return testing::open_conv({.h = s[0], .w = s[1], .ic = 64, .oc = 64, .kernel = 1, .padding = 0}, i);
       },
       pictures);
-  add("depthwise 3x3 96", image(),
+  add(
+      "depthwise 3x3 96", image(),
       [](const Sizes& s, const Ints& i) {
         return testing::open_conv({.h = s[0], .w = s[1], .ic = 96, .oc = 96, .depthwise = true}, i);
       },
       pictures);
-  add("max pool 64", image(),
+  add(
+      "max pool 64", image(),
       [](const Sizes& s, const Ints& i) { return testing::open_pool(s[0], s[1], 64, false, 2, i); }, pictures);
   return all;
 }
@@ -117,8 +123,11 @@ Result<double> compare(const Case& c, const std::vector<int64_t>& sizes, const s
   FETTLE_TRY(const Schedule open, scheduled(c.workload.open(), target, threads, print));
   FETTLE_TRY(const Schedule fixed, scheduled(c.workload.with_sizes(sizes), target, threads, print));
   const auto memory = std::make_shared<SharedMemory>(true);
-  FETTLE_TRY(LocalKernel a, LocalKernel::build(open.func(), *target, {.threads = threads, .ints = sizes, .huge_pages = true, .memory = memory}));
-  FETTLE_TRY(LocalKernel b, LocalKernel::build(fixed.func(), *target, {.threads = threads, .huge_pages = true, .memory = memory}));
+  FETTLE_TRY(LocalKernel a,
+             LocalKernel::build(open.func(), *target,
+                                {.threads = threads, .ints = sizes, .huge_pages = true, .memory = memory}));
+  FETTLE_TRY(LocalKernel b,
+             LocalKernel::build(fixed.func(), *target, {.threads = threads, .huge_pages = true, .memory = memory}));
   const std::vector<bench::Contender> contenders = {{"open", [&] { a.call(); }}, {"fixed", [&] { b.call(); }}};
   FETTLE_TRY(const bench::PairedResult result,
              bench::time_paired(contenders, peak, {.batch_ns = 3e5, .min_rounds = 9, .time_limit_s = seconds}));
@@ -136,11 +145,16 @@ int main(int argc, char** argv) {
   bool print = false;
   for (int i = 1; i < argc; ++i) {
     const auto value = [&](const char* option) { return !std::strcmp(argv[i], option) && i + 1 < argc; };
-    if (value("--only")) only = argv[++i];
-    else if (value("--target")) target_name = argv[++i];
-    else if (value("--seconds")) seconds = std::atof(argv[++i]);
-    else if (value("--threads")) threads = std::atoi(argv[++i]);
-    else if (!std::strcmp(argv[i], "--print")) print = true;
+    if (value("--only"))
+      only = argv[++i];
+    else if (value("--target"))
+      target_name = argv[++i];
+    else if (value("--seconds"))
+      seconds = std::atof(argv[++i]);
+    else if (value("--threads"))
+      threads = std::atoi(argv[++i]);
+    else if (!std::strcmp(argv[i], "--print"))
+      print = true;
   }
   const auto parsed = parse_target(target_name);
   if (!parsed) {

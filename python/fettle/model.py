@@ -29,12 +29,15 @@ class Model:
     """Model("model.onnx", shapes={"x": [1, 3, 48, 320]}, database="records.db"): run(x=array) returns name → array.
 
     `inputs` and `outputs` list (name, dtype, shape). An extent that each call decides is text, "N", and arrays may then
-    have any. `sizes` narrows them: sizes={"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}. Any number of
+    have any. `sizes` narrows them: sizes={"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}.
+    `states={"past": "present"}` says which input is what the call before left in an output: see `context`. Any number of
     threads may run a model at once.
     """
 
-    def __init__(self, path, shapes=None, threads=0, database="", sizes=None):
-        self._base = _fettle._open_model(str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}))
+    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None):
+        self._base = _fettle._open_model(
+            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {})
+        )
         self.inputs = self._base.inputs
         self.outputs = self._base.outputs
 

@@ -21,7 +21,7 @@ struct PyModel {
   Model model;
 };
 
-struct PyContext {
+struct PyModelContext {
   ModelContext context;
   std::atomic<bool> used{false};  // by another thread, which has let go of the interpreter
   // Of the call that was begun.
@@ -45,6 +45,13 @@ FettleDtype type_of(const std::string& name) {
   for (const auto& [type, known] : kTypes)
     if (name == known) return type;
   raise(ErrorCode::E705, "models have no " + name);
+}
+
+ModelStates outputs_to_inputs(const std::map<std::string, std::string>& given) {
+  ModelStates states;
+  for (const auto& [past, present] : given)
+    if (!states.emplace(present, past).second) raise(ErrorCode::E704, "two states end in it", present);
+  return states;
 }
 
 OpenSizes open_sizes(const std::map<std::string, std::map<std::string, int64_t>>& given) {
@@ -162,7 +169,7 @@ nb::list run_model(PyModel& self, nb::list arrays) {
 /// Keeps other threads from a context.
 class Use {
  public:
-  explicit Use(PyContext& context) : used_(context.used) {
+  explicit Use(PyModelContext& context) : used_(context.used) {
     if (used_.exchange(true)) raise(ErrorCode::E710, "the context is being used by another thread; make one for each");
   }
   Use(const Use&) = delete;
@@ -173,7 +180,7 @@ class Use {
   std::atomic<bool>& used_;
 };
 
-nb::list run_context(PyContext& self, nb::list arrays) {
+nb::list run_context(PyModelContext& self, nb::list arrays) {
   const Use use(self);
   const Given given(std::move(arrays));
   std::vector<FettleTensor> outputs = blank_outputs(self.context.model());
@@ -186,7 +193,7 @@ nb::list run_context(PyContext& self, nb::list arrays) {
   return copied(outputs);
 }
 
-void begin(PyContext& self, nb::list arrays) {
+void begin(PyModelContext& self, nb::list arrays) {
   const Use use(self);
   const Given given(arrays);
   std::vector<FettleTensor> outputs = blank_outputs(self.context.model());
@@ -195,7 +202,7 @@ void begin(PyContext& self, nb::list arrays) {
   self.given = std::move(arrays);
 }
 
-nb::list wait(PyContext& self) {
+nb::list wait(PyModelContext& self) {
   Result<> done;
   {
     const nb::gil_scoped_release released;
@@ -209,24 +216,24 @@ nb::list wait(PyContext& self) {
 }  // namespace
 
 void bind_models(nb::module_& m) {
-  nb::class_<PyContext>(m, "ContextBase")
+  nb::class_<PyModelContext>(m, "ContextBase")
       .def("_run", &run_context)
       .def("_begin", &begin)
       .def("_wait", &wait)
-      .def("_cancel", [](PyContext& c) { c.context.cancel(); })
+      .def("_cancel", [](PyModelContext& c) { c.context.cancel(); })
       .def("_state",
-           [](PyContext& c, const std::string& name) {
+           [](PyModelContext& c, const std::string& name) {
              const Use use(c);
              const Tensor tensor = take(c.context.state(name));
              return copied(view_of(name.c_str(), tensor));
            })
       .def("_set_state",
-           [](PyContext& c, const std::string& name, nb::list array) {
+           [](PyModelContext& c, const std::string& name, nb::list array) {
              const Use use(c);
              const Given given(std::move(array));
              take(c.context.set_state(name, given.tensors()[0]));
            })
-      .def("_reset_states", [](PyContext& c) {
+      .def("_reset_states", [](PyModelContext& c) {
         const Use use(c);
         take(c.context.reset_states());
       });
@@ -237,21 +244,24 @@ void bind_models(nb::module_& m) {
       .def_prop_ro("outputs", [](const PyModel& p) { return describe(p.model.outputs()); })
       .def("_run", &run_model)
       .def("_context", [](const PyModel& p) {
-        return std::unique_ptr<PyContext>(new PyContext{take(p.model.make_context()), {}, {}, {}});
+        return std::unique_ptr<PyModelContext>(new PyModelContext{take(p.model.make_context()), {}, {}, {}});
       });
   m.def(
       "_open_model",
       [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database,
-         const std::map<std::string, std::map<std::string, int64_t>>& sizes) {
+         const std::map<std::string, std::map<std::string, int64_t>>& sizes,
+         const std::map<std::string, std::string>& states) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
         return std::unique_ptr<PyModel>(
             new PyModel{take(open_model(path, {.threads = threads,
                                                .shapes = shapes,
                                                .database = database,
-                                               .sizes = open_sizes(sizes)}))});
+                                               .sizes = open_sizes(sizes),
+                                               .states = outputs_to_inputs(states)}))});
       },
-      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"));
+      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"),
+      nb::arg("states"));
 }
 
 }  // namespace fettle::python

@@ -100,7 +100,8 @@ Expr valid_at(const BufferNode& buffer, const std::vector<Expr>& indices, bool* 
   *known = true;
   if (!buffer.layout) return nullptr;
   Analyzer analyzer;
-  const auto inverse = invert(buffer.layout->to_physical, buffer.layout->logical_shape, analyzer);
+  auto inverse = invert(buffer.layout->to_physical, buffer.layout->logical_shape, analyzer);
+  if (!inverse) inverse = invert_rounded(buffer.layout->to_physical, buffer.layout->logical_shape, analyzer);
   if (!inverse || inverse->physical_shape.size() != indices.size()) {
     *known = false;
     return nullptr;

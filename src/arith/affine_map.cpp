@@ -4,6 +4,7 @@
 #include "arith/plain_map.h"
 #include "base/check.h"
 #include "base/function_ref.h"
+#include "ir/query.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -296,7 +297,8 @@ std::optional<IndexMapInverse> invert_parts(const IndexMap& map, const std::vect
     for (; next < parts.size() && parts[next].input == i; ++next) {
       InputPart& part = parts[next];
       if (above % part.lower != 0 || above == part.lower) return std::nullopt;
-      if (part.top ? !extent || above != *extent : part.extent != above / part.lower || (extent && above == *extent && part.lower == 1))
+      if (part.top ? !extent || above != *extent
+                   : part.extent != above / part.lower || (extent && above == *extent && part.lower == 1))
         return std::nullopt;
       result.physical_shape[part.output] = int_imm(above / part.lower);
       value.terms.push_back({result.inverse.inputs[part.output], part.lower});
@@ -369,6 +371,26 @@ Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& sha
   for (size_t i = 0; i < domains.size(); ++i) result.inverse.outputs.push_back(values[i]);
   if (result.valid) result.valid = analyzer.simplify(result.valid);
   if (is_true(result.valid)) result.valid = nullptr;
+  return result;
+}
+
+Result<IndexMapInverse> invert_rounded(const IndexMap& map, std::vector<Expr> shape, Analyzer& analyzer) {
+  std::vector<size_t> rounded;
+  const std::vector<Expr> logical = shape;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t* extent = as_int(shape[i]);
+    int64_t block = 1;
+    for (const Expr& output : map.outputs)
+      each_node<BinaryNode>(output, [&](const BinaryNode& n) {
+        const int64_t* by = n.op == BinaryOp::kFloorDiv ? as_int(n.b) : nullptr;
+        if (by && n.a.get() == map.inputs[i].get()) block = std::max(block, *by);
+      });
+    if (extent ? *extent % block == 0 : analyzer.can_prove(eq(floormod(shape[i], block), 0))) continue;
+    shape[i] = analyzer.simplify(floordiv(shape[i] + Expr(block - 1), block) * block);
+    rounded.push_back(i);
+  }
+  FETTLE_TRY(IndexMapInverse result, invert(map, shape, analyzer));
+  for (size_t i : rounded) result.valid = logical_and(result.valid, lt(result.inverse.outputs[i], logical[i]));
   return result;
 }
 

@@ -60,5 +60,8 @@ struct IndexMapInverse {
 /// E217 where the outputs do not determine the inputs, or leave gaps that are no padding at an end.
 ///   (n, c) → (n, c/16, c%16) over [2, 60]   →   physical [2, 4, 16], (n, c1, c2) → (n, c1*16 + c2), c1*16 + c2 < 60
 Result<IndexMapInverse> invert(const IndexMap& map, const std::vector<Expr>& shape, Analyzer& analyzer);
+/// The same where extents are rounded up to whole blocks: x // 32 beside x % 32 makes blocks of 32 also of the 20
+/// elements that there are.
+Result<IndexMapInverse> invert_rounded(const IndexMap& map, std::vector<Expr> shape, Analyzer& analyzer);
 
 }  // namespace fettle

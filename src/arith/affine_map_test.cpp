@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "arith/int_eval.h"
 #include "arith/test_util.h"
 #include "base/random.h"
 #include "ir/text.h"
@@ -283,6 +284,31 @@ TEST(IndexMap, Inverses) {
   expect_inverse({{h, w}, {Expr(w) * 5 + h}}, {5, 7}, false);
   expect_inverse({{h, w}, {floordiv(Expr(h) * 7 + w, 16), floormod(Expr(h) * 7 + w, 16)}}, {5, 7}, true);
   expect_inverse({{h, w}, {floordiv(w, 32), h, floormod(floordiv(w, 8), 4), floormod(w, 8)}}, {3, 64}, false);
+}
+
+// Blocks of an open extent are rounded up, and say what of them there is.
+TEST(IndexMap, InversesOfOpenExtents) {
+  Analyzer a;
+  const Var n = make_var("n"), k = make_var("k"), j = make_var("j");
+  a.bind_range(n, {0, 1000});
+  const auto padded = invert_rounded({{k, j}, {floordiv(j, 32), k, floormod(j, 32)}}, {24, n}, a);
+  ASSERT_TRUE(padded);
+  for (const int64_t value : {1, 31, 32, 33, 100}) {
+    const IntEnv env{{n.get(), value}};
+    EXPECT_EQ(*evaluate_int(padded->physical_shape[0], env), (value + 31) / 32);
+    int64_t valid = 0;
+    for (int64_t block = 0; block < (value + 31) / 32; ++block)
+      for (int64_t lane = 0; lane < 32; ++lane) {
+        const IntEnv at{{n.get(), value},
+                        {padded->inverse.inputs[0].get(), block},
+                        {padded->inverse.inputs[1].get(), 5},
+                        {padded->inverse.inputs[2].get(), lane}};
+        EXPECT_EQ(*evaluate_int(padded->inverse.outputs[1], at), block * 32 + lane);
+        valid += *evaluate_int(padded->valid, at);
+      }
+    EXPECT_EQ(valid, value);
+  }
+  EXPECT_TRUE(invert({{k, j}, {j, k}}, {24, n}, a));
 }
 
 TEST(IndexMap, RefusesWhatHasNone) {

@@ -100,6 +100,20 @@ void add_sizes(App* app, OpenSizes* sizes) {
       ->one_at_a_time();
 }
 
+void add_states(App* app, ModelStates* states) {
+  app->add_option_function(
+         "--state",
+         [states](const std::string& text) -> std::string {
+           std::string past, present;
+           if (!parse_assignment(text, &past, &present)) return "'" + text + "' is not of the form PAST=PRESENT";
+           if (!states->emplace(present, past).second) return "'" + present + "' is given twice";
+           return "";
+         },
+         "an input that is what the call before left in an output; may be repeated. Its room is the end of its --range")
+      ->type_name("PAST=PRESENT")
+      ->one_at_a_time();
+}
+
 void add_max_error(App* app, double* max_error) {
   app->add_option("--max-error", *max_error,
                   "no schedule whose algorithm may err by more, in the worst case, in units of the type's epsilon; 100 "
@@ -156,17 +170,11 @@ bool parse_assignment(const std::string& text, std::string* name, std::string* v
   return true;
 }
 
-nlohmann::json provenance_json(const Provenance& provenance) {
-  nlohmann::json made = nlohmann::json::array();
-  for (const Origin& origin : provenance) made.push_back({{"op", origin.op}, {"name", origin.name}});
-  return made;
-}
-
-nlohmann::json origins_json(std::string_view lines) {
-  nlohmann::json made = nlohmann::json::array();
-  for (const KernelOrigin& origin : split_origins(lines)) made.push_back({{"op", origin.op}, {"name", origin.name}});
-  return made;
-}
+static constexpr auto origin_json = [](const auto& origin) -> nlohmann::json {
+  return {{"op", origin.op}, {"name", origin.name}};
+};
+nlohmann::json provenance_json(const Provenance& provenance) { return json_list(provenance, origin_json); }
+nlohmann::json origins_json(std::string_view lines) { return json_list(split_origins(lines), origin_json); }
 
 void progress(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 

@@ -25,16 +25,18 @@ struct Options {
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
+  ModelStates states;
   bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
 };
 
 Report describe_library(const FettleModelInfo& info) {
   Report report;
   const auto tensors = [](const FettleTensor* list, int32_t count) {
-    nlohmann::json made = nlohmann::json::array();
-    for (int32_t i = 0; i < count; ++i)
-      made.push_back({{"name", rt::nth(list, i)->name}, {"type", tensor_type_to_string(*rt::nth(list, i))}});
-    return made;
+    std::vector<const FettleTensor*> all;
+    for (int32_t i = 0; i < count; ++i) all.push_back(rt::nth(list, i));
+    return json_list(all, [](const FettleTensor* tensor) -> nlohmann::json {
+      return {{"name", tensor->name}, {"type", tensor_type_to_string(*tensor)}};
+    });
   };
   int64_t constant_bytes = 0;
   for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(rt::nth(info.constants, i));
@@ -103,10 +105,9 @@ Result<std::string> show_code(const TaskInfo& task, const Options& options) {
 }
 
 nlohmann::json calls_json(const TaskInfo& task) {
-  nlohmann::json calls = nlohmann::json::array();
-  for (const TaskCall& call : task.calls)
-    calls.push_back({{"name", call.name}, {"nodes", provenance_json(call.provenance)}});
-  return calls;
+  return json_list(task.calls, [](const TaskCall& call) -> nlohmann::json {
+    return {{"name", call.name}, {"nodes", provenance_json(call.provenance)}};
+  });
 }
 
 /// Which nodes of the model a task does the work of, as comments: one line a call.
@@ -118,19 +119,17 @@ std::string calls_text(const TaskInfo& task) {
 }
 
 nlohmann::json graph_json(const Graph& graph) {
-  nlohmann::json nodes = nlohmann::json::array();
-  for (const Node* node : graph.nodes()) {
-    nlohmann::json inputs = nlohmann::json::array(), outputs = nlohmann::json::array();
-    for (const Value* input : node->inputs) inputs.push_back(input ? nlohmann::json(input->name) : nlohmann::json());
-    for (const Value* output : node->outputs)
-      outputs.push_back({{"name", output->name}, {"type", output->type ? output->type->to_string() : "?"}});
-    nodes.push_back({{"name", node->name},
-                     {"op", node->op->name},
-                     {"inputs", inputs},
-                     {"outputs", outputs},
-                     {"nodes", provenance_json(node->provenance)}});
-  }
-  return nodes;
+  const auto name = [](const Value* input) { return input ? nlohmann::json(input->name) : nlohmann::json(); };
+  const auto typed = [](const Value* output) -> nlohmann::json {
+    return {{"name", output->name}, {"type", output->type ? output->type->to_string() : "?"}};
+  };
+  return json_list(graph.nodes(), [&](const Node* node) -> nlohmann::json {
+    return {{"name", node->name},
+            {"op", node->op->name},
+            {"inputs", json_list(node->inputs, name)},
+            {"outputs", json_list(node->outputs, typed)},
+            {"nodes", provenance_json(node->provenance)}};
+  });
 }
 
 /// How far results may be from those of the program as it is written, where that is more than another order.
@@ -187,7 +186,8 @@ Result<Report> inspect(const Options& options) {
                                                                  .database = database_to_read(options.database),
                                                                  .warn = progress,
                                                                  .max_error_bound = options.max_error,
-                                                                 .sizes = options.sizes}));
+                                                                 .sizes = options.sizes,
+.states = options.states}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
@@ -256,6 +256,7 @@ Command add_inspect_command(App& app) {
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
+  add_states(made, &options->states);
   return {made, [options] { return inspect(*options); }, &options->json};
 }
 

@@ -40,7 +40,7 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
                 "--after");
   std::string text;
   size_t number = 0;
-  auto loaded = load_model(model, shapes, sizes, [&](std::string_view done, const Graph& graph) {
+  auto loaded = load_model(model, shapes, sizes, {}, [&](std::string_view done, const Graph& graph) {
     ++number;
     if (done != pass) return;
     text += stage(pass, number, passes.size(), to_text(graph, true));

@@ -109,12 +109,11 @@ Result<Report> report(const Options& options) {
                  {"file", options.out},
                  {"model", run.model},
                  {"run", fmt::format("{:016x}", run.id)},
-                 {"tasks", nlohmann::json::array()},
+                 {"tasks", json_list(made.tasks, describe)},
                  {"trials", made.trials},
                  {"failed", made.failed},
                  {"estimated_ms", made.estimated_s * 1e3},
                  {"default_ms", made.default_s * 1e3}};
-  for (const ReportedTask& task : made.tasks) result.json["tasks"].push_back(describe(task));
   if (content.against) result.json["against"] = {{"estimated_ms", content.against->estimated_s * 1e3}};
   result.text = fmt::format("{}: {}, {} tasks, {} candidates, estimated {:.3f} ms (untuned {:.3f} ms)\n", options.out,
                             run.model, made.tasks.size(), made.trials, made.estimated_s * 1e3, made.default_s * 1e3);

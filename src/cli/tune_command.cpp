@@ -194,7 +194,8 @@ Result<Report> tune(const Options& options) {
   Report report;
   report.json = {{"database", path},
                  {"threads", tuning.threads},
-                 {"tasks", nlohmann::json::array()},
+                 {"tasks", json_list(done.tasks, [](const TaskReport& task) { return describe(task); })},
+                 {"failures", json_list(done.failures, [](const FailureKind& kind) { return describe(kind); })},
                  {"trials", done.trials},
                  {"measured", done.measured},
                  {"seconds", done.seconds},
@@ -202,9 +203,6 @@ Result<Report> tune(const Options& options) {
                  {"interrupted", done.stopped},
                  {"kept_untuned", tuned->kept_untuned},
                  {"kept_defaults", tuned->kept_defaults}};
-  for (const TaskReport& task : done.tasks) report.json["tasks"].push_back(describe(task));
-  report.json["failures"] = nlohmann::json::array();
-  for (const FailureKind& kind : done.failures) report.json["failures"].push_back(describe(kind));
   report.text = fmt::format("{} trials ({} measured now) of {} tasks in {:.0f} s, recorded in {}\n", done.trials,
                             done.measured, done.tasks.size(), done.seconds, path);
   report.text += profile_text(done) + failure_text(done.failures);

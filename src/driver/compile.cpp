@@ -50,6 +50,8 @@ HostAddress address_of(const Plan& plan, Operand operand) {
       return {HostAddress::Kind::kOutput, storage.index, operand.offset_bytes};
     case Storage::Kind::kArena:
       return {HostAddress::Kind::kArena, 0, storage.offset_bytes + operand.offset_bytes};
+    case Storage::Kind::kState:
+      return {HostAddress::Kind::kState, storage.index, operand.offset_bytes};
     case Storage::Kind::kCounter:
       return {HostAddress::Kind::kCounter, storage.index, operand.offset_bytes};
     case Storage::Kind::kWindow: {
@@ -139,6 +141,12 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const GraphOutput& output : graph.outputs()) outputs.emplace_back(output.name, output.value);
   FETTLE_TRY(artefact.inputs, describe_tensors(inputs));
   FETTLE_TRY(artefact.outputs, describe_tensors(outputs));
+  for (const GraphState& kept : graph.states()) {
+    const auto input = std::ranges::find(graph.inputs(), kept.input) - graph.inputs().begin();
+    FETTLE_TRY(const FettleDtype dtype, to_fettle_dtype(kept.input->dtype()));
+    artefact.states.push_back(
+        {{kept.input->name, dtype, kept.capacity, {}}, static_cast<int32_t>(input), kept.output, kept.axis});
+  }
   state->constants = built.constants;
   for (const ConstantBytes& constant : state->constants)
     artefact.constants.push_back(
@@ -166,6 +174,9 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const auto& [values, list] : {std::pair{&inputs, &interface.input_bytes}, {&outputs, &interface.output_bytes}})
     for (const auto& [name, value] : *values)
       list->push_back(element_count(value->shape()) * value->dtype().element_bytes());
+  for (const GraphState& kept : graph.states())
+    interface.state_bytes.push_back(element_count(Shape(kept.capacity.begin(), kept.capacity.end())) *
+                                    kept.input->dtype().element_bytes());
   for (const ConstantBytes& constant : state->constants) interface.constant_bytes.push_back(constant.size);
   IrModule host;
   host.entry = "host";

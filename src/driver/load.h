@@ -15,10 +15,13 @@ namespace fettle {
 /// Shapes of inputs, by name.
 using InputShapes = std::map<std::string, std::vector<int64_t>>;
 
+/// Outputs that are inputs of the next call, by their names: output → input.
+using ModelStates = std::map<std::string, std::string>;
+
 /// Imports, fixes shapes, runs the passes. What `shapes` leaves out stays open, within what `sizes` says. Errors: those
-/// of import_onnx, bind_shapes, refine_sizes and optimize · E604 a size that no input tells. `after` is told of what each
+/// of import_onnx, bind_shapes, refine_sizes, optimize and declare_states · E604 a size that no input tells. `after` is told of what each
 /// pass has left.
 Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes = {},
-                         const GraphObserver& after = {});
+                         const ModelStates& states = {}, const GraphObserver& after = {});
 
 }  // namespace fettle

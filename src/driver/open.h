@@ -27,6 +27,7 @@ struct OpenOptions {
   /// Whose records are used: of the same program, or of those that count as equal to it.
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   OpenSizes sizes = {};  // that `shapes` leaves open
+  ModelStates states = {};
 };
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").

@@ -27,7 +27,7 @@ class Dim {
  public:
   Dim() = default;
   Dim(int64_t value) : value_(value) {}
-  /// The size called `name`, of [min, max], which `divisor` (at least 1) divides; `typical` is a value that it often has
+  /// The size called `name`, of [min, max], which `divisor` (at least 1) divides; `typical` is one that it often has
   /// (0: nobody said). One name stands for one size, and is given the same facts everywhere.
   static Dim symbol(std::string name, int64_t min = 0, int64_t max = kMaxDim, int64_t divisor = 1, int64_t typical = 0);
 
@@ -82,7 +82,7 @@ struct DimTerm {
 Dim operator+(const Dim& a, const Dim& b);
 Dim operator-(const Dim& a, const Dim& b);
 Dim operator*(const Dim& a, const Dim& b);
-/// Rounds towards minus infinity. Where b is 0 it has no meaning; the number 0 must not be given.
+/// Rounds towards minus infinity. By a size that is 0 it is as by 1; the number 0 must not be given.
 Dim floordiv(const Dim& a, const Dim& b);
 Dim ceildiv(const Dim& a, const Dim& b);
 Dim max(const Dim& a, const Dim& b);

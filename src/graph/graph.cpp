@@ -251,6 +251,10 @@ Graph Graph::clone() const {
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   copy.size_checks_ = size_checks_;
+  for (GraphState state : states_) {
+    state.input = values.at(state.input);
+    copy.states_.push_back(std::move(state));
+  }
   return copy;
 }
 

@@ -115,6 +115,15 @@ struct SizeCheck {
   std::string message;  // "MatMul \"scores\": S and T must be equal"
 };
 
+/// A tensor that outlives a call: what one call leaves in an output is an input of the next. It lies in memory of its
+/// `capacity`, of which it fills a part along `axis`; or all of it, where no axis grows (-1).
+struct GraphState {
+  Value* input = nullptr;
+  int output = 0;  // which of the graph's
+  int axis = -1;
+  std::vector<int64_t> capacity;
+};
+
 struct GraphOutput {
   std::string name;  // the model's name for it, which survives passes
   Value* value = nullptr;
@@ -131,6 +140,8 @@ class Graph {
 
   const std::string& name() const { return name_; }
   const std::vector<SizeCheck>& size_checks() const { return size_checks_; }
+  const std::vector<GraphState>& states() const { return states_; }
+  void add_state(GraphState state) { states_.push_back(std::move(state)); }
   /// Of equal values one is kept.
   void add_size_check(SizeCheck check);
   /// Rules over other sizes; those that hold for all sizes go.
@@ -183,6 +194,7 @@ class Graph {
 
   std::string name_;
   std::vector<SizeCheck> size_checks_;
+  std::vector<GraphState> states_;
   std::vector<Value*> inputs_;
   std::vector<GraphOutput> outputs_;
   std::vector<Node*> nodes_;

@@ -84,8 +84,9 @@ struct OpDef {
   /// Types of the outputs from the inputs' types, attributes and known contents. Output dtypes included.
   /// E604 a content that is needed is unknown · E605 types do not agree · E606 attributes are invalid
   Result<std::vector<TensorType>> (*infer)(const Node& node) = nullptr;
-  /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. Extents
-  /// that are open are size_expr()s, and the outputs are typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
+  /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. Extents that are
+  /// open are size_expr()s, and the outputs are typed. Types are computed_dtype()s, the node's too, unless `work` says
+  /// otherwise.
   /// Null: of control flow, which the planner runs (graph/control.h).
   Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs) = nullptr;
   std::span<const ParamInput> params = {};

@@ -8,6 +8,7 @@
 
 #include "graph/op_registry.h"
 #include "graph/view.h"
+#include "ir/compare.h"
 
 namespace fettle::ops {
 
@@ -42,9 +43,9 @@ Result<> check_same_dtype(const Node& node, size_t first, size_t last) {
 
 namespace {
 thread_local Graph* checked = nullptr;
-// 0 where the body whose rules are noted is known to run no iteration, else 1.
+// 0 where the body whose rules are noted is known not to run, else 1.
 thread_local Dim runs = 1;
-}
+}  // namespace
 
 SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) {}
 SizeCheckScope::~SizeCheckScope() { checked = before_; }
@@ -59,11 +60,12 @@ void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view w
 void note_not_negative(const Node& node, const Dim& a, std::string_view what) {
   if (!checked || a.min() >= 0) return;
   checked->add_size_check(
-      {a * runs, false, fmt::format("{} \"{}\": {}: {} must not be negative", node.op->name, node.name, what, a.to_string())});
+      {a * runs, false,
+       fmt::format("{} \"{}\": {}: {} must not be negative", node.op->name, node.name, what, a.to_string())});
 }
 
-LoopCheckScope::LoopCheckScope(const Dim& iterations) : before_(std::exchange(runs, runs * min(iterations, 1))) {}
-LoopCheckScope::~LoopCheckScope() { runs = before_; }
+BodyCheckScope::BodyCheckScope(const Dim& times) : before_(std::exchange(runs, runs * min(times, 1))) {}
+BodyCheckScope::~BodyCheckScope() { runs = before_; }
 
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!may_equal(a, b))
@@ -120,7 +122,8 @@ std::optional<std::vector<Dim>> content_of(const Value& value) {
   if (!value.is_constant()) return value.content;
   constexpr int64_t kMaxContent = 4096;
   const DType dtype = value.constant->dtype;
-  if (!(dtype.is_int() || dtype.is_bool()) || value.constant->shape.size() > 1 || value.constant->n_elems() > kMaxContent)
+  if (!(dtype.is_int() || dtype.is_bool()) || value.constant->shape.size() > 1 ||
+      value.constant->n_elems() > kMaxContent)
     return std::nullopt;
   const auto numbers = to_ints(*value.constant);
   return std::vector<Dim>(numbers.begin(), numbers.end());
@@ -217,20 +220,47 @@ std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents) {
   return axes;
 }
 
-te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
-                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
-                       std::vector<std::string> axis_names) {
+namespace {
+
+te::Tensor reduced(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                   const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                   std::vector<std::string> axis_names, Expr& identity) {
   return te::compute(
       std::move(shape),
       [&](const std::vector<Var>& i) -> te::Body {
         Expr value = element(to_indices(i), {axes.begin(), axes.end()});
         if (axes.empty()) return value;
         te::Reduction reduction = reduce(std::move(value), axes);
-        if (std::ranges::any_of(axes, [](const te::ReduceAxis& axis) { return is_zero(axis.extent); }))
-          return reduction.identity[0];
+        identity = reduction.identity[0];
+        if (std::ranges::any_of(axes, [](const te::ReduceAxis& axis) { return is_zero(axis.extent); })) return identity;
         return reduction;
       },
       std::move(name), std::move(axis_names));
+}
+
+}  // namespace
+
+te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                      const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                      std::vector<std::string> axis_names) {
+  Expr identity;
+  return reduced(reduce, std::move(shape), axes, element, std::move(name), std::move(axis_names), identity);
+}
+
+te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                       std::vector<std::string> axis_names) {
+  Expr identity, some;
+  // A loop that never runs begins no sum. Where the result has none, either, nothing is missing.
+  for (const te::ReduceAxis& axis : axes) {
+    const bool is_kept = std::ranges::any_of(shape, [&](const Expr& e) { return structural_equal(e, axis.extent); });
+    if (!is_positive_size(axis.extent) && !is_kept) some = logical_and(some, lt(Expr(0), axis.extent));
+  }
+  const te::Tensor result = reduced(reduce, shape, axes, element, name, std::move(axis_names), identity);
+  if (is_true(some) || !identity) return result;
+  return te::compute(
+      std::move(shape), [&](const std::vector<Var>& i) -> te::Body { return select(some, result(i), identity); },
+      name + "_of_some");
 }
 
 Expr divide(const Expr& a, const Expr& b) {
@@ -255,9 +285,9 @@ Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indic
     Dim inner = 1;
     for (size_t d = group.from_end; d-- > group.from;) {
       if (from[d] == Dim(1)) continue;
-      const bool outermost = std::all_of(from.begin() + static_cast<std::ptrdiff_t>(group.from),
-                                         from.begin() + static_cast<std::ptrdiff_t>(d),
-                                         [](const Dim& dim) { return dim == Dim(1); });
+      const bool outermost =
+          std::all_of(from.begin() + static_cast<std::ptrdiff_t>(group.from),
+                      from.begin() + static_cast<std::ptrdiff_t>(d), [](const Dim& dim) { return dim == Dim(1); });
       const Expr quotient = floordiv(flat, divisor_expr(inner));
       result[d] = outermost ? quotient : floormod(quotient, divisor_expr(from[d]));
       inner = inner * from[d];

@@ -106,13 +106,13 @@ void note_not_negative(const Node& node, const Dim& a, std::string_view what);
 inline void note_divides(const Node& node, int64_t n, const Dim& a, std::string_view what) {
   note_equal(node, floordiv(a, n) * n, a, what);
 }
-/// While it lives, rules are those of a loop's body: they need not hold where it has no iteration.
-class LoopCheckScope {
+/// While it lives, rules are those of a body that runs `times` times: they need not hold where that is 0.
+class BodyCheckScope {
  public:
-  explicit LoopCheckScope(const Dim& iterations);
-  LoopCheckScope(const LoopCheckScope&) = delete;
-  LoopCheckScope& operator=(const LoopCheckScope&) = delete;
-  ~LoopCheckScope();
+  explicit BodyCheckScope(const Dim& times);
+  BodyCheckScope(const BodyCheckScope&) = delete;
+  BodyCheckScope& operator=(const BodyCheckScope&) = delete;
+  ~BodyCheckScope();
 
  private:
   Dim before_;
@@ -159,6 +159,10 @@ std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents);
 te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
                        const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
                        std::vector<std::string> axis_names = {});
+/// The same where nobody reads what goes over nothing: a row's sum is read beside the row's elements.
+te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                      const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                      std::vector<std::string> axis_names = {});
 inline Expr clamp(const Expr& x, const Expr& low, const Expr& high) { return min(max(x, low), high); }
 /// Indices of a tensor of shape `from` at the element with the same position as `indices` in shape `to`. Runs of dims
 /// of equal products are mapped on their own, so that what a reshape keeps is kept.

@@ -39,8 +39,7 @@ Expr over_vars(const Dim& dim, const SizeVars& vars) {
 class Fewer {
  public:
   explicit Fewer(std::vector<Dim> dims) : dims_(std::move(dims)) {
-    for (const Dim& dim : dims_)
-      dim.for_each_symbol([&](const Dim& size) { values_.emplace(size.to_string(), size); });
+    for (const Dim& dim : dims_) dim.for_each_symbol([&](const Dim& size) { values_.emplace(size.to_string(), size); });
     while (replace_an_operation() || replace_a_product()) {
     }
   }
@@ -84,7 +83,7 @@ class Fewer {
   }
 
   bool replace_an_operation() {
-    std::map<std::string, int> uses;       // of each size, anywhere
+    std::map<std::string, int> uses;        // of each size, anywhere
     std::map<std::string, Dim> operations;  // that are factors of terms, not of operands
     const auto count = [](const Dim& dim, std::map<std::string, int>& into) {
       each_factor(dim, [&](const DimFactor& f, bool) {
@@ -104,7 +103,8 @@ class Fewer {
         for (const DimTerm& term : dim.terms())
           for (const DimFactor& factor : term.factors)
             if (factor.whole == operation) count(factor.whole, inside);
-      const bool only = std::ranges::all_of(once, [&](const auto& use) { return inside[use.first] == uses[use.first]; });
+      const bool only =
+          std::ranges::all_of(once, [&](const auto& use) { return inside[use.first] == uses[use.first]; });
       if (!only) continue;
       const Dim size = new_size(operation);
       rewrite([&](std::vector<DimFactor> factors) {
@@ -216,7 +216,8 @@ Expr SizeVars::expr_of(const Dim& dim) {
     const std::string name = size.to_string();
     const auto found = sizes_.find(name);
     if (found != sizes_.end()) return found->second.second;
-    return sizes_.emplace(name, std::pair(size, make_var(fmt::format("s{}", sizes_.size()), kI64))).first->second.second;
+    return sizes_.emplace(name, std::pair(size, make_var(fmt::format("s{}", sizes_.size()), kI64)))
+        .first->second.second;
   });
 }
 
@@ -264,6 +265,12 @@ std::vector<Expr> size_exprs(const Shape& shape) {
   return exprs;
 }
 
+bool is_positive_size(const Expr& extent) {
+  if (extent.kind() == ExprKind::kIntImm) return true;
+  const std::optional<Dim> dim = current ? current->dim_of(extent) : std::nullopt;
+  return dim && dim->min() >= 1;
+}
+
 IntParam int_param_for(Var var, const Dim& dim) {
   return {.var = std::move(var),
           .min = dim.min(),
@@ -308,9 +315,7 @@ SizedFunc with_size_params(const Func& func, const SizeVars& vars) {
     }
     return found->second;
   };
-  SizeRewriter replace(vars, [&](const Dim& dim) {
-    return to_expr(fewer.dims()[number.at(dim.to_string())], var_of);
-  });
+  SizeRewriter replace(vars, [&](const Dim& dim) { return to_expr(fewer.dims()[number.at(dim.to_string())], var_of); });
   result.func = with(replace.Mutator::rewrite(func), [&](FuncNode& f) { f.int_params = std::move(int_params); });
   return result;
 }

@@ -35,6 +35,8 @@ class SizeVars {
 /// As SizeVars::expr_of. A dim that is no number needs a SizeVars that lives.
 Expr size_expr(const Dim& dim);
 std::vector<Expr> size_exprs(const Shape& shape);
+/// Whether an extent is known to be at least 1; numbers are taken as they are.
+bool is_positive_size(const Expr& extent);
 
 /// What may be assumed of a parameter that has the value of `dim`.
 IntParam int_param_for(Var var, const Dim& dim);

@@ -110,6 +110,28 @@ TEST(Text, ReadsDetails) {
   EXPECT_EQ(*loop->annotations.find("note"), Attribute(std::string("a \"b\" \\ c")));
 }
 
+TEST(Text, TellsWhatIsTypical) {
+  const auto of = [](const std::string& range) {
+    return parsed("func f(A: f32[n] output, n: i64" + range + "):\n  for i in n:\n    block A(vi: spatial[n] = i):\n" +
+                  "      writes A[vi]\n      A[vi] = 0.0\n");
+  };
+  const Func plain = of(" in 1..512"), typical = of(" in 1..512 typically 64");
+  ASSERT_TRUE(plain && typical);
+  EXPECT_NE(to_text(typical).find("n: i64 in 1..512 typically 64"), std::string::npos);
+  EXPECT_EQ(to_text(typical), to_text(parsed(to_text(typical))));
+  // It is no assumption: both are one workload.
+  EXPECT_TRUE(structural_equal(plain, typical));
+  EXPECT_EQ(canonical_hash(plain), canonical_hash(typical));
+  const auto value = [&](const std::string& range) { return typical_of(of(range)->int_params[0]); };
+  EXPECT_EQ(value(" in 1..512 typically 64"), 64);
+  EXPECT_EQ(value(""), 128);
+  EXPECT_EQ(value(" in 1..100"), 100);
+  EXPECT_EQ(value(" in 0..100 % 8"), 96);
+  EXPECT_EQ(value(" in 200..400"), 200);
+  EXPECT_EQ(value(" in 0..4000 % 1000 typically 500"), 1000);
+  EXPECT_FALSE(parse_func("func f(A: f32[n] output, n: i64 typically 0):\n  root\n"));
+}
+
 void expect_expr(const Expr& e) {
   const std::string text = to_text(e);
   Result<Expr> back = parse_expr(text);

@@ -34,7 +34,7 @@ struct FettleContext {
  *
  * The table of sizes has n_sizes entries: bytes of the arena, the extents of all outputs one after the other, then what
  * the host program keeps for itself. `resize` fills it: buffers[0] = the table; ints = the extents of all inputs, one
- * after the other. Where sizes break rule number i, table[0] = -1 - i, and size_errors[i] says which. It is
+ * after the other; -1 for those of an empty state that other inputs tell. Where sizes break rule number i, table[0] = -1 - i, and size_errors[i] says which. It is
  * called where extents differ from those of the call before. The extents of outputs are upper bounds
  * before `entry` runs; where their size depends on data, it writes what they came to. The outputs are then dense in
  * these extents. */

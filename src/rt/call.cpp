@@ -148,6 +148,11 @@ int32_t take_inputs(ModelContext& context, const FettleTensor* inputs, bool shap
         if (const int32_t status = place_input(context, i, expected, taken, &context.buffers[i])) return status;
     }
     memcpy(extents, taken.shape, static_cast<size_t>(expected.rank) * sizeof(int64_t));
+    // An empty state takes what else is open of it from the call.
+    const int32_t axis = state < 0 ? -1 : nth(info.states, state)->length_axis;
+    if (axis >= 0 && taken.shape[axis] == 0)
+      for (int32_t d = 0; d < expected.rank; ++d)
+        if (d != axis && is_open(context, state, d)) extents[d] = -1;
   }
   return FETTLE_OK;
 }
@@ -227,12 +232,14 @@ int32_t check_states(ModelContext& context) {
     if (state.length_axis < 0) continue;
     FettleTensor after{};
     describe_output(context, state.output, after);
-    const int64_t length = after.shape[state.length_axis], most = state.tensor->shape[state.length_axis];
-    if (length <= most) continue;
-    return refuse(context, FETTLE_WRONG_SHAPE,
-                  subject("state", state.tensor->name)
-                      << " holds at most " << most << " along axis " << state.length_axis << ", and the call makes it "
-                      << length << ": set it anew with less, or reset it");
+    for (int32_t d = 0; d < after.rank; ++d) {
+      const int64_t length = after.shape[d], most = state.tensor->shape[d];
+      if (length <= most) continue;
+      return refuse(context, FETTLE_WRONG_SHAPE,
+                    subject("state", state.tensor->name)
+                        << " holds at most " << most << " along axis " << d << ", and the call makes it " << length
+                        << ": set it anew with less, or reset it");
+    }
   }
   return FETTLE_OK;
 }

@@ -101,6 +101,8 @@ int32_t check_tensor(ModelContext& context, const char* what, const FettleTensor
 int32_t check_extents(ModelContext& context, const char* what, const FettleTensor& expected, const FettleTensor& given);
 
 /// The state as it began.
+/// Whether the extent of the state along `axis` is another from call to call.
+bool is_open(const ModelContext& context, int32_t state, int32_t axis);
 void reset_state(ModelContext& context, int32_t state);
 /// Copies a tensor that the caller gave as the `what` that is called `name`.
 int32_t load_state(ModelContext& context, int32_t state, const FettleTensor* given, const char* what, const char* name);

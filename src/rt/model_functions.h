@@ -32,7 +32,8 @@ int32_t fettle_rt_output_shapes(FettleContext* context, const FettleTensor* inpu
 int32_t fettle_rt_get_state(FettleContext* context, const char* name, FettleTensor* tensor);
 
 /* Copies the tensor to the state, which then has its length. Null for the tensor: the state is as in the beginning; null
- * for the name, too: all are. The tensor may be one that another context's fettle_rt_get_state gave. */
+ * for the name, too: all are. The tensor may be one that another context's fettle_rt_get_state gave.
+ * After a call that failed or was cancelled, a state keeps its length; the content of one of fixed shape is undefined. */
 int32_t fettle_rt_set_state(FettleContext* context, const char* name, const FettleTensor* tensor);
 
 /* Asks `allocate` for memory of outputs whose data are null, in later calls; null: no more. */

@@ -5,6 +5,11 @@
 
 namespace fettle::rt {
 
+bool is_open(const ModelContext& context, int32_t state, int32_t axis) {
+  const FettleModelInfo& info = *context.model->info;
+  return nth(info.inputs, nth(info.states, state)->input)->shape[axis] < 0;
+}
+
 void reset_state(ModelContext& context, int32_t state) {
   const FettleState& described = *nth(context.model->info->states, state);
   StateMemory& memory = context.states[state];
@@ -25,11 +30,15 @@ int32_t load_state(ModelContext& context, int32_t state, const FettleTensor* giv
   memcpy(shape, expected.shape, static_cast<size_t>(expected.rank) * sizeof(int64_t));
   expected.shape = shape;
   const int32_t axis = described.length_axis;
-  if (axis >= 0 && taken.shape[axis] >= 0 && taken.shape[axis] <= shape[axis]) shape[axis] = taken.shape[axis];
+  for (int32_t d = 0; d < expected.rank; ++d)
+    if ((d == axis || is_open(context, state, d)) && taken.shape[d] >= 0 && taken.shape[d] <= shape[d])
+      shape[d] = taken.shape[d];
   if (const int32_t status = check_extents(context, what, expected, taken)) return status;
   const auto rank = static_cast<size_t>(taken.rank);
-  if (taken.data == memory.block.data && axis >= 0 && taken.shape[axis] <= memory.shape[axis]) {
-    memory.shape[axis] = taken.shape[axis];  // where it lies already, or a part of it
+  bool is_part = taken.data == memory.block.data && axis >= 0;  // where it lies already, or a part of it
+  for (int32_t d = 0; d < taken.rank; ++d) is_part = is_part && taken.shape[d] <= memory.shape[d];
+  if (is_part) {
+    memcpy(memory.shape, taken.shape, rank * sizeof(int64_t));
     return FETTLE_OK;
   }
   if (taken.data == nullptr && dense_bytes(taken.dtype, taken.shape, taken.rank) != 0)

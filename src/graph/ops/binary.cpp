@@ -177,7 +177,13 @@ std::optional<Dim> quotient_of_dims(const Dim& a, const Dim& b) {
   return divides_plainly(a, b) ? std::optional(floordiv(a, b)) : std::nullopt;
 }
 std::optional<Dim> rest_of_dims(const Dim& a, const Dim& b) {
-  return divides_plainly(a, b) ? std::optional(a - floordiv(a, b) * b) : std::nullopt;
+  return b.min() >= 0 && !(b == Dim(0)) ? std::optional(a - floordiv(a, b) * b) : std::nullopt;
+}
+std::optional<Dim> rest_of_positive_dims(const Dim& a, const Dim& b) {
+  return a.min() >= 0 ? rest_of_dims(a, b) : std::nullopt;
+}
+std::optional<std::vector<Dim>> modulo_content(const Node& node) {
+  return node.attrs.get_int("fmod", 0) ? content<rest_of_positive_dims>(node) : content<rest_of_dims>(node);
 }
 // Truth is 0 or 1.
 std::optional<Dim> are_equal(const Dim& a, const Dim& b) {
@@ -235,15 +241,15 @@ constexpr OpDef many(std::string_view name, Compute compute, Content content = n
 }
 
 constexpr OpDef defs[] = {
-    commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<known<operator+>>)),
+    commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<known<operator+ >>)),
     pair<subtract>("Sub", arithmetic_type, content<difference>),
     commutative(pair<plain<operator*>>("Mul", arithmetic_type, content<known<operator*>>)),
     partial(pair<quotient>("Div", arithmetic_type, content<quotient_of_dims>)),
-    partial(pair<modulo>("Mod", arithmetic_type, content<rest_of_dims>)),
+    partial(pair<modulo>("Mod", arithmetic_type, modulo_content)),
     pair<power>("Pow", pow_type),
     many("Min", pairwise<plain<min>>, content<known<fettle::min>>),
     many("Max", pairwise<plain<max>>, content<known<fettle::max>>),
-    many("Sum", pairwise<plain<operator+ >>, content<known<operator+>>),
+    many("Sum", pairwise<plain<operator+ >>, content<known<operator+ >>),
     many("Mean", mean),
     commutative(pair<plain<eq>>("Equal", comparison_type, content<are_equal>)),
     pair<plain<lt>>("Less", comparison_type, content<exceeds<1>>),

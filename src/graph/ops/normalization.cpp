@@ -23,7 +23,7 @@ Moments moments(const te::Tensor& x, const std::vector<Expr>& kept, const std::v
   const DType dtype = x.dtype();
   const Expr scale = inverse_count(reduced, dtype);
   const auto sum_of = [&](const std::function<Expr(const Indices& kept, const Expr& value)>& term, const char* name) {
-    return reduce_over(
+    return reduce_row(
         te::sum, kept, reduce_axes(reduced),
         [&](const Indices& i, const Indices& inner) { return term(i, x(at(i, inner))); }, name);
   };
@@ -180,7 +180,7 @@ Tensors lp_normalization(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor& x = in[0];
   FETTLE_TRY(const int64_t axis, axis_of(node, -1, x.rank()));
   const bool squares = node.attrs.get_int("p", 2) == 2;
-  const te::Tensor norm = reduce_over(
+  const te::Tensor norm = reduce_row(
       te::sum, without(x.shape(), axis), {te::reduce_axis(x.dim(static_cast<int>(axis)), "k")},
       [&](const Indices& i, const Indices& k) {
         const Expr v = x(with_inserted(i, axis, k[0]));

@@ -123,7 +123,10 @@ Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
 
 Types arg_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0));
-  return one_type(kI64, reduced_shape(node, {axis}));
+  const Shape shape = reduced_shape(node, {axis});
+  note_not_negative(node, shape_of(node, 0)[static_cast<size_t>(axis)] - min(element_count(shape), 1),
+                    "elements to choose from");
+  return one_type(kI64, shape);
 }
 
 // The number next to x (f32, f64) towards minus (or plus) infinity; after the last of them NaN.
@@ -178,7 +181,7 @@ constexpr OpDef reducer(std::string_view name, Compute compute, Content content 
 }
 
 constexpr OpDef defs[] = {
-    reducer("ReduceSum", reduction<kSum>, content<operator+>),
+    reducer("ReduceSum", reduction<kSum>, content<operator+ >),
     reducer("ReduceMean", reduction<kMean>),
     reducer("ReduceMax", reduction<kMax>, content<fettle::max>),
     reducer("ReduceMin", reduction<kMin>, content<fettle::min>),

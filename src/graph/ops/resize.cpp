@@ -87,8 +87,12 @@ Result<Resized> resized_to_sizes(const Node& node, Resized r, const std::vector<
   Scale common{.number = std::nullopt, .ratios = {}, .is_least = is_least};
   for (size_t k = 0; k < axes.size(); ++k) {
     const Dim& in = r.output[static_cast<size_t>(axes[k])];
+    if (sizes[k] == in) {
+      common.ratios.push_back({1, 1});
+      continue;
+    }
     if (in.max() < 1 || sizes[k].max() < 0) return bad_attribute(node, "an extent is negative or zero");
-    note_not_negative(node, in - 1, "what is resized to given sizes");
+    note_not_negative(node, in - min(sizes[k], 1), "what is resized to given sizes");
     common.ratios.push_back({sizes[k], in});
   }
   const Shape input = r.output;
@@ -102,7 +106,7 @@ Result<Resized> resized_to_sizes(const Node& node, Resized r, const std::vector<
     // Rounded to the nearest: all extents are by the same scale what they were.
     std::optional<Dim> out;
     for (const auto& [to, from] : common.ratios) {
-      const Dim next = from == input[d] ? to : floordiv(input[d] * to * 2 + from, from * 2);
+      const Dim next = from == input[d] ? to : from == to ? input[d] : floordiv(input[d] * to * 2 + from, from * 2);
       out = !out ? next : is_least ? min(*out, next) : max(*out, next);
     }
     r.scales[d] = common;
@@ -114,7 +118,8 @@ Result<Resized> resized_to_sizes(const Node& node, Resized r, const std::vector<
     const auto value = [](const Scale::Ratio& x) {
       return static_cast<double>(x.out.value()) / static_cast<double>(x.in.value());
     };
-    if (!std::ranges::all_of(scale.ratios, [](const auto& x) { return x.out.is_number() && x.in.is_number(); })) continue;
+    if (!std::ranges::all_of(scale.ratios, [](const auto& x) { return x.out.is_number() && x.in.is_number(); }))
+      continue;
     for (const Scale::Ratio& ratio : scale.ratios)
       scale.number = !scale.number ? value(ratio)
                      : is_least    ? std::min(*scale.number, value(ratio))

@@ -29,7 +29,7 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
   const std::vector<te::ReduceAxis> axes = reduce_axes({x.shape().begin() + axis, x.shape().begin() + end});
   const auto over_row = [&](Reduce reduce, const std::function<Expr(const Indices& at, const Indices& row)>& element,
                             const char* name) {
-    return reduce_over(
+    return reduce_row(
         reduce, outer(x.shape()), axes,
         [&](const Indices& row, const Indices& inner) {
           Indices at = row;

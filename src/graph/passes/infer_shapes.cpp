@@ -10,12 +10,10 @@
 #include "graph/passes/passes.h"
 
 namespace fettle::passes {
-namespace {
 
 // Contents beyond this are no shape arithmetic.
 constexpr size_t kMaxContent = 64;
 
-// A small output, of integers or truth values, that is known from the operator's rule alone.
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
   if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.rank() > 1) return std::nullopt;
@@ -29,6 +27,8 @@ std::optional<std::vector<Dim>> known_content(const Node& node) {
     if (d.is_number() && std::abs(d.value()) >= kMaxDim) return std::nullopt;
   return content;
 }
+
+namespace {
 
 Result<ConstantTensor> to_constant(const Value& value, const std::vector<int64_t>& numbers) {
   FETTLE_TRY(TensorBuilder tensor, make_tensor(value.dtype(), value.extents()));
@@ -99,11 +99,13 @@ void type_inputs(const Node& node) {
   }
 }
 
-// How often a body runs at least, as far as sizes tell.
-Dim least_iterations(const Node& node) {
-  const Value* limit = is_loop(node) ? LoopParts(node).limit() : nullptr;
-  const auto content = limit ? ops::content_of(*limit) : std::nullopt;
-  return content && content->size() == 1 ? max(content->front(), 0) : Dim(1);
+// How often body i runs at most, as far as sizes tell: 1 where they do not.
+Dim runs_of_body(const Node& node, size_t i) {
+  const Value* value = is_loop(node) ? LoopParts(node).limit() : node.inputs[0];
+  const auto content = value ? ops::content_of(*value) : std::nullopt;
+  if (!content || content->size() != 1) return 1;
+  if (is_loop(node)) return max(content->front(), 0);
+  return i == 0 ? content->front() : 1 - content->front();
 }
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context);
@@ -154,10 +156,10 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     }
     settle_captured(graph, node);
     type_inputs(*node);
-    const ops::LoopCheckScope checks(least_iterations(*node));
-    for (const auto& body : node->bodies) {
-      FETTLE_TRY_VOID(infer_graph(*body, context));
-      body->sort();
+    for (size_t i = 0; i < node->bodies.size(); ++i) {
+      const ops::BodyCheckScope checks(runs_of_body(*node, i));
+      FETTLE_TRY_VOID(infer_graph(*node->bodies[i], context));
+      node->bodies[i]->sort();
     }
     settle_captured(graph, node);
   }

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "graph/passes/fold_node.h"
+
 namespace fettle::passes {
 
 std::optional<ConstantTensor> exact_constant(std::span<const double> values, DType dtype, std::vector<int64_t> shape) {
@@ -37,6 +39,7 @@ Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Va
     return nullptr;
   }
   node->outputs[0]->type = std::move(types->front());
+  node->outputs[0]->content = known_content(*node);
   node->provenance = near->provenance;
   return node;
 }

@@ -108,8 +108,8 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
     }
     const Dim& dim = found->second;
     const int64_t divisor = std::max<int64_t>(1, facts.divisor.value_or(dim.divisor()));
-    const int64_t least = std::max(dim.min(), ceildiv(facts.min.value_or(dim.min()), divisor).value() * divisor);
-    const int64_t most = std::min(dim.max(), floordiv(facts.max.value_or(dim.max()), divisor).value() * divisor);
+    const int64_t least = std::max(dim.min(), ceildiv(Dim(facts.min.value_or(dim.min())), divisor).value() * divisor);
+    const int64_t most = std::min(dim.max(), floordiv(Dim(facts.max.value_or(dim.max())), divisor).value() * divisor);
     if (least > most)
       return fail(ErrorCode::E705, fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
                                                facts.max.value_or(dim.max()), divisor),
@@ -120,6 +120,40 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
   for (Value* input : graph.inputs())
     for (Dim& dim : input->type->shape)
       if (const auto found = refined.find(dim.symbol_name()); found != refined.end()) dim = found->second;
+  return {};
+}
+
+Result<> declare_states(Graph& graph, const std::map<std::string, std::string>& inputs_of_outputs) {
+  for (const auto& [output_name, input_name] : inputs_of_outputs) {
+    GraphState state{.input = graph.find_input(input_name)};
+    const auto output = std::ranges::find(graph.outputs(), output_name, &GraphOutput::name);
+    if (!state.input || output == graph.outputs().end())
+      return fail(ErrorCode::E704, fmt::format("there is no {} \"{}\" to be a state", state.input ? "output" : "input",
+                                               state.input ? output_name : input_name));
+    for (const GraphState& other : graph.states())
+      if (other.input == state.input) return fail(ErrorCode::E704, "two states begin with it", input_name);
+    state.output = static_cast<int>(output - graph.outputs().begin());
+    const TensorType &before = *state.input->type, &after = *output->value->type;
+    bool fits = before.dtype == after.dtype && before.shape.size() == after.shape.size();
+    for (size_t d = 0; fits && d < before.shape.size(); ++d) {
+      if (before.shape[d] == after.shape[d]) continue;
+      fits = state.axis < 0;
+      state.axis = static_cast<int>(d);
+    }
+    if (!fits)
+      return fail(ErrorCode::E705,
+                  fmt::format("\"{}\" is {}, and \"{}\" is {}: a state has one type, and grows along one axis", input_name,
+                              before.to_string(), output_name, after.to_string()),
+                  input_name);
+    for (const Dim& dim : before.shape) {
+      if (dim.max() >= kMaxDim)
+        return fail(ErrorCode::E604,
+                    fmt::format("a state needs room for its largest size: give --range {}=0..MOST", dim.to_string()),
+                    input_name);
+      state.capacity.push_back(dim.max());
+    }
+    graph.add_state(std::move(state));
+  }
   return {};
 }
 

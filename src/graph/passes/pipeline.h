@@ -55,6 +55,11 @@ using OpenSizes = std::map<std::string, SizeFacts>;
 /// Narrows sizes that the inputs leave open. E704 no input has such a size · E705 a range is empty
 Result<> refine_sizes(Graph& graph, const OpenSizes& sizes);
 
+/// Outputs that are inputs of the next call: output → input. Of an optimized graph. Each becomes a state, which grows
+/// along the one axis in which both differ, up to the largest extent that the input's range allows.
+/// Errors: E704 there is no such input or output · E705 their types do not fit · E604 the range has no end
+Result<> declare_states(Graph& graph, const std::map<std::string, std::string>& inputs_of_outputs);
+
 /// E604 where a shape has a size in it that no input has.
 Result<> require_sizes(const Graph& graph);
 

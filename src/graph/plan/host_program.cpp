@@ -15,6 +15,8 @@ class HostWriter {
     add("input", interface.input_bytes, ParamKind::kInput);
     first_output_ = func_->params.size();
     add("output", interface.output_bytes, ParamKind::kOutput);
+    first_state_ = func_->params.size();
+    add("state", interface.state_bytes, ParamKind::kOutput);
     arena_ = func_->params.size();
     add("arena", {interface.arena_bytes}, ParamKind::kOutput);
     add("constant", interface.constant_bytes, ParamKind::kConstant);
@@ -54,6 +56,8 @@ class HostWriter {
         return func_->params[index].buffer;
       case HostAddress::Kind::kOutput:
         return func_->params[first_output_ + index].buffer;
+      case HostAddress::Kind::kState:
+        return func_->params[first_state_ + index].buffer;
       case HostAddress::Kind::kConstant:
         return func_->params[arena_ + 1 + index].buffer;
       case HostAddress::Kind::kCounter:
@@ -136,7 +140,7 @@ class HostWriter {
   SizeTable& table_;
   std::vector<Var> entries_;
   Ref<FuncNode> func_;
-  size_t first_output_ = 0, arena_ = 0;
+  size_t first_output_ = 0, first_state_ = 0, arena_ = 0;
   std::vector<Buffer> counters_;
 };
 

@@ -13,9 +13,9 @@ namespace fettle {
 
 /// Memory that the host program is given: which buffer, and where in it.
 struct HostAddress {
-  enum class Kind : uint8_t { kInput, kOutput, kArena, kConstant, kCounter };
+  enum class Kind : uint8_t { kInput, kOutput, kState, kArena, kConstant, kCounter };
   Kind kind = Kind::kArena;
-  int index = 0;  // which input, output, constant or loop's counter
+  int index = 0;  // which input, output, state, constant or loop's counter
   Dim offset_bytes = 0;
   /// What moves it: bytes for each iteration of these loops.
   std::vector<std::pair<int, Dim>> steps = {};
@@ -42,12 +42,12 @@ struct HostStep {
 };
 
 struct HostInterface {
-  std::vector<Dim> input_bytes, output_bytes, constant_bytes;
+  std::vector<Dim> input_bytes, output_bytes, state_bytes, constant_bytes;
   Dim arena_bytes = 0;
   int n_loops = 0;
 };
 
-/// A Func over byte buffers: inputs, outputs, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
+/// A Func over byte buffers: inputs, outputs, states, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
 /// call's first integer is its number, by which a profiler knows it; the kernel's own follow.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
 /// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the last buffer, too:

@@ -174,12 +174,17 @@ class Planner {
   /// Decides where every value lies.
   void lay_out() {
     plan_.storages.resize(first_storage_);
+    state_storages_.clear();
     views_.clear();
     view_origins_.clear();
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       const Value& value = *graph_.inputs()[i];
       if (places_) {
         views_[&value] = places_->inputs[i];
+        continue;
+      }
+      if (const int state = state_of(value); state >= 0) {
+        views_[&value] = view_of_state(state);
         continue;
       }
       const int storage = add_storage(Storage::Kind::kInput, value);
@@ -202,7 +207,46 @@ class Planner {
     }
   }
 
+  // Which of the graph's states begins with the value; -1: none.
+  int state_of(const Value& input) const {
+    for (size_t s = 0; s < graph_.states().size(); ++s)
+      if (graph_.states()[s].input == &input) return static_cast<int>(s);
+    return -1;
+  }
+  // Which of them the model's output is; -1: none.
+  int state_of_output(int output) const {
+    for (size_t s = 0; !places_ && s < graph_.states().size(); ++s)
+      if (graph_.states()[s].output == output) return static_cast<int>(s);
+    return -1;
+  }
+
+  /// A state fills a part of its memory.
+  View view_of_state(int number) {
+    const GraphState& state = graph_.states()[static_cast<size_t>(number)];
+    const Shape capacity(state.capacity.begin(), state.capacity.end());
+    const auto [found, is_new] = state_storages_.emplace(number, 0);
+    if (is_new) {
+      const DType dtype = state.input->dtype();
+      plan_.storages.push_back(
+          {Storage::Kind::kState, dtype, element_count(capacity) * dtype.element_bytes(), number, nullptr, 0});
+      found->second = static_cast<int>(plan_.storages.size()) - 1;
+    }
+    return {found->second, 0, dense_strides(capacity)};
+  }
+
+  /// What is put behind a state, to be the next, is written there: nothing that was there moves.
+  bool appends_to_state(const Group& group, const Value& output) const {
+    const auto index = output_index_.find(&output);
+    if (!group.is_concatenation || index == output_index_.end()) return false;
+    const int state = state_of_output(index->second);
+    if (state < 0) return false;
+    const GraphState& grown = graph_.states()[static_cast<size_t>(state)];
+    const int64_t axis = group.anchor->attrs.get_int("axis", 0);
+    return group.anchor->input(0) == grown.input && (axis < 0 ? axis + output.rank() : axis) == grown.axis;
+  }
+
   View lay_out(const Group& group, const Value& output) {
+    if (appends_to_state(group, output)) return view_of_state(state_of_output(output_index_.at(&output)));
     if (const auto place = placement_.places.find(&output); place != placement_.places.end()) {
       View view = place->second;
       view.storage = placed_storages_[static_cast<size_t>(view.storage)];
@@ -461,6 +505,13 @@ class Planner {
     const Value& value = *graph_.outputs()[static_cast<size_t>(index)].value;
     const View dense{-1, 0, dense_strides(value.shape())};
     const View view = value.is_constant() ? dense : views_.at(&value);
+    if (const int state = state_of_output(index); state >= 0) {
+      const View place = view_of_state(state);
+      if (view.storage == place.storage) return;
+      copy(value, graph_.outputs()[static_cast<size_t>(index)].name, view, place,
+           {operand(value), operand_at(value, place)}, view_origins_[&value]);
+      return;
+    }
     if (places_) {
       const int place = places_->outputs[static_cast<size_t>(index)];
       if (place < 0 || view.storage == place) return;
@@ -514,6 +565,7 @@ class Planner {
   std::unordered_map<const Value*, View> views_;
   std::unordered_map<const Value*, Provenance> view_origins_;  // of values that are views: the nodes that made them so
   std::unordered_map<const Value*, int> output_index_;
+  std::map<int, int> state_storages_;  // by the number of the state
   std::unordered_map<const Value*, int> constants_;
 };
 
@@ -839,6 +891,8 @@ std::string operand_text(const Plan& plan, Operand operand) {
       return fmt::format("in{}{}", storage.index, offset);
     case Storage::Kind::kOutput:
       return fmt::format("out{}{}", storage.index, offset);
+    case Storage::Kind::kState:
+      return fmt::format("state{}{}", storage.index, offset);
     case Storage::Kind::kConstant:
       return fmt::format("const{}{}", operand.storage, offset);
     case Storage::Kind::kCounter:

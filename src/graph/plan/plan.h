@@ -25,6 +25,7 @@ struct Storage {
     kInput,
     kOutput,
     kArena,
+    kState,  // outlives calls
     kConstant,
     kCounter,  // the number of a loop's iteration, an i64
     kWindow,   // a part of another storage, which moves with a loop's iterations
@@ -32,7 +33,7 @@ struct Storage {
   Kind kind = Kind::kArena;
   DType dtype;
   Dim size_bytes = 0;
-  int index = 0;                    // which input or output of the model, or which loop's counter
+  int index = 0;                    // which input, output or state of the model, or which loop's counter
   const Value* constant = nullptr;  // kConstant: the value, whose content it is
   Dim offset_bytes = 0;             // kArena: its place
   // kWindow: it begins at `step_bytes` times the counter of loop `loop` (-1: at the beginning) of `base`.

@@ -63,6 +63,12 @@ class ResizeWriter {
 
   void read_inputs() {
     std::vector<std::pair<Expr, std::pair<Dim, std::string>>> stated;  // extents that something else decides
+    std::vector<Expr> is_told;                                         // whether they are given
+    // Sizes that states alone have, beside those that grow, cannot be told by others.
+    std::map<std::string, int> of_others;
+    for (const Value* input : graph_.inputs())
+      if (!state_of(input))
+        for (const Dim& dim : input->shape()) ++of_others[dim.to_string()];
     for (const Value* input : graph_.inputs())
       for (size_t d = 0; d < input->shape().size(); ++d) {
         const Dim& dim = input->shape()[d];
@@ -70,8 +76,11 @@ class ResizeWriter {
         params_.push_back({.var = given, .min = INT64_MIN});
         const std::string where = fmt::format("input \"{}\", axis {}", input->name, d);
         const std::string size(dim.symbol_name());
-        if (size.empty() || values_.contains(size)) {
+        const GraphState* state = state_of(input);
+        const bool may_be_untold = state && static_cast<int>(d) != state->axis && of_others.contains(size);
+        if (size.empty() || values_.contains(size) || may_be_untold) {
           stated.emplace_back(given, std::pair(dim, where));
+          is_told.push_back(may_be_untold ? le(0, given) : bool_imm(true));
           continue;
         }
         const Expr in_range = logical_and(le(dim.min(), given), le(given, dim.max()));
@@ -82,14 +91,20 @@ class ResizeWriter {
         values_[size] = given;
         where_[size] = where;
       }
-    for (const auto& [given, dim] : stated) {
+    for (size_t i = 0; i < stated.size(); ++i) {
+      const auto& [given, dim] = stated[i];
       const auto first = where_.find(dim.first.to_string());
-      refuse_if(ne(given, value_of(dim.first)),
+      refuse_if(logical_and(is_told[i], ne(given, value_of(dim.first))),
                 dim.first.is_number() ? fmt::format("{}: the extent must be {}", dim.second, dim.first.to_string())
                 : first != where_.end()
                     ? fmt::format("{}, and {}: the extents must be equal ({})", first->second, dim.second, first->first)
                     : fmt::format("{}: the extent must be {}", dim.second, dim.first.to_string()));
     }
+  }
+
+  const GraphState* state_of(const Value* input) const {
+    const auto found = std::ranges::find(graph_.states(), input, &GraphState::input);
+    return found == graph_.states().end() ? nullptr : &*found;
   }
 
   void require(const SizeCheck& check) {

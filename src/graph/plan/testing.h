@@ -66,6 +66,10 @@ class PlanRunner {
       case Storage::Kind::kArena:
         at = arena_.data() + number(storage.offset_bytes);
         break;
+      case Storage::Kind::kState:
+        states_[storage.index].resize(static_cast<size_t>(number(storage.size_bytes)));
+        at = states_[storage.index].data();
+        break;
       case Storage::Kind::kConstant:
         at = storage.constant->constant->bytes.get();
         break;
@@ -120,6 +124,7 @@ class PlanRunner {
   const Plan& plan_;
   const std::map<std::string, ConstantTensor>& inputs_;
   std::map<std::string, int64_t> sizes_;
+  std::map<int, std::vector<std::byte>> states_;  // by number; they begin as zeros
   std::vector<std::byte> arena_;
   std::vector<TensorBuilder> outputs_;
   std::vector<int64_t> counters_;

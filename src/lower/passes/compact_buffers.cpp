@@ -192,6 +192,20 @@ std::vector<Expr> strides_with(const std::vector<int64_t>& gaps, const std::vect
   return strides;
 }
 
+// How many of the statements around all accesses stand around the allocation. What has a run-time size is acquired
+// once for all iterations of the serial loops around, where these have no part in the size.
+size_t place_of(const BufferNode& buffer, const Use& use) {
+  size_t place = use.common.size();
+  if (buffer.scope != kScopeGlobal || as_int(element_count(buffer))) return place;
+  for (; place > 0; --place) {
+    const auto* loop = use.common[place - 1]->as<ForNode>();
+    if (!loop) continue;
+    const bool decides = std::ranges::any_of(buffer.shape, [&](const Expr& e) { return uses_var(e, loop->var.get()); });
+    if (loop->loop_kind != ForKind::kSerial || !loop->annotations.entries.empty() || decides) break;
+  }
+  return place;
+}
+
 }  // namespace
 
 Func compact_buffers(const Func& func, const std::function<bool(const BufferNode&)>& shared_by_threads) {
@@ -232,10 +246,11 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
       if (!gaps.empty()) b.strides = strides_with(gaps, shape);
     });
     rebaser.changes[buffer.get()] = {fresh, base};
-    if (use.common.empty())
+    const size_t place = place_of(*fresh, use);
+    if (place == 0)
       rebaser.outermost.push_back(fresh);
     else
-      rebaser.placed[use.common.back()->get()].push_back(fresh);
+      rebaser.placed[use.common[place - 1]->get()].push_back(fresh);
   }
   Stmt body = rebaser.rewrite(root.body);
   for (const Buffer& buffer : rebaser.outermost) body = allocate(buffer, body);

@@ -160,9 +160,9 @@ class Dispatcher : public RangeMutator {
   }
 
   struct Question {
-    Expr predicate;   // in outer variables only
-    Expr substitute;  // where it fails, this outer expression …
-    Expr value;       // … has this one value (may be null)
+    Expr predicate;                                   // in outer variables only
+    Expr substitute;                                  // where it fails, this outer expression …
+    Expr value;                                       // … has this one value (may be null)
     std::optional<LinearForm> number = std::nullopt;  // … or this sum of outer terms
     bool of_heights = false;                          // one of a row of questions that ends by itself
   };
@@ -250,7 +250,8 @@ class Dispatcher : public RangeMutator {
       if (found != inner.kinds.end() && found->second != ForKind::kUnrolled) return {};
     }
     const auto is_open = [&](const LinearTerm& term) {
-      return std::ranges::any_of(func_->int_params, [&](const IntParam& p) { return uses_var(term.expr, p.var.get()); });
+      return std::ranges::any_of(func_->int_params,
+                                 [&](const IntParam& p) { return uses_var(term.expr, p.var.get()); });
     };
     if (std::ranges::none_of(outer.terms, is_open)) return {};
     // rows = -outer: as many values of what is inside lie below.
@@ -258,7 +259,6 @@ class Dispatcher : public RangeMutator {
     rows.scale(-1);
     const int64_t most = inside.max + 1, least = inside.min + 1;
     const Interval range = analyzer_.int_bounds(rows);
-    if (range.is_bounded() && range.max - range.min < 4) return {};
     if (most - least > kMostHeights || range.max < least) return {};
     if (!analyzer_.can_prove(logical_not(all_true))) return Question{all_true, nullptr, nullptr, std::nullopt, true};
     int64_t value = std::min(range.max, most - 1);
@@ -287,6 +287,8 @@ class Dispatcher : public RangeMutator {
       return simple;
     else
       ++copies_;
+    if (question->number && analyzer_.can_prove(logical_not(question->predicate)))
+      return specialise(NumberReplacer(analyzer_, *question->number, *as_int(question->value)).rewrite(simple), depth);
     Stmt when_true, when_false;
     {
       auto assumed = analyzer_.assume(question->predicate);

@@ -31,6 +31,29 @@ TEST(PeelTails, TheLastTurnAloneKeepsItsGuard) {
   EXPECT_NE(text.find("< 197"), std::string::npos) << text;
 }
 
+// So does that of an open number of turns, which may be none; the turns of a parallel loop are told apart.
+TEST(PeelTails, TurnsOfAnOpenNumber) {
+  const auto open = [](const std::string& range, const std::string& kind) {
+    return to_text(peel_tails(lowered("lowered func f(A: f32[n], B: f32[n] output, n: i64 in " + range +
+                                      "):\n"
+                                      "  for i in (n + 15) // 16" +
+                                      kind +
+                                      ":\n"
+                                      "    for j in 16 vectorized:\n"
+                                      "      if i * 16 + j < n:\n"
+                                      "        B[i * 16 + j] = A[i * 16 + j] + 1.0\n")));
+  };
+  const auto guards = [](const std::string& text) {
+    int n = 0;
+    for (size_t at = text.find("if "); at != std::string::npos; at = text.find("if ", at + 1)) ++n;
+    return n;
+  };
+  EXPECT_NE(open("1..512", "").find("for i in (n + 15) // 16 - 1:"), std::string::npos) << open("1..512", "");
+  EXPECT_EQ(guards(open("1..512", "")), 1) << open("1..512", "");
+  EXPECT_EQ(guards(open("0..512", "")), 2) << open("0..512", "") << "nothing is read where n is 0";
+  EXPECT_EQ(guards(open("0..512", " parallel")), 2) << open("0..512", " parallel");
+}
+
 // A transform of an image's tile: what the image's rows ask stays, what is allocated serves both parts.
 TEST(PeelTails, GuardsOfOtherLoopsAndMemoryAreInNobodysWay) {
   const std::string text =

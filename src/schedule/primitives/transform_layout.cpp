@@ -209,28 +209,6 @@ Stmt clear_pad_lanes(const Func& func, const Buffer& to, const IndexMap& map, co
   return seq(std::move(nests));
 }
 
-// The inverse of the map where extents are rounded up to whole blocks: x // 32 beside x % 32 makes blocks of 32 also of
-// the 20 elements that there are.
-Result<IndexMapInverse> invert_rounded(const IndexMap& map, std::vector<Expr> shape, Analyzer& analyzer) {
-  std::vector<size_t> rounded;
-  const std::vector<Expr> logical = shape;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t* extent = as_int(shape[i]);
-    int64_t block = 1;
-    for (const Expr& output : map.outputs)
-      each_node<BinaryNode>(output, [&](const BinaryNode& n) {
-        const int64_t* by = n.op == BinaryOp::kFloorDiv ? as_int(n.b) : nullptr;
-        if (by && n.a.get() == map.inputs[i].get()) block = std::max(block, *by);
-      });
-    if (extent ? *extent % block == 0 : analyzer.can_prove(eq(floormod(shape[i], block), 0))) continue;
-    shape[i] = analyzer.simplify(floordiv(shape[i] + Expr(block - 1), block) * block);
-    rounded.push_back(i);
-  }
-  FETTLE_TRY(IndexMapInverse result, invert(map, shape, analyzer));
-  for (size_t i : rounded) result.valid = logical_and(result.valid, lt(result.inverse.outputs[i], logical[i]));
-  return result;
-}
-
 Ref<const Layout> composed_layout(const Buffer& buffer, const IndexMap& map, Analyzer& analyzer) {
   auto layout = make_ref<Layout>();
   if (!buffer->layout) {

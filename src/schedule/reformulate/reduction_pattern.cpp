@@ -20,7 +20,8 @@ Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& bloc
     }
   }
   if (reductions == 0 || (reductions > 1 && !several)) return pattern_differs("it takes one reduce iterator");
-  if (!open && !as_int(block.iters[m.reduce].extent)) return pattern_differs("the reduction's extent is not a constant");
+  if (!open && !as_int(block.iters[m.reduce].extent))
+    return pattern_differs("the reduction's extent is not a constant");
   auto combiner = match_combiner(func, block);
   if (!combiner) return pattern_differs(combiner.error().message);
   m.init = combiner->init;

@@ -138,7 +138,8 @@ Result<ChosenLayouts> choose_layouts(Schedule& s, const Target& target, Decider&
 
   int64_t blocks = 0;
   if (vector) {
-    const bool may_block = contracts && !structure->open[*channels] && structure->extents[*channels] % lanes == 0 && data_free;
+    const bool may_block =
+        contracts && !structure->open[*channels] && structure->extents[*channels] % lanes == 0 && data_free;
     // A block holds as many channels as a vector has lanes. Where these are few, the innermost loop ends too soon.
     const size_t preferred = lanes < preferences::kLongBlock ? 1 : 0;
     FETTLE_TRY(const int64_t blocked, may_block ? decider.pick(s, {"layout", {1, 0}, preferred}) : Result<int64_t>(0));

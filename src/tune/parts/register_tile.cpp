@@ -440,8 +440,8 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   // Taps and channels of one row that lie in one run: one loop.
   if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
     const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
-    const bool one_run = !is_open(a) && !is_open(b) && !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 && extent(a) > 1 && extent(b) > 1 &&
-                         !roles.row_loads.empty() &&
+    const bool one_run = !is_open(a) && !is_open(b) && !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 &&
+                         extent(a) > 1 && extent(b) > 1 && !roles.row_loads.empty() &&
                          std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
                            const bool packed = roles.panel && &load == &structure.loads[*roles.panel];
                            return packed || (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
@@ -597,7 +597,9 @@ Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decid
   if (!roles) return fail(ErrorCode::E230, "no iterator of " + tiling.name + " fills vectors");
   tiling.roles = *roles;
   tiling.lanes = lanes_of(target, structure->store.buffer->dtype);
-  while (!structure->open[roles->vector] && tiling.lanes > kFewestLanes && tiling.lanes / 2 >= tiling.extent(roles->vector)) tiling.lanes /= 2;
+  while (!structure->open[roles->vector] && tiling.lanes > kFewestLanes &&
+         tiling.lanes / 2 >= tiling.extent(roles->vector))
+    tiling.lanes /= 2;
 
   FETTLE_TRY_VOID(tiling.decide());
   FETTLE_TRY(const bool padded, tiling.pack());

@@ -42,12 +42,12 @@ Along along_of(const BlockStructure& producer, const std::vector<const BlockStru
 
 std::optional<RowGroup> row_group(const Func& func) { return row_group(func, blocks_of(func.root())); }
 
-std::optional<RowGroup> row_group(const Func& func, const std::vector<const BlockNode*>& blocks) {
+std::optional<RowGroup> row_group(const Func& func, const std::vector<const BlockNode*>& blocks, Extents extents) {
   if (blocks.size() < 2 || std::none_of(blocks.begin(), blocks.end(), [](const BlockNode* b) { return bool(b->init); }))
     return {};
   std::vector<BlockStructure> structures;
   for (size_t b = 0; b < blocks.size(); ++b) {
-    auto structure = block_structure(func, *blocks[b], Extents::kOpen);
+    auto structure = block_structure(func, *blocks[b], extents);
     if (!structure) return {};
     const bool last = b + 1 == blocks.size();
     const BufferNode* buffer = structure->store.buffer.get();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schedule/schedule.h"
+#include "tune/parts/structure.h"
 
 namespace fettle {
 
@@ -21,7 +22,8 @@ struct RowGroup {
 
 /// These blocks, which follow one another, if only the last one writes what others read or a parameter, and two of them
 /// reduce, or one does so in lanes.
-std::optional<RowGroup> row_group(const Func& func, const std::vector<const BlockNode*>& blocks);
+std::optional<RowGroup> row_group(const Func& func, const std::vector<const BlockNode*>& blocks,
+                                  Extents extents = Extents::kConstant);
 /// All of the program's blocks.
 std::optional<RowGroup> row_group(const Func& func);
 

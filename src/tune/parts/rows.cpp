@@ -108,9 +108,8 @@ Result<Loops> fuse_rows(Schedule& s, const RowGroup& group, std::vector<RowPart>
       const int64_t pieces = (extent.value + own - 1) / own, per_run = (pieces + options.runs - 1) / options.runs;
       const bool exact = extent.constant && options.runs * per_run == pieces;
       const IntRef runs = extent.constant ? options.runs : kInfer;
-      FETTLE_TRY(const Loops cut, split(s, {.loop = loop,
-                                            .factors = {runs, per_run},
-                                            .tail = exact ? Tail::kExact : Tail::kGuard}));
+      FETTLE_TRY(const Loops cut,
+                 split(s, {.loop = loop, .factors = {runs, per_run}, .tail = exact ? Tail::kExact : Tail::kGuard}));
       rows.push_back(cut[0]);
       loop = cut[1];
     }
@@ -215,8 +214,8 @@ Result<> in_one_pass(Schedule& s, const RowPart& made, const RowPart& sum, int64
   FETTLE_TRY(const std::vector<RowLoop> written, own_loops(s, made, made_block));
   FETTLE_TRY(std::vector<RowLoop> summed, own_loops(s, sum, sum_block));
   std::ranges::stable_sort(summed, {}, &RowLoop::reduces);
-  if (written.size() != 1 || summed.size() != 2 || summed[0].reduces || !summed[1].reduces ||
-      summed[0].open || summed[0].extent % lanes != 0)
+  if (written.size() != 1 || summed.size() != 2 || summed[0].reduces || !summed[1].reduces || summed[0].open ||
+      summed[0].extent % lanes != 0)
     return fail(ErrorCode::E230, made.name + " and " + sum.name + " do not walk alike");
   FETTLE_TRY(
       const Loops own,

@@ -108,8 +108,7 @@ std::vector<int64_t> access_strides(const BufferNode& buffer, const std::vector<
               dims[d] == AccessPattern::kIrregular ? AccessPattern::kIrregular : strides[i] + term.coeff * dims[d];
         } else if (!term.expr.as<VarNode>() && uses_var(term.expr, vars[i].get())) {
           const auto factor = typical_factor(term.expr, vars[i].get(), typical);
-          const bool known =
-              factor && strides[i] != AccessPattern::kIrregular && dims[d] != AccessPattern::kIrregular;
+          const bool known = factor && strides[i] != AccessPattern::kIrregular && dims[d] != AccessPattern::kIrregular;
           strides[i] = known ? strides[i] + term.coeff * *factor * dims[d] : AccessPattern::kIrregular;
         }
       }

@@ -93,6 +93,13 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   const int64_t whole = p.second_row_extent / tile.second_rows, rest = p.second_row_extent % tile.second_rows;
   for (const auto& [count, second] : {std::pair{whole, tile.second_rows}, std::pair{int64_t{rest > 0}, rest}}) {
     if (count == 0) continue;
+    if (p.open_rows) {  // all are as high, but for the last
+      const int64_t left = p.row_extent % tile.rows;
+      step += static_cast<double>(count) *
+              (cycles_per_step(tile.rows, second) * static_cast<double>(p.row_extent / tile.rows) +
+               (left > 0 ? cycles_per_step(left, second) : 0));
+      continue;
+    }
     step += static_cast<double>(count) * (cycles_per_step(q, second) * static_cast<double>(n_rows - r) +
                                           cycles_per_step(q + 1, second) * static_cast<double>(r));
   }
@@ -147,6 +154,19 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   if (p.threads > 1) {
     const int64_t pieces = n_tiles * panels * p.repeats;
     cost *= std::ceil(static_cast<double>(pieces) / p.threads) / static_cast<double>(pieces);
+  }
+  return cost;
+}
+
+// Of an open number of rows: of some numbers around the typical one, each counting as much.
+double predicted_cycles_of_any(const TileProblem& p, const Tile& tile, const Target& target) {
+  if (!p.open_rows) return predicted_cycles(p, tile, target);
+  double cost = 0;
+  for (const int64_t eighths : {1, 4, 8, 24}) {
+    TileProblem some = p;
+    some.row_extent = std::max<int64_t>(1, p.row_extent * eighths / 8);
+    cost +=
+        predicted_cycles(some, tile, target) * static_cast<double>(p.row_extent) / static_cast<double>(some.row_extent);
   }
   return cost;
 }
@@ -252,13 +272,14 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
   for (int64_t vectors : {1, 2, 3, 4, 6, 8}) {
     if (vectors > columns && vectors > 1) break;
     int64_t last_tiles = -1;
-    for (int64_t rows = 1; rows <= std::min(p.row_extent, p.open_rows ? pref::kMostOpenRows : pref::kMostRows); ++rows) {
+    for (int64_t rows = 1; rows <= std::min(p.row_extent, p.open_rows ? pref::kMostOpenRows : pref::kMostRows);
+         ++rows) {
       // What windows share is loaded once and kept; a tap's weights may come from memory.
       const int64_t needed = apart ? rows * vectors + window(rows, p.taps, p.row_step) * vectors
                                    : rows * vectors + vectors + (p.shared_vectors ? 1 : 2);
       if (needed > target.vector_registers) break;
       const int64_t n_tiles = (p.row_extent + rows - 1) / rows;
-      if (n_tiles == last_tiles) continue;  // a smaller height needs as few
+      if (n_tiles == last_tiles && !p.open_rows) continue;  // a smaller height needs as few
       last_tiles = n_tiles;
       tiles.push_back({.rows = rows, .vectors = vectors});
     }
@@ -290,7 +311,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
       }
     }
   }
-  for (Tile& tile : tiles) tile.cost = predicted_cycles(p, tile, target);
+  for (Tile& tile : tiles) tile.cost = predicted_cycles_of_any(p, tile, target);
   std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.cost < b.cost; });
   return tiles;
 }

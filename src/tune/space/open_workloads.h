@@ -54,8 +54,8 @@ inline Func open_product(const OpenProduct& p, const std::vector<IntParam>& ints
   };
   const te::Tensor a = te::placeholder(p.transpose_a ? shape(p.k, p.m) : shape(p.m, p.k), kF32, "A");
   const std::vector<Expr> b_shape = p.transpose_b ? shape(p.n, p.k) : shape(p.k, p.n);
-  const te::Tensor b = te::placeholder(
-      p.constant_b ? std::vector<Expr>(b_shape.end() - 2, b_shape.end()) : b_shape, kF32, "B");
+  const te::Tensor b =
+      te::placeholder(p.constant_b ? std::vector<Expr>(b_shape.end() - 2, b_shape.end()) : b_shape, kF32, "B");
   const te::ReduceAxis r = te::reduce_axis(p.k, "k");
   const size_t n_batch = p.batch.size();
   const te::Tensor c = te::compute(
@@ -73,12 +73,10 @@ inline Func open_product(const OpenProduct& p, const std::vector<IntParam>& ints
         return te::sum(x * y, {r});
       },
       "C");
-  te::FuncOptions options{
-      .input_kinds = {ParamKind::kInput, p.constant_b ? ParamKind::kConstant : ParamKind::kInput},
-      .int_params = ints};
+  te::FuncOptions options{.input_kinds = {ParamKind::kInput, p.constant_b ? ParamKind::kConstant : ParamKind::kInput},
+                          .int_params = ints};
   if (p.scale) {
-    const te::Tensor d =
-        te::compute(c.shape(), [&](const std::vector<Var>& i) { return c(i) * p.scale; }, "D");
+    const te::Tensor d = te::compute(c.shape(), [&](const std::vector<Var>& i) { return c(i) * p.scale; }, "D");
     return te::create_func("product", {a, b}, {d}, options);
   }
   if (!p.epilogue) return te::create_func("product", {a, b}, {c}, options);
@@ -168,8 +166,7 @@ inline Func open_layer_norm(std::vector<Expr> shape, const std::vector<IntParam>
   const te::Tensor sum =
       te::compute(rows, [&](const std::vector<Var>& i) { return te::sum(x.at(with(i, k)), {k}); }, "sum");
   const te::Tensor mean = te::compute(rows, [&](const std::vector<Var>& i) { return sum(i) * share; }, "mean");
-  const te::Tensor d =
-      te::compute(shape, [&](const std::vector<Var>& i) { return x(i) - mean.at(row(i)); }, "centred");
+  const te::Tensor d = te::compute(shape, [&](const std::vector<Var>& i) { return x(i) - mean.at(row(i)); }, "centred");
   const te::Tensor squares = te::compute(
       rows, [&](const std::vector<Var>& i) { return te::sum(d.at(with(i, l)) * d.at(with(i, l)), {l}); }, "squares");
   const te::Tensor y = te::compute(
@@ -179,9 +176,9 @@ inline Func open_layer_norm(std::vector<Expr> shape, const std::vector<IntParam>
                bias(Expr(i.back()));
       },
       "Y");
-  return te::create_func("layer_norm", {x, gain, bias}, {y},
-                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant},
-                          .int_params = ints});
+  return te::create_func(
+      "layer_norm", {x, gain, bias}, {y},
+      {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}, .int_params = ints});
 }
 
 inline Func open_elementwise(std::vector<Expr> shape, const std::vector<IntParam>& ints, bool gelu = false) {
@@ -242,8 +239,7 @@ inline Func open_reduction(const std::vector<Expr>& shape, const std::vector<siz
 inline Func open_pool(const Expr& h, const Expr& w, int64_t channels, bool average, int64_t stride,
                       const std::vector<IntParam>& ints) {
   const te::Tensor x = te::placeholder({h, w, channels}, kF32, "X");
-  const te::Tensor padded =
-      te::pad(x, {1, 1, 0}, {1, 1, 0}, average ? float_imm(0) : te::lowest(kF32), "padded");
+  const te::Tensor padded = te::pad(x, {1, 1, 0}, {1, 1, 0}, average ? float_imm(0) : te::lowest(kF32), "padded");
   const te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw");
   const auto out = [&](const Expr& e) { return simplify(floordiv(e - 1, Expr(stride)) + 1); };
   const te::Tensor y = te::compute(
@@ -257,15 +253,12 @@ inline Func open_pool(const Expr& h, const Expr& w, int64_t channels, bool avera
 }
 
 /// Rows of a table, by indices.
-inline Func open_gather(const Expr& rows, const Expr& indices, const Expr& columns,
-                        const std::vector<IntParam>& ints) {
-  const te::Tensor table = te::placeholder({rows, columns}, kF32, "table"), ids = te::placeholder({indices}, kI64, "ids");
+inline Func open_gather(const Expr& rows, const Expr& indices, const Expr& columns, const std::vector<IntParam>& ints) {
+  const te::Tensor table = te::placeholder({rows, columns}, kF32, "table"),
+                   ids = te::placeholder({indices}, kI64, "ids");
   const te::Tensor y = te::compute(
       {indices, columns},
-      [&](const std::vector<Var>& i) {
-        return table(max(Expr(0), min(ids(Expr(i[0])), rows - 1)), Expr(i[1]));
-      },
-      "Y");
+      [&](const std::vector<Var>& i) { return table(max(Expr(0), min(ids(Expr(i[0])), rows - 1)), Expr(i[1])); }, "Y");
   return te::create_func("gather", {table, ids}, {y}, {.int_params = ints});
 }
 
@@ -288,7 +281,8 @@ inline Func open_concat(std::vector<Expr> first, const Expr& more, size_t axis, 
   return te::create_func("concat", {a, b}, {y}, {.int_params = ints});
 }
 
-inline Func open_pad(const std::vector<Expr>& shape, const std::vector<Expr>& around, const std::vector<IntParam>& ints) {
+inline Func open_pad(const std::vector<Expr>& shape, const std::vector<Expr>& around,
+                     const std::vector<IntParam>& ints) {
   const te::Tensor x = te::placeholder(shape, kF32, "X");
   const te::Tensor y = te::pad(x, around, around, float_imm(7), "Y");
   return te::create_func("pad", {x}, {y}, {.int_params = ints});

@@ -65,13 +65,6 @@ bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
     RuleContext trial = ctx;
     trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
-    if (std::getenv("OPENK_DEBUG") && ref) {
-      RuleContext t2 = trial;
-      const auto r = rule.apply(t2, *ref);
-      const auto v = r ? verify(t2.schedule.func(), *ctx.target, {.races = false}) : Result<>();
-      std::fprintf(stderr, "rule %s on %s: %s; %s\n", std::string(rule.name).c_str(), block.c_str(),
-                   r ? "ok" : explain(r.error()).c_str(), v ? "ok" : explain(v.error()).c_str());
-    }
     if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
       FETTLE_CHECK_MSG(trial.done.contains(block) || !find_block(trial.schedule.func()->body, block),
                        "the rule " + std::string(rule.name) + " succeeded, but did not note " + block + " as done");

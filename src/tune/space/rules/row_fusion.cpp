@@ -38,11 +38,10 @@ Result<> schedule_part(RuleContext& ctx, const RowPart& part, bool whole) {
   options.unroll_turns = whole;
   const bool known_steps = std::ranges::none_of(pass.reduce, &RowLoop::open) && !pass.open;
   options.unroll_steps = n_loops == 2 && known_steps && (whole || pass.steps * pass.vectors <= kMostOfRow);
-  options.unroll_others =
-      std::ranges::none_of(pass.others, &RowLoop::open) && (part.reduces || (few && !part.last));
+  options.unroll_others = std::ranges::none_of(pass.others, &RowLoop::open) && (part.reduces || (few && !part.last));
   const bool few_loops = part.reduces ? n_loops - pass.reduce.size() <= 1 : n_loops <= 2;
-  options.in_registers =
-      !part.last && !pass.open && pass.vectors * pass.n_rows() <= (part.reduces ? kMostOfRow : kMostKeptOfRow) && few_loops;
+  options.in_registers = !part.last && !pass.open &&
+                         pass.vectors * pass.n_rows() <= (part.reduces ? kMostOfRow : kMostKeptOfRow) && few_loops;
   FETTLE_TRY_VOID(schedule_row_pass(ctx.schedule, pass, options));
   ctx.done.insert(part.name);
   ctx.done.insert(part.name + "_init");
@@ -178,13 +177,13 @@ std::vector<const BlockNode*> rows_around(const RuleContext& ctx, const BlockNod
 }
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
-  return row_group(ctx.schedule.func(), rows_around(ctx, block)).has_value();
+  return row_group(ctx.schedule.func(), rows_around(ctx, block), Extents::kOpen).has_value();
 }
 
 Result<> apply(RuleContext& ctx, BlockRef any) {
   Schedule& s = ctx.schedule;
   FETTLE_TRY(const BlockNode* around, block_node(s, any));
-  const auto group = row_group(s.func(), rows_around(ctx, *around));
+  const auto group = row_group(s.func(), rows_around(ctx, *around), Extents::kOpen);
   if (!group) return fail(ErrorCode::E230, "the blocks have no rows in common");
   const std::string& last = group->blocks.back();
   const int64_t lanes = lanes_of_output(ctx, last);
