@@ -60,7 +60,7 @@ TEST(Partition, DepthwiseAndPointwiseConvolutionsMayBeFused) {
   GraphMaker m;
   m.graph.add_output("y", inverted_residual(m));
   m.graph.sort();
-  const std::vector<const Node*> fusible = fusible_convolutions(m.graph);
+  const std::vector<const Node*> fusible = fusible_nodes(m.graph);
   ASSERT_EQ(fusible.size(), 1u);
   const auto names = [&](const std::vector<const Node*>& fused) {
     std::vector<std::string> made;
@@ -77,7 +77,7 @@ TEST(Partition, WhatIsUsedTwiceIsNotFused) {
   Value* filtered = m.conv(x, 8, 3, 8);
   m.graph.add_output("y", m.node("Add", {m.conv(filtered, 8, 1), filtered}));
   m.graph.sort();
-  EXPECT_TRUE(fusible_convolutions(m.graph).empty());
+  EXPECT_TRUE(fusible_nodes(m.graph).empty());
 }
 
 /// One kernel of two convolutions costs `together`, another 1; handing over costs `between`.
