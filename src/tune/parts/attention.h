@@ -1,6 +1,7 @@
 #pragma once
-// Attention in one pass over keys and values (schedule/reformulate/online_reduction.cpp, with the size of a block):
-// the scores of a tile of queries and a block of keys stay in the first-level cache, and never are in memory as a whole.
+// Attention in one pass over keys and values (schedule/reformulate/online_reduction.cpp, with the size of a block).
+// The scores of a tile of queries and a block of keys stay in the first-level cache, and never are in memory as a
+// whole.
 //
 //   for h, i, j: for d: X[h, i, j] += Q[h, i, d] * K[h, j, d]
 //   for h, i, j: B[h, i, j] = f(X[h, i, j], …)                     (a scale, a mask; perhaps none)

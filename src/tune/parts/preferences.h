@@ -120,7 +120,7 @@ inline constexpr double kScoreCycles = 12, kScaleCycles = 2, kKeyCycles = 1;
 /// Factors of time: for a last block of keys that is shorter, and for scores that leave the first-level cache.
 inline constexpr double kSurplusKeys = 1.25, kBeyondFirstLevel = 1.15;
 /// Keys from which on one pass is preferred: fewer scores stay in the caches anyway.
-inline constexpr int64_t kOnePassKeys = 192;
+inline constexpr int64_t kOnePassKeys = 256;
 
 // --- paddings that stay copies (tune/parts/auto_inline.h; bench-search: conv, depthwise)
 
