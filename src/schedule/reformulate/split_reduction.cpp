@@ -9,7 +9,8 @@
 // Of several reduce iterators the last one is k; the others stay where they are, in the parts:
 //   for i: for j: for k: C[i] (+)= f(i, j, k)   →   for i: for p: for j: for r: C_partial[i, p] (+)= …
 // Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; the
-// reduction's extent constant, but for interleaved parts; an init, and an update C[…] = C[…] op f with op one of + * min max, whose init is op's
+// reduction's extent constant, but for interleaved parts; an init, and an update C[…] = C[…] op f with
+// op one of + * min max, whose init is op's
 // neutral element.
 // Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
 
